@@ -1,0 +1,63 @@
+package v1beta2
+
+// Finalizers. The names are those of CAPM3, so that either provider can finish what the other began.
+const (
+	// ClusterFinalizer keeps a Metal3Cluster until the machines of its Cluster are gone.
+	ClusterFinalizer = "metal3cluster.infrastructure.cluster.x-k8s.io"
+
+	// MachineFinalizer keeps a Metal3Machine until its host is released, and a Metal3DataClaim until its machine
+	// lets go of it.
+	MachineFinalizer = "metal3machine.infrastructure.cluster.x-k8s.io"
+
+	// DataFinalizer keeps a Metal3Data, and the address claims made for it, until the addresses are returned.
+	DataFinalizer = "metal3data.infrastructure.cluster.x-k8s.io"
+
+	// DataClaimFinalizer keeps a Metal3DataClaim, and the Metal3Data made for it, until the index is free.
+	DataClaimFinalizer = "metal3dataclaim.infrastructure.cluster.x-k8s.io"
+
+	// DataTemplateFinalizer keeps a Metal3DataTemplate while claims use it.
+	DataTemplateFinalizer = "metal3datatemplate.infrastructure.cluster.x-k8s.io"
+
+	// RemediationFinalizer keeps a Metal3Remediation until the host is powered on again.
+	RemediationFinalizer = "metal3remediation.infrastructure.cluster.x-k8s.io"
+)
+
+// Annotations and labels.
+const (
+	// HostAnnotation on a Metal3Machine names the host that it claimed, as <namespace>/<name>. The namespace is
+	// informative: a host is always looked up in the namespace of its Metal3Machine.
+	HostAnnotation = "metal3.io/BareMetalHost"
+
+	// HostPausedByProvider is the value of the annotation baremetalhost.metal3.io/paused that marks a pause as the
+	// provider's own. Any other value is a pause by somebody else and is never removed.
+	HostPausedByProvider = "metal3.io/capm3"
+
+	// UnhealthyAnnotation on a host keeps it from being chosen.
+	UnhealthyAnnotation = "capm3.metal3.io/unhealthy"
+
+	// DeprecatedUnhealthyAnnotation is the old name of UnhealthyAnnotation and has the same effect.
+	DeprecatedUnhealthyAnnotation = "capi.metal3.io/unhealthy"
+
+	// NodeReuseLabel on a host reserves it for the next machine of the same owner. The value is
+	// "cp-<control plane>" or "md-<MachineDeployment>".
+	NodeReuseLabel = "infrastructure.cluster.x-k8s.io/node-reuse"
+
+	// FailureDomainLabel on a host says which failure domain it stands in.
+	FailureDomainLabel = "infrastructure.cluster.x-k8s.io/failure-domain"
+
+	// ReleaseAnnotation on a host records, while a machine holds the host, the values that the machine replaced, so
+	// that the release can put them back. It exists only on claimed hosts.
+	ReleaseAnnotation = "infrastructure.cluster.x-k8s.io/before-claim"
+
+	// HostUIDLabel on a Node carries the UID of the host at the time of provisioning. It goes stale at a move.
+	HostUIDLabel = "metal3.io/uuid"
+
+	// LabelSyncPrefixesAnnotation on a Metal3Cluster lists the label prefixes that are copied from hosts to nodes.
+	LabelSyncPrefixesAnnotation = "metal3.io/metal3-label-sync-prefixes"
+
+	// DataSecretType is the type of rendered meta-data and network-data Secrets.
+	DataSecretType = "infrastructure.cluster.x-k8s.io/secret"
+
+	// ProviderIDPrefix starts every provider ID: metal3://<namespace>/<host>/<metal3machine>.
+	ProviderIDPrefix = "metal3://"
+)

@@ -1,0 +1,199 @@
+package v1beta2
+
+import (
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// Condition types of all kinds. Ready, Deleting and Paused have the meaning that Cluster API gives them.
+const (
+	// ReadyCondition sums up the other conditions. Pausing does not change it.
+	ReadyCondition = clusterv1.ReadyCondition
+
+	// DeletingCondition says how far a deletion got. It is true while the object is being deleted.
+	DeletingCondition = clusterv1.DeletingCondition
+
+	// PausedCondition says whether the object or its Cluster is paused.
+	PausedCondition = clusterv1.PausedCondition
+)
+
+// Condition types of a Metal3Cluster.
+const (
+	// InfrastructureReadyCondition says whether the cluster has a control-plane endpoint.
+	InfrastructureReadyCondition = "BaremetalInfrastructureReady"
+
+	// IronicEndpointReadyCondition says whether this cluster's Ironic answers on the endpoint of spec.ironic. It
+	// exists only where spec.ironic is set.
+	IronicEndpointReadyCondition = "IronicEndpointReady"
+
+	// ReadyForMoveCondition says whether clusterctl move would succeed now and lose nothing. It exists only where
+	// spec.ironic is set.
+	ReadyForMoveCondition = "ReadyForMove"
+)
+
+// Condition types of a Metal3Machine.
+const (
+	// HostAssociatedCondition says whether the machine has claimed a host.
+	HostAssociatedCondition = "AssociateBareMetalHost"
+
+	// DataReadyCondition says whether meta-data and network-data are ready.
+	DataReadyCondition = "Metal3DataReady"
+
+	// HostProvisionedCondition says how far the host operator got in provisioning the host, and quotes its error.
+	HostProvisionedCondition = "BareMetalHostProvisioned"
+
+	// NodeLinkedCondition says whether the node of the machine carries the provider ID.
+	NodeLinkedCondition = "NodeLinked"
+)
+
+// Reasons of all kinds.
+const (
+	// NotReadyReason is used when something named in the message is not ready.
+	NotReadyReason = clusterv1.NotReadyReason
+
+	// ReadyReason is used when all is well.
+	ReadyReason = clusterv1.ReadyReason
+
+	// DeletingReason is used while the object is being deleted.
+	DeletingReason = clusterv1.DeletingReason
+
+	// NotDeletingReason is used while the object is not being deleted.
+	NotDeletingReason = clusterv1.NotDeletingReason
+
+	// InternalErrorReason is used when a request to the API server failed. It is tried again.
+	InternalErrorReason = clusterv1.InternalErrorReason
+)
+
+// Reasons of a Metal3Cluster.
+const (
+	// WaitingForClusterReason is used until the Cluster sets its owner reference.
+	WaitingForClusterReason = "WaitingForClusterOwnerRef"
+
+	// EndpointMissingReason is used while neither the Metal3Cluster nor the Cluster has a control-plane endpoint.
+	EndpointMissingReason = "ControlPlaneEndpointFailed"
+
+	// InfrastructureReadyReason is used when the cluster has a control-plane endpoint.
+	InfrastructureReadyReason = "BaremetalInfrastructureReady"
+
+	// WaitingForMachinesReason is used while a deletion waits for the machines of the cluster.
+	WaitingForMachinesReason = "WaitingForMachinesDeletion"
+)
+
+// Reasons of AssociateBareMetalHost.
+const (
+	// WaitingForMachineReason is used until the Machine sets its owner reference.
+	WaitingForMachineReason = "WaitingForMetal3MachineOwnerRef"
+
+	// WaitingForInfrastructureReason is used until the infrastructure of the Cluster is provisioned.
+	WaitingForInfrastructureReason = clusterv1.WaitingForClusterInfrastructureReadyReason
+
+	// WaitingForMetal3ClusterReason is used until the Metal3Cluster exists. The spelling is CAPM3's.
+	WaitingForMetal3ClusterReason = "WaitingforMetal3Cluster"
+
+	// WaitingForBootstrapDataReason is used until the Machine has bootstrap data.
+	WaitingForBootstrapDataReason = clusterv1.WaitingForBootstrapDataReason
+
+	// BootstrapDataInvalidReason is used when the bootstrap Secret lacks the key value or has an unknown format.
+	BootstrapDataInvalidReason = "BootstrapDataInvalid"
+
+	// NoHostAvailableReason is used when no host can be claimed. The message counts the hosts per reason.
+	NoHostAvailableReason = "NoHostAvailable"
+
+	// InvalidHostSelectorReason is used when spec.hostSelector cannot be understood.
+	InvalidHostSelectorReason = "InvalidHostSelector"
+
+	// InvalidSpecReason is used when the spec asks for something that cannot be done.
+	InvalidSpecReason = "InvalidSpec"
+
+	// HostAssociatedReason is used when the machine has claimed a host.
+	HostAssociatedReason = "AssociateBareMetalHostSuccess"
+
+	// HostAssociatedViaNodeReuseReason is used when the machine has claimed a host that was reserved for it.
+	HostAssociatedViaNodeReuseReason = "AssociateBareMetalHostViaNodeReuseSuccess"
+
+	// HostAssociationFailedReason is used when claiming failed. It is tried again.
+	HostAssociationFailedReason = "AssociateBareMetalHostFailed"
+
+	// HostLostReason is used when the host that the machine had claimed is gone or belongs to somebody else.
+	HostLostReason = "BareMetalHostLost"
+
+	// HostReleasedReason is used when the machine has let go of its host.
+	HostReleasedReason = "BareMetalHostReleased"
+)
+
+// Reasons of Metal3DataReady.
+const (
+	// DataExternalReason is used when no data template is set.
+	DataExternalReason = "SecretsSetExternally"
+
+	// WaitingForDataReason is used until the Metal3Data is rendered.
+	WaitingForDataReason = "WaitingForMetal3Data"
+
+	// DataReadyReason is used when the rendered Secrets exist.
+	DataReadyReason = "Metal3DataSecretsReady"
+
+	// DataFailedReason is used when rendering failed.
+	DataFailedReason = "AssociateMetal3MachineMetaDataFailed"
+)
+
+// Reasons of BareMetalHostProvisioned.
+const (
+	// WaitingForHostReason is used until a host is claimed and its data is ready.
+	WaitingForHostReason = "WaitingForBareMetalHost"
+
+	// HostProvisioningReason is used while the host operator provisions the host.
+	HostProvisioningReason = "BareMetalHostProvisioning"
+
+	// HostErrorReason is used when the host operator reports an error. The message quotes it.
+	HostErrorReason = "BareMetalHostError"
+
+	// HostProvisionedReason is used when the host runs its image.
+	HostProvisionedReason = "BareMetalHostProvisioned"
+
+	// HostDeprovisioningReason is used while a released host is wiped.
+	HostDeprovisioningReason = "BareMetalHostDeprovisioning"
+)
+
+// Reasons of NodeLinked.
+const (
+	// WaitingForHostProvisionedReason is used until the host runs its image.
+	WaitingForHostProvisionedReason = "WaitingForBareMetalHostProvisioned"
+
+	// WaitingForNodeReason is used until the node of the machine is found.
+	WaitingForNodeReason = "WaitingForNode"
+
+	// WaitingForCloudProviderReason is used until the cloud provider gives the node the provider ID.
+	WaitingForCloudProviderReason = "WaitingForCloudProvider"
+
+	// WorkloadClusterUnreachableReason is used while the API server of the cluster does not answer.
+	WorkloadClusterUnreachableReason = "WorkloadClusterUnreachable"
+
+	// ProviderIDConflictReason is used when two nodes carry the provider ID, or the node carries another one.
+	ProviderIDConflictReason = "ProviderIDConflict"
+
+	// NodeLinkedReason is used when the node carries the provider ID.
+	NodeLinkedReason = "NodeLinked"
+)
+
+// Reasons of a Metal3MachineTemplate.
+const (
+	// CapacityKnownReason is used when the capacity of the hosts is known.
+	CapacityKnownReason = "CapacityKnown"
+
+	// CapacityUnknownReason is used when no host matches the selector or none was inspected.
+	CapacityUnknownReason = "CapacityUnknown"
+)
+
+// Reasons of IronicEndpointReady and ReadyForMove.
+const (
+	// EndpointAnswersReason is used when this cluster's Ironic answers.
+	EndpointAnswersReason = "EndpointAnswers"
+
+	// EndpointUnreachableReason is used when nobody answers.
+	EndpointUnreachableReason = "EndpointUnreachable"
+
+	// EndpointForeignReason is used when another cluster's Ironic answers.
+	EndpointForeignReason = "EndpointForeign"
+
+	// NotYetObservedReason is used until the endpoint was looked at.
+	NotYetObservedReason = "NotYetObserved"
+)

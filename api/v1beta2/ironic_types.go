@@ -1,0 +1,313 @@
+package v1beta2
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// VRRPMode says how keepalived reaches its peers.
+// +kubebuilder:validation:Enum=Unicast;Multicast
+type VRRPMode string
+
+// Values of VRRPMode. It is a property of the whole cluster: nodes of different modes do not hear one another.
+const (
+	// VRRPUnicast sends advertisements to the listed peers.
+	VRRPUnicast VRRPMode = "Unicast"
+
+	// VRRPMulticast sends advertisements to 224.0.0.18 and ff02::12.
+	VRRPMulticast VRRPMode = "Multicast"
+)
+
+// TakeoverPolicy says when a control-plane node may hold the Ironic address.
+// +kubebuilder:validation:Enum=AfterMove;Always;Manual
+type TakeoverPolicy string
+
+// Values of TakeoverPolicy.
+const (
+	// TakeoverAfterMove lets a node hold the address once the cluster manages itself.
+	TakeoverAfterMove TakeoverPolicy = "AfterMove"
+
+	// TakeoverAlways lets a node hold the address from its first boot.
+	TakeoverAlways TakeoverPolicy = "Always"
+
+	// TakeoverManual lets a node hold the address when a person says so on the node.
+	TakeoverManual TakeoverPolicy = "Manual"
+)
+
+// StandbyMode says whether Ironic runs on nodes that do not hold the address.
+// +kubebuilder:validation:Enum=Warm;Cold
+type StandbyMode string
+
+// Values of StandbyMode.
+const (
+	// StandbyWarm runs Ironic on every control-plane node, so that a takeover needs no start.
+	StandbyWarm StandbyMode = "Warm"
+
+	// StandbyCold runs Ironic only where the address is. It saves memory and makes a takeover slower.
+	StandbyCold StandbyMode = "Cold"
+)
+
+// Defaults of the Ironic endpoint.
+const (
+	// DefaultIronicPort is where the Ironic API answers.
+	DefaultIronicPort int32 = 6385
+
+	// DefaultImagePort is where kernel, ramdisk and images are served over HTTP.
+	DefaultImagePort int32 = 6180
+
+	// DefaultImageTLSPort is where virtual media are served over HTTPS.
+	DefaultImageTLSPort int32 = 6183
+
+	// DefaultManifestsDirectory is where the kubelet of a kubeadm node looks for static pods.
+	DefaultManifestsDirectory = "/etc/kubernetes/manifests"
+)
+
+// Ironic describes the Ironic endpoint that follows the cluster at a pivot.
+type Ironic struct {
+	// clusterID tells this cluster's Ironic from others: it is the prefix of the conductor names. The provider sets
+	// it once, when the Metal3Cluster is first created; it travels with the spec because UIDs change at a move. It
+	// does not change afterwards.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	ClusterID string `json:"clusterID,omitempty"`
+
+	// endpoint is where Ironic answers.
+	// +required
+	Endpoint IronicEndpoint `json:"endpoint"`
+
+	// vrrp tunes how the nodes agree on who holds the address.
+	// +optional
+	VRRP VRRP `json:"vrrp,omitempty,omitzero"`
+
+	// takeover says when a control-plane node may hold the address. Defaults to AfterMove.
+	// +optional
+	Takeover TakeoverPolicy `json:"takeover,omitempty"`
+
+	// takeoverAfterSilence lets an unarmed node take the address when nobody has held it for so long, even though
+	// the cluster was never moved. Empty means never. Only for takeover AfterMove.
+	// +optional
+	TakeoverAfterSilence *metav1.Duration `json:"takeoverAfterSilence,omitempty"`
+
+	// standby says whether Ironic runs on nodes that do not hold the address. Defaults to Warm.
+	// +optional
+	Standby StandbyMode `json:"standby,omitempty"`
+
+	// dhcp runs a DHCP server beside Ironic, on the holder only. Without it there is no DHCP server.
+	// +optional
+	DHCP *IronicDHCP `json:"dhcp,omitempty"`
+
+	// credentialsRef is a Secret of this namespace with the keys username and password. It is generated when the
+	// field is empty.
+	// +optional
+	CredentialsRef *corev1.LocalObjectReference `json:"credentialsRef,omitempty"`
+
+	// tlsRef is a Secret of this namespace with the keys tls.crt, tls.key and ca.crt. It is generated when the field
+	// is empty.
+	// +optional
+	TLSRef *corev1.LocalObjectReference `json:"tlsRef,omitempty"`
+
+	// images replace the container images of the static pods.
+	// +optional
+	Images IronicImages `json:"images,omitempty,omitzero"`
+
+	// ramdisk says where the deploy kernel and ramdisk come from.
+	// +optional
+	Ramdisk IronicRamdisk `json:"ramdisk,omitempty,omitzero"`
+
+	// manifestsDirectory is where the kubelet looks for static pods. Defaults to /etc/kubernetes/manifests.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^/[^\s]*$`
+	// +kubebuilder:validation:MaxLength=256
+	ManifestsDirectory string `json:"manifestsDirectory,omitempty"`
+}
+
+// IronicEndpoint is where Ironic answers.
+// +kubebuilder:validation:XValidation:rule="self.cidrs.size() <= self.virtualIPs.size()",message="cidrs has more entries than virtualIPs: give one per address, in the same order"
+type IronicEndpoint struct {
+	// virtualIPs are the addresses, at most one of each family. The first one is used in URLs.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	VirtualIPs []string `json:"virtualIPs"`
+
+	// cidrs are the networks of the addresses, in the same order. Each must contain its address.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	CIDRs []string `json:"cidrs"`
+
+	// interface is the network interface or bridge of the control-plane nodes that carries the addresses.
+	// +required
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9._-]+$`
+	Interface string `json:"interface"`
+
+	// port of the Ironic API. Defaults to 6385.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port,omitempty"`
+
+	// imagePort serves kernel, ramdisk and images over HTTP. Defaults to 6180.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	ImagePort int32 `json:"imagePort,omitempty"`
+
+	// imageTLSPort serves virtual media over HTTPS. Defaults to 6183.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	ImageTLSPort int32 `json:"imageTLSPort,omitempty"`
+}
+
+// VRRP tunes how the nodes agree on who holds the address.
+type VRRP struct {
+	// virtualRouterID tells VRRP groups on one network apart. Chosen from the clusterID when empty. 1 and 2 are
+	// refused because the control-plane address of many Metal3 clusters uses them.
+	// +optional
+	// +kubebuilder:validation:Minimum=3
+	// +kubebuilder:validation:Maximum=255
+	VirtualRouterID int32 `json:"virtualRouterID,omitempty"`
+
+	// mode of the advertisements. Defaults to Unicast when peers are given and to Multicast otherwise.
+	// +optional
+	Mode VRRPMode `json:"mode,omitempty"`
+
+	// peers are the addresses of all nodes that may hold the address, now or later. Needed for mode Unicast.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Peers []string `json:"peers,omitempty"`
+
+	// advertisementInterval is the time between advertisements; a dead holder is replaced after about three of them.
+	// Between 10ms and 40s, in steps of 10ms.
+	// +optional
+	AdvertisementInterval *metav1.Duration `json:"advertisementInterval,omitempty"`
+}
+
+// IronicDHCP describes the DHCP server that runs on the holder of the address.
+type IronicDHCP struct {
+	// rangeBegin is the first address that is handed out.
+	// +required
+	RangeBegin string `json:"rangeBegin"`
+
+	// rangeEnd is the last address that is handed out.
+	// +required
+	RangeEnd string `json:"rangeEnd"`
+
+	// gateway that is handed out. Empty hands out none.
+	// +optional
+	Gateway string `json:"gateway,omitempty"`
+
+	// dns servers that are handed out. Empty hands out none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	DNS []string `json:"dns,omitempty"`
+
+	// leaseTime of an address. Defaults to 15m.
+	// +optional
+	LeaseTime *metav1.Duration `json:"leaseTime,omitempty"`
+}
+
+// IronicImages are the container images of the static pods. An empty one means the default of the release.
+type IronicImages struct {
+	// keepalived holds the guard and keepalived.
+	// +optional
+	Keepalived string `json:"keepalived,omitempty"`
+
+	// ironic holds Ironic, httpd and dnsmasq.
+	// +optional
+	Ironic string `json:"ironic,omitempty"`
+
+	// ramdiskDownloader fetches the deploy kernel and ramdisk.
+	// +optional
+	RamdiskDownloader string `json:"ramdiskDownloader,omitempty"`
+
+	// pullPolicy of all images. Defaults to IfNotPresent.
+	// +optional
+	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
+	PullPolicy corev1.PullPolicy `json:"pullPolicy,omitempty"`
+}
+
+// IronicRamdisk says where the deploy kernel and ramdisk come from.
+type IronicRamdisk struct {
+	// disableDownloader says that the files are on the node already.
+	// +optional
+	DisableDownloader *bool `json:"disableDownloader,omitempty"`
+
+	// baseURL is where the downloader fetches the files from.
+	// +optional
+	BaseURL string `json:"baseURL,omitempty"`
+}
+
+// HolderKind says who holds the Ironic address.
+// +kubebuilder:validation:Enum=Management;ControlPlane;Foreign;None
+type HolderKind string
+
+// Values of HolderKind.
+const (
+	// HolderManagement is the management cluster that created this one.
+	HolderManagement HolderKind = "Management"
+
+	// HolderControlPlane is a control-plane node of this cluster.
+	HolderControlPlane HolderKind = "ControlPlane"
+
+	// HolderForeign is an Ironic with another clusterID.
+	HolderForeign HolderKind = "Foreign"
+
+	// HolderNone means that nobody answers.
+	HolderNone HolderKind = "None"
+)
+
+// IronicHolder is who answers on the Ironic address.
+type IronicHolder struct {
+	// kind of the holder.
+	// +required
+	Kind HolderKind `json:"kind"`
+
+	// name of the holder: the conductor name without the clusterID, which is the node's name.
+	// +optional
+	Name string `json:"name,omitempty"`
+}
+
+// IronicNode is what was observed of the endpoint on one control-plane node.
+type IronicNode struct {
+	// name of the node.
+	// +required
+	Name string `json:"name"`
+
+	// armed says whether the node may hold the address.
+	// +optional
+	Armed *bool `json:"armed,omitempty"`
+
+	// podsReady says whether the static pods are ready.
+	// +optional
+	PodsReady *bool `json:"podsReady,omitempty"`
+
+	// configHash is the hash of the configuration that the static pods run with.
+	// +optional
+	ConfigHash string `json:"configHash,omitempty"`
+}
+
+// IronicStatus is what was observed of the Ironic endpoint.
+// +kubebuilder:validation:MinProperties=1
+type IronicStatus struct {
+	// holder is who answers on the address.
+	// +optional
+	Holder *IronicHolder `json:"holder,omitempty"`
+
+	// nodes are the control-plane nodes that carry the endpoint.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Nodes []IronicNode `json:"nodes,omitempty"`
+
+	// knownHosts is how many hosts of the cluster the answering Ironic knows.
+	// +optional
+	KnownHosts *int32 `json:"knownHosts,omitempty"`
+}

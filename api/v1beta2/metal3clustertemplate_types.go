@@ -1,0 +1,48 @@
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// Metal3ClusterTemplateSpec wraps the template.
+type Metal3ClusterTemplateSpec struct {
+	// template of the Metal3Clusters that are made from it.
+	// +required
+	Template Metal3ClusterTemplateResource `json:"template"`
+}
+
+// Metal3ClusterTemplateResource is what a Metal3Cluster is made from.
+type Metal3ClusterTemplateResource struct {
+	// metadata are labels and annotations of the Metal3Cluster.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec of the Metal3Cluster.
+	// +required
+	Spec Metal3ClusterSpec `json:"spec"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=metal3clustertemplates,scope=Namespaced,categories=cluster-api,shortName=m3ct
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+
+// Metal3ClusterTemplate is a template of Metal3Clusters, for use in a ClusterClass.
+type Metal3ClusterTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the template.
+	// +optional
+	Spec Metal3ClusterTemplateSpec `json:"spec,omitempty,omitzero"`
+}
+
+// +kubebuilder:object:root=true
+
+// Metal3ClusterTemplateList is a list of Metal3ClusterTemplates.
+type Metal3ClusterTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Metal3ClusterTemplate `json:"items"`
+}

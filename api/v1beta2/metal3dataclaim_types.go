@@ -1,0 +1,68 @@
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Metal3DataClaimSpec asks for data rendered from a template.
+type Metal3DataClaimSpec struct {
+	// template to render. It does not change.
+	// +optional
+	Template *Metal3ObjectRef `json:"template,omitempty"`
+}
+
+// Metal3DataClaimStatus is what the provider observed.
+// +kubebuilder:validation:MinProperties=1
+type Metal3DataClaimStatus struct {
+	// conditions of the claim: Ready and Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// renderedData is the Metal3Data that answers the claim.
+	// +optional
+	RenderedData *Metal3ObjectRef `json:"renderedData,omitempty"`
+
+	// errorMessage says why the claim has no answer.
+	// +optional
+	ErrorMessage string `json:"errorMessage,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=metal3dataclaims,scope=Namespaced,categories=cluster-api,shortName=m3dc;m3dataclaim;m3dataclaims;metal3dc;metal3dataclaim
+// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template.name`,description="Template to render"
+// +kubebuilder:printcolumn:name="Data",type=string,JSONPath=`.status.renderedData.name`,description="Data that answers the claim"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+
+// Metal3DataClaim asks for the data of one machine.
+type Metal3DataClaim struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what is asked for.
+	// +optional
+	Spec Metal3DataClaimSpec `json:"spec,omitempty,omitzero"`
+
+	// status is what the provider observed.
+	// +optional
+	Status Metal3DataClaimStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions of the status.
+func (c *Metal3DataClaim) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions replaces the conditions of the status.
+func (c *Metal3DataClaim) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
+
+// +kubebuilder:object:root=true
+
+// Metal3DataClaimList is a list of Metal3DataClaims.
+type Metal3DataClaimList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Metal3DataClaim `json:"items"`
+}

@@ -1,0 +1,109 @@
+package v1beta2
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// Metal3MachineTemplateSpec is what Metal3Machines are made from.
+type Metal3MachineTemplateSpec struct {
+	// nodeReuse keeps a host, after its machine is deleted, for the next machine of the same control plane or
+	// MachineDeployment.
+	// +optional
+	// +kubebuilder:default=false
+	NodeReuse bool `json:"nodeReuse,omitempty"`
+
+	// template of the Metal3Machines.
+	// +required
+	Template Metal3MachineTemplateResource `json:"template"`
+}
+
+// Metal3MachineTemplateResource is what a Metal3Machine is made from.
+type Metal3MachineTemplateResource struct {
+	// metadata are labels and annotations of the Metal3Machine.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec of the Metal3Machine.
+	// +required
+	Spec Metal3MachineSpec `json:"spec"`
+}
+
+// Metal3MachineTemplateStatus is what the provider observed about the hosts that the template selects.
+type Metal3MachineTemplateStatus struct {
+	// conditions of the template: Paused, and Ready, which says whether capacity is known.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// capacity is the least that any host matching the hostSelector offers. The cluster autoscaler reads it to
+	// scale from zero.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+
+	// nodeInfo is the architecture and operating system of the hosts matching the hostSelector. The cluster
+	// autoscaler reads it to scale from zero.
+	// +optional
+	NodeInfo *NodeInfo `json:"nodeInfo,omitempty"`
+}
+
+// Architecture of a node, in the words of Kubernetes.
+// +kubebuilder:validation:Enum=amd64;arm64;s390x;ppc64le
+type Architecture string
+
+// OperatingSystem of a node, in the words of Kubernetes.
+// +kubebuilder:validation:Enum=linux;windows
+type OperatingSystem string
+
+// NodeInfo describes the nodes that a template will give.
+type NodeInfo struct {
+	// architecture of the hosts. Empty when they differ.
+	// +optional
+	Architecture Architecture `json:"architecture,omitempty"`
+
+	// operatingSystem of the nodes.
+	// +optional
+	OperatingSystem OperatingSystem `json:"operatingSystem,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=metal3machinetemplates,scope=Namespaced,categories=cluster-api,shortName=m3mt;m3machinetemplate;m3machinetemplates;metal3mt;metal3machinetemplate
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.status.capacity.cpu`,priority=1,description="Least CPU of the hosts it selects"
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.capacity.memory`,priority=1,description="Least memory of the hosts it selects"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+
+// Metal3MachineTemplate is a template of Metal3Machines.
+type Metal3MachineTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the template. Its template.spec does not change, except for automatedCleaningMode.
+	// +optional
+	Spec Metal3MachineTemplateSpec `json:"spec,omitempty,omitzero"`
+
+	// status is what the provider observed.
+	// +optional
+	Status Metal3MachineTemplateStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions of the status.
+func (t *Metal3MachineTemplate) GetConditions() []metav1.Condition { return t.Status.Conditions }
+
+// SetConditions replaces the conditions of the status.
+func (t *Metal3MachineTemplate) SetConditions(conditions []metav1.Condition) {
+	t.Status.Conditions = conditions
+}
+
+// +kubebuilder:object:root=true
+
+// Metal3MachineTemplateList is a list of Metal3MachineTemplates.
+type Metal3MachineTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Metal3MachineTemplate `json:"items"`
+}

@@ -1,0 +1,334 @@
+package v1beta2
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// NetworkData describes links, networks and services in the format of OpenStack's network_data.json.
+type NetworkData struct {
+	// links are the interfaces of the host.
+	// +optional
+	Links NetworkLinks `json:"links,omitempty,omitzero"`
+
+	// networks are the addresses and routes on the links.
+	// +optional
+	Networks NetworkAddresses `json:"networks,omitempty,omitzero"`
+
+	// services are DNS servers of the host.
+	// +optional
+	Services NetworkServices `json:"services,omitempty,omitzero"`
+}
+
+// NetworkLinks are the interfaces of the host.
+type NetworkLinks struct {
+	// ethernets are physical interfaces.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	Ethernets []EthernetLink `json:"ethernets,omitempty"`
+
+	// bonds are bonded interfaces.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	Bonds []BondLink `json:"bonds,omitempty"`
+
+	// vlans are VLAN interfaces.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	Vlans []VlanLink `json:"vlans,omitempty"`
+}
+
+// EthernetLink is a physical interface.
+type EthernetLink struct {
+	// type of the interface.
+	// +required
+	// +kubebuilder:validation:Enum=bridge;dvs;hw_veb;hyperv;ovs;tap;vhostuser;vif;phy
+	Type string `json:"type"`
+
+	// id of the link, unique in the network data.
+	// +required
+	ID string `json:"id"`
+
+	// name of the interface on the host.
+	// +optional
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z][a-zA-Z0-9._-]*$`
+	Name string `json:"name,omitempty"`
+
+	// mtu of the interface, in bytes.
+	// +optional
+	// +kubebuilder:default=1500
+	// +kubebuilder:validation:Maximum=9000
+	MTU int32 `json:"mtu,omitempty"`
+
+	// macAddress of the interface.
+	// +optional
+	MACAddress *LinkMAC `json:"macAddress,omitempty"`
+}
+
+// BondLink is a bonded interface.
+type BondLink struct {
+	// bondMode of the bond.
+	// +required
+	// +kubebuilder:validation:Enum=balance-rr;active-backup;balance-xor;broadcast;balance-tlb;balance-alb;"802.3ad"
+	BondMode string `json:"bondMode"`
+
+	// bondXmitHashPolicy spreads the traffic over the links.
+	// +optional
+	// +kubebuilder:validation:Enum=layer2;layer3+4;layer2+3
+	BondXmitHashPolicy string `json:"bondXmitHashPolicy,omitempty"`
+
+	// id of the link, unique in the network data.
+	// +required
+	ID string `json:"id"`
+
+	// name of the interface on the host.
+	// +optional
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z][a-zA-Z0-9._-]*$`
+	Name string `json:"name,omitempty"`
+
+	// mtu of the interface, in bytes.
+	// +optional
+	// +kubebuilder:default=1500
+	// +kubebuilder:validation:Maximum=9000
+	MTU int32 `json:"mtu,omitempty"`
+
+	// macAddress of the interface.
+	// +optional
+	MACAddress *LinkMAC `json:"macAddress,omitempty"`
+
+	// bondLinks are the ids of the links that are bonded.
+	// +optional
+	// +listType=atomic
+	BondLinks []string `json:"bondLinks,omitempty"`
+
+	// parameters are further settings of the bond, written as bond_<name>.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Parameters []BondParameter `json:"parameters,omitempty"`
+}
+
+// BondParameter is one further setting of a bond.
+type BondParameter struct {
+	// name of the setting, without the prefix bond_.
+	// +required
+	Name string `json:"name"`
+
+	// value of the setting: any JSON value.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Value apiextensionsv1.JSON `json:"value,omitempty,omitzero"`
+}
+
+// VlanLink is a VLAN interface.
+type VlanLink struct {
+	// vlanID of the interface.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4096
+	VlanID int32 `json:"vlanID"`
+
+	// vlanLink is the id of the link that carries the VLAN.
+	// +required
+	VlanLink string `json:"vlanLink"`
+
+	// id of the link, unique in the network data.
+	// +required
+	ID string `json:"id"`
+
+	// name of the interface on the host.
+	// +optional
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z][a-zA-Z0-9._-]*$`
+	Name string `json:"name,omitempty"`
+
+	// mtu of the interface, in bytes.
+	// +optional
+	// +kubebuilder:default=1500
+	// +kubebuilder:validation:Maximum=9000
+	MTU int32 `json:"mtu,omitempty"`
+
+	// macAddress of the interface.
+	// +optional
+	MACAddress *LinkMAC `json:"macAddress,omitempty"`
+}
+
+// LinkMAC says where the MAC address of a link comes from. If several are set, string wins over fromHostInterface,
+// and that over fromAnnotation.
+type LinkMAC struct {
+	// string is the MAC address itself.
+	// +optional
+	String string `json:"string,omitempty"`
+
+	// fromHostInterface is the name of the interface of the host that has the MAC address.
+	// +optional
+	FromHostInterface string `json:"fromHostInterface,omitempty"`
+
+	// fromAnnotation is the annotation that has the MAC address.
+	// +optional
+	FromAnnotation *AnnotationSource `json:"fromAnnotation,omitempty"`
+}
+
+// AnnotationSource is an annotation of an object.
+type AnnotationSource struct {
+	// object that carries the annotation.
+	// +required
+	Object SourceObject `json:"object"`
+
+	// annotation whose value is taken.
+	// +required
+	Annotation string `json:"annotation"`
+}
+
+// PoolRef names an address pool.
+type PoolRef struct {
+	// apiGroup of the pool.
+	// +optional
+	// +kubebuilder:default=ipam.metal3.io
+	APIGroup string `json:"apiGroup,omitempty"`
+
+	// kind of the pool.
+	// +optional
+	// +kubebuilder:default=IPPool
+	Kind string `json:"kind,omitempty"`
+
+	// name of the pool.
+	// +required
+	Name string `json:"name"`
+}
+
+// NetworkAddresses are the addresses and routes on the links.
+type NetworkAddresses struct {
+	// ipv4 are static IPv4 addresses.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	IPv4 []StaticNetwork `json:"ipv4,omitempty"`
+
+	// ipv6 are static IPv6 addresses.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	IPv6 []StaticNetwork `json:"ipv6,omitempty"`
+
+	// ipv4DHCP are IPv4 addresses from DHCP.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	IPv4DHCP []DynamicNetwork `json:"ipv4DHCP,omitempty"`
+
+	// ipv6DHCP are IPv6 addresses from DHCP.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	IPv6DHCP []DynamicNetwork `json:"ipv6DHCP,omitempty"`
+
+	// ipv6SLAAC are IPv6 addresses from router advertisements.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	IPv6SLAAC []DynamicNetwork `json:"ipv6SLAAC,omitempty"`
+}
+
+// StaticNetwork is a static address on a link. One of ipAddressFromIPPool, fromPoolRef and fromPoolAnnotation is set; if
+// several are, fromPoolAnnotation wins over fromPoolRef, and that over ipAddressFromIPPool.
+type StaticNetwork struct {
+	// id of the network, unique in the network data.
+	// +required
+	ID string `json:"id"`
+
+	// link that carries the address.
+	// +required
+	Link string `json:"link"`
+
+	// ipAddressFromIPPool is the name of an IPPool of Metal3.
+	// +optional
+	IPAddressFromIPPool string `json:"ipAddressFromIPPool,omitempty"`
+
+	// fromPoolRef is the pool that the address is taken from.
+	// +optional
+	FromPoolRef *PoolRef `json:"fromPoolRef,omitempty"`
+
+	// fromPoolAnnotation is the annotation that names an IPPool of Metal3.
+	// +optional
+	FromPoolAnnotation *AnnotationSource `json:"fromPoolAnnotation,omitempty"`
+
+	// routes through this network.
+	// +optional
+	// +listType=atomic
+	Routes []NetworkRoute `json:"routes,omitempty"`
+}
+
+// DynamicNetwork is an address on a link that the network hands out.
+type DynamicNetwork struct {
+	// id of the network, unique in the network data.
+	// +required
+	ID string `json:"id"`
+
+	// link that carries the address.
+	// +required
+	Link string `json:"link"`
+
+	// routes through this network.
+	// +optional
+	// +listType=atomic
+	Routes []NetworkRoute `json:"routes,omitempty"`
+}
+
+// NetworkRoute is a route. Several routes may lead to the same destination.
+type NetworkRoute struct {
+	// network is the destination address.
+	// +required
+	Network string `json:"network"`
+
+	// prefix length of the destination.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=128
+	Prefix *int32 `json:"prefix,omitempty"`
+
+	// gateway of the route.
+	// +required
+	Gateway NetworkGateway `json:"gateway"`
+
+	// services reached through the route.
+	// +optional
+	Services NetworkServices `json:"services,omitempty,omitzero"`
+}
+
+// NetworkGateway says where the address of a gateway comes from. If several are set, string wins over
+// fromPoolAnnotation, that over fromPoolRef, and that over fromIPPool.
+type NetworkGateway struct {
+	// string is the address itself.
+	// +optional
+	String string `json:"string,omitempty"`
+
+	// fromIPPool is the name of an IPPool of Metal3 whose gateway is taken.
+	// +optional
+	FromIPPool string `json:"fromIPPool,omitempty"`
+
+	// fromPoolRef is the pool whose gateway is taken.
+	// +optional
+	FromPoolRef *PoolRef `json:"fromPoolRef,omitempty"`
+
+	// fromPoolAnnotation is the annotation that names the IPPool of Metal3 whose gateway is taken.
+	// +optional
+	FromPoolAnnotation *AnnotationSource `json:"fromPoolAnnotation,omitempty"`
+}
+
+// NetworkServices are services that the network offers.
+type NetworkServices struct {
+	// dns are addresses of DNS servers.
+	// +optional
+	// +listType=atomic
+	DNS []string `json:"dns,omitempty"`
+
+	// dnsFromIPPool is the name of an IPPool of Metal3 whose DNS servers are taken.
+	// +optional
+	DNSFromIPPool string `json:"dnsFromIPPool,omitempty"`
+}

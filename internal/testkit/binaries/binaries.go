@@ -1,0 +1,184 @@
+// Package binaries builds the programs that the tests, the demo and the developer tools run: a control plane, the
+// Cluster API managers and the code generators.
+//
+// Everything is built from Go modules, so the only download is from the module proxy. Each set of programs is pinned
+// by its own module under hack/ and is cached outside the checkout under a key made of that module's go.mod and
+// go.sum, the flags and the Go version: the second call costs one hash. Two callers may race; the file lock lets one
+// build and the other wait.
+//
+// It refuses to guess versions: a program that no module pins cannot be built here.
+package binaries
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Program is one executable of a set.
+type Program struct {
+	Name    string
+	Package string
+}
+
+// Set is a group of programs that one module pins.
+type Set struct {
+	// Name is the name of the module's folder under hack/.
+	Name     string
+	LDFlags  string
+	Tags     string
+	Programs []Program
+}
+
+// progressEvery is how often a running build says that it still runs.
+const progressEvery = 10 * time.Second
+
+// Ensure returns the folder that holds the programs of a set, building them first when the cache has none.
+// Root is the top of the checkout. Progress is written for people; nothing is written on a cache hit.
+func Ensure(ctx context.Context, root string, set Set, progress io.Writer) (string, error) {
+	key, err := set.key(root)
+	if err != nil {
+		return "", err
+	}
+	cache, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, set.Name+"-"+key)
+	if set.complete(dir) {
+		return dir, nil
+	}
+	unlock, err := lock(dir + ".lock")
+	if err != nil {
+		return "", fmt.Errorf("locking %s: %w", dir, err)
+	}
+	defer unlock()
+	if set.complete(dir) {
+		return dir, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	for i, program := range set.Programs {
+		label := fmt.Sprintf("[%s %d/%d] building %s", set.Name, i+1, len(set.Programs), program.Name)
+		if err := set.build(ctx, root, dir, program, label, progress); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// CacheDir is the folder outside the checkout that keeps what was built: METAL3_CACHE, or a folder of the user's cache.
+func CacheDir() (string, error) {
+	if dir := os.Getenv("METAL3_CACHE"); dir != "" {
+		return dir, os.MkdirAll(dir, 0o755)
+	}
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding a cache folder (set METAL3_CACHE to choose one): %w", err)
+	}
+	dir := filepath.Join(base, "cluster-api-provider-metal3")
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// Root finds the top of the checkout from the working directory, which for a test is the folder of its package.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "hack", "controlplane", "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("not inside a checkout of the provider: no hack/controlplane/go.mod in any parent folder")
+		}
+		dir = parent
+	}
+}
+
+func (s Set) key(root string) (string, error) {
+	hash := sha256.New()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		content, err := os.ReadFile(filepath.Join(root, "hack", s.Name, name))
+		if err != nil {
+			return "", fmt.Errorf("reading what pins the set %s: %w", s.Name, err)
+		}
+		hash.Write(content)
+	}
+	fmt.Fprintln(hash, s, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return hex.EncodeToString(hash.Sum(nil))[:16], nil
+}
+
+func (s Set) complete(dir string) bool {
+	for _, program := range s.Programs {
+		if _, err := os.Stat(filepath.Join(dir, program.Name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// build makes one program under a temporary name first, so that an interrupted build never counts as complete.
+func (s Set) build(ctx context.Context, root, dir string, program Program, label string, progress io.Writer) error {
+	target := filepath.Join(dir, program.Name)
+	if _, err := os.Stat(target); err == nil {
+		return nil
+	}
+	partial := target + ".partial"
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags="+s.Tags, "-ldflags=-s -w "+s.LDFlags,
+		"-o", partial, program.Package)
+	command.Dir = filepath.Join(root, "hack", s.Name)
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off")
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
+
+	started := time.Now()
+	fmt.Fprintln(progress, label)
+	if err := runWithProgress(command, label, started, progress); err != nil {
+		return fmt.Errorf("building %s: %w\n%s", program.Package, err, output.String())
+	}
+	fmt.Fprintf(progress, "%s: done in %s\n", label, time.Since(started).Round(time.Second))
+	return os.Rename(partial, target)
+}
+
+func runWithProgress(command *exec.Cmd, label string, started time.Time, progress io.Writer) error {
+	if err := command.Start(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- command.Wait() }()
+	ticker := time.NewTicker(progressEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ticker.C:
+			fmt.Fprintf(progress, "%s: %s so far\n", label, time.Since(started).Round(time.Second))
+		}
+	}
+}
+
+func lock(path string) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() { _ = file.Close() }, nil
+}

@@ -1,0 +1,88 @@
+package binaries
+
+import "strings"
+
+// KubernetesVersion is what the control plane built here reports. clusterctl refuses a server that reports none.
+const KubernetesVersion = "v1.36.3"
+
+// CAPIVersion is the Cluster API release whose programs, CRDs and components are used.
+const CAPIVersion = "v1.14.2"
+
+// ControlPlane is what a management cluster needs to serve and to collect garbage.
+func ControlPlane() Set {
+	return Set{
+		Name:    "controlplane",
+		LDFlags: versionFlags(KubernetesVersion, "k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
+		Programs: []Program{
+			{Name: "etcd", Package: "go.etcd.io/etcd/server/v3"},
+			{Name: "kube-apiserver", Package: "k8s.io/kubernetes/cmd/kube-apiserver"},
+			{Name: "kubectl", Package: "k8s.io/kubernetes/cmd/kubectl"},
+			{Name: "kube-controller-manager", Package: "k8s.io/kubernetes/cmd/kube-controller-manager"},
+		},
+	}
+}
+
+// ClusterAPI is the core of Cluster API: its command line and its three managers.
+func ClusterAPI() Set {
+	return Set{
+		Name:    "capi",
+		Tags:    "fieldsv1string",
+		LDFlags: versionFlags(CAPIVersion, "sigs.k8s.io/cluster-api/version"),
+		Programs: []Program{
+			{Name: "clusterctl", Package: "sigs.k8s.io/cluster-api/cmd/clusterctl"},
+			{Name: "core-manager", Package: "sigs.k8s.io/cluster-api/core"},
+			{Name: "bootstrap-manager", Package: "sigs.k8s.io/cluster-api/bootstrap/kubeadm"},
+			{Name: "control-plane-manager", Package: "sigs.k8s.io/cluster-api/controlplane/kubeadm"},
+		},
+	}
+}
+
+// Tools are the code generators.
+func Tools() Set {
+	return Set{
+		Name: "tools",
+		Programs: []Program{
+			{Name: "controller-gen", Package: "sigs.k8s.io/controller-tools/cmd/controller-gen"},
+			{Name: "kustomize", Package: "sigs.k8s.io/kustomize/kustomize/v5"},
+			{Name: "setup-envtest", Package: "sigs.k8s.io/controller-runtime/tools/setup-envtest"},
+		},
+	}
+}
+
+// Linters is a module of its own: its many dependencies would otherwise decide the versions of the generators.
+func Linters() Set {
+	return Set{
+		Name: "linters",
+		Programs: []Program{
+			{Name: "golangci-lint", Package: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint"},
+		},
+	}
+}
+
+// Sets lists every set by its name.
+func Sets() map[string]Set {
+	sets := map[string]Set{}
+	for _, set := range []Set{ControlPlane(), ClusterAPI(), Tools(), Linters()} {
+		sets[set.Name] = set
+	}
+	return sets
+}
+
+func versionFlags(version string, packages ...string) string {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	var flags strings.Builder
+	for _, pkg := range packages {
+		for _, field := range [][2]string{
+			{"gitVersion", version},
+			{"gitMajor", major},
+			{"gitMinor", minor},
+			{"gitTreeState", "clean"},
+			{"gitCommit", strings.Repeat("0", 40)},
+			{"buildDate", "2026-01-01T00:00:00Z"},
+		} {
+			flags.WriteString(" -X " + pkg + "." + field[0] + "=" + field[1])
+		}
+	}
+	return flags.String()
+}
