@@ -1,0 +1,142 @@
+# Every program that a target runs is pinned by a module under hack/ and built when it is first needed, so that all one
+# needs is Go, a C compiler (for the race detector), make, bash and git. `make help` lists the targets.
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# What is released.
+VERSION ?= v1.15.0
+IMAGE ?= ghcr.io/metal3-pivot/cluster-api-provider-metal3
+TAG ?= $(VERSION)
+PLATFORMS ?= linux/amd64,linux/arm64
+# Where an image goes: type=registry pushes it, type=docker loads one platform into the local engine.
+IMAGE_OUTPUT ?= type=image,push=false
+
+# Manifests of other projects that must apply here too; tests that read them are skipped when it is empty.
+ifdef CAPM3_MANIFESTS
+override CAPM3_MANIFESTS := $(abspath $(CAPM3_MANIFESTS))
+export CAPM3_MANIFESTS
+endif
+
+# What the manager says about itself, in its log and to the API server.
+COMMIT = $(shell git rev-parse HEAD)
+COMMIT_DATE = $(shell TZ=UTC git show --no-patch --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ HEAD)
+TREE_STATE = $(shell test -z "$$(git status --porcelain)" && echo clean || echo dirty)
+VERSION_PACKAGE := sigs.k8s.io/cluster-api/version
+LDFLAGS = -s -w \
+	-X $(VERSION_PACKAGE).gitVersion=$(VERSION) \
+	-X $(VERSION_PACKAGE).gitMajor=$(word 1,$(subst ., ,$(VERSION:v%=%))) \
+	-X $(VERSION_PACKAGE).gitMinor=$(word 2,$(subst ., ,$(VERSION:v%=%))) \
+	-X $(VERSION_PACKAGE).gitCommit=$(COMMIT) \
+	-X $(VERSION_PACKAGE).gitTreeState=$(TREE_STATE) \
+	-X $(VERSION_PACKAGE).buildDate=$(COMMIT_DATE)
+
+MODULES := . hack/capi hack/controlplane hack/linters hack/tools
+
+##@ Daily
+
+.PHONY: help
+help: ## Show the targets
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z0-9-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: generate
+generate: ## Write deep copies, CRDs, roles and webhook manifests from the Go code
+	@tools="$$(go run ./hack/binaries tools)"; \
+	echo "==> deep copies"; \
+	"$$tools/controller-gen" object paths=./api/...; \
+	echo "==> CRDs"; \
+	rm -f config/crd/bases/*.yaml; \
+	"$$tools/controller-gen" crd:crdVersions=v1 paths=./api/... output:crd:dir=config/crd/bases; \
+	echo "==> roles"; \
+	"$$tools/controller-gen" rbac:roleName=manager-role paths=./controllers/... paths=./internal/... \
+		output:rbac:dir=config/rbac; \
+	echo "==> webhooks"; \
+	"$$tools/controller-gen" webhook paths=./internal/webhooks/... output:webhook:dir=config/webhook
+
+.PHONY: build
+build: ## Build the manager into out/bin
+	CGO_ENABLED=0 go build -tags=fieldsv1string -trimpath -ldflags "$(LDFLAGS)" -o out/bin/manager .
+
+.PHONY: lint
+lint: ## Run the linters
+	@linters="$$(go run ./hack/binaries linters)"; \
+	"$$linters/golangci-lint" run ./... && echo "lint: nothing to object to"
+
+.PHONY: format
+format: ## Format the Go code as the linters demand it
+	@linters="$$(go run ./hack/binaries linters)"; \
+	"$$linters/golangci-lint" fmt
+
+# Everything below test/integration starts the real programs of Cluster API; that is test-e2e.
+.PHONY: test
+test: programs ## Run all tests but those of test-e2e, with the race detector
+	@packages="$$(go list ./... | grep -v /test/integration)"; \
+	total="$$(wc -l <<<"$$packages")"; \
+	echo "==> compiling and testing $$total packages; the first results take some minutes on a cold cache"; \
+	go test -race -timeout 30m $$packages 2>&1 | awk -v total="$$total" ' \
+		/^(ok|FAIL|\?)[ \t]+[^ \t]+\// { printf "[%d/%d] ", ++done, total } \
+		/^FAIL[ \t]+[^ \t]+\// { failed = failed "\n  " $$2 } \
+		/^ok[ \t]/ { passed++ } \
+		{ print; fflush() } \
+		END { \
+			if (failed) { print "test: FAILED in" failed; exit 1 } \
+			printf "test: %d packages passed, the other %d have no tests\n", passed, total - passed }'
+
+.PHONY: test-e2e
+test-e2e: programs release-manifests ## Run the real programs of Cluster API with the release on a real API server
+	@go test -timeout 40m -v ./test/integration/... && echo "test-e2e: passed"
+
+.PHONY: demo
+demo: programs release-manifests ## Show the provider at work on simulated hosts
+	@go run ./hack/demo
+
+.PHONY: bench
+bench: programs ## Measure how it scales
+	@go run ./test/scale
+
+.PHONY: verify
+verify: generate ## Generate everything anew and demand that nothing changes
+	@changed=0; \
+	for module in $(MODULES); do \
+		echo "==> go mod tidy in $$module"; \
+		(cd "$$module" && go mod tidy -diff) || changed=1; \
+	done; \
+	if [ "$$changed" != 0 ]; then \
+		echo "verify: FAILED: run go mod tidy in the modules above"; exit 1; \
+	fi; \
+	differing="$$(git status --porcelain)"; \
+	if [ -n "$$differing" ]; then \
+		git --no-pager diff --stat; \
+		echo "verify: FAILED: these files are not committed, or differ from what make generate writes:"; \
+		echo "$$differing"; exit 1; \
+	fi; \
+	echo "verify: what is generated is up to date"
+
+##@ Release
+
+.PHONY: release-manifests
+release-manifests: ## Write what clusterctl reads into out/release/VERSION
+	@go run ./hack/releasemanifests -version "$(VERSION)" -image "$(IMAGE)" -tag "$(TAG)"
+
+.PHONY: images
+images: ## Build the image for all PLATFORMS
+	@command -v docker >/dev/null || { echo "images: FAILED: there is no docker command: install Docker with buildx"; exit 1; }
+	@docker info >/dev/null 2>&1 || { echo "images: FAILED: no docker engine answers: start one"; exit 1; }
+	@docker buildx version >/dev/null 2>&1 || { echo "images: FAILED: docker has no buildx: install the plugin"; exit 1; }
+	docker buildx build --platform "$(PLATFORMS)" --output "$(IMAGE_OUTPUT)" --tag "$(IMAGE):$(TAG)" \
+		--build-arg "VERSION=$(VERSION)" --build-arg "COMMIT=$(COMMIT)" --build-arg "CREATED=$(COMMIT_DATE)" \
+		--build-arg "LDFLAGS=$(LDFLAGS)" .
+
+##@ Housekeeping
+
+.PHONY: programs
+programs: ## Build the pinned programs, unless they are cached
+	@for set in tools controlplane capi linters; do go run ./hack/binaries $$set >/dev/null; done
+
+.PHONY: clean
+clean: ## Remove what was built in the checkout; the pinned programs stay in the cache
+	rm -rf out .run

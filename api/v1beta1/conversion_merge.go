@@ -1,0 +1,124 @@
+package v1beta1
+
+import (
+	"maps"
+	"reflect"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/json"
+)
+
+// equal tells whether two values mean the same when they are written as JSON.
+func equal[T any](a, b T) (bool, error) {
+	if apiequality.Semantic.DeepEqual(a, b) {
+		return true, nil
+	}
+	one, err := tree(a)
+	if err != nil {
+		return false, err
+	}
+	other, err := tree(b)
+	if err != nil {
+		return false, err
+	}
+	return reflect.DeepEqual(one, other), nil
+}
+
+// rebase moves the edits that lead from base to edited over to full, which says more than base.
+func rebase[T any](base, edited, full T) (T, error) {
+	return rebaseIf(func(any, any) bool { return true }, base, edited, full)
+}
+
+// rebaseUnlessEdited is rebase where all edits only add to base. Otherwise it returns edited.
+func rebaseUnlessEdited[T any](base, edited, full T) (T, error) {
+	return rebaseIf(extends, base, edited, full)
+}
+
+func rebaseIf[T any](allowed func(edited, base any) bool, base, edited, full T) (T, error) {
+	var trees [3]any
+	for i, value := range []T{base, edited, full} {
+		var err error
+		if trees[i], err = tree(value); err != nil {
+			return edited, err
+		}
+	}
+	switch {
+	case reflect.DeepEqual(trees[0], trees[1]):
+		return full, nil
+	case !allowed(trees[1], trees[0]):
+		return edited, nil
+	}
+	data, err := json.Marshal(merge(trees[0], trees[1], trees[2]))
+	if err != nil {
+		return edited, err
+	}
+	var merged T
+	return merged, json.Unmarshal(data, &merged)
+}
+
+// merge returns full with the edits that lead from base to edited. Objects are merged field by field. A list is edited as
+// a whole: no list holds anything of weight that only one of the versions can say.
+func merge(base, edited, full any) any {
+	if reflect.DeepEqual(base, edited) {
+		return full
+	}
+	baseFields, baseIs := base.(map[string]any)
+	editedFields, editedIs := edited.(map[string]any)
+	fullFields, fullIs := full.(map[string]any)
+	if !baseIs || !editedIs || !fullIs {
+		return edited
+	}
+	merged := maps.Clone(fullFields)
+	for name, before := range baseFields {
+		if _, stays := editedFields[name]; !stays && before != nil {
+			delete(merged, name)
+		}
+	}
+	for name, after := range editedFields {
+		before, existed := baseFields[name]
+		if !existed || !reflect.DeepEqual(before, after) {
+			merged[name] = merge(before, after, fullFields[name])
+		}
+	}
+	return merged
+}
+
+// extends tells whether edited has all that base has, and perhaps more fields. A longer list is not an extension.
+func extends(edited, base any) bool {
+	switch before := base.(type) {
+	case map[string]any:
+		after, is := edited.(map[string]any)
+		if !is {
+			return false
+		}
+		for name, value := range before {
+			if field, found := after[name]; !found || !extends(field, value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		after, is := edited.([]any)
+		if !is || len(after) != len(before) {
+			return false
+		}
+		for i, value := range before {
+			if !extends(after[i], value) {
+				return false
+			}
+		}
+		return true
+	default:
+		return reflect.DeepEqual(edited, base)
+	}
+}
+
+// tree is a value as it is written in JSON.
+func tree(value any) (any, error) {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	var decoded any
+	return decoded, json.Unmarshal(data, &decoded)
+}

@@ -1,0 +1,61 @@
+package host
+
+import (
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// Capacity returns the least CPU and memory that any of the hosts offers, and their architecture when they all agree.
+// Hosts that were not inspected do not count. It returns nothing when none was.
+//
+// The least is taken because the autoscaler has to be sure that a pending pod fits on whichever host it gets.
+func Capacity(hosts []*bmov1alpha1.BareMetalHost) (corev1.ResourceList, *infrav1.NodeInfo) {
+	var cpus, mebibytes int64
+	architectures := map[infrav1.Architecture]bool{}
+	for _, host := range hosts {
+		details := host.Status.HardwareDetails
+		if details == nil || details.CPU.Count <= 0 || details.RAMMebibytes <= 0 {
+			continue
+		}
+		cpus = least(cpus, int64(details.CPU.Count))
+		mebibytes = least(mebibytes, int64(details.RAMMebibytes))
+		architectures[architectureOf(details.CPU.Arch)] = true
+	}
+	if cpus == 0 {
+		return nil, nil
+	}
+	info := &infrav1.NodeInfo{OperatingSystem: "linux"}
+	if len(architectures) == 1 {
+		for architecture := range architectures {
+			info.Architecture = architecture
+		}
+	}
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(cpus, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(mebibytes<<20, resource.BinarySI),
+	}, info
+}
+
+func least(current, value int64) int64 {
+	if current == 0 {
+		return value
+	}
+	return min(current, value)
+}
+
+// architectureOf translates the words of the Linux kernel to those of Kubernetes. Unknown ones become empty.
+func architectureOf(name string) infrav1.Architecture {
+	switch name {
+	case "x86_64", "amd64":
+		return "amd64"
+	case "aarch64", "arm64":
+		return "arm64"
+	case "ppc64le", "s390x":
+		return infrav1.Architecture(name)
+	default:
+		return ""
+	}
+}

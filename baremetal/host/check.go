@@ -1,0 +1,253 @@
+package host
+
+import (
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// MachineKind is the kind of consumer that this provider puts on a host.
+const MachineKind = "Metal3Machine"
+
+// Wanted is what a machine asks of a host.
+type Wanted struct {
+	// Machine is the name of the Metal3Machine, Namespace is where it and its hosts live.
+	Machine, Namespace string
+
+	// Cluster is the name of the Cluster that the machine belongs to.
+	Cluster string
+
+	// Selector is what hostSelector says. Nil selects everything.
+	Selector labels.Selector
+
+	// FailureDomain is where the host should stand. Empty means anywhere.
+	FailureDomain string
+
+	// Strict refuses hosts of other failure domains.
+	Strict bool
+
+	// Owner is the value of the node-reuse label that reserves a host for this machine: "cp-<control plane>" or
+	// "md-<MachineDeployment>". Empty means that no reservation fits.
+	Owner string
+}
+
+// Candidate is a host with what the provider knows about it beyond its fields.
+type Candidate struct {
+	Host *bmov1alpha1.BareMetalHost
+
+	// Assumed says that another machine of this process is claiming the host right now.
+	Assumed bool
+}
+
+// Reason says why a host was not taken. Empty means that it passes.
+type Reason string
+
+// Reasons, in the words that a user reads after a count.
+const (
+	BeingDeleted          Reason = "being deleted"
+	Claimed               Reason = "claimed"
+	Reserved              Reason = "reserved for another owner"
+	NotMatching           Reason = "not matching selector"
+	OtherFailureDomain    Reason = "not in failure domain"
+	Paused                Reason = "paused"
+	Detached              Reason = "detached"
+	Unhealthy             Reason = "marked unhealthy"
+	InError               Reason = "in error"
+	ExternallyProvisioned Reason = "externally provisioned"
+	InUse                 Reason = "in use without a consumer"
+	NotAvailable          Reason = "not available yet"
+)
+
+// check returns the reason why a host cannot be taken, or nothing when it passes.
+type check func(Candidate, Wanted) Reason
+
+// ownership are the checks that hold for good: a host that fails them is somebody else's.
+func ownership() []check {
+	return []check{
+		notBeingDeleted,
+		notClaimed,
+		notReserved,
+		matchesSelector,
+		inFailureDomain,
+	}
+}
+
+// condition are the checks that pass with time or after somebody looked at the host.
+func condition() []check {
+	return []check{
+		notPaused,
+		notDetached,
+		notUnhealthy,
+		notInError,
+		notExternallyProvisioned,
+		notInUse,
+		available,
+	}
+}
+
+// Check runs the chain on one host and returns the reason why it cannot be taken, or nothing when it can.
+func Check(candidate Candidate, wanted Wanted) Reason {
+	if reason := run(ownership(), candidate, wanted); reason != "" {
+		return reason
+	}
+	return run(condition(), candidate, wanted)
+}
+
+func run(chain []check, candidate Candidate, wanted Wanted) Reason {
+	for _, check := range chain {
+		if reason := check(candidate, wanted); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+// ConsumedBy says whether the host carries the consumer reference of a Metal3Machine. The version of the reference does
+// not count: CAPM3 wrote both.
+func ConsumedBy(host *bmov1alpha1.BareMetalHost, namespace, machine string) bool {
+	ref := host.Spec.ConsumerRef
+	return isMachineRef(ref) && ref.Name == machine && ref.Namespace == namespace
+}
+
+// Consumer returns the name of the Metal3Machine that holds the host, and false if none does.
+func Consumer(host *bmov1alpha1.BareMetalHost) (machine string, found bool) {
+	ref := host.Spec.ConsumerRef
+	if !isMachineRef(ref) || ref.Namespace != host.Namespace {
+		return "", false
+	}
+	return ref.Name, true
+}
+
+func isMachineRef(ref *corev1.ObjectReference) bool {
+	return ref != nil && ref.Kind == MachineKind && groupOf(ref) == infrav1.GroupVersion.Group
+}
+
+func groupOf(ref *corev1.ObjectReference) string {
+	groupVersion, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return ""
+	}
+	return groupVersion.Group
+}
+
+// isReservation says whether the consumer is a Cluster, which is how a host waits for the next machine of its owner.
+func isReservation(ref *corev1.ObjectReference) bool {
+	return ref != nil && ref.Kind == clusterv1.ClusterKind && groupOf(ref) == clusterv1.GroupVersion.Group
+}
+
+// reservedFor says whether the host waits for a machine of the owner in Wanted.
+func reservedFor(candidate Candidate, wanted Wanted) bool {
+	label := candidate.Host.Labels[infrav1.NodeReuseLabel]
+	if label == "" || label != wanted.Owner {
+		return false
+	}
+	ref := candidate.Host.Spec.ConsumerRef
+	return ref == nil || (isReservation(ref) && ref.Name == wanted.Cluster && ref.Namespace == wanted.Namespace)
+}
+
+func notBeingDeleted(candidate Candidate, _ Wanted) Reason {
+	if candidate.Host.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	return BeingDeleted
+}
+
+func notClaimed(candidate Candidate, wanted Wanted) Reason {
+	ref := candidate.Host.Spec.ConsumerRef
+	switch {
+	case candidate.Assumed:
+		return Claimed
+	case ref == nil, reservedFor(candidate, wanted):
+		return ""
+	case isReservation(ref) && candidate.Host.Labels[infrav1.NodeReuseLabel] != "":
+		return Reserved
+	default:
+		return Claimed
+	}
+}
+
+func notReserved(candidate Candidate, wanted Wanted) Reason {
+	if candidate.Host.Labels[infrav1.NodeReuseLabel] == "" || reservedFor(candidate, wanted) {
+		return ""
+	}
+	return Reserved
+}
+
+func matchesSelector(candidate Candidate, wanted Wanted) Reason {
+	if wanted.Selector == nil || wanted.Selector.Matches(labels.Set(candidate.Host.Labels)) {
+		return ""
+	}
+	return NotMatching
+}
+
+func inFailureDomain(candidate Candidate, wanted Wanted) Reason {
+	if !wanted.Strict || wanted.FailureDomain == "" || inWantedDomain(candidate, wanted) {
+		return ""
+	}
+	return OtherFailureDomain
+}
+
+func inWantedDomain(candidate Candidate, wanted Wanted) bool {
+	return candidate.Host.Labels[infrav1.FailureDomainLabel] == wanted.FailureDomain
+}
+
+func notPaused(candidate Candidate, _ Wanted) Reason {
+	if _, paused := candidate.Host.Annotations[bmov1alpha1.PausedAnnotation]; paused {
+		return Paused
+	}
+	return ""
+}
+
+func notDetached(candidate Candidate, _ Wanted) Reason {
+	_, detached := candidate.Host.Annotations[bmov1alpha1.DetachedAnnotation]
+	if detached || candidate.Host.Status.OperationalStatus == bmov1alpha1.OperationalStatusDetached {
+		return Detached
+	}
+	return ""
+}
+
+func notUnhealthy(candidate Candidate, _ Wanted) Reason {
+	_, unhealthy := candidate.Host.Annotations[infrav1.UnhealthyAnnotation]
+	_, deprecated := candidate.Host.Annotations[infrav1.DeprecatedUnhealthyAnnotation]
+	if unhealthy || deprecated {
+		return Unhealthy
+	}
+	return ""
+}
+
+func notInError(candidate Candidate, _ Wanted) Reason {
+	status := candidate.Host.Status
+	if status.ErrorMessage != "" || status.OperationalStatus == bmov1alpha1.OperationalStatusError {
+		return InError
+	}
+	return ""
+}
+
+func notExternallyProvisioned(candidate Candidate, _ Wanted) Reason {
+	if candidate.Host.Spec.ExternallyProvisioned {
+		return ExternallyProvisioned
+	}
+	return ""
+}
+
+// notInUse catches hosts that somebody provisions by hand: taking them would overwrite a running system.
+func notInUse(candidate Candidate, wanted Wanted) Reason {
+	spec := candidate.Host.Spec
+	if (spec.Image != nil || spec.CustomDeploy != nil) && !reservedFor(candidate, wanted) {
+		return InUse
+	}
+	return ""
+}
+
+func available(candidate Candidate, _ Wanted) Reason {
+	switch candidate.Host.Status.Provisioning.State {
+	case bmov1alpha1.StateAvailable, bmov1alpha1.StateReady:
+		return ""
+	default:
+		return NotAvailable
+	}
+}

@@ -1,0 +1,174 @@
+package host
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+)
+
+// Choice is the answer of Choose.
+type Choice struct {
+	// Host is the chosen host. Nil means that none can be taken now.
+	Host *bmov1alpha1.BareMetalHost
+
+	// Reused says that the host was reserved for the owner of the machine.
+	Reused bool
+
+	// Message explains the choice: why this host, or how many hosts fail for which reason.
+	Message string
+}
+
+// rank orders the hosts that pass the chain. The smaller one wins.
+type rank struct {
+	notReserved, otherDomain bool
+	hash                     uint64
+}
+
+func (r rank) before(other rank) bool {
+	if r.notReserved != other.notReserved {
+		return !r.notReserved
+	}
+	if r.otherDomain != other.otherDomain {
+		return !r.otherDomain
+	}
+	return r.hash < other.hash
+}
+
+// Choose returns the host that the machine should claim. The order of the candidates does not matter.
+//
+//	reserved hosts    free hosts     choice
+//	one available     any            the reserved one
+//	all still busy    any            none: wait for a reserved one, it has the data of the previous node
+//	all in error      one passes     the free one
+//	none              one passes     the free one
+//	none              none passes    none: the message counts the reasons
+func Choose(candidates []Candidate, wanted Wanted) Choice {
+	var best, busy Candidate
+	var bestRank rank
+	counts := map[Reason]int{}
+	for _, candidate := range candidates {
+		reason := Check(candidate, wanted)
+		if reason != "" {
+			counts[reason]++
+			if reason == NotAvailable && reservedFor(candidate, wanted) {
+				busy = firstByName(busy, candidate)
+			}
+			continue
+		}
+		candidateRank := rankOf(candidate, wanted)
+		if best.Host == nil || candidateRank.before(bestRank) {
+			best, bestRank = candidate, candidateRank
+		}
+	}
+	switch {
+	case best.Host != nil && !bestRank.notReserved:
+		return Choice{Host: best.Host, Reused: true, Message: fmt.Sprintf(
+			"Host %s was reserved for %s by node reuse", best.Host.Name, wanted.Owner)}
+	case busy.Host != nil:
+		return Choice{Message: fmt.Sprintf("Waiting for host %s, which is reserved for %s by node reuse and is %s",
+			busy.Host.Name, wanted.Owner, stateName(busy.Host))}
+	case best.Host != nil:
+		return Choice{Host: best.Host, Message: explain(best, wanted)}
+	default:
+		return Choice{Message: Summary(counts, wanted)}
+	}
+}
+
+// Summary tells how many hosts fail for which reason, the most frequent reason first.
+func Summary(counts map[Reason]int, wanted Wanted) string {
+	total := 0
+	reasons := make([]Reason, 0, len(counts))
+	for reason, count := range counts {
+		total += count
+		reasons = append(reasons, reason)
+	}
+	if total == 0 {
+		return fmt.Sprintf("No host in namespace %s: create BareMetalHosts there", wanted.Namespace)
+	}
+	slices.SortFunc(reasons, func(a, b Reason) int {
+		if counts[a] != counts[b] {
+			return counts[b] - counts[a]
+		}
+		return strings.Compare(string(a), string(b))
+	})
+	parts := make([]string, 0, len(reasons))
+	for _, reason := range reasons {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[reason], describe(reason, wanted)))
+	}
+	noun := "hosts"
+	if total == 1 {
+		noun = "host"
+	}
+	return fmt.Sprintf("%d %s: %s", total, noun, strings.Join(parts, ", "))
+}
+
+func describe(reason Reason, wanted Wanted) string {
+	switch {
+	case reason == NotMatching && wanted.Selector != nil:
+		return string(reason) + " " + wanted.Selector.String()
+	case reason == OtherFailureDomain:
+		return string(reason) + " " + wanted.FailureDomain
+	default:
+		return string(reason)
+	}
+}
+
+func explain(chosen Candidate, wanted Wanted) string {
+	name := chosen.Host.Name
+	switch {
+	case wanted.FailureDomain == "":
+		return fmt.Sprintf("Host %s is available", name)
+	case inWantedDomain(chosen, wanted):
+		return fmt.Sprintf("Host %s is available in failure domain %s", name, wanted.FailureDomain)
+	default:
+		return fmt.Sprintf("Host %s is available; no host of failure domain %s is", name, wanted.FailureDomain)
+	}
+}
+
+func rankOf(candidate Candidate, wanted Wanted) rank {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(candidate.Host.Name + "/" + wanted.Machine))
+	return rank{
+		notReserved: !reservedFor(candidate, wanted),
+		otherDomain: wanted.FailureDomain != "" && !inWantedDomain(candidate, wanted),
+		hash:        mix(hash.Sum64()),
+	}
+}
+
+// mix spreads the hash: FNV alone keeps names that differ only at their end close together, which would send machines
+// with similar names to the same host.
+func mix(hash uint64) uint64 {
+	hash ^= hash >> 33
+	hash *= 0xff51afd7ed558ccd
+	hash ^= hash >> 33
+	hash *= 0xc4ceb9fe1a85ec53
+	return hash ^ hash>>33
+}
+
+func firstByName(current, candidate Candidate) Candidate {
+	if current.Host == nil || candidate.Host.Name < current.Host.Name {
+		return candidate
+	}
+	return current
+}
+
+func stateName(host *bmov1alpha1.BareMetalHost) string {
+	if host.Status.Provisioning.State == bmov1alpha1.StateNone {
+		return "not registered yet"
+	}
+	return string(host.Status.Provisioning.State)
+}
+
+// Concerns says whether a change of the host can matter to a machine that waits: the host passes, or it is reserved for
+// the owner of the machine and its trouble decides whether the machine goes on waiting for it.
+func Concerns(candidate Candidate, wanted Wanted) bool {
+	return Check(candidate, wanted) == "" || reservedFor(candidate, wanted)
+}
+
+// InPool says whether no machine holds the host, so that it is worth looking at.
+func InPool(host *bmov1alpha1.BareMetalHost) bool {
+	return host.Spec.ConsumerRef == nil || isReservation(host.Spec.ConsumerRef)
+}

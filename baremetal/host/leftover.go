@@ -1,0 +1,43 @@
+package host
+
+import (
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// blockMoveAnnotation makes clusterctl move wait for an object.
+const blockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
+
+// deleteForMoveAnnotation marks an object that clusterctl move deletes after it was copied to another cluster.
+const deleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
+
+// WithoutLeftovers returns the host without what a machine should have taken away and did not, and whether there was
+// anything. CAPM3 leaves such things behind, and each of them does harm:
+//
+//	leftover                             on               harm
+//	owner reference of a Metal3Machine   every host       the garbage collector deletes the host with the machine
+//	block-move                           unclaimed hosts  every later clusterctl move waits in vain
+//	its own pause                        unclaimed hosts  the host operator ignores the host for ever
+//	record of a claim                    unclaimed hosts  a later release would put back stale values
+//
+// While a Cluster of the namespace is paused, a move may be under way and only the owner references go. A host that a
+// move is deleting is left alone.
+func WithoutLeftovers(host *bmov1alpha1.BareMetalHost, clusterPaused bool) (*bmov1alpha1.BareMetalHost, bool) {
+	if _, moving := host.Annotations[deleteForMoveAnnotation]; moving {
+		return host, false
+	}
+	clean := host.DeepCopy()
+	clean.OwnerReferences = withoutMachineOwners(clean.OwnerReferences)
+	if host.Spec.ConsumerRef == nil && !clusterPaused {
+		delete(clean.Annotations, blockMoveAnnotation)
+		if clean.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider {
+			delete(clean.Annotations, bmov1alpha1.PausedAnnotation)
+		}
+		if _, reserved := host.Labels[infrav1.NodeReuseLabel]; !reserved {
+			delete(clean.Annotations, infrav1.ReleaseAnnotation)
+		}
+	}
+	return clean, !equality.Semantic.DeepEqual(host.ObjectMeta, clean.ObjectMeta)
+}

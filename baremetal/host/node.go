@@ -1,0 +1,104 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+)
+
+// Node is what a decision needs of a node.
+type Node struct{ Name, ProviderID string }
+
+// NodeFacts are the nodes that may be the one of a machine, found in three ways.
+type NodeFacts struct {
+	// ByProviderID are the nodes that carry the provider ID of the machine.
+	ByProviderID []Node
+
+	// ByHostUID are the nodes whose label metal3.io/uuid is the UID of the host.
+	ByHostUID []Node
+
+	// ByHostname are the nodes whose host name is the one that the inspection found.
+	ByHostname []Node
+}
+
+// Linking is what is wanted of the node of a machine.
+type Linking struct {
+	ProviderID string
+
+	// CloudProvider says that a cloud provider writes the provider ID on the node.
+	CloudProvider bool
+
+	// BeforeNode says that the machine counts as provisioned before its node exists: nobody but this provider will
+	// ever connect the two.
+	BeforeNode bool
+}
+
+// LinkPlan is the answer of PlanLink.
+type LinkPlan struct {
+	// Patch is the name of the node that should get the provider ID. Empty means none.
+	Patch string
+
+	// Provisioned says whether the machine may publish its provider ID.
+	Provisioned bool
+
+	// Outcome is done once the node carries the provider ID, after Patch is written.
+	Outcome outcome.Outcome
+}
+
+// PlanLink decides which node belongs to a machine.
+//
+//	with the provider ID   by host UID          by host name         plan
+//	one                    any                  any                  linked
+//	several                any                  any                  conflict
+//	none                   one without ID       any                  write the ID, linked
+//	none                   one with another ID  any                  conflict
+//	none                   several              any                  conflict
+//	none                   none                 one without ID       write the ID, linked
+//	none                   none                 anything else        wait for the node
+//
+// A host name that the inspection found may be as common as "localhost", so it never leads to a conflict. Where a cloud
+// provider writes the ID, the provider waits instead of writing.
+func PlanLink(facts NodeFacts, wanted Linking) LinkPlan {
+	switch len(facts.ByProviderID) {
+	case 1:
+		return LinkPlan{Provisioned: true}
+	case 0:
+	default:
+		return conflict(fmt.Sprintf("Nodes %s all carry provider ID %s: delete the ones that are stale",
+			names(facts.ByProviderID), wanted.ProviderID))
+	}
+	switch {
+	case len(facts.ByHostUID) > 1:
+		return conflict(fmt.Sprintf("Nodes %s all carry the label %s of one host: delete the ones that are stale",
+			names(facts.ByHostUID), infrav1.HostUIDLabel))
+	case len(facts.ByHostUID) == 1 && facts.ByHostUID[0].ProviderID != "" && !wanted.CloudProvider:
+		return conflict(fmt.Sprintf("Node %s carries provider ID %s instead of %s",
+			facts.ByHostUID[0].Name, facts.ByHostUID[0].ProviderID, wanted.ProviderID))
+	case wanted.CloudProvider:
+		return LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForCloudProviderReason,
+			"Waiting for the cloud provider to give a node the provider ID "+wanted.ProviderID)}
+	case len(facts.ByHostUID) == 1:
+		return LinkPlan{Patch: facts.ByHostUID[0].Name, Provisioned: true}
+	case len(facts.ByHostname) == 1 && facts.ByHostname[0].ProviderID == "":
+		return LinkPlan{Patch: facts.ByHostname[0].Name, Provisioned: true}
+	default:
+		return LinkPlan{Provisioned: wanted.BeforeNode, Outcome: outcome.Waiting(infrav1.WaitingForNodeReason,
+			"Waiting for a node with provider ID "+wanted.ProviderID+" or with the label "+infrav1.HostUIDLabel)}
+	}
+}
+
+func conflict(message string) LinkPlan {
+	return LinkPlan{Outcome: outcome.Blocked(infrav1.ProviderIDConflictReason, message)}
+}
+
+func names(nodes []Node) string {
+	list := make([]string, 0, len(nodes))
+	for _, node := range nodes {
+		list = append(list, node.Name)
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,178 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+)
+
+// remediationRebootPrefix starts the annotations that a remediation keeps a host powered off with.
+const remediationRebootPrefix = bmov1alpha1.RebootAnnotationPrefix + "/metal3-remediation-"
+
+// Release says how a machine lets go of its host.
+type Release struct {
+	// Machine is the name of the Metal3Machine, Namespace is where it and its host live.
+	Machine, Namespace string
+
+	// FastTrack keeps hosts powered on between cleaning and the next deployment.
+	FastTrack bool
+
+	// Reserve keeps the host for the next machine of this owner: "cp-<control plane>" or "md-<MachineDeployment>".
+	// Empty frees the host for everybody.
+	Reserve string
+
+	// Cluster becomes the consumer of a reserved host. Not used when Reserve is empty.
+	Cluster string
+}
+
+// ReleaseStep is the next step of a release.
+type ReleaseStep struct {
+	// Write is the host as it should be written. Nil means that nothing is to be written.
+	Write *bmov1alpha1.BareMetalHost
+
+	// Outcome is done once the host belongs to the machine no more, after Write is written.
+	Outcome outcome.Outcome
+}
+
+// PlanRelease returns the next step of letting go of a host. It is asked again after every change of the host.
+//
+//	host                                        step
+//	gone, or claimed by somebody else           done
+//	still has what the machine wrote            take it away and set the power, then wait
+//	not settled yet                             wait, and quote the error of the host
+//	settled                                     put back what was found and drop the claim: done
+//
+// While the host is deprovisioned its power is
+//
+//	disablePowerOff   fast track   cleaning    online
+//	yes               any          any         true
+//	no                yes          not off     true
+//	no                yes          disabled    false
+//	no                no           any         false
+//
+// and at the end it gets back the power that it was found with, except where cleaning is disabled: then the old system is
+// still on the disk, and powering it on would bring the deleted node back.
+func PlanRelease(host *bmov1alpha1.BareMetalHost, release Release) ReleaseStep {
+	if host == nil || !ConsumedBy(host, release.Namespace, release.Machine) {
+		return ReleaseStep{}
+	}
+	emptied := emptied(host, release)
+	if !sameProvision(host, emptied) {
+		return ReleaseStep{Write: emptied, Outcome: waitForDeprovisioning(emptied)}
+	}
+	if !settled(host) {
+		return ReleaseStep{Outcome: waitForDeprovisioning(host)}
+	}
+	return ReleaseStep{Write: freed(host, release)}
+}
+
+func emptied(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.BareMetalHost {
+	before, _ := recall(host)
+	emptied := host.DeepCopy()
+	emptied.Spec.Image = nil
+	emptied.Spec.CustomDeploy = nil
+	emptied.Spec.UserData = before.UserData
+	emptied.Spec.MetaData = before.MetaData
+	emptied.Spec.NetworkData = before.NetworkData
+	emptied.Spec.Online = onlineWhileDeprovisioning(host, release.FastTrack)
+	return emptied
+}
+
+func onlineWhileDeprovisioning(host *bmov1alpha1.BareMetalHost, fastTrack bool) bool {
+	if host.Spec.DisablePowerOff {
+		return true
+	}
+	return fastTrack && host.Spec.AutomatedCleaningMode != bmov1alpha1.CleaningModeDisabled
+}
+
+func sameProvision(a, b *bmov1alpha1.BareMetalHost) bool {
+	return a.Spec.Image == nil && a.Spec.CustomDeploy == nil &&
+		a.Spec.Online == b.Spec.Online &&
+		sameReference(a.Spec.UserData, b.Spec.UserData) &&
+		sameReference(a.Spec.MetaData, b.Spec.MetaData) &&
+		sameReference(a.Spec.NetworkData, b.Spec.NetworkData)
+}
+
+func sameReference(a, b *corev1.SecretReference) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// settled says whether the host operator has nothing left to undo. States that are not known here count as unsettled:
+// a host that is let go too early could be claimed and wiped while it is still in use.
+func settled(host *bmov1alpha1.BareMetalHost) bool {
+	switch host.Status.Provisioning.State {
+	case bmov1alpha1.StateNone, bmov1alpha1.StateUnmanaged, bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile,
+		bmov1alpha1.StateInspecting, bmov1alpha1.StateReady, bmov1alpha1.StateAvailable:
+		return true
+	case bmov1alpha1.StateExternallyProvisioned:
+		return !host.Status.PoweredOn || host.Spec.DisablePowerOff
+	default:
+		return false
+	}
+}
+
+func waitForDeprovisioning(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
+	if problem := Problem(host); problem != "" {
+		return outcome.Waiting(infrav1.HostErrorReason, problem)
+	}
+	return outcome.Waiting(infrav1.HostDeprovisioningReason,
+		fmt.Sprintf("Host %s is being deprovisioned, its state is %s", host.Name, stateName(host)))
+}
+
+func freed(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.BareMetalHost {
+	before, known := recall(host)
+	freed := withoutTraces(host)
+	if release.Reserve != "" {
+		if content, exists := host.Annotations[infrav1.ReleaseAnnotation]; exists {
+			metav1.SetMetaDataAnnotation(&freed.ObjectMeta, infrav1.ReleaseAnnotation, content)
+		}
+		metav1.SetMetaDataLabel(&freed.ObjectMeta, infrav1.NodeReuseLabel, release.Reserve)
+		freed.Spec.ConsumerRef = &corev1.ObjectReference{
+			APIVersion: clusterv1.GroupVersion.String(),
+			Kind:       clusterv1.ClusterKind,
+			Namespace:  release.Namespace,
+			Name:       release.Cluster,
+		}
+		return freed
+	}
+	freed.Spec.ConsumerRef = nil
+	if !known {
+		return freed
+	}
+	if host.Spec.AutomatedCleaningMode != bmov1alpha1.CleaningModeDisabled && !host.Spec.DisablePowerOff {
+		freed.Spec.Online = before.Online
+	}
+	freed.Spec.AutomatedCleaningMode = before.CleaningMode
+	if before.ClusterLabel != "" {
+		metav1.SetMetaDataLabel(&freed.ObjectMeta, clusterv1.ClusterNameLabel, before.ClusterLabel)
+	}
+	return freed
+}
+
+// withoutTraces removes the labels, annotations and owners that this provider or CAPM3 puts on a host.
+func withoutTraces(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
+	clean := host.DeepCopy()
+	delete(clean.Labels, clusterv1.ClusterNameLabel)
+	delete(clean.Labels, infrav1.NodeReuseLabel)
+	delete(clean.Annotations, infrav1.ReleaseAnnotation)
+	delete(clean.Annotations, blockMoveAnnotation)
+	if clean.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider {
+		delete(clean.Annotations, bmov1alpha1.PausedAnnotation)
+	}
+	maps.DeleteFunc(clean.Annotations, func(key, _ string) bool {
+		return strings.HasPrefix(key, remediationRebootPrefix)
+	})
+	clean.OwnerReferences = withoutMachineOwners(clean.OwnerReferences)
+	return clean
+}

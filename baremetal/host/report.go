@@ -1,0 +1,88 @@
+package host
+
+import (
+	"fmt"
+	"strings"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+)
+
+// Progress says how far the host operator got in provisioning a claimed host.
+func Progress(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
+	state := host.Status.Provisioning.State
+	if state == bmov1alpha1.StateProvisioned || state == bmov1alpha1.StateExternallyProvisioned {
+		return outcome.Done()
+	}
+	if problem := Problem(host); problem != "" {
+		return outcome.Waiting(infrav1.HostErrorReason, problem)
+	}
+	return outcome.Waiting(infrav1.HostProvisioningReason,
+		fmt.Sprintf("Waiting for host %s to be provisioned, its state is %s", host.Name, stateName(host)))
+}
+
+// Problem says in one line why the host operator gets no further with a host: it quotes the operator's error, or names
+// what keeps the operator from acting. Empty means that nothing is known to be wrong.
+func Problem(host *bmov1alpha1.BareMetalHost) string {
+	if message := host.Status.ErrorMessage; message != "" {
+		kind := "error"
+		if host.Status.ErrorType != "" {
+			kind = string(host.Status.ErrorType)
+		}
+		return fmt.Sprintf("Host %s reports %s: %s", host.Name, kind, oneLine(message))
+	}
+	if by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; paused && by != infrav1.HostPausedByProvider {
+		return fmt.Sprintf("Host %s is paused: remove its annotation %s", host.Name, bmov1alpha1.PausedAnnotation)
+	}
+	if _, detached := host.Annotations[bmov1alpha1.DetachedAnnotation]; detached {
+		return fmt.Sprintf("Host %s is detached: remove its annotation %s", host.Name, bmov1alpha1.DetachedAnnotation)
+	}
+	return ""
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// Addresses returns the addresses of a host as its inspection found them: each IP once as InternalIP in the order of the
+// interfaces, then the host name.
+func Addresses(host *bmov1alpha1.BareMetalHost) []clusterv1.MachineAddress {
+	details := host.Status.HardwareDetails
+	if details == nil {
+		return nil
+	}
+	var addresses []clusterv1.MachineAddress
+	seen := map[string]bool{}
+	for _, nic := range details.NIC {
+		if nic.IP == "" || seen[nic.IP] {
+			continue
+		}
+		seen[nic.IP] = true
+		addresses = append(addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: nic.IP})
+	}
+	if details.Hostname != "" {
+		addresses = append(addresses,
+			clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: details.Hostname},
+			clusterv1.MachineAddress{Type: clusterv1.MachineInternalDNS, Address: details.Hostname})
+	}
+	return addresses
+}
+
+// ProviderID returns the provider ID of a machine on a host. It holds names only: UIDs change at a move.
+func ProviderID(namespace, host, machine string) string {
+	return infrav1.ProviderIDPrefix + namespace + "/" + host + "/" + machine
+}
+
+// ParseProviderID takes a provider ID apart. It fails for provider IDs of another form.
+func ParseProviderID(providerID string) (namespace, host, machine string, ok bool) {
+	rest, isOurs := strings.CutPrefix(providerID, infrav1.ProviderIDPrefix)
+	if !isOurs {
+		return "", "", "", false
+	}
+	parts := strings.Split(rest, "/")
+	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] == "" {
+		return "", "", "", false
+	}
+	return parts[0], parts[1], parts[2], true
+}

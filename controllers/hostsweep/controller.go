@@ -1,0 +1,125 @@
+// Package hostsweep removes from hosts what a provider left behind and what would do harm later: owner references of
+// Metal3Machines, and on hosts that no machine holds, blocks on moving, forgotten pauses and stale records.
+//
+// CAPM3 leaves such things behind, so the sweep makes an upgrade from it safe; it runs for every host when the manager
+// starts, and again for a host that is restored from a backup. It refuses to touch anything that a user has set.
+package hostsweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+)
+
+// reasonSwept is the reason of the event on a swept host.
+const reasonSwept = "LeftoversRemoved"
+
+// Hosts reads and writes hosts.
+type Hosts interface {
+	Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
+	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
+}
+
+// Reconciler sweeps hosts.
+type Reconciler struct {
+	Client   client.Client
+	Recorder events.EventRecorder
+	Hosts    Hosts
+}
+
+// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+
+// Reconcile sweeps one host.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	current := &bmov1alpha1.BareMetalHost{}
+	if err := r.Client.Get(ctx, req.NamespacedName, current); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	paused, err := r.clusterPaused(ctx, current.Namespace)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	clean, dirty := host.WithoutLeftovers(current, paused)
+	if !dirty {
+		return ctrl.Result{}, nil
+	}
+	if _, err := r.Hosts.Write(ctx, current, clean); err != nil {
+		if errors.Is(err, hoststore.ErrConflict) {
+			// The change that was faster brings the host back here.
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	r.Recorder.Eventf(current, nil, corev1.EventTypeNormal, reasonSwept, "Sweep",
+		"Removed owner references or annotations that an earlier provider left on the host")
+	return ctrl.Result{}, nil
+}
+
+// clusterPaused says whether any Cluster of the namespace is paused, as it is while it is moved.
+func (r *Reconciler) clusterPaused(ctx context.Context, namespace string) (bool, error) {
+	var clusters clusterv1.ClusterList
+	if err := r.Client.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing Clusters: %w", err)
+	}
+	for i := range clusters.Items {
+		if ptr.Deref(clusters.Items[i].Spec.Paused, false) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("hostsweep").
+		For(&bmov1alpha1.BareMetalHost{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasLeftovers))).
+		WithOptions(options).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.clusterToHosts),
+			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("setting up the host sweep: %w", err)
+	}
+	return nil
+}
+
+func hasLeftovers(object client.Object) bool {
+	current, isHost := object.(*bmov1alpha1.BareMetalHost)
+	if !isHost {
+		return false
+	}
+	_, dirty := host.WithoutLeftovers(current, false)
+	return dirty
+}
+
+func (r *Reconciler) clusterToHosts(ctx context.Context, object client.Object) []ctrl.Request {
+	hosts, err := r.Hosts.Hosts(ctx, object.GetNamespace())
+	if err != nil {
+		return nil
+	}
+	var requests []ctrl.Request
+	for _, current := range hosts {
+		if hasLeftovers(current) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(current)})
+		}
+	}
+	return requests
+}

@@ -1,0 +1,107 @@
+package metal3cluster
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+)
+
+// scope is what one reconcile knows.
+type scope struct {
+	infra *infrav1.Metal3Cluster
+
+	// cluster is the Cluster. Nil until it has set its owner reference, and when it is gone.
+	cluster *clusterv1.Cluster
+
+	// machines is how many Machines the Cluster has. Not counted when nobody waits for them.
+	machines int
+
+	// paused says that the object or its Cluster is paused.
+	paused bool
+
+	// endpoint is where the API server answers. Not valid until somebody gave one.
+	endpoint clusterv1.APIEndpoint
+
+	// reached holds the outcome of the phase that each condition reports.
+	reached map[string]outcome.Outcome
+}
+
+func (s *scope) record(condition string, result outcome.Outcome) outcome.Outcome {
+	s.reached[condition] = result
+	return result
+}
+
+func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
+	cluster, err := util.GetOwnerCluster(ctx, r.Client, s.infra.ObjectMeta)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the Cluster of Metal3Cluster %s: %w", s.infra.Name, err)
+	}
+	if err == nil {
+		s.cluster = cluster
+	}
+	s.paused = flow.Paused(s.cluster, s.infra)
+	return nil
+}
+
+func (r *Reconciler) readMachines(ctx context.Context, s *scope) error {
+	if s.infra.DeletionTimestamp.IsZero() || s.cluster == nil {
+		return nil
+	}
+	var machines clusterv1.MachineList
+	if err := r.Client.List(ctx, &machines, client.InNamespace(s.infra.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
+		return fmt.Errorf("listing the Machines of Cluster %s: %w", s.cluster.Name, err)
+	}
+	s.machines = len(machines.Items)
+	return nil
+}
+
+func waitForCluster(_ context.Context, s *scope) (outcome.Outcome, error) {
+	if s.cluster != nil {
+		return outcome.Done(), nil
+	}
+	return s.record(infrav1.InfrastructureReadyCondition, outcome.Waiting(infrav1.WaitingForClusterReason,
+		"Waiting for Cluster API to set the owner reference of a Cluster")), nil
+}
+
+func keepFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
+	controllerutil.AddFinalizer(s.infra, infrav1.ClusterFinalizer)
+	return outcome.Done(), nil
+}
+
+func dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
+	controllerutil.RemoveFinalizer(s.infra, infrav1.ClusterFinalizer)
+	return outcome.Done(), nil
+}
+
+// findEndpoint takes the endpoint of the Metal3Cluster, or else that of the Cluster.
+func findEndpoint(_ context.Context, s *scope) (outcome.Outcome, error) {
+	switch {
+	case s.infra.Spec.ControlPlaneEndpoint.IsValid():
+		s.endpoint = s.infra.Spec.ControlPlaneEndpoint
+	case s.cluster.Spec.ControlPlaneEndpoint.IsValid():
+		s.endpoint = s.cluster.Spec.ControlPlaneEndpoint
+	default:
+		return s.record(infrav1.InfrastructureReadyCondition, outcome.Blocked(infrav1.EndpointMissingReason, fmt.Sprintf(
+			"Set spec.controlPlaneEndpoint.host and port of Metal3Cluster %s or of Cluster %s", s.infra.Name, s.cluster.Name))), nil
+	}
+	s.infra.Status.Initialization.Provisioned = ptr.To(true)
+	return s.record(infrav1.InfrastructureReadyCondition, outcome.Done()), nil
+}
+
+func waitForMachines(_ context.Context, s *scope) (outcome.Outcome, error) {
+	if s.machines == 0 {
+		return outcome.Done(), nil
+	}
+	return s.record(infrav1.DeletingCondition, outcome.Waiting(infrav1.WaitingForMachinesReason,
+		fmt.Sprintf("Waiting for the Machines of Cluster %s to be deleted", s.cluster.Name))), nil
+}

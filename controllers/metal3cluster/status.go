@@ -1,0 +1,54 @@
+package metal3cluster
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+)
+
+func announce() flow.Announcement {
+	quiet := []string{
+		infrav1.ReadyCondition, infrav1.WaitingForClusterReason, clusterv1.NotPausedReason, infrav1.NotDeletingReason,
+	}
+	return flow.Milestones(quiet, []string{infrav1.EndpointMissingReason})
+}
+
+// setStatus reports what the reconcile saw. It is the only writer of conditions.
+func setStatus(s *scope) {
+	flow.SetPaused(s.infra, s.paused)
+	if s.paused {
+		return
+	}
+	s.infra.Status.FailureDomains = s.infra.Spec.FailureDomains
+	setDeleting(s)
+	flow.SetStage(s.infra, infrav1.InfrastructureReadyCondition, s.reached,
+		flow.Reached{Reason: infrav1.InfrastructureReadyReason, Message: disagreement(s)}, infrav1.WaitingForClusterReason)
+	flow.SetReady(s.infra, infrav1.InfrastructureReadyCondition)
+}
+
+func setDeleting(s *scope) {
+	if s.infra.DeletionTimestamp.IsZero() {
+		return
+	}
+	condition := metav1.Condition{
+		Type: infrav1.DeletingCondition, Status: metav1.ConditionTrue, Reason: infrav1.DeletingReason,
+	}
+	if result, waits := s.reached[infrav1.DeletingCondition]; waits {
+		condition.Reason, condition.Message = result.Reason, result.Message
+	}
+	conditions.Set(s.infra, condition)
+}
+
+// disagreement tells when Cluster and Metal3Cluster name different endpoints: Cluster API keeps the one of the Cluster.
+func disagreement(s *scope) string {
+	if s.cluster == nil || !s.cluster.Spec.ControlPlaneEndpoint.IsValid() || s.cluster.Spec.ControlPlaneEndpoint == s.endpoint {
+		return ""
+	}
+	return fmt.Sprintf("Cluster %s uses control-plane endpoint %s, not %s of the Metal3Cluster",
+		s.cluster.Name, s.cluster.Spec.ControlPlaneEndpoint.String(), s.endpoint.String())
+}

@@ -1,0 +1,121 @@
+package metal3machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
+)
+
+// linkNode connects the machine with its node and publishes the provider ID.
+func (r *Reconciler) linkNode(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if duplicate, err := r.duplicateProviderID(ctx, s); err != nil || !duplicate.IsDone() {
+		return s.record(infrav1.NodeLinkedCondition, duplicate), err
+	}
+	plan, err := r.planLink(ctx, s)
+	if errors.Is(err, workload.ErrUnreachable) {
+		return s.record(infrav1.NodeLinkedCondition, r.unreachable(s)), nil
+	}
+	if err != nil {
+		return outcome.Done(), err
+	}
+	if plan.Patch != "" {
+		if err := r.Nodes.SetProviderID(ctx, client.ObjectKeyFromObject(s.cluster), plan.Patch, s.providerID()); err != nil {
+			return outcome.Done(), err
+		}
+	}
+	if plan.Provisioned {
+		s.publish()
+	}
+	return s.record(infrav1.NodeLinkedCondition, plan.Outcome), nil
+}
+
+func (r *Reconciler) planLink(ctx context.Context, s *scope) (host.LinkPlan, error) {
+	cluster := client.ObjectKeyFromObject(s.cluster)
+	if r.nodeWatch != nil {
+		if err := r.Nodes.Watch(ctx, cluster, r.nodeWatch); err != nil {
+			return host.LinkPlan{}, err
+		}
+	}
+	facts, err := r.Nodes.Find(ctx, cluster, workload.Query{
+		ProviderID: s.providerID(),
+		HostUID:    string(s.host.UID),
+		Hostname:   hostname(s.host),
+	})
+	if err != nil {
+		return host.LinkPlan{}, err
+	}
+	return host.PlanLink(facts, host.Linking{
+		ProviderID:    s.providerID(),
+		CloudProvider: cloudProvider(s),
+		BeforeNode:    beforeNode(s),
+	}), nil
+}
+
+// unreachable is the answer while the workload cluster cannot be asked. A machine that nobody else connects with its node
+// is complete as soon as its host is.
+func (r *Reconciler) unreachable(s *scope) outcome.Outcome {
+	if beforeNode(s) {
+		s.publish()
+	}
+	return outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf(
+		"Waiting for the API server of Cluster %s to answer", s.cluster.Name))
+}
+
+// publish gives the machine its provider ID and says that it is provisioned. Both go together: after a move a set provider
+// ID is the only sign that the machine was provisioned.
+func (s *scope) publish() {
+	s.machine.Spec.ProviderID = s.providerID()
+	s.machine.Status.Initialization.Provisioned = ptr.To(true)
+}
+
+// beforeNode says whether the machine counts as provisioned before its node exists. Without a bootstrap provider nobody
+// may ever label the node, so Cluster API gets the provider ID to look for.
+func beforeNode(s *scope) bool {
+	return s.machine.Spec.ProviderID != "" || (!s.owner.Spec.Bootstrap.ConfigRef.IsDefined() && !cloudProvider(s))
+}
+
+func cloudProvider(s *scope) bool {
+	return s.infra != nil && ptr.Deref(s.infra.Spec.CloudProviderEnabled, false)
+}
+
+func hostname(h *bmov1alpha1.BareMetalHost) string {
+	if h.Status.HardwareDetails == nil {
+		return ""
+	}
+	return h.Status.HardwareDetails.Hostname
+}
+
+// duplicateProviderID stops machines that carry the provider ID of another machine.
+func (r *Reconciler) duplicateProviderID(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.machine.Spec.ProviderID == "" {
+		return outcome.Done(), nil
+	}
+	var machines infrav1.Metal3MachineList
+	if err := r.Client.List(ctx, &machines, client.MatchingFields{providerIDIndex: s.machine.Spec.ProviderID}); err != nil {
+		return outcome.Done(), fmt.Errorf("listing machines by provider ID: %w", err)
+	}
+	var others []string
+	for _, other := range machines.Items {
+		if client.ObjectKeyFromObject(&other) != s.key() {
+			others = append(others, other.Namespace+"/"+other.Name)
+		}
+	}
+	if len(others) == 0 {
+		return outcome.Done(), nil
+	}
+	slices.Sort(others)
+	return outcome.Blocked(infrav1.ProviderIDConflictReason, fmt.Sprintf(
+		"spec.providerID %s is also that of Metal3Machine %s: correct one of them",
+		s.machine.Spec.ProviderID, strings.Join(others, ", "))), nil
+}

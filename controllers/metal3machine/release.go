@@ -1,0 +1,124 @@
+package metal3machine
+
+import (
+	"context"
+	"fmt"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+)
+
+// controlPlaneGroup is the API group of control-plane providers.
+const controlPlaneGroup = "controlplane.cluster.x-k8s.io"
+
+// releaseHost lets go of the host of a machine that is being deleted.
+func (r *Reconciler) releaseHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	r.Hosts.Forget(s.key())
+	reserve, err := r.reservation(ctx, s)
+	if err != nil {
+		return outcome.Done(), err
+	}
+	result, err := r.release(ctx, s, s.host, reserve)
+	if err != nil || !result.IsDone() {
+		return s.record(infrav1.DeletingCondition, result), err
+	}
+	return r.releaseSurplus(ctx, s)
+}
+
+// releaseSurplus lets go of hosts beyond the one that the machine works with. It does not wait for them while the
+// machine lives: they are looked at again whenever they change.
+func (r *Reconciler) releaseSurplus(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	for _, surplus := range s.surplus {
+		result, err := r.release(ctx, s, surplus, "")
+		if err != nil {
+			return outcome.Done(), err
+		}
+		if !result.IsDone() && !s.machine.DeletionTimestamp.IsZero() {
+			return s.record(infrav1.DeletingCondition, result), nil
+		}
+	}
+	return outcome.Done(), nil
+}
+
+func (r *Reconciler) release(ctx context.Context, s *scope, held *bmov1alpha1.BareMetalHost, reserve string,
+) (outcome.Outcome, error) {
+	release := host.Release{
+		Machine:   s.machine.Name,
+		Namespace: s.machine.Namespace,
+		FastTrack: r.FastTrack,
+		Reserve:   reserve,
+	}
+	if s.cluster != nil {
+		release.Cluster = s.cluster.Name
+	}
+	step := host.PlanRelease(held, release)
+	if step.Write == nil {
+		return step.Outcome, nil
+	}
+	if _, err := r.Hosts.Write(ctx, held, step.Write); err != nil {
+		return outcome.Done(), client.IgnoreNotFound(err)
+	}
+	return step.Outcome, nil
+}
+
+// reservation says for whom the host is kept: the owner of the machine, if the template of its replacement wants node
+// reuse. Hosts of a cluster that is being deleted are not kept.
+func (r *Reconciler) reservation(ctx context.Context, s *scope) (string, error) {
+	owner := s.reuseOwner()
+	if s.host == nil || owner == "" || s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero() {
+		return "", nil
+	}
+	name, err := r.templateName(ctx, s)
+	if err != nil || name == "" {
+		return "", err
+	}
+	template := &infrav1.Metal3MachineTemplate{}
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: name}, template)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading Metal3MachineTemplate %s: %w", name, err)
+	case template.Spec.NodeReuse:
+		return owner, nil
+	default:
+		return "", nil
+	}
+}
+
+// templateName is the template that the next machine will be made from. A MachineSet never changes its template, so for
+// a worker it is the one that the machine was made from. A control plane may have been given another one by now.
+func (r *Reconciler) templateName(ctx context.Context, s *scope) (string, error) {
+	madeFrom := s.machine.Annotations[clusterv1.TemplateClonedFromNameAnnotation]
+	owner := controlPlaneOwner(s.owner)
+	if owner == nil {
+		return madeFrom, nil
+	}
+	controlPlane := &unstructured.Unstructured{}
+	controlPlane.SetAPIVersion(owner.APIVersion)
+	controlPlane.SetKind(owner.Kind)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: owner.Name}, controlPlane)
+	switch {
+	case apierrors.IsNotFound(err):
+		return madeFrom, nil
+	case err != nil:
+		return "", fmt.Errorf("reading %s %s: %w", owner.Kind, owner.Name, err)
+	}
+	for _, path := range [][]string{
+		{"spec", "machineTemplate", "spec", "infrastructureRef", "name"},
+		{"spec", "machineTemplate", "infrastructureRef", "name"},
+		{"spec", "infrastructureRef", "name"},
+	} {
+		if name, found, err := unstructured.NestedString(controlPlane.Object, path...); err == nil && found {
+			return name, nil
+		}
+	}
+	return madeFrom, nil
+}

@@ -1,0 +1,123 @@
+package metal3machine
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+)
+
+// stages are the conditions that Ready sums up, in the order in which a machine passes them.
+func stages() []string {
+	return []string{
+		infrav1.HostAssociatedCondition,
+		infrav1.DataReadyCondition,
+		infrav1.HostProvisionedCondition,
+		infrav1.NodeLinkedCondition,
+	}
+}
+
+// announce says which changes become events. Waiting for what every new machine waits for is not news.
+func announce() flow.Announcement {
+	quiet := []string{
+		infrav1.ReadyCondition, infrav1.DataReadyCondition,
+		infrav1.WaitingForMachineReason, infrav1.WaitingForInfrastructureReason, infrav1.WaitingForMetal3ClusterReason,
+		infrav1.WaitingForBootstrapDataReason, infrav1.WaitingForHostReason, infrav1.WaitingForHostProvisionedReason,
+		clusterv1.NotPausedReason, infrav1.NotDeletingReason,
+	}
+	trouble := []string{
+		infrav1.BootstrapDataInvalidReason, infrav1.NoHostAvailableReason, infrav1.InvalidHostSelectorReason,
+		infrav1.InvalidSpecReason, infrav1.HostLostReason, infrav1.DataFailedReason, infrav1.HostErrorReason,
+		infrav1.ProviderIDConflictReason,
+	}
+	return flow.Milestones(quiet, trouble)
+}
+
+// setStatus reports what the reconcile saw. It is the only writer of the status besides publish.
+func setStatus(s *scope) {
+	flow.SetPaused(s.machine, s.paused)
+	if s.paused {
+		return
+	}
+	setDeleting(s)
+	if s.machine.DeletionTimestamp.IsZero() {
+		setAssociated(s)
+		setDataReady(s)
+		setProvisioned(s)
+		setLinked(s)
+	}
+	flow.SetReady(s.machine, stages()...)
+	setHostStatus(s)
+}
+
+func setAssociated(s *scope) {
+	reason, message := infrav1.HostAssociatedReason, ""
+	if previous := conditions.Get(s.machine, infrav1.HostAssociatedCondition); previous != nil &&
+		previous.Status == metav1.ConditionTrue {
+		reason, message = previous.Reason, previous.Message
+	}
+	if s.claimMessage != "" {
+		message = s.claimMessage
+	}
+	if s.reused {
+		reason = infrav1.HostAssociatedViaNodeReuseReason
+	}
+	flow.SetStage(s.machine, infrav1.HostAssociatedCondition, s.reached, flow.Reached{Reason: reason, Message: message},
+		infrav1.WaitingForMachineReason)
+}
+
+func setDataReady(s *scope) {
+	reason := infrav1.DataExternalReason
+	if s.machine.Spec.DataTemplate != nil {
+		reason = infrav1.DataReadyReason
+	}
+	flow.SetStage(s.machine, infrav1.DataReadyCondition, s.reached, flow.Reached{Reason: reason},
+		infrav1.WaitingForHostReason)
+}
+
+func setProvisioned(s *scope) {
+	flow.SetStage(s.machine, infrav1.HostProvisionedCondition, s.reached,
+		flow.Reached{Reason: infrav1.HostProvisionedReason}, infrav1.WaitingForHostReason)
+}
+
+func setLinked(s *scope) {
+	flow.SetStage(s.machine, infrav1.NodeLinkedCondition, s.reached, flow.Reached{Reason: infrav1.NodeLinkedReason},
+		infrav1.WaitingForHostProvisionedReason)
+}
+
+func setDeleting(s *scope) {
+	if s.machine.DeletionTimestamp.IsZero() {
+		return
+	}
+	condition := metav1.Condition{
+		Type:   infrav1.DeletingCondition,
+		Status: metav1.ConditionTrue,
+		Reason: infrav1.HostReleasedReason,
+	}
+	if result, seen := s.reached[infrav1.DeletingCondition]; seen && !result.IsDone() {
+		condition.Reason, condition.Message = result.Reason, result.Message
+	}
+	conditions.Set(s.machine, condition)
+}
+
+// setHostStatus reports the host. A machine without one keeps what it last knew: after a move the host may arrive later
+// than its machine.
+func setHostStatus(s *scope) {
+	if s.host == nil {
+		return
+	}
+	status := &s.machine.Status
+	if addresses := host.Addresses(s.host); addresses != nil {
+		status.Addresses = addresses
+	}
+	status.FailureDomain = s.host.Labels[infrav1.FailureDomainLabel]
+	status.UserData = s.host.Spec.UserData.DeepCopy()
+	status.MetaData = s.host.Spec.MetaData.DeepCopy()
+	status.NetworkData = s.host.Spec.NetworkData.DeepCopy()
+	if s.data != nil {
+		status.RenderedData = &infrav1.Metal3ObjectRef{Name: s.data.Name, Namespace: s.data.Namespace}
+	}
+}

@@ -1,0 +1,105 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostsweep"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3cluster"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machinetemplate"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
+)
+
+// Options are what the controllers need besides the manager.
+type Options struct {
+	// Clusters connects to workload clusters.
+	Clusters clustercache.ClusterCache
+
+	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that objects must carry. Empty means any.
+	WatchFilter string
+
+	// FastTrack keeps released hosts powered on where cleaning is enabled.
+	FastTrack bool
+
+	// SpecProblem says what is wrong with the spec of a Metal3Machine. Empty means nothing.
+	SpecProblem func(machine *infrav1.Metal3Machine) string
+
+	// Concurrency is how many objects of a kind are reconciled at a time.
+	Concurrency Concurrency
+}
+
+// Concurrency is how many objects of a kind are reconciled at a time.
+type Concurrency struct {
+	Metal3Cluster, Metal3Machine, Metal3MachineTemplate int
+}
+
+// SetupWithManager registers all controllers, in the order of this function.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	if err := hoststore.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	hosts := hoststore.New(mgr.GetClient(), mgr.GetAPIReader())
+	if err := hosts.RegisterMetrics(); err != nil {
+		return fmt.Errorf("registering metrics of hosts: %w", err)
+	}
+	woken, err := hosts.Watch(ctx, mgr.GetCache())
+	if err != nil {
+		return err
+	}
+	sweep := &hostsweep.Reconciler{
+		Client:   mgr.GetClient(),
+		Recorder: mgr.GetEventRecorder("hostsweep"),
+		Hosts:    hosts,
+	}
+	if err := sweep.SetupWithManager(ctx, mgr, concurrency(1)); err != nil {
+		return err
+	}
+	clusters := &metal3cluster.Reconciler{
+		Client:      mgr.GetClient(),
+		Recorder:    mgr.GetEventRecorder("metal3cluster"),
+		WatchFilter: options.WatchFilter,
+	}
+	if err := clusters.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3Cluster)); err != nil {
+		return err
+	}
+	templates := &metal3machinetemplate.Reconciler{
+		Client:      mgr.GetClient(),
+		Recorder:    mgr.GetEventRecorder("metal3machinetemplate"),
+		Hosts:       hosts,
+		WatchFilter: options.WatchFilter,
+	}
+	if err := templates.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3MachineTemplate)); err != nil {
+		return err
+	}
+	machines := newMachines(mgr, hosts, options)
+	sources := metal3machine.Sources{Woken: woken, Clusters: options.Clusters}
+	return machines.SetupWithManager(ctx, mgr, sources, concurrency(options.Concurrency.Metal3Machine))
+}
+
+func newMachines(mgr ctrl.Manager, hosts *hoststore.Store, options Options) *metal3machine.Reconciler {
+	return &metal3machine.Reconciler{
+		Client:      mgr.GetClient(),
+		Recorder:    mgr.GetEventRecorder("metal3machine"),
+		Clock:       clock.RealClock{},
+		Hosts:       hosts,
+		Nodes:       workload.New(options.Clusters),
+		Secrets:     client.Reader(mgr.GetCache()),
+		Live:        mgr.GetAPIReader(),
+		WatchFilter: options.WatchFilter,
+		SpecProblem: options.SpecProblem,
+		FastTrack:   options.FastTrack,
+	}
+}
+
+func concurrency(workers int) controller.Options {
+	return controller.Options{MaxConcurrentReconciles: workers}
+}

@@ -1,0 +1,3 @@
+package outcome
+
+import _ "time"

@@ -1,0 +1,9 @@
+package main
+
+import (
+	_ "sigs.k8s.io/controller-runtime"
+
+	_ "github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
+)
+
+func main() {}

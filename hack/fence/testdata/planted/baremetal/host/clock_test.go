@@ -1,0 +1,10 @@
+package host_test
+
+import (
+	"testing"
+	"time"
+)
+
+func TestPlanted(t *testing.T) {
+	time.Sleep(time.Millisecond) // want forbidigo poll with a deadline
+}

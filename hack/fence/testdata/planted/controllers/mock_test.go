@@ -1,0 +1,3 @@
+package controllers_test
+
+import _ "go.uber.org/mock/gomock" // want depguard tests-without-mocks

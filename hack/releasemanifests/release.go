@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/yaml"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+)
+
+const (
+	// defaultImage is the image that config/manager names, without its tag.
+	defaultImage = "ghcr.io/metal3-pivot/cluster-api-provider-metal3"
+
+	// developmentTag is the tag that config/manager gives it.
+	developmentTag = "dev"
+
+	metadataFile   = "metadata.yaml"
+	componentsFile = "infrastructure-components.yaml"
+)
+
+// release is one release to be written.
+type release struct {
+	// root is the top of the checkout.
+	root string
+
+	// version names the release and its folder. It starts with v.
+	version string
+
+	// image is what the manager runs, with its tag.
+	image string
+
+	// output is the folder that gets the folder of the version.
+	output string
+}
+
+// write makes the folder of the release and returns the files in it.
+func (r release) write(ctx context.Context) ([]string, error) {
+	metadata, err := os.ReadFile(filepath.Join(r.root, metadataFile))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkVersion(r.version, metadata); err != nil {
+		return nil, err
+	}
+	components, err := r.components(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{metadataFile: metadata, componentsFile: components}
+	if err := r.addTemplates(files); err != nil {
+		return nil, err
+	}
+	return writeFolder(filepath.Join(r.output, r.version), files)
+}
+
+// components builds everything that is installed.
+func (r release) components(ctx context.Context) ([]byte, error) {
+	tools, err := binaries.Ensure(ctx, r.root, binaries.Tools(), os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	var output, problems bytes.Buffer
+	command := exec.CommandContext(ctx, filepath.Join(tools, "kustomize"), "build", filepath.Join("config", "default"))
+	command.Dir, command.Stdout, command.Stderr = r.root, &output, &problems
+	if err := command.Run(); err != nil {
+		return nil, fmt.Errorf("building config/default: %w\n%s", err, problems.String())
+	}
+	return setImage(output.Bytes(), r.image)
+}
+
+func (r release) addTemplates(files map[string][]byte) error {
+	for _, pattern := range []string{"cluster-template*.yaml", "clusterclass-*.yaml"} {
+		paths, err := filepath.Glob(filepath.Join(r.root, "templates", pattern))
+		if err != nil {
+			return err
+		}
+		if len(paths) == 0 {
+			return fmt.Errorf("no file matches templates/%s", pattern)
+		}
+		for _, path := range paths {
+			if files[filepath.Base(path)], err = os.ReadFile(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkVersion says whether clusterctl would accept a release of this version.
+func checkVersion(name string, metadata []byte) error {
+	parsed, err := version.ParseSemantic(name)
+	if err != nil || name != "v"+parsed.String() {
+		return fmt.Errorf("-version is %q: give a semantic version that starts with v, such as v1.15.0", name)
+	}
+	known := &clusterctlv1.Metadata{}
+	if err := yaml.UnmarshalStrict(metadata, known); err != nil {
+		return fmt.Errorf("reading %s: %w", metadataFile, err)
+	}
+	if known.GetReleaseSeriesForVersion(parsed) == nil {
+		return fmt.Errorf("-version is %q: add the series %d.%d to %s first",
+			name, parsed.Major(), parsed.Minor(), metadataFile)
+	}
+	return nil
+}
+
+// setImage replaces the image of config/manager.
+func setImage(components []byte, image string) ([]byte, error) {
+	development := []byte(defaultImage + ":" + developmentTag + "\n")
+	if count := bytes.Count(components, development); count != 1 {
+		return nil, fmt.Errorf("the components name the image %s:%s %d times: config/manager has to name it once",
+			defaultImage, developmentTag, count)
+	}
+	return bytes.Replace(components, development, []byte(image+"\n"), 1), nil
+}
+
+func writeFolder(folder string, files map[string][]byte) ([]string, error) {
+	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o755)); err != nil {
+		return nil, err
+	}
+	written := make([]string, 0, len(files))
+	for name, content := range files {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return nil, err
+		}
+		written = append(written, path)
+	}
+	slices.Sort(written)
+	return written, nil
+}

@@ -1,0 +1,122 @@
+package app
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/logs"
+	logsv1 "k8s.io/component-base/logs/api/v1"
+
+	// Registers the JSON log format.
+	_ "k8s.io/component-base/logs/json/register"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/flags"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers"
+)
+
+// Defaults of the client limits. The API server has its own fairness between clients, so the limits are only a brake for
+// runaway loops and must not slow down a thousand machines that are created at once.
+const (
+	defaultQPS   = 1000
+	defaultBurst = 2000
+)
+
+// Flags are the settings of the manager. The names are those of the managers of Cluster API and of CAPM3.
+type Flags struct {
+	LeaderElect                             bool
+	LeaseDuration, RenewDeadline, Retry     time.Duration
+	Namespace, WatchFilter                  string
+	ProfilerAddress, HealthAddress          string
+	ContentionProfiling                     bool
+	SyncPeriod                              time.Duration
+	QPS                                     float32
+	Burst                                   int
+	ClusterCacheQPS                         float32
+	ClusterCacheBurst                       int
+	ClusterCacheConcurrency                 int
+	Concurrency                             controllers.Concurrency
+	WebhookPort                             int
+	WebhookCertDir, WebhookCert, WebhookKey string
+	FastTrack                               bool
+	SkipCRDMigrationPhases                  []string
+	Manager                                 flags.ManagerOptions
+	Logs                                    *logs.Options
+	Gates                                   featuregate.MutableFeatureGate
+}
+
+// NewFlags returns the defaults. Some come from the environment, which CAPM3 was configured by.
+func NewFlags(getenv func(string) string) *Flags {
+	return &Flags{
+		FastTrack: getenv("CAPM3_FAST_TRACK") == "true",
+		Logs:      logs.NewOptions(),
+		Gates:     featuregate.NewFeatureGate(),
+	}
+}
+
+// Add registers the flags in a set.
+func (f *Flags) Add(set *pflag.FlagSet) {
+	logsv1.AddFlags(f.Logs, set)
+	flags.AddManagerOptions(set, &f.Manager)
+	f.Gates.AddFlag(set)
+	f.addLeaderElection(set)
+	f.addScope(set)
+	f.addLimits(set)
+	f.addServers(set)
+	set.BoolVar(&f.FastTrack, "fast-track", f.FastTrack,
+		"Keep released hosts powered on where cleaning is enabled, for Ironic with fast track. The environment variable "+
+			"CAPM3_FAST_TRACK=true sets it too.")
+	set.StringSliceVar(&f.SkipCRDMigrationPhases, "skip-crd-migration-phases", nil,
+		"List of CRD migration phases to skip. Valid values are: StorageVersionMigration, CleanupManagedFields.")
+}
+
+func (f *Flags) addLeaderElection(set *pflag.FlagSet) {
+	set.BoolVar(&f.LeaderElect, "leader-elect", false,
+		"Run only while this process holds the lease, so that several replicas do not act at the same time.")
+	set.DurationVar(&f.LeaseDuration, "leader-elect-lease-duration", 15*time.Second,
+		"How long other replicas wait before they take an unrenewed lease.")
+	set.DurationVar(&f.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
+		"How long the leader tries to renew its lease before it gives up.")
+	set.DurationVar(&f.Retry, "leader-elect-retry-period", 2*time.Second,
+		"How long to wait between tries to get or renew the lease.")
+}
+
+func (f *Flags) addScope(set *pflag.FlagSet) {
+	set.StringVar(&f.Namespace, "namespace", "",
+		"Namespace whose objects are reconciled. Empty means all namespaces.")
+	set.StringVar(&f.WatchFilter, "watch-filter", "",
+		fmt.Sprintf("Value of the label %s that objects must carry to be reconciled. Empty means all objects.",
+			clusterv1.WatchLabel))
+	set.DurationVar(&f.SyncPeriod, "sync-period", 10*time.Minute,
+		"How often every object is reconciled even if nothing happened.")
+}
+
+func (f *Flags) addLimits(set *pflag.FlagSet) {
+	set.Float32Var(&f.QPS, "kube-api-qps", defaultQPS, "Requests per second to the API server of this cluster.")
+	set.IntVar(&f.Burst, "kube-api-burst", defaultBurst, "Requests to the API server of this cluster in one burst.")
+	set.Float32Var(&f.ClusterCacheQPS, "clustercache-client-qps", 20,
+		"Requests per second to the API server of each workload cluster.")
+	set.IntVar(&f.ClusterCacheBurst, "clustercache-client-burst", 30,
+		"Requests to the API server of each workload cluster in one burst.")
+	set.IntVar(&f.ClusterCacheConcurrency, "clustercache-concurrency", 100,
+		"Number of workload clusters to connect to at the same time.")
+	set.IntVar(&f.Concurrency.Metal3Cluster, "metal3cluster-concurrency", 10,
+		"Number of Metal3Clusters to reconcile at the same time.")
+	set.IntVar(&f.Concurrency.Metal3Machine, "metal3machine-concurrency", 32,
+		"Number of Metal3Machines to reconcile at the same time.")
+	set.IntVar(&f.Concurrency.Metal3MachineTemplate, "metal3machinetemplate-concurrency", 10,
+		"Number of Metal3MachineTemplates to reconcile at the same time.")
+}
+
+func (f *Flags) addServers(set *pflag.FlagSet) {
+	set.StringVar(&f.HealthAddress, "health-addr", ":9440", "Address that serves /healthz and /readyz.")
+	set.StringVar(&f.ProfilerAddress, "profiler-address", "", "Address that serves pprof, for example localhost:6060.")
+	set.BoolVar(&f.ContentionProfiling, "contention-profiling", false, "Profile where goroutines block.")
+	set.IntVar(&f.WebhookPort, "webhook-port", 9443, "Port of the webhook server.")
+	set.StringVar(&f.WebhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs/",
+		"Folder of the certificate of the webhook server.")
+	set.StringVar(&f.WebhookCert, "webhook-cert-name", "tls.crt", "File of the certificate in webhook-cert-dir.")
+	set.StringVar(&f.WebhookKey, "webhook-key-name", "tls.key", "File of the key in webhook-cert-dir.")
+}

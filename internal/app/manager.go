@@ -1,0 +1,138 @@
+package app
+
+import (
+	"fmt"
+	goruntime "runtime"
+	"strings"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/remote"
+	"sigs.k8s.io/cluster-api/util/apiwarnings"
+	"sigs.k8s.io/cluster-api/util/flags"
+	"sigs.k8s.io/cluster-api/util/secret"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	infrav1beta1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta1"
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+)
+
+const (
+	// name is how the manager calls itself towards API servers.
+	name = "cluster-api-provider-metal3"
+
+	// leaderElectionID is the name of the lease. It is CAPM3's, so that the two never act at the same time.
+	leaderElectionID = "controller-leader-election-capm3"
+
+	// cacheSyncTimeout leaves time to read the objects of a large installation at the start.
+	cacheSyncTimeout = 5 * time.Minute
+)
+
+// NewScheme returns the kinds that the manager works with.
+func NewScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, bmov1alpha1.AddToScheme,
+		infrav1beta1.AddToScheme, infrav1.AddToScheme,
+	} {
+		utilruntime.Must(add(scheme))
+	}
+	return scheme
+}
+
+func newManager(restConfig *rest.Config, settings *Flags) (ctrl.Manager, error) {
+	restConfig.QPS = settings.QPS
+	restConfig.Burst = settings.Burst
+	restConfig.UserAgent = remote.DefaultClusterAPIUserAgent(name)
+	restConfig.WarningHandler = apiwarnings.DefaultHandler(klog.Background().WithName("API server warning"))
+	tlsOptions, metricsOptions, err := flags.GetManagerOptions(settings.Manager)
+	if err != nil {
+		return nil, fmt.Errorf("reading TLS flags: %w", err)
+	}
+	if settings.ContentionProfiling {
+		goruntime.SetBlockProfileRate(1)
+	}
+	return ctrl.NewManager(restConfig, ctrl.Options{
+		Scheme:                     NewScheme(),
+		Controller:                 config.Controller{CacheSyncTimeout: cacheSyncTimeout},
+		LeaderElection:             settings.LeaderElect,
+		LeaderElectionID:           leaderElectionID,
+		LeaderElectionResourceLock: resourcelock.LeasesResourceLock,
+		LeaseDuration:              &settings.LeaseDuration,
+		RenewDeadline:              &settings.RenewDeadline,
+		RetryPeriod:                &settings.Retry,
+		HealthProbeBindAddress:     settings.HealthAddress,
+		PprofBindAddress:           settings.ProfilerAddress,
+		Metrics:                    *metricsOptions,
+		Cache:                      cacheOptions(settings),
+		Client:                     clientOptions(),
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Port:     settings.WebhookPort,
+			CertDir:  settings.WebhookCertDir,
+			CertName: settings.WebhookCert,
+			KeyName:  settings.WebhookKey,
+			TLSOpts:  tlsOptions,
+		}),
+	})
+}
+
+func cacheOptions(settings *Flags) cache.Options {
+	options := cache.Options{
+		SyncPeriod:       &settings.SyncPeriod,
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&bmov1alpha1.BareMetalHost{}: {Transform: hoststore.Slim},
+			&corev1.Secret{}:             {Label: clusterSecrets(), Transform: slimSecret},
+		},
+	}
+	if settings.Namespace != "" {
+		options.DefaultNamespaces = map[string]cache.Config{settings.Namespace: {}}
+	}
+	return options
+}
+
+func clusterSecrets() labels.Selector {
+	requirement, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
+	utilruntime.Must(err)
+	return labels.NewSelector().Add(*requirement)
+}
+
+// slimSecret drops the values of Secrets and keeps their keys, except for kubeconfigs, which the cluster cache reads.
+func slimSecret(object any) (any, error) {
+	cached, isSecret := object.(*corev1.Secret)
+	if !isSecret {
+		return object, nil
+	}
+	cached.ManagedFields = nil
+	if strings.HasSuffix(cached.Name, "-"+string(secret.Kubeconfig)) {
+		return cached, nil
+	}
+	for key := range cached.Data {
+		cached.Data[key] = nil
+	}
+	return cached, nil
+}
+
+// clientOptions keeps Secrets and ConfigMaps out of the default client: a read through it would start a cache of all of
+// them.
+func clientOptions() client.Options {
+	return client.Options{Cache: &client.CacheOptions{
+		DisableFor: []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}},
+	}}
+}

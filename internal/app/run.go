@@ -1,0 +1,143 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/controllers/crdmigrator"
+	"sigs.k8s.io/cluster-api/controllers/remote"
+	"sigs.k8s.io/cluster-api/version"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/rule"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
+)
+
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions;customresourcedefinitions/status,verbs=patch,resourceNames=metal3clusters.infrastructure.cluster.x-k8s.io;metal3clustertemplates.infrastructure.cluster.x-k8s.io;metal3machines.infrastructure.cluster.x-k8s.io;metal3machinetemplates.infrastructure.cluster.x-k8s.io;metal3datas.infrastructure.cluster.x-k8s.io;metal3dataclaims.infrastructure.cluster.x-k8s.io;metal3datatemplates.infrastructure.cluster.x-k8s.io;metal3remediations.infrastructure.cluster.x-k8s.io;metal3remediationtemplates.infrastructure.cluster.x-k8s.io
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters;metal3clustertemplates;metal3machines;metal3machinetemplates;metal3datas;metal3dataclaims;metal3datatemplates;metal3remediations;metal3remediationtemplates,verbs=list;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters/status;metal3machines/status;metal3machinetemplates/status;metal3datas/status;metal3dataclaims/status;metal3datatemplates/status;metal3remediations/status;metal3remediationtemplates/status,verbs=patch
+
+// Run runs the manager until the context ends.
+func Run(ctx context.Context, restConfig *rest.Config, settings *Flags) error {
+	mgr, err := newManager(restConfig, settings)
+	if err != nil {
+		return fmt.Errorf("creating the manager: %w", err)
+	}
+	clusters, err := newClusterCache(ctx, mgr, settings)
+	if err != nil {
+		return err
+	}
+	if err := setupCRDMigration(ctx, mgr, settings); err != nil {
+		return err
+	}
+	err = controllers.SetupWithManager(ctx, mgr, controllers.Options{
+		Clusters:    clusters,
+		WatchFilter: settings.WatchFilter,
+		FastTrack:   settings.FastTrack,
+		SpecProblem: specProblem,
+		Concurrency: settings.Concurrency,
+	})
+	if err != nil {
+		return err
+	}
+	if err := webhooks.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker()); err != nil {
+		return fmt.Errorf("adding the readiness check: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("webhook", mgr.GetWebhookServer().StartedChecker()); err != nil {
+		return fmt.Errorf("adding the health check: %w", err)
+	}
+	ctrl.Log.Info("Starting manager", "version", version.Get().String())
+	return mgr.Start(ctx)
+}
+
+func newClusterCache(ctx context.Context, mgr ctrl.Manager, settings *Flags) (clustercache.ClusterCache, error) {
+	secrets, err := client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(),
+		Scheme:     mgr.GetScheme(),
+		Cache:      &client.CacheOptions{Reader: mgr.GetCache()},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating a client for kubeconfigs: %w", err)
+	}
+	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
+		SecretClient:     secrets,
+		WatchFilterValue: settings.WatchFilter,
+		ClusterFilter:    isOurs,
+		Cache: clustercache.CacheOptions{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: workload.Slim}},
+			Indexes: []clustercache.CacheOptionsIndex{
+				clustercache.NodeProviderIDIndex, workload.HostUIDIndex, workload.HostnameIndex,
+			},
+		},
+		Client: clustercache.ClientOptions{
+			QPS:       settings.ClusterCacheQPS,
+			Burst:     settings.ClusterCacheBurst,
+			UserAgent: remote.DefaultClusterAPIUserAgent(name),
+		},
+	}, controller.Options{MaxConcurrentReconciles: settings.ClusterCacheConcurrency})
+	if err != nil {
+		return nil, fmt.Errorf("creating the cluster cache: %w", err)
+	}
+	return clusters, nil
+}
+
+func isOurs(cluster *clusterv1.Cluster) bool {
+	return cluster.Spec.InfrastructureRef.APIGroup == infrav1.GroupVersion.Group &&
+		cluster.Spec.InfrastructureRef.Kind == "Metal3Cluster"
+}
+
+// setupCRDMigration rewrites objects that are stored in an old version, so that the version can be dropped one day.
+func setupCRDMigration(ctx context.Context, mgr ctrl.Manager, settings *Flags) error {
+	withStatus := crdmigrator.ByObjectConfig{UseStatusForStorageVersionMigration: true}
+	var skip []crdmigrator.Phase
+	for _, phase := range settings.SkipCRDMigrationPhases {
+		skip = append(skip, crdmigrator.Phase(phase))
+	}
+	migrator := &crdmigrator.CRDMigrator{
+		Client:                 mgr.GetClient(),
+		APIReader:              mgr.GetAPIReader(),
+		SkipCRDMigrationPhases: skip,
+		Config: map[client.Object]crdmigrator.ByObjectConfig{
+			&infrav1.Metal3Cluster{}:             withStatus,
+			&infrav1.Metal3ClusterTemplate{}:     {},
+			&infrav1.Metal3Machine{}:             withStatus,
+			&infrav1.Metal3MachineTemplate{}:     {},
+			&infrav1.Metal3Data{}:                withStatus,
+			&infrav1.Metal3DataClaim{}:           withStatus,
+			&infrav1.Metal3DataTemplate{}:        withStatus,
+			&infrav1.Metal3Remediation{}:         withStatus,
+			&infrav1.Metal3RemediationTemplate{}: withStatus,
+		},
+	}
+	if err := migrator.SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: 1}); err != nil {
+		return fmt.Errorf("setting up the CRD migration: %w", err)
+	}
+	return nil
+}
+
+// specProblem judges a Metal3Machine by the rules of admission, for objects that came around the webhooks.
+func specProblem(machine *infrav1.Metal3Machine) string {
+	findings := rule.MachineSpec(field.NewPath("spec"), &machine.Spec, machine.Namespace)
+	if err := findings.Errors.ToAggregate(); err != nil {
+		return err.Error()
+	}
+	return ""
+}

@@ -1,0 +1,259 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+)
+
+// Object is what a Pass reports on.
+type Object interface {
+	client.Object
+	GetConditions() []metav1.Condition
+	SetConditions(conditions []metav1.Condition)
+}
+
+// Reporter is what all passes of a controller share.
+type Reporter struct {
+	Client   client.Client
+	Recorder events.EventRecorder
+
+	// Announce says which event a changed condition gives. Nil means none.
+	Announce Announcement
+}
+
+// Announcement returns the type of the event for a changed condition. Empty means no event. A nil before means that the
+// condition is new.
+type Announcement func(before *metav1.Condition, after metav1.Condition) (eventType string)
+
+// Pass is one reconcile of one object: it remembers how the object was and writes what changed.
+type Pass struct {
+	reporter Reporter
+	object   Object
+	before   snapshot
+}
+
+// snapshot is how an object was when it was last read or written.
+type snapshot struct {
+	main, status []byte
+	finalizers   []string
+	owners       []metav1.OwnerReference
+	conditions   []metav1.Condition
+}
+
+// Begin starts a pass. The object must be a copy that the caller may change.
+func (r Reporter) Begin(object Object) (*Pass, error) {
+	before, err := snapshotOf(object)
+	if err != nil {
+		return nil, err
+	}
+	return &Pass{reporter: r, object: object, before: before}, nil
+}
+
+// Save writes metadata and spec now, for what must be stored before the next step. The status is left to End.
+func (p *Pass) Save(ctx context.Context) error {
+	now, err := snapshotOf(p.object)
+	if err != nil {
+		return err
+	}
+	patch, err := p.mainPatch(now)
+	if err != nil || patch == nil {
+		return err
+	}
+	stored, err := p.copy()
+	if err != nil {
+		return err
+	}
+	raw := client.RawPatch(types.MergePatchType, patch)
+	if err := p.reporter.Client.Patch(ctx, stored, raw); err != nil {
+		return fmt.Errorf("saving %s: %w", p.object.GetName(), err)
+	}
+	p.object.SetResourceVersion(stored.GetResourceVersion())
+	p.object.SetGeneration(stored.GetGeneration())
+	conditions, status := p.before.conditions, p.before.status
+	if p.before, err = snapshotOf(p.object); err != nil {
+		return err
+	}
+	p.before.conditions, p.before.status = conditions, status
+	return nil
+}
+
+// End reports: it lets the caller set conditions, writes what changed and emits events. The error of the reconcile is
+// joined with that of the writes.
+func (p *Pass) End(ctx context.Context, reached outcome.Outcome, err error, report func()) (ctrl.Result, error) {
+	report()
+	// The status goes first on a deletion: with its last finalizer the object is gone.
+	writes := []func(context.Context) error{p.Save, p.saveStatus}
+	if !p.object.GetDeletionTimestamp().IsZero() {
+		slices.Reverse(writes)
+	}
+	for _, write := range writes {
+		if writeErr := write(ctx); writeErr != nil {
+			return result(reached, err, p.ignoreGone(writeErr))
+		}
+	}
+	p.emit()
+	return result(reached, err)
+}
+
+func (p *Pass) ignoreGone(err error) error {
+	if !p.object.GetDeletionTimestamp().IsZero() && apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (p *Pass) saveStatus(ctx context.Context) error {
+	if !p.object.GetDeletionTimestamp().IsZero() && len(p.object.GetFinalizers()) == 0 {
+		// The object goes with the next write; nobody would read this status.
+		return nil
+	}
+	now, err := snapshotOf(p.object)
+	if err != nil {
+		return err
+	}
+	patch, err := difference(p.before.status, now.status)
+	if err != nil || patch == nil {
+		return err
+	}
+	stored, err := p.copy()
+	if err != nil {
+		return err
+	}
+	raw := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":%s}`, patch))
+	if err := p.reporter.Client.Status().Patch(ctx, stored, raw); err != nil {
+		return fmt.Errorf("saving the status of %s: %w", p.object.GetName(), err)
+	}
+	p.object.SetResourceVersion(stored.GetResourceVersion())
+	return nil
+}
+
+// mainPatch returns the merge patch of metadata and spec, or nil when it would change nothing.
+//
+// Lists are replaced as a whole by a merge patch. Conditions have one writer, so that does no harm; finalizers and owner
+// references have several, so a patch that touches them carries the resource version.
+func (p *Pass) mainPatch(now snapshot) ([]byte, error) {
+	patch, err := difference(p.before.main, now.main)
+	if err != nil || patch == nil {
+		return nil, err
+	}
+	if slices.Equal(p.before.finalizers, now.finalizers) && equality.Semantic.DeepEqual(p.before.owners, now.owners) {
+		return patch, nil
+	}
+	version := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, p.object.GetResourceVersion())
+	return jsonpatch.MergeMergePatches(patch, version)
+}
+
+func (p *Pass) copy() (Object, error) {
+	duplicate, ok := p.object.DeepCopyObject().(Object)
+	if !ok {
+		return nil, fmt.Errorf("copying %T: the copy is of another type", p.object)
+	}
+	return duplicate, nil
+}
+
+func (p *Pass) emit() {
+	if p.reporter.Announce == nil {
+		return
+	}
+	for _, condition := range p.object.GetConditions() {
+		before := find(p.before.conditions, condition.Type)
+		if before != nil && before.Status == condition.Status && before.Reason == condition.Reason {
+			continue
+		}
+		if eventType := p.reporter.Announce(before, condition); eventType != "" {
+			p.reporter.Recorder.Eventf(p.object, nil, eventType, condition.Reason, "Reconcile", "%s", note(condition))
+		}
+	}
+}
+
+// note is the text of an event. An event without one is refused by the API server, and so is one of over 1024 bytes.
+func note(condition metav1.Condition) string {
+	const limit = 1000
+	text := condition.Message
+	if text == "" {
+		text = condition.Type + " is " + string(condition.Status)
+	}
+	if len(text) > limit {
+		text = text[:limit]
+	}
+	return text
+}
+
+func find(conditions []metav1.Condition, conditionType string) *metav1.Condition {
+	for i := range conditions {
+		if conditions[i].Type == conditionType {
+			return &conditions[i]
+		}
+	}
+	return nil
+}
+
+func snapshotOf(object Object) (snapshot, error) {
+	content, err := json.Marshal(object)
+	if err != nil {
+		return snapshot{}, fmt.Errorf("reading %s: %w", object.GetName(), err)
+	}
+	parts := map[string]json.RawMessage{}
+	if err := json.Unmarshal(content, &parts); err != nil {
+		return snapshot{}, fmt.Errorf("reading %s: %w", object.GetName(), err)
+	}
+	status := parts["status"]
+	if status == nil {
+		status = json.RawMessage(`{}`)
+	}
+	delete(parts, "status")
+	main, err := json.Marshal(parts)
+	if err != nil {
+		return snapshot{}, fmt.Errorf("reading %s: %w", object.GetName(), err)
+	}
+	return snapshot{
+		main:       main,
+		status:     status,
+		finalizers: slices.Clone(object.GetFinalizers()),
+		owners:     slices.Clone(object.GetOwnerReferences()),
+		conditions: slices.Clone(object.GetConditions()),
+	}, nil
+}
+
+// difference returns the merge patch from one document to another, or nil when they are equal.
+func difference(before, after []byte) ([]byte, error) {
+	patch, err := jsonpatch.CreateMergePatch(before, after)
+	if err != nil {
+		return nil, fmt.Errorf("comparing: %w", err)
+	}
+	if string(patch) == "{}" {
+		return nil, nil
+	}
+	return patch, nil
+}
+
+// Milestones announces every reason of trouble as a warning, every condition that becomes true, and every other change
+// of a condition that was there before. Conditions and reasons listed as quiet are not announced.
+func Milestones(quiet, trouble []string) Announcement {
+	return func(before *metav1.Condition, after metav1.Condition) string {
+		switch {
+		case slices.Contains(trouble, after.Reason):
+			return corev1.EventTypeWarning
+		case slices.Contains(quiet, after.Type), slices.Contains(quiet, after.Reason):
+			return ""
+		case before == nil && after.Status != metav1.ConditionTrue:
+			return ""
+		default:
+			return corev1.EventTypeNormal
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package hoststore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+)
+
+// queue holds the machines that wait for a host, and which free host was offered to whom.
+//
+//	host becomes free        -> offered to the waiter that came first of those that could take it; that one is woken
+//	woken machine takes it   -> the offer ends
+//	woken machine does not   -> Settle offers the host to the next waiter that came before the host became free
+//
+// A machine that declined stands at the end of the queue with a later turn than the offer, so an offer visits every
+// waiter at most once and ends.
+type queue struct {
+	turn    uint64
+	waiters map[Key]waiter
+	offers  map[Key]offer
+}
+
+type waiter struct {
+	wanted host.Wanted
+	turn   uint64
+}
+
+type offer struct {
+	machine Key
+	turn    uint64
+}
+
+func newQueue() queue {
+	return queue{waiters: map[Key]waiter{}, offers: map[Key]offer{}}
+}
+
+func (q *queue) add(machine Key, wanted host.Wanted) {
+	q.turn++
+	q.waiters[machine] = waiter{wanted: wanted, turn: q.turn}
+}
+
+func (q *queue) remove(machine Key) { delete(q.waiters, machine) }
+
+// next returns the first waiter before a turn that could take the host.
+func (q *queue) next(candidate host.Candidate, before uint64) (Key, bool) {
+	var found []Key
+	for machine, waiting := range q.waiters {
+		if waiting.turn < before && host.Concerns(candidate, waiting.wanted) {
+			found = append(found, machine)
+		}
+	}
+	if len(found) == 0 {
+		return Key{}, false
+	}
+	return slices.MinFunc(found, func(a, b Key) int {
+		return cmp.Compare(q.waiters[a].turn, q.waiters[b].turn)
+	}), true
+}
+
+func (s *Store) enter(machine Key, wanted host.Wanted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue.add(machine, wanted)
+}
+
+// Settle ends the turn of a machine. A host that was offered to it and that it did not take is offered to the next one. A
+// machine that waits no more leaves the queue.
+func (s *Store) Settle(ctx context.Context, machine Key, waits bool) {
+	for _, left := range s.settle(machine, waits) {
+		current := &bmov1alpha1.BareMetalHost{}
+		if err := s.client.Get(ctx, left.host, current); err != nil {
+			// A host that is gone, or a cache that stops, has nothing to offer.
+			continue
+		}
+		s.offer(current, left.turn)
+	}
+}
+
+type leftOffer struct {
+	host Key
+	turn uint64
+}
+
+func (s *Store) settle(machine Key, waits bool) []leftOffer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !waits {
+		s.queue.remove(machine)
+	}
+	var left []leftOffer
+	for key, made := range s.queue.offers {
+		if made.machine == machine {
+			delete(s.queue.offers, key)
+			left = append(left, leftOffer{host: key, turn: made.turn})
+		}
+	}
+	return left
+}
+
+// observe takes note of a host that the cache shows now.
+func (s *Store) observe(current *bmov1alpha1.BareMetalHost) {
+	key := client.ObjectKeyFromObject(current)
+	s.mu.Lock()
+	if by, assumed := s.assumed[key]; assumed && host.ConsumedBy(current, by.Namespace, by.Name) {
+		delete(s.assumed, key)
+	}
+	if s.outdated[key] != current.ResourceVersion {
+		delete(s.outdated, key)
+	}
+	s.queue.turn++
+	turn := s.queue.turn
+	s.mu.Unlock()
+	s.offer(current, turn)
+}
+
+// lost takes note of a host that is gone.
+func (s *Store) lost(key Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.assumed, key)
+	delete(s.outdated, key)
+	delete(s.queue.offers, key)
+}
+
+func (s *Store) offer(current *bmov1alpha1.BareMetalHost, turn uint64) {
+	key := client.ObjectKeyFromObject(current)
+	s.mu.Lock()
+	if made, offered := s.queue.offers[key]; offered && made.turn <= turn {
+		// Somebody is looking at it already. If that one declines, the others get their turn.
+		s.queue.offers[key] = offer{machine: made.machine, turn: turn}
+		s.mu.Unlock()
+		return
+	}
+	machine, found := s.queue.next(s.candidate(current, Key{}), turn)
+	if found {
+		s.queue.remove(machine)
+		s.queue.offers[key] = offer{machine: machine, turn: turn}
+	}
+	s.mu.Unlock()
+	if found {
+		s.wake(machine)
+	}
+}

@@ -1,0 +1,129 @@
+package hoststore
+
+import (
+	"context"
+	"fmt"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+)
+
+const (
+	// consumerIndex finds the hosts of a Metal3Machine by its name.
+	consumerIndex = "metal3machine"
+
+	// poolIndex finds the hosts that no machine holds.
+	poolIndex      = "pool"
+	poolIndexValue = "true"
+
+	// wakeBuffer is how many woken machines may wait for the controller to take them.
+	wakeBuffer = 1024
+)
+
+// SetupIndexes registers the indexes that the store reads through.
+func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	indexes := map[string]client.IndexerFunc{consumerIndex: byConsumer, poolIndex: byPool}
+	for name, index := range indexes {
+		if err := indexer.IndexField(ctx, &bmov1alpha1.BareMetalHost{}, name, index); err != nil {
+			return fmt.Errorf("indexing hosts by %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func byConsumer(object client.Object) []string {
+	current, isHost := object.(*bmov1alpha1.BareMetalHost)
+	if !isHost {
+		return nil
+	}
+	if machine, found := host.Consumer(current); found {
+		return []string{machine}
+	}
+	return nil
+}
+
+func byPool(object client.Object) []string {
+	current, isHost := object.(*bmov1alpha1.BareMetalHost)
+	if !isHost || !host.InPool(current) {
+		return nil
+	}
+	return []string{poolIndexValue}
+}
+
+// Watch makes the store follow the hosts of a cache. The returned channel gives the machines that a free host woke.
+func (s *Store) Watch(ctx context.Context, informers cache.Informers) (<-chan event.GenericEvent, error) {
+	woken := make(chan event.GenericEvent, wakeBuffer)
+	s.wake = func(machine Key) {
+		object := &infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: machine.Name}}
+		select {
+		case woken <- event.GenericEvent{Object: object}:
+		case <-ctx.Done():
+		}
+	}
+	informer, err := informers.GetInformer(ctx, &bmov1alpha1.BareMetalHost{})
+	if err != nil {
+		return nil, fmt.Errorf("watching hosts: %w", err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    s.handle,
+		UpdateFunc: func(_, current any) { s.handle(current) },
+		DeleteFunc: s.handleDelete,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watching hosts: %w", err)
+	}
+	return woken, nil
+}
+
+func (s *Store) handle(object any) {
+	if current, isHost := object.(*bmov1alpha1.BareMetalHost); isHost {
+		s.observe(current)
+	}
+}
+
+func (s *Store) handleDelete(object any) {
+	if tombstone, isTombstone := object.(toolscache.DeletedFinalStateUnknown); isTombstone {
+		object = tombstone.Obj
+	}
+	if gone, isHost := object.(*bmov1alpha1.BareMetalHost); isHost {
+		s.lost(client.ObjectKeyFromObject(gone))
+	}
+}
+
+// Slim drops from a cached host what no decision needs: disks, firmware, processor flags and bookkeeping of the API
+// server. A host with hardware details of many kilobytes then takes a fraction of them.
+func Slim(object any) (any, error) {
+	current, isHost := object.(*bmov1alpha1.BareMetalHost)
+	if !isHost {
+		return object, nil
+	}
+	current.ManagedFields = nil
+	current.Status.OperationHistory = bmov1alpha1.OperationHistory{}
+	current.Status.Conditions = nil
+	current.Status.GoodCredentials = bmov1alpha1.CredentialsStatus{}
+	current.Status.TriedCredentials = bmov1alpha1.CredentialsStatus{}
+	if details := current.Status.HardwareDetails; details != nil {
+		current.Status.HardwareDetails = &bmov1alpha1.HardwareDetails{
+			Hostname:     details.Hostname,
+			RAMMebibytes: details.RAMMebibytes,
+			CPU:          bmov1alpha1.CPU{Arch: details.CPU.Arch, Count: details.CPU.Count},
+			NIC:          slimNICs(details.NIC),
+		}
+	}
+	return current, nil
+}
+
+func slimNICs(nics []bmov1alpha1.NIC) []bmov1alpha1.NIC {
+	slim := make([]bmov1alpha1.NIC, 0, len(nics))
+	for _, nic := range nics {
+		slim = append(slim, bmov1alpha1.NIC{Name: nic.Name, MAC: nic.MAC, IP: nic.IP})
+	}
+	return slim
+}

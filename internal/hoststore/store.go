@@ -1,0 +1,234 @@
+package hoststore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+)
+
+// ErrConflict is returned by Write when somebody else changed the host since it was read.
+var ErrConflict = errors.New("the host was changed by somebody else")
+
+// Key names an object.
+type Key = types.NamespacedName
+
+// Store reads and writes hosts.
+type Store struct {
+	client client.Client
+	// live reads past the cache.
+	live client.Reader
+
+	mu sync.Mutex
+	// assumed says which machine is claiming a host. The entry goes when the cache shows the claim.
+	assumed map[Key]Key
+	// outdated are resource versions that a write was refused for. A cached host of that version is not chosen.
+	outdated map[Key]string
+	queue    queue
+	wake     func(machine Key)
+}
+
+// New returns a store that reads through the client's cache. Live reads past it, for the moments when the cache is known
+// to lag.
+func New(c client.Client, live client.Reader) *Store {
+	return &Store{
+		client:   c,
+		live:     live,
+		assumed:  map[Key]Key{},
+		outdated: map[Key]string{},
+		queue:    newQueue(),
+		wake:     func(Key) {},
+	}
+}
+
+// Holdings are the hosts of one machine.
+type Holdings struct {
+	// Host is the host that the machine works with. Nil means that it holds none. It must not be changed.
+	Host *bmov1alpha1.BareMetalHost
+
+	// Surplus are further hosts that carry the machine as consumer, which a crash between two claims can leave behind.
+	Surplus []*bmov1alpha1.BareMetalHost
+}
+
+// Holdings returns the hosts that carry the machine as consumer. The hint is the name that the machine has recorded; it
+// decides which host counts when there are several.
+func (s *Store) Holdings(ctx context.Context, machine Key, hint string) (Holdings, error) {
+	var list bmov1alpha1.BareMetalHostList
+	if err := s.client.List(ctx, &list, client.InNamespace(machine.Namespace),
+		client.MatchingFields{consumerIndex: machine.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return Holdings{}, fmt.Errorf("listing the hosts of %s: %w", machine, err)
+	}
+	hosts := pointers(list.Items)
+	if pending, err := s.pending(ctx, machine, hosts); err != nil {
+		return Holdings{}, err
+	} else if pending != nil {
+		hosts = append(hosts, pending)
+	}
+	if len(hosts) == 0 {
+		return Holdings{}, nil
+	}
+	slices.SortFunc(hosts, func(a, b *bmov1alpha1.BareMetalHost) int {
+		if (a.Name == hint) != (b.Name == hint) {
+			if a.Name == hint {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return Holdings{Host: hosts[0], Surplus: hosts[1:]}, nil
+}
+
+// pending returns the host that the machine has assumed and the cache does not show as claimed yet. It is read live: after
+// a write that failed without an answer, only the API server knows whether it took effect.
+func (s *Store) pending(ctx context.Context, machine Key, known []*bmov1alpha1.BareMetalHost,
+) (*bmov1alpha1.BareMetalHost, error) {
+	key, assumed := s.assumedBy(machine)
+	if !assumed || slices.ContainsFunc(known, func(h *bmov1alpha1.BareMetalHost) bool { return h.Name == key.Name }) {
+		return nil, nil
+	}
+	pending := &bmov1alpha1.BareMetalHost{}
+	err := s.live.Get(ctx, key, pending)
+	switch {
+	case apierrors.IsNotFound(err):
+		s.Forget(machine)
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading host %s, which %s is claiming: %w", key.Name, machine, err)
+	case !host.ConsumedBy(pending, machine.Namespace, machine.Name):
+		s.Forget(machine)
+		return nil, nil
+	default:
+		return pending, nil
+	}
+}
+
+// Choose picks a host for a machine and assumes it. When there is none, the machine is remembered and woken as soon as a
+// host that it could take becomes free.
+func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, error) {
+	machine := Key{Namespace: wanted.Namespace, Name: wanted.Machine}
+	// Before reading: a host that becomes free after the read finds the machine in the queue.
+	s.enter(machine, wanted)
+	choice, err := s.chooseFrom(ctx, wanted, client.MatchingFields{poolIndex: poolIndexValue})
+	if err != nil || choice.Host != nil {
+		return choice, err
+	}
+	// Nobody reads counts of hosts unless there is none to take, so only then all of them are looked at.
+	return s.chooseFrom(ctx, wanted)
+}
+
+func (s *Store) chooseFrom(ctx context.Context, wanted host.Wanted, fields ...client.ListOption) (host.Choice, error) {
+	var list bmov1alpha1.BareMetalHostList
+	options := append(fields, client.InNamespace(wanted.Namespace), client.UnsafeDisableDeepCopy)
+	if err := s.client.List(ctx, &list, options...); err != nil {
+		return host.Choice{}, fmt.Errorf("listing hosts: %w", err)
+	}
+	machine := Key{Namespace: wanted.Namespace, Name: wanted.Machine}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	choice := host.Choose(s.candidates(list.Items, machine), wanted)
+	if choice.Host != nil {
+		key := client.ObjectKeyFromObject(choice.Host)
+		s.assumed[key] = machine
+		s.queue.remove(machine)
+	}
+	return choice, nil
+}
+
+// candidates pairs the hosts with what only this process knows. The caller holds the lock.
+func (s *Store) candidates(hosts []bmov1alpha1.BareMetalHost, machine Key) []host.Candidate {
+	candidates := make([]host.Candidate, 0, len(hosts))
+	for i := range hosts {
+		candidates = append(candidates, s.candidate(&hosts[i], machine))
+	}
+	return candidates
+}
+
+func (s *Store) candidate(h *bmov1alpha1.BareMetalHost, machine Key) host.Candidate {
+	key := client.ObjectKeyFromObject(h)
+	by, assumed := s.assumed[key]
+	outdated := s.outdated[key] == h.ResourceVersion && h.ResourceVersion != ""
+	return host.Candidate{Host: h, Assumed: (assumed && by != machine) || outdated}
+}
+
+// Write stores the desired host if nobody changed it since the current one was read, and returns what was stored. It
+// writes nothing when both are equal. ErrConflict means that somebody was faster.
+func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost,
+) (*bmov1alpha1.BareMetalHost, error) {
+	patch := client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})
+	changes, err := client.MergeFrom(current).Data(desired)
+	if err != nil {
+		return nil, fmt.Errorf("comparing host %s: %w", current.Name, err)
+	}
+	if string(changes) == "{}" {
+		return current, nil
+	}
+	stored := desired.DeepCopy()
+	err = s.client.Patch(ctx, stored, patch)
+	switch {
+	case apierrors.IsConflict(err):
+		s.refused(current)
+		conflicts.Inc()
+		return nil, fmt.Errorf("writing host %s: %w", current.Name, ErrConflict)
+	case err != nil:
+		return nil, fmt.Errorf("writing host %s: %w", current.Name, err)
+	}
+	return stored, nil
+}
+
+// refused forgets who assumed the host and keeps it from being chosen again from the same outdated copy.
+func (s *Store) refused(current *bmov1alpha1.BareMetalHost) {
+	key := client.ObjectKeyFromObject(current)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.assumed, key)
+	s.outdated[key] = current.ResourceVersion
+}
+
+// Forget drops what a machine has assumed, for a machine that no longer wants a host.
+func (s *Store) Forget(machine Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, by := range s.assumed {
+		if by == machine {
+			delete(s.assumed, key)
+		}
+	}
+}
+
+func (s *Store) assumedBy(machine Key) (Key, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, by := range s.assumed {
+		if by == machine {
+			return key, true
+		}
+	}
+	return Key{}, false
+}
+
+// Hosts returns all hosts of a namespace. They must not be changed.
+func (s *Store) Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
+	var list bmov1alpha1.BareMetalHostList
+	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing hosts: %w", err)
+	}
+	return pointers(list.Items), nil
+}
+
+func pointers(items []bmov1alpha1.BareMetalHost) []*bmov1alpha1.BareMetalHost {
+	hosts := make([]*bmov1alpha1.BareMetalHost, 0, len(items))
+	for i := range items {
+		hosts = append(hosts, &items[i])
+	}
+	return hosts
+}

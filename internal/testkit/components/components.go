@@ -1,0 +1,195 @@
+// Package components finds or makes what is installed into a management cluster: the custom resource definitions that
+// the tests need, and the component files of a clusterctl repository.
+//
+// Nothing is kept in this repository that belongs to another project. Cluster API and cert-manager ship their
+// definitions inside their Go modules; those of the host operator and of the address manager are generated from their
+// Go types, because their API modules hold no YAML. The labels that an installed product would carry are set here.
+//
+// It refuses versions that no go.mod and no constant of this package pins.
+package components
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/yaml"
+)
+
+// Group is a set of custom resource definitions that one project owns.
+type Group string
+
+// The groups there are.
+const (
+	// Provider is this provider: infrastructure.cluster.x-k8s.io.
+	Provider Group = "provider"
+
+	// ClusterAPI is the core of Cluster API with its kubeadm bootstrap and control-plane providers.
+	ClusterAPI Group = "cluster-api"
+
+	// HostOperator is the bare metal operator: metal3.io.
+	HostOperator Group = "host-operator"
+
+	// AddressManager is the IP address manager: ipam.metal3.io.
+	AddressManager Group = "address-manager"
+
+	// CertManager is cert-manager. clusterctl wants it, nothing else here does.
+	CertManager Group = "cert-manager"
+)
+
+// Source is where components come from.
+type Source struct {
+	// Root is the top of the checkout.
+	Root string
+
+	// Progress is written when something has to be built or generated first, and nothing otherwise. Nil discards it.
+	Progress io.Writer
+}
+
+func (s Source) progress() io.Writer {
+	if s.Progress == nil {
+		return io.Discard
+	}
+	return s.Progress
+}
+
+// Definitions returns the custom resource definitions of the groups, labelled as if installed by clusterctl, and without
+// conversion webhooks.
+func (s Source) Definitions(ctx context.Context, groups ...Group) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	found := make([][]*apiextensionsv1.CustomResourceDefinition, len(groups))
+	work, ctx := errgroup.WithContext(ctx)
+	for i, group := range groups {
+		work.Go(func() error {
+			folders, err := s.folders(ctx, group)
+			if err != nil {
+				return fmt.Errorf("finding the custom resource definitions of %s: %w", group, err)
+			}
+			for _, folder := range folders {
+				definitions, err := readFolder(folder)
+				if err != nil {
+					return err
+				}
+				found[i] = append(found[i], definitions...)
+			}
+			for _, definition := range found[i] {
+				setLabels(group, definition)
+			}
+			return nil
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return nil, err
+	}
+	var all []*apiextensionsv1.CustomResourceDefinition
+	for _, definitions := range found {
+		all = append(all, definitions...)
+	}
+	return all, nil
+}
+
+func (s Source) folders(ctx context.Context, group Group) ([]string, error) {
+	switch group {
+	case Provider:
+		return []string{filepath.Join(s.Root, "config", "crd", "bases")}, nil
+	case ClusterAPI:
+		return s.moduleFolders(ctx, clusterAPIModule,
+			"core/config/crd/bases", "bootstrap/kubeadm/config/crd/bases", "controlplane/kubeadm/config/crd/bases")
+	case HostOperator:
+		return s.generate(ctx, hostOperatorAPI, "metal3.io/v1alpha1")
+	case AddressManager:
+		return s.generate(ctx, addressManagerAPI, "v1alpha1")
+	case CertManager:
+		folder, err := download(ctx, certManagerModule, CertManagerVersion)
+		if err != nil {
+			return nil, err
+		}
+		return []string{filepath.Join(folder, "deploy", "crds")}, nil
+	default:
+		return nil, fmt.Errorf("unknown group %q", group)
+	}
+}
+
+func (s Source) moduleFolders(ctx context.Context, module string, folders ...string) ([]string, error) {
+	root, err := s.required(ctx, module)
+	if err != nil {
+		return nil, err
+	}
+	joined := make([]string, len(folders))
+	for i, folder := range folders {
+		joined[i] = filepath.Join(root.Dir, filepath.FromSlash(folder))
+	}
+	return joined, nil
+}
+
+func readFolder(folder string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no custom resource definitions in %s", folder)
+	}
+	definitions := make([]*apiextensionsv1.CustomResourceDefinition, len(files))
+	for i, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		definitions[i] = &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal(content, definitions[i]); err != nil {
+			return nil, fmt.Errorf("parsing %s: %w", file, err)
+		}
+	}
+	return definitions, nil
+}
+
+// setLabels gives a definition the labels that it has once installed. The contract labels tell Cluster API which
+// version implements which contract; the clusterctl labels tell clusterctl move what to take along.
+func setLabels(group Group, definition *apiextensionsv1.CustomResourceDefinition) {
+	labels := map[string]string{}
+	contract := map[string]string{
+		clusterv1.GroupVersion.Group + "/v1beta1": "v1beta1",
+		clusterv1.GroupVersion.Group + "/v1beta2": "v1beta2",
+	}
+	switch group {
+	case Provider, ClusterAPI:
+		labels[clusterctlv1.ClusterctlLabel] = ""
+		maps.Copy(labels, contract)
+	case AddressManager:
+		labels[clusterctlv1.ClusterctlLabel] = ""
+	case HostOperator:
+		maps.Copy(labels, moveLabels(definition.Name))
+	case CertManager:
+	}
+	if len(labels) == 0 {
+		return
+	}
+	if definition.Labels == nil {
+		definition.Labels = map[string]string{}
+	}
+	maps.Copy(definition.Labels, labels)
+}
+
+// moveLabels are those that a user has to set on the definitions of the host operator before a move, as it is not
+// installed by clusterctl: hosts move with everything they own, hardware data moves by itself.
+func moveLabels(name string) map[string]string {
+	switch name {
+	case "baremetalhosts.metal3.io":
+		return map[string]string{
+			clusterctlv1.ClusterctlLabel:              "",
+			clusterctlv1.ClusterctlMoveLabel:          "",
+			clusterctlv1.ClusterctlMoveHierarchyLabel: "",
+		}
+	case "hardwaredata.metal3.io":
+		return map[string]string{clusterctlv1.ClusterctlLabel: "", clusterctlv1.ClusterctlMoveLabel: ""}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,259 @@
+package components
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/yaml"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+)
+
+const (
+	folderMode = 0o750
+	fileMode   = 0o600
+)
+
+// Repository says what a local clusterctl repository holds beside Cluster API and cert-manager.
+type Repository struct {
+	// Folder to write into. It may exist; files of the same name are replaced.
+	Folder string
+
+	// Release is the folder of a release of this provider. Its name is the version. Empty leaves the provider out.
+	Release string
+
+	// AddressManager adds the IP address manager.
+	AddressManager bool
+}
+
+// entry is a provider in a clusterctl.yaml.
+type entry struct {
+	Name string                    `json:"name"`
+	Type clusterctlv1.ProviderType `json:"type"`
+	URL  string                    `json:"url"`
+}
+
+// configuration is a clusterctl.yaml.
+type configuration struct {
+	Providers   []entry     `json:"providers"`
+	CertManager certManager `json:"cert-manager"`
+}
+
+type certManager struct {
+	URL     string `json:"url"`
+	Version string `json:"version"`
+}
+
+// provider is one that kustomize builds from the config folder of a Go module.
+type provider struct {
+	name    string
+	kind    clusterctlv1.ProviderType
+	config  string
+	file    string
+	image   string
+	release string
+}
+
+func clusterAPIProviders() []provider {
+	const development, released = "gcr.io/k8s-staging-cluster-api/", "registry.k8s.io/cluster-api/"
+	return []provider{
+		{
+			name: "cluster-api", kind: clusterctlv1.CoreProviderType, config: "core/config/default", file: "core-components.yaml",
+			image: development + "cluster-api-controller:main", release: released + "cluster-api-controller",
+		},
+		{
+			name: "kubeadm", kind: clusterctlv1.BootstrapProviderType, config: "bootstrap/kubeadm/config/default",
+			file:  "bootstrap-components.yaml",
+			image: development + "kubeadm-bootstrap-controller:main", release: released + "kubeadm-bootstrap-controller",
+		},
+		{
+			name: "kubeadm", kind: clusterctlv1.ControlPlaneProviderType, config: "controlplane/kubeadm/config/default",
+			file:  "control-plane-components.yaml",
+			image: development + "kubeadm-control-plane-controller:main", release: released + "kubeadm-control-plane-controller",
+		},
+	}
+}
+
+func addressManagerProvider() provider {
+	return provider{
+		name: "metal3", kind: clusterctlv1.IPAMProviderType, config: "config/default", file: "ipam-components.yaml",
+		image: "quay.io/metal3-io/ip-address-manager:main", release: "quay.io/metal3-io/ip-address-manager",
+	}
+}
+
+// WriteRepository writes a clusterctl repository that needs no network and returns the path of its clusterctl.yaml.
+//
+// Its cert-manager consists of the namespace and the custom resource definitions, which is all that clusterctl looks
+// for on a server that runs no pods. On a cluster that does, install cert-manager first: clusterctl then leaves its
+// own alone.
+func (s Source) WriteRepository(ctx context.Context, repository Repository) (string, error) {
+	folder, err := filepath.Abs(repository.Folder)
+	if err != nil {
+		return "", err
+	}
+	repository.Folder = folder
+	var config configuration
+	if config.CertManager, err = s.writeCertManager(ctx, folder); err != nil {
+		return "", fmt.Errorf("writing cert-manager: %w", err)
+	}
+	if config.Providers, err = s.writeProviders(ctx, repository); err != nil {
+		return "", err
+	}
+	if repository.Release != "" {
+		added, err := copyRelease(folder, repository.Release)
+		if err != nil {
+			return "", fmt.Errorf("copying the release: %w", err)
+		}
+		config.Providers = append(config.Providers, added)
+	}
+	content, err := yaml.Marshal(config)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(folder, "clusterctl.yaml")
+	return path, os.WriteFile(path, content, fileMode)
+}
+
+func (s Source) writeProviders(ctx context.Context, repository Repository) ([]entry, error) {
+	clusterAPI, err := s.required(ctx, clusterAPIModule)
+	if err != nil {
+		return nil, err
+	}
+	kustomize, err := s.kustomize(ctx)
+	if err != nil {
+		return nil, err
+	}
+	providers := clusterAPIProviders()
+	modules := []module{clusterAPI, clusterAPI, clusterAPI}
+	if repository.AddressManager {
+		found, err := s.addressManager(ctx)
+		if err != nil {
+			return nil, err
+		}
+		providers, modules = append(providers, addressManagerProvider()), append(modules, found)
+	}
+	entries := make([]entry, len(providers))
+	work, ctx := errgroup.WithContext(ctx)
+	for i, provider := range providers {
+		work.Go(func() error {
+			var err error
+			if entries[i], err = provider.write(ctx, kustomize, repository.Folder, modules[i]); err != nil {
+				return fmt.Errorf("writing %s: %w", provider.label(), err)
+			}
+			return nil
+		})
+	}
+	return entries, work.Wait()
+}
+
+// addressManager is the module beside the API module that the checkout requires; both have the same versions.
+func (s Source) addressManager(ctx context.Context) (module, error) {
+	found, err := s.required(ctx, addressManagerAPI)
+	if err != nil {
+		return module{}, err
+	}
+	folder, err := download(ctx, addressManagerModule, found.Version)
+	return module{Path: addressManagerModule, Version: found.Version, Dir: folder}, err
+}
+
+func (s Source) kustomize(ctx context.Context) (string, error) {
+	tools, err := binaries.Ensure(ctx, s.Root, binaries.Tools(), s.progress())
+	return filepath.Join(tools, "kustomize"), err
+}
+
+func (p provider) label() string { return clusterctlv1.ManifestLabel(p.name, p.kind) }
+
+// write builds the components of a provider and puts the metadata of its module beside them.
+func (p provider) write(ctx context.Context, kustomize, folder string, from module) (entry, error) {
+	target := filepath.Join(folder, p.label(), from.Version)
+	if err := os.MkdirAll(target, folderMode); err != nil {
+		return entry{}, err
+	}
+	command := exec.CommandContext(ctx, kustomize, "build", filepath.Join(from.Dir, filepath.FromSlash(p.config)))
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		return entry{}, fmt.Errorf("building %s: %w\n%s", p.config, err, stderr.String())
+	}
+	content := stdout.String()
+	if !strings.Contains(content, p.image) {
+		return entry{}, fmt.Errorf("%s does not use the image %s, so it cannot be replaced by the released one",
+			p.config, p.image)
+	}
+	content = strings.ReplaceAll(content, p.image, p.release+":"+from.Version)
+	content = strings.ReplaceAll(content, "imagePullPolicy: Always", "imagePullPolicy: IfNotPresent")
+	components := filepath.Join(target, p.file)
+	if err := os.WriteFile(components, []byte(content), fileMode); err != nil {
+		return entry{}, err
+	}
+	err := copyFile(filepath.Join(from.Dir, "metadata.yaml"), filepath.Join(target, "metadata.yaml"))
+	return entry{Name: p.name, Type: p.kind, URL: "file://" + components}, err
+}
+
+func (s Source) writeCertManager(ctx context.Context, folder string) (certManager, error) {
+	definitions, err := s.Definitions(ctx, CertManager)
+	if err != nil {
+		return certManager{}, err
+	}
+	content := bytes.NewBufferString("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: cert-manager\n")
+	for _, definition := range definitions {
+		encoded, err := yaml.Marshal(definition)
+		if err != nil {
+			return certManager{}, err
+		}
+		content.WriteString("---\n")
+		content.Write(encoded)
+	}
+	target := filepath.Join(folder, "cert-manager", CertManagerVersion)
+	if err := os.MkdirAll(target, folderMode); err != nil {
+		return certManager{}, err
+	}
+	path := filepath.Join(target, "cert-manager.yaml")
+	return certManager{URL: "file://" + path, Version: CertManagerVersion}, os.WriteFile(path, content.Bytes(), fileMode)
+}
+
+func copyRelease(folder, release string) (entry, error) {
+	const components = "infrastructure-components.yaml"
+	release, err := filepath.Abs(release)
+	if err != nil {
+		return entry{}, err
+	}
+	if _, err := os.Stat(filepath.Join(release, components)); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return entry{}, fmt.Errorf("%s holds no %s; make release-manifests writes it: %w", release, components, err)
+		}
+		return entry{}, err
+	}
+	files, err := filepath.Glob(filepath.Join(release, "*.yaml"))
+	if err != nil {
+		return entry{}, err
+	}
+	kind := clusterctlv1.InfrastructureProviderType
+	target := filepath.Join(folder, clusterctlv1.ManifestLabel("metal3", kind), filepath.Base(release))
+	if err := os.MkdirAll(target, folderMode); err != nil {
+		return entry{}, err
+	}
+	for _, file := range files {
+		if err := copyFile(file, filepath.Join(target, filepath.Base(file))); err != nil {
+			return entry{}, err
+		}
+	}
+	return entry{Name: "metal3", Type: kind, URL: "file://" + filepath.Join(target, components)}, nil
+}
+
+func copyFile(from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, fileMode)
+}

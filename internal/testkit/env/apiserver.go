@@ -1,0 +1,183 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/certificates"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/process"
+)
+
+const (
+	// loopback is where everything listens.
+	loopback = "127.0.0.1"
+
+	// startLimit is how long a program may take until it answers. It is generous because machines that run tests are
+	// busy; a program that ends is noticed at once.
+	startLimit = 90 * time.Second
+)
+
+func (s *Server) prepareCertificates() error {
+	var err error
+	if s.authority, err = certificates.NewAuthority("metal3-env"); err != nil {
+		return err
+	}
+	if _, err := s.group.WriteFile(authorityFile, s.authority.Certificate()); err != nil {
+		return err
+	}
+	if _, err := s.serverPair("kube-apiserver"); err != nil {
+		return err
+	}
+	key, err := certificates.NewSigningKey()
+	if err != nil {
+		return err
+	}
+	s.signingKey, err = s.group.WriteFile("service-accounts.key", key)
+	if err != nil {
+		return err
+	}
+	s.Webhook, err = s.NewWebhookServer("webhook")
+	return err
+}
+
+// serverPair writes a certificate for a server on the loopback interface into a folder of its own and returns that.
+func (s *Server) serverPair(name string) (string, error) {
+	pair, err := s.authority.Server(loopback, "localhost")
+	if err != nil {
+		return "", err
+	}
+	if _, err := s.group.WriteFile(filepath.Join(name, certificateFile), pair.Certificate); err != nil {
+		return "", err
+	}
+	path, err := s.group.WriteFile(filepath.Join(name, keyFile), pair.Key)
+	return filepath.Dir(path), err
+}
+
+// Names of files. Those of a certificate and its key are what controller-runtime looks for.
+const (
+	authorityFile   = "authority.crt"
+	certificateFile = "tls.crt"
+	keyFile         = "tls.key"
+)
+
+// runAPIServer starts etcd and kube-apiserver and waits for the latter, which waits for the former.
+func (s *Server) runAPIServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	etcd, err := s.group.Address()
+	if err != nil {
+		return err
+	}
+	if s.address, err = s.group.Address(); err != nil {
+		return err
+	}
+	if _, err := s.group.Start(process.Program{
+		Name: "etcd", Path: filepath.Join(s.programs.folder, "etcd"), Args: s.etcdArgs("http://" + etcd),
+	}); err != nil {
+		return err
+	}
+	args, err := s.apiServerArgs("http://" + etcd)
+	if err != nil {
+		return err
+	}
+	child, err := s.group.Start(process.Program{
+		Name: "kube-apiserver", Path: filepath.Join(s.programs.folder, "kube-apiserver"), Args: args,
+	})
+	if err != nil {
+		return err
+	}
+	if s.Config, err = s.User("admin", "system:masters"); err != nil {
+		return err
+	}
+	if s.Kubeconfig, err = s.WriteKubeconfig("admin", s.Config); err != nil {
+		return err
+	}
+	clients, err := kubernetes.NewForConfig(s.Config)
+	if err != nil {
+		return err
+	}
+	return child.WaitReady(ctx, func(ctx context.Context) error { return probeAPIServer(ctx, clients) })
+}
+
+// probeAPIServer asks for the namespace as well: the API server makes it a moment after it calls itself ready.
+func probeAPIServer(ctx context.Context, clients kubernetes.Interface) error {
+	if _, err := clients.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
+		return err
+	}
+	_, err := clients.CoreV1().Namespaces().Get(ctx, corev1.NamespaceDefault, metav1.GetOptions{})
+	return err
+}
+
+func (s *Server) etcdArgs(address string) []string {
+	return []string{
+		"--data-dir=" + filepath.Join(s.group.Folder(), "etcd"),
+		"--listen-client-urls=" + address,
+		"--advertise-client-urls=" + address,
+		// A single member talks to no peer; any port will do.
+		"--listen-peer-urls=http://" + net.JoinHostPort(loopback, "0"),
+		"--unsafe-no-fsync=true",
+		"--log-level=warn",
+	}
+}
+
+func (s *Server) apiServerArgs(etcd string) ([]string, error) {
+	host, port, err := net.SplitHostPort(s.address)
+	if err != nil {
+		return nil, err
+	}
+	folder := s.group.Folder()
+	args := []string{
+		"--etcd-servers=" + etcd,
+		"--bind-address=" + host,
+		"--advertise-address=" + host,
+		"--secure-port=" + port,
+		"--cert-dir=" + filepath.Join(folder, "kube-apiserver"),
+		"--tls-cert-file=" + filepath.Join(folder, "kube-apiserver", certificateFile),
+		"--tls-private-key-file=" + filepath.Join(folder, "kube-apiserver", keyFile),
+		"--client-ca-file=" + filepath.Join(folder, authorityFile),
+		"--authorization-mode=RBAC",
+		"--service-account-issuer=https://" + s.address,
+		"--service-account-key-file=" + s.signingKey,
+		"--service-account-signing-key-file=" + s.signingKey,
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--allow-privileged=true",
+		// Nobody makes service accounts for pods, and no pod runs.
+		"--disable-admission-plugins=ServiceAccount",
+	}
+	if s.options.Audit {
+		audit, err := s.auditArgs()
+		if err != nil {
+			return nil, fmt.Errorf("writing the audit policy: %w", err)
+		}
+		args = append(args, audit...)
+	}
+	for _, flag := range s.options.APIServerFlags {
+		args = append(args, "--"+flag)
+	}
+	return args, nil
+}
+
+// User returns the configuration of a client that the API server takes as this user in these groups. Authorisation is
+// by RBAC, so it may do what roles bound to the user or the groups allow.
+func (s *Server) User(name string, groups ...string) (*rest.Config, error) {
+	pair, err := s.authority.User(name, groups...)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host: "https://" + s.address,
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData: s.authority.Certificate(), CertData: pair.Certificate, KeyData: pair.Key,
+		},
+		// No limit: a test measures the server and the code under test, not the client.
+		QPS: -1,
+	}, nil
+}

@@ -1,0 +1,142 @@
+package env
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// auditPolicy records who asked for what, without contents, once the answer is known. Watches that still run have
+// only been answered to begin with.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+`
+
+// auditFileSize in megabytes is large enough that the file is never rotated away.
+const auditFileSize = "1000000"
+
+// Request is one request that the API server answered.
+type Request struct {
+	Verb        string
+	Group       string
+	Resource    string
+	Subresource string
+	Namespace   string
+	Name        string
+	User        string
+	UserAgent   string
+	// Code of the answer, such as 200.
+	Code int
+}
+
+// auditEvent is the part of a line of the audit log that is looked at.
+type auditEvent struct {
+	AuditID string `json:"auditID"`
+	Verb    string `json:"verb"`
+	User    struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	UserAgent string `json:"userAgent"`
+	ObjectRef *struct {
+		APIGroup    string `json:"apiGroup"`
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	ResponseStatus *struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+}
+
+func (s *Server) auditArgs() ([]string, error) {
+	policy, err := s.group.WriteFile("audit-policy.yaml", []byte(auditPolicy))
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		"--audit-policy-file=" + policy,
+		"--audit-log-path=" + s.auditLog(),
+		// A request is written before it is answered, so that a test counts all that it has seen answered.
+		"--audit-log-mode=blocking",
+		"--audit-log-format=json",
+		"--audit-log-maxsize=" + auditFileSize,
+	}, nil
+}
+
+// Requests returns all requests for resources that were answered so far, in the order in which their answers began. It
+// needs Options.Audit. A watch counts once, from its beginning.
+func (s *Server) Requests() ([]Request, error) {
+	if !s.options.Audit {
+		return nil, errors.New("requests are not recorded; set Options.Audit")
+	}
+	file, err := os.Open(s.auditLog())
+	if err != nil {
+		return nil, fmt.Errorf("reading the audit log: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	return readRequests(file)
+}
+
+// CountRequests counts requests by a key of the caller's choice. An empty key leaves a request out.
+func CountRequests(requests []Request, key func(Request) string) map[string]int {
+	counts := map[string]int{}
+	for _, request := range requests {
+		if name := key(request); name != "" {
+			counts[name]++
+		}
+	}
+	return counts
+}
+
+// String names what was done to what: "patch baremetalhosts/status".
+func (r Request) String() string {
+	if r.Subresource != "" {
+		return r.Verb + " " + r.Resource + "/" + r.Subresource
+	}
+	return r.Verb + " " + r.Resource
+}
+
+func readRequests(log io.Reader) ([]Request, error) {
+	var requests []Request
+	// A watch appears twice, at its beginning and at its end.
+	seen := map[string]bool{}
+	reader := bufio.NewReader(log)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			// What follows the last line end is a line that is still being written.
+			return requests, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var event auditEvent
+		if err := json.Unmarshal(line, &event); err != nil {
+			return nil, fmt.Errorf("parsing the audit log: %w", err)
+		}
+		if event.ObjectRef == nil || seen[event.AuditID] {
+			continue
+		}
+		seen[event.AuditID] = true
+		requests = append(requests, event.request())
+	}
+}
+
+func (e auditEvent) request() Request {
+	request := Request{
+		Verb: e.Verb, User: e.User.Username, UserAgent: e.UserAgent,
+		Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
+		Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
+	}
+	if e.ResponseStatus != nil {
+		request.Code = e.ResponseStatus.Code
+	}
+	return request
+}

@@ -1,0 +1,59 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
+)
+
+const (
+	// writers is how many definitions are written at once.
+	writers = 8
+
+	// definitionsPoll is how often the API server is asked whether it serves new kinds.
+	definitionsPoll = 50 * time.Millisecond
+)
+
+// InstallDefinitions installs groups of custom resource definitions and waits until their kinds are served. It is for
+// groups that were not among those of Options.
+func (s *Server) InstallDefinitions(ctx context.Context, groups ...components.Group) error {
+	definitions, err := s.source().Definitions(ctx, groups...)
+	if err != nil {
+		return err
+	}
+	return s.installDefinitions(ctx, definitions)
+}
+
+func (s *Server) installDefinitions(ctx context.Context, definitions []*apiextensionsv1.CustomResourceDefinition) error {
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(writers)
+	for _, definition := range definitions {
+		if s.options.Webhooks && definition.Spec.Group == infrav1.GroupVersion.Group {
+			s.Webhook.convert(definition)
+		}
+		// A copy, because the client puts the answer into what it is given.
+		work.Go(func() error {
+			if err := s.Client.Create(ctx, definition.DeepCopy()); client.IgnoreAlreadyExists(err) != nil {
+				return fmt.Errorf("installing the definition %s: %w", definition.Name, err)
+			}
+			return nil
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return err
+	}
+	if err := envtest.WaitForCRDs(s.Config, definitions, envtest.CRDInstallOptions{
+		MaxTime: startLimit, PollInterval: definitionsPoll,
+	}); err != nil {
+		return fmt.Errorf("waiting until the definitions are served: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,15 @@
+// Package hostsim plays the host operator: it moves BareMetalHosts through their states as the real operator would,
+// without Ironic and without hardware. The integration suite, the demo and the benchmarks run on it.
+//
+//	(new) ─► registering ─► inspecting ─► preparing ─► available ─► provisioning ─► provisioned
+//	                                                       ▲                            │ image cleared
+//	                                                       └────── deprovisioning ◄─────┘
+//
+// Each arrow is one write of the status, made after a delay that the caller sets. Everything is driven by a watch; a
+// thousand idle hosts cost nothing. The decision is a pure function (next) of what can be observed: a simulator that
+// is started anew goes on where the old one stopped.
+//
+// It imitates what the provider relies on: pausing, the status annotation of a move, detaching, power that follows
+// spec.online, reboots by annotation, deletion by finalizer. It refuses to imitate the rest: no credentials, no RAID, no
+// firmware, no HardwareData. An error in the status, set by a test, stops the host as an error of the operator would.
+package hostsim

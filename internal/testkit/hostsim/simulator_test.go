@@ -1,0 +1,106 @@
+package hostsim_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
+)
+
+const (
+	// patience is how long a test waits for the simulator. It is a limit, not an expectation.
+	patience = 2 * time.Minute
+
+	hosts = 100
+)
+
+// TestRun takes many hosts through a whole life on a real API server: new, available, provisioned, released, deleted.
+func TestRun(t *testing.T) {
+	ctrl.SetLogger(klog.Background())
+	g := NewWithT(t)
+	server, err := env.Start(t.Context(), env.Options{Definitions: []components.Group{components.HostOperator}})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(server.Stop()).To(Succeed()) })
+	g.Expect(server.Client.Create(t.Context(), build.Namespace(build.DefaultNamespace))).To(Succeed())
+	simulate(t, server, hostsim.Options{
+		Delays:    hostsim.Delays{Provision: 20 * time.Millisecond, Deprovision: 20 * time.Millisecond},
+		Namespace: build.DefaultNamespace,
+	})
+
+	for i := range hosts {
+		g.Expect(server.Client.Create(t.Context(), build.Host(fmt.Sprintf("host-%d", i)))).To(Succeed())
+	}
+	g.Eventually(count(t, server, bmov1alpha1.StateAvailable), patience).Should(Equal(hosts))
+
+	change(t, server, func(host *bmov1alpha1.BareMetalHost) {
+		host.Spec.Image, host.Spec.Online = &bmov1alpha1.Image{URL: build.ImageURL}, true
+	})
+	g.Eventually(count(t, server, bmov1alpha1.StateProvisioned), patience).Should(Equal(hosts))
+
+	change(t, server, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Image, host.Spec.Online = nil, false })
+	g.Eventually(count(t, server, bmov1alpha1.StateAvailable), patience).Should(Equal(hosts))
+
+	g.Expect(server.Client.DeleteAllOf(t.Context(), &bmov1alpha1.BareMetalHost{},
+		client.InNamespace(build.DefaultNamespace))).To(Succeed())
+	g.Eventually(func() int { return len(list(t, server)) }, patience).Should(BeZero())
+}
+
+// simulate runs the simulator until the end of the test.
+func simulate(t *testing.T, server *env.Server, options hostsim.Options) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- hostsim.Run(ctx, server.Config, options) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func list(t *testing.T, server *env.Server) []bmov1alpha1.BareMetalHost {
+	t.Helper()
+	var found bmov1alpha1.BareMetalHostList
+	if err := server.Client.List(t.Context(), &found); err != nil {
+		t.Fatal(err)
+	}
+	return found.Items
+}
+
+func count(t *testing.T, server *env.Server, state bmov1alpha1.ProvisioningState) func() int {
+	t.Helper()
+	return func() int {
+		count := 0
+		for _, host := range list(t, server) {
+			if host.Status.Provisioning.State == state {
+				count++
+			}
+		}
+		return count
+	}
+}
+
+// change changes all hosts. The simulator may write a host at the same time; the change is not to be lost then.
+func change(t *testing.T, server *env.Server, edit func(*bmov1alpha1.BareMetalHost)) {
+	t.Helper()
+	for _, host := range list(t, server) {
+		before := host.DeepCopy()
+		edit(&host)
+		if err := server.Client.Patch(t.Context(), &host, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+	}
+}

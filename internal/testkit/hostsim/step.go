@@ -1,0 +1,323 @@
+package hostsim
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+)
+
+// What the inspection finds on every host.
+const (
+	inspectedCPUs      = 8
+	inspectedMemoryMiB = 16384
+	inspectedDiskBytes = 500 << 30
+)
+
+// Delays are how long each kind of work takes. Zero means no time at all.
+type Delays struct {
+	Register    time.Duration
+	Inspect     time.Duration
+	Prepare     time.Duration
+	Provision   time.Duration
+	Deprovision time.Duration
+	Power       time.Duration
+}
+
+// change changes a host at a time.
+type change func(host *bmov1alpha1.BareMetalHost, now metav1.Time)
+
+// step is what happens to a host next. Either meta or status is set; both are nil when nothing is to be done.
+type step struct {
+	// after is how long this takes from when it became the next step.
+	after time.Duration
+
+	// meta changes finalizers or annotations.
+	meta change
+
+	// status changes the status.
+	status change
+}
+
+func (s step) isIdle() bool { return s.meta == nil && s.status == nil }
+
+// next decides what happens to a host, from what can be observed alone.
+func next(host *bmov1alpha1.BareMetalHost, delays Delays) (step, error) {
+	if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; paused {
+		return step{}, nil
+	}
+	if encoded, moved := host.Annotations[bmov1alpha1.StatusAnnotation]; moved {
+		return restore(host, encoded)
+	}
+	deleting := !host.DeletionTimestamp.IsZero()
+	if !deleting && !controllerutil.ContainsFinalizer(host, bmov1alpha1.BareMetalHostFinalizer) {
+		return step{meta: func(host *bmov1alpha1.BareMetalHost, _ metav1.Time) {
+			controllerutil.AddFinalizer(host, bmov1alpha1.BareMetalHostFinalizer)
+		}}, nil
+	}
+	if deleting {
+		return nextOfDeletion(host, delays), nil
+	}
+	if _, detached := host.Annotations[bmov1alpha1.DetachedAnnotation]; detached && isStable(host) {
+		return setOperationalStatus(host, bmov1alpha1.OperationalStatusDetached), nil
+	}
+	if host.Status.OperationalStatus == bmov1alpha1.OperationalStatusDetached {
+		// The annotation is gone.
+		return setOperationalStatus(host, bmov1alpha1.OperationalStatusOK), nil
+	}
+	return nextOfState(host, delays), nil
+}
+
+// restore takes over the status that the provider wrote into an annotation before a move. A status that exists wins,
+// as with the real operator; the annotation goes either way.
+func restore(host *bmov1alpha1.BareMetalHost, encoded string) (step, error) {
+	if host.Status.LastUpdated.IsZero() {
+		var status bmov1alpha1.BareMetalHostStatus
+		if err := json.Unmarshal([]byte(encoded), &status); err != nil {
+			return step{}, fmt.Errorf("parsing the annotation %s: %w", bmov1alpha1.StatusAnnotation, err)
+		}
+		return step{status: func(host *bmov1alpha1.BareMetalHost, _ metav1.Time) {
+			// Details of the hardware are not in the annotation. The real operator takes them from HardwareData.
+			status.HardwareDetails = inspected(host)
+			host.Status = status
+		}}, nil
+	}
+	return step{meta: func(host *bmov1alpha1.BareMetalHost, _ metav1.Time) {
+		delete(host.Annotations, bmov1alpha1.StatusAnnotation)
+	}}, nil
+}
+
+func nextOfDeletion(host *bmov1alpha1.BareMetalHost, delays Delays) step {
+	switch host.Status.Provisioning.State {
+	case bmov1alpha1.StateProvisioning, bmov1alpha1.StateProvisioned:
+		return enter(bmov1alpha1.StateDeprovisioning)
+	case bmov1alpha1.StateDeprovisioning:
+		return step{after: delays.Deprovision, status: func(host *bmov1alpha1.BareMetalHost, now metav1.Time) {
+			finishDeprovisioning(host, now)
+			host.Status.Provisioning.State = bmov1alpha1.StatePoweringOffBeforeDelete
+		}}
+	case bmov1alpha1.StateDeleting:
+		if !controllerutil.ContainsFinalizer(host, bmov1alpha1.BareMetalHostFinalizer) {
+			return step{}
+		}
+		return step{meta: func(host *bmov1alpha1.BareMetalHost, _ metav1.Time) {
+			controllerutil.RemoveFinalizer(host, bmov1alpha1.BareMetalHostFinalizer)
+		}}
+	default:
+		return step{status: func(host *bmov1alpha1.BareMetalHost, _ metav1.Time) {
+			host.Status.PoweredOn = false
+			host.Status.Provisioning.State = bmov1alpha1.StateDeleting
+		}}
+	}
+}
+
+func nextOfState(host *bmov1alpha1.BareMetalHost, delays Delays) step {
+	failed := host.Status.OperationalStatus == bmov1alpha1.OperationalStatusError
+	switch host.Status.Provisioning.State {
+	case bmov1alpha1.StateProvisioning, bmov1alpha1.StateProvisioned:
+		// An error does not keep a host from being released.
+		return nextOfImage(host, failed, delays)
+	case bmov1alpha1.StateDeprovisioning:
+		return step{after: delays.Deprovision, status: finishDeprovisioning}
+	}
+	if failed {
+		return step{}
+	}
+	switch host.Status.Provisioning.State {
+	case bmov1alpha1.StateNone, bmov1alpha1.StateUnmanaged:
+		return nextOfNew(host)
+	case bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile:
+		return nextOfRegistration(host, delays)
+	case bmov1alpha1.StateInspecting:
+		return step{after: delays.Inspect, status: func(host *bmov1alpha1.BareMetalHost, now metav1.Time) {
+			host.Status.HardwareDetails = inspected(host)
+			finish(host, bmov1alpha1.StatePreparing, now)
+		}}
+	case bmov1alpha1.StatePreparing:
+		return step{after: delays.Prepare, status: func(host *bmov1alpha1.BareMetalHost, now metav1.Time) {
+			finish(host, bmov1alpha1.StateAvailable, now)
+		}}
+	case bmov1alpha1.StateAvailable, bmov1alpha1.StateReady:
+		return nextOfAvailable(host, delays)
+	case bmov1alpha1.StateExternallyProvisioned:
+		if !host.Spec.ExternallyProvisioned {
+			return enter(bmov1alpha1.StatePreparing)
+		}
+		return nextOfPower(host, delays)
+	default:
+		return step{}
+	}
+}
+
+// nextOfNew registers a host as soon as it says how to reach its management controller.
+func nextOfNew(host *bmov1alpha1.BareMetalHost) step {
+	switch {
+	case host.HasBMCDetails():
+		return enter(bmov1alpha1.StateRegistering)
+	case host.Status.Provisioning.State == bmov1alpha1.StateUnmanaged:
+		return step{}
+	default:
+		return step{status: func(host *bmov1alpha1.BareMetalHost, now metav1.Time) {
+			enterAt(host, bmov1alpha1.StateUnmanaged, now)
+			host.Status.OperationalStatus = bmov1alpha1.OperationalStatusDiscovered
+		}}
+	}
+}
+
+func nextOfRegistration(host *bmov1alpha1.BareMetalHost, delays Delays) step {
+	target := bmov1alpha1.StateInspecting
+	switch {
+	case host.Spec.ExternallyProvisioned:
+		target = bmov1alpha1.StateExternallyProvisioned
+	case host.InspectionDisabled():
+		target = bmov1alpha1.StatePreparing
+	}
+	return step{after: delays.Register, status: func(host *bmov1alpha1.BareMetalHost, now metav1.Time) {
+		host.Status.Provisioning.ID = string(host.UID)
+		finish(host, target, now)
+	}}
+}
+
+func nextOfAvailable(host *bmov1alpha1.BareMetalHost, delays Delays) step {
+	switch {
+	case host.Spec.ExternallyProvisioned:
+		return enter(bmov1alpha1.StateExternallyProvisioned)
+	case host.NeedsProvisioning():
+		return enter(bmov1alpha1.StateProvisioning)
+	default:
+		return nextOfPower(host, delays)
+	}
+}
+
+// nextOfImage drives a host that has an image or is getting one.
+func nextOfImage(host *bmov1alpha1.BareMetalHost, failed bool, delays Delays) step {
+	provisioning := host.Status.Provisioning.State == bmov1alpha1.StateProvisioning
+	switch {
+	case !wantsSomething(host), !provisioning && !hasWhatItWants(host):
+		return enter(bmov1alpha1.StateDeprovisioning)
+	case failed:
+		return step{}
+	case provisioning:
+		return step{after: delays.Provision, status: finishProvisioning}
+	default:
+		return nextOfPower(host, delays)
+	}
+}
+
+// nextOfPower makes power follow spec.online, and off while somebody asks for a reboot.
+func nextOfPower(host *bmov1alpha1.BareMetalHost, delays Delays) step {
+	reboots := rebootAnnotations(host)
+	_, once := host.Annotations[bmov1alpha1.RebootAnnotationPrefix]
+	want := host.Spec.Online && len(reboots) == 0
+	switch {
+	case host.Status.PoweredOn != want:
+		return step{after: delays.Power, status: func(host *bmov1alpha1.BareMetalHost, _ metav1.Time) {
+			host.Status.PoweredOn = want
+		}}
+	case once && !host.Status.PoweredOn:
+		// The request without a name is granted by switching off; the one with a name ends when its owner ends it.
+		return step{meta: func(host *bmov1alpha1.BareMetalHost, _ metav1.Time) {
+			delete(host.Annotations, bmov1alpha1.RebootAnnotationPrefix)
+		}}
+	default:
+		return step{}
+	}
+}
+
+func rebootAnnotations(host *bmov1alpha1.BareMetalHost) []string {
+	return slices.DeleteFunc(slices.Collect(maps.Keys(host.Annotations)), func(key string) bool {
+		return key != bmov1alpha1.RebootAnnotationPrefix && !strings.HasPrefix(key, bmov1alpha1.RebootAnnotationPrefix+"/")
+	})
+}
+
+// isStable says whether the operator is doing nothing with the host.
+func isStable(host *bmov1alpha1.BareMetalHost) bool {
+	switch host.Status.Provisioning.State {
+	case bmov1alpha1.StateAvailable, bmov1alpha1.StateReady, bmov1alpha1.StateProvisioned,
+		bmov1alpha1.StateExternallyProvisioned:
+		return true
+	default:
+		return false
+	}
+}
+
+func wantsSomething(host *bmov1alpha1.BareMetalHost) bool {
+	return (host.Spec.Image != nil && host.Spec.Image.URL != "") ||
+		(host.Spec.CustomDeploy != nil && host.Spec.CustomDeploy.Method != "")
+}
+
+func hasWhatItWants(host *bmov1alpha1.BareMetalHost) bool {
+	if host.Spec.Image != nil && host.Spec.Image.URL != host.Status.Provisioning.Image.URL {
+		return false
+	}
+	if host.Spec.CustomDeploy == nil {
+		return true
+	}
+	deployed := host.Status.Provisioning.CustomDeploy
+	return deployed != nil && deployed.Method == host.Spec.CustomDeploy.Method
+}
+
+// enter puts a host into a state, without any error of the state before.
+func enter(state bmov1alpha1.ProvisioningState) step {
+	return step{status: func(host *bmov1alpha1.BareMetalHost, now metav1.Time) { enterAt(host, state, now) }}
+}
+
+func enterAt(host *bmov1alpha1.BareMetalHost, state bmov1alpha1.ProvisioningState, now metav1.Time) {
+	host.Status.Provisioning.State = state
+	host.Status.OperationalStatus = bmov1alpha1.OperationalStatusOK
+	host.Status.ErrorType, host.Status.ErrorMessage, host.Status.ErrorCount = "", "", 0
+	if metric := host.OperationMetricForState(state); metric != nil {
+		*metric = bmov1alpha1.OperationMetric{Start: now}
+	}
+}
+
+// finish ends the work of the current state and enters the next.
+func finish(host *bmov1alpha1.BareMetalHost, to bmov1alpha1.ProvisioningState, now metav1.Time) {
+	if metric := host.OperationMetricForState(host.Status.Provisioning.State); metric != nil {
+		metric.End = now
+	}
+	enterAt(host, to, now)
+}
+
+func finishProvisioning(host *bmov1alpha1.BareMetalHost, now metav1.Time) {
+	if host.Spec.Image != nil {
+		host.Status.Provisioning.Image = *host.Spec.Image
+	}
+	host.Status.Provisioning.CustomDeploy = host.Spec.CustomDeploy
+	host.Status.PoweredOn = true
+	finish(host, bmov1alpha1.StateProvisioned, now)
+}
+
+func finishDeprovisioning(host *bmov1alpha1.BareMetalHost, now metav1.Time) {
+	host.Status.Provisioning.Image = bmov1alpha1.Image{}
+	host.Status.Provisioning.CustomDeploy = nil
+	host.Status.PoweredOn = false
+	finish(host, bmov1alpha1.StateAvailable, now)
+}
+
+func setOperationalStatus(host *bmov1alpha1.BareMetalHost, status bmov1alpha1.OperationalStatus) step {
+	if host.Status.OperationalStatus == status {
+		return step{}
+	}
+	return step{status: func(host *bmov1alpha1.BareMetalHost, _ metav1.Time) { host.Status.OperationalStatus = status }}
+}
+
+func inspected(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.HardwareDetails {
+	if host.Status.HardwareDetails != nil {
+		return host.Status.HardwareDetails
+	}
+	return &bmov1alpha1.HardwareDetails{
+		CPU:          bmov1alpha1.CPU{Arch: "x86_64", Count: inspectedCPUs},
+		RAMMebibytes: inspectedMemoryMiB,
+		Hostname:     host.Name,
+		NIC:          []bmov1alpha1.NIC{{Name: "eth0", MAC: host.Spec.BootMACAddress, PXE: true}},
+		Storage:      []bmov1alpha1.Storage{{Name: "/dev/sda", SizeBytes: inspectedDiskBytes}},
+	}
+}

@@ -1,0 +1,267 @@
+package hostsim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+// outcome is what a host looks like when the simulator has nothing left to do.
+type outcome struct {
+	States    []bmov1alpha1.ProvisioningState
+	PoweredOn bool
+	Image     string
+	Released  bool
+}
+
+// tooMany steps mean that the simulator goes round in circles.
+const tooMany = 20
+
+func TestNext(t *testing.T) {
+	now := metav1.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
+	cases := map[string]struct {
+		reason string
+		host   *bmov1alpha1.BareMetalHost
+		want   outcome
+	}{
+		"New": {
+			"a new host is registered, inspected and prepared",
+			build.Host("host"),
+			outcome{States: []bmov1alpha1.ProvisioningState{"registering", "inspecting", "preparing", "available"}},
+		},
+		"NewWithoutController": {
+			"without a management controller nothing can be registered",
+			edit(build.Host("host"), func(h *bmov1alpha1.BareMetalHost) { h.Spec.BMC = bmov1alpha1.BMCDetails{} }),
+			outcome{States: []bmov1alpha1.ProvisioningState{"unmanaged"}},
+		},
+		"NewUninspected": {
+			"inspection can be switched off",
+			edit(build.Host("host"), func(h *bmov1alpha1.BareMetalHost) { h.Spec.InspectionMode = bmov1alpha1.InspectionModeDisabled }),
+			outcome{States: []bmov1alpha1.ProvisioningState{"registering", "preparing", "available"}},
+		},
+		"NewExternallyProvisioned": {
+			"somebody else's host only gets its power managed",
+			edit(build.Host("host"), func(h *bmov1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned, h.Spec.Online = true, true }),
+			outcome{States: []bmov1alpha1.ProvisioningState{"registering", "externally provisioned"}, PoweredOn: true},
+		},
+		"AvailableOffline": {
+			"an image on a host that shall be off is not written",
+			edit(build.Host("host", build.Available()), func(h *bmov1alpha1.BareMetalHost) {
+				h.Spec.Image = &bmov1alpha1.Image{URL: "http://a"}
+			}),
+			outcome{},
+		},
+		"Claimed": {
+			"image and power make it provision",
+			edit(build.Host("host", build.Available()), func(h *bmov1alpha1.BareMetalHost) {
+				h.Spec.Image, h.Spec.Online = &bmov1alpha1.Image{URL: "http://a"}, true
+			}),
+			outcome{States: []bmov1alpha1.ProvisioningState{"provisioning", "provisioned"}, PoweredOn: true, Image: "http://a"},
+		},
+		"ClaimedForCustomDeploy": {
+			"a deploy step is as good as an image",
+			edit(build.Host("host", build.Available()), func(h *bmov1alpha1.BareMetalHost) {
+				h.Spec.CustomDeploy, h.Spec.Online = &bmov1alpha1.CustomDeploy{Method: "install"}, true
+			}),
+			outcome{States: []bmov1alpha1.ProvisioningState{"provisioning", "provisioned"}, PoweredOn: true},
+		},
+		"Released": {
+			"a host without its image is wiped",
+			edit(build.Host("host", build.Provisioned()), func(h *bmov1alpha1.BareMetalHost) {
+				h.Spec.Image, h.Spec.Online = nil, false
+			}),
+			outcome{States: []bmov1alpha1.ProvisioningState{"deprovisioning", "available"}},
+		},
+		"ReleasedWhileProvisioning": {
+			"the image may be cleared early",
+			build.Host("host", build.State(bmov1alpha1.StateProvisioning)),
+			outcome{States: []bmov1alpha1.ProvisioningState{"deprovisioning", "available"}},
+		},
+		"OtherImage": {
+			"another image replaces the first",
+			edit(build.Host("host", build.Provisioned()), func(h *bmov1alpha1.BareMetalHost) { h.Spec.Image.URL = "http://b" }),
+			outcome{
+				States:    []bmov1alpha1.ProvisioningState{"deprovisioning", "available", "provisioning", "provisioned"},
+				PoweredOn: true, Image: "http://b",
+			},
+		},
+		"SwitchedOff": {
+			"power follows the specification",
+			edit(build.Host("host", build.Provisioned()), func(h *bmov1alpha1.BareMetalHost) { h.Spec.Online = false }),
+			outcome{Image: build.ImageURL},
+		},
+		"RebootWithName": {
+			"power stays off until the one who asked takes the request back",
+			build.Host("host", build.Provisioned(), build.Annotations(map[string]string{"reboot.metal3.io/me": ""})),
+			outcome{Image: build.ImageURL},
+		},
+		"RebootOnce": {
+			"power comes back by itself",
+			build.Host("host", build.Provisioned(), build.Annotations(map[string]string{"reboot.metal3.io": ""})),
+			outcome{PoweredOn: true, Image: build.ImageURL},
+		},
+		"Paused": {
+			"a paused host is left alone",
+			build.Host("host", build.Paused("anybody")),
+			outcome{},
+		},
+		"Failed": {
+			"an error stops a host",
+			build.Host("host", build.State(bmov1alpha1.StateInspecting), build.Error("no disk")),
+			outcome{},
+		},
+		"FailedAndReleased": {
+			"an error does not keep a host from being released",
+			edit(build.Host("host", build.Provisioned(), build.Error("no power")), func(h *bmov1alpha1.BareMetalHost) {
+				h.Spec.Image, h.Spec.Online = nil, false
+			}),
+			outcome{States: []bmov1alpha1.ProvisioningState{"deprovisioning", "available"}},
+		},
+		"FailedWhileProvisioning": {
+			"the error can be looked at",
+			edit(build.Host("host", build.State(bmov1alpha1.StateProvisioning), build.Error("no image")), func(h *bmov1alpha1.BareMetalHost) {
+				h.Spec.Image = &bmov1alpha1.Image{URL: "http://a"}
+			}),
+			outcome{},
+		},
+		"Detached": {
+			"a detached host keeps its power state",
+			edit(build.Host("host", build.Provisioned(), build.Annotations(map[string]string{bmov1alpha1.DetachedAnnotation: ""})),
+				func(h *bmov1alpha1.BareMetalHost) { h.Spec.Online = false }),
+			outcome{PoweredOn: true, Image: build.ImageURL},
+		},
+		"Moved": {
+			"the status of the source cluster is taken over, so that the host is not deployed again",
+			edit(build.Host("host", build.Annotations(map[string]string{
+				bmov1alpha1.StatusAnnotation: `{"provisioning":{"state":"provisioned","ID":"1","image":{"url":"http://a"}},"poweredOn":true}`,
+			})), func(h *bmov1alpha1.BareMetalHost) {
+				h.Spec.Image, h.Spec.Online = &bmov1alpha1.Image{URL: "http://a"}, true
+			}),
+			outcome{States: []bmov1alpha1.ProvisioningState{"provisioned"}, PoweredOn: true, Image: "http://a"},
+		},
+		"MovedWithStatus": {
+			"a status that exists wins over the annotation",
+			build.Host("host", build.Available(), build.Annotations(map[string]string{bmov1alpha1.StatusAnnotation: `{}`})),
+			outcome{},
+		},
+		"DeletedProvisioned": {
+			"a host is wiped before it goes",
+			edit(build.Host("host", build.Provisioned()), deleted),
+			outcome{States: []bmov1alpha1.ProvisioningState{"deprovisioning", "powering off before delete", "deleting"}, Released: true},
+		},
+		"DeletedNew": {
+			"a host that was never looked at goes at once",
+			edit(build.Host("host"), deleted),
+			outcome{States: []bmov1alpha1.ProvisioningState{"deleting"}, Released: true},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := run(t, tc.host, now)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// run takes steps until there are none left.
+func run(t *testing.T, host *bmov1alpha1.BareMetalHost, now metav1.Time) outcome {
+	t.Helper()
+	var got outcome
+	for range tooMany {
+		state := host.Status.Provisioning.State
+		step, err := next(host, Delays{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step.isIdle() {
+			got.PoweredOn = host.Status.PoweredOn
+			got.Image = host.Status.Provisioning.Image.URL
+			got.Released = !host.DeletionTimestamp.IsZero() && !slices.Contains(host.Finalizers, bmov1alpha1.BareMetalHostFinalizer)
+			return got
+		}
+		if step.meta != nil {
+			step.meta(host, now)
+			continue
+		}
+		step.status(host, now)
+		host.Status.LastUpdated = &now
+		if host.Status.Provisioning.State != state {
+			got.States = append(got.States, host.Status.Provisioning.State)
+		}
+	}
+	t.Fatalf("no end after %d steps; states so far: %v", tooMany, got.States)
+	return got
+}
+
+func TestNextRejectsBrokenAnnotation(t *testing.T) {
+	host := build.Host("host", build.Annotations(map[string]string{bmov1alpha1.StatusAnnotation: "{"}))
+	if _, err := next(host, Delays{}); err == nil {
+		t.Error("a broken status annotation is accepted")
+	}
+}
+
+func TestDelays(t *testing.T) {
+	delays := Delays{Register: 1, Inspect: 2, Prepare: 3, Provision: 4, Deprovision: 5, Power: 6}
+	imaged := func(h *bmov1alpha1.BareMetalHost) {
+		h.Spec.Image, h.Spec.Online = &bmov1alpha1.Image{URL: "http://a"}, true
+	}
+	cases := map[string]struct {
+		reason string
+		host   *bmov1alpha1.BareMetalHost
+		want   time.Duration
+	}{
+		"None":        {"beginning takes no time", build.Host("host"), 0},
+		"Register":    {"registering", build.Host("host", build.State(bmov1alpha1.StateRegistering)), 1},
+		"Inspect":     {"inspecting", build.Host("host", build.State(bmov1alpha1.StateInspecting)), 2},
+		"Prepare":     {"preparing", build.Host("host", build.State(bmov1alpha1.StatePreparing)), 3},
+		"Provision":   {"provisioning", edit(build.Host("host", build.State(bmov1alpha1.StateProvisioning)), imaged), 4},
+		"Deprovision": {"deprovisioning", build.Host("host", build.State(bmov1alpha1.StateDeprovisioning)), 5},
+		"Power":       {"power", edit(build.Host("host", build.Available()), func(h *bmov1alpha1.BareMetalHost) { h.Spec.Online = true }), 6},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.host.Finalizers = []string{bmov1alpha1.BareMetalHostFinalizer}
+			step, err := next(tc.host, delays)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if step.after != tc.want {
+				t.Errorf("%s takes %d, want %d", tc.reason, step.after, tc.want)
+			}
+		})
+	}
+}
+
+// TestNextIsPure keeps the decision from changing what it looks at.
+func TestNextIsPure(t *testing.T) {
+	host := build.Host("host", build.Provisioned())
+	host.Spec.UserData = &corev1.SecretReference{Name: "user-data"}
+	before := host.DeepCopy()
+	if _, err := next(host, Delays{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, host); diff != "" {
+		t.Errorf("the host changed (-before +after):\n%s", diff)
+	}
+}
+
+func edit(host *bmov1alpha1.BareMetalHost, change func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
+	change(host)
+	return host
+}
+
+func deleted(host *bmov1alpha1.BareMetalHost) {
+	when := metav1.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
+	host.DeletionTimestamp = &when
+	host.Finalizers = []string{bmov1alpha1.BareMetalHostFinalizer}
+}

@@ -1,0 +1,195 @@
+package rule
+
+import (
+	"fmt"
+	"net/url"
+	slashpath "path"
+	"strings"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// Ironic judges the description of an Ironic endpoint. None at all is fine.
+//
+// What a cluster cannot recover from by itself is refused here, because the nodes read it at their first boot and
+// nobody watches them then: two addresses of one family, peers that cannot hear one another, a DHCP range that gives
+// the endpoint's own address away.
+func Ironic(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
+	if ironic == nil {
+		return nil
+	}
+	networks, errs := virtualNetworks(path.Child("endpoint"), ironic.Endpoint)
+	resolved := len(errs) == 0
+	errs = append(errs, interfaceName(path.Child("endpoint", "interface"), ironic.Endpoint.Interface)...)
+	errs = append(errs, ports(path.Child("endpoint"), ironic.Endpoint)...)
+	errs = append(errs, advertisement(path.Child("vrrp"), ironic.VRRP)...)
+	if resolved {
+		errs = append(errs, peers(path.Child("vrrp"), ironic.VRRP, networks)...)
+		errs = append(errs, dhcp(path.Child("dhcp"), ironic.DHCP, networks)...)
+	}
+	errs = append(errs, takeover(path.Child("takeoverAfterSilence"), ironic)...)
+	errs = append(errs, namedSecret(path.Child("credentialsRef"), ironic.CredentialsRef)...)
+	errs = append(errs, namedSecret(path.Child("tlsRef"), ironic.TLSRef)...)
+	errs = append(errs, images(path.Child("images"), ironic.Images)...)
+	errs = append(errs, downloadURL(path.Child("ramdisk", "baseURL"), ironic.Ramdisk.BaseURL)...)
+	errs = append(errs, manifests(path.Child("manifestsDirectory"), ironic.ManifestsDirectory)...)
+	return errs
+}
+
+// IronicChange judges a change of an Ironic endpoint. Taking the whole endpoint away is allowed, and so is starting
+// anew with another identity after that.
+func IronicChange(path *field.Path, before, after *infrav1.Ironic) Findings {
+	if before == nil || after == nil {
+		return Findings{}
+	}
+	mode := path.Child("vrrp", "mode")
+	findings := Refusals(
+		Unchanged(path.Child("clusterID"), before.ClusterID, after.ClusterID,
+			"restore it: the hosts of the cluster are known under it"),
+		Unchanged(mode, string(before.VRRP.Mode), string(after.VRRP.Mode),
+			"restore it: nodes of different modes do not hear one another and would hold the address at once"),
+	)
+	was, is := effectiveMode(before.VRRP), effectiveMode(after.VRRP)
+	if len(findings.Errors) == 0 && was != is {
+		findings = Join(findings, Warn(mode, "goes from %s to %s; nodes that run with the old mode do not hear the new "+
+			"ones, so replace all control-plane nodes, or set mode to %s", was, is, was))
+	}
+	return findings
+}
+
+// effectiveMode is the mode that the nodes run with.
+func effectiveMode(vrrp infrav1.VRRP) infrav1.VRRPMode {
+	switch {
+	case vrrp.Mode != "":
+		return vrrp.Mode
+	case len(vrrp.Peers) > 0:
+		return infrav1.VRRPUnicast
+	default:
+		return infrav1.VRRPMulticast
+	}
+}
+
+// interfaceName repeats the length and the letters of the schema, which lets the names of folders pass.
+func interfaceName(path *field.Path, name string) field.ErrorList {
+	switch {
+	case name == "":
+		return field.ErrorList{field.Required(path, "name the interface or bridge that carries the addresses")}
+	case name == ".", name == "..", len(name) > 15, strings.ContainsFunc(name, notInterfaceName):
+		return field.ErrorList{field.Invalid(path, name, "is not the name of a network interface; use at most 15 "+
+			"letters, digits, dots, dashes and underscores")}
+	default:
+		return nil
+	}
+}
+
+func notInterfaceName(char rune) bool {
+	letterOrDigit := char < unicode.MaxASCII && (unicode.IsLetter(char) || unicode.IsDigit(char))
+	return !letterOrDigit && !strings.ContainsRune("._-", char)
+}
+
+func ports(path *field.Path, endpoint infrav1.IronicEndpoint) field.ErrorList {
+	var errs field.ErrorList
+	taken := map[int32]string{}
+	for _, port := range []struct {
+		name            string
+		number, instead int32
+	}{
+		{"port", endpoint.Port, infrav1.DefaultIronicPort},
+		{"imagePort", endpoint.ImagePort, infrav1.DefaultImagePort},
+		{"imageTLSPort", endpoint.ImageTLSPort, infrav1.DefaultImageTLSPort},
+	} {
+		number := port.number
+		if number == 0 {
+			number = port.instead
+		}
+		if other, clash := taken[number]; clash {
+			errs = append(errs, field.Invalid(path.Child(port.name), number,
+				fmt.Sprintf("is the same as %s; give each service its own port", other)))
+		}
+		taken[number] = port.name
+	}
+	return errs
+}
+
+func takeover(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
+	silence := ironic.TakeoverAfterSilence
+	switch {
+	case silence == nil:
+		return nil
+	case ironic.Takeover != "" && ironic.Takeover != infrav1.TakeoverAfterMove:
+		return field.ErrorList{field.Invalid(path, silence.Duration.String(), fmt.Sprintf(
+			"has no meaning with takeover %s; leave it out, or set takeover to %s",
+			ironic.Takeover, infrav1.TakeoverAfterMove))}
+	case silence.Duration <= 0:
+		return field.ErrorList{field.Invalid(path, silence.Duration.String(),
+			"is no time at all; use more than 0s, or leave it out for never")}
+	default:
+		return nil
+	}
+}
+
+func namedSecret(path *field.Path, reference *corev1.LocalObjectReference) field.ErrorList {
+	if reference == nil || reference.Name != "" {
+		return nil
+	}
+	return field.ErrorList{field.Required(path.Child("name"),
+		"name the Secret, or leave out "+lastOf(path)+" to have one generated")}
+}
+
+// lastOf is the name of the field itself.
+func lastOf(path *field.Path) string {
+	full := path.String()
+	return full[strings.LastIndex(full, ".")+1:]
+}
+
+func images(path *field.Path, images infrav1.IronicImages) field.ErrorList {
+	var errs field.ErrorList
+	for _, image := range []struct{ name, reference string }{
+		{"keepalived", images.Keepalived},
+		{"ironic", images.Ironic},
+		{"ramdiskDownloader", images.RamdiskDownloader},
+	} {
+		if strings.ContainsFunc(image.reference, unicode.IsSpace) || strings.Contains(image.reference, "://") {
+			errs = append(errs, field.Invalid(path.Child(image.name), shownURL(image.reference),
+				"is not a container image; write it like registry/name:tag, without spaces and without https://"))
+		}
+	}
+	return errs
+}
+
+func downloadURL(path *field.Path, raw string) field.ErrorList {
+	if raw == "" {
+		return nil
+	}
+	parsed, err := url.Parse(raw)
+	if err == nil {
+		switch parsed.Scheme {
+		case "http", "https":
+			if parsed.Hostname() != "" {
+				return nil
+			}
+		case "file":
+			if slashpath.IsAbs(parsed.Path) {
+				return nil
+			}
+		}
+	}
+	return field.ErrorList{field.Invalid(path, shownURL(raw),
+		"cannot be downloaded from; write it like https://server/path or file:///path")}
+}
+
+func manifests(path *field.Path, directory string) field.ErrorList {
+	if directory == "" {
+		return nil
+	}
+	clean := slashpath.IsAbs(directory) && slashpath.Clean(directory) == directory && directory != "/"
+	if clean && !strings.ContainsFunc(directory, unicode.IsSpace) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, directory, "is not an absolute path in its shortest form; "+
+		"write it like "+infrav1.DefaultManifestsDirectory)}
+}

@@ -1,0 +1,230 @@
+package rule
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// Limits of keepalived and dnsmasq.
+const (
+	advertisementStep = 10 * time.Millisecond
+	maxAdvertisement  = 40 * time.Second
+	minLeaseTime      = 2 * time.Minute
+)
+
+// virtualNetwork is one address of the endpoint and the network it lies in.
+type virtualNetwork struct {
+	address netip.Addr
+	network netip.Prefix
+}
+
+// virtualNetworks pairs the addresses of the endpoint with their networks. What it returns is complete only if there
+// are no errors.
+func virtualNetworks(path *field.Path, endpoint infrav1.IronicEndpoint) ([]virtualNetwork, field.ErrorList) {
+	addresses, errs := virtualAddresses(path.Child("virtualIPs"), endpoint.VirtualIPs)
+	cidrs := path.Child("cidrs")
+	if len(endpoint.CIDRs) != len(endpoint.VirtualIPs) {
+		return nil, append(errs, field.Invalid(cidrs, endpoint.CIDRs, fmt.Sprintf("has a different length than "+
+			"virtualIPs, which has %d; give the network of each address, in the same order", len(endpoint.VirtualIPs))))
+	}
+	var networks []virtualNetwork
+	for i, cidr := range endpoint.CIDRs {
+		network, err := netip.ParsePrefix(cidr)
+		address := addresses[i]
+		switch {
+		case err != nil:
+			errs = append(errs, field.Invalid(cidrs.Index(i), cidr, "is not a network; write it like 192.0.2.0/24 or "+
+				"2001:db8::/64"))
+		case address.IsValid() && !network.Masked().Contains(address):
+			errs = append(errs, field.Invalid(cidrs.Index(i), cidr, fmt.Sprintf("does not contain %s; give the network of "+
+				"each address, in the same order as virtualIPs", address)))
+		default:
+			networks = append(networks, virtualNetwork{address, network.Masked()})
+		}
+	}
+	return networks, errs
+}
+
+// virtualAddresses returns one address for each entry. One that is wrong is invalid.
+func virtualAddresses(path *field.Path, values []string) ([]netip.Addr, field.ErrorList) {
+	var errs field.ErrorList
+	if len(values) == 0 {
+		errs = append(errs, field.Required(path, "give the address that Ironic answers on"))
+	}
+	addresses := make([]netip.Addr, len(values))
+	first := map[string]string{}
+	for i, value := range values {
+		address, err := nodeAddress(path.Index(i), value)
+		if err == nil && address.Is6() && address.IsLinkLocalUnicast() {
+			err = field.Invalid(path.Index(i), value, "works on one interface only and not in URLs; "+
+				"use an address that is not link-local")
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if other, second := first[Family(address)]; second {
+			errs = append(errs, field.Invalid(path.Index(i), value, fmt.Sprintf("is a second %s address beside %s; "+
+				"give at most one of each family", Family(address), other)))
+			continue
+		}
+		first[Family(address)] = value
+		addresses[i] = address
+	}
+	return addresses, errs
+}
+
+// inFamily finds the network of the family that the address has.
+func inFamily(networks []virtualNetwork, address netip.Addr) (virtualNetwork, bool) {
+	for _, candidate := range networks {
+		if candidate.address.Is4() == address.Is4() {
+			return candidate, true
+		}
+	}
+	return virtualNetwork{}, false
+}
+
+func advertisement(path *field.Path, vrrp infrav1.VRRP) field.ErrorList {
+	if vrrp.AdvertisementInterval == nil {
+		return nil
+	}
+	interval := vrrp.AdvertisementInterval.Duration
+	if interval >= advertisementStep && interval <= maxAdvertisement && interval%advertisementStep == 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Child("advertisementInterval"), interval.String(), fmt.Sprintf(
+		"cannot be expressed in VRRP; use a multiple of %s up to %s", advertisementStep, maxAdvertisement))}
+}
+
+// peers judges who hears the advertisements. In mode Unicast each family needs a peer: without one keepalived has
+// nobody to talk to in that family, and every node would hold the address of that family.
+func peers(path *field.Path, vrrp infrav1.VRRP, networks []virtualNetwork) field.ErrorList {
+	var errs field.ErrorList
+	list := path.Child("peers")
+	heard := map[string]bool{}
+	seen := map[netip.Addr]bool{}
+	for i, value := range vrrp.Peers {
+		peer, err := peerAddress(list.Index(i), value, networks)
+		if err == nil && seen[peer] {
+			err = field.Duplicate(list.Index(i), value)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		seen[peer] = true
+		heard[Family(peer)] = true
+	}
+	if effectiveMode(vrrp) != infrav1.VRRPUnicast || len(errs) > 0 {
+		return errs
+	}
+	for _, virtual := range networks {
+		if !heard[Family(virtual.address)] {
+			errs = append(errs, field.Required(list, fmt.Sprintf("mode Unicast needs the %s addresses of all nodes that may "+
+				"hold %s; list them, or set mode to Multicast", Family(virtual.address), virtual.address)))
+		}
+	}
+	return errs
+}
+
+func peerAddress(path *field.Path, value string, networks []virtualNetwork) (netip.Addr, *field.Error) {
+	peer, err := nodeAddress(path, value)
+	if err != nil {
+		return peer, err
+	}
+	virtual, found := inFamily(networks, peer)
+	switch {
+	case !found:
+		return peer, field.Invalid(path, value, fmt.Sprintf("is an %s address and none of the virtualIPs is; "+
+			"list addresses of the same family as the virtualIPs", Family(peer)))
+	case virtual.address == peer:
+		return peer, field.Invalid(path, value, "is one of the virtualIPs; list the nodes' own addresses")
+	default:
+		return peer, nil
+	}
+}
+
+func dhcp(path *field.Path, dhcp *infrav1.IronicDHCP, networks []virtualNetwork) field.ErrorList {
+	if dhcp == nil {
+		return nil
+	}
+	errs := nameServers(path.Child("dns"), dhcp.DNS)
+	errs = append(errs, lease(path.Child("leaseTime"), dhcp)...)
+	begin, beginErr := nodeAddress(path.Child("rangeBegin"), dhcp.RangeBegin)
+	end, endErr := nodeAddress(path.Child("rangeEnd"), dhcp.RangeEnd)
+	if beginErr != nil || endErr != nil {
+		return append(errs, Refusals(beginErr, endErr).Errors...)
+	}
+	virtual, found := inFamily(networks, begin)
+	if !found {
+		return append(errs, field.Invalid(path.Child("rangeBegin"), dhcp.RangeBegin, fmt.Sprintf(
+			"is an %s address and none of the virtualIPs is; hand out addresses of a network of the endpoint",
+			Family(begin))))
+	}
+	errs = append(errs, dhcpRange(path, begin, end, virtual)...)
+	return append(errs, gateway(path.Child("gateway"), dhcp.Gateway, virtual)...)
+}
+
+func dhcpRange(path *field.Path, begin, end netip.Addr, virtual virtualNetwork) field.ErrorList {
+	var errs field.ErrorList
+	outside := fmt.Sprintf("is not in %s, the network of %s; hand out addresses of that network",
+		virtual.network, virtual.address)
+	if !virtual.network.Contains(begin) {
+		errs = append(errs, field.Invalid(path.Child("rangeBegin"), begin.String(), outside))
+	}
+	if !virtual.network.Contains(end) {
+		errs = append(errs, field.Invalid(path.Child("rangeEnd"), end.String(), outside))
+	}
+	switch {
+	case len(errs) > 0:
+		return errs
+	case end.Less(begin):
+		return field.ErrorList{field.Invalid(path.Child("rangeEnd"), end.String(),
+			fmt.Sprintf("comes before rangeBegin %s; swap them", begin))}
+	case !virtual.address.Less(begin) && !end.Less(virtual.address):
+		return field.ErrorList{field.Invalid(path.Child("rangeBegin"), begin.String(), fmt.Sprintf(
+			"begins a range up to %s that contains the address %s of Ironic itself; choose a range beside it",
+			end, virtual.address))}
+	default:
+		return nil
+	}
+}
+
+func gateway(path *field.Path, value string, virtual virtualNetwork) field.ErrorList {
+	if value == "" {
+		return nil
+	}
+	address, err := nodeAddress(path, value)
+	switch {
+	case err != nil:
+		return field.ErrorList{err}
+	case !virtual.network.Contains(address):
+		return field.ErrorList{field.Invalid(path, value, fmt.Sprintf(
+			"is not in %s, the network of the range; give a gateway that its addresses can reach", virtual.network))}
+	default:
+		return nil
+	}
+}
+
+func nameServers(path *field.Path, values []string) field.ErrorList {
+	var errs field.ErrorList
+	for i, value := range values {
+		if _, err := nodeAddress(path.Index(i), value); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+func lease(path *field.Path, dhcp *infrav1.IronicDHCP) field.ErrorList {
+	if dhcp.LeaseTime == nil || dhcp.LeaseTime.Duration >= minLeaseTime {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, dhcp.LeaseTime.Duration.String(), fmt.Sprintf(
+		"is shorter than dnsmasq allows; use at least %s, or leave it out for 15m", minLeaseTime))}
+}

@@ -1,0 +1,107 @@
+package v1beta2_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/randfill"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
+)
+
+// rounds is how many random objects of each kind are tried.
+const rounds = 500
+
+// TestRandomObjects gives every validator and defaulter objects that no schema has seen: nothing may panic, filling in
+// twice is the same as once, and an object that is not changed is never refused.
+func TestRandomObjects(t *testing.T) {
+	random(t, func() *infrav1.Metal3Cluster { return &infrav1.Metal3Cluster{} },
+		v1beta2.Metal3ClusterValidator(), v1beta2.Metal3ClusterDefaulter(dice))
+	random(t, func() *infrav1.Metal3ClusterTemplate { return &infrav1.Metal3ClusterTemplate{} },
+		v1beta2.Metal3ClusterTemplateValidator(), nil)
+	random(t, func() *infrav1.Metal3Data { return &infrav1.Metal3Data{} },
+		v1beta2.Metal3DataValidator(), nil)
+	random(t, func() *infrav1.Metal3DataClaim { return &infrav1.Metal3DataClaim{} },
+		v1beta2.Metal3DataClaimValidator(), nil)
+	random(t, func() *infrav1.Metal3DataTemplate { return &infrav1.Metal3DataTemplate{} },
+		v1beta2.Metal3DataTemplateValidator(), nil)
+	random(t, func() *infrav1.Metal3Machine { return &infrav1.Metal3Machine{} },
+		v1beta2.Metal3MachineValidator(), nil)
+	random(t, func() *infrav1.Metal3MachineTemplate { return &infrav1.Metal3MachineTemplate{} },
+		v1beta2.Metal3MachineTemplateValidator(), nil)
+	random(t, func() *infrav1.Metal3Remediation { return &infrav1.Metal3Remediation{} },
+		v1beta2.Metal3RemediationValidator(), v1beta2.Metal3RemediationDefaulter())
+	random(t, func() *infrav1.Metal3RemediationTemplate { return &infrav1.Metal3RemediationTemplate{} },
+		v1beta2.Metal3RemediationTemplateValidator(), v1beta2.Metal3RemediationTemplateDefaulter())
+}
+
+// plausible fills in text that gets past the first check of a rule, half of the time.
+func plausible(text *string, fill randfill.Continue) {
+	known := []string{
+		"172.22.0.2", "172.22.0.10", "172.22.0.20", "172.22.0.0/24", "fd00::2", "fd00::20", "fd00::/64", "::", "0.0.0.0",
+		"eth0", "Unicast", "AfterMove", "Always", "metal3://a/b/c", "oci://a/b", "https://a/b", "http://a:b", "live-iso",
+		"/etc/kubernetes/manifests", "//", "Reboot", "in", "exists", "template", "template-1", "",
+	}
+	if fill.Bool() {
+		*text = known[fill.Intn(len(known))]
+		return
+	}
+	*text = fill.String(0)
+}
+
+func random[T client.Object](
+	t *testing.T, empty func() T, validator admission.Validator[T], defaulter admission.Defaulter[T],
+) {
+	t.Helper()
+	t.Run(fmt.Sprintf("%T", empty()), func(t *testing.T) {
+		for seed := range int64(rounds) {
+			fill := randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 3).Funcs(plausible)
+			before, after := empty(), empty()
+			fill.Fill(before)
+			fill.Fill(after)
+			// Otherwise nothing would be judged at all.
+			after.SetDeletionTimestamp(nil)
+			before.SetDeletionTimestamp(nil)
+			if defaulter != nil {
+				fillsOnce(t, seed, empty(), defaulter)
+				fillsOnce(t, seed, after, defaulter)
+			}
+			standsStill(t, seed, after, validator)
+			standsStill(t, seed, empty(), validator)
+			_, _ = validator.ValidateCreate(t.Context(), empty())
+			_, _ = validator.ValidateCreate(t.Context(), after)
+			_, _ = validator.ValidateUpdate(t.Context(), before, after)
+			_, _ = validator.ValidateUpdate(t.Context(), empty(), after)
+			_, _ = validator.ValidateUpdate(t.Context(), before, empty())
+		}
+	})
+}
+
+func fillsOnce[T client.Object](t *testing.T, seed int64, object T, defaulter admission.Defaulter[T]) {
+	t.Helper()
+	if err := defaulter.Default(t.Context(), object); err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	once := object.DeepCopyObject()
+	if err := defaulter.Default(t.Context(), object); err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	if diff := cmp.Diff(once, object.DeepCopyObject()); diff != "" {
+		t.Fatalf("seed %d: filling in again changes (-once +twice):\n%s", seed, diff)
+	}
+}
+
+func standsStill[T client.Object](t *testing.T, seed int64, object T, validator admission.Validator[T]) {
+	t.Helper()
+	same, ok := object.DeepCopyObject().(T)
+	if !ok {
+		t.Fatalf("seed %d: a copy of %T has another type", seed, object)
+	}
+	if warnings, err := validator.ValidateUpdate(t.Context(), object, same); err != nil || len(warnings) > 0 {
+		t.Fatalf("seed %d: an update that changes nothing is answered with %q, %v", seed, warnings, err)
+	}
+}

@@ -1,0 +1,115 @@
+package v1beta2
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/rule"
+)
+
+// +kubebuilder:webhook:verbs=create;update,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-metal3cluster,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters,versions=v1beta2,name=default.metal3cluster.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-metal3cluster,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters,versions=v1beta2,name=validation.metal3cluster.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+// defaultEndpointPort is where the API server of a cluster answers if nobody says otherwise.
+const defaultEndpointPort int32 = 6443
+
+// clusterIDBytes is the length of a generated clusterID before it is written in hexadecimal.
+const clusterIDBytes = 4
+
+// Metal3ClusterDefaulter fills in Metal3Clusters. Random fills a slice with random bytes, as crypto/rand.Read does.
+func Metal3ClusterDefaulter(random func([]byte) (int, error)) admission.Defaulter[*infrav1.Metal3Cluster] {
+	return defaulter[*infrav1.Metal3Cluster]{
+		fill: func(ctx context.Context, cluster *infrav1.Metal3Cluster) error {
+			before, err := storedCluster(ctx)
+			if err != nil {
+				return err
+			}
+			return fillCluster(before, cluster, random)
+		},
+	}
+}
+
+// Metal3ClusterValidator judges Metal3Clusters.
+func Metal3ClusterValidator() admission.Validator[*infrav1.Metal3Cluster] {
+	return validator[*infrav1.Metal3Cluster]{
+		kind: "Metal3Cluster",
+		state: func(cluster *infrav1.Metal3Cluster) rule.Findings {
+			return rule.ClusterSpec(field.NewPath("spec"), &cluster.Spec)
+		},
+		change: clusterChange,
+	}
+}
+
+// storedCluster is what an update replaces, or an empty cluster at a creation.
+func storedCluster(ctx context.Context) (*infrav1.Metal3Cluster, error) {
+	stored := &infrav1.Metal3Cluster{}
+	request, err := admission.RequestFromContext(ctx)
+	if err == nil && len(request.OldObject.Raw) > 0 {
+		if err := json.Unmarshal(request.OldObject.Raw, stored); err != nil {
+			return nil, fmt.Errorf("reading the stored Metal3Cluster: %w", err)
+		}
+	}
+	return stored, nil
+}
+
+func fillCluster(before, cluster *infrav1.Metal3Cluster, random func([]byte) (int, error)) error {
+	spec := &cluster.Spec
+	if spec.ControlPlaneEndpoint.Host != "" && spec.ControlPlaneEndpoint.Port == 0 {
+		spec.ControlPlaneEndpoint.Port = defaultEndpointPort
+	}
+	if spec.CloudProviderEnabled == nil {
+		spec.CloudProviderEnabled = ptr.To(false)
+	}
+	if spec.Ironic == nil || spec.Ironic.ClusterID != "" {
+		return nil
+	}
+	if before.Spec.Ironic != nil && before.Spec.Ironic.ClusterID != "" {
+		spec.Ironic.ClusterID = before.Spec.Ironic.ClusterID
+		return nil
+	}
+	bytes := make([]byte, clusterIDBytes)
+	if _, err := random(bytes); err != nil {
+		return fmt.Errorf("choosing spec.ironic.clusterID: %w", err)
+	}
+	spec.Ironic.ClusterID = hex.EncodeToString(bytes)
+	return nil
+}
+
+func clusterChange(before, after *infrav1.Metal3Cluster) rule.Findings {
+	path := field.NewPath("spec")
+	return rule.Join(
+		endpointChange(path.Child("controlPlaneEndpoint"), before, after),
+		rule.IronicChange(path.Child("ironic"), before.Spec.Ironic, after.Spec.Ironic),
+	)
+}
+
+// endpointChange keeps the endpoint of a cluster that is provisioned: certificates and kubeconfigs name it.
+func endpointChange(path *field.Path, before, after *infrav1.Metal3Cluster) rule.Findings {
+	if !ptr.Deref(before.Status.Initialization.Provisioned, false) || before.Spec.ControlPlaneEndpoint.IsZero() {
+		return rule.Findings{}
+	}
+	return rule.Refusals(rule.Unchanged(path, hostPort(before.Spec.ControlPlaneEndpoint),
+		hostPort(after.Spec.ControlPlaneEndpoint), "restore it: the cluster is provisioned and its nodes know no other"))
+}
+
+// hostPort writes an endpoint as one text. A missing port is the default one, which an update fills in.
+func hostPort(endpoint clusterv1.APIEndpoint) string {
+	if endpoint.IsZero() {
+		return ""
+	}
+	port := endpoint.Port
+	if port == 0 {
+		port = defaultEndpointPort
+	}
+	return net.JoinHostPort(endpoint.Host, strconv.Itoa(int(port)))
+}

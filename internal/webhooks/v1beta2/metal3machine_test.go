@@ -1,0 +1,224 @@
+package v1beta2_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
+)
+
+// validMachineSpec is what machines and their templates start from.
+func validMachineSpec() infrav1.Metal3MachineSpec {
+	return infrav1.Metal3MachineSpec{Image: &infrav1.Image{
+		URL:          "https://images.example/ubuntu.qcow2",
+		Checksum:     "https://images.example/ubuntu.qcow2.sha256sum",
+		ChecksumType: "sha256",
+		DiskFormat:   "qcow2",
+	}}
+}
+
+func validMachine() *infrav1.Metal3Machine {
+	return &infrav1.Metal3Machine{ObjectMeta: named("machine"), Spec: validMachineSpec()}
+}
+
+func TestMetal3MachineCreate(t *testing.T) {
+	const oci = "leave it out: an image whose URL begins with oci:// carries its own digest"
+	create := func(reason string, change func(*infrav1.Metal3MachineSpec), want ...string) step[*infrav1.Metal3Machine] {
+		machine := validMachine()
+		change(&machine.Spec)
+		return step[*infrav1.Metal3Machine]{reason: reason, after: machine, want: want}
+	}
+	judge(t, v1beta2.Metal3MachineValidator(), map[string]step[*infrav1.Metal3Machine]{
+		"valid": create("an image with a checksum is enough", func(*infrav1.Metal3MachineSpec) {}),
+		"no image": create("a host needs something to run",
+			func(spec *infrav1.Metal3MachineSpec) { spec.Image = nil }, missingImage),
+		"empty image": create("an image without URL and checksum is none",
+			func(spec *infrav1.Metal3MachineSpec) { spec.Image = &infrav1.Image{DiskFormat: "raw"} }, missingImage),
+		"empty custom deploy": create("a custom deploy without a method is none",
+			func(spec *infrav1.Metal3MachineSpec) {
+				spec.Image, spec.CustomDeploy = nil, &infrav1.CustomDeploy{}
+			}, missingImage),
+		"custom deploy": create("a deploy step needs no image",
+			func(spec *infrav1.Metal3MachineSpec) {
+				spec.Image, spec.CustomDeploy = nil, &infrav1.CustomDeploy{Method: "install_everything"}
+			}),
+		"custom deploy with an odd image": create("what the step does with the image is its own business",
+			func(spec *infrav1.Metal3MachineSpec) {
+				spec.Image = &infrav1.Image{URL: "no url"}
+				spec.CustomDeploy = &infrav1.CustomDeploy{Method: "install_everything"}
+			}),
+		"checksum without URL": create("a checksum alone deploys nothing",
+			func(spec *infrav1.Metal3MachineSpec) { spec.Image.URL = "" },
+			"spec.image.url: Required value: give the URL that the image is fetched from"),
+		"not a URL": create("the host could not fetch it",
+			func(spec *infrav1.Metal3MachineSpec) { spec.Image.URL = "no url" }, imageIsUnreadable),
+		"file URL": create("an image that Ironic has itself",
+			func(spec *infrav1.Metal3MachineSpec) { spec.Image.URL = "file:///shared/ubuntu.qcow2" }),
+		"no checksum": create("an image that is written to a disk is checked",
+			func(spec *infrav1.Metal3MachineSpec) { spec.Image.Checksum = "" },
+			"spec.image.checksum: Required value: give the checksum of the image or the URL of a file that holds it; "+
+				"only an image of format live-iso or with a URL that begins with oci:// needs none"),
+		"literal checksum": create("a checksum need not be a URL",
+			func(spec *infrav1.Metal3MachineSpec) { spec.Image.Checksum = "44d8f7e2" }),
+		"checksum at a broken URL": create("what begins like a URL must be one",
+			func(spec *infrav1.Metal3MachineSpec) { spec.Image.Checksum = "https://images.example:port/sum" },
+			`spec.image.checksum: Invalid value: "https://images.example:port/sum": is not a URL; `+
+				"write it like https://server/path"),
+		"live ISO": create("nothing is written, so nothing is checked",
+			func(spec *infrav1.Metal3MachineSpec) {
+				spec.Image = &infrav1.Image{URL: "https://images.example/live.iso", DiskFormat: "live-iso"}
+			}),
+		"live ISO with an odd checksum": create("a checksum that nobody reads is not judged",
+			func(spec *infrav1.Metal3MachineSpec) {
+				spec.Image.DiskFormat, spec.Image.Checksum = "live-iso", "https://images.example:port/sum"
+			}),
+		"OCI": create("the digest is part of the reference; case does not matter",
+			func(spec *infrav1.Metal3MachineSpec) {
+				spec.Image = &infrav1.Image{URL: "OCI://registry.example/ubuntu@sha256:44d8f7e2"}
+			}),
+		"OCI with checksum": create("two checksums may disagree",
+			func(spec *infrav1.Metal3MachineSpec) { spec.Image.URL = "oci://registry.example/ubuntu" },
+			"spec.image.checksum: Forbidden: "+oci, "spec.image.checksumType: Forbidden: "+oci),
+		"credentials in a URL": create("no message repeats them",
+			func(spec *infrav1.Metal3MachineSpec) {
+				spec.Image.URL = "https://user:secret@images.example:port/ubuntu?X-Signature=secret"
+				spec.Image.Checksum = "http://secret@images.example:port"
+			},
+			`spec.image.url: Invalid value: "https://***@images.example:port/ubuntu?***": is not a URL; `+
+				"write it like https://server/path",
+			`spec.image.checksum: Invalid value: "http://***@images.example:port": is not a URL; `+
+				"write it like https://server/path"),
+		"unescaped password": create("it is the reason why the URL cannot be parsed, and still not repeated",
+			func(spec *infrav1.Metal3MachineSpec) { spec.Image.URL = "https://user:se/cr?et@images.example/ubuntu" },
+			`spec.image.url: Invalid value: "https://***@images.example/ubuntu": is not a URL; `+
+				"write it like https://server/path"),
+		"no scheme": create("what comes before an @ may be a password",
+			func(spec *infrav1.Metal3MachineSpec) { spec.Image.URL = "sec ret@images.example" },
+			`spec.image.url: Invalid value: "***@images.example": is not a URL; write it like https://server/path`),
+		"own namespace": create("naming the own namespace is the same as naming none",
+			func(spec *infrav1.Metal3MachineSpec) {
+				spec.UserData = &corev1.SecretReference{Name: "user", Namespace: namespace}
+				spec.MetaData = &corev1.SecretReference{Name: "meta", Namespace: namespace}
+				spec.NetworkData = &corev1.SecretReference{Name: "network"}
+				spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "data", Namespace: namespace}
+			}),
+		"foreign namespaces": create("nobody reads through a machine what is not his",
+			func(spec *infrav1.Metal3MachineSpec) {
+				spec.UserData = &corev1.SecretReference{Name: "user", Namespace: "kube-system"}
+				spec.MetaData = &corev1.SecretReference{Name: "meta", Namespace: "kube-system"}
+				spec.NetworkData = &corev1.SecretReference{Name: "network", Namespace: "kube-system"}
+				spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "data", Namespace: "kube-system"}
+			},
+			foreign("spec.userData"), foreign("spec.metaData"), foreign("spec.networkData"), foreign("spec.dataTemplate")),
+		"data template without name": create("it could never be found",
+			func(spec *infrav1.Metal3MachineSpec) { spec.DataTemplate = &infrav1.Metal3ObjectRef{} },
+			"spec.dataTemplate.name: Required value: name a Metal3DataTemplate, or leave out dataTemplate"),
+		"strict without failure domain": create("the failure domain may come from the Machine",
+			func(spec *infrav1.Metal3MachineSpec) { spec.FailureDomainPolicy = infrav1.FailureDomainStrict }),
+	})
+}
+
+func foreign(path string) string {
+	return path + `.namespace: Invalid value: "kube-system": is not the object's own namespace; ` +
+		`use "metal3" or leave the field out`
+}
+
+func TestMetal3MachineWarnings(t *testing.T) {
+	shape := func(id string) []string {
+		return []string{`spec.providerID: "` + id + `" does not have the form metal3://metal3/<host>/<metal3machine>; ` +
+			"leave the field to the provider"}
+	}
+	provider := func(id string) *infrav1.Metal3Machine {
+		machine := validMachine()
+		machine.Spec.ProviderID = id
+		return machine
+	}
+	selector := func(selector infrav1.HostSelector) *infrav1.Metal3Machine {
+		machine := validMachine()
+		machine.Spec.HostSelector = selector
+		return machine
+	}
+	sounds := infrav1.HostSelector{MatchExpressions: []infrav1.HostSelectorRequirement{
+		{Key: "rack", Operator: "Sounds", Values: []string{"good"}},
+	}}
+	const unknown = `spec.hostSelector.matchExpressions[0]: operator "Sounds" is unknown, use In, NotIn, Exists, ` +
+		`DoesNotExist, Gt, Lt, =, ==, != or !; no host is chosen until this is corrected`
+	judge(t, v1beta2.Metal3MachineValidator(), map[string]step[*infrav1.Metal3Machine]{
+		"provider ID": {
+			reason: "the form that this provider gives",
+			after:  provider("metal3://metal3/host-0/machine"),
+		},
+		"provider ID with a UID": {
+			reason: "old objects carry other forms, so it is no error",
+			after:  provider("metal3://44d8f7e2"), warnings: shape("metal3://44d8f7e2"),
+		},
+		"provider ID of another scheme": {
+			reason: "the scheme counts",
+			after:  provider("other://metal3/host-0/machine"), warnings: shape("other://metal3/host-0/machine"),
+		},
+		"provider ID of another namespace": {
+			reason: "hosts and machines share a namespace",
+			after:  provider("metal3://other/host-0/machine"), warnings: shape("metal3://other/host-0/machine"),
+		},
+		"provider ID with an empty part": {
+			reason: "three parts, none of them empty",
+			after:  provider("metal3://metal3//machine"), warnings: shape("metal3://metal3//machine"),
+		},
+		"selector": {
+			reason: "operators in any case are understood",
+			after: selector(infrav1.HostSelector{
+				MatchLabels: map[string]string{"rack": "a"},
+				MatchExpressions: []infrav1.HostSelectorRequirement{
+					{Key: "rack", Operator: "in", Values: []string{"a", "b"}}, {Key: "broken", Operator: "DoesNotExist"},
+				},
+			}),
+		},
+		"selector with an unknown operator": {
+			reason: "it is legal and never matches",
+			after:  selector(sounds), warnings: []string{unknown},
+		},
+		"selector changed to nonsense": {
+			reason: "an update warns as a creation does",
+			before: validMachine(), after: selector(sounds), warnings: []string{unknown},
+		},
+		"selector that stays nonsense": {
+			reason: "whoever changes something else has heard it already",
+			before: selector(sounds), after: selector(sounds),
+		},
+	})
+}
+
+func TestMetal3MachineUpdate(t *testing.T) {
+	provider := func(id string) *infrav1.Metal3Machine {
+		machine := validMachine()
+		machine.Spec.ProviderID = id
+		return machine
+	}
+	inPlace := provider("metal3://metal3/host-0/machine")
+	inPlace.Spec.Image.URL = "https://images.example/debian.qcow2"
+	inPlace.Spec.HostSelector.MatchLabels = map[string]string{"rack": "a"}
+	inPlace.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "data"}
+	judge(t, v1beta2.Metal3MachineValidator(), map[string]step[*infrav1.Metal3Machine]{
+		"set": {
+			reason: "the provider sets it once",
+			before: validMachine(), after: provider("metal3://metal3/host-0/machine"),
+		},
+		"changed": {
+			reason: "a Node carries the old one",
+			before: provider("metal3://metal3/host-0/machine"), after: provider("metal3://metal3/host-1/machine"),
+			want: []string{changeOfProvider},
+		},
+		"removed": {
+			reason: "a set provider ID means that the machine was provisioned",
+			before: provider("metal3://metal3/host-0/machine"), after: provider(""),
+			want: []string{`spec.providerID: Invalid value: "": is "metal3://metal3/host-0/machine" and does not ` +
+				"change; restore it: the Node of the machine carries it"},
+		},
+		"all else": {
+			reason: "CAPM3 fixes nothing, and machines may be updated in place",
+			before: provider("metal3://metal3/host-0/machine"), after: inPlace,
+		},
+	})
+}

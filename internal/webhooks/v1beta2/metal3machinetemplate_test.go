@@ -1,0 +1,117 @@
+package v1beta2_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
+)
+
+func machineTemplate(changes ...func(*infrav1.Metal3MachineSpec)) *infrav1.Metal3MachineTemplate {
+	spec := validMachineSpec()
+	for _, change := range changes {
+		change(&spec)
+	}
+	return &infrav1.Metal3MachineTemplate{
+		ObjectMeta: named("template"),
+		Spec: infrav1.Metal3MachineTemplateSpec{
+			Template: infrav1.Metal3MachineTemplateResource{Spec: spec},
+		},
+	}
+}
+
+func TestMetal3MachineTemplateCreate(t *testing.T) {
+	judge(t, v1beta2.Metal3MachineTemplateValidator(), map[string]step[*infrav1.Metal3MachineTemplate]{
+		"valid": {reason: "as a machine", after: machineTemplate()},
+		"no image": {
+			reason: "the rules of a machine apply",
+			after:  machineTemplate(func(spec *infrav1.Metal3MachineSpec) { spec.Image = nil }),
+			want: []string{"spec.template.spec.image: Required value: set image, or customDeploy.method to deploy " +
+				"without one"},
+		},
+		"custom deploy": {
+			reason: "a deploy step needs no image",
+			after: machineTemplate(func(spec *infrav1.Metal3MachineSpec) {
+				spec.Image, spec.CustomDeploy = nil, &infrav1.CustomDeploy{Method: "install_everything"}
+			}),
+		},
+		"foreign namespaces": {
+			reason: "the machines would be refused anyway",
+			after: machineTemplate(func(spec *infrav1.Metal3MachineSpec) {
+				spec.UserData = &corev1.SecretReference{Name: "user", Namespace: "kube-system"}
+				spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "data", Namespace: "kube-system"}
+			}),
+			want: []string{foreign("spec.template.spec.userData"), foreign("spec.template.spec.dataTemplate")},
+		},
+		"selector": {
+			reason: "the warning names the field of the template",
+			after: machineTemplate(func(spec *infrav1.Metal3MachineSpec) {
+				spec.HostSelector.MatchLabels = map[string]string{"rack": "not a label"}
+			}),
+			warnings: []string{`spec.template.spec.hostSelector.matchLabels[rack]="not a label": values[0][rack]: Invalid ` +
+				`value: "not a label": a valid label must be an empty string or consist of alphanumeric characters, '-', ` +
+				`'_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or ` +
+				`'12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?'); no host is chosen ` +
+				`until this is corrected`},
+		},
+		"provider ID": {
+			reason: "legal in CAPM3, and of no use to anybody",
+			after: machineTemplate(func(spec *infrav1.Metal3MachineSpec) {
+				spec.ProviderID = "metal3://metal3/host-0/machine"
+			}),
+			warnings: []string{`spec.template.spec.providerID: "metal3://metal3/host-0/machine" would be the same for all ` +
+				"machines; leave the field to the provider"},
+		},
+	})
+}
+
+func TestMetal3MachineTemplateUpdate(t *testing.T) {
+	image := func(spec *infrav1.Metal3MachineSpec) {
+		spec.Image.URL, spec.DataTemplate = "https://images.example/debian.qcow2", &infrav1.Metal3ObjectRef{Name: "data"}
+	}
+	cleaning := func(spec *infrav1.Metal3MachineSpec) { spec.AutomatedCleaningMode = infrav1.CleaningModeDisabled }
+	reuse := machineTemplate()
+	reuse.Spec.NodeReuse = true
+	reuse.Spec.Template.ObjectMeta = clusterv1.ObjectMeta{Labels: map[string]string{"rack": "a"}}
+	rehearsed := machineTemplate(image)
+	rehearsed.Annotations = map[string]string{clusterv1.TopologyDryRunAnnotation: ""}
+	judge(t, v1beta2.Metal3MachineTemplateValidator(), map[string]step[*infrav1.Metal3MachineTemplate]{
+		"image": {
+			reason: "CAPM3 accepts it; the user learns why nothing happens",
+			before: machineTemplate(), after: machineTemplate(image),
+			warnings: []string{"spec.template.spec: changed image.url, dataTemplate; existing machines keep the old spec: " +
+				"create a new template and reference it to roll the change out"},
+		},
+		"cleaning mode": {
+			reason: "it is copied to existing machines",
+			before: machineTemplate(), after: machineTemplate(cleaning),
+		},
+		"image and cleaning mode": {
+			reason: "the exception does not cover for the rest",
+			before: machineTemplate(), after: machineTemplate(cleaning, image),
+			warnings: []string{"spec.template.spec: changed image.url, dataTemplate; existing machines keep the old spec: " +
+				"create a new template and reference it to roll the change out"},
+		},
+		"node reuse and metadata": {
+			reason: "neither is part of the machine's spec",
+			before: machineTemplate(), after: reuse,
+		},
+		"rehearsal of the topology controller": {
+			reason: "it compares templates by applying one to the other",
+			ctx:    dryRun(t.Context()),
+			before: machineTemplate(), after: rehearsed,
+		},
+		"broken": {
+			reason: "an update that makes it invalid is refused",
+			before: machineTemplate(),
+			after:  machineTemplate(func(spec *infrav1.Metal3MachineSpec) { spec.Image = nil }),
+			want: []string{"spec.template.spec.image: Required value: set image, or customDeploy.method to deploy " +
+				"without one"},
+			warnings: []string{"spec.template.spec: changed image; existing machines keep the old spec: create a new " +
+				"template and reference it to roll the change out"},
+		},
+	})
+}

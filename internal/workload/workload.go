@@ -1,0 +1,130 @@
+// Package workload reads and writes the nodes of workload clusters.
+//
+// It goes through the ClusterCache of Cluster API: one connection and one cache of nodes per cluster, shared by all
+// machines, instead of a client and a list for every question. It refuses to decide which node belongs to which machine;
+// that is baremetal/host.
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"encoding/json"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+)
+
+// ErrUnreachable is returned while there is no connection to a workload cluster.
+var ErrUnreachable = errors.New("the API server of the workload cluster does not answer")
+
+// HostUIDIndex finds nodes by the label metal3.io/uuid.
+var HostUIDIndex = labelIndex("host-uid", infrav1.HostUIDLabel)
+
+// HostnameIndex finds nodes by their host name.
+var HostnameIndex = labelIndex("hostname", corev1.LabelHostname)
+
+// Nodes gives access to the nodes of workload clusters.
+type Nodes struct {
+	clusters clustercache.ClusterCache
+}
+
+// New returns the nodes of the clusters that a cache connects to. The cache must have NodeProviderIDIndex, HostUIDIndex
+// and HostnameIndex.
+func New(clusters clustercache.ClusterCache) *Nodes { return &Nodes{clusters: clusters} }
+
+// Query says how to look for the node of a machine. Empty fields are not looked for.
+type Query struct{ ProviderID, HostUID, Hostname string }
+
+// Find returns the nodes that match the query, from the cache. ErrUnreachable means that there is no connection.
+func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Query) (host.NodeFacts, error) {
+	reader, err := n.clusters.GetReader(ctx, cluster)
+	if err != nil {
+		return host.NodeFacts{}, unreachable(err)
+	}
+	var facts host.NodeFacts
+	lookups := []struct {
+		field, value string
+		result       *[]host.Node
+	}{
+		{clustercache.NodeProviderIDIndex.Field, query.ProviderID, &facts.ByProviderID},
+		{HostUIDIndex.Field, query.HostUID, &facts.ByHostUID},
+		{HostnameIndex.Field, query.Hostname, &facts.ByHostname},
+	}
+	for _, lookup := range lookups {
+		if lookup.value == "" {
+			continue
+		}
+		var nodes corev1.NodeList
+		if err := reader.List(ctx, &nodes, client.MatchingFields{lookup.field: lookup.value}); err != nil {
+			return host.NodeFacts{}, fmt.Errorf("listing nodes of cluster %s: %w", cluster, err)
+		}
+		for _, node := range nodes.Items {
+			*lookup.result = append(*lookup.result, host.Node{Name: node.Name, ProviderID: node.Spec.ProviderID})
+		}
+	}
+	return facts, nil
+}
+
+// SetProviderID writes the provider ID of a node. The API server refuses it if the node carries another one by now.
+func (n *Nodes) SetProviderID(ctx context.Context, cluster types.NamespacedName, node, providerID string) error {
+	writer, err := n.clusters.GetClient(ctx, cluster)
+	if err != nil {
+		return unreachable(err)
+	}
+	patch, err := json.Marshal(map[string]any{"spec": map[string]string{"providerID": providerID}})
+	if err != nil {
+		return fmt.Errorf("writing provider ID of node %s: %w", node, err)
+	}
+	target := &corev1.Node{}
+	target.Name = node
+	if err := writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("writing provider ID of node %s: %w", node, err)
+	}
+	return nil
+}
+
+// Watch makes a controller hear of the nodes of a cluster. Watching a cluster again does nothing.
+func (n *Nodes) Watch(ctx context.Context, cluster types.NamespacedName, watcher clustercache.Watcher) error {
+	if err := n.clusters.Watch(ctx, cluster, watcher); err != nil {
+		return unreachable(err)
+	}
+	return nil
+}
+
+func unreachable(err error) error {
+	if errors.Is(err, clustercache.ErrClusterNotConnected) {
+		return ErrUnreachable
+	}
+	return err
+}
+
+func labelIndex(field, label string) clustercache.CacheOptionsIndex {
+	return clustercache.CacheOptionsIndex{
+		Object: &corev1.Node{},
+		Field:  field,
+		ExtractValue: func(object client.Object) []string {
+			if value := object.GetLabels()[label]; value != "" {
+				return []string{value}
+			}
+			return nil
+		},
+	}
+}
+
+// Slim drops from a cached node what no decision needs.
+func Slim(object any) (any, error) {
+	node, isNode := object.(*corev1.Node)
+	if !isNode {
+		return object, nil
+	}
+	node.ManagedFields = nil
+	node.Annotations = nil
+	node.Status = corev1.NodeStatus{}
+	return node, nil
+}

@@ -1,0 +1,191 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
+)
+
+const (
+	// clusterName of the cluster that the specs make.
+	clusterName = "integration"
+
+	// flavour is the template that needs nothing but hosts.
+	flavour = "development"
+
+	// hostCount is one for the control plane, one for the worker and one that stays free.
+	hostCount = 3
+)
+
+// describeProvider are the specs about this provider, from its installation to the end of a cluster.
+func describeProvider(m *management) {
+	It("gets this provider from clusterctl", func(ctx context.Context) {
+		Expect(m.missing).NotTo(HaveOccurred())
+		m.run(ctx, "init", "--infrastructure=metal3")
+		Expect(m.providers(ctx)).To(ContainElement("infrastructure-metal3"))
+	})
+
+	It("runs the manager of this provider with the rights that were installed", func(ctx context.Context) {
+		m.startManagers(ctx, managers.Provider(m.buildManager(ctx)))
+	}, NodeTimeout(buildPatience))
+
+	It("has hosts", func(ctx context.Context) {
+		for i := range hostCount {
+			Expect(m.server.Client.Create(ctx, build.Host(fmt.Sprintf("host-%d", i)))).To(Succeed())
+		}
+		m.eventuallyHosts(ctx, map[bmov1alpha1.ProvisioningState]int{bmov1alpha1.StateAvailable: hostCount})
+	})
+
+	It("takes a cluster from a template", func(ctx context.Context) {
+		manifests := m.run(ctx, "generate", "cluster", clusterName, "--flavor="+flavour,
+			"--target-namespace="+build.DefaultNamespace, "--kubernetes-version=v1.36.0",
+			"--control-plane-machine-count=3", "--worker-machine-count=1")
+		_, err := m.server.KubectlWithInput(ctx, strings.NewReader(manifests), "apply", "--server-side", "-f", "-")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func(g Gomega) {
+			var cluster clusterv1.Cluster
+			g.Expect(m.server.Client.Get(ctx, key(clusterName), &cluster)).To(Succeed())
+			g.Expect(cluster.Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
+			g.Expect(cluster.Spec.ControlPlaneEndpoint.Host).To(Equal(build.EndpointHost))
+		}).Should(Succeed())
+	})
+
+	It("provisions a host for the first control-plane machine", func(ctx context.Context) {
+		// The API server of the new cluster never answers. So the control plane stays at its first machine, and the
+		// worker without bootstrap data and therefore without a host.
+		Eventually(func(g Gomega) {
+			machine := m.controlPlaneMachine(ctx, g)
+			host := m.hostOf(ctx, g, machine)
+			g.Expect(host.Spec.ConsumerRef).To(HaveField("Name", machine.Name))
+			g.Expect(host.Spec.Image).To(HaveField("URL", build.ImageURL))
+			g.Expect(host.Spec.Online).To(BeTrue())
+			g.Expect(host.Status.Provisioning.State).To(Equal(bmov1alpha1.StateProvisioned))
+			var userData corev1.Secret
+			g.Expect(host.Spec.UserData).NotTo(BeNil())
+			g.Expect(m.server.Client.Get(ctx, key(host.Spec.UserData.Name), &userData)).To(Succeed())
+			g.Expect(userData.Data).To(HaveKey("value"))
+		}).Should(Succeed())
+		m.eventuallyHosts(ctx, map[bmov1alpha1.ProvisioningState]int{
+			bmov1alpha1.StateProvisioned: 1, bmov1alpha1.StateAvailable: hostCount - 1,
+		})
+	})
+
+	It("says that it waits for the node", func(ctx context.Context) {
+		Eventually(func(g Gomega) {
+			conditions := m.controlPlaneMachine(ctx, g).Status.Conditions
+			g.Expect(meta.IsStatusConditionTrue(conditions, infrav1.HostAssociatedCondition)).To(BeTrue(), "%v", conditions)
+			g.Expect(meta.IsStatusConditionTrue(conditions, infrav1.HostProvisionedCondition)).To(BeTrue(), "%v", conditions)
+			g.Expect(meta.FindStatusCondition(conditions, infrav1.NodeLinkedCondition)).To(HaveValue(And(
+				HaveField("Status", metav1.ConditionFalse),
+				HaveField("Reason", BeElementOf(infrav1.WaitingForNodeReason, infrav1.WorkloadClusterUnreachableReason)),
+			)))
+		}).Should(Succeed())
+	})
+
+	It("is described by clusterctl", func(ctx context.Context) {
+		output := m.run(ctx, "describe", "cluster", clusterName, "--namespace="+build.DefaultNamespace, "--echo",
+			"--show-conditions=all")
+		Expect(output).To(And(
+			MatchRegexp(`Metal3Cluster \S*`+clusterName),
+			MatchRegexp(`Metal3Machine \S*`+clusterName),
+			ContainSubstring(infrav1.HostProvisionedCondition),
+		))
+	})
+
+	It("could be moved as far as clusterctl can tell without a target", func(ctx context.Context) {
+		_, log, err := m.clusterctl.RunWithLog(ctx, "move", "--dry-run", "--namespace="+build.DefaultNamespace, "-v=1")
+		Expect(err).NotTo(HaveOccurred())
+		for _, kind := range []string{"Metal3Cluster", "Metal3Machine", "Metal3MachineTemplate", "BareMetalHost"} {
+			Expect(log).To(ContainSubstring(kind+"="), "it would be left behind")
+		}
+	})
+
+	It("gives the host back at the end", func(ctx context.Context) {
+		m.kubectl(ctx, "delete", "cluster", clusterName, "--namespace="+build.DefaultNamespace, "--wait=false")
+		Eventually(func() string {
+			return strings.TrimSpace(m.kubectl(ctx, "get", "clusters,machines,metal3clusters,metal3machines",
+				"--namespace="+build.DefaultNamespace, "-o", "name"))
+		}).Should(BeEmpty())
+		m.eventuallyHosts(ctx, map[bmov1alpha1.ProvisioningState]int{bmov1alpha1.StateAvailable: hostCount})
+		var hosts bmov1alpha1.BareMetalHostList
+		Expect(m.server.Client.List(ctx, &hosts, client.InNamespace(build.DefaultNamespace))).To(Succeed())
+		for _, host := range hosts.Items {
+			Expect(host.Spec.ConsumerRef).To(BeNil(), "%s is still taken", host.Name)
+			Expect(host.Spec.UserData).To(BeNil(), "%s still has user data", host.Name)
+		}
+	})
+}
+
+// managerVariable names a manager that was built already.
+const managerVariable = "METAL3_MANAGER"
+
+// buildManager builds the manager of this provider.
+func (m *management) buildManager(ctx context.Context) string {
+	GinkgoHelper()
+	if path := os.Getenv(managerVariable); path != "" {
+		return path
+	}
+	root := m.server.Root()
+	_, err := os.Stat(filepath.Join(root, "main.go"))
+	Expect(errors.Is(err, fs.ErrNotExist)).To(BeFalse(), "there is no main.go, so there is no manager to run")
+	path := filepath.Join(GinkgoT().TempDir(), "manager")
+	command := exec.CommandContext(ctx, "go", "build", "-tags=fieldsv1string", "-o", path, ".")
+	command.Dir = root
+	output, err := command.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "%s", output)
+	return path
+}
+
+// controlPlaneMachine is the only Metal3Machine of the control plane.
+func (m *management) controlPlaneMachine(ctx context.Context, g Gomega) *infrav1.Metal3Machine {
+	var machines infrav1.Metal3MachineList
+	g.Expect(m.server.Client.List(ctx, &machines, client.InNamespace(build.DefaultNamespace),
+		client.HasLabels{clusterv1.MachineControlPlaneLabel})).To(Succeed())
+	g.Expect(machines.Items).To(HaveLen(1))
+	return &machines.Items[0]
+}
+
+func (m *management) hostOf(ctx context.Context, g Gomega, machine *infrav1.Metal3Machine) *bmov1alpha1.BareMetalHost {
+	g.Expect(machine.Annotations).To(HaveKey(infrav1.HostAnnotation))
+	_, name, _ := strings.Cut(machine.Annotations[infrav1.HostAnnotation], "/")
+	var host bmov1alpha1.BareMetalHost
+	g.Expect(m.server.Client.Get(ctx, key(name), &host)).To(Succeed())
+	return &host
+}
+
+// eventuallyHosts waits until as many hosts as wanted are in each state, and none in another.
+func (m *management) eventuallyHosts(ctx context.Context, want map[bmov1alpha1.ProvisioningState]int) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var hosts bmov1alpha1.BareMetalHostList
+		g.Expect(m.server.Client.List(ctx, &hosts, client.InNamespace(build.DefaultNamespace))).To(Succeed())
+		got := map[bmov1alpha1.ProvisioningState]int{}
+		for _, host := range hosts.Items {
+			got[host.Status.Provisioning.State]++
+		}
+		g.Expect(got).To(Equal(want))
+	}).Should(Succeed())
+}
+
+func key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: build.DefaultNamespace, Name: name}
+}

@@ -1,0 +1,154 @@
+// Package integration_test runs the real programs together: clusterctl, the managers of Cluster API and the manager of
+// this provider on a real API server with a real garbage collector. Only the host operator is simulated, and no machine
+// ever boots: a control plane that would have to answer never does.
+//
+// So a cluster gets as far as its first control-plane machine, whose host is provisioned and whose node is awaited.
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/format"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
+)
+
+const (
+	// patience is how long a spec waits for a program to do something. It is a limit, not an expectation.
+	patience = 2 * time.Minute
+
+	// pollEvery is how often it looks.
+	pollEvery = 250 * time.Millisecond
+
+	// provisioning is how long the simulated host operator takes to provision a host or to wipe it.
+	provisioning = 500 * time.Millisecond
+
+	// buildPatience covers building the programs on a machine that has none of them.
+	buildPatience = 30 * time.Minute
+)
+
+// management is the management cluster that all specs share, and what runs on it.
+type management struct {
+	server     *env.Server
+	source     components.Source
+	clusterctl components.Clusterctl
+	processes  []*managers.Process
+
+	// release is the folder of the release under test. Without one, missing says what to do.
+	release string
+	missing error
+}
+
+func TestIntegration(t *testing.T) {
+	klog.SetOutput(GinkgoWriter)
+	ctrl.SetLogger(klog.Background())
+	// What clusterctl prints is to be seen in full.
+	format.MaxLength = 0
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Integration")
+}
+
+// One container, because starting all the programs is what takes the time. The specs are the life of one management
+// cluster, in order: what one leaves behind is where the next begins.
+var _ = Describe("A management cluster", Ordered, func() {
+	m := &management{}
+
+	BeforeAll(func(ctx context.Context) {
+		SetDefaultEventuallyTimeout(patience)
+		SetDefaultEventuallyPollingInterval(pollEvery)
+		m.start(ctx)
+	}, NodeTimeout(buildPatience))
+
+	AfterEach(func(ctx context.Context) {
+		m.reportFailure(ctx)
+		for _, process := range m.processes {
+			Expect(process.Child.Done()).NotTo(BeClosed(), "a manager ended:\n%s", process.Child.LogTail())
+		}
+	})
+
+	describeClusterAPI(m)
+	describeProvider(m)
+})
+
+func (m *management) start(ctx context.Context) {
+	GinkgoHelper()
+	// Cluster API and this provider are installed by clusterctl. The host operator is no provider of clusterctl.
+	var err error
+	m.server, err = env.Start(ctx, env.Options{
+		Definitions: []components.Group{components.HostOperator, components.AddressManager},
+		Progress:    GinkgoWriter,
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(m.server.Stop()).To(Succeed()) })
+
+	m.source = components.Source{Root: m.server.Root(), Progress: GinkgoWriter}
+	m.release, m.missing = releaseFolder(m.server.Root())
+	config, err := m.source.WriteRepository(ctx, components.Repository{Folder: GinkgoT().TempDir(), Release: m.release})
+	Expect(err).NotTo(HaveOccurred())
+	m.clusterctl, err = m.source.Clusterctl(ctx, config, m.server.Kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
+	m.clusterctl.Variables = variables()
+	m.simulateHosts()
+}
+
+func (m *management) reportFailure(ctx context.Context) {
+	if !CurrentSpecReport().Failed() || m.server == nil {
+		return
+	}
+	for _, process := range m.processes {
+		AddReportEntry("end of "+process.Child.LogFile(), process.Child.LogTail(), ReportEntryVisibilityFailureOrVerbose)
+	}
+	objects, err := m.server.Kubectl(ctx, "get", "cluster-api,baremetalhosts", "--all-namespaces", "-o", "wide")
+	AddReportEntry("objects", fmt.Sprintf("%s(error: %v)", objects, err), ReportEntryVisibilityFailureOrVerbose)
+}
+
+// kubectl runs kubectl and expects it to succeed.
+func (m *management) kubectl(ctx context.Context, args ...string) string {
+	GinkgoHelper()
+	output, err := m.server.Kubectl(ctx, args...)
+	Expect(err).NotTo(HaveOccurred())
+	return output
+}
+
+// run runs clusterctl and expects it to succeed.
+func (m *management) run(ctx context.Context, args ...string) string {
+	GinkgoHelper()
+	output, err := m.clusterctl.Run(ctx, args...)
+	Expect(err).NotTo(HaveOccurred())
+	return output
+}
+
+// startManagers starts managers and waits until they are ready.
+func (m *management) startManagers(ctx context.Context, wanted ...managers.Manager) {
+	GinkgoHelper()
+	started, err := managers.Start(ctx, m.server, wanted...)
+	Expect(err).NotTo(HaveOccurred())
+	m.processes = append(m.processes, started...)
+}
+
+// simulateHosts runs the simulated host operator until the last spec.
+func (m *management) simulateHosts() {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- hostsim.Run(ctx, m.server.Config, hostsim.Options{
+			Namespace: build.DefaultNamespace,
+			Delays:    hostsim.Delays{Provision: provisioning, Deprovision: provisioning},
+		})
+	}()
+	DeferCleanup(func() {
+		stop()
+		Expect(<-ended).To(Succeed())
+	})
+}

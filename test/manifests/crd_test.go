@@ -1,0 +1,137 @@
+package manifests_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/contract"
+)
+
+const (
+	skipNameCheckAnnotation = "clusterctl.cluster.x-k8s.io/skip-crd-name-preflight-check"
+	injectAnnotation        = "cert-manager.io/inject-ca-from"
+	certificate             = "capm3-system/capm3-serving-cert"
+	moveLabel               = "clusterctl.cluster.x-k8s.io/move"
+	group                   = "infrastructure.cluster.x-k8s.io"
+)
+
+// definitions returns the CRDs that are installed, by the kind that they define.
+func definitions(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	found := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for _, object := range ofKind(components(t), "CustomResourceDefinition") {
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		decode(t, object, definition)
+		found[definition.Spec.Names.Kind] = definition
+	}
+	return found
+}
+
+func TestAllKindsAreInstalled(t *testing.T) {
+	var got []string
+	for kind := range definitions(t) {
+		got = append(got, kind)
+	}
+	slices.Sort(got)
+	want := []string{
+		"Metal3Cluster", "Metal3ClusterTemplate", "Metal3Data", "Metal3DataClaim", "Metal3DataTemplate",
+		"Metal3Machine", "Metal3MachineTemplate", "Metal3Remediation", "Metal3RemediationTemplate",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("kinds: -want, +got:\n%s", diff)
+	}
+}
+
+func TestDefinitionsAreRecognised(t *testing.T) {
+	want := map[string]string{
+		"cluster.x-k8s.io/provider":   "infrastructure-metal3",
+		"cluster.x-k8s.io/v1beta1":    "v1beta1",
+		"cluster.x-k8s.io/v1beta2":    "v1beta2",
+		"clusterctl.cluster.x-k8s.io": "",
+	}
+	// Nothing owns these, so that clusterctl would leave them behind.
+	moved := []string{"Metal3DataTemplate", "Metal3RemediationTemplate"}
+	for kind, definition := range definitions(t) {
+		got := map[string]string{}
+		for key, value := range definition.Labels {
+			if key != moveLabel {
+				got[key] = value
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("labels of %s: -want, +got:\n%s", kind, diff)
+		}
+		if _, moves := definition.Labels[moveLabel]; moves != slices.Contains(moved, kind) {
+			t.Errorf("%s: label %s is there: %t, want %t", kind, moveLabel, moves, !moves)
+		}
+		if !slices.Contains(definition.Spec.Names.Categories, "cluster-api") {
+			t.Errorf("%s: not in the category cluster-api, so kubectl get cluster-api does not show it", kind)
+		}
+	}
+}
+
+// clusterctl refuses to install a CRD whose name it cannot compute from the kind.
+func TestDefinitionsAreNamedAsComputed(t *testing.T) {
+	var exceptions []string
+	for kind, definition := range definitions(t) {
+		if definition.Spec.Group != group {
+			t.Errorf("%s: group is %s, want %s", kind, definition.Spec.Group, group)
+		}
+		if contract.CalculateCRDName(definition.Spec.Group, kind) == definition.Name {
+			continue
+		}
+		exceptions = append(exceptions, kind)
+		if _, skipped := definition.Annotations[skipNameCheckAnnotation]; !skipped {
+			t.Errorf("%s: the name %s is not the computed one and annotation %s is missing",
+				kind, definition.Name, skipNameCheckAnnotation)
+		}
+	}
+	if diff := cmp.Diff([]string{"Metal3Data"}, exceptions); diff != "" {
+		t.Errorf("kinds with a name of their own: -want, +got:\n%s", diff)
+	}
+}
+
+func TestDefinitionsAreConverted(t *testing.T) {
+	want := &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{
+			ConversionReviewVersions: []string{"v1"},
+			ClientConfig: &apiextensionsv1.WebhookClientConfig{
+				Service: &apiextensionsv1.ServiceReference{
+					Namespace: "capm3-system", Name: "capm3-webhook-service", Path: ptr.To("/convert"),
+				},
+			},
+		},
+	}
+	for kind, definition := range definitions(t) {
+		if diff := cmp.Diff(want, definition.Spec.Conversion); diff != "" {
+			t.Errorf("conversion of %s: -want, +got:\n%s", kind, diff)
+		}
+		if got := definition.Annotations[injectAnnotation]; got != certificate {
+			t.Errorf("%s: annotation %s is %q, want %q", kind, injectAnnotation, got, certificate)
+		}
+	}
+}
+
+func TestDefinitionsServeBothVersions(t *testing.T) {
+	type version struct {
+		Name                        string
+		Served, Storage, Deprecated bool
+	}
+	want := []version{
+		{Name: "v1beta1", Served: true, Deprecated: true},
+		{Name: "v1beta2", Served: true, Storage: true},
+	}
+	for kind, definition := range definitions(t) {
+		var got []version
+		for _, v := range definition.Spec.Versions {
+			got = append(got, version{Name: v.Name, Served: v.Served, Storage: v.Storage, Deprecated: v.Deprecated})
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("versions of %s: -want, +got:\n%s", kind, diff)
+		}
+	}
+}

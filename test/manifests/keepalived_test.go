@@ -1,0 +1,146 @@
+package manifests_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+)
+
+// address is the keepalived that a flavour puts on its control-plane nodes.
+type address struct {
+	configuration, script, scriptPath string
+	commands                          []string
+}
+
+func readAddress(t *testing.T, made release, flavour string) address {
+	t.Helper()
+	variables := []string{"CLUSTER_APIENDPOINT_INTERFACE=eno1", "CLUSTER_APIENDPOINT_VRID=77"}
+	objects := made.render(t, flavour, variables...)
+	config := only[controlplanev1.KubeadmControlPlane](t, objects, "KubeadmControlPlane").Spec.KubeadmConfigSpec
+	found := address{commands: append(config.PreKubeadmCommands, config.PostKubeadmCommands...)}
+	for _, file := range config.Files {
+		if file.Path == "/etc/keepalived/keepalived.conf" {
+			found.configuration = file.Content
+			continue
+		}
+		found.script, found.scriptPath = file.Content, file.Path
+		checkScriptFile(t, file)
+	}
+	return found
+}
+
+// keepalived runs as root, and refuses scripts that others can write.
+func checkScriptFile(t *testing.T, file bootstrapv1.File) {
+	t.Helper()
+	if file.Owner != "root:root" || file.Permissions != "0755" || !strings.HasPrefix(file.Content, "#!/bin/sh\n") {
+		t.Errorf("%s belongs to %s with permissions %s, want a script that only root writes",
+			file.Path, file.Owner, file.Permissions)
+	}
+}
+
+func TestKeepalivedIsTheSameInAllFlavours(t *testing.T) {
+	made := newRelease(t)
+	ubuntu, centos := readAddress(t, made, "ubuntu"), readAddress(t, made, "centos")
+	if diff := cmp.Diff(ubuntu.script, centos.script); diff != "" {
+		t.Errorf("scripts: -ubuntu, +centos:\n%s", diff)
+	}
+	moved := strings.ReplaceAll(ubuntu.configuration, ubuntu.scriptPath, centos.scriptPath)
+	if diff := cmp.Diff(moved, centos.configuration); diff != "" {
+		t.Errorf("configurations: -ubuntu, +centos:\n%s", diff)
+	}
+	for _, line := range []string{
+		"script \"" + ubuntu.scriptPath + "\"", "state BACKUP", "nopreempt", "interface eno1", "virtual_router_id 77",
+		"192.0.2.10", "enable_script_security",
+	} {
+		if !strings.Contains(ubuntu.configuration, "  "+line+"\n") {
+			t.Errorf("keepalived.conf has no line %q:\n%s", line, ubuntu.configuration)
+		}
+	}
+	if strings.Contains(ubuntu.configuration, "weight") {
+		t.Error("a script with a weight never moves the address of a node with nopreempt")
+	}
+	for _, found := range []address{ubuntu, centos} {
+		for _, text := range append(found.commands, found.script, found.configuration) {
+			if strings.Contains(text, "{{") || strings.Contains(text, "{%") || strings.Contains(text, "{#") {
+				t.Errorf("cloud-init would take this for a template:\n%s", text)
+			}
+		}
+	}
+}
+
+func TestCheckSaysWhoMayHoldTheAddress(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("there is no curl, which the script calls")
+	}
+	script := readAddress(t, newRelease(t), "ubuntu").script
+	cases := map[string]struct {
+		reason string
+		// files exist below /run.
+		files []string
+		// answer is the status of /livez. 0 means that nobody answers.
+		answer int
+		want   bool
+	}{
+		"Creating": {
+			reason: "kubeadm waits for the address before there is an API server",
+			files:  []string{"kubeadm/kubeadm.yaml"},
+			want:   true,
+		},
+		"Created": {
+			reason: "the first node is like the others once kubeadm is done",
+			files:  []string{"kubeadm/kubeadm.yaml", "cluster-api/bootstrap-success.complete"},
+		},
+		"Joining": {
+			reason: "a node that joins has no API server yet and must not hold the address",
+			files:  []string{"kubeadm/kubeadm-join-config.yaml"},
+		},
+		"Healthy": {
+			reason: "a healthy API server is what the address leads to",
+			answer: http.StatusOK,
+			want:   true,
+		},
+		"Unhealthy": {
+			reason: "an API server that says that it is not well must not be led to",
+			answer: http.StatusInternalServerError,
+		},
+		"Down": {
+			reason: "without an API server there is nothing to lead to",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/livez" {
+					t.Errorf("the script asks for %s", r.URL.Path)
+				}
+				w.WriteHeader(tc.answer)
+			}))
+			defer server.Close()
+			url := server.URL
+			if tc.answer == 0 {
+				server.Close()
+			}
+			run := t.TempDir()
+			for _, file := range tc.files {
+				path := filepath.Join(run, file)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			adapted := strings.NewReplacer("/run/", run+"/", "https://127.0.0.1:6443", url).Replace(script)
+			err := exec.CommandContext(t.Context(), "sh", "-c", adapted).Run()
+			if got := err == nil; got != tc.want {
+				t.Errorf("%s: may hold the address: %t, want %t (%v)", tc.reason, got, tc.want, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,216 @@
+package manifests_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiyaml "k8s.io/apimachinery/pkg/util/yaml"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+)
+
+// checkout returns the top of the checkout.
+func checkout(t *testing.T) string {
+	t.Helper()
+	root, err := binaries.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// program returns the path of a pinned program, which is built first if need be.
+func program(t *testing.T, set binaries.Set, name string) string {
+	t.Helper()
+	folder, err := binaries.Ensure(t.Context(), checkout(t), set, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(folder, name)
+}
+
+// output runs a command and returns what it prints.
+func output(t *testing.T, command *exec.Cmd) []byte {
+	t.Helper()
+	var printed, problems bytes.Buffer
+	command.Stdout, command.Stderr = &printed, &problems
+	if err := command.Run(); err != nil {
+		t.Fatalf("running %s: %v\n%s", command, err, problems.String())
+	}
+	return printed.Bytes()
+}
+
+// components returns what config/default installs. Variables of clusterctl are still in it.
+func components(t *testing.T) []unstructured.Unstructured {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), program(t, binaries.Tools(), "kustomize"), "build", "config/default")
+	command.Dir = checkout(t)
+	return split(t, output(t, command))
+}
+
+// release writes a release the way that make does it, as a repository of clusterctl.
+type release struct {
+	version string
+	// folder holds the files of the release.
+	folder string
+	// config is the configuration of clusterctl that leads to the release.
+	config string
+}
+
+func newRelease(t *testing.T) release {
+	t.Helper()
+	version := defaultVersion(t)
+	repository := filepath.Join(t.TempDir(), "infrastructure-metal3")
+	command := exec.CommandContext(t.Context(), "go", "run", "./hack/releasemanifests",
+		"-version", version, "-output", repository)
+	command.Dir = checkout(t)
+	output(t, command)
+
+	folder := filepath.Join(repository, version)
+	config := filepath.Join(t.TempDir(), "clusterctl.yaml")
+	content := "providers:\n- {name: metal3, type: InfrastructureProvider, url: " +
+		filepath.Join(folder, "infrastructure-components.yaml") + "}\n"
+	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return release{version: version, folder: folder, config: config}
+}
+
+// clusterctl runs clusterctl on the release, with these variables and no others, without network and without a cluster.
+func (r release) clusterctl(t *testing.T, variables []string, arguments ...string) []byte {
+	t.Helper()
+	arguments = append(arguments, "--config", r.config)
+	command := exec.CommandContext(t.Context(), program(t, binaries.ClusterAPI(), "clusterctl"), arguments...)
+	home := t.TempDir()
+	command.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_CONFIG_HOME=" + home,
+		"CLUSTERCTL_DISABLE_VERSIONCHECK=1", "GOPROXY=off",
+	}, variables...)
+	return output(t, command)
+}
+
+// defaultVersion returns the version that make releases.
+func defaultVersion(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(checkout(t), "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	match := regexp.MustCompile(`(?m)^VERSION \?= (\S+)$`).FindSubmatch(content)
+	if match == nil {
+		t.Fatal("the Makefile sets no VERSION")
+	}
+	return string(match[1])
+}
+
+// split returns the objects of a file of documents. A key that is written twice in one of them is an error.
+func split(t *testing.T, documents []byte) []unstructured.Unstructured {
+	t.Helper()
+	var objects []unstructured.Unstructured
+	reader := apiyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(documents)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		object := unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict(document, &object.Object); err != nil {
+			t.Fatalf("reading a document: %v\n%s", err, document)
+		}
+		if len(object.Object) != 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+// ofKind returns the objects of a kind.
+func ofKind(objects []unstructured.Unstructured, kind string) []unstructured.Unstructured {
+	var found []unstructured.Unstructured
+	for _, object := range objects {
+		if object.GetKind() == kind {
+			found = append(found, object)
+		}
+	}
+	return found
+}
+
+// only returns the one object of a kind, as its type.
+func only[T any](t *testing.T, objects []unstructured.Unstructured, kind string) *T {
+	t.Helper()
+	found := ofKind(objects, kind)
+	if len(found) != 1 {
+		t.Fatalf("got %d objects of kind %s, want one", len(found), kind)
+	}
+	typed := new(T)
+	decode(t, found[0], typed)
+	return typed
+}
+
+// decode fills in a typed object and objects to every field that its type does not have.
+func decode(t *testing.T, object unstructured.Unstructured, into any) {
+	t.Helper()
+	content, err := object.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(content, into); err != nil {
+		t.Errorf("decoding %s %s: %v", object.GetKind(), object.GetName(), err)
+	}
+}
+
+// decodeKnown decodes an object of any kind that it knows the type of. Those of cert-manager it does not.
+func decodeKnown(t *testing.T, scheme *runtime.Scheme, object unstructured.Unstructured) {
+	t.Helper()
+	kind := object.GroupVersionKind()
+	if kind.Group == "cert-manager.io" {
+		return
+	}
+	typed, err := scheme.New(kind)
+	if err != nil {
+		t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
+		return
+	}
+	decode(t, object, typed)
+}
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme,
+		rbacv1.AddToScheme,
+		bootstrapv1.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+func title(object unstructured.Unstructured) string {
+	return strings.TrimSpace(object.GetKind() + " " + object.GetName())
+}

@@ -1,0 +1,115 @@
+package manifests_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/version"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/yaml"
+)
+
+// tiltProvider is what Cluster API's Tiltfile reads of tilt-provider.json. It ignores other fields.
+type tiltProvider struct {
+	Name   string `json:"name"`
+	Config struct {
+		Image                            string   `json:"image"`
+		LiveReloadDeps                   []string `json:"live_reload_deps"`
+		Label                            string   `json:"label"`
+		Context                          string   `json:"context"`
+		GoMain                           string   `json:"go_main"`
+		Version                          string   `json:"version"`
+		KustomizeFolder                  string   `json:"kustomize_folder"`
+		KustomizeOptions                 []string `json:"kustomize_options"`
+		ApplyProviderYAML                *bool    `json:"apply_provider_yaml"`
+		AdditionalDockerHelperCommands   string   `json:"additional_docker_helper_commands"`
+		AdditionalDockerBuildCommands    string   `json:"additional_docker_build_commands"`
+		AdditionalResources              []string `json:"additional_resources"`
+		AdditionalUncategorizedResources []string `json:"additional_uncategorized_resources"`
+		ResourceDeps                     []string `json:"resource_deps"`
+	} `json:"config"`
+}
+
+func TestTiltFindsWhatItNeeds(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(checkout(t), "tilt-provider.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider := tiltProvider{}
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&provider); err != nil {
+		t.Fatalf("tilt-provider.json: %v", err)
+	}
+	if provider.Name != "metal3" {
+		t.Errorf("the name is %s, want metal3", provider.Name)
+	}
+	_, container := manager(t, components(t))
+	if image, _, _ := strings.Cut(container.Image, ":"); image != provider.Config.Image {
+		t.Errorf("the image is %s, want that of config/default, %s", provider.Config.Image, image)
+	}
+	context := filepath.Join(checkout(t), provider.Config.Context)
+	for _, path := range append(provider.Config.LiveReloadDeps, provider.Config.GoMain, provider.Config.KustomizeFolder) {
+		if _, err := os.Stat(filepath.Join(context, path)); err != nil {
+			t.Errorf("tilt-provider.json names %s: %v", path, err)
+		}
+	}
+}
+
+// clusterctl reads the releases of CAPM3 in this table when it upgrades to this provider.
+func TestReleasesFollowThoseOfCAPM3(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(checkout(t), "metadata.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	metadata := &clusterctlv1.Metadata{}
+	if err := yaml.UnmarshalStrict(content, metadata); err != nil {
+		t.Fatal(err)
+	}
+	want := map[int32]string{13: "v1beta2", 14: "v1beta2", 15: "v1beta2"}
+	for minor := int32(1); minor <= 12; minor++ {
+		want[minor] = "v1beta1"
+	}
+	got := map[int32]string{}
+	newest := int32(0)
+	for _, series := range metadata.ReleaseSeries {
+		if series.Major != 1 {
+			t.Errorf("series %d.%d is none of CAPM3's and none of ours", series.Major, series.Minor)
+		}
+		got[series.Minor] = series.Contract
+		newest = max(newest, series.Minor)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("contract of each series: -want, +got:\n%s", diff)
+	}
+	released := version.MustParseSemantic(defaultVersion(t))
+	if int32(released.Minor()) != newest {
+		t.Errorf("the Makefile releases %s, but the newest series is 1.%d", released, newest)
+	}
+}
+
+// The image is compiled by a Go that is at least as new as the one that go.mod asks for.
+func TestDockerfileUsesTheGoOfTheModule(t *testing.T) {
+	read := func(name, pattern string) *version.Version {
+		content, err := os.ReadFile(filepath.Join(checkout(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		match := regexp.MustCompile(pattern).FindSubmatch(content)
+		if match == nil {
+			t.Fatalf("%s does not match %s", name, pattern)
+		}
+		return version.MustParseSemantic(string(match[1]))
+	}
+	image := read("Dockerfile", `(?m)^ARG GO_VERSION=(\S+)$`)
+	module := read("go.mod", `(?m)^go (\S+)$`)
+	if image.LessThan(module) || image.Minor() != module.Minor() {
+		t.Errorf("the Dockerfile compiles with Go %s, go.mod asks for %s", image, module)
+	}
+}

@@ -1,0 +1,111 @@
+package manifests_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// rules returns the rules of all roles, by the name of the role.
+func rules(t *testing.T) map[string][]rbacv1.PolicyRule {
+	t.Helper()
+	objects := components(t)
+	found := map[string][]rbacv1.PolicyRule{}
+	for _, object := range ofKind(objects, "ClusterRole") {
+		role := &rbacv1.ClusterRole{}
+		decode(t, object, role)
+		if role.AggregationRule != nil {
+			t.Errorf("%s: anybody who labels a role can add to it", role.Name)
+		}
+		found[role.Name] = role.Rules
+	}
+	for _, object := range ofKind(objects, "Role") {
+		role := &rbacv1.Role{}
+		decode(t, object, role)
+		found[role.Name] = role.Rules
+	}
+	return found
+}
+
+func TestRolesAreNarrow(t *testing.T) {
+	// Each of these lets its holder give itself more.
+	forbidden := []string{"*", "bind", "escalate", "impersonate"}
+	for name, list := range rules(t) {
+		if len(list) == 0 {
+			t.Errorf("%s has no rules", name)
+		}
+		for _, rule := range list {
+			if coversAnything(rule) && !readsControlPlanes(rule) {
+				t.Errorf("%s: %v covers what nobody listed", name, rule)
+			}
+			for _, verb := range rule.Verbs {
+				if slices.Contains(forbidden, verb) {
+					t.Errorf("%s: verb %s on %v", name, verb, rule.Resources)
+				}
+			}
+		}
+	}
+}
+
+func coversAnything(rule rbacv1.PolicyRule) bool {
+	return slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.Resources, "*") || len(rule.NonResourceURLs) != 0
+}
+
+// readsControlPlanes is the one exception: a control plane may be of a kind that nobody here knows, and all of them are
+// in one group.
+func readsControlPlanes(rule rbacv1.PolicyRule) bool {
+	return slices.Equal(rule.APIGroups, []string{"controlplane.cluster.x-k8s.io"}) &&
+		slices.Equal(rule.Verbs, []string{"get"})
+}
+
+func TestSecretsAreOnlyRead(t *testing.T) {
+	for name, list := range rules(t) {
+		for _, rule := range list {
+			if !slices.Contains(rule.Resources, "secrets") {
+				continue
+			}
+			for _, verb := range rule.Verbs {
+				if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+					t.Errorf("%s may %s secrets", name, verb)
+				}
+			}
+		}
+	}
+}
+
+func TestLeaderElectionNeedsLeasesAndEvents(t *testing.T) {
+	var got []string
+	for _, rule := range rules(t)["capm3-leader-election-role"] {
+		for _, resource := range rule.Resources {
+			got = append(got, rule.APIGroups[0]+"/"+resource)
+		}
+	}
+	if diff := cmp.Diff([]string{"coordination.k8s.io/leases", "/events"}, got); diff != "" {
+		t.Errorf("resources: -want, +got:\n%s", diff)
+	}
+}
+
+func TestRolesAreBoundToTheManager(t *testing.T) {
+	objects := components(t)
+	deployment, _ := manager(t, objects)
+	want := []rbacv1.Subject{{
+		Kind: "ServiceAccount", Name: deployment.Spec.Template.Spec.ServiceAccountName, Namespace: namespace,
+	}}
+	cluster := only[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding")
+	local := only[rbacv1.RoleBinding](t, objects, "RoleBinding")
+	for role, subjects := range map[string][]rbacv1.Subject{
+		cluster.RoleRef.Name: cluster.Subjects, local.RoleRef.Name: local.Subjects,
+	} {
+		if diff := cmp.Diff(want, subjects); diff != "" {
+			t.Errorf("subjects of %s: -want, +got:\n%s", role, diff)
+		}
+		if _, exists := rules(t)[role]; !exists {
+			t.Errorf("role %s does not exist", role)
+		}
+	}
+	if accounts := ofKind(objects, "ServiceAccount"); len(accounts) != 1 || accounts[0].GetName() != want[0].Name {
+		t.Errorf("service accounts are %v, want one, %s", accounts, want[0].Name)
+	}
+}

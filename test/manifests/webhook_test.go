@@ -1,0 +1,166 @@
+package manifests_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+)
+
+// entry is what the two kinds of webhooks have in common.
+type entry struct {
+	name          string
+	client        admissionregistrationv1.WebhookClientConfig
+	rules         []admissionregistrationv1.RuleWithOperations
+	failurePolicy *admissionregistrationv1.FailurePolicyType
+	matchPolicy   *admissionregistrationv1.MatchPolicyType
+	sideEffects   *admissionregistrationv1.SideEffectClass
+	versions      []string
+}
+
+func entries(t *testing.T, objects []unstructured.Unstructured) (mutating, validating []entry) {
+	t.Helper()
+	mutation := only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects,
+		"MutatingWebhookConfiguration")
+	for _, w := range mutation.Webhooks {
+		mutating = append(mutating, entry{w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects,
+			w.AdmissionReviewVersions})
+	}
+	validation := only[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects,
+		"ValidatingWebhookConfiguration")
+	for _, w := range validation.Webhooks {
+		validating = append(validating, entry{w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects,
+			w.AdmissionReviewVersions})
+	}
+	for _, annotations := range []map[string]string{mutation.Annotations, validation.Annotations} {
+		if annotations[injectAnnotation] != certificate {
+			t.Errorf("annotation %s is %q, want %q", injectAnnotation, annotations[injectAnnotation], certificate)
+		}
+	}
+	return mutating, validating
+}
+
+func TestWebhooksCoverAllKinds(t *testing.T) {
+	_, validating := entries(t, components(t))
+	got := map[string]bool{}
+	for _, webhook := range validating {
+		for _, rule := range webhook.rules {
+			for _, resource := range rule.Resources {
+				got[resource] = true
+			}
+		}
+	}
+	want := []string{
+		"metal3clusters", "metal3clustertemplates", "metal3dataclaims", "metal3datas", "metal3datatemplates",
+		"metal3machines", "metal3machinetemplates", "metal3remediations", "metal3remediationtemplates",
+	}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(got))); diff != "" {
+		t.Errorf("validated resources: -want, +got:\n%s", diff)
+	}
+}
+
+func TestWebhooksAreCalledAlike(t *testing.T) {
+	type call struct {
+		Service, Namespace string
+		FailurePolicy      admissionregistrationv1.FailurePolicyType
+		MatchPolicy        admissionregistrationv1.MatchPolicyType
+		SideEffects        admissionregistrationv1.SideEffectClass
+		Versions           []string
+	}
+	want := call{
+		Service: "capm3-webhook-service", Namespace: namespace,
+		FailurePolicy: admissionregistrationv1.Fail, MatchPolicy: admissionregistrationv1.Equivalent,
+		SideEffects: admissionregistrationv1.SideEffectClassNone, Versions: []string{"v1"},
+	}
+	mutating, validating := entries(t, components(t))
+	for _, webhook := range slices.Concat(mutating, validating) {
+		service := ptr.Deref(webhook.client.Service, admissionregistrationv1.ServiceReference{})
+		got := call{
+			Service: service.Name, Namespace: service.Namespace,
+			FailurePolicy: ptr.Deref(webhook.failurePolicy, ""), MatchPolicy: ptr.Deref(webhook.matchPolicy, ""),
+			SideEffects: ptr.Deref(webhook.sideEffects, ""), Versions: webhook.versions,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -want, +got:\n%s", webhook.name, diff)
+		}
+	}
+}
+
+func TestWebhooksHaveTheirOwnPathAndVersion(t *testing.T) {
+	mutating, validating := entries(t, components(t))
+	paths := map[string]string{}
+	for _, webhook := range slices.Concat(mutating, validating) {
+		path := ptr.Deref(webhook.client.Service.Path, "")
+		if other, taken := paths[path]; taken {
+			t.Errorf("%s and %s have the path %s", webhook.name, other, path)
+		}
+		paths[path] = webhook.name
+		for _, rule := range webhook.rules {
+			if !slices.Equal(rule.APIGroups, []string{group}) || !slices.Equal(rule.APIVersions, []string{"v1beta2"}) {
+				t.Errorf("%s: groups %v, versions %v", webhook.name, rule.APIGroups, rule.APIVersions)
+			}
+		}
+	}
+}
+
+// The API server reaches the manager through the Service, the labels of the pod and the name of a port.
+func TestServiceLeadsToManager(t *testing.T) {
+	objects := components(t)
+	deployment, _ := manager(t, objects)
+	service := only[corev1.Service](t, objects, "Service")
+	pod := deployment.Spec.Template.Labels
+	if !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod)) {
+		t.Errorf("the Service selects %v, the pod has %v", service.Spec.Selector, pod)
+	}
+	want := []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromString("webhook-server")}}
+	if diff := cmp.Diff(want, service.Spec.Ports); diff != "" {
+		t.Errorf("ports: -want, +got:\n%s", diff)
+	}
+}
+
+func TestManagerServesTheCertificate(t *testing.T) {
+	objects := components(t)
+	deployment, container := manager(t, objects)
+	found := ofKind(objects, "Certificate")
+	if len(found) != 1 || found[0].GetNamespace()+"/"+found[0].GetName() != certificate {
+		t.Fatalf("certificates are %v, want one, %s", found, certificate)
+	}
+	secret, _, _ := unstructured.NestedString(found[0].Object, "spec", "secretName")
+	wantVolumes := []corev1.Volume{{
+		Name: "cert",
+		VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: ptr.To[int32](0o440)},
+		},
+	}}
+	if diff := cmp.Diff(wantVolumes, deployment.Spec.Template.Spec.Volumes); diff != "" {
+		t.Errorf("volumes: -want, +got:\n%s", diff)
+	}
+	wantMounts := []corev1.VolumeMount{{
+		Name: "cert", MountPath: "/tmp/k8s-webhook-server/serving-certs", ReadOnly: true,
+	}}
+	if diff := cmp.Diff(wantMounts, container.VolumeMounts); diff != "" {
+		t.Errorf("mounts: -want, +got:\n%s", diff)
+	}
+}
+
+func TestCertificateIsIssuedForTheService(t *testing.T) {
+	objects := components(t)
+	service := only[corev1.Service](t, objects, "Service")
+	found := ofKind(objects, "Certificate")[0]
+	names, _, _ := unstructured.NestedStringSlice(found.Object, "spec", "dnsNames")
+	host := service.Name + "." + service.Namespace + ".svc"
+	if diff := cmp.Diff([]string{host, host + ".cluster.local"}, names); diff != "" {
+		t.Errorf("names in the certificate: -want, +got:\n%s", diff)
+	}
+	issuer, _, _ := unstructured.NestedString(found.Object, "spec", "issuerRef", "name")
+	if issuers := ofKind(objects, "Issuer"); len(issuers) != 1 || issuers[0].GetName() != issuer {
+		t.Errorf("issuer is %s, want one of %v", issuer, issuers)
+	}
+}
