@@ -1,14 +1,15 @@
 package v1beta1
 
 import (
-	"encoding/json"
+	stdjson "encoding/json"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/cluster-api/util/conversion"
 )
 
-// DataAnnotation on a v1beta2 object keeps, as JSON, the spec and the status of the v1beta1 object that it was converted
+// DataAnnotation on a v1beta2 object keeps, as JSON, the spec and the status of the v1beta1 object that it was made
 // from: each only where v1beta2 cannot express all of it. It is never seen on a v1beta1 object.
 const DataAnnotation = "infrastructure.cluster.x-k8s.io/v1beta1-data"
 
@@ -30,11 +31,11 @@ type twins struct {
 type half interface {
 	// toHub fills the hub from the spoke, and from the hub that the spoke was made from, if that is kept. It returns
 	// the spoke if the hub does not say all of it.
-	toHub(kept json.RawMessage) (json.RawMessage, error)
+	toHub(kept stdjson.RawMessage) (stdjson.RawMessage, error)
 
 	// toSpoke fills the spoke from the hub, and from the spoke that the hub was made from, if that is kept. It returns
 	// whether the spoke says all of the hub.
-	toSpoke(kept json.RawMessage) (bool, error)
+	toSpoke(kept stdjson.RawMessage) (bool, error)
 }
 
 // toHub fills the hub.
@@ -42,9 +43,14 @@ func (t twins) toHub() error {
 	t.spokeMeta.DeepCopyInto(t.hubMeta)
 	kept := takeKept(t.hub, conversion.DataAnnotation)
 	delete(t.hubMeta.Annotations, DataAnnotation)
-	unsaid := map[string]json.RawMessage{}
+	unsaid := map[string]stdjson.RawMessage{}
 	for name, half := range t.halves {
-		spoke, err := half.toHub(kept[name])
+		before := kept[name]
+		if kept != nil && before == nil {
+			// The hub is kept as a whole, and what is empty is not written.
+			before = stdjson.RawMessage("{}")
+		}
+		spoke, err := half.toHub(before)
 		if err != nil {
 			return fmt.Errorf("converting %s from v1beta1 to v1beta2: %w", name, err)
 		}
@@ -85,10 +91,10 @@ func (t twins) toSpoke() error {
 	return nil
 }
 
-// takeKept removes an annotation and returns the halves that it holds. One that cannot be read counts as empty: an
-// object that cannot be converted could not be read, repaired or deleted any more.
-func takeKept(object metav1.Object, annotation string) map[string]json.RawMessage {
-	kept := map[string]json.RawMessage{}
+// takeKept removes an annotation and returns the halves that it holds, or nil if there is none. One that cannot be read
+// counts as none: an object that cannot be converted could not be read, repaired or deleted any more.
+func takeKept(object metav1.Object, annotation string) map[string]stdjson.RawMessage {
+	var kept map[string]stdjson.RawMessage
 	annotations := object.GetAnnotations()
 	if err := json.Unmarshal([]byte(annotations[annotation]), &kept); err != nil {
 		kept = nil
@@ -99,10 +105,10 @@ func takeKept(object metav1.Object, annotation string) map[string]json.RawMessag
 
 // pair implements half with two pure functions that drop what the other version cannot say.
 type pair[S, H any] struct {
-	spoke    *S
-	hub      *H
-	rise     func(S) H
-	fall     func(H) S
+	spoke *S
+	hub   *H
+	rise  func(S) H
+	fall  func(H) S
 }
 
 // halves are made by this function so that the types follow from the arguments.
@@ -110,7 +116,7 @@ func newHalf[S, H any](spoke *S, hub *H, rise func(S) H, fall func(H) S) half {
 	return pair[S, H]{spoke: spoke, hub: hub, rise: rise, fall: fall}
 }
 
-func (p pair[S, H]) toHub(kept json.RawMessage) (json.RawMessage, error) {
+func (p pair[S, H]) toHub(kept stdjson.RawMessage) (stdjson.RawMessage, error) {
 	hub := p.rise(*p.spoke)
 	if full, found := read[H](kept); found {
 		// Had nobody edited the spoke, it would give this. Where the two differ, somebody did, and the edit wins.
@@ -128,7 +134,7 @@ func (p pair[S, H]) toHub(kept json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(*p.spoke)
 }
 
-func (p pair[S, H]) toSpoke(kept json.RawMessage) (bool, error) {
+func (p pair[S, H]) toSpoke(kept stdjson.RawMessage) (bool, error) {
 	spoke := p.fall(*p.hub)
 	if full, found := read[S](kept); found {
 		// An edit of the hub makes what is kept about the spoke worthless: it may contradict the edit. Defaults that
@@ -144,7 +150,7 @@ func (p pair[S, H]) toSpoke(kept json.RawMessage) (bool, error) {
 }
 
 // read decodes one half, and tells whether there was one.
-func read[T any](data json.RawMessage) (T, bool) {
+func read[T any](data stdjson.RawMessage) (T, bool) {
 	var value T
 	if len(data) == 0 || json.Unmarshal(data, &value) != nil {
 		var none T

@@ -48,16 +48,12 @@ func rebaseIf[T any](allowed func(edited, base any) bool, base, edited, full T) 
 	case !allowed(trees[1], trees[0]):
 		return edited, nil
 	}
-	data, err := json.Marshal(merge(trees[0], trees[1], trees[2]))
-	if err != nil {
-		return edited, err
-	}
 	var merged T
-	return merged, json.Unmarshal(data, &merged)
+	return merged, transcribe(merge(trees[0], trees[1], trees[2]), &merged)
 }
 
-// merge returns full with the edits that lead from base to edited. Objects are merged field by field. A list is edited as
-// a whole: no list holds anything of weight that only one of the versions can say.
+// merge returns full with the edits that lead from base to edited. Objects are merged field by field. A list is edited
+// as a whole: no list holds anything of weight that only one of the versions can say.
 func merge(base, edited, full any) any {
 	if reflect.DeepEqual(base, edited) {
 		return full
@@ -69,8 +65,8 @@ func merge(base, edited, full any) any {
 		return edited
 	}
 	merged := maps.Clone(fullFields)
-	for name, before := range baseFields {
-		if _, stays := editedFields[name]; !stays && before != nil {
+	for name := range baseFields {
+		if _, stays := editedFields[name]; !stays {
 			delete(merged, name)
 		}
 	}
@@ -113,12 +109,24 @@ func extends(edited, base any) bool {
 	}
 }
 
-// tree is a value as it is written in JSON.
-func tree(value any) (any, error) {
-	data, err := json.Marshal(value)
-	if err != nil {
+// tree is a value as it is written in JSON. It is read back and written again, because only then is a field missing whose
+// parts are all empty but not nil.
+func tree[T any](value T) (any, error) {
+	var (
+		normal  T
+		written any
+	)
+	if err := transcribe(value, &normal); err != nil {
 		return nil, err
 	}
-	var decoded any
-	return decoded, json.Unmarshal(data, &decoded)
+	return written, transcribe(normal, &written)
+}
+
+// transcribe writes a value as JSON and reads it into another.
+func transcribe(from, to any) error {
+	data, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, to)
 }

@@ -114,8 +114,8 @@ func setReference(target **corev1.SecretReference, wanted *corev1.SecretReferenc
 	}
 }
 
-// remember records what the claim is about to replace. A host that was reserved by node reuse still carries the record of
-// its first claim, which stays the truth.
+// remember records what the claim is about to replace. A host that was reserved by node reuse still carries the
+// record of its first claim, which stays the truth.
 func remember(host *bmov1alpha1.BareMetalHost) {
 	if isReservation(host.Spec.ConsumerRef) {
 		if _, known := recall(host); known {
@@ -137,8 +137,8 @@ func remember(host *bmov1alpha1.BareMetalHost) {
 	metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.ReleaseAnnotation, string(content))
 }
 
-// recall returns what the claim replaced. It is not known for hosts that CAPM3 claimed, nor where somebody wrote into the
-// annotation.
+// recall returns what the claim replaced. It is not known for hosts that CAPM3 claimed, nor where somebody wrote into
+// the annotation.
 func recall(host *bmov1alpha1.BareMetalHost) (before found, known bool) {
 	content, exists := host.Annotations[infrav1.ReleaseAnnotation]
 	if !exists {

@@ -1,8 +1,8 @@
-// Package host decides everything about the BareMetalHost of a machine: which one it gets, what is written on it and how
-// it is let go.
+// Package host decides everything about the BareMetalHost of a machine: which one it gets, what is written on it and
+// how it is let go.
 //
-// Choosing is a chain of named checks. Every host either passes all of them or fails at the first one that does not hold,
-// and that check is the reason why the host was not taken. Among the hosts that pass, the ranking is:
+// Choosing is a chain of named checks. Every host either passes all of them or fails at the first one that does not
+// hold, and that check is the reason why the host was not taken. Among the hosts that pass, the ranking is:
 //
 //  1. reserved for the owner of the machine by node reuse
 //  2. standing in the wanted failure domain

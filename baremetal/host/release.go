@@ -58,8 +58,8 @@ type ReleaseStep struct {
 //	no                yes          disabled    false
 //	no                no           any         false
 //
-// and at the end it gets back the power that it was found with, except where cleaning is disabled: then the old system is
-// still on the disk, and powering it on would bring the deleted node back.
+// and at the end it gets back the power that it was found with, except where cleaning is disabled: then the old
+// system is still on the disk, and powering it on would bring the deleted node back.
 func PlanRelease(host *bmov1alpha1.BareMetalHost, release Release) ReleaseStep {
 	if host == nil || !ConsumedBy(host, release.Namespace, release.Machine) {
 		return ReleaseStep{}

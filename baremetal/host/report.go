@@ -45,8 +45,8 @@ func Problem(host *bmov1alpha1.BareMetalHost) string {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// Addresses returns the addresses of a host as its inspection found them: each IP once as InternalIP in the order of the
-// interfaces, then the host name.
+// Addresses returns the addresses of a host as its inspection found them: each IP once as InternalIP in the order of
+// the interfaces, then the host name.
 func Addresses(host *bmov1alpha1.BareMetalHost) []clusterv1.MachineAddress {
 	details := host.Status.HardwareDetails
 	if details == nil {

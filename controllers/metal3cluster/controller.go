@@ -84,7 +84,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	kind := infrav1.GroupVersion.WithKind("Metal3Cluster")
 	toInfrastructure := util.ClusterToInfrastructureMapFunc(ctx, kind, mgr.GetClient(), &infrav1.Metal3Cluster{})
 	err := ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.Metal3Cluster{}, builder.WithPredicates(
+		For(&infrav1.Metal3Cluster{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),

@@ -92,7 +92,8 @@ func findEndpoint(_ context.Context, s *scope) (outcome.Outcome, error) {
 		s.endpoint = s.cluster.Spec.ControlPlaneEndpoint
 	default:
 		return s.record(infrav1.InfrastructureReadyCondition, outcome.Blocked(infrav1.EndpointMissingReason, fmt.Sprintf(
-			"Set spec.controlPlaneEndpoint.host and port of Metal3Cluster %s or of Cluster %s", s.infra.Name, s.cluster.Name))), nil
+			"Set spec.controlPlaneEndpoint.host and port of Metal3Cluster %s or of Cluster %s",
+			s.infra.Name, s.cluster.Name))), nil
 	}
 	s.infra.Status.Initialization.Provisioned = ptr.To(true)
 	return s.record(infrav1.InfrastructureReadyCondition, outcome.Done()), nil

@@ -46,9 +46,13 @@ func setDeleting(s *scope) {
 
 // disagreement tells when Cluster and Metal3Cluster name different endpoints: Cluster API keeps the one of the Cluster.
 func disagreement(s *scope) string {
-	if s.cluster == nil || !s.cluster.Spec.ControlPlaneEndpoint.IsValid() || s.cluster.Spec.ControlPlaneEndpoint == s.endpoint {
+	if s.cluster == nil {
+		return ""
+	}
+	used := s.cluster.Spec.ControlPlaneEndpoint
+	if !used.IsValid() || used == s.endpoint {
 		return ""
 	}
 	return fmt.Sprintf("Cluster %s uses control-plane endpoint %s, not %s of the Metal3Cluster",
-		s.cluster.Name, s.cluster.Spec.ControlPlaneEndpoint.String(), s.endpoint.String())
+		s.cluster.Name, used.String(), s.endpoint.String())
 }

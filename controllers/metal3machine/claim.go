@@ -26,7 +26,7 @@ func (r *Reconciler) waitForOwners(_ context.Context, s *scope) (outcome.Outcome
 		return s.record(infrav1.HostAssociatedCondition, outcome.Waiting(reason, message)), nil
 	}
 	switch {
-	case s.host != nil:
+	case s.host != nil && isImaged(s.host):
 		return outcome.Done(), nil
 	case s.owner == nil:
 		return wait(infrav1.WaitingForMachineReason, "Waiting for Cluster API to set the owner reference of a Machine")
@@ -43,8 +43,8 @@ func (r *Reconciler) waitForOwners(_ context.Context, s *scope) (outcome.Outcome
 		return wait(infrav1.WaitingForBootstrapDataReason, fmt.Sprintf(
 			"Waiting for the bootstrap provider to give Machine %s its bootstrap data", s.owner.Name))
 	case *s.bootstrap.name != "" && !s.bootstrap.found:
-		return wait(infrav1.WaitingForBootstrapDataReason, fmt.Sprintf("Waiting for Secret %s with the bootstrap data of Machine %s",
-			*s.bootstrap.name, s.owner.Name))
+		return wait(infrav1.WaitingForBootstrapDataReason, fmt.Sprintf(
+			"Waiting for Secret %s with the bootstrap data of Machine %s", *s.bootstrap.name, s.owner.Name))
 	case *s.bootstrap.name != "" && !s.bootstrap.hasValue:
 		return s.record(infrav1.HostAssociatedCondition, outcome.Blocked(infrav1.BootstrapDataInvalidReason, fmt.Sprintf(
 			"Secret %s with the bootstrap data has no key \"value\": correct or delete it", *s.bootstrap.name))), nil

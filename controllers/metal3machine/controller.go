@@ -23,8 +23,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// conflictDelay is how long to wait before looking again at an object that somebody else just changed. The cache usually
-// shows the change by then.
+// conflictDelay is how long to wait before looking again at an object that somebody else just changed. The cache
+// usually shows the change by then.
 const conflictDelay = 200 * time.Millisecond
 
 // Hosts reads and writes the hosts of machines.

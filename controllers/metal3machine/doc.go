@@ -1,5 +1,5 @@
-// Package metal3machine reconciles Metal3Machines: it claims a host, has it provisioned, links the node, and lets the host
-// go when the machine is deleted.
+// Package metal3machine reconciles Metal3Machines: it claims a host, has it provisioned, links the node, and lets the
+// host go when the machine is deleted.
 //
 // Each reconcile observes everything, then runs the phases that its route lists, then reports. A crash between any two
 // writes is healed by the next reconcile, because nothing is decided from what an earlier one wrote in the status:
@@ -9,6 +9,6 @@
 //	2 claim on the host                   a host with the machine as consumer     the index of consumers
 //	3 status of the machine               an old status                           observing again
 //
-// It refuses to touch a host that another consumer holds, to claim a second host for a machine that was provisioned once,
-// and to act on anything that clusterctl move is deleting.
+// It refuses to touch a host that another consumer holds, to claim a second host for a machine that was provisioned
+// once, and to act on anything that clusterctl move is deleting.
 package metal3machine

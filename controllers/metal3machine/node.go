@@ -9,6 +9,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -24,7 +25,7 @@ func (r *Reconciler) linkNode(ctx context.Context, s *scope) (outcome.Outcome, e
 	}
 	plan, err := r.planLink(ctx, s)
 	if errors.Is(err, workload.ErrUnreachable) {
-		return s.record(infrav1.NodeLinkedCondition, r.unreachable(s)), nil
+		return s.record(infrav1.NodeLinkedCondition, unreachable(s)), nil
 	}
 	if err != nil {
 		return outcome.Done(), err
@@ -62,18 +63,23 @@ func (r *Reconciler) planLink(ctx context.Context, s *scope) (host.LinkPlan, err
 	}), nil
 }
 
-// unreachable is the answer while the workload cluster cannot be asked. A machine that nobody else connects with its node
-// is complete as soon as its host is.
-func (r *Reconciler) unreachable(s *scope) outcome.Outcome {
+// unreachable is the answer while the workload cluster cannot be asked. A machine that nobody else connects with its
+// node is complete as soon as its host is.
+//
+// A machine that was linked stays linked: an API server that is away for a moment does not cut a node off its machine.
+func unreachable(s *scope) outcome.Outcome {
 	if beforeNode(s) {
 		s.publish()
+	}
+	if conditions.IsTrue(s.machine, infrav1.NodeLinkedCondition) {
+		return outcome.Done()
 	}
 	return outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf(
 		"Waiting for the API server of Cluster %s to answer", s.cluster.Name))
 }
 
-// publish gives the machine its provider ID and says that it is provisioned. Both go together: after a move a set provider
-// ID is the only sign that the machine was provisioned.
+// publish gives the machine its provider ID and says that it is provisioned. Both go together: after a move a set
+// provider ID is the only sign that the machine was provisioned.
 func (s *scope) publish() {
 	s.machine.Spec.ProviderID = s.providerID()
 	s.machine.Status.Initialization.Provisioned = ptr.To(true)
@@ -102,7 +108,8 @@ func (r *Reconciler) duplicateProviderID(ctx context.Context, s *scope) (outcome
 		return outcome.Done(), nil
 	}
 	var machines infrav1.Metal3MachineList
-	if err := r.Client.List(ctx, &machines, client.MatchingFields{providerIDIndex: s.machine.Spec.ProviderID}); err != nil {
+	withSameID := client.MatchingFields{providerIDIndex: s.machine.Spec.ProviderID}
+	if err := r.Client.List(ctx, &machines, withSameID); err != nil {
 		return outcome.Done(), fmt.Errorf("listing machines by provider ID: %w", err)
 	}
 	var others []string

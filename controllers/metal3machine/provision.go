@@ -60,8 +60,8 @@ func (r *Reconciler) createDataClaim(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// dataSecrets are the Secrets that the host gets besides its user data. The spec wins over rendered data. They are ready
-// when nothing is left to be rendered.
+// dataSecrets are the Secrets that the host gets besides its user data. The spec wins over rendered data. They are
+// ready when nothing is left to be rendered.
 func dataSecrets(s *scope) (metaData, networkData *corev1.SecretReference, ready bool) {
 	namespace := s.machine.Namespace
 	metaData = inNamespace(s.machine.Spec.MetaData, namespace)

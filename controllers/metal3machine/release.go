@@ -20,7 +20,6 @@ const controlPlaneGroup = "controlplane.cluster.x-k8s.io"
 
 // releaseHost lets go of the host of a machine that is being deleted.
 func (r *Reconciler) releaseHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	r.Hosts.Forget(s.key())
 	reserve, err := r.reservation(ctx, s)
 	if err != nil {
 		return outcome.Done(), err
@@ -29,6 +28,8 @@ func (r *Reconciler) releaseHost(ctx context.Context, s *scope) (outcome.Outcome
 	if err != nil || !result.IsDone() {
 		return s.record(infrav1.DeletingCondition, result), err
 	}
+	// Not before: until the cache shows the claim, this memory is all that leads from the machine to its host.
+	r.Hosts.Forget(s.key())
 	return r.releaseSurplus(ctx, s)
 }
 

@@ -87,7 +87,8 @@ func (s *scope) providerID() string {
 
 func (s *scope) cleaningMode() string { return s.machine.Spec.AutomatedCleaningMode }
 
-// failureDomain is where the host should stand: the Machine decides, the Metal3Machine only where the Machine is silent.
+// failureDomain is where the host should stand: the Machine decides, the Metal3Machine only where the Machine is
+// silent.
 func (s *scope) failureDomain() string {
 	if s.owner.Spec.FailureDomain != "" {
 		return s.owner.Spec.FailureDomain

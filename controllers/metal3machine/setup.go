@@ -21,6 +21,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
 const (
@@ -41,7 +42,8 @@ type Sources struct {
 }
 
 // SetupWithManager registers the controller.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, sources Sources, options controller.Options,
+func (r *Reconciler) SetupWithManager(
+	ctx context.Context, mgr ctrl.Manager, sources Sources, options controller.Options,
 ) error {
 	if err := setupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -54,7 +56,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, sou
 	kind := infrav1.GroupVersion.WithKind(host.MachineKind)
 	owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &infrav1.Metal3Machine{})
 	built, err := ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.Metal3Machine{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
+		For(&infrav1.Metal3Machine{}, builder.WithPredicates(flow.NotOnlyStatus(),
+			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(util.MachineToInfrastructureMapFunc(kind))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToMachines),

@@ -184,9 +184,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	}
 	log := ctrl.LoggerFrom(ctx)
 	err = ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.Metal3MachineTemplate{}, builder.WithPredicates(
-			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter),
-			predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		For(&infrav1.Metal3MachineTemplate{}, builder.WithPredicates(flow.NotOnlyStatus(),
+			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
 		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(machineToTemplate),
 			builder.WithPredicates(onlyCreates())).

@@ -22,12 +22,13 @@ func main() {
 
 func run() error {
 	sets := binaries.Sets()
+	names := strings.Join(slices.Sorted(maps.Keys(sets)), ", ")
 	if len(os.Args) != 2 {
-		return fmt.Errorf("usage: binaries SET, with SET one of %s", strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
+		return fmt.Errorf("usage: binaries SET, with SET one of %s", names)
 	}
 	set, known := sets[os.Args[1]]
 	if !known {
-		return fmt.Errorf("unknown set %q, expected one of %s", os.Args[1], strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
+		return fmt.Errorf("unknown set %q, expected one of %s", os.Args[1], names)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

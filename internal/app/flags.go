@@ -8,7 +8,6 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/logs"
 	logsv1 "k8s.io/component-base/logs/api/v1"
-
 	// Registers the JSON log format.
 	_ "k8s.io/component-base/logs/json/register"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -17,8 +16,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers"
 )
 
-// Defaults of the client limits. The API server has its own fairness between clients, so the limits are only a brake for
-// runaway loops and must not slow down a thousand machines that are created at once.
+// Defaults of the client limits. The API server has its own fairness between clients, so the limits are only a brake
+// for runaway loops and must not slow down a thousand machines that are created at once.
 const (
 	defaultQPS   = 1000
 	defaultBurst = 2000

@@ -11,8 +11,8 @@ import (
 // Reached is what a condition says once its stage is done.
 type Reached struct{ Reason, Message string }
 
-// SetStage sets the condition that reports one stage. The outcome of the stage decides; a stage that did not run keeps its
-// condition, and a condition that was never set is false with the given initial reason.
+// SetStage sets the condition that reports one stage. The outcome of the stage decides; a stage that did not run
+// keeps its condition, and a condition that was never set is false with the given initial reason.
 func SetStage(object Object, conditionType string, outcomes map[string]outcome.Outcome, done Reached, initial string) {
 	result, ran := outcomes[conditionType]
 	condition := metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse}

@@ -1,22 +1,22 @@
 // Package flow is the shape that every reconcile has: observe, act, report.
 //
-// Observing reads all there is to know; what is missing is data, not an error. Acting runs phases in order and stops at
-// the first one that is not done. Reporting sets the conditions from what was seen, writes the object at most twice
-// (metadata and spec, then status) and only where something changed, and emits an event for each condition that changed.
+// Observing reads all there is to know; what is missing is data, not an error. Acting runs phases in order and stops
+// at the first one that is not done. Reporting sets the conditions from what was seen, writes the object at most
+// twice (metadata and spec, then status) and only where something changed, and emits an event for each condition that
+// changed.
 //
-// It refuses to write conditions anywhere else, and it never asks for an immediate requeue: a phase that waits is woken by
-// a watch, or says when to look again.
+// It refuses to write conditions anywhere else, and it never asks for an immediate requeue: a phase that waits is
+// woken by a watch, or says when to look again.
 package flow
 
 import (
 	"context"
 	"errors"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )

@@ -143,8 +143,8 @@ func (p *Pass) saveStatus(ctx context.Context) error {
 
 // mainPatch returns the merge patch of metadata and spec, or nil when it would change nothing.
 //
-// Lists are replaced as a whole by a merge patch. Conditions have one writer, so that does no harm; finalizers and owner
-// references have several, so a patch that touches them carries the resource version.
+// Lists are replaced as a whole by a merge patch. Conditions have one writer, so that does no harm; finalizers and
+// owner references have several, so a patch that touches them carries the resource version.
 func (p *Pass) mainPatch(now snapshot) ([]byte, error) {
 	patch, err := difference(p.before.main, now.main)
 	if err != nil || patch == nil {

@@ -30,7 +30,8 @@ var (
 		Buckets: []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200},
 	})
 	hostsDescription = prometheus.NewDesc("metal3_hosts",
-		"BareMetalHosts by namespace, provisioning state, and why a machine without wishes could not take them (free if it could).",
+		"BareMetalHosts by namespace, provisioning state, and why a machine without wishes could not take them; "+
+			"free if it could.",
 		[]string{"namespace", "state", "reason"}, nil)
 )
 

@@ -68,8 +68,8 @@ func (s *Store) enter(machine Key, wanted host.Wanted) {
 	s.queue.add(machine, wanted)
 }
 
-// Settle ends the turn of a machine. A host that was offered to it and that it did not take is offered to the next one. A
-// machine that waits no more leaves the queue.
+// Settle ends the turn of a machine. A host that was offered to it and that it did not take is offered to the next
+// one. A machine that waits no more leaves the queue.
 func (s *Store) Settle(ctx context.Context, machine Key, waits bool) {
 	for _, left := range s.settle(machine, waits) {
 		current := &bmov1alpha1.BareMetalHost{}
@@ -107,7 +107,7 @@ func (s *Store) observe(current *bmov1alpha1.BareMetalHost) {
 	key := client.ObjectKeyFromObject(current)
 	s.mu.Lock()
 	if by, assumed := s.assumed[key]; assumed && host.ConsumedBy(current, by.Namespace, by.Name) {
-		delete(s.assumed, key)
+		s.drop(key)
 	}
 	if s.outdated[key] != current.ResourceVersion {
 		delete(s.outdated, key)
@@ -122,7 +122,7 @@ func (s *Store) observe(current *bmov1alpha1.BareMetalHost) {
 func (s *Store) lost(key Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.assumed, key)
+	s.drop(key)
 	delete(s.outdated, key)
 	delete(s.queue.offers, key)
 }

@@ -31,19 +31,22 @@ type Store struct {
 	mu sync.Mutex
 	// assumed says which machine is claiming a host. The entry goes when the cache shows the claim.
 	assumed map[Key]Key
+	// stored are the claims that were written and that the cache does not show yet.
+	stored map[Key]*bmov1alpha1.BareMetalHost
 	// outdated are resource versions that a write was refused for. A cached host of that version is not chosen.
 	outdated map[Key]string
 	queue    queue
 	wake     func(machine Key)
 }
 
-// New returns a store that reads through the client's cache. Live reads past it, for the moments when the cache is known
-// to lag.
+// New returns a store that reads through the client's cache. Live reads past it, for the moments when the cache is
+// known to lag.
 func New(c client.Client, live client.Reader) *Store {
 	return &Store{
 		client:   c,
 		live:     live,
 		assumed:  map[Key]Key{},
+		stored:   map[Key]*bmov1alpha1.BareMetalHost{},
 		outdated: map[Key]string{},
 		queue:    newQueue(),
 		wake:     func(Key) {},
@@ -88,13 +91,16 @@ func (s *Store) Holdings(ctx context.Context, machine Key, hint string) (Holding
 	return Holdings{Host: hosts[0], Surplus: hosts[1:]}, nil
 }
 
-// pending returns the host that the machine has assumed and the cache does not show as claimed yet. It is read live: after
-// a write that failed without an answer, only the API server knows whether it took effect.
+// pending returns the host that the machine has assumed and the cache does not show as claimed yet. After a write that
+// failed without an answer only the API server knows whether it took effect, so then the host is read live.
 func (s *Store) pending(ctx context.Context, machine Key, known []*bmov1alpha1.BareMetalHost,
 ) (*bmov1alpha1.BareMetalHost, error) {
-	key, assumed := s.assumedBy(machine)
+	key, written, assumed := s.assumedBy(machine)
 	if !assumed || slices.ContainsFunc(known, func(h *bmov1alpha1.BareMetalHost) bool { return h.Name == key.Name }) {
 		return nil, nil
+	}
+	if written != nil {
+		return written, nil
 	}
 	pending := &bmov1alpha1.BareMetalHost{}
 	err := s.live.Get(ctx, key, pending)
@@ -112,8 +118,8 @@ func (s *Store) pending(ctx context.Context, machine Key, known []*bmov1alpha1.B
 	}
 }
 
-// Choose picks a host for a machine and assumes it. When there is none, the machine is remembered and woken as soon as a
-// host that it could take becomes free.
+// Choose picks a host for a machine and assumes it. When there is none, the machine is remembered and woken as soon
+// as a host that it could take becomes free.
 func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, error) {
 	machine := Key{Namespace: wanted.Namespace, Name: wanted.Machine}
 	// Before reading: a host that becomes free after the read finds the machine in the queue.
@@ -182,6 +188,7 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	case err != nil:
 		return nil, fmt.Errorf("writing host %s: %w", current.Name, err)
 	}
+	s.wrote(stored)
 	return stored, nil
 }
 
@@ -190,7 +197,7 @@ func (s *Store) refused(current *bmov1alpha1.BareMetalHost) {
 	key := client.ObjectKeyFromObject(current)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.assumed, key)
+	s.drop(key)
 	s.outdated[key] = current.ResourceVersion
 }
 
@@ -200,20 +207,36 @@ func (s *Store) Forget(machine Key) {
 	defer s.mu.Unlock()
 	for key, by := range s.assumed {
 		if by == machine {
-			delete(s.assumed, key)
+			s.drop(key)
 		}
 	}
 }
 
-func (s *Store) assumedBy(machine Key) (Key, bool) {
+// drop ends an assumption. The caller holds the lock.
+func (s *Store) drop(key Key) {
+	delete(s.assumed, key)
+	delete(s.stored, key)
+}
+
+func (s *Store) assumedBy(machine Key) (key Key, written *bmov1alpha1.BareMetalHost, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, by := range s.assumed {
 		if by == machine {
-			return key, true
+			return key, s.stored[key], true
 		}
 	}
-	return Key{}, false
+	return Key{}, nil, false
+}
+
+// wrote remembers a claim that the API server confirmed, until the cache shows it.
+func (s *Store) wrote(stored *bmov1alpha1.BareMetalHost) {
+	key := client.ObjectKeyFromObject(stored)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if by, assumed := s.assumed[key]; assumed && host.ConsumedBy(stored, by.Namespace, by.Name) {
+		s.stored[key] = stored
+	}
 }
 
 // Hosts returns all hosts of a namespace. They must not be changed.

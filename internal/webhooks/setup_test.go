@@ -13,12 +13,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	infrav1beta1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta1"
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks"
 )
@@ -26,8 +28,18 @@ import (
 // registered sets all webhooks up. The server that the manager would talk to is never asked.
 func registered(t *testing.T) *http.ServeMux {
 	t.Helper()
+	mgr := manager(t, infrav1.AddToScheme, infrav1beta1.AddToScheme)
+	if err := webhooks.SetupWithManager(mgr); err != nil {
+		t.Fatal(err)
+	}
+	return mgr.GetWebhookServer().WebhookMux()
+}
+
+func manager(t *testing.T, versions ...func(*runtime.Scheme) error) ctrl.Manager {
+	t.Helper()
+	builder := runtime.NewSchemeBuilder(versions...)
 	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
+	if err := builder.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	mgr, err := ctrl.NewManager(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{
@@ -37,10 +49,14 @@ func registered(t *testing.T) *http.ServeMux {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := webhooks.SetupWithManager(mgr); err != nil {
-		t.Fatal(err)
+	return mgr
+}
+
+func kinds() []string {
+	return []string{
+		"Metal3Cluster", "Metal3ClusterTemplate", "Metal3Data", "Metal3DataClaim", "Metal3DataTemplate", "Metal3Machine",
+		"Metal3MachineTemplate", "Metal3Remediation", "Metal3RemediationTemplate",
 	}
-	return mgr.GetWebhookServer().WebhookMux()
 }
 
 // announcement is what a marker tells the API server about a webhook.
@@ -84,10 +100,7 @@ func TestEveryWebhookIsAnnounced(t *testing.T) {
 	mux, markers := registered(t), announced(t)
 	const suffix = "-infrastructure-cluster-x-k8s-io-v1beta2-"
 	var resources []string
-	for _, kind := range []string{
-		"Metal3Cluster", "Metal3ClusterTemplate", "Metal3Data", "Metal3DataClaim", "Metal3DataTemplate", "Metal3Machine",
-		"Metal3MachineTemplate", "Metal3Remediation", "Metal3RemediationTemplate",
-	} {
+	for _, kind := range kinds() {
 		for _, does := range []string{"/validate", "/mutate"} {
 			path := does + suffix + strings.ToLower(kind)
 			isRegistered := handles(t, mux, path)
@@ -118,22 +131,27 @@ func handles(t *testing.T, mux *http.ServeMux, path string) bool {
 	return pattern == path
 }
 
-// review sends a request as the API server does.
-func review(t *testing.T, path string, request admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+// post sends a question as the API server does.
+func post(t *testing.T, path string, question, answer any) {
 	t.Helper()
-	request.UID = types.UID("1")
-	body, err := json.Marshal(admissionv1.AdmissionReview{Request: &request})
+	body, err := json.Marshal(question)
 	if err != nil {
 		t.Fatal(err)
 	}
-	post := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, bytes.NewReader(body))
-	post.Header.Set("Content-Type", "application/json")
-	answer := httptest.NewRecorder()
-	registered(t).ServeHTTP(answer, post)
-	var reviewed admissionv1.AdmissionReview
-	if err := json.Unmarshal(answer.Body.Bytes(), &reviewed); err != nil {
-		t.Fatalf("reading %q: %v", answer.Body, err)
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, bytes.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	recorder := httptest.NewRecorder()
+	registered(t).ServeHTTP(recorder, request)
+	if err := json.Unmarshal(recorder.Body.Bytes(), answer); err != nil {
+		t.Fatalf("reading %q: %v", recorder.Body, err)
 	}
+}
+
+func review(t *testing.T, path string, request admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	t.Helper()
+	request.UID = "1"
+	var reviewed admissionv1.AdmissionReview
+	post(t, path, admissionv1.AdmissionReview{Request: &request}, &reviewed)
 	return reviewed.Response
 }
 
@@ -175,16 +193,36 @@ func TestRefusalOverHTTP(t *testing.T) {
 	}
 }
 
-func TestSetupNeedsTheKinds(t *testing.T) {
-	mgr, err := ctrl.NewManager(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{
-		Scheme:  runtime.NewScheme(),
-		Metrics: server.Options{BindAddress: "0"},
-	})
-	if err != nil {
-		t.Fatal(err)
+func TestSetupNeedsBothVersions(t *testing.T) {
+	err := webhooks.SetupWithManager(manager(t, infrav1.AddToScheme))
+	const want = "registering the webhooks of *v1beta2.Metal3Cluster: "
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("a scheme without the old version is refused, got %v", err)
 	}
-	err = webhooks.SetupWithManager(mgr)
-	if err == nil || !strings.HasPrefix(err.Error(), "looking up *v1beta2.Metal3Cluster in the scheme: ") {
-		t.Errorf("a scheme without the kinds is refused, got %v", err)
+}
+
+// TestConversionOverHTTP asks for each kind in the old version, as garbage collection does.
+func TestConversionOverHTTP(t *testing.T) {
+	for _, kind := range kinds() {
+		t.Run(kind, func(t *testing.T) {
+			object := raw(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"` + kind +
+				`","metadata":{"name":"stored","namespace":"metal3"}}`)
+			asked := apiextensionsv1.ConversionReview{Request: &apiextensionsv1.ConversionRequest{
+				UID: "1", DesiredAPIVersion: infrav1beta1.GroupVersion.String(), Objects: []runtime.RawExtension{object},
+			}}
+			var answer apiextensionsv1.ConversionReview
+			post(t, "/convert", asked, &answer)
+			if answer.Response == nil || answer.Response.Result.Status != metav1.StatusSuccess {
+				t.Fatalf("got %+v", answer.Response)
+			}
+			var converted metav1.PartialObjectMetadata
+			if err := json.Unmarshal(answer.Response.ConvertedObjects[0].Raw, &converted); err != nil {
+				t.Fatal(err)
+			}
+			want := metav1.TypeMeta{APIVersion: infrav1beta1.GroupVersion.String(), Kind: kind}
+			if diff := cmp.Diff(want, converted.TypeMeta); diff != "" || converted.Name != "stored" {
+				t.Errorf("name %q (-want +got):\n%s", converted.Name, diff)
+			}
+		})
 	}
 }

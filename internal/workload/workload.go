@@ -1,16 +1,16 @@
 // Package workload reads and writes the nodes of workload clusters.
 //
 // It goes through the ClusterCache of Cluster API: one connection and one cache of nodes per cluster, shared by all
-// machines, instead of a client and a list for every question. It refuses to decide which node belongs to which machine;
-// that is baremetal/host.
+// machines, instead of a client and a list for every question. It refuses to decide which node belongs to which
+// machine; that is baremetal/host.
 package workload
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
-	"encoding/json"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"

@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
 )
 
 const namespace = "capm3-system"
@@ -114,7 +117,7 @@ func TestManagerArgumentsCanBeSet(t *testing.T) {
 		t.Error("two managers would work at once: --leader-elect is missing")
 	}
 	for _, argument := range container.Args {
-		if argument != "--leader-elect" && !strings.Contains(argument, "=${METAL3_") {
+		if argument != "--leader-elect" && !strings.Contains(argument, "=${") {
 			t.Errorf("argument %s can be set by no variable", argument)
 		}
 	}
@@ -189,9 +192,15 @@ func TestInstallsWithoutAnyVariable(t *testing.T) {
 	_, container := manager(t, objects)
 	want := []string{
 		"--leader-elect", "--diagnostics-address=:8443", "--insecure-diagnostics=false", "--feature-gates=AllAlpha=false",
+		"--fast-track=false",
 	}
 	if diff := cmp.Diff(want, container.Args); diff != "" {
 		t.Errorf("arguments: -want, +got:\n%s", diff)
+	}
+	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	app.NewFlags(func(string) string { return "" }).Add(set)
+	if err := set.Parse(container.Args); err != nil {
+		t.Errorf("the manager does not understand its arguments: %v", err)
 	}
 	if image := "ghcr.io/metal3-pivot/cluster-api-provider-metal3:" + made.version; container.Image != image {
 		t.Errorf("image is %s, want %s", container.Image, image)

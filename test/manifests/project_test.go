@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +59,13 @@ func TestTiltFindsWhatItNeeds(t *testing.T) {
 	for _, path := range append(provider.Config.LiveReloadDeps, provider.Config.GoMain, provider.Config.KustomizeFolder) {
 		if _, err := os.Stat(filepath.Join(context, path)); err != nil {
 			t.Errorf("tilt-provider.json names %s: %v", path, err)
+		}
+	}
+	// A folder that is left out is compiled, but changing it restarts nothing.
+	for _, folder := range []string{"api", "baremetal", "cmd", "controllers", "internal"} {
+		_, err := os.Stat(filepath.Join(context, folder))
+		if err == nil && !slices.Contains(provider.Config.LiveReloadDeps, folder) {
+			t.Errorf("tilt-provider.json leaves out %s", folder)
 		}
 	}
 }

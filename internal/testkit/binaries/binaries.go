@@ -70,8 +70,9 @@ func Ensure(ctx context.Context, root string, set Set, progress io.Writer) (stri
 		return "", err
 	}
 	for i, program := range set.Programs {
-		label := fmt.Sprintf("[%s %d/%d] building %s", set.Name, i+1, len(set.Programs), program.Name)
-		if err := set.build(ctx, root, dir, program, label, progress); err != nil {
+		step := build{set: set, program: program, source: filepath.Join(root, "hack", set.Name), target: dir,
+			label: fmt.Sprintf("[%s %d/%d] building %s", set.Name, i+1, len(set.Programs), program.Name)}
+		if err := step.run(ctx, progress); err != nil {
 			return "", err
 		}
 	}
@@ -131,26 +132,34 @@ func (s Set) complete(dir string) bool {
 	return true
 }
 
-// build makes one program under a temporary name first, so that an interrupted build never counts as complete.
-func (s Set) build(ctx context.Context, root, dir string, program Program, label string, progress io.Writer) error {
-	target := filepath.Join(dir, program.Name)
+// build is the making of one program: from the module in the source folder into the target folder.
+type build struct {
+	set            Set
+	program        Program
+	source, target string
+	label          string
+}
+
+// run builds under a temporary name first, so that an interrupted build never counts as complete.
+func (b build) run(ctx context.Context, progress io.Writer) error {
+	target := filepath.Join(b.target, b.program.Name)
 	if _, err := os.Stat(target); err == nil {
 		return nil
 	}
 	partial := target + ".partial"
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags="+s.Tags, "-ldflags=-s -w "+s.LDFlags,
-		"-o", partial, program.Package)
-	command.Dir = filepath.Join(root, "hack", s.Name)
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags="+b.set.Tags,
+		"-ldflags=-s -w "+b.set.LDFlags, "-o", partial, b.program.Package)
+	command.Dir = b.source
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off")
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
 
 	started := time.Now()
-	fmt.Fprintln(progress, label)
-	if err := runWithProgress(command, label, started, progress); err != nil {
-		return fmt.Errorf("building %s: %w\n%s", program.Package, err, output.String())
+	fmt.Fprintln(progress, b.label)
+	if err := runWithProgress(command, b.label, started, progress); err != nil {
+		return fmt.Errorf("building %s: %w\n%s", b.program.Package, err, output.String())
 	}
-	fmt.Fprintf(progress, "%s: done in %s\n", label, time.Since(started).Round(time.Second))
+	fmt.Fprintf(progress, "%s: done in %s\n", b.label, time.Since(started).Round(time.Second))
 	return os.Rename(partial, target)
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
@@ -43,7 +44,7 @@ func (c Clusterctl) Run(ctx context.Context, args ...string) (string, error) {
 
 // RunWithLog is Run that returns the log as well, for commands that say what they do and print nothing.
 func (c Clusterctl) RunWithLog(ctx context.Context, args ...string) (output, log string, err error) {
-	command := exec.CommandContext(ctx, c.Path, append([]string{"--config=" + c.Config}, args...)...)
+	command := exec.CommandContext(ctx, c.Path, append(slices.Clone(args), "--config="+c.Config)...)
 	command.Env = append(os.Environ(),
 		"KUBECONFIG="+c.Kubeconfig,
 		// Neither the release page nor the module proxy is asked for anything.

@@ -1,11 +1,13 @@
 package v1beta2_test
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
 )
 
@@ -125,6 +127,21 @@ func foreign(path string) string {
 		`use "metal3" or leave the field out`
 }
 
+// unreadable is the warning about a selector with one mistake, below a path. Its words are those of the condition that
+// the machine will have.
+func unreadable(t *testing.T, path string, selector infrav1.HostSelector) []string {
+	t.Helper()
+	_, err := host.Selector(selector)
+	if err == nil {
+		t.Fatalf("%v is understood", selector)
+	}
+	text, found := strings.CutPrefix(err.Error(), "spec.hostSelector.")
+	if !found {
+		t.Fatalf("the error does not name the field: %v", err)
+	}
+	return []string{path + ".hostSelector." + text + "; no host is chosen until this is corrected"}
+}
+
 func TestMetal3MachineWarnings(t *testing.T) {
 	shape := func(id string) []string {
 		return []string{`spec.providerID: "` + id + `" does not have the form metal3://metal3/<host>/<metal3machine>; ` +
@@ -143,8 +160,7 @@ func TestMetal3MachineWarnings(t *testing.T) {
 	sounds := infrav1.HostSelector{MatchExpressions: []infrav1.HostSelectorRequirement{
 		{Key: "rack", Operator: "Sounds", Values: []string{"good"}},
 	}}
-	const unknown = `spec.hostSelector.matchExpressions[0]: operator "Sounds" is unknown, use In, NotIn, Exists, ` +
-		`DoesNotExist, Gt, Lt, =, ==, != or !; no host is chosen until this is corrected`
+	unknown := unreadable(t, "spec", sounds)
 	judge(t, v1beta2.Metal3MachineValidator(), map[string]step[*infrav1.Metal3Machine]{
 		"provider ID": {
 			reason: "the form that this provider gives",
@@ -177,11 +193,11 @@ func TestMetal3MachineWarnings(t *testing.T) {
 		},
 		"selector with an unknown operator": {
 			reason: "it is legal and never matches",
-			after:  selector(sounds), warnings: []string{unknown},
+			after:  selector(sounds), warnings: unknown,
 		},
 		"selector changed to nonsense": {
 			reason: "an update warns as a creation does",
-			before: validMachine(), after: selector(sounds), warnings: []string{unknown},
+			before: validMachine(), after: selector(sounds), warnings: unknown,
 		},
 		"selector that stays nonsense": {
 			reason: "whoever changes something else has heard it already",

@@ -1,0 +1,48 @@
+package v1beta1
+
+import (
+	"context"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// ConvertMetal3MachineTemplateToHub fills a v1beta2 Metal3MachineTemplate from a v1beta1 one.
+func ConvertMetal3MachineTemplateToHub(
+	_ context.Context, src *Metal3MachineTemplate, dst *infrav1.Metal3MachineTemplate,
+) error {
+	return metal3MachineTemplateTwins(src.DeepCopy(), dst).toHub()
+}
+
+// ConvertMetal3MachineTemplateFromHub fills a v1beta1 Metal3MachineTemplate from a v1beta2 one.
+func ConvertMetal3MachineTemplateFromHub(
+	_ context.Context, src *infrav1.Metal3MachineTemplate, dst *Metal3MachineTemplate,
+) error {
+	return metal3MachineTemplateTwins(dst, src.DeepCopy()).toSpoke()
+}
+
+func metal3MachineTemplateTwins(spoke *Metal3MachineTemplate, hub *infrav1.Metal3MachineTemplate) twins {
+	return twins{
+		spoke: spoke, hub: hub, spokeMeta: &spoke.ObjectMeta, hubMeta: &hub.ObjectMeta,
+		halves: map[string]half{
+			"spec": newHalf(&spoke.Spec, &hub.Spec, machineTemplateSpecToHub, machineTemplateSpecFromHub),
+			// v1beta1 has no status. It is a half all the same, so that a write in that version does not lose it.
+			"status": newHalf(&nothing{}, &hub.Status,
+				func(nothing) infrav1.Metal3MachineTemplateStatus { return infrav1.Metal3MachineTemplateStatus{} },
+				func(infrav1.Metal3MachineTemplateStatus) nothing { return nothing{} }),
+		},
+	}
+}
+
+func machineTemplateSpecToHub(in Metal3MachineTemplateSpec) infrav1.Metal3MachineTemplateSpec {
+	return infrav1.Metal3MachineTemplateSpec{
+		NodeReuse: in.NodeReuse,
+		Template:  infrav1.Metal3MachineTemplateResource{Spec: machineSpecToHub(in.Template.Spec)},
+	}
+}
+
+func machineTemplateSpecFromHub(in infrav1.Metal3MachineTemplateSpec) Metal3MachineTemplateSpec {
+	return Metal3MachineTemplateSpec{
+		NodeReuse: in.NodeReuse,
+		Template:  Metal3MachineTemplateResource{Spec: machineSpecFromHub(in.Template.Spec)},
+	}
+}

@@ -1,0 +1,93 @@
+package v1beta1
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// ConvertMetal3RemediationToHub fills a v1beta2 Metal3Remediation from a v1beta1 one.
+func ConvertMetal3RemediationToHub(_ context.Context, src *Metal3Remediation, dst *infrav1.Metal3Remediation) error {
+	return metal3RemediationTwins(src.DeepCopy(), dst).toHub()
+}
+
+// ConvertMetal3RemediationFromHub fills a v1beta1 Metal3Remediation from a v1beta2 one.
+func ConvertMetal3RemediationFromHub(_ context.Context, src *infrav1.Metal3Remediation, dst *Metal3Remediation) error {
+	return metal3RemediationTwins(dst, src.DeepCopy()).toSpoke()
+}
+
+func metal3RemediationTwins(spoke *Metal3Remediation, hub *infrav1.Metal3Remediation) twins {
+	return twins{
+		spoke: spoke, hub: hub, spokeMeta: &spoke.ObjectMeta, hubMeta: &hub.ObjectMeta,
+		halves: map[string]half{
+			"spec":   newHalf(&spoke.Spec, &hub.Spec, remediationSpecToHub, remediationSpecFromHub),
+			"status": newHalf(&spoke.Status, &hub.Status, remediationStatusToHub, remediationStatusFromHub),
+		},
+	}
+}
+
+func remediationSpecToHub(in Metal3RemediationSpec) infrav1.Metal3RemediationSpec {
+	return infrav1.Metal3RemediationSpec{
+		Strategy: convertOptional(in.Strategy, func(in RemediationStrategy) infrav1.RemediationStrategy {
+			return infrav1.RemediationStrategy{
+				// Admission refuses a type that does not exist, which is better than another one in its place.
+				Type:           infrav1.RemediationType(in.Type),
+				RetryLimit:     toInt32(in.RetryLimit),
+				TimeoutSeconds: convertOptional(in.Timeout, timeoutToHub),
+			}
+		}),
+	}
+}
+
+func remediationSpecFromHub(in infrav1.Metal3RemediationSpec) Metal3RemediationSpec {
+	return Metal3RemediationSpec{
+		Strategy: convertOptional(in.Strategy, func(in infrav1.RemediationStrategy) RemediationStrategy {
+			return RemediationStrategy{
+				Type:       string(in.Type),
+				RetryLimit: int(in.RetryLimit),
+				Timeout: convertOptional(in.TimeoutSeconds, func(seconds int32) metav1.Duration {
+					return metav1.Duration{Duration: time.Duration(seconds) * time.Second}
+				}),
+			}
+		}),
+	}
+}
+
+// timeoutToHub rounds up: a timeout is never shorter than asked for.
+func timeoutToHub(in metav1.Duration) int32 {
+	seconds := in.Duration / time.Second
+	if in.Duration%time.Second > 0 {
+		seconds++
+	}
+	return toInt32(int(seconds))
+}
+
+func remediationStatusToHub(in Metal3RemediationStatus) infrav1.Metal3RemediationStatus {
+	return infrav1.Metal3RemediationStatus{
+		Phase:          phaseToHub(in.Phase),
+		RetryCount:     toInt32(in.RetryCount),
+		LastRemediated: in.LastRemediated,
+	}
+}
+
+func remediationStatusFromHub(in infrav1.Metal3RemediationStatus) Metal3RemediationStatus {
+	return Metal3RemediationStatus{
+		Phase:          string(in.Phase),
+		RetryCount:     int(in.RetryCount),
+		LastRemediated: in.LastRemediated,
+	}
+}
+
+// phaseToHub leaves out a phase that v1beta2 does not know. The remediation then starts at the beginning.
+func phaseToHub(in string) infrav1.RemediationPhase {
+	switch phase := infrav1.RemediationPhase(in); phase {
+	case infrav1.RemediationRunning, infrav1.RemediationWaiting,
+		infrav1.RemediationDeletingMachine, infrav1.RemediationFailed:
+		return phase
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,77 @@
+package v1beta1_test
+
+import (
+	"context"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
+	"sigs.k8s.io/cluster-api/util/conversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/randfill"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta1"
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// scheme knows both versions.
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1beta1.AddToScheme, infrav1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatalf("building the scheme: %v", err)
+		}
+	}
+	return scheme
+}
+
+// legalValues fills what cannot be any value of its type.
+func legalValues(runtimeserializer.CodecFactory) []any {
+	return []any{
+		// Its bytes have to be JSON: an API server hands over nothing else.
+		func(value *apiextensionsv1.JSON, random randfill.Continue) {
+			values := []string{`1`, `-7`, `"text"`, `true`, `["a",{"b":2}]`, `{"nested":{"deep":1.5}}`, `""`, `{}`}
+			value.Raw = []byte(values[random.Intn(len(values))])
+		},
+		// A pointer to the zero time is written as null, which an API server drops: it cannot come back.
+		func(value **metav1.Time, random randfill.Continue) {
+			if random.Bool() {
+				at := metav1.Unix(int64(random.Uint32()), 0).Rfc3339Copy()
+				*value = &at
+			}
+		},
+	}
+}
+
+// TestFuzz converts random objects there and back, in both directions.
+func TestFuzz(t *testing.T) {
+	t.Run("Metal3Cluster", fuzz(t, v1beta1.ConvertMetal3ClusterToHub, v1beta1.ConvertMetal3ClusterFromHub))
+	t.Run("Metal3ClusterTemplate",
+		fuzz(t, v1beta1.ConvertMetal3ClusterTemplateToHub, v1beta1.ConvertMetal3ClusterTemplateFromHub))
+	t.Run("Metal3Data", fuzz(t, v1beta1.ConvertMetal3DataToHub, v1beta1.ConvertMetal3DataFromHub))
+	t.Run("Metal3DataClaim", fuzz(t, v1beta1.ConvertMetal3DataClaimToHub, v1beta1.ConvertMetal3DataClaimFromHub))
+	t.Run("Metal3DataTemplate",
+		fuzz(t, v1beta1.ConvertMetal3DataTemplateToHub, v1beta1.ConvertMetal3DataTemplateFromHub))
+	t.Run("Metal3Machine", fuzz(t, v1beta1.ConvertMetal3MachineToHub, v1beta1.ConvertMetal3MachineFromHub))
+	t.Run("Metal3MachineTemplate",
+		fuzz(t, v1beta1.ConvertMetal3MachineTemplateToHub, v1beta1.ConvertMetal3MachineTemplateFromHub))
+	t.Run("Metal3Remediation", fuzz(t, v1beta1.ConvertMetal3RemediationToHub, v1beta1.ConvertMetal3RemediationFromHub))
+	t.Run("Metal3RemediationTemplate",
+		fuzz(t, v1beta1.ConvertMetal3RemediationTemplateToHub, v1beta1.ConvertMetal3RemediationTemplateFromHub))
+}
+
+func fuzz[S, H client.Object](
+	t *testing.T, toHub func(context.Context, S, H) error, fromHub func(context.Context, H, S) error,
+) func(*testing.T) {
+	t.Helper()
+	return conversion.SpokeConverterFuzzTestFunc(conversion.SpokeConverterFuzzTestFuncInput[H, S]{
+		Scheme:                scheme(t),
+		ConvertSpokeToHubFunc: toHub,
+		ConvertHubToSpokeFunc: fromHub,
+		FuzzerFuncs:           []fuzzer.FuzzerFuncs{legalValues},
+	})
+}

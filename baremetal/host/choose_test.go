@@ -1,0 +1,277 @@
+package host_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+func candidates(hosts ...*bmov1alpha1.BareMetalHost) []host.Candidate {
+	list := make([]host.Candidate, 0, len(hosts))
+	for _, h := range hosts {
+		list = append(list, host.Candidate{Host: h})
+	}
+	return list
+}
+
+// chosen is what a user sees of a choice.
+type chosen struct {
+	Host    string
+	Reused  bool
+	Message string
+}
+
+func seen(choice host.Choice) chosen {
+	view := chosen{Reused: choice.Reused, Message: choice.Message}
+	if choice.Host != nil {
+		view.Host = choice.Host.Name
+	}
+	return view
+}
+
+func TestChoose(t *testing.T) {
+	const reservedName = "reserved"
+	reuse := func(changes ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
+		return edit(available(reservedName), append(changes, reserved(owner))...)
+	}
+	inError := func(h *bmov1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" }
+	waits := "Waiting for host reserved, which is reserved for md-workers by node reuse and is deprovisioning"
+	took := chosen{Host: reservedName, Reused: true, Message: "Host reserved was reserved for md-workers by node reuse"}
+
+	cases := map[string]struct {
+		reason string
+		hosts  []*bmov1alpha1.BareMetalHost
+		wanted host.Wanted
+		want   chosen
+	}{
+		"OneReservedIsAvailable": {
+			reason: "the reserved host has the data of the previous node",
+			hosts:  []*bmov1alpha1.BareMetalHost{available("free-0"), available("free-1"), reuse(), available("free-2")},
+			wanted: wanted(owned),
+			want:   took,
+		},
+		"OneReservedIsAvailableAndOthersAreBusy": {
+			reason: "one available host is enough, the machine does not wait for a busy one",
+			hosts: []*bmov1alpha1.BareMetalHost{
+				edit(build.Host("a-busy", build.State(bmov1alpha1.StateDeprovisioning)), reserved(owner)), reuse(),
+			},
+			wanted: wanted(owned),
+			want:   took,
+		},
+		"AllReservedAreBusy": {
+			reason: "the machine waits although another host is free",
+			hosts:  []*bmov1alpha1.BareMetalHost{available("free-0"), reuse(state(bmov1alpha1.StateDeprovisioning))},
+			wanted: wanted(owned),
+			want:   chosen{Message: waits},
+		},
+		"SeveralReservedAreBusy": {
+			reason: "the message names the same host each time, whatever the order of the candidates",
+			hosts: []*bmov1alpha1.BareMetalHost{
+				edit(build.Host("z-busy", build.State(bmov1alpha1.StateProvisioned)), reserved(owner)),
+				reuse(state(bmov1alpha1.StateDeprovisioning)),
+			},
+			wanted: wanted(owned),
+			want:   chosen{Message: waits},
+		},
+		"OneReservedIsBusyAndAnotherInError": {
+			reason: "a busy host will come back, so the machine waits for it",
+			hosts: []*bmov1alpha1.BareMetalHost{
+				available("free-0"), reuse(state(bmov1alpha1.StateDeprovisioning)),
+				edit(available("broken"), inError, reserved(owner)),
+			},
+			wanted: wanted(owned),
+			want:   chosen{Message: waits},
+		},
+		"ReservedThatIsNotRegisteredYet": {
+			reason: "after a move a host has no state for a moment",
+			hosts:  []*bmov1alpha1.BareMetalHost{reuse(state(bmov1alpha1.StateNone))},
+			wanted: wanted(owned),
+			want: chosen{
+				Message: "Waiting for host reserved, which is reserved for md-workers by node reuse and is not registered yet",
+			},
+		},
+		"AllReservedAreInErrorAndOneIsFree": {
+			reason: "waiting for a broken host could last for ever",
+			hosts:  []*bmov1alpha1.BareMetalHost{reuse(inError), available("free-0")},
+			wanted: wanted(owned),
+			want:   chosen{Host: "free-0", Message: "Host free-0 is available"},
+		},
+		"NoneIsReservedAndOneIsFree": {
+			reason: "the ordinary case",
+			hosts:  []*bmov1alpha1.BareMetalHost{build.Host("busy"), available("free-0")},
+			wanted: wanted(owned),
+			want:   chosen{Host: "free-0", Message: "Host free-0 is available"},
+		},
+		"NonePasses": {
+			reason: "the message counts the reasons",
+			hosts:  []*bmov1alpha1.BareMetalHost{build.Host("busy"), reuse(inError)},
+			wanted: wanted(owned),
+			want:   chosen{Message: "2 hosts: 1 in error, 1 not available yet"},
+		},
+		"NoHostAtAll": {
+			reason: "the message tells the user what to create and where",
+			wanted: wanted(),
+			want:   chosen{Message: "No host in namespace metal3: create BareMetalHosts there"},
+		},
+		"TheWantedFailureDomainWins": {
+			reason: "a preferred failure domain outranks the hash",
+			hosts: []*bmov1alpha1.BareMetalHost{
+				available("a-0", build.InDomain("a")), available("a-1", build.InDomain("a")),
+				available("b-0", build.InDomain("b")), available("none"),
+			},
+			wanted: wanted(domain("b", false)),
+			want:   chosen{Host: "b-0", Message: "Host b-0 is available in failure domain b"},
+		},
+		"AnotherFailureDomainWhenThereIsNoOther": {
+			reason: "a preference that cannot be met is reported and does not hold the machine up",
+			hosts:  []*bmov1alpha1.BareMetalHost{available("a-0", build.InDomain("a"))},
+			wanted: wanted(domain("b", false)),
+			want:   chosen{Host: "a-0", Message: "Host a-0 is available; no host of failure domain b is"},
+		},
+		"AStrictFailureDomainWaits": {
+			reason: "strict means none rather than another",
+			hosts:  []*bmov1alpha1.BareMetalHost{available("a-0", build.InDomain("a"))},
+			wanted: wanted(domain("b", true)),
+			want:   chosen{Message: "1 host: 1 not in failure domain b"},
+		},
+		"AReservationOutranksTheFailureDomain": {
+			reason: "the data on the disk is worth more than the place",
+			hosts:  []*bmov1alpha1.BareMetalHost{available("b-0", build.InDomain("b")), reuse()},
+			wanted: wanted(owned, domain("b", false)),
+			want:   took,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			list := candidates(tc.hosts...)
+			for range 4 {
+				if diff := cmp.Diff(tc.want, seen(host.Choose(list, tc.wanted))); diff != "" {
+					t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+				}
+				rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+			}
+		})
+	}
+}
+
+// TestChooseDoesNotDependOnTheOrder shuffles random pools and demands the same answer, message included.
+func TestChooseDoesNotDependOnTheOrder(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		pool := make([]host.Candidate, 0, 20)
+		for i := range 1 + random.IntN(20) {
+			pool = append(pool, host.Candidate{Host: randomHost(random, fmt.Sprintf("host-%d", i)), Assumed: random.IntN(5) == 0})
+		}
+		wants := wanted()
+		if random.IntN(2) == 0 {
+			wants.Owner = owner
+		}
+		if random.IntN(2) == 0 {
+			wants.FailureDomain, wants.Strict = "a", random.IntN(2) == 0
+		}
+		want := seen(host.Choose(pool, wants))
+		for range 5 {
+			random.Shuffle(len(pool), func(i, j int) { pool[i], pool[j] = pool[j], pool[i] })
+			if diff := cmp.Diff(want, seen(host.Choose(pool, wants))); diff != "" {
+				t.Fatalf("seed %d: the order of the candidates changed the choice: -before +after:\n%s", seed, diff)
+			}
+		}
+	}
+}
+
+func randomHost(random *rand.Rand, name string) *bmov1alpha1.BareMetalHost {
+	states := []bmov1alpha1.ProvisioningState{
+		bmov1alpha1.StateAvailable, bmov1alpha1.StateReady, bmov1alpha1.StateDeprovisioning, bmov1alpha1.StateInspecting,
+	}
+	h := build.Host(name, build.State(states[random.IntN(len(states))]))
+	for _, change := range []func(*bmov1alpha1.BareMetalHost){
+		reserved(owner), reserved("md-other"), consumer(machineRef("other")), image, beingDeleted,
+		func(h *bmov1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" },
+	} {
+		if random.IntN(6) == 0 {
+			change(h)
+		}
+	}
+	if random.IntN(2) == 0 {
+		h = edit(h, func(h *bmov1alpha1.BareMetalHost) {
+			build.Labels(map[string]string{"infrastructure.cluster.x-k8s.io/failure-domain": "a"})(h)
+		})
+	}
+	return h
+}
+
+// TestChooseSpreads lets machines choose at the same time, each without knowing of the others. Were the choices
+// independent and even, 1000 machines would meet about 632 of 1000 hosts.
+func TestChooseSpreads(t *testing.T) {
+	const count = 1000
+	pool := make([]host.Candidate, 0, count)
+	for i := range count {
+		pool = append(pool, host.Candidate{Host: available(fmt.Sprintf("host-%d", i))})
+	}
+	taken := map[string]int{}
+	most := 0
+	for i := range count {
+		choice := host.Choose(pool, wanted(func(w *host.Wanted) { w.Machine = fmt.Sprintf("workers-x7k2p-%d", i) }))
+		taken[choice.Host.Name]++
+		most = max(most, taken[choice.Host.Name])
+	}
+	if len(taken) < 580 || most > 10 {
+		t.Errorf("%d machines chose %d different hosts, one of them was chosen %d times", count, len(taken), most)
+	}
+}
+
+func TestSummary(t *testing.T) {
+	notIn, err := labels.Parse("rack notin (a,b),zone")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		counts map[host.Reason]int
+		wanted host.Wanted
+		want   string
+	}{
+		"the most frequent reason comes first": {
+			counts: map[host.Reason]int{host.InError: 2, host.Claimed: 7, host.NotMatching: 3},
+			wanted: wanted(rack("b")),
+			want:   "12 hosts: 7 claimed, 3 not matching selector rack=b, 2 in error",
+		},
+		"reasons of the same count are in the order of the alphabet": {
+			counts: map[host.Reason]int{host.Paused: 1, host.Detached: 1, host.BeingDeleted: 1},
+			wanted: wanted(),
+			want:   "3 hosts: 1 being deleted, 1 detached, 1 paused",
+		},
+		"one host is a host": {
+			counts: map[host.Reason]int{host.Unhealthy: 1},
+			wanted: wanted(),
+			want:   "1 host: 1 marked unhealthy",
+		},
+		"the failure domain is named": {
+			counts: map[host.Reason]int{host.OtherFailureDomain: 2},
+			wanted: wanted(domain("b", true)),
+			want:   "2 hosts: 2 not in failure domain b",
+		},
+		"the selector is written as kubectl takes it": {
+			counts: map[host.Reason]int{host.NotMatching: 2},
+			wanted: wanted(func(w *host.Wanted) { w.Selector = notIn }),
+			want:   "2 hosts: 2 not matching selector rack notin (a,b),zone",
+		},
+		"no host at all": {
+			wanted: wanted(),
+			want:   "No host in namespace metal3: create BareMetalHosts there",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := host.Summary(tc.counts, tc.wanted); got != tc.want {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,318 @@
+package host_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+)
+
+const remediationReboot = "reboot.metal3.io/metal3-remediation-1234"
+
+// allStates are the states of the host operator and one that it may invent later. The value says whether a host in that
+// state has nothing left to undo; nil means that it depends on its power.
+func allStates() map[bmov1alpha1.ProvisioningState]*bool {
+	yes, no := ptrTo(true), ptrTo(false)
+	return map[bmov1alpha1.ProvisioningState]*bool{
+		bmov1alpha1.StateNone:                    yes,
+		bmov1alpha1.StateUnmanaged:               yes,
+		bmov1alpha1.StateRegistering:             yes,
+		bmov1alpha1.StateMatchProfile:            yes,
+		bmov1alpha1.StateInspecting:              yes,
+		bmov1alpha1.StateReady:                   yes,
+		bmov1alpha1.StateAvailable:               yes,
+		bmov1alpha1.StateExternallyProvisioned:   nil,
+		bmov1alpha1.StatePreparing:               no,
+		bmov1alpha1.StateProvisioning:            no,
+		bmov1alpha1.StateProvisioned:             no,
+		bmov1alpha1.StateDeprovisioning:          no,
+		bmov1alpha1.StatePoweringOffBeforeDelete: no,
+		bmov1alpha1.StateDeleting:                no,
+		"dreaming":                               no,
+	}
+}
+
+// releaseCase is one cell of the matrix.
+type releaseCase struct {
+	state           bmov1alpha1.ProvisioningState
+	cleaning        bmov1alpha1.AutomatedCleaningMode
+	disablePowerOff bool
+	fastTrack       bool
+	reserve         bool
+	foundOnline     bool
+	poweredOn       bool
+}
+
+// releaseMatrix returns every combination, under a name that reads as a sentence.
+func releaseMatrix() map[string]releaseCase {
+	matrix := map[string]releaseCase{}
+	cleanings := []bmov1alpha1.AutomatedCleaningMode{"", bmov1alpha1.CleaningModeMetadata, bmov1alpha1.CleaningModeDisabled}
+	for is := range allStates() {
+		for _, cleaning := range cleanings {
+			for bits := range 1 << 5 {
+				bit := func(n int) bool { return bits&(1<<n) != 0 }
+				tc := releaseCase{is, cleaning, bit(0), bit(1), bit(2), bit(3), bit(4)}
+				matrix[fmt.Sprintf("%+v", tc)] = tc
+			}
+		}
+	}
+	return matrix
+}
+
+// onlineMeanwhile is the table in the comment of PlanRelease, row by row.
+func (c releaseCase) onlineMeanwhile() bool {
+	switch {
+	case c.disablePowerOff:
+		return true
+	case c.fastTrack && c.cleaning != bmov1alpha1.CleaningModeDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// onlineAfterwards is what the comment of PlanRelease says about the end.
+func (c releaseCase) onlineAfterwards() bool {
+	if c.reserve || c.disablePowerOff || c.cleaning == bmov1alpha1.CleaningModeDisabled {
+		return c.onlineMeanwhile()
+	}
+	return c.foundOnline
+}
+
+func (c releaseCase) settled() bool {
+	if settled := allStates()[c.state]; settled != nil {
+		return *settled
+	}
+	return !c.poweredOn || c.onlineMeanwhile()
+}
+
+// found is how the host was before it was claimed.
+func (c releaseCase) found() *bmov1alpha1.BareMetalHost {
+	return edit(available("host-0"), labelled("rack", "a"), func(h *bmov1alpha1.BareMetalHost) {
+		h.Spec.Online = c.foundOnline
+		h.Spec.DisablePowerOff = c.disablePowerOff
+		h.Spec.UserData = secret("of-the-owner")
+	})
+}
+
+func (c releaseCase) release() host.Release {
+	release := host.Release{Machine: machineName, Namespace: "metal3", FastTrack: c.fastTrack}
+	if c.reserve {
+		release.Reserve, release.Cluster = owner, clusterName
+	}
+	return release
+}
+
+// in puts a host into the state of the case.
+func (c releaseCase) in(h *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
+	h = h.DeepCopy()
+	h.Status.Provisioning.State, h.Status.PoweredOn = c.state, c.poweredOn
+	return h
+}
+
+func TestPlanReleaseMatrix(t *testing.T) {
+	for name, tc := range releaseMatrix() {
+		t.Run(name, func(t *testing.T) {
+			held := tc.in(host.Desired(tc.found(), claim(provisioning, func(c *host.Claim) {
+				c.CleaningMode = string(tc.cleaning)
+			})))
+
+			waiting := outcome.Waiting(infrav1.HostDeprovisioningReason,
+				"Host host-0 is being deprovisioned, its state is "+stateText(tc.state))
+			emptied := edit(held.DeepCopy(), func(h *bmov1alpha1.BareMetalHost) {
+				h.Spec.Image = nil
+				h.Spec.UserData, h.Spec.MetaData, h.Spec.NetworkData = secret("of-the-owner"), nil, nil
+				h.Spec.Online = tc.onlineMeanwhile()
+			})
+			checkStep(t, "with what the machine wrote", held, tc.release(), host.ReleaseStep{Write: emptied, Outcome: waiting})
+
+			if !tc.settled() {
+				checkStep(t, "emptied and not settled", emptied, tc.release(), host.ReleaseStep{Outcome: waiting})
+				return
+			}
+			freed := tc.in(tc.found())
+			freed.Spec.Online = tc.onlineAfterwards()
+			if tc.reserve {
+				freed.Spec.AutomatedCleaningMode = tc.cleaning
+				edit(freed, reserved(owner), note(infrav1.ReleaseAnnotation, held.Annotations[infrav1.ReleaseAnnotation]))
+			}
+			checkStep(t, "emptied and settled", emptied, tc.release(), host.ReleaseStep{Write: freed})
+			checkStep(t, "after the release", freed, tc.release(), host.ReleaseStep{})
+		})
+	}
+}
+
+func checkStep(t *testing.T, when string, h *bmov1alpha1.BareMetalHost, release host.Release, want host.ReleaseStep) {
+	t.Helper()
+	before := h.DeepCopy()
+	got := host.PlanRelease(h, release)
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(outcome.Outcome{})); diff != "" {
+		t.Errorf("%s: -want +got:\n%s", when, diff)
+	}
+	if diff := cmp.Diff(before, h); diff != "" {
+		t.Errorf("%s: the given host was changed: -before +after:\n%s", when, diff)
+	}
+}
+
+func stateText(is bmov1alpha1.ProvisioningState) string {
+	if is == "" {
+		return "not registered yet"
+	}
+	return string(is)
+}
+
+func TestPlanRelease(t *testing.T) {
+	release := host.Release{Machine: machineName, Namespace: "metal3"}
+	reserve := host.Release{Machine: machineName, Namespace: "metal3", Reserve: owner, Cluster: clusterName}
+	free := func(changes ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
+		return edit(available("host-0"), changes...)
+	}
+	withoutLabel := func(h *bmov1alpha1.BareMetalHost) { delete(h.Labels, clusterv1.ClusterNameLabel) }
+	waiting := func(reason, message string) host.ReleaseStep {
+		return host.ReleaseStep{Outcome: outcome.Waiting(reason, message)}
+	}
+	cases := map[string]struct {
+		reason  string
+		host    *bmov1alpha1.BareMetalHost
+		release host.Release
+		want    host.ReleaseStep
+	}{
+		"GoneHost": {
+			reason:  "there is nothing left to let go of",
+			release: release,
+		},
+		"HostOfAnotherMachine": {
+			reason:  "whoever holds the host now must not lose it",
+			host:    claimed(running, consumer(machineRef("other"))),
+			release: release,
+		},
+		"HostOfTheSameNameInAnotherNamespace": {
+			reason:  "names of machines repeat from namespace to namespace",
+			host:    claimed(running),
+			release: host.Release{Machine: machineName, Namespace: "other"},
+		},
+		"FreeHost": {
+			reason:  "a release may be asked for again after its last write",
+			host:    free(),
+			release: release,
+		},
+		"MalformedRecord": {
+			reason:  "what was found is not known, so the power stays and the host is freed",
+			host:    claimed(note(infrav1.ReleaseAnnotation, "{")),
+			release: release,
+			want:    host.ReleaseStep{Write: free()},
+		},
+		"NoRecord": {
+			reason: "CAPM3 claimed the host and did not say what it replaced",
+			host: claimed(func(h *bmov1alpha1.BareMetalHost) {
+				delete(h.Annotations, infrav1.ReleaseAnnotation)
+				h.Spec.AutomatedCleaningMode = bmov1alpha1.CleaningModeMetadata
+			}),
+			release: release,
+			want: host.ReleaseStep{Write: free(func(h *bmov1alpha1.BareMetalHost) {
+				h.Spec.AutomatedCleaningMode = bmov1alpha1.CleaningModeMetadata
+			})},
+		},
+		"OwnersOfTheKindMetal3MachineGo": {
+			reason:  "the garbage collector would delete the host together with its machine",
+			host:    claimed(owners(machineOwner("v1beta1"), ownerOfUser(), machineOwner("v1beta2"))),
+			release: release,
+			want:    host.ReleaseStep{Write: free(owners(ownerOfUser()))},
+		},
+		"AnnotationsOfARemediationGo": {
+			reason:  "they would keep the host powered off for the next machine",
+			host:    claimed(note(remediationReboot, ""), note("reboot.metal3.io/by-hand", "")),
+			release: release,
+			want:    host.ReleaseStep{Write: free(note("reboot.metal3.io/by-hand", ""))},
+		},
+		"PauseOfTheUserStays": {
+			reason:  "only the user knows when it may end",
+			host:    claimed(note(bmov1alpha1.PausedAnnotation, "user")),
+			release: release,
+			want:    host.ReleaseStep{Write: free(note(bmov1alpha1.PausedAnnotation, "user"))},
+		},
+		"OwnPauseAndBlockGo": {
+			reason:  "nobody else takes them away",
+			host:    claimed(note(blockMove, "true"), note(remediationReboot, "")),
+			release: release,
+			want:    host.ReleaseStep{Write: free()},
+		},
+		"OwnPauseEndsBeforeDeprovisioning": {
+			reason: "the host operator does nothing with a paused host, so the release would wait for ever",
+			host:   claimed(running, state(bmov1alpha1.StateProvisioned), note(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)),
+			want: host.ReleaseStep{
+				Write: claimed(state(bmov1alpha1.StateProvisioned)),
+				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
+					"Host host-0 is being deprovisioned, its state is provisioned"),
+			},
+			release: release,
+		},
+		"OwnPauseEndsDuringDeprovisioning": {
+			reason: "the pause may have come after the first step of the release",
+			host:   claimed(state(bmov1alpha1.StateDeprovisioning), note(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)),
+			want: host.ReleaseStep{
+				Write: claimed(state(bmov1alpha1.StateDeprovisioning)),
+				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
+					"Host host-0 is being deprovisioned, its state is deprovisioning"),
+			},
+			release: release,
+		},
+		"DeprovisioningFails": {
+			reason: "the user reads what the host operator says",
+			host: claimed(state(bmov1alpha1.StateDeprovisioning), func(h *bmov1alpha1.BareMetalHost) {
+				h.Status.ErrorType, h.Status.ErrorMessage = bmov1alpha1.ProvisioningError, "cleaning\n failed"
+			}),
+			release: release,
+			want:    waiting(infrav1.HostErrorReason, "Host host-0 reports provisioning error: cleaning failed"),
+		},
+		"UserPausedTheHost": {
+			reason:  "the user is told what holds the release up",
+			host:    claimed(state(bmov1alpha1.StateProvisioned), note(bmov1alpha1.PausedAnnotation, "user")),
+			release: release,
+			want: waiting(infrav1.HostErrorReason,
+				"Host host-0 is paused: remove its annotation baremetalhost.metal3.io/paused"),
+		},
+		"CustomDeployIsTakenAwayToo": {
+			reason: "it is what the host runs, as an image is",
+			host: claimed(state(bmov1alpha1.StateProvisioned), func(h *bmov1alpha1.BareMetalHost) {
+				h.Spec.CustomDeploy = &bmov1alpha1.CustomDeploy{Method: "install"}
+			}),
+			release: release,
+			want: host.ReleaseStep{
+				Write: claimed(state(bmov1alpha1.StateProvisioned)),
+				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
+					"Host host-0 is being deprovisioned, its state is provisioned"),
+			},
+		},
+		"ReservationWithoutARecord": {
+			reason: "a record is not invented",
+			host: claimed(func(h *bmov1alpha1.BareMetalHost) {
+				delete(h.Annotations, infrav1.ReleaseAnnotation)
+			}, note(remediationReboot, ""), owners(machineOwner("v1beta2"))),
+			release: reserve,
+			want:    host.ReleaseStep{Write: free(reserved(owner))},
+		},
+		"ReservationReplacesAnOlderOne": {
+			reason:  "the owner of the machine that lets go decides",
+			host:    claimed(labelled(infrav1.NodeReuseLabel, "md-other")),
+			release: reserve,
+			want: host.ReleaseStep{Write: claimed(withoutLabel, reserved(owner),
+				note(infrav1.ReleaseAnnotation, foundOff))},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := host.PlanRelease(tc.host, tc.release)
+			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(outcome.Outcome{})); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
