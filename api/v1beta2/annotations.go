@@ -49,6 +49,13 @@ const (
 	// that the release can put them back. It exists only on claimed hosts.
 	ReleaseAnnotation = "infrastructure.cluster.x-k8s.io/before-claim"
 
+	// BlockMoveAnnotation makes clusterctl move wait for the object that carries it.
+	BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
+
+	// DeleteForMoveAnnotation marks an object that clusterctl move deletes after it was copied to another cluster. It
+	// replaces all other annotations, a pause among them, so nobody may act on such an object.
+	DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
+
 	// HostUIDLabel on a Node carries the UID of the host at the time of provisioning. It goes stale at a move.
 	HostUIDLabel = "metal3.io/uuid"
 

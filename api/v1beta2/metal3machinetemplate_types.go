@@ -82,7 +82,8 @@ type Metal3MachineTemplate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the template. Its template.spec does not change, except for automatedCleaningMode.
+	// spec is the template. A changed automatedCleaningMode is carried to the machines made from it; other changes of
+	// template.spec reach only machines that are made later, and the webhook warns of them.
 	// +optional
 	Spec Metal3MachineTemplateSpec `json:"spec,omitempty,omitzero"`
 

@@ -68,8 +68,8 @@ func Desired(host *bmov1alpha1.BareMetalHost, claim Claim) *bmov1alpha1.BareMeta
 	}
 	metav1.SetMetaDataLabel(&desired.ObjectMeta, clusterv1.ClusterNameLabel, claim.Cluster)
 	delete(desired.Labels, infrav1.NodeReuseLabel)
-	delete(desired.Annotations, blockMoveAnnotation)
-	if desired.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider {
+	delete(desired.Annotations, infrav1.BlockMoveAnnotation)
+	if pausedByProvider(desired) {
 		delete(desired.Annotations, bmov1alpha1.PausedAnnotation)
 	}
 	desired.OwnerReferences = withoutMachineOwners(desired.OwnerReferences)

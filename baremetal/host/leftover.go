@@ -7,12 +7,6 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// blockMoveAnnotation makes clusterctl move wait for an object.
-const blockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
-
-// deleteForMoveAnnotation marks an object that clusterctl move deletes after it was copied to another cluster.
-const deleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
-
 // WithoutLeftovers returns the host without what a machine should have taken away and did not, and whether there was
 // anything. CAPM3 leaves such things behind, and each of them does harm:
 //
@@ -25,14 +19,14 @@ const deleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 // While a Cluster of the namespace is paused, a move may be under way and only the owner references go. A host that a
 // move is deleting is left alone.
 func WithoutLeftovers(host *bmov1alpha1.BareMetalHost, clusterPaused bool) (*bmov1alpha1.BareMetalHost, bool) {
-	if _, moving := host.Annotations[deleteForMoveAnnotation]; moving {
+	if _, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]; moving {
 		return host, false
 	}
 	clean := host.DeepCopy()
 	clean.OwnerReferences = withoutMachineOwners(clean.OwnerReferences)
 	if host.Spec.ConsumerRef == nil && !clusterPaused {
-		delete(clean.Annotations, blockMoveAnnotation)
-		if clean.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider {
+		delete(clean.Annotations, infrav1.BlockMoveAnnotation)
+		if pausedByProvider(clean) {
 			delete(clean.Annotations, bmov1alpha1.PausedAnnotation)
 		}
 		if _, reserved := host.Labels[infrav1.NodeReuseLabel]; !reserved {

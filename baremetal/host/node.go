@@ -54,6 +54,7 @@ type LinkPlan struct {
 //	one                    any                  any                  linked
 //	several                any                  any                  conflict
 //	none                   one without ID       any                  write the ID, linked
+//	none                   one with that ID     any                  linked: the node changed between two looks
 //	none                   one with another ID  any                  conflict
 //	none                   several              any                  conflict
 //	none                   none                 one without ID       write the ID, linked
@@ -74,6 +75,8 @@ func PlanLink(facts NodeFacts, wanted Linking) LinkPlan {
 	case len(facts.ByHostUID) > 1:
 		return conflict(fmt.Sprintf("Nodes %s all carry the label %s of one host: delete the ones that are stale",
 			names(facts.ByHostUID), infrav1.HostUIDLabel))
+	case len(facts.ByHostUID) == 1 && facts.ByHostUID[0].ProviderID == wanted.ProviderID:
+		return LinkPlan{Provisioned: true}
 	case len(facts.ByHostUID) == 1 && facts.ByHostUID[0].ProviderID != "" && !wanted.CloudProvider:
 		return conflict(fmt.Sprintf("Node %s carries provider ID %s instead of %s",
 			facts.ByHostUID[0].Name, facts.ByHostUID[0].ProviderID, wanted.ProviderID))

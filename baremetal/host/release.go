@@ -52,14 +52,15 @@ type ReleaseStep struct {
 //
 // While the host is deprovisioned its power is
 //
-//	disablePowerOff   fast track   cleaning    online
-//	yes               any          any         true
-//	no                yes          not off     true
-//	no                yes          disabled    false
-//	no                no           any         false
+//	disablePowerOff   fast track   cleaned   online
+//	yes               any          any       true
+//	no                yes          yes       true
+//	no                yes          no        false
+//	no                no           any       false
 //
-// and at the end it gets back the power that it was found with, except where cleaning is disabled: then the old
-// system is still on the disk, and powering it on would bring the deleted node back.
+// and at the end it gets back the power that it was found with, with two exceptions. A host that must not be powered
+// off stays on. A host that was not cleaned stays off: the old system is still on the disk, and powering it on would
+// bring the deleted node back.
 func PlanRelease(host *bmov1alpha1.BareMetalHost, release Release) ReleaseStep {
 	if host == nil || !ConsumedBy(host, release.Namespace, release.Machine) {
 		return ReleaseStep{}
@@ -83,6 +84,10 @@ func emptied(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.Bare
 	emptied.Spec.MetaData = before.MetaData
 	emptied.Spec.NetworkData = before.NetworkData
 	emptied.Spec.Online = onlineWhileDeprovisioning(host, release.FastTrack)
+	if pausedByProvider(emptied) {
+		// The host operator does nothing with a paused host, so the release would wait for ever.
+		delete(emptied.Annotations, bmov1alpha1.PausedAnnotation)
+	}
 	return emptied
 }
 
@@ -90,12 +95,20 @@ func onlineWhileDeprovisioning(host *bmov1alpha1.BareMetalHost, fastTrack bool) 
 	if host.Spec.DisablePowerOff {
 		return true
 	}
-	return fastTrack && host.Spec.AutomatedCleaningMode != bmov1alpha1.CleaningModeDisabled
+	return fastTrack && cleaned(host)
+}
+
+// cleaned says whether the host operator wipes the host when its image is taken away. An externally provisioned host
+// keeps the system that it came with.
+func cleaned(host *bmov1alpha1.BareMetalHost) bool {
+	return host.Spec.AutomatedCleaningMode != bmov1alpha1.CleaningModeDisabled &&
+		host.Status.Provisioning.State != bmov1alpha1.StateExternallyProvisioned
 }
 
 func sameProvision(a, b *bmov1alpha1.BareMetalHost) bool {
 	return a.Spec.Image == nil && a.Spec.CustomDeploy == nil &&
 		a.Spec.Online == b.Spec.Online &&
+		pausedByProvider(a) == pausedByProvider(b) &&
 		sameReference(a.Spec.UserData, b.Spec.UserData) &&
 		sameReference(a.Spec.MetaData, b.Spec.MetaData) &&
 		sameReference(a.Spec.NetworkData, b.Spec.NetworkData)
@@ -150,7 +163,7 @@ func freed(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.BareMe
 	if !known {
 		return freed
 	}
-	if host.Spec.AutomatedCleaningMode != bmov1alpha1.CleaningModeDisabled && !host.Spec.DisablePowerOff {
+	if cleaned(host) && !host.Spec.DisablePowerOff {
 		freed.Spec.Online = before.Online
 	}
 	freed.Spec.AutomatedCleaningMode = before.CleaningMode
@@ -166,8 +179,8 @@ func withoutTraces(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 	delete(clean.Labels, clusterv1.ClusterNameLabel)
 	delete(clean.Labels, infrav1.NodeReuseLabel)
 	delete(clean.Annotations, infrav1.ReleaseAnnotation)
-	delete(clean.Annotations, blockMoveAnnotation)
-	if clean.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider {
+	delete(clean.Annotations, infrav1.BlockMoveAnnotation)
+	if pausedByProvider(clean) {
 		delete(clean.Annotations, bmov1alpha1.PausedAnnotation)
 	}
 	maps.DeleteFunc(clean.Annotations, func(key, _ string) bool {
@@ -175,4 +188,9 @@ func withoutTraces(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 	})
 	clean.OwnerReferences = withoutMachineOwners(clean.OwnerReferences)
 	return clean
+}
+
+// pausedByProvider says whether the host carries a pause that this provider put there.
+func pausedByProvider(host *bmov1alpha1.BareMetalHost) bool {
+	return host.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider
 }

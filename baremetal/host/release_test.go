@@ -71,7 +71,7 @@ func (c releaseCase) onlineMeanwhile() bool {
 	switch {
 	case c.disablePowerOff:
 		return true
-	case c.fastTrack && c.cleaning != bmov1alpha1.CleaningModeDisabled:
+	case c.fastTrack && c.cleaned():
 		return true
 	default:
 		return false
@@ -80,7 +80,7 @@ func (c releaseCase) onlineMeanwhile() bool {
 
 // onlineAfterwards is what the comment of PlanRelease says about the end.
 func (c releaseCase) onlineAfterwards() bool {
-	if c.reserve || c.disablePowerOff || c.cleaning == bmov1alpha1.CleaningModeDisabled {
+	if c.reserve || c.disablePowerOff || !c.cleaned() {
 		return c.onlineMeanwhile()
 	}
 	return c.foundOnline
@@ -90,7 +90,11 @@ func (c releaseCase) settled() bool {
 	if settled := allStates()[c.state]; settled != nil {
 		return *settled
 	}
-	return !c.poweredOn || c.onlineMeanwhile()
+	return !c.poweredOn || c.disablePowerOff
+}
+
+func (c releaseCase) cleaned() bool {
+	return c.cleaning != bmov1alpha1.CleaningModeDisabled && c.state != bmov1alpha1.StateExternallyProvisioned
 }
 
 // found is how the host was before it was claimed.

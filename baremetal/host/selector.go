@@ -68,7 +68,7 @@ func Selector(wanted infrav1.HostSelector) (labels.Selector, error) {
 func requirementOf(expression infrav1.HostSelectorRequirement) (*labels.Requirement, error) {
 	operator, known := operators(expression.Operator)
 	if !known {
-		return nil, fmt.Errorf("operator %q is unknown, use one of In, NotIn, Exists, DoesNotExist, Gt, Lt, =, ==, !=",
+		return nil, fmt.Errorf("operator %q is unknown, use In, NotIn, Exists, DoesNotExist (or !), Gt, Lt, =, == or !=",
 			expression.Operator)
 	}
 	requirement, err := labels.NewRequirement(expression.Key, operator, expression.Values)

@@ -184,14 +184,17 @@ func defaultOf(schema apiextensionsv1.JSONSchemaProps, required bool) string {
 	}
 }
 
-// meaningOf turns the comment of a field into a sentence of a table: without line breaks, and without the name of the field
-// where the comment goes on with a verb.
+// meaningOf turns the comment of a field into a sentence of a table: without line breaks, without the name of the field
+// where the comment goes on with "is", and with a capital letter where the name is a plain word.
 func meaningOf(path, description string) string {
-	text := strings.Join(strings.Fields(description), " ")
+	text := strings.ReplaceAll(strings.Join(strings.Fields(description), " "), "<", `\<`)
 	name := path[strings.LastIndex(path, ".")+1:]
-	rest, found := strings.CutPrefix(text, name+" is ")
-	if !found {
+	rest, isDefinition := strings.CutPrefix(text, name+" is ")
+	switch {
+	case isDefinition:
+		text = rest
+	case !strings.HasPrefix(text, name+" ") || name != strings.ToLower(name):
 		return text
 	}
-	return strings.ToUpper(rest[:1]) + rest[1:]
+	return strings.ToUpper(text[:1]) + text[1:]
 }

@@ -18,11 +18,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
-
-// deleteForMoveAnnotation marks an object that clusterctl move deletes after it was copied to another cluster.
-const deleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
 // Phase is one step of acting. It stops the phases after it unless its outcome is done.
 type Phase[S any] func(ctx context.Context, scope S) (outcome.Outcome, error)
@@ -54,7 +52,7 @@ func Act[S any](ctx context.Context, scope S, phases ...Phase[S]) (outcome.Outco
 // Moving says whether clusterctl move is deleting the object. Its annotations, and with them a pause, are gone already,
 // so nobody may act on it or write it.
 func Moving(object client.Object) bool {
-	_, moving := object.GetAnnotations()[deleteForMoveAnnotation]
+	_, moving := object.GetAnnotations()[infrav1.DeleteForMoveAnnotation]
 	return moving
 }
 

@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-
-	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -61,7 +60,7 @@ func TestObjectOptions(t *testing.T) {
 func as[T any](options []build.ObjectOption) []T {
 	converted := make([]T, 0, len(options))
 	for _, option := range options {
-		converted = append(converted, any(option).(T)) //nolint:forcetypeassert // a panic is what the test is for
+		converted = append(converted, any(option).(T)) //nolint:errcheck // a panic is a good way to fail here
 	}
 	return converted
 }
@@ -112,7 +111,8 @@ func TestMachineAndSecretBelongTogether(t *testing.T) {
 	if _, found := build.BootstrapSecret("machine", "", nil).Data["format"]; found {
 		t.Error("no format was wanted, one is there")
 	}
-	if waiting := build.Machine("machine", "cluster", build.WithoutBootstrapData()); waiting.Spec.Bootstrap.DataSecretName != nil {
+	waiting := build.Machine("machine", "cluster", build.WithoutBootstrapData())
+	if waiting.Spec.Bootstrap.DataSecretName != nil {
 		t.Error("a machine without bootstrap data has some")
 	}
 }

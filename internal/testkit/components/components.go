@@ -60,8 +60,8 @@ func (s Source) progress() io.Writer {
 	return s.Progress
 }
 
-// Definitions returns the custom resource definitions of the groups, labelled as if installed by clusterctl, and without
-// conversion webhooks.
+// Definitions returns the custom resource definitions of the groups, labelled as if installed by clusterctl, and
+// without conversion webhooks.
 func (s Source) Definitions(ctx context.Context, groups ...Group) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	found := make([][]*apiextensionsv1.CustomResourceDefinition, len(groups))
 	work, ctx := errgroup.WithContext(ctx)

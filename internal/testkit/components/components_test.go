@@ -185,7 +185,8 @@ func TestClusterctl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	output, err := clusterctl.Run(t.Context(), "generate", "provider", "--core=cluster-api:"+binaries.CAPIVersion, "--describe")
+	output, err := clusterctl.Run(t.Context(), "generate", "provider", "--describe",
+		"--core=cluster-api:"+binaries.CAPIVersion)
 	if err != nil {
 		t.Fatal(err)
 	}

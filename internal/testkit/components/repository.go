@@ -67,7 +67,8 @@ func clusterAPIProviders() []provider {
 	const development, released = "gcr.io/k8s-staging-cluster-api/", "registry.k8s.io/cluster-api/"
 	return []provider{
 		{
-			name: "cluster-api", kind: clusterctlv1.CoreProviderType, config: "core/config/default", file: "core-components.yaml",
+			name: "cluster-api", kind: clusterctlv1.CoreProviderType, config: "core/config/default",
+			file:  "core-components.yaml",
 			image: development + "cluster-api-controller:main", release: released + "cluster-api-controller",
 		},
 		{

@@ -32,7 +32,9 @@ func (s *Server) InstallDefinitions(ctx context.Context, groups ...components.Gr
 	return s.installDefinitions(ctx, definitions)
 }
 
-func (s *Server) installDefinitions(ctx context.Context, definitions []*apiextensionsv1.CustomResourceDefinition) error {
+func (s *Server) installDefinitions(
+	ctx context.Context, definitions []*apiextensionsv1.CustomResourceDefinition,
+) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(writers)
 	for _, definition := range definitions {

@@ -6,14 +6,13 @@ import (
 	"testing"
 	"time"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -56,19 +55,21 @@ func testDefinitions(t *testing.T, server *env.Server) {
 	contract := map[string]string{
 		"clusterctl.cluster.x-k8s.io": "", "cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2",
 	}
+	const clusterctl = "clusterctl.cluster.x-k8s.io"
 	cases := map[string]struct {
 		reason string
 		want   map[string]string
 	}{
 		"metal3clusters.infrastructure.cluster.x-k8s.io":             {"our own", contract},
 		"metal3datas.infrastructure.cluster.x-k8s.io":                {"our own, with the odd plural", contract},
+		"metal3remediationtemplates.infrastructure.cluster.x-k8s.io": {"our own", contract},
 		"machines.cluster.x-k8s.io":                                  {"core", contract},
 		"kubeadmconfigs.bootstrap.cluster.x-k8s.io":                  {"bootstrap", contract},
 		"kubeadmcontrolplanes.controlplane.cluster.x-k8s.io":         {"control plane", contract},
-		"ippools.ipam.metal3.io":                                     {"installed by clusterctl", map[string]string{"clusterctl.cluster.x-k8s.io": ""}},
-		"hardwaredata.metal3.io":                                     {"moves", map[string]string{"clusterctl.cluster.x-k8s.io/move": ""}},
-		"baremetalhosts.metal3.io":                                   {"moves with what it owns", map[string]string{"clusterctl.cluster.x-k8s.io/move-hierarchy": ""}},
-		"metal3remediationtemplates.infrastructure.cluster.x-k8s.io": {"our own", contract},
+
+		"ippools.ipam.metal3.io":   {"installed by clusterctl", map[string]string{clusterctl: ""}},
+		"hardwaredata.metal3.io":   {"moves", map[string]string{clusterctl + "/move": ""}},
+		"baremetalhosts.metal3.io": {"moves with what it owns", map[string]string{clusterctl + "/move-hierarchy": ""}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -96,8 +97,10 @@ func testKinds(t *testing.T, server *env.Server) {
 		build.MachineTemplate("kinds", build.NodeReuse(), build.Selecting(map[string]string{"rack": "1"})),
 		build.BootstrapSecret("kinds", build.CloudConfig, []byte("#cloud-config\n")),
 		build.Host("kinds-registered"),
-		build.Host("kinds-available", build.Available(), build.InDomain("a"), build.NIC("eth0", "52:54:00:00:00:01", "192.0.2.1")),
-		build.Host("kinds-provisioned", build.Provisioned(), build.Consumed(machine), build.Paused(infrav1.HostPausedByProvider)),
+		build.Host("kinds-available", build.Available(), build.InDomain("a"),
+			build.NIC("eth0", "52:54:00:00:00:01", "192.0.2.1")),
+		build.Host("kinds-provisioned", build.Provisioned(), build.Consumed(machine),
+			build.Paused(infrav1.HostPausedByProvider)),
 		build.Host("kinds-error", build.State(bmov1alpha1.StateInspecting), build.Error("no power"), build.Hardware(2, 1024)),
 	} {
 		if err := build.CreateWithStatus(t.Context(), server.Client, object); err != nil {

@@ -72,7 +72,7 @@ func (s *Server) RedirectWebhooks(ctx context.Context, namespace string, to Webh
 		objects = append(objects, &definitions.Items[i])
 	}
 	for _, object := range objects {
-		before := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy is of the same type
+		before := object.DeepCopyObject().(client.Object) //nolint:errcheck // a copy is of the same type
 		if !to.redirect(object, namespace) {
 			continue
 		}

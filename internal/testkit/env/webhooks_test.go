@@ -25,7 +25,9 @@ import (
 // TestWebhooks proves that the API server calls the manager under test, and trusts it.
 func TestWebhooks(t *testing.T) {
 	g := NewWithT(t)
-	server, err := env.Start(t.Context(), env.Options{Definitions: []components.Group{components.Provider}, Webhooks: true})
+	server, err := env.Start(t.Context(), env.Options{
+		Definitions: []components.Group{components.Provider}, Webhooks: true,
+	})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(server.Stop()).To(Succeed()) })
 	g.Expect(server.Client.Create(t.Context(), build.Namespace(build.DefaultNamespace))).To(Succeed())
@@ -101,7 +103,8 @@ func serveWebhooks(t *testing.T, where env.WebhookServer) <-chan string {
 			t.Error(err)
 		}
 	})}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(where.Host, strconv.Itoa(where.Port)))
+	address := net.JoinHostPort(where.Host, strconv.Itoa(where.Port))
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}

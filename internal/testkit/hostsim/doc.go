@@ -10,6 +10,7 @@
 // is started anew goes on where the old one stopped.
 //
 // It imitates what the provider relies on: pausing, the status annotation of a move, detaching, power that follows
-// spec.online, reboots by annotation, deletion by finalizer. It refuses to imitate the rest: no credentials, no RAID, no
-// firmware, no HardwareData. An error in the status, set by a test, stops the host as an error of the operator would.
+// spec.online, reboots by annotation, deletion by finalizer. It refuses to imitate the rest: no credentials, no RAID,
+// no firmware, no HardwareData. An error in the status, set by a test, stops the host until the test removes it or the
+// host is released.
 package hostsim

@@ -6,17 +6,22 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
+type (
+	host  = bmov1alpha1.BareMetalHost
+	state = bmov1alpha1.ProvisioningState
+)
+
 // outcome is what a host looks like when the simulator has nothing left to do.
 type outcome struct {
-	States    []bmov1alpha1.ProvisioningState
+	States    []state
 	PoweredOn bool
 	Image     string
 	Released  bool
@@ -29,73 +34,73 @@ func TestNext(t *testing.T) {
 	now := metav1.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 	cases := map[string]struct {
 		reason string
-		host   *bmov1alpha1.BareMetalHost
+		host   *host
 		want   outcome
 	}{
 		"New": {
 			"a new host is registered, inspected and prepared",
 			build.Host("host"),
-			outcome{States: []bmov1alpha1.ProvisioningState{"registering", "inspecting", "preparing", "available"}},
+			outcome{States: []state{"registering", "inspecting", "preparing", "available"}},
 		},
 		"NewWithoutController": {
 			"without a management controller nothing can be registered",
-			edit(build.Host("host"), func(h *bmov1alpha1.BareMetalHost) { h.Spec.BMC = bmov1alpha1.BMCDetails{} }),
-			outcome{States: []bmov1alpha1.ProvisioningState{"unmanaged"}},
+			edit(build.Host("host"), func(h *host) { h.Spec.BMC = bmov1alpha1.BMCDetails{} }),
+			outcome{States: []state{"unmanaged"}},
 		},
 		"NewUninspected": {
 			"inspection can be switched off",
-			edit(build.Host("host"), func(h *bmov1alpha1.BareMetalHost) { h.Spec.InspectionMode = bmov1alpha1.InspectionModeDisabled }),
-			outcome{States: []bmov1alpha1.ProvisioningState{"registering", "preparing", "available"}},
+			edit(build.Host("host"), func(h *host) { h.Spec.InspectionMode = bmov1alpha1.InspectionModeDisabled }),
+			outcome{States: []state{"registering", "preparing", "available"}},
 		},
 		"NewExternallyProvisioned": {
 			"somebody else's host only gets its power managed",
-			edit(build.Host("host"), func(h *bmov1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned, h.Spec.Online = true, true }),
-			outcome{States: []bmov1alpha1.ProvisioningState{"registering", "externally provisioned"}, PoweredOn: true},
+			edit(build.Host("host"), func(h *host) { h.Spec.ExternallyProvisioned, h.Spec.Online = true, true }),
+			outcome{States: []state{"registering", "externally provisioned"}, PoweredOn: true},
 		},
 		"AvailableOffline": {
 			"an image on a host that shall be off is not written",
-			edit(build.Host("host", build.Available()), func(h *bmov1alpha1.BareMetalHost) {
+			edit(build.Host("host", build.Available()), func(h *host) {
 				h.Spec.Image = &bmov1alpha1.Image{URL: "http://a"}
 			}),
 			outcome{},
 		},
 		"Claimed": {
 			"image and power make it provision",
-			edit(build.Host("host", build.Available()), func(h *bmov1alpha1.BareMetalHost) {
+			edit(build.Host("host", build.Available()), func(h *host) {
 				h.Spec.Image, h.Spec.Online = &bmov1alpha1.Image{URL: "http://a"}, true
 			}),
-			outcome{States: []bmov1alpha1.ProvisioningState{"provisioning", "provisioned"}, PoweredOn: true, Image: "http://a"},
+			outcome{States: []state{"provisioning", "provisioned"}, PoweredOn: true, Image: "http://a"},
 		},
 		"ClaimedForCustomDeploy": {
 			"a deploy step is as good as an image",
-			edit(build.Host("host", build.Available()), func(h *bmov1alpha1.BareMetalHost) {
+			edit(build.Host("host", build.Available()), func(h *host) {
 				h.Spec.CustomDeploy, h.Spec.Online = &bmov1alpha1.CustomDeploy{Method: "install"}, true
 			}),
-			outcome{States: []bmov1alpha1.ProvisioningState{"provisioning", "provisioned"}, PoweredOn: true},
+			outcome{States: []state{"provisioning", "provisioned"}, PoweredOn: true},
 		},
 		"Released": {
 			"a host without its image is wiped",
-			edit(build.Host("host", build.Provisioned()), func(h *bmov1alpha1.BareMetalHost) {
+			edit(build.Host("host", build.Provisioned()), func(h *host) {
 				h.Spec.Image, h.Spec.Online = nil, false
 			}),
-			outcome{States: []bmov1alpha1.ProvisioningState{"deprovisioning", "available"}},
+			outcome{States: []state{"deprovisioning", "available"}},
 		},
 		"ReleasedWhileProvisioning": {
 			"the image may be cleared early",
 			build.Host("host", build.State(bmov1alpha1.StateProvisioning)),
-			outcome{States: []bmov1alpha1.ProvisioningState{"deprovisioning", "available"}},
+			outcome{States: []state{"deprovisioning", "available"}},
 		},
 		"OtherImage": {
 			"another image replaces the first",
-			edit(build.Host("host", build.Provisioned()), func(h *bmov1alpha1.BareMetalHost) { h.Spec.Image.URL = "http://b" }),
+			edit(build.Host("host", build.Provisioned()), func(h *host) { h.Spec.Image.URL = "http://b" }),
 			outcome{
-				States:    []bmov1alpha1.ProvisioningState{"deprovisioning", "available", "provisioning", "provisioned"},
+				States:    []state{"deprovisioning", "available", "provisioning", "provisioned"},
 				PoweredOn: true, Image: "http://b",
 			},
 		},
 		"SwitchedOff": {
 			"power follows the specification",
-			edit(build.Host("host", build.Provisioned()), func(h *bmov1alpha1.BareMetalHost) { h.Spec.Online = false }),
+			edit(build.Host("host", build.Provisioned()), func(h *host) { h.Spec.Online = false }),
 			outcome{Image: build.ImageURL},
 		},
 		"RebootWithName": {
@@ -120,32 +125,35 @@ func TestNext(t *testing.T) {
 		},
 		"FailedAndReleased": {
 			"an error does not keep a host from being released",
-			edit(build.Host("host", build.Provisioned(), build.Error("no power")), func(h *bmov1alpha1.BareMetalHost) {
+			edit(build.Host("host", build.Provisioned(), build.Error("no power")), func(h *host) {
 				h.Spec.Image, h.Spec.Online = nil, false
 			}),
-			outcome{States: []bmov1alpha1.ProvisioningState{"deprovisioning", "available"}},
+			outcome{States: []state{"deprovisioning", "available"}},
 		},
 		"FailedWhileProvisioning": {
 			"the error can be looked at",
-			edit(build.Host("host", build.State(bmov1alpha1.StateProvisioning), build.Error("no image")), func(h *bmov1alpha1.BareMetalHost) {
+			edit(build.Host("host", build.State(bmov1alpha1.StateProvisioning), build.Error("no image")), func(h *host) {
 				h.Spec.Image = &bmov1alpha1.Image{URL: "http://a"}
 			}),
 			outcome{},
 		},
 		"Detached": {
 			"a detached host keeps its power state",
-			edit(build.Host("host", build.Provisioned(), build.Annotations(map[string]string{bmov1alpha1.DetachedAnnotation: ""})),
-				func(h *bmov1alpha1.BareMetalHost) { h.Spec.Online = false }),
+			edit(build.Host("host", build.Provisioned()), func(h *host) {
+				h.Annotations = map[string]string{bmov1alpha1.DetachedAnnotation: ""}
+				h.Spec.Online = false
+			}),
 			outcome{PoweredOn: true, Image: build.ImageURL},
 		},
 		"Moved": {
 			"the status of the source cluster is taken over, so that the host is not deployed again",
 			edit(build.Host("host", build.Annotations(map[string]string{
-				bmov1alpha1.StatusAnnotation: `{"provisioning":{"state":"provisioned","ID":"1","image":{"url":"http://a"}},"poweredOn":true}`,
-			})), func(h *bmov1alpha1.BareMetalHost) {
+				bmov1alpha1.StatusAnnotation: `{"provisioning": {"state": "provisioned", "ID": "1",
+					"image": {"url": "http://a"}}, "poweredOn": true}`,
+			})), func(h *host) {
 				h.Spec.Image, h.Spec.Online = &bmov1alpha1.Image{URL: "http://a"}, true
 			}),
-			outcome{States: []bmov1alpha1.ProvisioningState{"provisioned"}, PoweredOn: true, Image: "http://a"},
+			outcome{States: []state{"provisioned"}, PoweredOn: true, Image: "http://a"},
 		},
 		"MovedWithStatus": {
 			"a status that exists wins over the annotation",
@@ -155,12 +163,12 @@ func TestNext(t *testing.T) {
 		"DeletedProvisioned": {
 			"a host is wiped before it goes",
 			edit(build.Host("host", build.Provisioned()), deleted),
-			outcome{States: []bmov1alpha1.ProvisioningState{"deprovisioning", "powering off before delete", "deleting"}, Released: true},
+			outcome{States: []state{"deprovisioning", "powering off before delete", "deleting"}, Released: true},
 		},
 		"DeletedNew": {
 			"a host that was never looked at goes at once",
 			edit(build.Host("host"), deleted),
-			outcome{States: []bmov1alpha1.ProvisioningState{"deleting"}, Released: true},
+			outcome{States: []state{"deleting"}, Released: true},
 		},
 	}
 	for name, tc := range cases {
@@ -174,7 +182,7 @@ func TestNext(t *testing.T) {
 }
 
 // run takes steps until there are none left.
-func run(t *testing.T, host *bmov1alpha1.BareMetalHost, now metav1.Time) outcome {
+func run(t *testing.T, host *host, now metav1.Time) outcome {
 	t.Helper()
 	var got outcome
 	for range tooMany {
@@ -186,7 +194,8 @@ func run(t *testing.T, host *bmov1alpha1.BareMetalHost, now metav1.Time) outcome
 		if step.isIdle() {
 			got.PoweredOn = host.Status.PoweredOn
 			got.Image = host.Status.Provisioning.Image.URL
-			got.Released = !host.DeletionTimestamp.IsZero() && !slices.Contains(host.Finalizers, bmov1alpha1.BareMetalHostFinalizer)
+			held := slices.Contains(host.Finalizers, bmov1alpha1.BareMetalHostFinalizer)
+			got.Released = !host.DeletionTimestamp.IsZero() && !held
 			return got
 		}
 		if step.meta != nil {
@@ -212,12 +221,12 @@ func TestNextRejectsBrokenAnnotation(t *testing.T) {
 
 func TestDelays(t *testing.T) {
 	delays := Delays{Register: 1, Inspect: 2, Prepare: 3, Provision: 4, Deprovision: 5, Power: 6}
-	imaged := func(h *bmov1alpha1.BareMetalHost) {
+	imaged := func(h *host) {
 		h.Spec.Image, h.Spec.Online = &bmov1alpha1.Image{URL: "http://a"}, true
 	}
 	cases := map[string]struct {
 		reason string
-		host   *bmov1alpha1.BareMetalHost
+		host   *host
 		want   time.Duration
 	}{
 		"None":        {"beginning takes no time", build.Host("host"), 0},
@@ -226,7 +235,7 @@ func TestDelays(t *testing.T) {
 		"Prepare":     {"preparing", build.Host("host", build.State(bmov1alpha1.StatePreparing)), 3},
 		"Provision":   {"provisioning", edit(build.Host("host", build.State(bmov1alpha1.StateProvisioning)), imaged), 4},
 		"Deprovision": {"deprovisioning", build.Host("host", build.State(bmov1alpha1.StateDeprovisioning)), 5},
-		"Power":       {"power", edit(build.Host("host", build.Available()), func(h *bmov1alpha1.BareMetalHost) { h.Spec.Online = true }), 6},
+		"Power":       {"power", edit(build.Host("host", build.Available()), func(h *host) { h.Spec.Online = true }), 6},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -255,13 +264,38 @@ func TestNextIsPure(t *testing.T) {
 	}
 }
 
-func edit(host *bmov1alpha1.BareMetalHost, change func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
+func edit(host *host, change func(*host)) *host {
 	change(host)
 	return host
 }
 
-func deleted(host *bmov1alpha1.BareMetalHost) {
+func deleted(host *host) {
 	when := metav1.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 	host.DeletionTimestamp = &when
 	host.Finalizers = []string{bmov1alpha1.BareMetalHostFinalizer}
+}
+
+// TestLeft proves that the time a host waited counts, and counts only for the state that it waited in.
+func TestLeft(t *testing.T) {
+	now := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
+	passive := clocktesting.NewFakePassiveClock(now)
+	simulator := &simulator{clock: passive}
+	host := build.Host("host", build.State(bmov1alpha1.StateProvisioning))
+	check := func(reason string, want time.Duration) {
+		t.Helper()
+		if got := simulator.left(host, 10*time.Second); got != want {
+			t.Errorf("%s: %s left, want %s", reason, got, want)
+		}
+	}
+	check("at the beginning", 10*time.Second)
+	passive.SetTime(now.Add(4 * time.Second))
+	check("later", 6*time.Second)
+	host.Status.Provisioning.State = bmov1alpha1.StateDeprovisioning
+	check("in another state", 10*time.Second)
+	host.UID = "another"
+	passive.SetTime(now.Add(5 * time.Second))
+	check("another host of the same name", 10*time.Second)
+	if got := simulator.left(host, 0); got != 0 {
+		t.Errorf("without a delay: %s left, want none", got)
+	}
 }

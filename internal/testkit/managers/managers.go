@@ -101,8 +101,8 @@ func Start(ctx context.Context, server *env.Server, managers ...Manager) ([]*Pro
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	for i, preparation := range prepared {
-		ready := "http://" + preparation.health + "/readyz"
-		if err := processes[i].Child.WaitReady(ctx, func(ctx context.Context) error { return probe(ctx, ready) }); err != nil {
+		ready := func(ctx context.Context) error { return probe(ctx, "http://"+preparation.health+"/readyz") }
+		if err := processes[i].Child.WaitReady(ctx, ready); err != nil {
 			return nil, err
 		}
 	}

@@ -12,12 +12,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/rule"
 )
 
-// deleteForMoveAnnotation marks an object that clusterctl move deletes after it was copied to another cluster.
-const deleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
-
 // leftAlone says whether an object is on its way out and must not be held up.
 func leftAlone(object client.Object) bool {
-	_, moved := object.GetAnnotations()[deleteForMoveAnnotation]
+	_, moved := object.GetAnnotations()[infrav1.DeleteForMoveAnnotation]
 	return moved || !object.GetDeletionTimestamp().IsZero()
 }
 

@@ -152,9 +152,15 @@ func TestWaitReady(t *testing.T) {
 		probe  error
 		want   []string
 	}{
-		"Ready":  {"an answer is all that counts", t.Context(), "exec sleep " + sleepForever, nil, nil},
-		"Ended":  {"a child that ended will never answer", t.Context(), "echo because; exit 3", notReady, []string{"because", "exit status 3", "no answer"}},
-		"NoTime": {"the caller's patience counts", ended, "exec sleep " + sleepForever, notReady, []string{"context canceled", "no answer"}},
+		"Ready": {"an answer is all that counts", t.Context(), "exec sleep " + sleepForever, nil, nil},
+		"Ended": {
+			"a child that ended will never answer", t.Context(), "echo because; exit 3", notReady,
+			[]string{"because", "exit status 3", "no answer"},
+		},
+		"NoTime": {
+			"the caller's patience counts", ended, "exec sleep " + sleepForever, notReady,
+			[]string{"context canceled", "no answer"},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -179,7 +185,9 @@ func TestLogsAreKept(t *testing.T) {
 	kept := t.TempDir()
 	t.Setenv(process.LogsVariable, kept)
 	group := newGroup(t)
-	child, err := group.Start(process.Program{Name: "talker", Path: "/bin/sh", Args: []string{"-c", "echo $GREETING"}, Env: []string{"GREETING=hello"}})
+	child, err := group.Start(process.Program{
+		Name: "talker", Path: "/bin/sh", Args: []string{"-c", "echo $GREETING"}, Env: []string{"GREETING=hello"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
