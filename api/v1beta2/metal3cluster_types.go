@@ -95,7 +95,9 @@ type Metal3Cluster struct {
 func (c *Metal3Cluster) GetConditions() []metav1.Condition { return c.Status.Conditions }
 
 // SetConditions replaces the conditions of the status.
-func (c *Metal3Cluster) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
+func (c *Metal3Cluster) SetConditions(conditions []metav1.Condition) {
+	c.Status.Conditions = conditions
+}
 
 // +kubebuilder:object:root=true
 

@@ -56,7 +56,9 @@ type Metal3DataClaim struct {
 func (c *Metal3DataClaim) GetConditions() []metav1.Condition { return c.Status.Conditions }
 
 // SetConditions replaces the conditions of the status.
-func (c *Metal3DataClaim) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
+func (c *Metal3DataClaim) SetConditions(conditions []metav1.Condition) {
+	c.Status.Conditions = conditions
+}
 
 // +kubebuilder:object:root=true
 

@@ -157,7 +157,9 @@ type Metal3Machine struct {
 func (m *Metal3Machine) GetConditions() []metav1.Condition { return m.Status.Conditions }
 
 // SetConditions replaces the conditions of the status.
-func (m *Metal3Machine) SetConditions(conditions []metav1.Condition) { m.Status.Conditions = conditions }
+func (m *Metal3Machine) SetConditions(conditions []metav1.Condition) {
+	m.Status.Conditions = conditions
+}
 
 // +kubebuilder:object:root=true
 

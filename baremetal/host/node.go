@@ -67,10 +67,14 @@ func PlanLink(facts NodeFacts, wanted Linking) LinkPlan {
 	case 1:
 		return LinkPlan{Provisioned: true}
 	case 0:
+		return planUnlinked(facts, wanted)
 	default:
 		return conflict(fmt.Sprintf("Nodes %s all carry provider ID %s: delete the ones that are stale",
 			names(facts.ByProviderID), wanted.ProviderID))
 	}
+}
+
+func planUnlinked(facts NodeFacts, wanted Linking) LinkPlan {
 	switch {
 	case len(facts.ByHostUID) > 1:
 		return conflict(fmt.Sprintf("Nodes %s all carry the label %s of one host: delete the ones that are stale",

@@ -101,12 +101,12 @@ func TestSelectorErrors(t *testing.T) {
 		"an unknown operator": {
 			selector: rules(infrav1.HostSelectorRequirement{Key: "rack", Operator: "within", Values: []string{"a"}}),
 			want: `spec.hostSelector.matchExpressions[0]: operator "within" is unknown, ` +
-				`use one of In, NotIn, Exists, DoesNotExist, Gt, Lt, =, ==, !=`,
+				`use In, NotIn, Exists, DoesNotExist (or !), Gt, Lt, =, == or !=`,
 		},
 		"no operator": {
 			selector: rules(infrav1.HostSelectorRequirement{Key: "rack"}),
 			want: `spec.hostSelector.matchExpressions[0]: operator "" is unknown, ` +
-				`use one of In, NotIn, Exists, DoesNotExist, Gt, Lt, =, ==, !=`,
+				`use In, NotIn, Exists, DoesNotExist (or !), Gt, Lt, =, == or !=`,
 		},
 		"In without values": {
 			selector: rules(infrav1.HostSelectorRequirement{Key: "rack", Operator: "In"}),
@@ -140,7 +140,7 @@ func TestSelectorErrors(t *testing.T) {
 				`start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for ` +
 				`validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')` + "\n" +
 				`spec.hostSelector.matchExpressions[1]: operator "?" is unknown, ` +
-				`use one of In, NotIn, Exists, DoesNotExist, Gt, Lt, =, ==, !=`,
+				`use In, NotIn, Exists, DoesNotExist (or !), Gt, Lt, =, == or !=`,
 		},
 	}
 	for name, tc := range cases {

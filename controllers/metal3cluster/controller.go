@@ -30,6 +30,8 @@ type Reconciler struct {
 
 	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that an object must carry. Empty means any.
 	WatchFilter string
+
+	memory flow.Memory
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters,verbs=get;list;watch;patch
@@ -40,12 +42,16 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (res ctrl.Result, err error) {
 	infra := &infrav1.Metal3Cluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, infra); err != nil {
+		r.memory.Forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if r.ignores(infra) {
 		return ctrl.Result{}, nil
 	}
-	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce()}
+	if r.memory.Behind(infra) {
+		return ctrl.Result{RequeueAfter: flow.CatchUp}, nil
+	}
+	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory}
 	pass, err := reporter.Begin(infra)
 	if err != nil {
 		return ctrl.Result{}, err

@@ -112,7 +112,7 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope, choice host.Choice)
 	if err != nil {
 		return err
 	}
-	s.host, s.reused, s.claimMessage = stored, choice.Reused, choice.Message
+	s.host, s.claimed = stored, choice
 	hoststore.Claimed(r.Clock.Since(s.machine.CreationTimestamp.Time))
 	return nil
 }

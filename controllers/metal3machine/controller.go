@@ -66,6 +66,8 @@ type Reconciler struct {
 
 	// nodeWatch is set by SetupWithManager.
 	nodeWatch clustercache.Watcher
+
+	memory flow.Memory
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines,verbs=get;list;watch;patch
@@ -82,6 +84,7 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (res ctrl.Result, err error) {
 	machine := &infrav1.Metal3Machine{}
 	if err := r.Client.Get(ctx, req.NamespacedName, machine); err != nil {
+		r.memory.Forget(req.NamespacedName)
 		r.letGo(ctx, req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -89,7 +92,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (res ctrl.
 		r.letGo(ctx, req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce()}
+	if r.memory.Behind(machine) {
+		return ctrl.Result{RequeueAfter: flow.CatchUp}, nil
+	}
+	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory}
 	pass, err := reporter.Begin(machine)
 	if err != nil {
 		return ctrl.Result{}, err

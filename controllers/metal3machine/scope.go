@@ -51,11 +51,8 @@ type scope struct {
 	// reached holds the outcome of the phase that each condition reports. A condition without one keeps its state.
 	reached map[string]outcome.Outcome
 
-	// reused says that the host was claimed in this reconcile because it was reserved for the machine.
-	reused bool
-
-	// claimMessage explains a claim that was made in this reconcile.
-	claimMessage string
+	// claimed is the choice behind a claim that was made in this reconcile. Without a host when none was made.
+	claimed host.Choice
 
 	// waits says that the machine waits for a host to become free.
 	waits bool

@@ -54,19 +54,22 @@ func setStatus(s *scope) {
 }
 
 func setAssociated(s *scope) {
-	reason, message := infrav1.HostAssociatedReason, ""
+	done := flow.Reached{Reason: infrav1.HostAssociatedReason}
 	if previous := conditions.Get(s.machine, infrav1.HostAssociatedCondition); previous != nil &&
 		previous.Status == metav1.ConditionTrue {
-		reason, message = previous.Reason, previous.Message
+		done = flow.Reached{Reason: previous.Reason, Message: previous.Message}
 	}
-	if s.claimMessage != "" {
-		message = s.claimMessage
+	if s.claimed.Host != nil {
+		done = flow.Reached{Reason: claimReason(s.claimed), Message: s.claimed.Message}
 	}
-	if s.reused {
-		reason = infrav1.HostAssociatedViaNodeReuseReason
+	flow.SetStage(s.machine, infrav1.HostAssociatedCondition, s.reached, done, infrav1.WaitingForMachineReason)
+}
+
+func claimReason(choice host.Choice) string {
+	if choice.Reused {
+		return infrav1.HostAssociatedViaNodeReuseReason
 	}
-	flow.SetStage(s.machine, infrav1.HostAssociatedCondition, s.reached, flow.Reached{Reason: reason, Message: message},
-		infrav1.WaitingForMachineReason)
+	return infrav1.HostAssociatedReason
 }
 
 func setDataReady(s *scope) {
@@ -80,12 +83,21 @@ func setDataReady(s *scope) {
 
 func setProvisioned(s *scope) {
 	flow.SetStage(s.machine, infrav1.HostProvisionedCondition, s.reached,
-		flow.Reached{Reason: infrav1.HostProvisionedReason}, infrav1.WaitingForHostReason)
+		flow.Reached{Reason: infrav1.HostProvisionedReason, Message: hostMessage(s, "is provisioned")},
+		infrav1.WaitingForHostReason)
 }
 
 func setLinked(s *scope) {
-	flow.SetStage(s.machine, infrav1.NodeLinkedCondition, s.reached, flow.Reached{Reason: infrav1.NodeLinkedReason},
+	flow.SetStage(s.machine, infrav1.NodeLinkedCondition, s.reached,
+		flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The node carries the provider ID"},
 		infrav1.WaitingForHostProvisionedReason)
+}
+
+func hostMessage(s *scope, what string) string {
+	if s.host == nil {
+		return ""
+	}
+	return "Host " + s.host.Name + " " + what
 }
 
 func setDeleting(s *scope) {
@@ -93,9 +105,10 @@ func setDeleting(s *scope) {
 		return
 	}
 	condition := metav1.Condition{
-		Type:   infrav1.DeletingCondition,
-		Status: metav1.ConditionTrue,
-		Reason: infrav1.HostReleasedReason,
+		Type:    infrav1.DeletingCondition,
+		Status:  metav1.ConditionTrue,
+		Reason:  infrav1.HostReleasedReason,
+		Message: hostMessage(s, "is released"),
 	}
 	if result, seen := s.reached[infrav1.DeletingCondition]; seen && !result.IsDone() {
 		condition.Reason, condition.Message = result.Reason, result.Message

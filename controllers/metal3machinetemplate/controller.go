@@ -44,6 +44,8 @@ type Reconciler struct {
 
 	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that an object must carry. Empty means any.
 	WatchFilter string
+
+	memory flow.Memory
 }
 
 // scope is what one reconcile knows.
@@ -67,13 +69,17 @@ type scope struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (res ctrl.Result, err error) {
 	template := &infrav1.Metal3MachineTemplate{}
 	if err := r.Client.Get(ctx, req.NamespacedName, template); err != nil {
+		r.memory.Forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	filtered := r.WatchFilter != "" && !clusterlabels.HasWatchLabel(template, r.WatchFilter)
 	if filtered || flow.Moving(template) || !template.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder}
+	if r.memory.Behind(template) {
+		return ctrl.Result{RequeueAfter: flow.CatchUp}, nil
+	}
+	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Memory: &r.memory}
 	pass, err := reporter.Begin(template)
 	if err != nil {
 		return ctrl.Result{}, err

@@ -6,18 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
@@ -39,6 +46,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 
 func TestExamplesAreAdmitted(t *testing.T) {
 	decoder := serializer.NewCodecFactory(scheme(t), serializer.EnableStrict).UniversalDeserializer()
+	schemas := schemas(t)
 	shown := map[string]bool{}
 	for name, text := range texts(t) {
 		for _, example := range blocks(text, "yaml") {
@@ -53,12 +61,13 @@ func TestExamplesAreAdmitted(t *testing.T) {
 					t.Errorf("%s:%d: %v", name, example.Line, err)
 					continue
 				}
+				shown[kind.Kind] = true
 				warnings, err := admit(object)
 				if err != nil || len(warnings) > 0 {
 					t.Errorf("%s:%d: the example is not admitted silently: %v, warnings %q", name, example.Line, err, warnings)
 				}
-				if strings.HasPrefix(name, "docs/spec/") {
-					shown[kind.Kind] = true
+				for _, problem := range againstSchema(t, schemas[kind.Kind], document) {
+					t.Errorf("%s:%d: the schema refuses the example: %v", name, example.Line, problem)
 				}
 			}
 		}
@@ -68,7 +77,7 @@ func TestExamplesAreAdmitted(t *testing.T) {
 		"Metal3MachineTemplate", "Metal3Remediation", "Metal3RemediationTemplate",
 	} {
 		if !shown[kind] {
-			t.Errorf("no page of docs/spec has an example of a %s", kind)
+			t.Errorf("no document has an example of a %s", kind)
 		}
 	}
 }
@@ -100,4 +109,57 @@ func admit(object runtime.Object) (admission.Warnings, error) {
 	default:
 		return nil, nil
 	}
+}
+
+// schemas returns the validators of the stored version, by kind.
+func schemas(t *testing.T) map[string]validation.SchemaValidator {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root(t), "config", "crd", "bases", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]validation.SchemaValidator{}
+	for _, path := range files {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(content, definition); err != nil {
+			t.Fatal(err)
+		}
+		for _, version := range definition.Spec.Versions {
+			if version.Name == infrav1.GroupVersion.Version {
+				found[definition.Spec.Names.Kind] = schemaValidator(t, version.Schema.OpenAPIV3Schema)
+			}
+		}
+	}
+	return found
+}
+
+func schemaValidator(t *testing.T, schema *apiextensionsv1.JSONSchemaProps) validation.SchemaValidator {
+	t.Helper()
+	internal := &apiextensions.JSONSchemaProps{}
+	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(schema, internal, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	validator, _, err := validation.NewSchemaValidator(internal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return validator
+}
+
+// againstSchema validates an example of our kinds. Others have no schema here.
+func againstSchema(t *testing.T, validator validation.SchemaValidator, document []byte) field.ErrorList {
+	t.Helper()
+	if validator == nil {
+		return nil
+	}
+	content := map[string]any{}
+	if err := yaml.Unmarshal(document, &content); err != nil {
+		t.Fatal(err)
+	}
+	return validation.ValidateCustomResource(nil, content, validator)
 }

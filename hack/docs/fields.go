@@ -80,16 +80,21 @@ func (l *fieldList) children(path string, schema apiextensionsv1.JSONSchemaProps
 func (l *fieldList) add(path string, schema apiextensionsv1.JSONSchemaProps, required bool) {
 	inner, suffix := inside(schema)
 	meaning := meaningOf(path, schema.Description)
-	known, repeated := l.repeats(path, inner)
-	if repeated {
-		meaning += " Fields as in " + known + "."
+	first, repeated := "", isConditions(path)
+	if !repeated {
+		first, repeated = l.repeats(path, inner)
+	}
+	if first != "" {
+		meaning = strings.TrimSpace(meaning + " Fields as in " + first + ".")
 	}
 	l.rows = append(l.rows, []string{"`" + path + "`", typeOf(schema), defaultOf(schema, required), meaning})
-	if repeated || strings.HasSuffix(path, "onditions") {
-		return
+	if !repeated {
+		l.children(path+suffix, inner)
 	}
-	l.children(path+suffix, inner)
 }
+
+// isConditions says whether a field holds conditions, which are the same everywhere.
+func isConditions(path string) bool { return strings.HasSuffix(path, ".conditions") }
 
 // repeats says where the structure of a field is described, if that is not below the field itself.
 func (l *fieldList) repeats(path string, inner apiextensionsv1.JSONSchemaProps) (string, bool) {

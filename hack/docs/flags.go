@@ -8,8 +8,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
 )
 
-// longUsage is the length from which on a usage is cut after its first sentence. Lists of ciphers would fill pages, and they
-// change with the version of Go.
+// longUsage is the length from which on a usage is cut after its first sentence. Lists of ciphers would fill pages, and
+// they change with the version of Go.
 const longUsage = 250
 
 // flagTable lists the flags of the manager, by name. Hidden and deprecated ones are left out.

@@ -1,10 +1,10 @@
-// Command docs writes the generated parts of the documentation: the fields of every kind, from the CRDs, and the flags of
-// the manager, from the manager itself. Its tests demand that these parts are current, and that what people wrote around
-// them agrees with the code: reasons, metrics, examples and links.
+// Command docs writes the generated parts of the documentation: the fields of every kind, from the CRDs, and the flags
+// of the manager, from the manager itself. Its tests demand that these parts are current, and that what people wrote
+// around them agrees with the code: reasons, metrics, examples and links.
 //
 // A generated part stands between two comments in a Markdown file; everything outside them is left alone. The program
-// refuses a part whose name it does not know. It documents the stored version only: users of the older one are led to it
-// by a warning.
+// refuses a part whose name it does not know. It documents the stored version only: users of the older one are led to
+// it by a warning.
 package main
 
 import (

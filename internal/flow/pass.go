@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,9 @@ type Reporter struct {
 
 	// Announce says which event a changed condition gives. Nil means none.
 	Announce Announcement
+
+	// Memory remembers what the passes wrote. Nil remembers nothing.
+	Memory *Memory
 }
 
 // Announcement returns the type of the event for a changed condition. Empty means no event. A nil before means that the
@@ -81,8 +85,7 @@ func (p *Pass) Save(ctx context.Context) error {
 	if err := p.reporter.Client.Patch(ctx, stored, raw); err != nil {
 		return fmt.Errorf("saving %s: %w", p.object.GetName(), err)
 	}
-	p.object.SetResourceVersion(stored.GetResourceVersion())
-	p.object.SetGeneration(stored.GetGeneration())
+	p.adopt(stored, p.object.GetFinalizers(), p.object.GetOwnerReferences())
 	conditions, status := p.before.conditions, p.before.status
 	if p.before, err = snapshotOf(p.object); err != nil {
 		return err
@@ -94,14 +97,15 @@ func (p *Pass) Save(ctx context.Context) error {
 // End reports: it lets the caller set conditions, writes what changed and emits events. The error of the reconcile is
 // joined with that of the writes.
 func (p *Pass) End(ctx context.Context, reached outcome.Outcome, err error, report func()) (ctrl.Result, error) {
-	report()
-	// The status goes first on a deletion: with its last finalizer the object is gone.
-	writes := []func(context.Context) error{p.Save, p.saveStatus}
+	reporting := func(context.Context) error { report(); return nil }
+	// Conditions name the generation that they speak of, so they are set after the write that may give a new one.
+	steps := []func(context.Context) error{p.Save, reporting, p.saveStatus}
 	if !p.object.GetDeletionTimestamp().IsZero() {
-		slices.Reverse(writes)
+		// The status goes first on a deletion: with its last finalizer the object is gone.
+		steps = []func(context.Context) error{reporting, p.saveStatus, p.Save}
 	}
-	for _, write := range writes {
-		if writeErr := write(ctx); writeErr != nil {
+	for _, step := range steps {
+		if writeErr := step(ctx); writeErr != nil {
 			return result(reached, err, p.ignoreGone(writeErr))
 		}
 	}
@@ -137,8 +141,22 @@ func (p *Pass) saveStatus(ctx context.Context) error {
 	if err := p.reporter.Client.Status().Patch(ctx, stored, raw); err != nil {
 		return fmt.Errorf("saving the status of %s: %w", p.object.GetName(), err)
 	}
-	p.object.SetResourceVersion(stored.GetResourceVersion())
+	p.adopt(stored, p.before.finalizers, p.before.owners)
 	return nil
+}
+
+// adopt takes over the version that a write gave. If somebody else changed a list that a merge patch replaces as a
+// whole, the older version stays: the next patch of such a list then meets a conflict instead of undoing that change.
+func (p *Pass) adopt(stored Object, finalizers []string, owners []metav1.OwnerReference) {
+	p.reporter.Memory.wrote(stored)
+	p.object.SetGeneration(stored.GetGeneration())
+	if sameLists(stored.GetFinalizers(), finalizers, stored.GetOwnerReferences(), owners) {
+		p.object.SetResourceVersion(stored.GetResourceVersion())
+	}
+}
+
+func sameLists(finalizersA, finalizersB []string, ownersA, ownersB []metav1.OwnerReference) bool {
+	return slices.Equal(finalizersA, finalizersB) && equality.Semantic.DeepEqual(ownersA, ownersB)
 }
 
 // mainPatch returns the merge patch of metadata and spec, or nil when it would change nothing.
@@ -150,7 +168,7 @@ func (p *Pass) mainPatch(now snapshot) ([]byte, error) {
 	if err != nil || patch == nil {
 		return nil, err
 	}
-	if slices.Equal(p.before.finalizers, now.finalizers) && equality.Semantic.DeepEqual(p.before.owners, now.owners) {
+	if sameLists(p.before.finalizers, now.finalizers, p.before.owners, now.owners) {
 		return patch, nil
 	}
 	version := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, p.object.GetResourceVersion())
@@ -188,7 +206,8 @@ func note(condition metav1.Condition) string {
 		text = condition.Type + " is " + string(condition.Status)
 	}
 	if len(text) > limit {
-		text = text[:limit]
+		// The cut may go through the middle of a character.
+		text = strings.ToValidUTF8(text[:limit], "")
 	}
 	return text
 }
@@ -216,6 +235,9 @@ func snapshotOf(object Object) (snapshot, error) {
 		status = json.RawMessage(`{}`)
 	}
 	delete(parts, "status")
+	if parts["metadata"], err = withoutVersion(parts["metadata"]); err != nil {
+		return snapshot{}, fmt.Errorf("reading %s: %w", object.GetName(), err)
+	}
 	main, err := json.Marshal(parts)
 	if err != nil {
 		return snapshot{}, fmt.Errorf("reading %s: %w", object.GetName(), err)
@@ -227,6 +249,19 @@ func snapshotOf(object Object) (snapshot, error) {
 		owners:     slices.Clone(object.GetOwnerReferences()),
 		conditions: slices.Clone(object.GetConditions()),
 	}, nil
+}
+
+// withoutVersion drops from metadata what the API server counts. A write changes it, and it is not for the next write
+// to send back.
+func withoutVersion(content json.RawMessage) (json.RawMessage, error) {
+	metadata := map[string]json.RawMessage{}
+	if err := json.Unmarshal(content, &metadata); err != nil {
+		return nil, err
+	}
+	for _, key := range []string{"resourceVersion", "generation", "managedFields"} {
+		delete(metadata, key)
+	}
+	return json.Marshal(metadata)
 }
 
 // difference returns the merge patch from one document to another, or nil when they are equal.

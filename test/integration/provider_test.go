@@ -49,7 +49,9 @@ func describeProvider(m *management) {
 
 	It("has hosts", func(ctx context.Context) {
 		for i := range hostCount {
-			Expect(m.server.Client.Create(ctx, build.Host(fmt.Sprintf("host-%d", i)))).To(Succeed())
+			host := build.Host(fmt.Sprintf("host-%d", i))
+			Expect(m.server.Client.Create(ctx, build.ControllerSecret(host))).To(Succeed())
+			Expect(m.server.Client.Create(ctx, host)).To(Succeed())
 		}
 		m.eventuallyHosts(ctx, map[bmov1alpha1.ProvisioningState]int{bmov1alpha1.StateAvailable: hostCount})
 	})

@@ -93,6 +93,15 @@ func TestHost(t *testing.T) {
 	}
 }
 
+func TestControllerSecretBelongsToHost(t *testing.T) {
+	host := build.Host("host", build.InNamespace("elsewhere"))
+	secret := build.ControllerSecret(host)
+	if secret.Name != host.Spec.BMC.CredentialsName || secret.Namespace != "elsewhere" || len(secret.Data) != 2 {
+		t.Errorf("Secret %s/%s with %d keys, want elsewhere/%s with 2", secret.Namespace, secret.Name, len(secret.Data),
+			host.Spec.BMC.CredentialsName)
+	}
+}
+
 func TestMachineAndSecretBelongTogether(t *testing.T) {
 	machine := build.ControlPlaneMachine("machine", "cluster", build.InDomain("a"))
 	if _, found := machine.Labels[clusterv1.MachineControlPlaneLabel]; !found {

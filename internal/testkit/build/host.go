@@ -52,6 +52,19 @@ func Host(name string, options ...HostOption) *bmov1alpha1.BareMetalHost {
 	return host
 }
 
+// ControllerSecret makes the Secret with the credentials of the management controller of a host.
+func ControllerSecret(host *bmov1alpha1.BareMetalHost, options ...ObjectOption) *corev1.Secret {
+	secret := &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Spec.BMC.CredentialsName},
+		Data:       map[string][]byte{"username": []byte("admin"), "password": []byte("password")},
+	}
+	for _, option := range options {
+		option(secret)
+	}
+	return secret
+}
+
 // Available makes a host that was inspected and can be claimed.
 func Available() HostOption {
 	return hostOption(func(host *bmov1alpha1.BareMetalHost) {

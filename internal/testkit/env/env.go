@@ -33,7 +33,7 @@ import (
 // everything but cert-manager, no webhooks, no kube-controller-manager.
 type Options struct {
 	// Definitions are the groups of custom resource definitions to install. Nil means all but cert-manager; an empty
-	// list means none.
+	// list means none. Each group costs start time, Cluster API most of all: a suite names what it needs.
 	Definitions []components.Group
 
 	// Webhooks installs the admission and conversion webhooks of this provider. They are called on the address in

@@ -142,7 +142,6 @@ func prepare(ctx context.Context, server *env.Server, manager Manager) (preparat
 	}
 	args := append(slices.Clone(container.Args),
 		"--leader-elect=false",
-		"--kubeconfig="+kubeconfig,
 		"--webhook-port="+strconv.Itoa(webhooks.Port),
 		"--webhook-cert-dir="+webhooks.CertDir,
 		"--health-addr="+prepared.health,
@@ -152,6 +151,7 @@ func prepare(ctx context.Context, server *env.Server, manager Manager) (preparat
 	prepared.program = process.Program{
 		Name: manager.Namespace, Path: manager.Path, Args: append(args, manager.Args...),
 		Env: []string{
+			"KUBECONFIG=" + kubeconfig,
 			"POD_NAMESPACE=" + manager.Namespace, "POD_NAME=" + deployment.Name, "POD_UID=" + string(deployment.UID),
 		},
 	}

@@ -1,0 +1,125 @@
+package v1beta1_test
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta1"
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// kind is one kind in both versions, with the converter that a conversion webhook uses.
+type kind struct {
+	name       string
+	spoke, hub func() client.Object
+	converter  conversion.Converter
+}
+
+// kinds are all nine, by name.
+func kinds(t *testing.T) map[string]kind {
+	t.Helper()
+	scheme := scheme(t)
+	all := map[string]kind{}
+	for _, one := range []kind{
+		newKind(t, scheme, v1beta1.ConvertMetal3ClusterToHub, v1beta1.ConvertMetal3ClusterFromHub),
+		newKind(t, scheme, v1beta1.ConvertMetal3ClusterTemplateToHub, v1beta1.ConvertMetal3ClusterTemplateFromHub),
+		newKind(t, scheme, v1beta1.ConvertMetal3DataToHub, v1beta1.ConvertMetal3DataFromHub),
+		newKind(t, scheme, v1beta1.ConvertMetal3DataClaimToHub, v1beta1.ConvertMetal3DataClaimFromHub),
+		newKind(t, scheme, v1beta1.ConvertMetal3DataTemplateToHub, v1beta1.ConvertMetal3DataTemplateFromHub),
+		newKind(t, scheme, v1beta1.ConvertMetal3MachineToHub, v1beta1.ConvertMetal3MachineFromHub),
+		newKind(t, scheme, v1beta1.ConvertMetal3MachineTemplateToHub, v1beta1.ConvertMetal3MachineTemplateFromHub),
+		newKind(t, scheme, v1beta1.ConvertMetal3RemediationToHub, v1beta1.ConvertMetal3RemediationFromHub),
+		newKind(t, scheme,
+			v1beta1.ConvertMetal3RemediationTemplateToHub, v1beta1.ConvertMetal3RemediationTemplateFromHub),
+	} {
+		all[one.name] = one
+	}
+	return all
+}
+
+func newKind[S, H client.Object](
+	t *testing.T, scheme *runtime.Scheme,
+	toHub func(context.Context, S, H) error, fromHub func(context.Context, H, S) error,
+) kind {
+	t.Helper()
+	spoke, hub := empty[S](), empty[H]()
+	name := reflect.TypeOf(spoke).Elem().Name()
+	converter, err := conversion.NewHubSpokeConverter(hub, conversion.NewSpokeConverter(spoke, fromHub, toHub))(scheme)
+	if err != nil {
+		t.Fatalf("making the converter of %s: %v", name, err)
+	}
+	return kind{
+		name: name,
+		spoke: func() client.Object {
+			object := empty[S]()
+			object.GetObjectKind().SetGroupVersionKind(v1beta1.GroupVersion.WithKind(name))
+			return object
+		},
+		hub: func() client.Object {
+			object := empty[H]()
+			object.GetObjectKind().SetGroupVersionKind(infrav1.GroupVersion.WithKind(name))
+			return object
+		},
+		converter: converter,
+	}
+}
+
+// empty makes what a pointer type points to.
+func empty[T client.Object]() T {
+	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) //nolint:errcheck // It is what it is made from.
+}
+
+// toHub converts as a webhook does: what comes in was JSON, what goes out becomes JSON.
+func (k kind) toHub(t *testing.T, spoke client.Object) client.Object {
+	t.Helper()
+	return k.convert(t, transcribe(t, spoke, k.spoke()), k.hub())
+}
+
+// toSpoke converts as a webhook does.
+func (k kind) toSpoke(t *testing.T, hub client.Object) client.Object {
+	t.Helper()
+	return k.convert(t, transcribe(t, hub, k.hub()), k.spoke())
+}
+
+func (k kind) convert(t *testing.T, from, to client.Object) client.Object {
+	t.Helper()
+	if err := k.converter.ConvertObject(t.Context(), from, to); err != nil {
+		t.Fatalf("converting %s: %v", k.name, err)
+	}
+	return transcribe(t, to, reflect.New(reflect.TypeOf(to).Elem()).Interface().(client.Object)) //nolint:errcheck // See empty.
+}
+
+// transcribe writes an object as JSON and reads it into another.
+func transcribe[T any](t *testing.T, from any, to T) T {
+	t.Helper()
+	if err := json.Unmarshal(encode(t, from), to); err != nil {
+		t.Fatalf("reading %T: %v", to, err)
+	}
+	return to
+}
+
+func encode(t *testing.T, value any) []byte {
+	t.Helper()
+	data, err := json.Marshal(value)
+	if err != nil {
+		t.Fatalf("writing %T: %v", value, err)
+	}
+	return data
+}
+
+// unstructuredOf is an object as an API server sees it: whole numbers are integers.
+func unstructuredOf(t *testing.T, object any) map[string]any {
+	t.Helper()
+	var fields map[string]any
+	if err := utiljson.Unmarshal(encode(t, object), &fields); err != nil {
+		t.Fatalf("reading %T: %v", object, err)
+	}
+	return fields
+}

@@ -1,0 +1,90 @@
+package host_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+)
+
+func TestPlanLink(t *testing.T) {
+	const wantedID = "metal3://metal3/host-0/machine-0"
+	none := []host.Node(nil)
+	bare := func(names ...string) (nodes []host.Node) {
+		for _, name := range names {
+			nodes = append(nodes, host.Node{Name: name})
+		}
+		return nodes
+	}
+	with := func(name, providerID string) []host.Node { return []host.Node{{Name: name, ProviderID: providerID}} }
+	linked := host.LinkPlan{Provisioned: true}
+	conflict := func(message string) host.LinkPlan {
+		return host.LinkPlan{Outcome: outcome.Blocked(infrav1.ProviderIDConflictReason, message)}
+	}
+	write := func(name string) host.LinkPlan { return host.LinkPlan{Patch: name, Provisioned: true} }
+	wait := host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForNodeReason,
+		"Waiting for a node with provider ID "+wantedID+" or with the label metal3.io/uuid")}
+	waitBefore := wait
+	waitBefore.Provisioned = true
+	cloud := host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForCloudProviderReason,
+		"Waiting for the cloud provider to give a node the provider ID "+wantedID)}
+
+	cases := map[string]struct {
+		byID, byUID, byName []host.Node
+		cloud, before       bool
+		want                host.LinkPlan
+	}{
+		"one node has the ID": {byID: with("a", wantedID), want: linked},
+		"one node has the ID and others have the label": {
+			byID: with("a", wantedID), byUID: bare("b", "c"), byName: bare("d"), want: linked,
+		},
+		"one node has the ID from the cloud provider": {byID: with("a", wantedID), cloud: true, want: linked},
+		"several nodes have the ID": {
+			byID: append(with("b", wantedID), with("a", wantedID)...), byUID: bare("a"),
+			want: conflict("Nodes a, b all carry provider ID " + wantedID + ": delete the ones that are stale"),
+		},
+		"one node with the label has no ID":                      {byUID: bare("a"), byName: bare("b"), want: write("a")},
+		"one node with the label got its ID in between":          {byUID: with("a", wantedID), want: linked},
+		"one node with the label got its ID from the cloud":      {byUID: with("a", wantedID), cloud: true, want: linked},
+		"one node with the label has no ID and is left to cloud": {byUID: bare("a"), cloud: true, want: cloud},
+		"one node with the label has another ID": {
+			byUID: with("a", "metal3://x"), byName: bare("b"),
+			want: conflict("Node a carries provider ID metal3://x instead of " + wantedID),
+		},
+		"one node with the label has another ID before the cloud provider changes it": {
+			byUID: with("a", "aws:///x"), cloud: true, want: cloud,
+		},
+		"several nodes have the label": {
+			byUID: bare("b", "a"),
+			want:  conflict("Nodes a, b all carry the label metal3.io/uuid of one host: delete the ones that are stale"),
+		},
+		"several nodes have the label of a cloud": {
+			byUID: bare("b", "a"), cloud: true,
+			want: conflict("Nodes a, b all carry the label metal3.io/uuid of one host: delete the ones that are stale"),
+		},
+		"one node with the host name has no ID":                      {byName: bare("a"), want: write("a")},
+		"one node with the host name has no ID and is left to cloud": {byName: bare("a"), cloud: true, want: cloud},
+		"one node with the host name has another ID":                 {byName: with("a", "metal3://x"), want: wait},
+		"several nodes have the host name":                           {byName: bare("a", "b"), want: wait},
+		"there is no node":                                           {byID: none, want: wait},
+		"there is no node and nobody will link it but the provider":  {before: true, want: waitBefore},
+		"there is no node and a cloud provider will link it":         {cloud: true, want: cloud},
+		"a conflict is one before the node as well": {
+			byUID: with("a", "metal3://x"), before: true,
+			want: conflict("Node a carries provider ID metal3://x instead of " + wantedID),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := host.PlanLink(
+				host.NodeFacts{ByProviderID: tc.byID, ByHostUID: tc.byUID, ByHostname: tc.byName},
+				host.Linking{ProviderID: wantedID, CloudProvider: tc.cloud, BeforeNode: tc.before})
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome.Outcome{})); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}

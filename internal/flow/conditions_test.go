@@ -1,0 +1,161 @@
+package flow_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+)
+
+func is(name, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: metav1.ConditionTrue, Reason: reason, Message: message}
+}
+
+func isNot(name, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+}
+
+// with makes a machine that has conditions.
+func with(list ...metav1.Condition) *infrav1.Metal3Machine {
+	machine := &infrav1.Metal3Machine{}
+	for _, condition := range list {
+		conditions.Set(machine, condition)
+	}
+	return machine
+}
+
+// sameCondition compares without the time, which is not for a test to know.
+func sameCondition(t *testing.T, machine *infrav1.Metal3Machine, want metav1.Condition) {
+	t.Helper()
+	got := conditions.Get(machine, want.Type)
+	if diff := cmp.Diff(&want, got, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestSetStage(t *testing.T) {
+	reached := flow.Reached{Reason: "Reached", Message: "There"}
+	cases := map[string]struct {
+		reason  string
+		before  []metav1.Condition
+		outcome *outcome.Outcome
+		want    metav1.Condition
+	}{
+		"Done": {
+			reason:  "the stage says what it reached",
+			before:  []metav1.Condition{isNot("Stage", "Initial", "")},
+			outcome: &outcome.Outcome{},
+			want:    is("Stage", "Reached", "There"),
+		},
+		"Waiting": {
+			reason:  "a stage that waits says for whom",
+			outcome: pointer(outcome.Waiting("NoHost", "Waiting for a host")),
+			want:    isNot("Stage", "NoHost", "Waiting for a host"),
+		},
+		"Blocked": {
+			reason:  "a stage that was reached once can be lost",
+			before:  []metav1.Condition{is("Stage", "Reached", "There")},
+			outcome: pointer(outcome.Blocked("Invalid", "Correct it")),
+			want:    isNot("Stage", "Invalid", "Correct it"),
+		},
+		"DidNotRun": {
+			reason: "what is not known this time stays as it was",
+			before: []metav1.Condition{is("Stage", "Before", "Still there")},
+			want:   is("Stage", "Before", "Still there"),
+		},
+		"NeverRan": {
+			reason: "every condition exists from the first report on",
+			want:   isNot("Stage", "Initial", ""),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			machine := with(tc.before...)
+			outcomes := map[string]outcome.Outcome{"Other": outcome.Done()}
+			if tc.outcome != nil {
+				outcomes["Stage"] = *tc.outcome
+			}
+			flow.SetStage(machine, "Stage", outcomes, reached, "Initial")
+			t.Log(tc.reason)
+			sameCondition(t, machine, tc.want)
+		})
+	}
+}
+
+func pointer[T any](value T) *T { return &value }
+
+func TestSetReady(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		before []metav1.Condition
+		want   metav1.Condition
+	}{
+		"AllStagesAreTrue": {
+			reason: "nothing is missing",
+			before: []metav1.Condition{is("First", "A", ""), is("Second", "B", "b")},
+			want:   is("Ready", "Ready", ""),
+		},
+		"TheFirstThatIsNotTrueCounts": {
+			reason: "the later one waits for the earlier one anyway",
+			before: []metav1.Condition{isNot("Second", "B", "b"), isNot("First", "A", "a")},
+			want:   isNot("Ready", "A", "a"),
+		},
+		"ALaterOneIsNotTrue": {
+			reason: "every stage counts",
+			before: []metav1.Condition{is("First", "A", "a"), isNot("Second", "B", "b")},
+			want:   isNot("Ready", "B", "b"),
+		},
+		"AnUnknownStageIsNotTrue": {
+			reason: "not known is not ready",
+			before: []metav1.Condition{{Type: "First", Status: metav1.ConditionUnknown, Reason: "A", Message: "a"}},
+			want:   isNot("Ready", "A", "a"),
+		},
+		"AStageWithoutAConditionDoesNotCount": {
+			reason: "some objects do not have all stages",
+			before: []metav1.Condition{is("Second", "B", "")},
+			want:   is("Ready", "Ready", ""),
+		},
+		"OtherConditionsDoNotCount": {
+			reason: "only stages sum up to ready",
+			before: []metav1.Condition{is("First", "A", ""), isNot("Other", "C", "c")},
+			want:   is("Ready", "Ready", ""),
+		},
+		"DeletingWins": {
+			reason: "an object that goes away is not ready, whatever its stages say",
+			before: []metav1.Condition{is("First", "A", ""), is("Deleting", "Releasing", "Host is being cleaned")},
+			want:   isNot("Ready", "Deleting", "Host is being cleaned"),
+		},
+		"NotDeleting": {
+			reason: "the condition Deleting is there all the time",
+			before: []metav1.Condition{is("First", "A", ""), isNot("Deleting", "NotDeleting", "")},
+			want:   is("Ready", "Ready", ""),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			machine := with(tc.before...)
+			flow.SetReady(machine, "First", "Second")
+			t.Log(tc.reason)
+			sameCondition(t, machine, tc.want)
+		})
+	}
+}
+
+func TestSetPaused(t *testing.T) {
+	for paused, want := range map[bool]metav1.Condition{
+		true:  is("Paused", "Paused", "The object or its Cluster is paused"),
+		false: isNot("Paused", "NotPaused", ""),
+	} {
+		for _, before := range []metav1.Condition{is("Paused", "Paused", "x"), isNot("Paused", "NotPaused", "")} {
+			machine := with(before)
+			flow.SetPaused(machine, paused)
+			sameCondition(t, machine, want)
+		}
+	}
+}

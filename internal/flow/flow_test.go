@@ -1,0 +1,178 @@
+package flow_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+var errBroken = errors.New("broken")
+
+// trace is the scope of the tests: it remembers who ran.
+type trace struct{ ran []string }
+
+func observe(name string, err error) flow.Observation[*trace] {
+	return func(_ context.Context, scope *trace) error {
+		scope.ran = append(scope.ran, name)
+		return err
+	}
+}
+
+func phase(name string, result outcome.Outcome, err error) flow.Phase[*trace] {
+	return func(_ context.Context, scope *trace) (outcome.Outcome, error) {
+		scope.ran = append(scope.ran, name)
+		return result, err
+	}
+}
+
+func TestObserve(t *testing.T) {
+	cases := map[string]struct {
+		observations []flow.Observation[*trace]
+		ran          []string
+		err          error
+	}{
+		"none": {},
+		"all in order": {
+			observations: []flow.Observation[*trace]{observe("a", nil), observe("b", nil), observe("c", nil)},
+			ran:          []string{"a", "b", "c"},
+		},
+		"an error stops": {
+			observations: []flow.Observation[*trace]{observe("a", nil), observe("b", errBroken), observe("c", nil)},
+			ran:          []string{"a", "b"},
+			err:          errBroken,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			scope := &trace{}
+			if err := flow.Observe(context.Background(), scope, tc.observations...); !errors.Is(err, tc.err) {
+				t.Errorf("got error %v, want %v", err, tc.err)
+			}
+			if diff := cmp.Diff(tc.ran, scope.ran); diff != "" {
+				t.Errorf("ran: -want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAct(t *testing.T) {
+	waiting := outcome.Waiting("Waiting", "for b").WithAfter(time.Minute)
+	blocked := outcome.Blocked("Blocked", "by b")
+	cases := map[string]struct {
+		second outcome.Outcome
+		err    error
+		ran    []string
+		want   outcome.Outcome
+	}{
+		"all that are done run":  {ran: []string{"a", "b", "c"}},
+		"waiting stops":          {second: waiting, ran: []string{"a", "b"}, want: waiting},
+		"blocked stops":          {second: blocked, ran: []string{"a", "b"}, want: blocked},
+		"an error stops":         {err: errBroken, ran: []string{"a", "b"}},
+		"an error beside both":   {second: waiting, err: errBroken, ran: []string{"a", "b"}, want: waiting},
+		"done with a time is on": {second: outcome.Done().WithAfter(time.Minute), ran: []string{"a", "b", "c"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			scope := &trace{}
+			got, err := flow.Act(context.Background(), scope, phase("a", outcome.Done(), nil),
+				phase("b", tc.second, tc.err), phase("c", outcome.Done(), nil))
+			if !errors.Is(err, tc.err) {
+				t.Errorf("got error %v, want %v", err, tc.err)
+			}
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome.Outcome{})); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.ran, scope.ran); diff != "" {
+				t.Errorf("ran: -want +got:\n%s", diff)
+			}
+		})
+	}
+	if got, err := flow.Act(context.Background(), &trace{}); err != nil || !got.IsDone() {
+		t.Errorf("no phase gave %v, %v, want done", got, err)
+	}
+}
+
+func TestMovingAndPaused(t *testing.T) {
+	pausedMachine := build.Metal3Machine("m", "c", build.Annotations(map[string]string{clusterv1.PausedAnnotation: ""}))
+	plain := build.Metal3Machine("m", "c")
+	pausedCluster := build.Cluster("c", build.ClusterPaused())
+	cases := map[string]struct {
+		cluster *clusterv1.Cluster
+		machine *infrav1.Metal3Machine
+		want    bool
+	}{
+		"neither is paused":                   {build.Cluster("c"), plain, false},
+		"the Cluster is paused":               {pausedCluster, plain, true},
+		"the machine is paused":               {build.Cluster("c"), pausedMachine, true},
+		"no Cluster is not paused":            {nil, plain, false},
+		"no Cluster and the machine is":       {nil, pausedMachine, true},
+		"both the Cluster and the machine do": {pausedCluster, pausedMachine, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := flow.Paused(tc.cluster, tc.machine); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+		})
+	}
+	if flow.Moving(pausedMachine) {
+		t.Error("a paused machine is taken for one that a move deletes")
+	}
+	moving := build.Annotations(map[string]string{"clusterctl.cluster.x-k8s.io/delete-for-move": ""})
+	if !flow.Moving(build.Metal3Machine("m", "c", moving)) {
+		t.Error("a machine that a move deletes is not recognised")
+	}
+}
+
+func TestNotOnlyStatus(t *testing.T) {
+	now := metav1.Unix(1_700_000_000, 0)
+	later := metav1.Unix(1_700_000_001, 0)
+	cases := map[string]struct {
+		change func(*infrav1.Metal3Machine)
+		want   bool
+	}{
+		"the status":          {func(m *infrav1.Metal3Machine) { m.Status.FailureDomain = "a" }, false},
+		"a label":             {func(m *infrav1.Metal3Machine) { m.Labels = map[string]string{"a": "b"} }, true},
+		"an annotation":       {func(m *infrav1.Metal3Machine) { annotate(m, "key") }, true},
+		"a finalizer":         {func(m *infrav1.Metal3Machine) { m.Finalizers = []string{ours} }, true},
+		"the generation":      {func(m *infrav1.Metal3Machine) { m.Generation++ }, true},
+		"the deletion":        {func(m *infrav1.Metal3Machine) { m.DeletionTimestamp = &now }, true},
+		"an object in place":  {func(m *infrav1.Metal3Machine) { m.UID = "2" }, true},
+		"an owner":            {func(m *infrav1.Metal3Machine) { m.OwnerReferences = []metav1.OwnerReference{{UID: "1"}} }, true},
+		"the periodic resync": {func(m *infrav1.Metal3Machine) { m.ResourceVersion = "1" }, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := build.Metal3Machine("m", "c")
+			before.UID, before.ResourceVersion = "1", "1"
+			after := before.DeepCopy()
+			after.ResourceVersion = "2"
+			tc.change(after)
+			if got := flow.NotOnlyStatus().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+		})
+	}
+	deleting := build.Metal3Machine("m", "c")
+	deleting.DeletionTimestamp, deleting.ResourceVersion = &now, "1"
+	shorter := deleting.DeepCopy()
+	shorter.DeletionTimestamp, shorter.ResourceVersion = &later, "2"
+	if flow.NotOnlyStatus().Update(event.UpdateEvent{ObjectOld: deleting, ObjectNew: shorter}) {
+		t.Error("a deletion that goes on is news")
+	}
+	if !flow.NotOnlyStatus().Create(event.CreateEvent{Object: deleting}) ||
+		!flow.NotOnlyStatus().Delete(event.DeleteEvent{Object: deleting}) {
+		t.Error("only updates may be dropped")
+	}
+}

@@ -1,0 +1,584 @@
+package flow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+const (
+	ours   = "ours.example.com/finalizer"
+	theirs = "theirs.example.com/finalizer"
+)
+
+// world is an API server with one machine, seen by the pass that is under test.
+type world struct {
+	client.Client
+	t *testing.T
+
+	// writes are the patches of the pass, in order. Those of others go past the pass and are not among them.
+	writes []string
+	// fail is asked before each write of the pass.
+	fail func(write string) error
+	// others writes as somebody else.
+	others client.Client
+	events *recorder
+	pass   *flow.Pass
+}
+
+// recorder keeps events. It stands for the recorder of client-go.
+type recorder struct{ lines []string }
+
+func (r *recorder) Eventf(_, _ runtime.Object, eventType, reason, action, note string, args ...any) {
+	r.lines = append(r.lines, strings.Join([]string{eventType, reason, action, fmt.Sprintf(note, args...)}, "|"))
+}
+
+func newWorld(t *testing.T, options ...build.Metal3MachineOption) *world {
+	t.Helper()
+	machine := build.Metal3Machine("machine-0", "cluster-0", options...)
+	w := &world{t: t, events: &recorder{}, fail: func(string) error { return nil }}
+	w.others = fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(machine).WithStatusSubresource(machine).Build()
+	write := func(object client.Object, patch client.Patch, do func() error) error {
+		data, err := patch.Data(object)
+		if err != nil {
+			return err
+		}
+		w.writes = append(w.writes, string(data))
+		if err := w.fail(string(data)); err != nil {
+			return err
+		}
+		return do()
+	}
+	w.Client = interceptor.NewClient(w.others.(client.WithWatch), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+			options ...client.PatchOption,
+		) error {
+			return write(object, patch, func() error { return c.Patch(ctx, object, patch, options...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, resource string, object client.Object, patch client.Patch,
+			options ...client.SubResourcePatchOption,
+		) error {
+			return write(object, patch, func() error { return c.SubResource(resource).Patch(ctx, object, patch, options...) })
+		},
+	})
+	return w
+}
+
+// stored is the machine as the API server has it.
+func (w *world) stored() *infrav1.Metal3Machine {
+	w.t.Helper()
+	machine := &infrav1.Metal3Machine{}
+	key := client.ObjectKey{Namespace: build.DefaultNamespace, Name: "machine-0"}
+	if err := w.others.Get(context.Background(), key, machine); err != nil {
+		w.t.Fatal(err)
+	}
+	return machine
+}
+
+// begin reads the machine and starts a pass on it.
+func (w *world) begin() *infrav1.Metal3Machine {
+	w.t.Helper()
+	machine := w.stored()
+	reporter := flow.Reporter{Client: w.Client, Recorder: w.events, Announce: flow.Milestones(nil, []string{"Trouble"})}
+	pass, err := reporter.Begin(machine)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.pass = pass
+	return machine
+}
+
+// meanwhile changes the machine behind the back of the pass.
+func (w *world) meanwhile(change func(*infrav1.Metal3Machine)) {
+	w.t.Helper()
+	machine := w.stored()
+	change(machine)
+	if err := w.others.Update(context.Background(), machine); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// deleted marks the machine as deleted, which its finalizers outlive.
+func (w *world) deleted() {
+	w.t.Helper()
+	if err := w.others.Delete(context.Background(), w.stored()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) end(reached outcome.Outcome, err error, report func()) (ctrl.Result, error) {
+	return w.pass.End(context.Background(), reached, err, report)
+}
+
+// mustEnd ends a pass that succeeds.
+func (w *world) mustEnd(report func()) {
+	w.t.Helper()
+	if _, err := w.end(outcome.Done(), nil, report); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) wrote(want ...string) {
+	w.t.Helper()
+	if diff := cmp.Diff(want, w.writes); diff != "" {
+		w.t.Errorf("writes: -want +got:\n%s", diff)
+	}
+}
+
+// holds says whether the stored machine has the finalizer.
+func (w *world) holds(finalizer string) bool {
+	w.t.Helper()
+	return controllerutil.ContainsFinalizer(w.stored(), finalizer)
+}
+
+func nothing() {}
+
+func addresses(machine *infrav1.Metal3Machine) func() {
+	return func() { machine.Status.FailureDomain = "a" }
+}
+
+const addressesPatch = `{"status":{"failureDomain":"a"}}`
+
+func annotate(machine *infrav1.Metal3Machine, key string) {
+	metav1.SetMetaDataAnnotation(&machine.ObjectMeta, key, "x")
+}
+
+func ready(machine *infrav1.Metal3Machine, status metav1.ConditionStatus, reason, message string) {
+	conditions.Set(machine, metav1.Condition{Type: "Ready", Status: status, Reason: reason, Message: message})
+}
+
+func TestPassWritesNothingWhenNothingChanged(t *testing.T) {
+	w := newWorld(t, build.Finalizers(ours))
+	machine := w.begin()
+	ready(machine, metav1.ConditionTrue, "Ready", "")
+	w.mustEnd(nothing)
+	w.writes, w.events.lines = nil, nil
+
+	again := w.begin()
+	if err := w.pass.Save(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	w.mustEnd(func() { ready(again, metav1.ConditionTrue, "Ready", "") })
+	w.wrote()
+	if len(w.events.lines) > 0 {
+		t.Errorf("events without a change: %q", w.events.lines)
+	}
+}
+
+func TestPassWritesAtMostTwice(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		change func(*infrav1.Metal3Machine)
+		want   []string
+	}{
+		"Status": {
+			reason: "what did not change is not written",
+			change: func(m *infrav1.Metal3Machine) { addresses(m)() },
+			want:   []string{addressesPatch},
+		},
+		"Spec": {
+			reason: "the patch holds what changed and nothing else",
+			change: func(m *infrav1.Metal3Machine) { m.Spec.ProviderID = "metal3://a/b/c" },
+			want:   []string{`{"spec":{"providerID":"metal3://a/b/c"}}`},
+		},
+		"Everything": {
+			reason: "metadata and spec go together, then the status",
+			change: func(m *infrav1.Metal3Machine) {
+				annotate(m, "key")
+				m.Spec.ProviderID = "metal3://a/b/c"
+				addresses(m)()
+			},
+			want: []string{
+				`{"metadata":{"annotations":{"key":"x"}},"spec":{"providerID":"metal3://a/b/c"}}`, addressesPatch,
+			},
+		},
+		"Finalizer": {
+			reason: "a list that others write as well goes with the resource version",
+			change: func(m *infrav1.Metal3Machine) { controllerutil.AddFinalizer(m, ours) },
+			want:   []string{`{"metadata":{"finalizers":["` + ours + `"],"resourceVersion":"999"}}`},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			machine := w.begin()
+			tc.change(machine)
+			w.mustEnd(nothing)
+			if diff := cmp.Diff(tc.want, w.writes); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+			want, got := machine.DeepCopy(), w.stored()
+			want.ResourceVersion, got.ResourceVersion, want.TypeMeta, got.TypeMeta = "", "", metav1.TypeMeta{}, metav1.TypeMeta{}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the API server has another object: -pass +server:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPassSavesOnTheWay(t *testing.T) {
+	w := newWorld(t)
+	machine := w.begin()
+	annotate(machine, "key")
+	addresses(machine)()
+	for range 2 {
+		if err := w.pass.Save(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.wrote(`{"metadata":{"annotations":{"key":"x"}}}`)
+	w.mustEnd(nothing)
+	w.wrote(`{"metadata":{"annotations":{"key":"x"}}}`, addressesPatch)
+}
+
+func TestPassReportsTheGenerationThatItWrote(t *testing.T) {
+	w := newWorld(t)
+	machine := w.begin()
+	machine.Generation = 1
+	machine.Spec.ProviderID = "metal3://a/b/c"
+	w.fail = func(write string) error {
+		if strings.Contains(write, "providerID") {
+			// The fake API server does not count generations.
+			w.meanwhile(func(m *infrav1.Metal3Machine) { m.Generation = 2 })
+		}
+		return nil
+	}
+	w.mustEnd(func() { ready(machine, metav1.ConditionTrue, "Ready", "") })
+	if got := w.stored().Status.Conditions[0].ObservedGeneration; got != 2 {
+		t.Errorf("the condition speaks of generation %d, the object is at 2", got)
+	}
+}
+
+func TestPassAndOtherWriters(t *testing.T) {
+	addTheirs := func(m *infrav1.Metal3Machine) { controllerutil.AddFinalizer(m, theirs) }
+
+	t.Run("an annotation does not get in the way of others", func(t *testing.T) {
+		w := newWorld(t)
+		machine := w.begin()
+		w.meanwhile(func(m *infrav1.Metal3Machine) { annotate(m, "other") })
+		annotate(machine, "key")
+		w.mustEnd(nothing)
+		if got := w.stored().Annotations; len(got) != 2 {
+			t.Errorf("got annotations %v, want both", got)
+		}
+	})
+	t.Run("a finalizer meets a conflict", func(t *testing.T) {
+		w := newWorld(t)
+		machine := w.begin()
+		w.meanwhile(addTheirs)
+		controllerutil.AddFinalizer(machine, ours)
+		if _, err := w.end(outcome.Done(), nil, nothing); !apierrors.IsConflict(err) {
+			t.Errorf("got %v, want a conflict", err)
+		}
+	})
+	t.Run("an owner meets a conflict", func(t *testing.T) {
+		w := newWorld(t)
+		machine := w.begin()
+		w.meanwhile(func(m *infrav1.Metal3Machine) { annotate(m, "other") })
+		machine.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "1"}}
+		if _, err := w.end(outcome.Done(), nil, nothing); !apierrors.IsConflict(err) {
+			t.Errorf("got %v, want a conflict", err)
+		}
+	})
+	t.Run("a finalizer meets a conflict after a write that did not", func(t *testing.T) {
+		w := newWorld(t)
+		machine := w.begin()
+		w.meanwhile(addTheirs)
+		annotate(machine, "key")
+		if err := w.pass.Save(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		controllerutil.AddFinalizer(machine, ours)
+		if _, err := w.end(outcome.Done(), nil, nothing); !apierrors.IsConflict(err) {
+			t.Errorf("got %v, want a conflict", err)
+		}
+		if !w.holds(theirs) {
+			t.Error("the finalizer of somebody else is lost")
+		}
+	})
+	t.Run("a dropped finalizer meets a conflict after the status", func(t *testing.T) {
+		w := newWorld(t, build.Finalizers(ours, "kept.example.com/finalizer"))
+		w.deleted()
+		machine := w.begin()
+		w.meanwhile(func(m *infrav1.Metal3Machine) { controllerutil.RemoveFinalizer(m, "kept.example.com/finalizer") })
+		controllerutil.RemoveFinalizer(machine, ours)
+		if _, err := w.end(outcome.Done(), nil, addresses(machine)); !apierrors.IsConflict(err) {
+			t.Errorf("got %v, want a conflict", err)
+		}
+	})
+	t.Run("a finalizer of its own can follow a write of its own", func(t *testing.T) {
+		w := newWorld(t)
+		machine := w.begin()
+		annotate(machine, "key")
+		if err := w.pass.Save(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		controllerutil.AddFinalizer(machine, ours)
+		w.mustEnd(nothing)
+		if !w.holds(ours) {
+			t.Error("the finalizer is missing")
+		}
+	})
+}
+
+func TestPassOnDeletion(t *testing.T) {
+	gone := apierrors.NewNotFound(infrav1.GroupVersion.WithResource("metal3machines").GroupResource(), "machine-0")
+
+	t.Run("the status goes first and nothing else when nothing else changed", func(t *testing.T) {
+		w := newWorld(t, build.Finalizers(ours))
+		w.deleted()
+		w.mustEnd(addresses(w.begin()))
+		w.wrote(addressesPatch)
+	})
+	t.Run("the status goes before the metadata", func(t *testing.T) {
+		w := newWorld(t, build.Finalizers(ours))
+		w.deleted()
+		machine := w.begin()
+		annotate(machine, "key")
+		w.mustEnd(addresses(machine))
+		w.wrote(addressesPatch, `{"metadata":{"annotations":{"key":"x"}}}`)
+	})
+	t.Run("the last finalizer goes without a status", func(t *testing.T) {
+		w := newWorld(t, build.Finalizers(ours))
+		w.deleted()
+		machine := w.begin()
+		version := machine.ResourceVersion
+		controllerutil.RemoveFinalizer(machine, ours)
+		w.mustEnd(addresses(machine))
+		w.wrote(`{"metadata":{"finalizers":null,"resourceVersion":"` + version + `"}}`)
+		err := w.others.Get(context.Background(), client.ObjectKeyFromObject(machine), machine)
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("got %v, want an object that is gone", err)
+		}
+	})
+	t.Run("an object that is gone is no error", func(t *testing.T) {
+		for _, writes := range []int{0, 1} {
+			w := newWorld(t, build.Finalizers(ours))
+			w.deleted()
+			machine := w.begin()
+			w.fail = func(string) error {
+				if len(w.writes) > writes {
+					return gone
+				}
+				return nil
+			}
+			annotate(machine, "key")
+			if _, err := w.end(outcome.Done(), nil, addresses(machine)); err != nil {
+				t.Errorf("gone at write %d: got %v", writes+1, err)
+			}
+		}
+	})
+	t.Run("an object that is gone while nobody deletes it is an error", func(t *testing.T) {
+		w := newWorld(t)
+		machine := w.begin()
+		w.fail = func(string) error { return gone }
+		if _, err := w.end(outcome.Done(), nil, addresses(machine)); !apierrors.IsNotFound(err) {
+			t.Errorf("got %v, want not found", err)
+		}
+	})
+}
+
+func TestPassJoinsErrors(t *testing.T) {
+	reconcile, refused := errors.New("the reconcile failed"), errors.New("the write failed")
+	cases := map[string]struct {
+		err    error
+		fail   string
+		want   []error
+		writes int
+	}{
+		"nothing fails":                         {writes: 2},
+		"the reconcile fails":                   {err: reconcile, want: []error{reconcile}, writes: 2},
+		"the metadata fails":                    {fail: `"metadata"`, want: []error{refused}, writes: 1},
+		"the status fails":                      {fail: `"status"`, want: []error{refused}, writes: 2},
+		"the reconcile and the metadata fail":   {err: reconcile, fail: `"metadata"`, want: []error{reconcile, refused}, writes: 1},
+		"the reconcile and then the status too": {err: reconcile, fail: `"status"`, want: []error{reconcile, refused}, writes: 2},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			machine := w.begin()
+			w.fail = func(write string) error {
+				if tc.fail != "" && strings.Contains(write, tc.fail) {
+					return refused
+				}
+				return nil
+			}
+			annotate(machine, "key")
+			result, err := w.end(outcome.Waiting("A", "b").WithAfter(time.Minute), tc.err, func() {
+				ready(machine, metav1.ConditionTrue, "Ready", "")
+			})
+			for _, want := range tc.want {
+				if !errors.Is(err, want) {
+					t.Errorf("got error %v, want it to say: %v", err, want)
+				}
+			}
+			if len(tc.want) == 0 && (err != nil || result.RequeueAfter != time.Minute) {
+				t.Errorf("got %v, %v, want to come back after a minute", result, err)
+			}
+			if len(tc.want) > 0 && !result.IsZero() {
+				t.Errorf("got %v beside an error, the back-off decides then", result)
+			}
+			if len(w.writes) != tc.writes {
+				t.Errorf("got writes %q, want %d", w.writes, tc.writes)
+			}
+			if announced := len(w.events.lines) > 0; announced != (tc.fail == "") {
+				t.Errorf("got events %q, they belong to a status that is stored", w.events.lines)
+			}
+		})
+	}
+}
+
+func TestPassNamesWhatItCouldNotWrite(t *testing.T) {
+	for fail, want := range map[string]string{
+		`"metadata"`: "saving machine-0: refused", `"status"`: "saving the status of machine-0: refused",
+	} {
+		w := newWorld(t)
+		machine := w.begin()
+		w.fail = func(write string) error {
+			if strings.Contains(write, fail) {
+				return errors.New("refused")
+			}
+			return nil
+		}
+		annotate(machine, "key")
+		if _, err := w.end(outcome.Done(), nil, addresses(machine)); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestPassEvents(t *testing.T) {
+	cases := map[string]struct {
+		before, after *metav1.Condition
+		want          []string
+	}{
+		"a new condition that is true": {
+			after: &metav1.Condition{Status: metav1.ConditionTrue, Reason: "Fine", Message: "All is well"},
+			want:  []string{"Normal|Fine|Reconcile|All is well"},
+		},
+		"a new condition that is not true": {
+			after: &metav1.Condition{Status: metav1.ConditionFalse, Reason: "Waiting", Message: "Waiting"},
+		},
+		"an event without a message names the condition": {
+			after: &metav1.Condition{Status: metav1.ConditionTrue, Reason: "Fine"},
+			want:  []string{"Normal|Fine|Reconcile|Ready is True"},
+		},
+		"trouble at once": {
+			after: &metav1.Condition{Status: metav1.ConditionFalse, Reason: "Trouble", Message: "It burns"},
+			want:  []string{"Warning|Trouble|Reconcile|It burns"},
+		},
+		"a change of the status": {
+			before: &metav1.Condition{Status: metav1.ConditionTrue, Reason: "Fine"},
+			after:  &metav1.Condition{Status: metav1.ConditionFalse, Reason: "Fine", Message: "No more"},
+			want:   []string{"Normal|Fine|Reconcile|No more"},
+		},
+		"a change of the reason": {
+			before: &metav1.Condition{Status: metav1.ConditionFalse, Reason: "A"},
+			after:  &metav1.Condition{Status: metav1.ConditionFalse, Reason: "B", Message: "b"},
+			want:   []string{"Normal|B|Reconcile|b"},
+		},
+		"a change of the message is no news": {
+			before: &metav1.Condition{Status: metav1.ConditionFalse, Reason: "Trouble", Message: "a"},
+			after:  &metav1.Condition{Status: metav1.ConditionFalse, Reason: "Trouble", Message: "b"},
+		},
+		"a percent sign is text": {
+			after: &metav1.Condition{Status: metav1.ConditionTrue, Reason: "Fine", Message: "100%d"},
+			want:  []string{"Normal|Fine|Reconcile|100%d"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if tc.before != nil {
+				machine := w.begin()
+				ready(machine, tc.before.Status, tc.before.Reason, tc.before.Message)
+				w.mustEnd(nothing)
+				w.events.lines = nil
+			}
+			machine := w.begin()
+			w.mustEnd(func() { ready(machine, tc.after.Status, tc.after.Reason, tc.after.Message) })
+			if diff := cmp.Diff(tc.want, w.events.lines); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPassEventsFitIntoTheirLimit(t *testing.T) {
+	for _, message := range []string{strings.Repeat("x", 2000), "x" + strings.Repeat("ü", 2000), strings.Repeat("語", 2000)} {
+		w := newWorld(t)
+		machine := w.begin()
+		w.mustEnd(func() { ready(machine, metav1.ConditionTrue, "Fine", message) })
+		note := strings.Split(w.events.lines[0], "|")[3]
+		if len(note) > 1024 || len(note) < 990 || !utf8.ValidString(note) {
+			t.Errorf("got a note of %d bytes, valid: %t", len(note), utf8.ValidString(note))
+		}
+	}
+}
+
+func TestPassWithoutAnnouncement(t *testing.T) {
+	w := newWorld(t)
+	machine := w.stored()
+	pass, err := flow.Reporter{Client: w.Client, Recorder: w.events}.Begin(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready(machine, metav1.ConditionTrue, "Fine", "")
+	if _, err := pass.End(context.Background(), outcome.Done(), nil, nothing); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.events.lines) > 0 {
+		t.Errorf("got events %q, want none", w.events.lines)
+	}
+}
+
+func TestMilestones(t *testing.T) {
+	announce := flow.Milestones([]string{"QuietType", "QuietReason"}, []string{"Trouble"})
+	condition := func(name, reason string, status metav1.ConditionStatus) metav1.Condition {
+		return metav1.Condition{Type: name, Reason: reason, Status: status}
+	}
+	old := condition("A", "Old", metav1.ConditionFalse)
+	cases := map[string]struct {
+		before *metav1.Condition
+		after  metav1.Condition
+		want   string
+	}{
+		"trouble is a warning":                  {after: condition("A", "Trouble", metav1.ConditionFalse), want: corev1.EventTypeWarning},
+		"trouble of a quiet type is one too":    {after: condition("QuietType", "Trouble", metav1.ConditionFalse), want: corev1.EventTypeWarning},
+		"a quiet type is silent":                {before: &old, after: condition("QuietType", "B", metav1.ConditionTrue)},
+		"a quiet reason is silent":              {before: &old, after: condition("A", "QuietReason", metav1.ConditionTrue)},
+		"a new condition that is not true":      {after: condition("A", "B", metav1.ConditionFalse)},
+		"a new condition that is unknown":       {after: condition("A", "B", metav1.ConditionUnknown)},
+		"a new condition that is true":          {after: condition("A", "B", metav1.ConditionTrue), want: corev1.EventTypeNormal},
+		"an old condition that stays false":     {before: &old, after: condition("A", "B", metav1.ConditionFalse), want: corev1.EventTypeNormal},
+		"an old condition that has become true": {before: &old, after: condition("A", "B", metav1.ConditionTrue), want: corev1.EventTypeNormal},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := announce(tc.before, tc.after); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

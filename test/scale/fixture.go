@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"golang.org/x/sync/errgroup"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+const (
+	// clusterName is the Cluster that all machines belong to.
+	clusterName = "scale"
+
+	// creators is how many clients create objects at once. More do not make the API server any faster.
+	creators = 8
+)
+
+func hostName(number int) string    { return fmt.Sprintf("host-%04d", number) }
+func machineName(number int) string { return fmt.Sprintf("machine-%04d", number) }
+
+// fixture is all that exists before the clock starts.
+type fixture struct {
+	client client.Client
+
+	// hosts as they are before any claim, by name.
+	hosts map[string]bmov1alpha1.BareMetalHost
+
+	// cluster is the Cluster that all machines belong to.
+	cluster *clusterv1.Cluster
+
+	// machines are ready to be created. They belong to Machines that exist.
+	machines []*infrav1.Metal3Machine
+
+	// creation is how long it took to create as many Machines, while no manager runs.
+	creation time.Duration
+}
+
+// prepare creates all but the Metal3Machines and the Metal3Cluster, whose webhook needs the manager.
+func prepare(ctx context.Context, c client.Client, hosts, machines int) (*fixture, error) {
+	made := &fixture{client: c, hosts: map[string]bmov1alpha1.BareMetalHost{}}
+	if err := c.Create(ctx, build.Namespace(build.DefaultNamespace)); err != nil {
+		return nil, fmt.Errorf("creating the namespace: %w", err)
+	}
+	if err := inParallel(hosts, func(number int) error { return createHost(ctx, c, number) }); err != nil {
+		return nil, err
+	}
+	made.cluster = build.Cluster(clusterName, build.InfrastructureReady())
+	if err := build.CreateWithStatus(ctx, c, made.cluster); err != nil {
+		return nil, err
+	}
+	if err := made.createMachines(ctx, machines); err != nil {
+		return nil, err
+	}
+	var list bmov1alpha1.BareMetalHostList
+	if err := c.List(ctx, &list, client.InNamespace(build.DefaultNamespace)); err != nil {
+		return nil, fmt.Errorf("listing hosts: %w", err)
+	}
+	for _, host := range list.Items {
+		made.hosts[host.Name] = host
+	}
+	return made, nil
+}
+
+// createHost creates a host as the host operator leaves it after the inspection.
+func createHost(ctx context.Context, c client.Client, number int) error {
+	host := build.Host(hostName(number), build.Available(), build.Finalizers(bmov1alpha1.BareMetalHostFinalizer),
+		build.Labels(map[string]string{"example.com/rack": fmt.Sprint(number % 10)}),
+		build.Annotations(map[string]string{"example.com/asset": fmt.Sprint(number)}))
+	host.Status.HardwareDetails = hardware(number)
+	return build.CreateWithStatus(ctx, c, host)
+}
+
+func (f *fixture) createMachines(ctx context.Context, count int) error {
+	label := build.Labels(map[string]string{clusterv1.ClusterNameLabel: clusterName})
+	if err := inParallel(count, func(number int) error {
+		return f.client.Create(ctx, build.BootstrapSecret(machineName(number), build.CloudConfig, []byte("#cloud-config"), label))
+	}); err != nil {
+		return fmt.Errorf("creating bootstrap data: %w", err)
+	}
+	owners := make([]*clusterv1.Machine, count)
+	for number := range owners {
+		owners[number] = build.Machine(machineName(number), clusterName, build.OwnedBy(f.cluster))
+	}
+	start := time.Now()
+	if err := inParallel(count, func(number int) error { return f.client.Create(ctx, owners[number]) }); err != nil {
+		return fmt.Errorf("creating Machines: %w", err)
+	}
+	f.creation = time.Since(start)
+	for number, owner := range owners {
+		f.machines = append(f.machines, build.Metal3Machine(machineName(number), clusterName, build.OwnedBy(owner)))
+	}
+	return nil
+}
+
+// createInfrastructure creates the Metal3Cluster.
+func (f *fixture) createInfrastructure(ctx context.Context) error {
+	if err := f.client.Create(ctx, build.Metal3Cluster(clusterName, build.OwnedBy(f.cluster))); err != nil {
+		return fmt.Errorf("creating the Metal3Cluster: %w", err)
+	}
+	return nil
+}
+
+// inParallel does something for each number below a count, several at a time and in order.
+func inParallel(count int, do func(number int) error) error {
+	var work errgroup.Group
+	work.SetLimit(creators)
+	for number := range count {
+		work.Go(func() error { return do(number) })
+	}
+	return work.Wait()
+}

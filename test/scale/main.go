@@ -1,0 +1,127 @@
+// Command scale measures how long it takes to give many machines their hosts, and to get the hosts back.
+//
+// The manager runs as a process of its own with its default flags, as the user and with the rights that it has when it
+// is installed, against a real API server that calls its webhooks and records every request. Everything else stands
+// ready before the clock starts: hosts with realistic hardware details, a Cluster whose infrastructure is provisioned,
+// and Machines with their bootstrap data. Then the manager starts and comes to rest, so that its cache holds the hosts
+// as in an installation that runs for a while. The clock runs from the first Metal3Machine that is created to the last
+// one that reports its host.
+//
+// What depends on the speed of the computer is printed beside its goal and never makes the command fail. What does not
+// is checked: no host is claimed twice, no host is listed, no request is wasted, nothing is left on a released host.
+//
+// The trade-off: the API server, the clients that create and the simulated host operator share the processors with the
+// manager. The numbers are those of a small computer, and only the ones of the same computer compare.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// settings are what the flags say.
+type settings struct {
+	sizes       []int
+	competitors int
+	manager     string
+	profiles    string
+	patience    time.Duration
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "scale: FAILED:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	settings, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// The simulated host operator runs in this process; what its libraries log would stand between the tables.
+	klog.SetOutput(io.Discard)
+	klog.LogToStderr(false)
+	ctrl.SetLogger(klog.Background())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if settings.manager == "" {
+		folder, err := os.MkdirTemp("", "metal3-scale-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(folder) //nolint:errcheck // the next boot removes it otherwise
+		if settings.manager, err = buildManager(ctx, folder); err != nil {
+			return err
+		}
+	}
+	return measureAll(ctx, settings)
+}
+
+// measureAll measures each size on a management cluster of its own, so that no size inherits anything.
+func measureAll(ctx context.Context, settings settings) error {
+	var results []result
+	var problems []error
+	for _, size := range settings.sizes {
+		measured, err := measure(ctx, settings, size)
+		if err != nil {
+			return fmt.Errorf("measuring %d machines: %w", size, err)
+		}
+		printSize(os.Stdout, measured)
+		results = append(results, measured)
+		for _, problem := range measured.problems {
+			problems = append(problems, fmt.Errorf("%d machines: %s", size, problem))
+		}
+	}
+	printSummary(os.Stdout, results)
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
+	fmt.Println("\nscale: OK: no double claim, no list of hosts, no write too many, nothing left on any host")
+	return nil
+}
+
+func parse(args []string) (settings, error) {
+	var parsed settings
+	var sizes string
+	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
+	flags.StringVar(&sizes, "sizes", "100,300,1000", "Numbers of machines to measure, separated by commas.")
+	flags.IntVar(&parsed.competitors, "competitors", 0,
+		"Number of other clients that claim hosts at the same time. There are then half as many hosts more.")
+	flags.StringVar(&parsed.manager, "manager", "", "Manager to measure. Empty builds the one of this checkout.")
+	flags.StringVar(&parsed.profiles, "profiles", "",
+		"Folder to write a CPU profile of the association and a heap profile after it to. Profiling costs some time.")
+	flags.DurationVar(&parsed.patience, "patience", 5*time.Minute, "How long one phase of one size may take.")
+	if err := flags.Parse(args); err != nil {
+		return settings{}, err
+	}
+	for _, field := range strings.Split(sizes, ",") {
+		size, err := strconv.Atoi(strings.TrimSpace(field))
+		if err != nil || size < 1 {
+			return settings{}, fmt.Errorf("-sizes is %q, but %q is no number of machines; try -sizes 100,300", sizes, field)
+		}
+		parsed.sizes = append(parsed.sizes, size)
+	}
+	if parsed.competitors < 0 {
+		return settings{}, fmt.Errorf("-competitors is %d; use 0 for none", parsed.competitors)
+	}
+	slices.Sort(parsed.sizes)
+	return parsed, nil
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/process"
+)
+
+const (
+	// managerUser is who the manager is for the API server.
+	managerUser = "system:serviceaccount:capm3-system:manager"
+
+	// managerStart is how long the manager may take until it is ready.
+	managerStart = 2 * time.Minute
+
+	// clockTicks per second is the unit of processor time in /proc. It is the same on all Linux systems that Go knows.
+	clockTicks = 100
+)
+
+// buildManager builds the manager as it is released.
+func buildManager(ctx context.Context, folder string) (string, error) {
+	root, err := binaries.Root()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(folder, "manager")
+	command := exec.CommandContext(ctx, "go", "build", "-tags=fieldsv1string", "-trimpath", "-o", path, ".")
+	command.Dir = root
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the manager: %w\n%s", err, output)
+	}
+	return path, nil
+}
+
+// manager is the process under measurement.
+type manager struct {
+	child *process.Child
+
+	// profiler is the address of its profiler. Empty without one.
+	profiler string
+}
+
+// startManager starts the manager with the rights that it gets when it is installed and waits until it is ready.
+func startManager(ctx context.Context, server *env.Server, settings settings) (*manager, error) {
+	if err := grantRights(ctx, server); err != nil {
+		return nil, fmt.Errorf("granting the manager its rights: %w", err)
+	}
+	config, err := server.User(managerUser)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := server.WriteKubeconfig("manager", config)
+	if err != nil {
+		return nil, err
+	}
+	var health, diagnostics, profiler string
+	for _, address := range []*string{&health, &diagnostics, &profiler} {
+		if *address, err = server.Group().Address(); err != nil {
+			return nil, err
+		}
+	}
+	args := []string{
+		"--webhook-port=" + strconv.Itoa(server.Webhook.Port),
+		"--webhook-cert-dir=" + server.Webhook.CertDir,
+		"--health-addr=" + health,
+		"--diagnostics-address=" + diagnostics,
+	}
+	started := &manager{}
+	if settings.profiles != "" {
+		started.profiler = profiler
+		args = append(args, "--profiler-address="+profiler)
+	}
+	program := process.Program{
+		Name: "manager", Path: settings.manager, Args: args, Env: []string{"KUBECONFIG=" + kubeconfig},
+	}
+	if started.child, err = server.Group().Start(program); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, managerStart)
+	defer cancel()
+	return started, started.child.WaitReady(ctx, func(ctx context.Context) error {
+		return fetch(ctx, "http://"+health+"/readyz", os.DevNull)
+	})
+}
+
+// grantRights installs the role of the manager as it is released.
+func grantRights(ctx context.Context, server *env.Server) error {
+	content, err := os.ReadFile(filepath.Join(server.Root(), "config", "rbac", "role.yaml"))
+	if err != nil {
+		return err
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := yaml.Unmarshal(content, role); err != nil {
+		return fmt.Errorf("parsing the role: %w", err)
+	}
+	if err := server.Client.Create(ctx, role); err != nil {
+		return err
+	}
+	return server.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: managerUser}},
+	})
+}
+
+// usage is what a process has used so far.
+type usage struct {
+	// processor is its processor time, in user mode and in the kernel.
+	processor time.Duration
+
+	// memory is the most that it ever had resident, in bytes.
+	memory int64
+}
+
+func (m *manager) usage() (usage, error) {
+	folder := filepath.Join("/proc", strconv.Itoa(m.child.PID()))
+	stat, err := os.ReadFile(filepath.Join(folder, "stat"))
+	if err != nil {
+		return usage{}, fmt.Errorf("reading what the manager uses: %w\n%s", err, m.child.LogTail())
+	}
+	status, err := os.ReadFile(filepath.Join(folder, "status"))
+	if err != nil {
+		return usage{}, fmt.Errorf("reading what the manager uses: %w", err)
+	}
+	processor, err := processorTime(string(stat))
+	if err != nil {
+		return usage{}, err
+	}
+	memory, err := peakMemory(string(status))
+	return usage{processor: processor, memory: memory}, err
+}
+
+// processorTime reads /proc/PID/stat. The name of the program stands in parentheses and may hold anything.
+func processorTime(stat string) (time.Duration, error) {
+	const user, kernel = 11, 12
+	_, rest, found := strings.Cut(stat[strings.LastIndexByte(stat, ')')+1:], " ")
+	fields := strings.Fields(rest)
+	if !found || len(fields) <= kernel {
+		return 0, fmt.Errorf("parsing %q: too few fields", stat)
+	}
+	var ticks int64
+	for _, field := range []string{fields[user], fields[kernel]} {
+		value, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("parsing %q: %w", stat, err)
+		}
+		ticks += value
+	}
+	return time.Duration(ticks) * time.Second / clockTicks, nil
+}
+
+// peakMemory reads VmHWM from /proc/PID/status.
+func peakMemory(status string) (int64, error) {
+	for line := range strings.Lines(status) {
+		value, found := strings.CutPrefix(line, "VmHWM:")
+		if !found {
+			continue
+		}
+		kibibytes, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("parsing %q: %w", line, err)
+		}
+		return kibibytes << 10, nil
+	}
+	return 0, errors.New("parsing the status of a process: it has no VmHWM")
+}
+
+// fetch gets a page and stores it in a file.
+func fetch(ctx context.Context, address, path string) (err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", address, response.Status)
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.ReadFrom(response.Body)
+	return errors.Join(err, file.Close())
+}

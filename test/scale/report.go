@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+)
+
+// What the project wants to reach on two processors.
+const (
+	goalSize        = 1000
+	goalAssociation = 10 * time.Second
+	goalExponent    = 1.1
+	goalMemory      = 150 << 20
+	goalRelease     = 3 * time.Second
+)
+
+// printSize prints what was measured for one size.
+func printSize(out io.Writer, r result) {
+	fmt.Fprintf(out, "\n== %d machines, %d hosts ==\n", r.size, r.hosts)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name, value string) { fmt.Fprintf(table, "%s\t%s\n", name, value) }
+	row("creating as many Machines without any manager", seconds(r.plainCreation))
+	row("creating the Metal3Machines", seconds(r.creation))
+	row("all machines have their host, since the first creation", seconds(r.associated))
+	row("all machines have their host, since the last creation", seconds(r.afterLast))
+	row("processor time of the manager for it", seconds(r.used.processor))
+	row("memory of the manager at its peak, association", mebibytes(r.used.memory))
+	row("memory of the manager at its peak, all phases", mebibytes(r.memory))
+	row("last host available again, since the first deletion", seconds(r.available))
+	row("all hosts free and machines gone, since the last host was available", seconds(r.released))
+	if r.contest != nil {
+		row(fmt.Sprintf("%d competitors claimed", len(r.contest.clients)), fmt.Sprintf("%d hosts in %s, %d writes refused",
+			len(r.contest.claims), seconds(r.contest.took), r.contest.refused))
+	}
+	table.Flush() //nolint:errcheck,gosec // where progress cannot be shown, there is nobody to tell
+	printRequests(out, "association", r.association, r.size)
+	printRequests(out, "provisioning", r.provisioning, r.size)
+	printRequests(out, "release", r.release, r.size)
+}
+
+// printRequests prints what the manager asked for in a phase.
+func printRequests(out io.Writer, phase string, requests []env.Request, machines int) {
+	asked := ofManager(requests)
+	perMachine := func(number int) float64 { return float64(number) / float64(machines) }
+	writes, events := count(asked, isWrite), count(asked, isEvent)
+	fmt.Fprintf(out, "requests of the manager, %s: %.2f per machine, of them writes %.2f (events %.2f), conflicts %d\n",
+		phase, perMachine(len(asked)), perMachine(writes), perMachine(events), count(asked, isConflict))
+	kinds := env.CountRequests(asked, env.Request.String)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		fmt.Fprintf(table, "  %s\t%d\t%.3f per machine\n", kind, kinds[kind], perMachine(kinds[kind]))
+	}
+	table.Flush() //nolint:errcheck,gosec // where progress cannot be shown, there is nobody to tell
+}
+
+// printSummary prints all sizes beside one another, how they grow, and the goals.
+func printSummary(out io.Writer, results []result) {
+	fmt.Fprintln(out, "\n== all sizes ==")
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "machines\twall\tgrowth\tprocessor\tgrowth\tmemory\twrites\trelease\tconflicts")
+	for i, r := range results {
+		wall, processor := "-", "-"
+		if i > 0 {
+			smaller := results[i-1]
+			wall = growth(smaller, r, func(r result) time.Duration { return r.associated })
+			processor = growth(smaller, r, func(r result) time.Duration { return r.used.processor })
+		}
+		asked := ofManager(r.association)
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%.2f\t%s\t%d\n", r.size, seconds(r.associated), wall,
+			seconds(r.used.processor), processor, mebibytes(r.memory),
+			float64(count(asked, isWrite))/float64(r.size), seconds(r.released), count(asked, isConflict))
+	}
+	fmt.Fprintf(table, "goal\t%s for %d\tN^%.1f\t\tN^%.1f\t%s\t%d\t%s\n", seconds(goalAssociation), goalSize, goalExponent,
+		goalExponent, mebibytes(goalMemory), writesPerMachine, seconds(goalRelease))
+	table.Flush() //nolint:errcheck,gosec // where progress cannot be shown, there is nobody to tell
+}
+
+// growth says with which power of the number of machines something grows.
+func growth(smaller, larger result, of func(result) time.Duration) string {
+	return fmt.Sprintf("N^%.2f", exponent(
+		float64(smaller.size), float64(larger.size), of(smaller).Seconds(), of(larger).Seconds()))
+}
+
+// exponent is the slope of a line in a diagram with two logarithmic axes.
+func exponent(x1, x2, y1, y2 float64) float64 {
+	return math.Log(y2/y1) / math.Log(x2/x1)
+}
+
+func seconds(duration time.Duration) string { return fmt.Sprintf("%.2f s", duration.Seconds()) }
+
+func mebibytes(bytes int64) string { return fmt.Sprintf("%d MiB", bytes>>20) }

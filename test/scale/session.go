@@ -1,0 +1,335 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
+)
+
+const (
+	// The manager is at rest when it asked for nothing over so many looks.
+	quietLooks    = 4
+	quietInterval = 250 * time.Millisecond
+
+	// profileSeconds is how long the processor profile runs.
+	profileSeconds = 15
+)
+
+// result is what was measured for one size.
+type result struct {
+	size, hosts int
+
+	// plainCreation is how long as many Machines took to create while no manager ran, creation how long the
+	// Metal3Machines took while the manager was at work.
+	plainCreation, creation time.Duration
+
+	// associated is the time from the first creation until all hosts were claimed, afterLast that from the last one.
+	associated, afterLast time.Duration
+
+	// used is what the manager used for the association until it rested again; its memory since it started.
+	used usage
+
+	// association, provisioning and release are the requests in these phases.
+	association, provisioning, release []env.Request
+
+	// available is the time from the first deletion until the last host was available again, released the time from
+	// then on until all hosts were free and all machines gone.
+	available, released time.Duration
+
+	// memory is the most that the manager had resident over all phases, in bytes.
+	memory int64
+
+	// contest is how the competitors fared. Nil without any.
+	contest *contest
+
+	// problems are the checks that failed.
+	problems []string
+}
+
+// session is the measurement of one size.
+type session struct {
+	settings settings
+	server   *env.Server
+	fixture  *fixture
+	manager  *manager
+	observer *observer
+
+	// rested is how many requests there were when the manager came to rest after its start.
+	rested int
+
+	result result
+}
+
+// measure measures one size on a management cluster of its own.
+func measure(ctx context.Context, settings settings, size int) (_ result, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	server, err := env.Start(ctx, env.Options{
+		Definitions: []components.Group{components.Provider, components.ClusterAPI, components.HostOperator},
+		Webhooks:    true,
+		Audit:       true,
+	})
+	if err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	s := &session{settings: settings, server: server, result: result{size: size, hosts: size}}
+	if settings.competitors > 0 {
+		s.result.hosts += size / 2
+	}
+	if s.observer, err = newObserver(ctx, server.Config); err != nil {
+		return result{}, err
+	}
+	for _, phase := range []func(context.Context) error{s.begin, s.associate, s.provision, s.release} {
+		if err := s.inTime(ctx, phase); err != nil {
+			return result{}, err
+		}
+	}
+	return s.result, nil
+}
+
+// inTime runs a phase and ends it when it takes too long.
+func (s *session) inTime(ctx context.Context, phase func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, s.settings.patience)
+	defer cancel()
+	if err := phase(limited); err != nil {
+		if s.manager != nil {
+			return fmt.Errorf("%w\nThe manager said at the end:\n%s", err, s.manager.child.LogTail())
+		}
+		return err
+	}
+	return nil
+}
+
+// begin makes everything ready: all objects but the machines, and a manager that rests.
+func (s *session) begin(ctx context.Context) error {
+	var err error
+	if s.fixture, err = prepare(ctx, s.server.Client, s.result.hosts, s.result.size); err != nil {
+		return err
+	}
+	s.result.plainCreation = s.fixture.creation
+	if s.manager, err = startManager(ctx, s.server, s.settings); err != nil {
+		return err
+	}
+	if err := s.fixture.createInfrastructure(ctx); err != nil {
+		return err
+	}
+	requests, err := s.rest(ctx)
+	s.rested = len(requests)
+	return err
+}
+
+// associate creates the machines and waits until each reports its host.
+func (s *session) associate(ctx context.Context) error {
+	associated := newTracker("machines with a host", s.result.size, isAssociated)
+	if err := s.observer.track(ctx, &infrav1.Metal3Machine{}, associated); err != nil {
+		return err
+	}
+	before, err := s.manager.usage()
+	if err != nil {
+		return err
+	}
+	others, err := newContest(s.server, s.settings.competitors, s.fixture.hosts)
+	if err != nil {
+		return err
+	}
+	var work errgroup.Group
+	work.Go(func() error { return s.profile(ctx) })
+	start := time.Now()
+	work.Go(func() error { return others.run(ctx) })
+	if err := inParallel(s.result.size, func(number int) error {
+		return s.fixture.client.Create(ctx, s.fixture.machines[number])
+	}); err != nil {
+		return fmt.Errorf("creating Metal3Machines: %w", err)
+	}
+	created := time.Now()
+	done, err := associated.wait(ctx)
+	if err != nil {
+		return err
+	}
+	s.result.creation, s.result.associated, s.result.afterLast = created.Sub(start), done.Sub(start), done.Sub(created)
+	requests, err := s.rest(ctx)
+	if err != nil {
+		return err
+	}
+	after, err := s.manager.usage()
+	if err != nil {
+		return err
+	}
+	s.result.used = usage{processor: after.processor - before.processor, memory: after.memory}
+	s.result.association = requests[s.rested:]
+	if s.settings.competitors > 0 {
+		s.result.contest = others
+	}
+	return errors.Join(work.Wait(), s.verifyClaims(ctx))
+}
+
+// provision lets the simulated host operator provision all claimed hosts. It works on until the end of the session.
+func (s *session) provision(ctx context.Context) error {
+	seen := s.rested + len(s.result.association)
+	if err := s.untilHosts(ctx, "provisioned hosts", bmov1alpha1.StateProvisioned); err != nil {
+		return err
+	}
+	requests, err := s.rest(ctx)
+	if err != nil {
+		return err
+	}
+	s.result.provisioning = requests[seen:]
+	return nil
+}
+
+func (s *session) untilHosts(ctx context.Context, what string, state bmov1alpha1.ProvisioningState) error {
+	reached := newTracker(what, s.result.size, func(object client.Object) bool {
+		host, isHost := object.(*bmov1alpha1.BareMetalHost)
+		return isHost && isMachine(host.Spec.ConsumerRef) && host.Status.Provisioning.State == state
+	})
+	if err := s.observer.track(ctx, &bmov1alpha1.BareMetalHost{}, reached); err != nil {
+		return err
+	}
+	return s.simulate(ctx, func() error {
+		_, err := reached.wait(ctx)
+		return err
+	})
+}
+
+// simulate plays the host operator, which needs no time for anything, while something is done.
+func (s *session) simulate(ctx context.Context, do func() error) error {
+	simulation, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- hostsim.Run(simulation, s.server.Config, hostsim.Options{Namespace: build.DefaultNamespace})
+	}()
+	err := do()
+	stop()
+	return errors.Join(err, <-ended)
+}
+
+// release deletes all machines and waits until their hosts are free.
+func (s *session) release(ctx context.Context) error {
+	seen := s.rested + len(s.result.association) + len(s.result.provisioning)
+	available := newTracker("hosts that are available again", s.result.hosts, isAvailable)
+	free := newTracker("hosts without a machine", s.result.hosts, isFree)
+	gone := newTracker("machines that are left", 0, func(client.Object) bool { return true })
+	for _, tracked := range []*tracker{available, free} {
+		if err := s.observer.track(ctx, &bmov1alpha1.BareMetalHost{}, tracked); err != nil {
+			return err
+		}
+	}
+	if err := s.observer.track(ctx, &infrav1.Metal3Machine{}, gone); err != nil {
+		return err
+	}
+	err := s.simulate(ctx, func() error {
+		start := time.Now()
+		if err := inParallel(s.result.size, func(number int) error {
+			return s.fixture.client.Delete(ctx, s.fixture.machines[number])
+		}); err != nil {
+			return fmt.Errorf("deleting Metal3Machines: %w", err)
+		}
+		last, err := available.wait(ctx)
+		if err != nil {
+			return err
+		}
+		end := last
+		for _, tracked := range []*tracker{free, gone} {
+			reached, err := tracked.wait(ctx)
+			if err != nil {
+				return err
+			}
+			end = later(end, reached)
+		}
+		s.result.available, s.result.released = last.Sub(start), end.Sub(last)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	requests, err := s.rest(ctx)
+	if err != nil {
+		return err
+	}
+	s.result.release = requests[seen:]
+	used, err := s.manager.usage()
+	if err != nil {
+		return err
+	}
+	s.result.memory = used.memory
+	return s.verifyRelease(ctx, requests[s.rested:])
+}
+
+// rest waits until the manager asks for nothing any more and returns all requests so far.
+func (s *session) rest(ctx context.Context) ([]env.Request, error) {
+	ticker := time.NewTicker(quietInterval)
+	defer ticker.Stop()
+	for looks, before := 0, -1; ; {
+		requests, err := s.server.Requests()
+		if err != nil {
+			return nil, err
+		}
+		if now := len(ofManager(requests)); now != before {
+			looks, before = 0, now
+		}
+		if looks++; looks > quietLooks {
+			return requests, nil
+		}
+		select {
+		case <-ticker.C:
+		case <-s.manager.child.Done():
+			return nil, errors.New("the manager ended")
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting until the manager rests: %w", ctx.Err())
+		}
+	}
+}
+
+// profile stores where the manager spends its time, and what it keeps, if somebody wants to know.
+func (s *session) profile(ctx context.Context) error {
+	if s.manager.profiler == "" {
+		return nil
+	}
+	pages := []struct{ page, file string }{
+		{fmt.Sprintf("profile?seconds=%d", profileSeconds), "processor-%d.pprof"},
+		{"heap", "heap-%d.pprof"},
+	}
+	for _, page := range pages {
+		path := filepath.Join(s.settings.profiles, fmt.Sprintf(page.file, s.result.size))
+		if err := fetch(ctx, "http://"+s.manager.profiler+"/debug/pprof/"+page.page, path); err != nil {
+			return fmt.Errorf("profiling the manager: %w", err)
+		}
+	}
+	return nil
+}
+
+func isAssociated(object client.Object) bool {
+	machine, isMachine := object.(*infrav1.Metal3Machine)
+	return isMachine && meta.IsStatusConditionTrue(machine.Status.Conditions, infrav1.HostAssociatedCondition)
+}
+
+func isAvailable(object client.Object) bool {
+	host, isHost := object.(*bmov1alpha1.BareMetalHost)
+	return isHost && host.Status.Provisioning.State == bmov1alpha1.StateAvailable
+}
+
+func isFree(object client.Object) bool {
+	host, isHost := object.(*bmov1alpha1.BareMetalHost)
+	return isHost && !isMachine(host.Spec.ConsumerRef)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

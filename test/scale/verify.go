@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+)
+
+const (
+	// writesPerMachine is how many writes an association may cost, events included.
+	writesPerMachine = 4
+
+	// shownHosts is how many hosts a problem that many have in common is shown on.
+	shownHosts = 3
+)
+
+// verifyClaims checks the claims after the association.
+func (s *session) verifyClaims(ctx context.Context) error {
+	var hosts bmov1alpha1.BareMetalHostList
+	var machines infrav1.Metal3MachineList
+	for _, list := range []client.ObjectList{&hosts, &machines} {
+		if err := s.server.Client.List(ctx, list, client.InNamespace(build.DefaultNamespace)); err != nil {
+			return fmt.Errorf("listing what was claimed: %w", err)
+		}
+	}
+	claims := map[string]string{}
+	if s.result.contest != nil {
+		claims = s.result.contest.claims
+	}
+	s.result.problems = append(s.result.problems, claimProblems(hosts.Items, machines.Items, claims)...)
+	s.result.problems = append(s.result.problems, writeProblems(s.result.association, s.result.size)...)
+	return nil
+}
+
+// claimProblems says what is wrong with claims: every machine must have one complete host, and every host at most one
+// consumer, which is still the one that claimed it.
+func claimProblems(hosts []bmov1alpha1.BareMetalHost, machines []infrav1.Metal3Machine, others map[string]string,
+) []string {
+	var problems []string
+	hostsOf := map[string][]string{}
+	for i := range hosts {
+		consumer := hosts[i].Spec.ConsumerRef
+		if name, claimed := others[hosts[i].Name]; claimed && (consumer == nil || consumer.Name != name) {
+			problems = append(problems, fmt.Sprintf("double claim: host %s was claimed by %s and now belongs to %s",
+				hosts[i].Name, name, nameOf(consumer)))
+		}
+		if !isMachine(consumer) {
+			continue
+		}
+		hostsOf[consumer.Name] = append(hostsOf[consumer.Name], hosts[i].Name)
+		if hosts[i].Spec.Image == nil || hosts[i].Spec.UserData == nil {
+			problems = append(problems, fmt.Sprintf("host %s was claimed without image or user data", hosts[i].Name))
+		}
+	}
+	for _, machine := range machines {
+		recorded := machine.Annotations[infrav1.HostAnnotation]
+		if held := hostsOf[machine.Name]; len(held) != 1 || recorded != machine.Namespace+"/"+held[0] {
+			problems = append(problems, fmt.Sprintf("machine %s records host %q and holds %v", machine.Name, recorded, held))
+		}
+	}
+	return problems
+}
+
+// writeProblems says what is wrong with the requests of an association.
+func writeProblems(requests []env.Request, machines int) []string {
+	var problems []string
+	written := map[string]int{}
+	for _, request := range requests {
+		if isHosts(request) && isWrite(request) && request.Code < 300 {
+			written[request.Name]++
+		}
+	}
+	for _, host := range slices.Sorted(maps.Keys(written)) {
+		if written[host] > 1 {
+			problems = append(problems, fmt.Sprintf("double claim: host %s was written %d times", host, written[host]))
+		}
+	}
+	if writes := count(ofManager(requests), isWrite); writes > writesPerMachine*machines {
+		problems = append(problems, fmt.Sprintf("%.2f writes per machine for the association, at most %d are allowed",
+			float64(writes)/float64(machines), writesPerMachine))
+	}
+	return problems
+}
+
+// verifyRelease checks that nothing is left on any host, and that all requests since the manager rested first list no
+// hosts.
+func (s *session) verifyRelease(ctx context.Context, requests []env.Request) error {
+	var hosts bmov1alpha1.BareMetalHostList
+	if err := s.server.Client.List(ctx, &hosts, client.InNamespace(build.DefaultNamespace)); err != nil {
+		return fmt.Errorf("listing released hosts: %w", err)
+	}
+	var changed []string
+	for _, host := range hosts.Items {
+		if s.result.contest != nil && s.result.contest.claims[host.Name] != "" {
+			continue
+		}
+		if left := leftOn(s.fixture.hosts[host.Name], host); left != "" {
+			changed = append(changed, fmt.Sprintf("host %s is not as it was before the claim: -before, +now:\n%s", host.Name, left))
+		}
+	}
+	if len(changed) > shownHosts {
+		changed = append(changed[:shownHosts], fmt.Sprintf("%d hosts in all are not as they were", len(changed)))
+	}
+	s.result.problems = append(s.result.problems, changed...)
+	if lists := count(ofManager(requests), isHostList); lists > 0 {
+		s.result.problems = append(s.result.problems, fmt.Sprintf("the manager listed hosts %d times after its start", lists))
+	}
+	return nil
+}
+
+// leftOn compares a host with what it was before it was claimed, as far as a machine may write it. Empty means equal.
+func leftOn(before, now bmov1alpha1.BareMetalHost) string {
+	type owned struct {
+		Spec        bmov1alpha1.BareMetalHostSpec
+		Labels      map[string]string
+		Annotations map[string]string
+		Owners      []metav1.OwnerReference
+		Finalizers  []string
+	}
+	part := func(host bmov1alpha1.BareMetalHost) owned {
+		return owned{host.Spec, host.Labels, host.Annotations, host.OwnerReferences, host.Finalizers}
+	}
+	return cmp.Diff(part(before), part(now))
+}
+
+func isMachine(consumer *corev1.ObjectReference) bool {
+	return consumer != nil && consumer.Kind == "Metal3Machine"
+}
+
+func nameOf(consumer *corev1.ObjectReference) string {
+	if consumer == nil {
+		return "nobody"
+	}
+	return consumer.Name
+}
