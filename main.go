@@ -2,6 +2,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 
@@ -26,6 +27,8 @@ func run() error {
 	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	set.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	settings.Add(set)
+	// The flag --kubeconfig.
+	set.AddGoFlagSet(flag.CommandLine)
 	if err := set.Set("v", "2"); err != nil {
 		return err
 	}

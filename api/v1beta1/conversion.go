@@ -4,6 +4,7 @@ import (
 	stdjson "encoding/json"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/cluster-api/util/conversion"
@@ -58,14 +59,27 @@ func (t twins) toHub() error {
 			unsaid[name] = spoke
 		}
 	}
-	if len(unsaid) == 0 {
-		return nil
+	return keepUnsaid(t.hubMeta, unsaid)
+}
+
+// keepUnsaid puts halves of the spoke into the annotation of the hub. What would make the annotations longer than an
+// API server allows is not kept, the status first: no controller could write the hub any more.
+func keepUnsaid(hub *metav1.ObjectMeta, unsaid map[string]stdjson.RawMessage) error {
+	for _, name := range []string{"", "status", "spec"} {
+		delete(unsaid, name)
+		if len(unsaid) == 0 {
+			return nil
+		}
+		data, err := json.Marshal(unsaid)
+		if err != nil {
+			return fmt.Errorf("writing the annotation %s: %w", DataAnnotation, err)
+		}
+		metav1.SetMetaDataAnnotation(hub, DataAnnotation, string(data))
+		if validation.ValidateAnnotationsSize(hub.Annotations) == nil {
+			return nil
+		}
+		delete(hub.Annotations, DataAnnotation)
 	}
-	data, err := json.Marshal(unsaid)
-	if err != nil {
-		return fmt.Errorf("writing the annotation %s: %w", DataAnnotation, err)
-	}
-	metav1.SetMetaDataAnnotation(t.hubMeta, DataAnnotation, string(data))
 	return nil
 }
 

@@ -109,8 +109,8 @@ func extends(edited, base any) bool {
 	}
 }
 
-// tree is a value as it is written in JSON. It is read back and written again, because only then is a field missing whose
-// parts are all empty but not nil.
+// tree is a value as it is written in JSON. It is read back and written again, because only then is a field missing
+// whose parts are all empty but not nil.
 func tree[T any](value T) (any, error) {
 	var (
 		normal  T

@@ -2,10 +2,14 @@ package v1beta1_test
 
 import (
 	"context"
+	"math"
+	"strconv"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
@@ -74,4 +78,65 @@ func fuzz[S, H client.Object](
 		ConvertHubToSpokeFunc: fromHub,
 		FuzzerFuncs:           []fuzzer.FuzzerFuncs{legalValues},
 	})
+}
+
+// TestFuzzRepeated converts random objects to and fro, through JSON. They are made of few values, so that keys are used
+// twice and numbers are at their limits. From the first time on nothing changes, and no annotation grows.
+func TestFuzzRepeated(t *testing.T) {
+	const rounds = 300
+	for name, kind := range kinds(t) {
+		t.Run(name, func(t *testing.T) {
+			for seed := range int64(rounds) {
+				filler := fewValues(seed)
+				spoke, hub := kind.spoke(), kind.hub()
+				filler.Fill(spoke)
+				filler.Fill(hub)
+				settles(t, transcribe(t, spoke, kind.spoke()), kind.toHub, kind.toSpoke)
+				settles(t, transcribe(t, hub, kind.hub()), kind.toSpoke, kind.toHub)
+				if t.Failed() {
+					t.Fatalf("with seed %d", seed)
+				}
+			}
+		})
+	}
+}
+
+// settles converts an object there and back, twice.
+func settles(t *testing.T, first client.Object, there, back func(*testing.T, client.Object) client.Object) {
+	t.Helper()
+	before := first.DeepCopyObject()
+	once := there(t, first)
+	if diff := cmp.Diff(before, first); diff != "" {
+		t.Errorf("the conversion changed what it converted (-before +after):\n%s", diff)
+	}
+	returned := back(t, once)
+	if diff := cmp.Diff(first, returned); diff != "" {
+		t.Errorf("it did not come back (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(once, there(t, returned)); diff != "" {
+		t.Errorf("the second conversion is not the first (-first +second):\n%s", diff)
+	}
+}
+
+// fewValues fills objects with values that often meet.
+func fewValues(seed int64) *randfill.Filler {
+	strings := []string{"", "a", "b", "Reboot", "Running"}
+	numbers := []int{0, 0, 1, 2, -1, math.MaxInt32, math.MinInt32, math.MaxInt, math.MinInt}
+	number := func(random randfill.Continue) int { return numbers[random.Intn(len(numbers))] }
+	legal := legalValues(runtimeserializer.CodecFactory{})
+	return randfill.NewWithSeed(seed).NilChance(0.4).NumElements(0, 3).Funcs(append(legal,
+		// Metadata is nobody's business here, and the kind is set already.
+		func(*metav1.TypeMeta, randfill.Continue) {},
+		func(*metav1.ObjectMeta, randfill.Continue) {},
+		// An API server writes quantities in their shortest form.
+		func(value *resource.Quantity, random randfill.Continue) {
+			*value = resource.MustParse(strconv.Itoa(random.Intn(100)))
+		},
+		func(value *metav1.Time, random randfill.Continue) {
+			*value = metav1.Unix(int64(random.Uint32()), 0)
+		},
+		func(value *string, random randfill.Continue) { *value = strings[random.Intn(len(strings))] },
+		func(value *int, random randfill.Continue) { *value = number(random) },
+		func(value *int32, random randfill.Continue) { *value = int32(number(random)) },
+	)...)
 }

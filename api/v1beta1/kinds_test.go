@@ -49,7 +49,7 @@ func newKind[S, H client.Object](
 	toHub func(context.Context, S, H) error, fromHub func(context.Context, H, S) error,
 ) kind {
 	t.Helper()
-	spoke, hub := empty[S](), empty[H]()
+	spoke, hub := empty[S](t), empty[H](t)
 	name := reflect.TypeOf(spoke).Elem().Name()
 	converter, err := conversion.NewHubSpokeConverter(hub, conversion.NewSpokeConverter(spoke, fromHub, toHub))(scheme)
 	if err != nil {
@@ -58,12 +58,12 @@ func newKind[S, H client.Object](
 	return kind{
 		name: name,
 		spoke: func() client.Object {
-			object := empty[S]()
+			object := empty[S](t)
 			object.GetObjectKind().SetGroupVersionKind(v1beta1.GroupVersion.WithKind(name))
 			return object
 		},
 		hub: func() client.Object {
-			object := empty[H]()
+			object := empty[H](t)
 			object.GetObjectKind().SetGroupVersionKind(infrav1.GroupVersion.WithKind(name))
 			return object
 		},
@@ -72,20 +72,25 @@ func newKind[S, H client.Object](
 }
 
 // empty makes what a pointer type points to.
-func empty[T client.Object]() T {
-	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) //nolint:errcheck // It is what it is made from.
+func empty[T client.Object](t *testing.T) T {
+	t.Helper()
+	made, matches := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+	if !matches {
+		t.Fatalf("%T is no pointer", made)
+	}
+	return made
 }
 
-// toHub converts as a webhook does: what comes in was JSON, what goes out becomes JSON.
+// toHub converts as a webhook does, and makes JSON of the result.
 func (k kind) toHub(t *testing.T, spoke client.Object) client.Object {
 	t.Helper()
-	return k.convert(t, transcribe(t, spoke, k.spoke()), k.hub())
+	return transcribe(t, k.convert(t, spoke, k.hub()), k.hub())
 }
 
-// toSpoke converts as a webhook does.
+// toSpoke converts as a webhook does, and makes JSON of the result.
 func (k kind) toSpoke(t *testing.T, hub client.Object) client.Object {
 	t.Helper()
-	return k.convert(t, transcribe(t, hub, k.hub()), k.spoke())
+	return transcribe(t, k.convert(t, hub, k.spoke()), k.spoke())
 }
 
 func (k kind) convert(t *testing.T, from, to client.Object) client.Object {
@@ -93,7 +98,17 @@ func (k kind) convert(t *testing.T, from, to client.Object) client.Object {
 	if err := k.converter.ConvertObject(t.Context(), from, to); err != nil {
 		t.Fatalf("converting %s: %v", k.name, err)
 	}
-	return transcribe(t, to, reflect.New(reflect.TypeOf(to).Elem()).Interface().(client.Object)) //nolint:errcheck // See empty.
+	return to
+}
+
+// is checks the type of an object.
+func is[T client.Object](t *testing.T, object client.Object) T {
+	t.Helper()
+	typed, matches := object.(T)
+	if !matches {
+		t.Fatalf("the object is a %T", object)
+	}
+	return typed
 }
 
 // transcribe writes an object as JSON and reads it into another.

@@ -322,8 +322,8 @@ func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 	}
 }
 
-// TestV1Beta1AcceptsWhatV1Beta2Holds converts the extremes of v1beta2. A client that reads such an object has to be able
-// to write it.
+// TestV1Beta1AcceptsWhatV1Beta2Holds converts the extremes of v1beta2. A client that reads such an object has to be
+// able to write it.
 func TestV1Beta1AcceptsWhatV1Beta2Holds(t *testing.T) {
 	cases := map[string]struct {
 		reason string

@@ -139,13 +139,13 @@ func isReservation(ref *corev1.ObjectReference) bool {
 	return ref != nil && ref.Kind == clusterv1.ClusterKind && groupOf(ref) == clusterv1.GroupVersion.Group
 }
 
-// reservedFor says whether the host waits for a machine of the owner in Wanted.
-func reservedFor(candidate Candidate, wanted Wanted) bool {
-	label := candidate.Host.Labels[infrav1.NodeReuseLabel]
+// ReservedFor says whether the host waits for a machine of the owner in Wanted.
+func ReservedFor(host *bmov1alpha1.BareMetalHost, wanted Wanted) bool {
+	label := host.Labels[infrav1.NodeReuseLabel]
 	if label == "" || label != wanted.Owner {
 		return false
 	}
-	ref := candidate.Host.Spec.ConsumerRef
+	ref := host.Spec.ConsumerRef
 	return ref == nil || (isReservation(ref) && ref.Name == wanted.Cluster && ref.Namespace == wanted.Namespace)
 }
 
@@ -161,7 +161,7 @@ func notClaimed(candidate Candidate, wanted Wanted) Reason {
 	switch {
 	case candidate.Assumed:
 		return Claimed
-	case ref == nil, reservedFor(candidate, wanted):
+	case ref == nil, ReservedFor(candidate.Host, wanted):
 		return ""
 	case isReservation(ref) && candidate.Host.Labels[infrav1.NodeReuseLabel] != "":
 		return Reserved
@@ -171,7 +171,7 @@ func notClaimed(candidate Candidate, wanted Wanted) Reason {
 }
 
 func notReserved(candidate Candidate, wanted Wanted) Reason {
-	if candidate.Host.Labels[infrav1.NodeReuseLabel] == "" || reservedFor(candidate, wanted) {
+	if candidate.Host.Labels[infrav1.NodeReuseLabel] == "" || ReservedFor(candidate.Host, wanted) {
 		return ""
 	}
 	return Reserved
@@ -237,7 +237,7 @@ func notExternallyProvisioned(candidate Candidate, _ Wanted) Reason {
 // notInUse catches hosts that somebody provisions by hand: taking them would overwrite a running system.
 func notInUse(candidate Candidate, wanted Wanted) Reason {
 	spec := candidate.Host.Spec
-	if (spec.Image != nil || spec.CustomDeploy != nil) && !reservedFor(candidate, wanted) {
+	if (spec.Image != nil || spec.CustomDeploy != nil) && !ReservedFor(candidate.Host, wanted) {
 		return InUse
 	}
 	return ""

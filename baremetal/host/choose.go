@@ -53,7 +53,7 @@ func Choose(candidates []Candidate, wanted Wanted) Choice {
 		reason := Check(candidate, wanted)
 		if reason != "" {
 			counts[reason]++
-			if reason == NotAvailable && reservedFor(candidate, wanted) {
+			if reason == NotAvailable && ReservedFor(candidate.Host, wanted) {
 				busy = firstByName(busy, candidate)
 			}
 			continue
@@ -132,7 +132,7 @@ func rankOf(candidate Candidate, wanted Wanted) rank {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(candidate.Host.Name + "/" + wanted.Machine))
 	return rank{
-		notReserved: !reservedFor(candidate, wanted),
+		notReserved: !ReservedFor(candidate.Host, wanted),
 		otherDomain: wanted.FailureDomain != "" && !inWantedDomain(candidate, wanted),
 		hash:        mix(hash.Sum64()),
 	}
@@ -165,7 +165,7 @@ func stateName(host *bmov1alpha1.BareMetalHost) string {
 // Concerns says whether a change of the host can matter to a machine that waits: the host passes, or it is reserved for
 // the owner of the machine and its trouble decides whether the machine goes on waiting for it.
 func Concerns(candidate Candidate, wanted Wanted) bool {
-	return Check(candidate, wanted) == "" || reservedFor(candidate, wanted)
+	return Check(candidate, wanted) == "" || ReservedFor(candidate.Host, wanted)
 }
 
 // InPool says whether no machine holds the host, so that it is worth looking at.

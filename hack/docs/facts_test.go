@@ -92,6 +92,21 @@ func TestEveryNameOnObjectsIsDescribed(t *testing.T) {
 	}
 }
 
+func TestVariablesOfFlagsAreListed(t *testing.T) {
+	page := read(t, "docs/flags.md")
+	argument := regexp.MustCompile(`- (--[a-z-]+)=\$\{([A-Z0-9_]+):=([^}]*)\}`)
+	matches := argument.FindAllStringSubmatch(read(t, "config/manager/manager.yaml"), -1)
+	if len(matches) == 0 {
+		t.Error("config/manager/manager.yaml has no variables: take the table out of docs/flags.md")
+	}
+	for _, match := range matches {
+		row := "| `" + match[2] + "` | `" + match[1] + "` | `" + match[3] + "` |"
+		if !strings.Contains(page, row) {
+			t.Errorf("docs/flags.md does not have the row %s", row)
+		}
+	}
+}
+
 // A host passes these checks in this order, so the page has to name them all and in the same order.
 func TestReasonsOfHostsAreListedInOrder(t *testing.T) {
 	page := read(t, "docs/spec/metal3machine.md")

@@ -27,7 +27,11 @@ func elsewhere() map[string]string {
 
 // generatedParts returns the content of every generated part by its name.
 func generatedParts(root string) (map[string]string, error) {
-	parts := map[string]string{"flags": flagTable()}
+	reasons, err := machineReasons(root)
+	if err != nil {
+		return nil, err
+	}
+	parts := map[string]string{"flags": flagTable(), "reasons metal3machines": reasons}
 	files, err := filepath.Glob(filepath.Join(root, "config", "crd", "bases", "*.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("looking for CRDs: %w", err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -16,6 +17,7 @@ import (
 //	host becomes free        -> offered to the waiter that came first of those that could take it; that one is woken
 //	woken machine takes it   -> the offer ends
 //	woken machine does not   -> Settle offers the host to the next waiter that came before the host became free
+//	reservation ends         -> all waiters that it was for are woken: other hosts may do for them now
 //
 // A machine that declined stands at the end of the queue with a later turn than the offer, so an offer visits every
 // waiter at most once and ends.
@@ -57,9 +59,13 @@ func (q *queue) next(candidate host.Candidate, before uint64) (Key, bool) {
 	if len(found) == 0 {
 		return Key{}, false
 	}
-	return slices.MinFunc(found, func(a, b Key) int {
-		return cmp.Compare(q.waiters[a].turn, q.waiters[b].turn)
-	}), true
+	q.sort(found)
+	return found[0], true
+}
+
+// sort puts waiters into the order in which they came.
+func (q *queue) sort(machines []Key) {
+	slices.SortFunc(machines, func(a, b Key) int { return cmp.Compare(q.waiters[a].turn, q.waiters[b].turn) })
 }
 
 func (s *Store) enter(machine Key, wanted host.Wanted) {
@@ -99,14 +105,15 @@ func (s *Store) settle(machine Key, waits bool) []leftOffer {
 			left = append(left, leftOffer{host: key, turn: made.turn})
 		}
 	}
+	slices.SortFunc(left, func(a, b leftOffer) int { return cmp.Compare(a.turn, b.turn) })
 	return left
 }
 
-// observe takes note of a host that the cache shows now.
-func (s *Store) observe(current *bmov1alpha1.BareMetalHost) {
+// observe takes note of a host that the cache shows now. Previous is what it showed before, nil for a new host.
+func (s *Store) observe(previous, current *bmov1alpha1.BareMetalHost) {
 	key := client.ObjectKeyFromObject(current)
 	s.mu.Lock()
-	if by, assumed := s.assumed[key]; assumed && host.ConsumedBy(current, by.Namespace, by.Name) {
+	if s.shows(key, current) {
 		s.drop(key)
 	}
 	if s.outdated[key] != current.ResourceVersion {
@@ -116,23 +123,65 @@ func (s *Store) observe(current *bmov1alpha1.BareMetalHost) {
 	turn := s.queue.turn
 	s.mu.Unlock()
 	s.offer(current, turn)
+	s.unreserve(previous, current)
+}
+
+// shows says whether the cache has come to know how an assumption ended: it shows the claim, or something newer than a
+// claim that was written. The caller holds the lock.
+func (s *Store) shows(key Key, current *bmov1alpha1.BareMetalHost) bool {
+	by, assumed := s.assumed[key]
+	if !assumed || host.ConsumedBy(current, by.Namespace, by.Name) {
+		return assumed
+	}
+	written := s.stored[key]
+	if written == nil {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(current.ResourceVersion, written.ResourceVersion)
+	return err == nil && order > 0
+}
+
+// unreserve wakes the machines that a host was reserved for and is not any more. They may have waited for this host
+// although others were free. A nil host is one that does not exist.
+func (s *Store) unreserve(previous, current *bmov1alpha1.BareMetalHost) {
+	if previous == nil {
+		return
+	}
+	s.mu.Lock()
+	var found []Key
+	for machine, waiting := range s.queue.waiters {
+		if host.ReservedFor(previous, waiting.wanted) &&
+			(current == nil || !host.ReservedFor(current, waiting.wanted)) {
+			found = append(found, machine)
+		}
+	}
+	s.queue.sort(found)
+	for _, machine := range found {
+		s.queue.remove(machine)
+	}
+	s.mu.Unlock()
+	for _, machine := range found {
+		s.wake(machine)
+	}
 }
 
 // lost takes note of a host that is gone.
-func (s *Store) lost(key Key) {
+func (s *Store) lost(gone *bmov1alpha1.BareMetalHost) {
+	key := client.ObjectKeyFromObject(gone)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.drop(key)
 	delete(s.outdated, key)
 	delete(s.queue.offers, key)
+	s.mu.Unlock()
+	s.unreserve(gone, nil)
 }
 
 func (s *Store) offer(current *bmov1alpha1.BareMetalHost, turn uint64) {
 	key := client.ObjectKeyFromObject(current)
 	s.mu.Lock()
-	if made, offered := s.queue.offers[key]; offered && made.turn <= turn {
+	if made, offered := s.queue.offers[key]; offered {
 		// Somebody is looking at it already. If that one declines, the others get their turn.
-		s.queue.offers[key] = offer{machine: made.machine, turn: turn}
+		s.queue.offers[key] = offer{machine: made.machine, turn: max(made.turn, turn)}
 		s.mu.Unlock()
 		return
 	}

@@ -72,8 +72,8 @@ func (s *Store) Watch(ctx context.Context, informers cache.Informers) (<-chan ev
 		return nil, fmt.Errorf("watching hosts: %w", err)
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    s.handle,
-		UpdateFunc: func(_, current any) { s.handle(current) },
+		AddFunc:    func(current any) { s.handle(nil, current) },
+		UpdateFunc: s.handle,
 		DeleteFunc: s.handleDelete,
 	})
 	if err != nil {
@@ -82,9 +82,11 @@ func (s *Store) Watch(ctx context.Context, informers cache.Informers) (<-chan ev
 	return woken, nil
 }
 
-func (s *Store) handle(object any) {
-	if current, isHost := object.(*bmov1alpha1.BareMetalHost); isHost {
-		s.observe(current)
+func (s *Store) handle(before, after any) {
+	// Nil for a host that is new.
+	previous, _ := before.(*bmov1alpha1.BareMetalHost)
+	if current, isHost := after.(*bmov1alpha1.BareMetalHost); isHost {
+		s.observe(previous, current)
 	}
 }
 
@@ -93,7 +95,7 @@ func (s *Store) handleDelete(object any) {
 		object = tombstone.Obj
 	}
 	if gone, isHost := object.(*bmov1alpha1.BareMetalHost); isHost {
-		s.lost(client.ObjectKeyFromObject(gone))
+		s.lost(gone)
 	}
 }
 

@@ -182,7 +182,7 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	err = s.client.Patch(ctx, stored, patch)
 	switch {
 	case apierrors.IsConflict(err):
-		s.refused(current)
+		s.refused(current, desired)
 		conflicts.Inc()
 		return nil, fmt.Errorf("writing host %s: %w", current.Name, ErrConflict)
 	case err != nil:
@@ -192,24 +192,45 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	return stored, nil
 }
 
-// refused forgets who assumed the host and keeps it from being chosen again from the same outdated copy.
-func (s *Store) refused(current *bmov1alpha1.BareMetalHost) {
+// refused keeps the host from being chosen again from the same outdated copy, and gives up the claim that was refused.
+// A refused write on a host that was claimed before says nothing about the claim: only what was stored is outdated.
+func (s *Store) refused(current, desired *bmov1alpha1.BareMetalHost) {
 	key := client.ObjectKeyFromObject(current)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop(key)
 	s.outdated[key] = current.ResourceVersion
+	by, assumed := s.assumed[key]
+	switch {
+	case !assumed:
+	case host.ConsumedBy(current, by.Namespace, by.Name):
+		delete(s.stored, key)
+	case host.ConsumedBy(desired, by.Namespace, by.Name):
+		s.giveUp(key)
+	}
 }
 
-// Forget drops what a machine has assumed, for a machine that no longer wants a host.
+// Forget drops what a machine has assumed, for a machine that no longer wants a host. Settle has to follow: it offers
+// the host to the machines that have waited meanwhile.
 func (s *Store) Forget(machine Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, by := range s.assumed {
 		if by == machine {
-			s.drop(key)
+			s.giveUp(key)
 		}
 	}
+}
+
+// giveUp ends an assumption that led to no claim. Nothing happens to the host then, so no event will announce that it
+// is free: it counts as offered to the machine until that settles. The caller holds the lock.
+func (s *Store) giveUp(key Key) {
+	machine := s.assumed[key]
+	s.drop(key)
+	s.queue.turn++
+	if made, offered := s.queue.offers[key]; offered {
+		machine = made.machine
+	}
+	s.queue.offers[key] = offer{machine: machine, turn: s.queue.turn}
 }
 
 // drop ends an assumption. The caller holds the lock.

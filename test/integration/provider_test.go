@@ -47,6 +47,22 @@ func describeProvider(m *management) {
 		m.startManagers(ctx, managers.Provider(m.buildManager(ctx)))
 	}, NodeTimeout(buildPatience))
 
+	It("calls the webhooks of this provider", func(ctx context.Context) {
+		invalid := build.Metal3Machine("invalid", clusterName)
+		invalid.Spec.Image = nil
+		Expect(m.server.Client.Create(ctx, invalid)).To(MatchError(ContainSubstring("spec.image")))
+	})
+
+	It("accepts all its templates", func(ctx context.Context) {
+		templates, err := filepath.Glob(filepath.Join(m.release, "cluster-template*.yaml"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(templates).NotTo(BeEmpty())
+		for _, template := range templates {
+			name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(template), "cluster-template"), ".yaml")
+			m.apply(ctx, m.generate(ctx, strings.TrimPrefix(name, "-")), "--dry-run=server")
+		}
+	})
+
 	It("has hosts", func(ctx context.Context) {
 		for i := range hostCount {
 			host := build.Host(fmt.Sprintf("host-%d", i))
@@ -57,11 +73,7 @@ func describeProvider(m *management) {
 	})
 
 	It("takes a cluster from a template", func(ctx context.Context) {
-		manifests := m.run(ctx, "generate", "cluster", clusterName, "--flavor="+flavour,
-			"--target-namespace="+build.DefaultNamespace, "--kubernetes-version=v1.36.0",
-			"--control-plane-machine-count=3", "--worker-machine-count=1")
-		_, err := m.server.KubectlWithInput(ctx, strings.NewReader(manifests), "apply", "--server-side", "-f", "-")
-		Expect(err).NotTo(HaveOccurred())
+		m.apply(ctx, m.generate(ctx, flavour))
 		Eventually(func(g Gomega) {
 			var cluster clusterv1.Cluster
 			g.Expect(m.server.Client.Get(ctx, key(clusterName), &cluster)).To(Succeed())
@@ -102,6 +114,12 @@ func describeProvider(m *management) {
 		}).Should(Succeed())
 	})
 
+	It("serves the older version of its API", func(ctx context.Context) {
+		output := m.kubectl(ctx, "get", "metal3machines.v1beta1.infrastructure.cluster.x-k8s.io",
+			"--namespace="+build.DefaultNamespace, "-o", "jsonpath={.items[0].apiVersion}")
+		Expect(output).To(Equal("infrastructure.cluster.x-k8s.io/v1beta1"))
+	})
+
 	It("is described by clusterctl", func(ctx context.Context) {
 		output := m.run(ctx, "describe", "cluster", clusterName, "--namespace="+build.DefaultNamespace, "--echo",
 			"--show-conditions=all")
@@ -134,6 +152,22 @@ func describeProvider(m *management) {
 			Expect(host.Spec.UserData).To(BeNil(), "%s still has user data", host.Name)
 		}
 	})
+}
+
+// generate makes the manifests of the cluster from a template. An empty flavour is the default one.
+func (m *management) generate(ctx context.Context, flavour string) string {
+	GinkgoHelper()
+	return m.run(ctx, "generate", "cluster", clusterName, "--flavor="+flavour,
+		"--target-namespace="+build.DefaultNamespace, "--kubernetes-version=v1.36.0",
+		"--control-plane-machine-count=3", "--worker-machine-count=1")
+}
+
+// apply applies manifests and expects it to succeed.
+func (m *management) apply(ctx context.Context, manifests string, flags ...string) {
+	GinkgoHelper()
+	args := append([]string{"apply", "--filename=-"}, flags...)
+	_, err := m.server.KubectlWithInput(ctx, strings.NewReader(manifests), args...)
+	Expect(err).NotTo(HaveOccurred())
 }
 
 // managerVariable names a manager that was built already.

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	infrav1beta1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta1"
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
@@ -45,6 +46,7 @@ func Scheme() *runtime.Scheme {
 		metal3ipamv1.AddToScheme,
 		bmov1alpha1.AddToScheme,
 		infrav1.AddToScheme,
+		infrav1beta1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(fmt.Sprintf("the kinds contradict one another: %v", err))

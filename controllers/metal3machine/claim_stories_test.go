@@ -1,0 +1,198 @@
+package metal3machine_test
+
+import (
+	"context"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// describeClaims are the stories about which host a machine takes and what it writes there.
+func describeClaims(s *suite) {
+	It("hands everything over in one write of the host", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host", build.InDomain("room-1"), build.NIC("eth0", "52:54:00:00:00:01", "192.0.2.1"),
+			build.NIC("eth1", "52:54:00:00:00:02", ""))
+		w.start()
+		w.machine(ctx, "machine", with(func(machine *infrav1.Metal3Machine) {
+			machine.Spec.Image.DiskFormat = "qcow2"
+			machine.Spec.MetaData = &corev1.SecretReference{Name: "meta"}
+			machine.Spec.NetworkData = &corev1.SecretReference{Name: "network"}
+			machine.Spec.UserData = &corev1.SecretReference{Name: "ignored"}
+			machine.Spec.AutomatedCleaningMode = "disabled"
+		}))
+		Expect(w.associated(ctx, "machine")).To(Equal("host"))
+
+		host := w.getHost(ctx, Default, "host")
+		Expect(host.Spec.Image).To(HaveValue(And(
+			HaveField("URL", build.ImageURL), HaveField("ChecksumType", bmov1alpha1.SHA256),
+			HaveField("DiskFormat", HaveValue(Equal("qcow2"))),
+		)))
+		Expect(host.Spec.Online).To(BeTrue())
+		Expect(host.Spec.UserData).To(Equal(w.reference("machine-bootstrap")))
+		Expect(host.Spec.MetaData).To(Equal(w.reference("meta")))
+		Expect(host.Spec.NetworkData).To(Equal(w.reference("network")))
+		Expect(host.Spec.AutomatedCleaningMode).To(Equal(bmov1alpha1.CleaningModeDisabled))
+		Expect(host.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, clusterName))
+		Expect(host.OwnerReferences).To(BeEmpty())
+		Expect(host.Spec.ConsumerRef).To(HaveValue(Equal(corev1.ObjectReference{
+			APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Machine", Namespace: w.namespace, Name: "machine",
+		})))
+
+		machine := w.getMachine(ctx, Default, "machine")
+		Expect(machine.Finalizers).To(ConsistOf(infrav1.MachineFinalizer))
+		Expect(machine.Spec.ProviderID).To(BeEmpty())
+		Expect(machine.Status.FailureDomain).To(Equal("room-1"))
+		Expect(machine.Status.Addresses).To(Equal([]clusterv1.MachineAddress{
+			{Type: clusterv1.MachineInternalIP, Address: "192.0.2.1"},
+			{Type: clusterv1.MachineHostName, Address: "host"},
+			{Type: clusterv1.MachineInternalDNS, Address: "host"},
+		}))
+		Expect(machine.Status.UserData).To(Equal(w.reference("machine-bootstrap")))
+		Expect(machine.Status.MetaData).To(Equal(w.reference("meta")))
+		Expect(machine.Status.NetworkData).To(Equal(w.reference("network")))
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, isTrueBecause(infrav1.DataExternalReason))
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition,
+			isFalseBecause(infrav1.HostProvisioningReason, "Waiting for host host to be provisioned, its state is available"))
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition,
+			isFalseBecause(infrav1.WaitingForHostProvisionedReason, ""))
+	})
+
+	It("is associated by three writes and one event", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		w.start()
+		w.machine(ctx, "machine")
+		w.associated(ctx, "machine")
+		Eventually(func(g Gomega) {
+			g.Expect(w.events(ctx, g, "machine")).To(ConsistOf(infrav1.HostAssociatedReason))
+		}).Should(Succeed())
+		Consistently(w.writes.Done).Should(Equal([]stage.Write{
+			{Verb: "patch", Kind: "Metal3Machine", Name: "machine"},
+			{Verb: "patch", Kind: "BareMetalHost", Name: "host"},
+			{Verb: "patch status", Kind: "Metal3Machine", Name: "machine"},
+		}))
+		Expect(w.events(ctx, Default, "machine")).To(HaveLen(1))
+	})
+
+	It("passes bootstrap data on, whatever its format", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		w.create(ctx, build.BootstrapSecret("machine", build.Ignition, []byte("{}"), build.InNamespace(w.namespace),
+			ofCluster(clusterName)))
+		w.start()
+		w.metal3Machine(ctx, w.owner(ctx, "machine"))
+		w.associated(ctx, "machine")
+		Expect(w.getHost(ctx, Default, "host").Spec.UserData).To(Equal(w.reference("machine-bootstrap")))
+	})
+
+	It("uses its own user data where the Machine wants no bootstrap data", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		w.start()
+		owner := w.owner(ctx, "machine", with(func(machine *clusterv1.Machine) {
+			machine.Spec.Bootstrap = clusterv1.Bootstrap{DataSecretName: ptr.To("")}
+		}))
+		w.metal3Machine(ctx, owner, with(func(machine *infrav1.Metal3Machine) {
+			machine.Spec.UserData = &corev1.SecretReference{Name: "own"}
+		}))
+		w.associated(ctx, "machine")
+		Expect(w.getHost(ctx, Default, "host").Spec.UserData).To(Equal(w.reference("own")))
+	})
+
+	It("prefers its failure domain", func(ctx context.Context) {
+		w := s.world(ctx)
+		for _, name := range []string{"host-0", "host-1", "host-2", "host-3"} {
+			w.host(ctx, name, build.InDomain("room-1"))
+		}
+		w.host(ctx, "host-4", build.InDomain("room-2"))
+		w.start()
+		w.secret(ctx, "first")
+		w.metal3Machine(ctx, w.owner(ctx, "first", build.InDomain("room-2")), build.InDomain("room-1"))
+		Expect(w.associated(ctx, "first")).To(Equal("host-4"), "the Machine decides")
+		w.eventually(ctx, "first", infrav1.HostAssociatedCondition,
+			HaveField("Message", "Host host-4 is available in failure domain room-2"))
+
+		w.machine(ctx, "second", build.InDomain("room-2"))
+		Expect(w.associated(ctx, "second")).To(HavePrefix("host-"))
+		w.eventually(ctx, "second", infrav1.HostAssociatedCondition,
+			HaveField("Message", ContainSubstring("no host of failure domain room-2 is")))
+		Expect(w.getMachine(ctx, Default, "second").Status.FailureDomain).To(Equal("room-1"), "where it really stands")
+		Expect(w.getMachine(ctx, Default, "second").Spec.FailureDomain).To(Equal("room-2"), "what was asked for")
+	})
+
+	It("insists on its failure domain where the policy is strict", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host-0", build.InDomain("room-1"))
+		w.start()
+		w.machine(ctx, "machine", build.InDomain("room-2"), with(func(machine *infrav1.Metal3Machine) {
+			machine.Spec.FailureDomainPolicy = infrav1.FailureDomainStrict
+		}))
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition,
+			isFalseBecause(infrav1.NoHostAvailableReason, "1 host: 1 not in failure domain room-2"))
+		w.host(ctx, "host-1", build.InDomain("room-2"))
+		Expect(w.associated(ctx, "machine")).To(Equal("host-1"))
+	})
+
+	It("looks only at machines that carry the label of its watch filter", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.watchFilter = "mine"
+		w.host(ctx, "host-0")
+		w.host(ctx, "host-1")
+		w.start()
+		w.machine(ctx, "theirs", build.Labels(map[string]string{clusterv1.WatchLabel: "theirs"}))
+		w.machine(ctx, "mine", build.Labels(map[string]string{clusterv1.WatchLabel: "mine"}))
+		w.associated(ctx, "mine")
+		// An event of an object that belongs to the machine must not bring it in by another door.
+		change(ctx, w, "theirs", &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+			build.Labels(map[string]string{"changed": "yes"})(machine)
+		})
+		Consistently(func(g Gomega) {
+			g.Expect(w.getMachine(ctx, g, "theirs").Finalizers).To(BeEmpty())
+			g.Expect(w.getMachine(ctx, g, "theirs").Status.Conditions).To(BeEmpty())
+		}).Should(Succeed())
+	})
+
+	It("chooses another host if the one that it has recorded was taken before the claim", func(ctx context.Context) {
+		w := s.world(ctx)
+		other := build.Metal3Machine("other", clusterName, build.InNamespace(w.namespace))
+		taken := w.host(ctx, "taken", build.Consumed(other))
+		w.host(ctx, "free")
+		w.start()
+		w.machine(ctx, "machine", build.OnHost(taken))
+		Expect(w.associated(ctx, "machine")).To(Equal("free"))
+		Expect(w.held(ctx, Default, "other")).To(ConsistOf("taken"))
+	})
+
+	It("keeps one host if it holds two", func(ctx context.Context) {
+		w := s.world(ctx)
+		machine := build.Metal3Machine("machine", clusterName, build.InNamespace(w.namespace))
+		surplus := w.host(ctx, "a-surplus", build.Consumed(machine))
+		held := w.host(ctx, "held", build.Consumed(machine))
+		w.start()
+		w.machine(ctx, "machine", build.OnHost(held))
+		Eventually(func(g Gomega) {
+			g.Expect(w.held(ctx, g, "machine")).To(ConsistOf("held"))
+		}).Should(Succeed())
+		Expect(w.getHost(ctx, Default, "a-surplus").Spec).To(Equal(withoutConsumer(surplus).Spec))
+		Expect(w.associated(ctx, "machine")).To(Equal("held"))
+	})
+}
+
+func withoutConsumer(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
+	host.Spec.ConsumerRef = nil
+	return host
+}
+
+// reference is one to a Secret of the world.
+func (w *world) reference(name string) *corev1.SecretReference {
+	return &corev1.SecretReference{Namespace: w.namespace, Name: name}
+}

@@ -1,0 +1,111 @@
+package metal3machine_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+// describeData are the stories about machines with a data template. The story plays the part of the one who renders.
+func describeData(s *suite) {
+	It("claims its host at once and hands over the data when they are rendered", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		w.start()
+		w.machine(ctx, "machine", withDataTemplate())
+		w.associated(ctx, "machine")
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, isFalseBecause(infrav1.WaitingForDataReason,
+			"Waiting for Metal3DataTemplate template to be rendered for Metal3DataClaim machine"))
+		Expect(w.getHost(ctx, Default, "host").Spec.Image).To(BeNil(), "a host without its data must not start")
+
+		claim := &infrav1.Metal3DataClaim{}
+		Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+		Expect(claim.Finalizers).To(ConsistOf(infrav1.MachineFinalizer))
+		Expect(claim.Spec.Template).To(HaveValue(HaveField("Name", "template")))
+		Expect(metav1.IsControlledBy(claim, w.getMachine(ctx, Default, "machine"))).To(BeTrue())
+		Expect(claim.Labels).To(HaveKeyWithValue("cluster.x-k8s.io/cluster-name", clusterName))
+
+		w.render(ctx, "machine", false)
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, isFalseBecause(infrav1.WaitingForDataReason, ""))
+		Expect(w.getHost(ctx, Default, "host").Spec.Image).To(BeNil())
+
+		changeStatus(ctx, w, "machine-data", &infrav1.Metal3Data{}, func(data *infrav1.Metal3Data) {
+			data.Status.Ready = ptr.To(true)
+		})
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, isTrueBecause(infrav1.DataReadyReason))
+		host := w.getHost(ctx, Default, "host")
+		Expect(host.Spec.Image).To(HaveField("URL", build.ImageURL))
+		Expect(host.Spec.MetaData).To(Equal(w.reference("rendered-meta")))
+		Expect(host.Spec.NetworkData).To(Equal(w.reference("own-network")), "the spec wins over what is rendered")
+		Expect(w.getMachine(ctx, Default, "machine").Status.RenderedData).To(Equal(
+			&infrav1.Metal3ObjectRef{Namespace: w.namespace, Name: "machine-data"}))
+	})
+
+	It("lets go of its claim for data with its host", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		w.start()
+		w.machine(ctx, "machine", withDataTemplate())
+		w.associated(ctx, "machine")
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, isFalseBecause(infrav1.WaitingForDataReason, ""))
+		w.remove(ctx, "machine")
+		w.gone(ctx, "machine")
+		claim := &infrav1.Metal3DataClaim{}
+		Expect(client.IgnoreNotFound(w.client.Get(ctx, w.key("machine"), claim))).To(Succeed())
+		Expect(claim.Finalizers).To(BeEmpty())
+		Expect(claim.UID).To(BeEmpty(), "the claim is still there")
+	})
+
+	It("repeats why its data cannot be rendered", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		w.start()
+		w.machine(ctx, "machine", withDataTemplate())
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, isFalseBecause(infrav1.WaitingForDataReason, ""))
+		changeStatus(ctx, w, "machine", &infrav1.Metal3DataClaim{}, func(claim *infrav1.Metal3DataClaim) {
+			claim.Status.ErrorMessage = "no such template"
+		})
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition,
+			isFalseBecause(infrav1.DataFailedReason, "Metal3DataClaim machine: no such template"))
+		w.render(ctx, "machine", false)
+		changeStatus(ctx, w, "machine-data", &infrav1.Metal3Data{}, func(data *infrav1.Metal3Data) {
+			data.Status.ErrorMessage = "no address is free"
+		})
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition,
+			isFalseBecause(infrav1.DataFailedReason, "Metal3Data machine-data: no address is free"))
+		w.eventually(ctx, "machine", infrav1.ReadyCondition, isFalseBecause(infrav1.DataFailedReason, ""))
+	})
+}
+
+func withDataTemplate() build.ObjectOption {
+	return with(func(machine *infrav1.Metal3Machine) {
+		machine.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "template"}
+		machine.Spec.NetworkData = &corev1.SecretReference{Name: "own-network"}
+	})
+}
+
+// render answers the claim of a machine.
+func (w *world) render(ctx context.Context, machine string, ready bool) {
+	GinkgoHelper()
+	data := &infrav1.Metal3Data{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: machine + "-data"},
+		Spec: infrav1.Metal3DataSpec{
+			Claim:       &infrav1.Metal3ObjectRef{Name: machine},
+			MetaData:    &corev1.SecretReference{Name: "rendered-meta"},
+			NetworkData: &corev1.SecretReference{Name: "rendered-network"},
+		},
+		Status: infrav1.Metal3DataStatus{Ready: &ready},
+	}
+	w.create(ctx, data)
+	changeStatus(ctx, w, machine, &infrav1.Metal3DataClaim{}, func(claim *infrav1.Metal3DataClaim) {
+		claim.Status.RenderedData = &infrav1.Metal3ObjectRef{Name: data.Name}
+	})
+}

@@ -1,0 +1,206 @@
+package metal3machine_test
+
+import (
+	"context"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
+)
+
+// describeLinks are the stories about a machine whose host runs, and its node. The API server of the story plays that
+// of the workload cluster too.
+func describeLinks(s *suite) {
+	// provisioned makes a world with a machine whose host runs.
+	provisioned := func(ctx context.Context, options ...build.Metal3ClusterOption) *world {
+		GinkgoHelper()
+		w := s.world(ctx, options...)
+		w.connected = true
+		w.connect(ctx)
+		w.simulate(hostsim.Delays{})
+		w.host(ctx, "host")
+		w.start()
+		w.machine(ctx, "machine")
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrueBecause(infrav1.HostProvisionedReason))
+		return w
+	}
+	linked := func(ctx context.Context, w *world) {
+		GinkgoHelper()
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, isTrueBecause(infrav1.NodeLinkedReason))
+		w.eventually(ctx, "machine", infrav1.ReadyCondition, isTrueBecause(infrav1.ReadyReason))
+		machine := w.getMachine(ctx, Default, "machine")
+		Expect(machine.Spec.ProviderID).To(Equal(w.providerID("host", "machine")))
+		Expect(machine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+	}
+	waitsForNode := func(ctx context.Context, w *world, reason string) {
+		GinkgoHelper()
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition,
+			isFalseBecause(reason, "provider ID "+w.providerID("host", "machine")))
+		machine := w.getMachine(ctx, Default, "machine")
+		Expect(machine.Spec.ProviderID).To(BeEmpty())
+		Expect(machine.Status.Initialization.Provisioned).To(BeNil())
+	}
+
+	It("is complete when a node comes with its provider ID", func(ctx context.Context) {
+		w := provisioned(ctx)
+		waitsForNode(ctx, w, infrav1.WaitingForNodeReason)
+		w.node(ctx, "node", w.providerID("host", "machine"), nil)
+		linked(ctx, w)
+	})
+
+	It("gives its provider ID to the node with the UID of its host", func(ctx context.Context) {
+		w := provisioned(ctx)
+		host := w.getHost(ctx, Default, "host")
+		node := w.node(ctx, "node", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
+		linked(ctx, w)
+		Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
+	})
+
+	It("gives its provider ID to the node with the host name of its host", func(ctx context.Context) {
+		w := provisioned(ctx)
+		node := w.node(ctx, "node", "", map[string]string{corev1.LabelHostname: "nobody"})
+		waitsForNode(ctx, w, infrav1.WaitingForNodeReason)
+		before := node.DeepCopy()
+		node.Labels[corev1.LabelHostname] = "host"
+		Expect(w.client.Patch(ctx, node, client.MergeFrom(before))).To(Succeed())
+		linked(ctx, w)
+		Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
+	})
+
+	It("leaves the provider ID to a cloud provider where there is one", func(ctx context.Context) {
+		w := provisioned(ctx, with(func(cluster *infrav1.Metal3Cluster) {
+			cluster.Spec.CloudProviderEnabled = ptr.To(true)
+		}))
+		host := w.getHost(ctx, Default, "host")
+		node := w.node(ctx, "node", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
+		waitsForNode(ctx, w, infrav1.WaitingForCloudProviderReason)
+		Expect(w.nodeID(ctx, node)).To(BeEmpty())
+		before := node.DeepCopy()
+		node.Spec.ProviderID = w.providerID("host", "machine")
+		Expect(w.client.Patch(ctx, node, client.MergeFrom(before))).To(Succeed())
+		linked(ctx, w)
+	})
+
+	It("stops at a node that has another provider ID", func(ctx context.Context) {
+		w := provisioned(ctx)
+		host := w.getHost(ctx, Default, "host")
+		node := w.node(ctx, "node", "example://1", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, isFalseBecause(infrav1.ProviderIDConflictReason,
+			"Node "+node.Name+" carries provider ID example://1 instead of "+w.providerID("host", "machine")))
+		Expect(w.getMachine(ctx, Default, "machine").Spec.ProviderID).To(BeEmpty())
+		Expect(w.client.Delete(ctx, node)).To(Succeed())
+		w.node(ctx, "better", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
+		linked(ctx, w)
+	})
+
+	It("stops at two nodes with its provider ID", func(ctx context.Context) {
+		w := provisioned(ctx)
+		first := w.node(ctx, "first", w.providerID("host", "machine"), nil)
+		linked(ctx, w)
+		second := w.node(ctx, "second", w.providerID("host", "machine"), nil)
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, isFalseBecause(infrav1.ProviderIDConflictReason,
+			"Nodes "+first.Name+", "+second.Name+" all carry provider ID"))
+		Expect(w.client.Delete(ctx, first)).To(Succeed())
+		linked(ctx, w)
+	})
+
+	It("stops at another machine with its provider ID", func(ctx context.Context) {
+		w := provisioned(ctx)
+		w.node(ctx, "node", w.providerID("host", "machine"), nil)
+		linked(ctx, w)
+		w.create(ctx, build.Metal3Machine("copy", clusterName, build.InNamespace(w.namespace),
+			with(func(machine *infrav1.Metal3Machine) { machine.Spec.ProviderID = w.providerID("host", "machine") })))
+		change(ctx, w, "machine", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
+			build.Labels(map[string]string{"touched": "yes"})(machine)
+		})
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, isFalseBecause(infrav1.ProviderIDConflictReason,
+			"is also that of Metal3Machine "+w.namespace+"/copy: correct one of them"))
+	})
+
+	It("says that the workload cluster does not answer, and goes on when it does", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.connected = true
+		w.simulate(hostsim.Delays{})
+		w.host(ctx, "host")
+		w.start()
+		w.machine(ctx, "machine")
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, isFalseBecause(
+			infrav1.WorkloadClusterUnreachableReason, "Waiting for the API server of Cluster cluster to answer"))
+		Expect(w.getMachine(ctx, Default, "machine").Spec.ProviderID).To(BeEmpty())
+		w.node(ctx, "node", w.providerID("host", "machine"), nil)
+		w.connect(ctx)
+		linked(ctx, w)
+	})
+
+	It("does not wait for a node that nobody else would connect it with", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.simulate(hostsim.Delays{})
+		w.host(ctx, "host")
+		w.start()
+		w.secret(ctx, "machine")
+		w.metal3Machine(ctx, w.owner(ctx, "machine"))
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition,
+			isFalseBecause(infrav1.WorkloadClusterUnreachableReason, ""))
+		machine := w.getMachine(ctx, Default, "machine")
+		Expect(machine.Spec.ProviderID).To(Equal(w.providerID("host", "machine")))
+		Expect(machine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+	})
+
+	It("rebuilds its status after a move, which takes it away", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host", build.Provisioned(), build.InDomain("room-1"),
+			build.Consumed(build.Metal3Machine("machine", clusterName, build.InNamespace(w.namespace))))
+		host := w.getHost(ctx, Default, "host")
+		w.start()
+		w.machine(ctx, "machine", build.OnHost(host), with(func(machine *infrav1.Metal3Machine) {
+			machine.Spec.ProviderID = w.providerID("host", "machine")
+		}))
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+		Eventually(func(g Gomega) {
+			status := w.getMachine(ctx, g, "machine").Status
+			g.Expect(status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+			g.Expect(status.FailureDomain).To(Equal("room-1"))
+			g.Expect(status.Addresses).NotTo(BeEmpty())
+		}).Should(Succeed())
+	})
+
+	It("quotes the error of its host and forgets it when it is over", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		w.start()
+		w.machine(ctx, "machine")
+		w.associated(ctx, "machine")
+		changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.Provisioning.State = bmov1alpha1.StateProvisioning
+			host.Status.OperationalStatus = bmov1alpha1.OperationalStatusError
+			host.Status.ErrorType, host.Status.ErrorMessage = bmov1alpha1.ProvisioningError, "image\n  not found"
+		})
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isFalseBecause(infrav1.HostErrorReason,
+			"Host host reports provisioning error: image not found"))
+		w.eventually(ctx, "machine", infrav1.ReadyCondition, isFalseBecause(infrav1.HostErrorReason, "image not found"))
+		changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.OperationalStatus = bmov1alpha1.OperationalStatusOK
+			host.Status.ErrorType, host.Status.ErrorMessage = "", ""
+		})
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition,
+			isFalseBecause(infrav1.HostProvisioningReason, "its state is provisioning"))
+	})
+}
+
+func (w *world) providerID(host, machine string) string {
+	return "metal3://" + w.namespace + "/" + host + "/" + machine
+}
+
+// nodeID is the provider ID that a node has now.
+func (w *world) nodeID(ctx context.Context, node *corev1.Node) string {
+	GinkgoHelper()
+	Expect(w.client.Get(ctx, client.ObjectKeyFromObject(node), node)).To(Succeed())
+	return node.Spec.ProviderID
+}

@@ -1,0 +1,366 @@
+package metal3machine_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
+)
+
+// clusterName is the Cluster of every world.
+const clusterName = "cluster"
+
+// world is a namespace with a cluster, in which one story plays. The fields may be changed before start.
+type world struct {
+	server    *env.Server
+	client    client.Client
+	namespace string
+
+	// cluster and infra are as they were created.
+	cluster *clusterv1.Cluster
+	infra   *infrav1.Metal3Cluster
+
+	// writes are those of the managers of the story.
+	writes *stage.Writes
+
+	// config is how the managers reach the API server.
+	config *rest.Config
+
+	// connected says that the managers try to reach the workload cluster.
+	connected bool
+
+	// nodes wraps what reaches the nodes. Nil leaves it.
+	nodes func(metal3machine.Nodes) metal3machine.Nodes
+
+	watchFilter string
+	fastTrack   bool
+	workers     int
+}
+
+// world makes a world with a cluster whose infrastructure is provisioned.
+func (s *suite) world(ctx context.Context, options ...build.Metal3ClusterOption) *world {
+	GinkgoHelper()
+	w := s.emptyWorld(ctx)
+	w.cluster = build.Cluster(clusterName, build.InNamespace(w.namespace), build.InfrastructureReady())
+	w.create(ctx, w.cluster)
+	options = append(options, build.InNamespace(w.namespace), build.OwnedBy(w.cluster), ofCluster(clusterName))
+	w.infra = build.Metal3Cluster(clusterName, options...)
+	w.create(ctx, w.infra)
+	return w
+}
+
+// emptyWorld makes a world without a cluster.
+func (s *suite) emptyWorld(ctx context.Context) *world {
+	GinkgoHelper()
+	return &world{
+		server: s.server, client: s.server.Client, config: s.server.Config,
+		namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{}, workers: 4,
+	}
+}
+
+// start runs a manager with the controller.
+func (w *world) start() *stage.Running {
+	GinkgoHelper()
+	return stage.Manager{
+		Config: w.config, Namespace: w.namespace, Writes: w.writes, Clusters: w.connected, Setup: w.setup,
+	}.Start()
+}
+
+func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercache.ClusterCache) error {
+	if err := hoststore.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	hosts := hoststore.New(mgr.GetClient(), mgr.GetAPIReader())
+	woken, err := hosts.Watch(ctx, mgr.GetCache())
+	if err != nil {
+		return err
+	}
+	reconciler := &metal3machine.Reconciler{
+		Client:      mgr.GetClient(),
+		Recorder:    mgr.GetEventRecorder("metal3machine"),
+		Clock:       clock.RealClock{},
+		Hosts:       hosts,
+		Nodes:       workload.New(clusters),
+		Secrets:     mgr.GetCache(),
+		Live:        mgr.GetAPIReader(),
+		WatchFilter: w.watchFilter,
+		SpecProblem: specProblem,
+		FastTrack:   w.fastTrack,
+	}
+	if w.nodes != nil {
+		reconciler.Nodes = w.nodes(reconciler.Nodes)
+	}
+	shared := true
+	return reconciler.SetupWithManager(ctx, mgr, metal3machine.Sources{Woken: woken, Clusters: clusters},
+		controller.Options{MaxConcurrentReconciles: w.workers, SkipNameValidation: &shared})
+}
+
+// specProblem stands for the rules of admission.
+func specProblem(machine *infrav1.Metal3Machine) string {
+	if machine.Spec.Image == nil && machine.Spec.CustomDeploy == nil {
+		return "spec.image: set it, or spec.customDeploy"
+	}
+	return ""
+}
+
+// simulate plays the host operator.
+func (w *world) simulate(delays hostsim.Delays) {
+	GinkgoHelper()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- hostsim.Run(ctx, w.server.Config, hostsim.Options{Namespace: w.namespace, Delays: delays})
+	}()
+	DeferCleanup(func() {
+		stop()
+		Expect(<-ended).To(Succeed())
+	})
+}
+
+// connect gives the cluster a kubeconfig that leads to the API server of the story itself, whose nodes are then those
+// of the cluster.
+func (w *world) connect(ctx context.Context) {
+	GinkgoHelper()
+	path, err := w.server.WriteKubeconfig(w.namespace, w.server.Config)
+	Expect(err).NotTo(HaveOccurred())
+	content, err := os.ReadFile(path)
+	Expect(err).NotTo(HaveOccurred())
+	w.create(ctx, kubeconfig.GenerateSecret(w.cluster, content))
+}
+
+// create creates an object with its status.
+func (w *world) create(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	Expect(build.CreateWithStatus(ctx, w.client, object)).To(Succeed())
+}
+
+// host creates an available host. Options may make it something else.
+func (w *world) host(ctx context.Context, name string, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
+	GinkgoHelper()
+	options = append([]build.HostOption{build.InNamespace(w.namespace), build.Available()}, options...)
+	host := build.Host(name, options...)
+	w.create(ctx, host)
+	return host
+}
+
+// owner creates a Machine.
+func (w *world) owner(ctx context.Context, name string, options ...build.MachineOption) *clusterv1.Machine {
+	GinkgoHelper()
+	options = append([]build.MachineOption{build.InNamespace(w.namespace)}, options...)
+	machine := build.Machine(name, clusterName, options...)
+	w.create(ctx, machine)
+	return machine
+}
+
+// secret creates the bootstrap data of a Machine.
+func (w *world) secret(ctx context.Context, machine string) {
+	GinkgoHelper()
+	w.create(ctx, build.BootstrapSecret(machine, build.CloudConfig, []byte("#cloud-config"),
+		build.InNamespace(w.namespace), ofCluster(clusterName)))
+}
+
+// metal3Machine creates the Metal3Machine of a Machine.
+func (w *world) metal3Machine(ctx context.Context, owner *clusterv1.Machine, options ...build.Metal3MachineOption) {
+	GinkgoHelper()
+	options = append([]build.Metal3MachineOption{build.InNamespace(w.namespace), build.OwnedBy(owner)}, options...)
+	w.create(ctx, build.Metal3Machine(owner.Name, owner.Spec.ClusterName, options...))
+}
+
+// machine creates a Machine with bootstrap data and its Metal3Machine.
+func (w *world) machine(ctx context.Context, name string, options ...build.Metal3MachineOption) {
+	GinkgoHelper()
+	owner := w.owner(ctx, name, withBootstrapConfig())
+	w.secret(ctx, name)
+	w.metal3Machine(ctx, owner, options...)
+}
+
+// with makes an option of a change that the builders have no word for.
+func with[T metav1.Object](edit func(T)) build.ObjectOption {
+	return func(object metav1.Object) {
+		target, fits := object.(T)
+		if !fits {
+			panic(fmt.Sprintf("the option does not suit %T", object))
+		}
+		edit(target)
+	}
+}
+
+// withBootstrapConfig makes a Machine that a bootstrap provider takes care of.
+func withBootstrapConfig() build.ObjectOption {
+	return with(func(machine *clusterv1.Machine) {
+		machine.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{
+			APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: machine.Name,
+		}
+	})
+}
+
+func ofCluster(name string) build.ObjectOption {
+	return build.Labels(map[string]string{clusterv1.ClusterNameLabel: name})
+}
+
+func (w *world) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: w.namespace, Name: name}
+}
+
+// change changes an object and stores it.
+func change[T client.Object](ctx context.Context, w *world, name string, object T, edit func(T)) {
+	GinkgoHelper()
+	Expect(w.client.Get(ctx, w.key(name), object)).To(Succeed())
+	before, isObject := object.DeepCopyObject().(client.Object)
+	Expect(isObject).To(BeTrue())
+	edit(object)
+	Expect(w.client.Patch(ctx, object, client.MergeFrom(before))).To(Succeed())
+}
+
+// changeStatus changes the status of an object and stores it.
+func changeStatus[T client.Object](ctx context.Context, w *world, name string, object T, edit func(T)) {
+	GinkgoHelper()
+	Expect(w.client.Get(ctx, w.key(name), object)).To(Succeed())
+	before, isObject := object.DeepCopyObject().(client.Object)
+	Expect(isObject).To(BeTrue())
+	edit(object)
+	Expect(w.client.Status().Patch(ctx, object, client.MergeFrom(before))).To(Succeed())
+}
+
+func (w *world) getMachine(ctx context.Context, g Gomega, name string) *infrav1.Metal3Machine {
+	machine := &infrav1.Metal3Machine{}
+	g.Expect(w.client.Get(ctx, w.key(name), machine)).To(Succeed())
+	return machine
+}
+
+func (w *world) getHost(ctx context.Context, g Gomega, name string) *bmov1alpha1.BareMetalHost {
+	host := &bmov1alpha1.BareMetalHost{}
+	g.Expect(w.client.Get(ctx, w.key(name), host)).To(Succeed())
+	return host
+}
+
+// hosts returns the hosts of the world as they are stored, by name.
+func (w *world) hosts(ctx context.Context) map[string]bmov1alpha1.BareMetalHost {
+	GinkgoHelper()
+	var list bmov1alpha1.BareMetalHostList
+	Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+	hosts := map[string]bmov1alpha1.BareMetalHost{}
+	for _, host := range list.Items {
+		hosts[host.Name] = host
+	}
+	return hosts
+}
+
+// held returns the hosts that carry a Metal3Machine as consumer.
+func (w *world) held(ctx context.Context, g Gomega, machine string) []string {
+	var list bmov1alpha1.BareMetalHostList
+	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+	var names []string
+	for _, host := range list.Items {
+		if ref := host.Spec.ConsumerRef; ref != nil && ref.Kind == "Metal3Machine" && ref.Name == machine {
+			names = append(names, host.Name)
+		}
+	}
+	return names
+}
+
+// eventually waits until a condition of a Metal3Machine is as wanted.
+func (w *world) eventually(ctx context.Context, machine, conditionType string, want gomegatypes.GomegaMatcher) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		got := meta.FindStatusCondition(w.getMachine(ctx, g, machine).Status.Conditions, conditionType)
+		g.Expect(got).NotTo(BeNil(), "no condition %s", conditionType)
+		g.Expect(*got).To(want)
+	}).Should(Succeed())
+}
+
+// associated waits until a Metal3Machine has its host and has said so, and returns the name of the host.
+func (w *world) associated(ctx context.Context, machine string) string {
+	GinkgoHelper()
+	w.eventually(ctx, machine, infrav1.HostAssociatedCondition, isTrue())
+	hosts := w.held(ctx, Default, machine)
+	Expect(hosts).To(HaveLen(1), "hosts of %s", machine)
+	Expect(w.getMachine(ctx, Default, machine).Annotations).To(
+		HaveKeyWithValue(infrav1.HostAnnotation, w.namespace+"/"+hosts[0]))
+	return hosts[0]
+}
+
+// gone waits until a Metal3Machine that was deleted is gone.
+func (w *world) gone(ctx context.Context, machine string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var list infrav1.Metal3MachineList
+		g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+		for _, left := range list.Items {
+			g.Expect(left.Name).NotTo(Equal(machine), "conditions: %v", left.Status.Conditions)
+		}
+	}).Should(Succeed())
+}
+
+// remove deletes a Metal3Machine and does not wait.
+func (w *world) remove(ctx context.Context, machine string) {
+	GinkgoHelper()
+	Expect(w.client.Delete(ctx, w.getMachine(ctx, Default, machine))).To(Succeed())
+}
+
+// events returns the reasons of the events about a Metal3Machine.
+func (w *world) events(ctx context.Context, g Gomega, machine string) []string {
+	var list eventsv1.EventList
+	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+	var reasons []string
+	for _, event := range list.Items {
+		if event.Regarding.Kind == "Metal3Machine" && event.Regarding.Name == machine {
+			reasons = append(reasons, event.Reason)
+		}
+	}
+	return reasons
+}
+
+// node creates a node of the workload cluster. Nodes have no namespace, so their names are made unique.
+func (w *world) node(ctx context.Context, name, providerID string, labels map[string]string) *corev1.Node {
+	GinkgoHelper()
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s", w.namespace, name), Labels: labels},
+		Spec:       corev1.NodeSpec{ProviderID: providerID},
+	}
+	w.create(ctx, node)
+	DeferCleanup(func(ctx context.Context) {
+		Expect(client.IgnoreNotFound(w.client.Delete(ctx, node))).To(Succeed())
+	})
+	return node
+}
+
+func isTrue() gomegatypes.GomegaMatcher { return HaveField("Status", metav1.ConditionTrue) }
+
+func isTrueBecause(reason string) gomegatypes.GomegaMatcher {
+	return And(isTrue(), HaveField("Reason", reason))
+}
+
+// isFalseBecause matches a condition that is false for a reason and says so in these words.
+func isFalseBecause(reason, message string) gomegatypes.GomegaMatcher {
+	return And(
+		HaveField("Status", metav1.ConditionFalse),
+		HaveField("Reason", reason),
+		HaveField("Message", ContainSubstring(message)),
+	)
+}

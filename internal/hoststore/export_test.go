@@ -1,0 +1,32 @@
+package hoststore
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Indexes are the index functions by the names that the store asks for.
+func Indexes() map[string]client.IndexerFunc {
+	return map[string]client.IndexerFunc{consumerIndex: byConsumer, poolIndex: byPool}
+}
+
+// HandleDelete tells the store of a deletion as its informer does.
+func (s *Store) HandleDelete(object any) { s.handleDelete(object) }
+
+// HostCollector is the collector of the metric metal3_hosts.
+func HostCollector(reader client.Reader) prometheus.Collector { return hostCollector{reader} }
+
+// Counters are the metrics that the store counts by itself.
+func Counters() (claimed, conflicting prometheus.Counter, seconds prometheus.Histogram) {
+	return claims, conflicts, associateSeconds
+}
+
+// Memory is how much a store remembers.
+type Memory struct{ Assumed, Stored, Outdated, Waiters, Offers int }
+
+// Memory counts what the store remembers.
+func (s *Store) Memory() Memory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Memory{len(s.assumed), len(s.stored), len(s.outdated), len(s.queue.waiters), len(s.queue.offers)}
+}

@@ -1,0 +1,370 @@
+package hoststore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+const owner = "md-workers"
+
+func owned(w *host.Wanted) { w.Owner = owner }
+
+func selecting(rack string) func(*host.Wanted) {
+	return func(w *host.Wanted) { w.Selector = labels.SelectorFromSet(labels.Set{"rack": rack}) }
+}
+
+func taken(name string, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
+	return available(name, append(options, build.Consumed(build.Metal3Machine("somebody", "cluster-0")))...)
+}
+
+func reserve(h *bmov1alpha1.BareMetalHost) {
+	metav1.SetMetaDataLabel(&h.ObjectMeta, infrav1.NodeReuseLabel, owner)
+	h.Spec.ConsumerRef = &corev1.ObjectReference{
+		APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Namespace: build.DefaultNamespace, Name: "cluster-0",
+	}
+}
+
+// reserved makes a host that waits for the owner and is busy.
+func reserved(name string) *bmov1alpha1.BareMetalHost {
+	h := build.Host(name, build.State(bmov1alpha1.StateDeprovisioning))
+	reserve(h)
+	return h
+}
+
+func free(h *bmov1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil }
+
+func touch(h *bmov1alpha1.BareMetalHost) { h.Spec.Description += "x" }
+
+// wait lets machines look for a host in vain.
+func (p *process) wait(t *testing.T, list ...host.Wanted) {
+	t.Helper()
+	for _, wanted := range list {
+		if chosen := p.choose(t, wanted); chosen != nil {
+			t.Fatalf("%s got %s, but it should wait", wanted.Machine, chosen.Name)
+		}
+		p.settle(wanted.Machine, true)
+	}
+	p.woke(t)
+}
+
+// woke demands that exactly these machines were woken, in this order.
+func (p *process) woke(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, p.wakes()); diff != "" {
+		t.Errorf("woken: -want +got:\n%s", diff)
+	}
+}
+
+// change changes a host on the server and lets the cache see it.
+func (p *process) change(name string, edit func(*bmov1alpha1.BareMetalHost)) {
+	p.server.edit(name, edit)
+	p.sync()
+}
+
+func TestAFreedHostWakesTheLongestWaiting(t *testing.T) {
+	p := newProcess(newServer(taken("host-0")), 1)
+	p.wait(t, wants("c"), wants("a"), wants("b"))
+	p.change("host-0", free)
+	p.woke(t, "c")
+	p.change("host-0", touch)
+	p.woke(t)
+}
+
+func TestOnlyAMachineThatCouldTakeTheHostIsWoken(t *testing.T) {
+	p := newProcess(newServer(taken("host-0", build.Labels(map[string]string{"rack": "b"}))), 1)
+	p.wait(t, wants("a", selecting("a")), wants("b", selecting("b")), wants("c"))
+	p.change("host-0", free)
+	p.woke(t, "b")
+}
+
+func TestAHostThatNobodyCanTakeWakesNobody(t *testing.T) {
+	p := newProcess(newServer(taken("host-0", build.Paused("user"))), 1)
+	p.wait(t, wants("a"))
+	p.change("host-0", free)
+	p.woke(t)
+	p.change("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Annotations = nil })
+	p.woke(t, "a")
+}
+
+func TestAMachineThatTakesTheHostEndsTheOffer(t *testing.T) {
+	p := newProcess(newServer(taken("host-0")), 1)
+	p.wait(t, wants("a"), wants("b"))
+	p.change("host-0", free)
+	p.woke(t, "a")
+	if _, err := p.claim(p.choose(t, wants("a")), "a"); err != nil {
+		t.Fatal(err)
+	}
+	p.settle("a", false)
+	p.sync()
+	p.woke(t)
+	want := hoststore.Memory{Waiters: 1}
+	if diff := cmp.Diff(want, p.store.Memory()); diff != "" {
+		t.Errorf("memory: -want +got:\n%s", diff)
+	}
+}
+
+func TestAMachineThatDeclinesPassesTheHostOn(t *testing.T) {
+	cases := map[string]struct {
+		reason  string
+		decline func(t *testing.T, p *process)
+	}{
+		"Deleted": {
+			reason: "a machine that is gone takes nothing",
+			decline: func(_ *testing.T, p *process) {
+				p.store.Forget(key("a"))
+				p.settle("a", false)
+			},
+		},
+		"DidNotLook": {
+			reason:  "a machine whose reconcile failed early has not looked at the host",
+			decline: func(_ *testing.T, p *process) { p.settle("a", false) },
+		},
+		"WantsAnother": {
+			reason: "its selector may have changed meanwhile",
+			decline: func(t *testing.T, p *process) {
+				if chosen := p.choose(t, wants("a", selecting("other"))); chosen != nil {
+					t.Errorf("got %s", chosen.Name)
+				}
+				p.settle("a", true)
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := newProcess(newServer(taken("host-0")), 1)
+			p.wait(t, wants("a"), wants("b"), wants("c"))
+			p.change("host-0", free)
+			p.woke(t, "a")
+			tc.decline(t, p)
+			t.Log(tc.reason)
+			p.woke(t, "b")
+			if chosen := p.choose(t, wants("b")); chosen == nil {
+				t.Error("the next machine does not get the host")
+			}
+		})
+	}
+}
+
+// TestEveryWaiterIsVisitedOnce lets all decline: an offer that went round in circles would keep the provider busy.
+func TestEveryWaiterIsVisitedOnce(t *testing.T) {
+	p := newProcess(newServer(reserved("host-0"), available("host-1")), 2)
+	p.wait(t, wants("a", owned), wants("b", owned), wants("c", owned))
+	p.change("host-0", touch)
+	for _, machine := range []string{"a", "b", "c"} {
+		p.woke(t, machine)
+		if chosen := p.choose(t, wants(machine, owned)); chosen != nil {
+			t.Errorf("%s got %s although a host is reserved for it", machine, chosen.Name)
+		}
+		p.settle(machine, true)
+	}
+	p.woke(t)
+	want := hoststore.Memory{Waiters: 3}
+	if diff := cmp.Diff(want, p.store.Memory()); diff != "" {
+		t.Errorf("memory: -want +got:\n%s", diff)
+	}
+}
+
+// TestAnEventDuringASettleReachesEverybody lets the host change between the moment when a machine declines and the moment
+// when the host is passed on.
+func TestAnEventDuringASettleReachesEverybody(t *testing.T) {
+	p := newProcess(newServer(taken("host-0")), 1)
+	p.wait(t, wants("a"), wants("b"), wants("c"))
+	p.change("host-0", free)
+	p.woke(t, "a")
+	p.beforeGet = func() {
+		p.beforeGet = func() {}
+		p.server.edit("host-0", func(h *bmov1alpha1.BareMetalHost) {
+			h.Annotations = map[string]string{bmov1alpha1.PausedAnnotation: "user"}
+		})
+		p.sync()
+		p.wait(t, wants("d"))
+		p.server.edit("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Annotations = nil })
+		p.sync()
+	}
+	p.settle("a", false)
+	for _, machine := range []string{"b", "c", "d"} {
+		p.woke(t, machine)
+		p.settle(machine, false)
+	}
+	p.woke(t)
+}
+
+func TestAHostThatIsGoneIsOfferedToNobody(t *testing.T) {
+	p := newProcess(newServer(taken("host-0")), 1)
+	p.wait(t, wants("a"), wants("b"))
+	p.change("host-0", free)
+	p.woke(t, "a")
+	p.server.remove("host-0")
+	p.sync()
+	p.settle("a", false)
+	p.woke(t)
+	if got := p.store.Memory().Offers; got != 0 {
+		t.Errorf("got %d offers, want none", got)
+	}
+}
+
+// TestAClaimThatCameToNothingFreesTheHostForTheOthers is about hosts that become free without any change of the host, so
+// that no event announces it.
+func TestAClaimThatCameToNothingFreesTheHostForTheOthers(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		giveUp func(t *testing.T, p *process, chosen *bmov1alpha1.BareMetalHost)
+	}{
+		"MachineIsDeleted": {
+			reason: "the machine went away between its choice and its claim",
+			giveUp: func(_ *testing.T, p *process, _ *bmov1alpha1.BareMetalHost) {
+				p.store.Forget(key("a"))
+				p.settle("a", false)
+			},
+		},
+		"WriteFailedAndTheMachineWantsNoHostAnyMore": {
+			reason: "the next reconcile finds that the write did not count and does not choose again",
+			giveUp: func(t *testing.T, p *process, chosen *bmov1alpha1.BareMetalHost) {
+				p.fail = func(*bmov1alpha1.BareMetalHost) error { return internalError() }
+				if _, err := p.claim(chosen, "a"); err == nil {
+					t.Error("the write did not fail")
+				}
+				p.settle("a", false)
+				p.woke(t)
+				p.holding(t, "a", "")
+				p.settle("a", false)
+			},
+		},
+		"ConflictWithAChangeThatTheCacheShowedBefore": {
+			reason: "the event came while the host was promised to the first machine",
+			giveUp: func(t *testing.T, p *process, chosen *bmov1alpha1.BareMetalHost) {
+				p.change("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Labels = nil })
+				p.woke(t)
+				if _, err := p.claim(chosen, "a"); !errors.Is(err, hoststore.ErrConflict) {
+					t.Errorf("got %v, want a conflict", err)
+				}
+				if again := p.choose(t, wants("a", selecting("a"))); again != nil {
+					t.Errorf("got %s, which does not match any more", again.Name)
+				}
+				p.settle("a", true)
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := newProcess(newServer(available("host-0", build.Labels(map[string]string{"rack": "a"}))), 1)
+			chosen := p.choose(t, wants("a", selecting("a")))
+			p.wait(t, wants("b"))
+			tc.giveUp(t, p, chosen)
+			t.Log(tc.reason)
+			p.woke(t, "b")
+		})
+	}
+}
+
+func TestAConflictIsPassedOnWithTheNextEvent(t *testing.T) {
+	p := newProcess(newServer(available("host-0")), 1)
+	chosen := p.choose(t, wants("a"))
+	p.wait(t, wants("b"))
+	p.server.edit("host-0", touch)
+	if _, err := p.claim(chosen, "a"); !errors.Is(err, hoststore.ErrConflict) {
+		t.Fatalf("got %v, want a conflict", err)
+	}
+	p.settle("a", false)
+	p.woke(t)
+	p.sync()
+	p.woke(t, "b")
+}
+
+func TestAReservedHostWakesItsOwner(t *testing.T) {
+	p := newProcess(newServer(reserved("host-0")), 1)
+	p.wait(t, wants("stranger"), wants("a", owned), wants("b", owned))
+	p.change("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StateAvailable })
+	p.woke(t, "a")
+	if chosen := p.choose(t, wants("a", owned)); chosen == nil || chosen.Name != "host-0" {
+		t.Errorf("got %v, want the reserved host", chosen)
+	}
+}
+
+// TestTheEndOfAReservationWakesItsOwner is about machines that wait for a reserved host although others are free. Once
+// the host is not theirs any more, no free host will announce itself.
+func TestTheEndOfAReservationWakesItsOwner(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		end    func(*process)
+	}{
+		"Deleted": {
+			reason: "a user gives up on a host that does not come back",
+			end: func(p *process) {
+				p.server.remove("host-0")
+				p.sync()
+			},
+		},
+		"LabelRemoved": {
+			reason: "a user frees the host by hand",
+			end: func(p *process) {
+				p.change("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Labels, h.Spec.ConsumerRef = nil, nil })
+			},
+		},
+		"ClaimedBySomebodyElse": {
+			reason: "another machine of the owner was faster in another process",
+			end: func(p *process) {
+				p.change("host-0", func(h *bmov1alpha1.BareMetalHost) { *h = *host.Desired(h, claimOf("sibling")) })
+			},
+		},
+		"InError": {
+			reason: "waiting for a broken host could last for ever",
+			end: func(p *process) {
+				p.change("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" })
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := newProcess(newServer(reserved("host-0"), available("host-1")), 2)
+			p.wait(t, wants("a", owned))
+			tc.end(p)
+			t.Log(tc.reason)
+			p.woke(t, "a")
+			if chosen := p.choose(t, wants("a", owned)); chosen == nil || chosen.Name != "host-1" {
+				t.Errorf("got %v, want the free host", chosen)
+			}
+		})
+	}
+}
+
+func TestAllOwnersOfAReservationThatEndsAreWoken(t *testing.T) {
+	p := newProcess(newServer(reserved("host-0"), available("host-1"), available("host-2")), 3)
+	p.wait(t, wants("b", owned), wants("a", owned))
+	p.server.remove("host-0")
+	p.sync()
+	p.woke(t, "b", "a")
+}
+
+func TestATombstoneIsADeletion(t *testing.T) {
+	p := newProcess(newServer(reserved("host-0"), available("host-1")), 2)
+	p.wait(t, wants("a", owned))
+	p.store.HandleDelete(tombstone(p.server.host("host-0")))
+	p.woke(t, "a")
+	p.store.HandleDelete(&corev1.Node{})
+	p.woke(t)
+}
+
+// TestSettleWithoutACache is about the moment when the process stops.
+func TestSettleWithoutACache(t *testing.T) {
+	p := newProcess(newServer(taken("host-0")), 1)
+	p.wait(t, wants("a"), wants("b"))
+	p.change("host-0", free)
+	p.woke(t, "a")
+	p.beforeGet = func() { delete(p.hosts, key("host-0")) }
+	p.store.Settle(context.Background(), key("a"), false)
+	p.woke(t)
+}

@@ -1,0 +1,318 @@
+package hoststore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+// TestTheFakeServerLocks proves that the other tests mean something: a patch that carries an old resource version is
+// refused.
+func TestTheFakeServerLocks(t *testing.T) {
+	s := newServer(available("host-0"))
+	old := s.host("host-0")
+	s.edit("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Spec.Online = true })
+	changed := old.DeepCopy()
+	changed.Spec.Description = "x"
+	patch := client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{})
+	if err := s.patch(context.Background(), changed, patch); !apierrors.IsConflict(err) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+}
+
+func TestChooseAssumes(t *testing.T) {
+	const hosts = 20
+	s := newServer()
+	for i := range hosts {
+		s.create(available(fmt.Sprintf("host-%d", i)))
+	}
+	p := newProcess(s, hosts)
+	taken := map[string]string{}
+	for i := range hosts {
+		machine := fmt.Sprintf("machine-%d", i)
+		chosen := p.choose(t, wants(machine))
+		if chosen == nil {
+			t.Fatalf("%s got no host", machine)
+		}
+		if other, twice := taken[chosen.Name]; twice {
+			t.Errorf("%s went to %s and to %s", chosen.Name, other, machine)
+		}
+		taken[chosen.Name] = machine
+		if again := p.choose(t, wants(machine)); again == nil || again.Name != chosen.Name {
+			t.Errorf("%s changed its mind from %s to %v", machine, chosen.Name, again)
+		}
+	}
+	choice, err := p.store.Choose(context.Background(), wants("late"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (host.Choice{Message: "20 hosts: 20 claimed"}); !cmp.Equal(want, choice) {
+		t.Errorf("got %+v, want %+v", choice, want)
+	}
+}
+
+func TestChooseLooksAtAllHostsForItsMessage(t *testing.T) {
+	machine := build.Metal3Machine("other", "cluster-0")
+	s := newServer(available("a", build.Consumed(machine)), available("b", build.Paused("user")),
+		available("c", build.InNamespace("elsewhere")))
+	p := newProcess(s, 3)
+	choice, err := p.store.Choose(context.Background(), wants("machine-0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "2 hosts: 1 claimed, 1 paused"; choice.Host != nil || choice.Message != want {
+		t.Errorf("got %+v, want none and %q", choice, want)
+	}
+}
+
+func TestWriteWritesOnlyChanges(t *testing.T) {
+	s := newServer(available("host-0"))
+	p := newProcess(s, 1)
+	stored, err := p.claim(p.choose(t, wants("machine-0")), "machine-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := p.claim(stored, "machine-0"); err != nil || again != stored {
+		t.Errorf("got %v, %v, want the host itself", again, err)
+	}
+	if got := len(s.history); got != 2 {
+		t.Errorf("the server saw %d versions, want the creation and the claim", got)
+	}
+	if diff := cmp.Diff(s.host("host-0"), stored); diff != "" {
+		t.Errorf("Write returned another host than the server has: -server +returned:\n%s", diff)
+	}
+}
+
+func TestHoldings(t *testing.T) {
+	machine, other := build.Metal3Machine("machine-0", "c"), build.Metal3Machine("other", "c")
+	hosts := func() *server {
+		return newServer(available("a", build.Consumed(other)), available("b", build.Consumed(machine)),
+			available("c", build.Consumed(machine)), available("d"), available("e", build.Consumed(machine)))
+	}
+	cases := map[string]struct {
+		hint    string
+		held    string
+		surplus []string
+	}{
+		"the recorded host counts":           {hint: "c", held: "c", surplus: []string{"b", "e"}},
+		"without a record the name decides":  {held: "b", surplus: []string{"c", "e"}},
+		"a record of a host of another":      {hint: "a", held: "b", surplus: []string{"c", "e"}},
+		"a record of a host that is not his": {hint: "d", held: "b", surplus: []string{"c", "e"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := newProcess(hosts(), 5)
+			held, surplus := p.holding(t, "machine-0", tc.hint)
+			if held != tc.held || !cmp.Equal(surplus, tc.surplus) {
+				t.Errorf("got %q and %q, want %q and %q", held, surplus, tc.held, tc.surplus)
+			}
+			if p.liveReads != 0 {
+				t.Error("nothing was assumed, so there was nothing to read live")
+			}
+		})
+	}
+}
+
+func TestAClaimIsRememberedUntilTheCacheShowsIt(t *testing.T) {
+	s := newServer(available("host-0"))
+	p := newProcess(s, 1)
+	if _, err := p.claim(p.choose(t, wants("machine-0")), "machine-0"); err != nil {
+		t.Fatal(err)
+	}
+	if held, _ := p.holding(t, "machine-0", ""); held != "host-0" {
+		t.Errorf("before the cache shows it: got %q", held)
+	}
+	if p.liveReads != 0 {
+		t.Error("the answer of the write is known, so there is nothing to read live")
+	}
+	p.sync()
+	if held, _ := p.holding(t, "machine-0", ""); held != "host-0" {
+		t.Errorf("after the cache shows it: got %q", held)
+	}
+	if got := p.store.Memory(); got != (hoststore.Memory{}) {
+		t.Errorf("the store still remembers %+v", got)
+	}
+}
+
+func TestALostAnswerIsFoundLive(t *testing.T) {
+	s := newServer(available("host-0"))
+	p := newProcess(s, 1)
+	p.lose = func(*bmov1alpha1.BareMetalHost) error { return timeout() }
+	if _, err := p.claim(p.choose(t, wants("machine-0")), "machine-0"); !apierrors.IsTimeout(err) {
+		t.Fatalf("got %v, want the timeout", err)
+	}
+	p.offline = internalError()
+	if _, err := p.store.Holdings(context.Background(), key("machine-0"), ""); !apierrors.IsInternalError(err) {
+		t.Errorf("got %v, want an error: nobody knows whether the machine has a host", err)
+	}
+	p.offline = nil
+	if held, _ := p.holding(t, "machine-0", ""); held != "host-0" {
+		t.Errorf("got %q, want the host that the lost write claimed", held)
+	}
+	if chosen := p.choose(t, wants("machine-1")); chosen != nil {
+		t.Errorf("another machine got %s meanwhile", chosen.Name)
+	}
+}
+
+func TestAFailedWriteIsForgotten(t *testing.T) {
+	cases := map[string]error{
+		"internal error":    internalError(),
+		"too many requests": apierrors.NewTooManyRequests("slow down", 1),
+		"timeout":           timeout(),
+		"connection":        errors.New("connection refused"),
+	}
+	for name, failure := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(available("host-0"))
+			p := newProcess(s, 1)
+			p.fail = func(*bmov1alpha1.BareMetalHost) error { return failure }
+			if _, err := p.claim(p.choose(t, wants("machine-0")), "machine-0"); !errors.Is(err, failure) {
+				t.Fatalf("got %v, want %v", err, failure)
+			}
+			if chosen := p.choose(t, wants("machine-1")); chosen != nil {
+				t.Errorf("%s went to another machine while the write may still count", chosen.Name)
+			}
+			if held, _ := p.holding(t, "machine-0", "host-0"); held != "" {
+				t.Errorf("got %q, want none", held)
+			}
+			if chosen := p.choose(t, wants("machine-1")); chosen == nil {
+				t.Error("the host is lost for other machines")
+			}
+		})
+	}
+}
+
+func TestAHostThatIsGoneIsForgotten(t *testing.T) {
+	s := newServer(available("host-0"))
+	p := newProcess(s, 1)
+	chosen := p.choose(t, wants("machine-0"))
+	s.remove("host-0")
+	if _, err := p.claim(chosen, "machine-0"); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v, want not found", err)
+	}
+	if held, _ := p.holding(t, "machine-0", ""); held != "" {
+		t.Errorf("got %q, want none", held)
+	}
+	p.settle("machine-0", false)
+	p.sync()
+	if got := p.store.Memory(); got != (hoststore.Memory{}) {
+		t.Errorf("the store still remembers %+v", got)
+	}
+}
+
+func TestAConflictBarsTheOutdatedCopy(t *testing.T) {
+	s := newServer(available("host-0"))
+	p := newProcess(s, 1)
+	chosen := p.choose(t, wants("machine-0"))
+	s.edit("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Spec.Description = "changed" })
+	if _, err := p.claim(chosen, "machine-0"); !errors.Is(err, hoststore.ErrConflict) {
+		t.Fatalf("got %v, want a conflict", err)
+	}
+	for _, machine := range []string{"machine-0", "machine-1"} {
+		if again := p.choose(t, wants(machine)); again != nil {
+			t.Errorf("%s got the outdated copy of %s", machine, again.Name)
+		}
+	}
+	p.sync()
+	chosen = p.choose(t, wants("machine-0"))
+	if chosen == nil {
+		t.Fatal("the newer copy is barred as well")
+	}
+	if _, err := p.claim(chosen, "machine-0"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAConflictAfterTheClaimKeepsTheClaim is about a host operator that is faster than the cache: the machine must not
+// forget that it holds a host and claim a second one.
+func TestAConflictAfterTheClaimKeepsTheClaim(t *testing.T) {
+	s := newServer(available("host-0"), available("host-1"))
+	p := newProcess(s, 2)
+	stored, err := p.claim(p.choose(t, wants("machine-0")), "machine-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.edit(stored.Name, func(h *bmov1alpha1.BareMetalHost) { h.Spec.Description = "changed" })
+	provisioned := stored.DeepCopy()
+	provisioned.Spec.Online = true
+	if _, err := p.store.Write(context.Background(), stored, provisioned); !errors.Is(err, hoststore.ErrConflict) {
+		t.Fatalf("got %v, want a conflict", err)
+	}
+	holdings, err := p.store.Holdings(context.Background(), key("machine-0"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if holdings.Host == nil || holdings.Host.Name != stored.Name || holdings.Host.Spec.Description != "changed" {
+		t.Errorf("got %v, want %s as it is now", holdings.Host, stored.Name)
+	}
+}
+
+func TestAConflictOfOneMachineLeavesTheOthers(t *testing.T) {
+	s := newServer(available("host-0"))
+	p := newProcess(s, 1)
+	stale := s.host("host-0")
+	p.choose(t, wants("machine-0"))
+	s.edit("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Spec.Description = "changed" })
+	p.sync()
+	if _, err := p.claim(stale, "machine-1"); !errors.Is(err, hoststore.ErrConflict) {
+		t.Fatalf("got %v, want a conflict", err)
+	}
+	if chosen := p.choose(t, wants("machine-1")); chosen != nil {
+		t.Error("the host is still promised to the first machine")
+	}
+}
+
+// TestAClaimThatTheCacheSkipsIsForgotten is about a watch that starts again and shows only the newest version.
+func TestAClaimThatTheCacheSkipsIsForgotten(t *testing.T) {
+	s := newServer(available("host-0"))
+	p := newProcess(s, 1)
+	if _, err := p.claim(p.choose(t, wants("machine-0")), "machine-0"); err != nil {
+		t.Fatal(err)
+	}
+	s.edit("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })
+	p.position = len(s.history) - 1
+	p.sync()
+	if held, _ := p.holding(t, "machine-0", ""); held != "" {
+		t.Errorf("got %q, which somebody took away from the machine", held)
+	}
+}
+
+func TestChooseAndHoldingsReportErrors(t *testing.T) {
+	broken := brokenClient{Client: newServer()}
+	store := hoststore.New(broken, broken)
+	if _, err := store.Choose(context.Background(), wants("machine-0")); !errors.Is(err, errBroken) {
+		t.Errorf("Choose: got %v", err)
+	}
+	if _, err := store.Holdings(context.Background(), key("machine-0"), ""); !errors.Is(err, errBroken) {
+		t.Errorf("Holdings: got %v", err)
+	}
+	if _, err := store.Hosts(context.Background(), "metal3"); !errors.Is(err, errBroken) {
+		t.Errorf("Hosts: got %v", err)
+	}
+}
+
+var errBroken = errors.New("broken")
+
+type brokenClient struct{ client.Client }
+
+func (brokenClient) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errBroken
+}
+
+func TestHosts(t *testing.T) {
+	p := newProcess(newServer(available("a"), available("b", build.InNamespace("elsewhere"))), 2)
+	hosts, err := p.store.Hosts(context.Background(), build.DefaultNamespace)
+	if err != nil || len(hosts) != 1 || hosts[0].Name != "a" {
+		t.Errorf("got %v, %v, want host a", hosts, err)
+	}
+}

@@ -1,0 +1,324 @@
+package hoststore_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+// server is an API server that keeps hosts and the history of their changes, from which caches are fed.
+type server struct {
+	client.Client
+
+	mu      sync.Mutex
+	history []change
+}
+
+// change is one version of a host. Gone means that it was deleted.
+type change struct {
+	host *bmov1alpha1.BareMetalHost
+	gone bool
+}
+
+func newServer(hosts ...*bmov1alpha1.BareMetalHost) *server {
+	s := &server{Client: fake.NewClientBuilder().WithScheme(build.Scheme()).Build()}
+	for _, h := range hosts {
+		s.create(h)
+	}
+	return s
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (s *server) create(h *bmov1alpha1.BareMetalHost) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	must(s.Create(context.Background(), h))
+	s.history = append(s.history, change{host: h.DeepCopy()})
+}
+
+// patch writes and records the new version in one step, as etcd does.
+func (s *server) patch(ctx context.Context, h *bmov1alpha1.BareMetalHost, patch client.Patch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.Patch(ctx, h, patch); err != nil {
+		return err
+	}
+	s.history = append(s.history, change{host: h.DeepCopy()})
+	return nil
+}
+
+// edit changes a host as somebody else would.
+func (s *server) edit(name string, edit func(*bmov1alpha1.BareMetalHost)) {
+	h := s.host(name)
+	before := h.DeepCopy()
+	edit(h)
+	must(s.patch(context.Background(), h, client.MergeFrom(before)))
+}
+
+func (s *server) remove(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.host(name)
+	must(s.Delete(context.Background(), h))
+	s.history = append(s.history, change{host: h, gone: true})
+}
+
+func (s *server) host(name string) *bmov1alpha1.BareMetalHost {
+	h := &bmov1alpha1.BareMetalHost{}
+	must(s.Get(context.Background(), client.ObjectKey{Namespace: build.DefaultNamespace, Name: name}, h))
+	return h
+}
+
+// next returns the change at a position of the history, and false at its end.
+func (s *server) next(position int) (change, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if position >= len(s.history) {
+		return change{}, false
+	}
+	return s.history[position], true
+}
+
+// process is one process of the provider: a store, and a cache that lags behind the server as far as a test wants.
+type process struct {
+	client.Client
+	server   *server
+	store    *hoststore.Store
+	informer *controllertest.FakeInformer
+	woken    <-chan event.GenericEvent
+
+	// fail is asked before each write. It may write itself.
+	fail func(h *bmov1alpha1.BareMetalHost) error
+	// lose is asked after each write that succeeded: an error takes the place of the answer.
+	lose func(h *bmov1alpha1.BareMetalHost) error
+	// offline fails every live read.
+	offline error
+	// beforeGet runs before each read of one host from the cache.
+	beforeGet func()
+	// liveReads counts the reads past the cache.
+	liveReads int
+
+	mu       sync.Mutex
+	hosts    map[client.ObjectKey]*bmov1alpha1.BareMetalHost
+	position int
+}
+
+// newProcess starts a process whose cache begins with what the server knew at a position of its history.
+func newProcess(s *server, position int) *process {
+	p := &process{
+		server: s,
+		fail:   func(*bmov1alpha1.BareMetalHost) error { return nil },
+		lose:   func(*bmov1alpha1.BareMetalHost) error { return nil },
+		hosts:  map[client.ObjectKey]*bmov1alpha1.BareMetalHost{},
+
+		beforeGet: func() {},
+	}
+	p.store = hoststore.New(p, liveReader{Reader: s, process: p})
+	informers := &informertest.FakeInformers{Scheme: build.Scheme()}
+	woken, err := p.store.Watch(context.Background(), informers)
+	must(err)
+	p.woken = woken
+	p.informer, err = informers.FakeInformerFor(context.Background(), &bmov1alpha1.BareMetalHost{})
+	must(err)
+	for p.position < position && p.step() {
+		continue
+	}
+	return p
+}
+
+type liveReader struct {
+	client.Reader
+	process *process
+}
+
+func (r liveReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	r.process.liveReads++
+	if r.process.offline != nil {
+		return r.process.offline
+	}
+	return r.Reader.Get(ctx, key, object, options...)
+}
+
+// step lets the cache see one more change, and reports whether there was one.
+func (p *process) step() bool {
+	seen, more := p.server.next(p.position)
+	if !more {
+		return false
+	}
+	p.position++
+	key := client.ObjectKeyFromObject(seen.host)
+	p.mu.Lock()
+	before := p.hosts[key]
+	if seen.gone {
+		delete(p.hosts, key)
+	} else {
+		p.hosts[key] = seen.host
+	}
+	p.mu.Unlock()
+	switch {
+	case seen.gone:
+		p.informer.Delete(seen.host)
+	case before == nil:
+		p.informer.Add(seen.host)
+	default:
+		p.informer.Update(before, seen.host)
+	}
+	return true
+}
+
+// sync lets the cache see everything.
+func (p *process) sync() {
+	for p.step() {
+		continue
+	}
+}
+
+// wakes returns the machines that were woken since it was last asked.
+func (p *process) wakes() []string {
+	var names []string
+	for {
+		select {
+		case e := <-p.woken:
+			names = append(names, e.Object.GetName())
+		default:
+			return names
+		}
+	}
+}
+
+// Get reads from the cache.
+func (p *process) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	p.beforeGet()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found, exists := p.hosts[key]
+	if !exists {
+		return apierrors.NewNotFound(hostResource(), key.Name)
+	}
+	found.DeepCopyInto(object.(*bmov1alpha1.BareMetalHost))
+	return nil
+}
+
+// List reads from the cache, through the indexes of the store. Hosts come in a different order each time.
+func (p *process) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	asked := (&client.ListOptions{}).ApplyOptions(options)
+	hosts := list.(*bmov1alpha1.BareMetalHostList)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range p.hosts {
+		if asked.Namespace != "" && h.Namespace != asked.Namespace || !indexed(h, asked) {
+			continue
+		}
+		hosts.Items = append(hosts.Items, *h)
+	}
+	return nil
+}
+
+func indexed(h *bmov1alpha1.BareMetalHost, asked *client.ListOptions) bool {
+	if asked.FieldSelector == nil {
+		return true
+	}
+	for _, requirement := range asked.FieldSelector.Requirements() {
+		if !slices.Contains(hoststore.Indexes()[requirement.Field](h), requirement.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// Patch writes to the server.
+func (p *process) Patch(ctx context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	h := object.(*bmov1alpha1.BareMetalHost)
+	if err := p.fail(h); err != nil {
+		return err
+	}
+	if err := p.server.patch(ctx, h, patch); err != nil {
+		return err
+	}
+	return p.lose(h)
+}
+
+func hostResource() schema.GroupResource {
+	return bmov1alpha1.GroupVersion.WithResource("baremetalhosts").GroupResource()
+}
+
+func internalError() error { return apierrors.NewInternalError(context.DeadlineExceeded) }
+
+func timeout() error { return apierrors.NewTimeoutError("no answer", 1) }
+
+func key(name string) hoststore.Key {
+	return hoststore.Key{Namespace: build.DefaultNamespace, Name: name}
+}
+
+func wants(machine string, changes ...func(*host.Wanted)) host.Wanted {
+	wanted := host.Wanted{Machine: machine, Namespace: build.DefaultNamespace, Cluster: "cluster-0"}
+	for _, change := range changes {
+		change(&wanted)
+	}
+	return wanted
+}
+
+func claimOf(machine string) host.Claim {
+	return host.Claim{Machine: machine, Namespace: build.DefaultNamespace, Cluster: "cluster-0"}
+}
+
+// choose chooses a host and returns its name, empty for none.
+func (p *process) choose(t *testing.T, wanted host.Wanted) *bmov1alpha1.BareMetalHost {
+	t.Helper()
+	choice, err := p.store.Choose(context.Background(), wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return choice.Host
+}
+
+// claim writes the claim of a machine on a host that was chosen for it.
+func (p *process) claim(chosen *bmov1alpha1.BareMetalHost, machine string) (*bmov1alpha1.BareMetalHost, error) {
+	return p.store.Write(context.Background(), chosen, host.Desired(chosen, claimOf(machine)))
+}
+
+// holding returns the name of the host that a machine holds, and those of its surplus.
+func (p *process) holding(t *testing.T, machine, hint string) (held string, surplus []string) {
+	t.Helper()
+	holdings, err := p.store.Holdings(context.Background(), key(machine), hint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if holdings.Host != nil {
+		held = holdings.Host.Name
+	}
+	for _, h := range holdings.Surplus {
+		surplus = append(surplus, h.Name)
+	}
+	slices.SortFunc(surplus, strings.Compare)
+	return held, surplus
+}
+
+// settle ends the turn of a machine.
+func (p *process) settle(machine string, waits bool) {
+	p.store.Settle(context.Background(), key(machine), waits)
+}
+
+func available(name string, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
+	return build.Host(name, append([]build.HostOption{build.Available()}, options...)...)
+}

@@ -1,0 +1,176 @@
+// Package stage is where suites play stories with controllers: a manager like the real one, for one namespace of a real
+// API server, whose writes can be counted, refused and lost, and whose line to the API server can be cut.
+//
+// It refuses to know any controller: a suite brings the set-up of what it is about. What the manager keeps in memory is
+// what the product keeps, because stories about old copies are only worth something with the same copies.
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
+)
+
+// resync is as rare as in the product, so that a story that goes on proves that an event carried it on.
+const resync = 10 * time.Minute
+
+// connectAgain is how long the cluster cache waits after it failed to connect. Its own 30 seconds are too long to watch.
+const connectAgain = 200 * time.Millisecond
+
+// stopLimit is how long a manager may take to stop.
+const stopLimit = 30 * time.Second
+
+// Start starts a management cluster that ends with the suite.
+func Start(ctx context.Context, options env.Options) *env.Server {
+	GinkgoHelper()
+	options.Progress = GinkgoWriter
+	server, err := env.Start(ctx, options)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(server.Stop()).To(Succeed()) })
+	return server
+}
+
+// Namespace makes a namespace that nobody else uses.
+func Namespace(ctx context.Context, server *env.Server) string {
+	GinkgoHelper()
+	namespace := &corev1.Namespace{}
+	namespace.GenerateName = "story-"
+	Expect(server.Client.Create(ctx, namespace)).To(Succeed())
+	return namespace.Name
+}
+
+// Manager says how to run a manager.
+type Manager struct {
+	// Config is how it reaches the API server.
+	Config *rest.Config
+
+	// Namespace is the only one that it sees.
+	Namespace string
+
+	// Writes counts and judges what its client writes. Nil lets everything through.
+	Writes *Writes
+
+	// Clusters connects it to workload clusters. Without it, no workload cluster answers.
+	Clusters bool
+
+	// Setup adds the controllers. They must not insist on a name of their own, because stories run several managers.
+	Setup func(ctx context.Context, mgr ctrl.Manager, clusters clustercache.ClusterCache) error
+}
+
+// Running is a manager that runs.
+type Running struct {
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+// Start runs the manager until Stop or the end of the spec.
+func (m Manager) Start() *Running {
+	GinkgoHelper()
+	ctx, cancel := context.WithCancel(ctrl.LoggerInto(context.Background(), ctrl.Log))
+	mgr, err := m.build()
+	Expect(err).NotTo(HaveOccurred())
+	clusters, shutdown, err := m.clusters(ctx, mgr)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(m.Setup(ctx, mgr, clusters)).To(Succeed())
+	running := &Running{cancel: cancel, ended: make(chan error, 1)}
+	go func() {
+		defer shutdown()
+		running.ended <- mgr.Start(ctx)
+		close(running.ended)
+	}()
+	DeferCleanup(running.Stop)
+	return running
+}
+
+// Stop ends the manager and waits until it is gone. A second call does nothing.
+func (r *Running) Stop() {
+	GinkgoHelper()
+	r.cancel()
+	Eventually(r.ended).WithTimeout(2 * stopLimit).Should(Or(Receive(Not(HaveOccurred())), BeClosed()))
+}
+
+func (m Manager) build() (ctrl.Manager, error) {
+	clusterSecrets, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	period, limit := resync, stopLimit
+	config := rest.CopyConfig(m.Config)
+	// The API server warns about names of finalizers that are not ours to choose.
+	config.WarningHandler = rest.NoWarnings{}
+	return ctrl.NewManager(config, ctrl.Options{
+		Scheme:                  build.Scheme(),
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		GracefulShutdownTimeout: &limit,
+		Cache: cache.Options{
+			SyncPeriod:        &period,
+			DefaultNamespaces: map[string]cache.Config{m.Namespace: {}},
+			DefaultTransform:  cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&bmov1alpha1.BareMetalHost{}: {Transform: hoststore.Slim},
+				&corev1.Secret{}:             {Label: labels.NewSelector().Add(*clusterSecrets)},
+			},
+		},
+		Client: client.Options{Cache: &client.CacheOptions{
+			DisableFor: []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}},
+		}},
+		NewClient: m.client,
+	})
+}
+
+func (m Manager) client(config *rest.Config, options client.Options) (client.Client, error) {
+	direct, err := client.NewWithWatch(config, options)
+	if err != nil || m.Writes == nil {
+		return direct, err
+	}
+	return interceptor.NewClient(direct, m.Writes.funcs()), nil
+}
+
+// clusters connects to workload clusters. The returned function ends what a cluster cache leaves running.
+func (m Manager) clusters(ctx context.Context, mgr ctrl.Manager) (clustercache.ClusterCache, func(), error) {
+	if !m.Clusters {
+		return clustercache.NewFakeEmptyClusterCache(), func() {}, nil
+	}
+	shared := true
+	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
+		SecretClient: mgr.GetAPIReader(),
+		Cache: clustercache.CacheOptions{Indexes: []clustercache.CacheOptionsIndex{
+			clustercache.NodeProviderIDIndex, workload.HostUIDIndex, workload.HostnameIndex,
+		}},
+		Client: clustercache.ClientOptions{UserAgent: "stage"},
+	}, controller.Options{SkipNameValidation: &shared})
+	if err != nil {
+		return nil, nil, fmt.Errorf("connecting to workload clusters: %w", err)
+	}
+	testable, isTestable := clusters.(interface {
+		SetConnectionCreationRetryInterval(interval time.Duration)
+		Shutdown()
+	})
+	if !isTestable {
+		return nil, nil, errors.New("the cluster cache cannot be shut down")
+	}
+	testable.SetConnectionCreationRetryInterval(connectAgain)
+	return clusters, testable.Shutdown, nil
+}

@@ -1,0 +1,114 @@
+package stage
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// Write is one write of a manager.
+type Write struct {
+	// Verb is create, patch, update or delete, followed by the name of a subresource: "patch status".
+	Verb string
+
+	// Kind and Name of the object.
+	Kind, Name string
+}
+
+// String names what is done to what kind: "patch status Metal3Machine".
+func (w Write) String() string { return w.Verb + " " + w.Kind }
+
+// Verdict says what becomes of a write. The zero value lets it through.
+type Verdict struct {
+	// Err is what the client answers. Nil means what the API server says.
+	Err error
+
+	// Lost makes the write happen although Err is answered, as when a connection breaks before the answer comes.
+	Lost bool
+}
+
+// Writes counts and judges the writes of managers. One may serve several managers after each other.
+type Writes struct {
+	mutex sync.Mutex
+	judge func(Write) Verdict
+	done  []Write
+}
+
+// Judge sets who decides about the writes from now on. Nil lets everything through. The judge is asked by one
+// goroutine at a time.
+func (w *Writes) Judge(judge func(Write) Verdict) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.judge = judge
+}
+
+// Done returns the writes that the API server has accepted.
+func (w *Writes) Done() []Write {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return slices.Clone(w.done)
+}
+
+func (w *Writes) verdict(write Write) Verdict {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.judge == nil {
+		return Verdict{}
+	}
+	return w.judge(write)
+}
+
+func (w *Writes) do(c client.Client, verb string, object client.Object, write func() error) error {
+	kind, err := c.GroupVersionKindFor(object)
+	if err != nil {
+		return err
+	}
+	this := Write{Verb: verb, Kind: kind.Kind, Name: object.GetName()}
+	verdict := w.verdict(this)
+	if verdict.Err != nil && !verdict.Lost {
+		return verdict.Err
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	w.mutex.Lock()
+	w.done = append(w.done, this)
+	w.mutex.Unlock()
+	return verdict.Err
+}
+
+func (w *Writes) funcs() interceptor.Funcs {
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			return w.do(c, "create", object, func() error { return c.Create(ctx, object, options...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			return w.do(c, "update", object, func() error { return c.Update(ctx, object, options...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+			return w.do(c, "delete", object, func() error { return c.Delete(ctx, object, options...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+			options ...client.PatchOption,
+		) error {
+			return w.do(c, "patch", object, func() error { return c.Patch(ctx, object, patch, options...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, name string, object client.Object, patch client.Patch,
+			options ...client.SubResourcePatchOption,
+		) error {
+			return w.do(c, "patch "+name, object, func() error {
+				return c.SubResource(name).Patch(ctx, object, patch, options...)
+			})
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, name string, object client.Object,
+			options ...client.SubResourceUpdateOption,
+		) error {
+			return w.do(c, "update "+name, object, func() error {
+				return c.SubResource(name).Update(ctx, object, options...)
+			})
+		},
+	}
+}
