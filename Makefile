@@ -44,7 +44,7 @@ help: ## Show the targets
 		/^[a-z0-9-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: generate
-generate: ## Write deep copies, CRDs, roles and webhook manifests from the Go code
+generate: ## Write deep copies, CRDs, roles, webhook manifests and parts of the documents from the Go code
 	@tools="$$(go run ./hack/binaries tools)"; \
 	echo "==> deep copies"; \
 	"$$tools/controller-gen" object paths=./api/...; \
@@ -55,7 +55,9 @@ generate: ## Write deep copies, CRDs, roles and webhook manifests from the Go co
 	"$$tools/controller-gen" rbac:roleName=manager-role paths=./controllers/... paths=./internal/... \
 		output:rbac:dir=config/rbac; \
 	echo "==> webhooks"; \
-	"$$tools/controller-gen" webhook paths=./internal/webhooks/... output:webhook:dir=config/webhook
+	"$$tools/controller-gen" webhook paths=./internal/webhooks/... output:webhook:dir=config/webhook; \
+	echo "==> generated parts of the documents"; \
+	go run ./hack/docs
 
 .PHONY: build
 build: ## Build the manager into out/bin

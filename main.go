@@ -2,6 +2,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -32,7 +33,9 @@ func run() error {
 	if err := set.Set("v", "2"); err != nil {
 		return err
 	}
-	if err := set.Parse(os.Args[1:]); err != nil {
+	if err := set.Parse(os.Args[1:]); errors.Is(err, pflag.ErrHelp) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if err := logsv1.ValidateAndApply(settings.Logs, nil); err != nil {

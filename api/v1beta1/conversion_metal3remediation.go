@@ -36,7 +36,7 @@ func remediationSpecToHub(in Metal3RemediationSpec) infrav1.Metal3RemediationSpe
 				// Admission refuses a type that does not exist, which is better than another one in its place.
 				Type:           infrav1.RemediationType(in.Type),
 				RetryLimit:     toInt32(in.RetryLimit),
-				TimeoutSeconds: convertOptional(in.Timeout, timeoutToHub),
+				TimeoutSeconds: secondsToHub(in),
 			}
 		}),
 	}
@@ -54,6 +54,14 @@ func remediationSpecFromHub(in infrav1.Metal3RemediationSpec) Metal3RemediationS
 			}
 		}),
 	}
+}
+
+// secondsToHub takes the field that belongs to v1beta1, and where it is missing the one that also belongs to v1beta2.
+func secondsToHub(in RemediationStrategy) *int32 {
+	if in.Timeout == nil {
+		return in.TimeoutSeconds
+	}
+	return convertOptional(in.Timeout, timeoutToHub)
 }
 
 // timeoutToHub rounds up: a timeout is never shorter than asked for.

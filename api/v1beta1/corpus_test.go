@@ -25,17 +25,12 @@ const manifestsVariable = "CAPM3_MANIFESTS"
 
 // brokenManifests are the documents that CAPM3 does not accept either, with what is wrong with them.
 func brokenManifests() map[string]string {
-	const (
-		selector  = "matchExpressions is a map, with typographic quotes"
-		inSeconds = "timeoutSeconds is a field of v1beta2"
-	)
+	const selector = "matchExpressions is a map, with typographic quotes"
 	broken := map[string]string{}
 	broken["api-06.yaml/Metal3Machine/controlplane-0"] = selector
 	broken["api-09.yaml/Metal3MachineTemplate/m3mt-0"] = selector
 	broken["api-10.yaml/Metal3DataTemplate/nodepool-1"] = "routes have netmask, status has dataNames and names as indexes"
 	broken["api-12.yaml/Metal3Data/nodepool-1-0"] = "status has the field error"
-	broken["remediation-controller-02.yaml/Metal3RemediationTemplate/worker-remediation-request"] = inSeconds
-	broken["remediation-controller-04.yaml/Metal3RemediationTemplate/controlplane-remediation-request"] = inSeconds
 	broken["template-clusterclass.yaml/Metal3ClusterTemplate/example-cluster-template"] = "cloudProviderEnabled is " +
 		"inside controlPlaneEndpoint"
 	return broken
@@ -102,7 +97,7 @@ func documents(t *testing.T, data []byte) map[string]manifest {
 	t.Helper()
 	found := map[string]manifest{}
 	reader := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(data)))
-	defer reader.Close() //nolint:errcheck // It reads from memory.
+	defer func() { _ = reader.Close() }()
 	for {
 		document := make([]byte, len(data))
 		length, err := reader.Read(document)

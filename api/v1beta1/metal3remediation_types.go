@@ -17,6 +17,11 @@ type RemediationStrategy struct {
 	// timeout is how long to wait for the node before the next try.
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
+	// timeoutSeconds is the same in seconds, as v1beta2 has it. CAPM3's documentation uses it in this version too. A
+	// timeout wins over it.
+	// +optional
+	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 
 // Metal3RemediationSpec asks for the remediation of the host of one machine.

@@ -372,7 +372,7 @@ func dataRulesToHub() map[string]rule {
 				Status: v1beta1.Metal3DataTemplateStatus{Indexes: map[string]int{"b": 2, "a": 10}},
 			},
 			hub: &infrav1.Metal3DataTemplate{
-				Spec:   infrav1.Metal3DataTemplateSpec{ClusterName: "test1"},
+				Spec: infrav1.Metal3DataTemplateSpec{ClusterName: "test1"},
 				Status: infrav1.Metal3DataTemplateStatus{
 					Indexes: []infrav1.DataIndex{{Index: 2, Name: "b"}, {Index: 10, Name: "a"}},
 				},
@@ -460,6 +460,22 @@ func otherRulesToHub() map[string]rule {
 			spoke:  remediation(timeout(100*time.Second + time.Nanosecond)),
 			hub:    hubRemediation(&infrav1.RemediationStrategy{TimeoutSeconds: ptr.To[int32](101)}),
 			kept:   true,
+		},
+		"Seconds": {
+			reason: "Manifests for CAPM3 write seconds in this version too.",
+			kind:   "Metal3Remediation",
+			spoke:  remediation(&v1beta1.RemediationStrategy{TimeoutSeconds: ptr.To[int32](300)}),
+			hub:    hubRemediation(&infrav1.RemediationStrategy{TimeoutSeconds: ptr.To[int32](300)}),
+			kept:   true,
+		},
+		"SecondsAndTimeout": {
+			reason: "The field that belongs to this version wins.",
+			kind:   "Metal3Remediation",
+			spoke: remediation(&v1beta1.RemediationStrategy{
+				TimeoutSeconds: ptr.To[int32](300), Timeout: &metav1.Duration{Duration: 10 * time.Minute},
+			}),
+			hub:  hubRemediation(&infrav1.RemediationStrategy{TimeoutSeconds: ptr.To[int32](600)}),
+			kept: true,
 		},
 		"NoTimeout": {
 			reason: "A timeout of zero is not the same as none.",

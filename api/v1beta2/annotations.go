@@ -46,7 +46,7 @@ const (
 	FailureDomainLabel = "infrastructure.cluster.x-k8s.io/failure-domain"
 
 	// ReleaseAnnotation on a host records, while a machine holds the host, the values that the machine replaced, so
-	// that the release can put them back. It exists only on claimed hosts.
+	// that the release can put them back. It exists on claimed hosts and on hosts that are reserved by node reuse.
 	ReleaseAnnotation = "infrastructure.cluster.x-k8s.io/before-claim"
 
 	// BlockMoveAnnotation makes clusterctl move wait for the object that carries it.

@@ -47,20 +47,11 @@ const (
 
 // Reasons of all kinds.
 const (
-	// NotReadyReason is used when something named in the message is not ready.
-	NotReadyReason = clusterv1.NotReadyReason
-
 	// ReadyReason is used when all is well.
 	ReadyReason = clusterv1.ReadyReason
 
 	// DeletingReason is used while the object is being deleted.
 	DeletingReason = clusterv1.DeletingReason
-
-	// NotDeletingReason is used while the object is not being deleted.
-	NotDeletingReason = clusterv1.NotDeletingReason
-
-	// InternalErrorReason is used when a request to the API server failed. It is tried again.
-	InternalErrorReason = clusterv1.InternalErrorReason
 )
 
 // Reasons of a Metal3Cluster.
@@ -92,7 +83,7 @@ const (
 	// WaitingForBootstrapDataReason is used until the Machine has bootstrap data.
 	WaitingForBootstrapDataReason = clusterv1.WaitingForBootstrapDataReason
 
-	// BootstrapDataInvalidReason is used when the bootstrap Secret lacks the key value or has an unknown format.
+	// BootstrapDataInvalidReason is used when the bootstrap Secret lacks the key value.
 	BootstrapDataInvalidReason = "BootstrapDataInvalid"
 
 	// NoHostAvailableReason is used when no host can be claimed. The message counts the hosts per reason.
@@ -109,9 +100,6 @@ const (
 
 	// HostAssociatedViaNodeReuseReason is used when the machine has claimed a host that was reserved for it.
 	HostAssociatedViaNodeReuseReason = "AssociateBareMetalHostViaNodeReuseSuccess"
-
-	// HostAssociationFailedReason is used when claiming failed. It is tried again.
-	HostAssociationFailedReason = "AssociateBareMetalHostFailed"
 
 	// HostLostReason is used when the host that the machine had claimed is gone or belongs to somebody else.
 	HostLostReason = "BareMetalHostLost"

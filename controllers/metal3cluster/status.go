@@ -13,7 +13,7 @@ import (
 
 func announce() flow.Announcement {
 	quiet := []string{
-		infrav1.ReadyCondition, infrav1.WaitingForClusterReason, clusterv1.NotPausedReason, infrav1.NotDeletingReason,
+		infrav1.ReadyCondition, infrav1.WaitingForClusterReason, clusterv1.NotPausedReason,
 	}
 	return flow.Milestones(quiet, []string{infrav1.EndpointMissingReason})
 }

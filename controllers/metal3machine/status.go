@@ -26,7 +26,7 @@ func announce() flow.Announcement {
 		infrav1.ReadyCondition, infrav1.DataReadyCondition,
 		infrav1.WaitingForMachineReason, infrav1.WaitingForInfrastructureReason, infrav1.WaitingForMetal3ClusterReason,
 		infrav1.WaitingForBootstrapDataReason, infrav1.WaitingForHostReason, infrav1.WaitingForHostProvisionedReason,
-		clusterv1.NotPausedReason, infrav1.NotDeletingReason,
+		clusterv1.NotPausedReason,
 	}
 	trouble := []string{
 		infrav1.BootstrapDataInvalidReason, infrav1.NoHostAvailableReason, infrav1.InvalidHostSelectorReason,

@@ -54,4 +54,7 @@ var _ = Describe("A Metal3Machine", Ordered, ContinueOnFailure, func() {
 	describeClaims(s)
 	describeData(s)
 	describeLinks(s)
+	describeReleases(s)
+	describeReuse(s)
+	describePauses(s)
 })

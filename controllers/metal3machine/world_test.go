@@ -294,6 +294,24 @@ func (w *world) eventually(ctx context.Context, machine, conditionType string, w
 	}).Should(Succeed())
 }
 
+// condition is a condition as it is now.
+func (w *world) condition(ctx context.Context, machine, conditionType string) metav1.Condition {
+	GinkgoHelper()
+	found := meta.FindStatusCondition(w.getMachine(ctx, Default, machine).Status.Conditions, conditionType)
+	Expect(found).NotTo(BeNil())
+	return *found
+}
+
+// untouched expects that nobody writes a machine and its host for a while.
+func (w *world) untouched(ctx context.Context, machine, host string) {
+	GinkgoHelper()
+	versions := func(g Gomega) []string {
+		return []string{w.getMachine(ctx, g, machine).ResourceVersion, w.getHost(ctx, g, host).ResourceVersion}
+	}
+	before := versions(Default)
+	Consistently(func(g Gomega) { g.Expect(versions(g)).To(Equal(before)) }).Should(Succeed())
+}
+
 // associated waits until a Metal3Machine has its host and has said so, and returns the name of the host.
 func (w *world) associated(ctx context.Context, machine string) string {
 	GinkgoHelper()

@@ -74,14 +74,11 @@ func blocks(document, language string) []block {
 // borrowed are the constants of Cluster API that ours are equal to.
 func borrowed() map[string]string {
 	return map[string]string{
-		"ReadyCondition":      v1beta2.ReadyCondition,
-		"DeletingCondition":   v1beta2.DeletingCondition,
-		"PausedCondition":     v1beta2.PausedCondition,
-		"NotReadyReason":      v1beta2.NotReadyReason,
-		"ReadyReason":         v1beta2.ReadyReason,
-		"DeletingReason":      v1beta2.DeletingReason,
-		"NotDeletingReason":   v1beta2.NotDeletingReason,
-		"InternalErrorReason": v1beta2.InternalErrorReason,
+		"ReadyCondition":    v1beta2.ReadyCondition,
+		"DeletingCondition": v1beta2.DeletingCondition,
+		"PausedCondition":   v1beta2.PausedCondition,
+		"ReadyReason":       v1beta2.ReadyReason,
+		"DeletingReason":    v1beta2.DeletingReason,
 		"WaitingForClusterInfrastructureReadyReason": v1beta2.WaitingForClusterInfrastructureReadyReason,
 		"WaitingForBootstrapDataReason":              v1beta2.WaitingForBootstrapDataReason,
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -43,6 +44,9 @@ type worker struct {
 	random     *rand.Rand
 	// hints are the hosts that the machines have recorded. They are stored on the machines, so a crash leaves them.
 	hints map[string]string
+	// deleting are the machines that have to let go of their hosts. Deletions is how many are still to be deleted.
+	deleting  map[string]bool
+	deletions int
 	// ready are the machines to reconcile, each once.
 	ready []string
 	// choices is the diary: which machine chose which host.
@@ -54,13 +58,14 @@ type crash struct{}
 
 func newSimulation(t *testing.T, seed uint64, hosts, machines, processes int) *simulation {
 	t.Helper()
-	s := &simulation{t: t, server: newServer(), failures: failures{conflict: 10, refused: 5, lost: 5, crash: 2}}
+	s := &simulation{t: t, server: newServer(), failures: failures{conflict: 25, refused: 10, lost: 10, crash: 5}}
 	for i := range hosts {
 		s.server.create(available(fmt.Sprintf("host-%03d", i)))
 	}
 	for i := range processes {
 		w := &worker{
-			simulation: s, hints: map[string]string{}, random: rand.New(rand.NewPCG(seed, uint64(i))),
+			simulation: s, random: rand.New(rand.NewPCG(seed, uint64(i))),
+			hints: map[string]string{}, deleting: map[string]bool{}, deletions: (machines - hosts) / processes / 2,
 		}
 		for machine := i; machine < machines; machine += processes {
 			w.hints[fmt.Sprintf("machine-%03d", machine)] = ""
@@ -108,12 +113,44 @@ func (w *worker) maybeCrash() {
 	}
 }
 
+// enqueue lets machines be reconciled. One process hears of the machines of all.
 func (w *worker) enqueue(machines ...string) {
 	for _, machine := range machines {
 		_, mine := w.hints[machine]
 		if mine && !slices.Contains(w.ready, machine) {
 			w.ready = append(w.ready, machine)
 		}
+	}
+}
+
+// enqueueWoken is for machines that the store woke. One that is gone by now is reconciled as well, to nothing.
+func (w *worker) enqueueWoken() {
+	for woken := w.wakes(); len(woken) > 0; woken = w.wakes() {
+		for _, machine := range woken {
+			if _, exists := w.hints[machine]; !exists {
+				w.letGo(machine)
+			}
+		}
+		w.enqueue(woken...)
+	}
+}
+
+func (w *worker) letGo(machine string) {
+	w.store.Forget(key(machine))
+	w.settle(machine, false)
+}
+
+// maybeDelete lets a user delete a machine.
+func (w *worker) maybeDelete() {
+	if w.deletions == 0 || !w.chance(5) {
+		return
+	}
+	machines := slices.Sorted(maps.Keys(w.hints))
+	machine := machines[w.random.IntN(len(machines))]
+	if !w.deleting[machine] {
+		w.deleting[machine] = true
+		w.deletions--
+		w.enqueue(machine)
 	}
 }
 
@@ -132,14 +169,20 @@ func (w *worker) watch() bool {
 		}
 	}
 	w.step()
-	w.enqueue(w.wakes()...)
+	w.enqueueWoken()
 	return true
 }
 
 // turn does one thing, and reports whether there was one to do.
 func (w *worker) turn() bool {
+	w.maybeDelete()
 	if len(w.ready) == 0 || w.chance(50) {
-		if w.watch() {
+		// All processes together write more than one can read one by one.
+		seen := false
+		for range 1 + w.random.IntN(2*len(w.simulation.workers)) {
+			seen = w.watch() || seen
+		}
+		if seen {
 			return true
 		}
 	}
@@ -150,7 +193,7 @@ func (w *worker) turn() bool {
 	machine := w.ready[at]
 	w.ready = slices.Delete(w.ready, at, at+1)
 	w.reconcile(machine)
-	w.enqueue(w.wakes()...)
+	w.enqueueWoken()
 	return true
 }
 
@@ -164,7 +207,11 @@ func (w *worker) reconcile(machine string) {
 			panic(cause)
 		}
 	}()
-	waits, err := w.attempt(machine)
+	attempt := w.attempt
+	if w.deleting[machine] {
+		attempt = w.attemptRelease
+	}
+	waits, err := attempt(machine)
 	w.settle(machine, waits)
 	if err != nil {
 		w.enqueue(machine)
@@ -202,6 +249,26 @@ func (w *worker) attempt(machine string) (waits bool, err error) {
 		}
 	}
 	return false, hoststore.ErrConflict
+}
+
+// attemptRelease is a reconcile of a machine that is being deleted: it is gone once it holds no host.
+func (w *worker) attemptRelease(machine string) (waits bool, err error) {
+	holdings, err := w.store.Holdings(context.Background(), key(machine), w.hints[machine])
+	if err != nil {
+		return false, err
+	}
+	held := holdings.Surplus
+	if holdings.Host != nil {
+		held = append(held, holdings.Host)
+	}
+	w.maybeCrash()
+	if err := w.release(machine, held); err != nil {
+		return false, err
+	}
+	w.maybeCrash()
+	delete(w.hints, machine)
+	w.letGo(machine)
+	return false, nil
 }
 
 func (w *worker) release(machine string, surplus []*bmov1alpha1.BareMetalHost) error {
@@ -251,7 +318,7 @@ func (s *simulation) runInTurn(random *rand.Rand) {
 }
 
 // check demands what must hold at the end, whatever happened on the way.
-func (s *simulation) check(hosts, machines int) {
+func (s *simulation) check(hosts int) {
 	s.t.Helper()
 	holders := map[string][]string{}
 	for i := range hosts {
@@ -263,7 +330,7 @@ func (s *simulation) check(hosts, machines int) {
 		}
 		holders[machine] = append(holders[machine], h.Name)
 	}
-	waiting := 0
+	waiting, left := 0, 0
 	for i, w := range s.workers {
 		mine := 0
 		for machine, hint := range w.hints {
@@ -275,6 +342,7 @@ func (s *simulation) check(hosts, machines int) {
 			}
 		}
 		waiting += mine
+		left += len(w.hints)
 		got := w.store.Memory()
 		// A refused write may come after the event of the change that refused it. The next event clears it.
 		got.Outdated = 0
@@ -282,8 +350,8 @@ func (s *simulation) check(hosts, machines int) {
 			s.t.Errorf("process %d remembers: -want +got:\n%s", i, diff)
 		}
 	}
-	if waiting != machines-hosts {
-		s.t.Errorf("%d machines wait, want %d", waiting, machines-hosts)
+	if waiting != left-hosts {
+		s.t.Errorf("%d of %d machines wait for %d hosts", waiting, left, hosts)
 	}
 }
 
@@ -314,7 +382,8 @@ func TestManyMachinesFewHosts(t *testing.T) {
 	const hosts, machines, processes = 150, 200, 8
 	s := newSimulation(t, theSeed(t), hosts, machines, processes)
 	s.runTogether()
-	s.check(hosts, machines)
+	t.Logf("%d versions of %d hosts", len(s.server.history), hosts)
+	s.check(hosts)
 	s.checkHistory()
 }
 
@@ -326,7 +395,7 @@ func TestFewMachinesManySeeds(t *testing.T) {
 		s := newSimulation(t, first+i, hosts, machines, processes)
 		s.failures = failures{conflict: 30, refused: 15, lost: 15, crash: 10}
 		s.runInTurn(rand.New(rand.NewPCG(first+i, 100)))
-		s.check(hosts, machines)
+		s.check(hosts)
 		s.checkHistory()
 		if t.Failed() {
 			t.Fatalf("the seed of this run is %d", first+i)
@@ -342,7 +411,7 @@ func TestTheSameSeedGivesTheSameChoices(t *testing.T) {
 	for i := range diaries {
 		s := newSimulation(t, chosen, hosts, machines, processes)
 		s.runInTurn(rand.New(rand.NewPCG(chosen, 100)))
-		s.check(hosts, machines)
+		s.check(hosts)
 		for _, w := range s.workers {
 			diaries[i] = append(diaries[i], w.choices...)
 		}

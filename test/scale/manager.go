@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -27,9 +26,6 @@ const (
 
 	// managerStart is how long the manager may take until it is ready.
 	managerStart = 2 * time.Minute
-
-	// clockTicks per second is the unit of processor time in /proc. It is the same on all Linux systems that Go knows.
-	clockTicks = 100
 )
 
 // buildManager builds the manager as it is released.
@@ -117,68 +113,6 @@ func grantRights(ctx context.Context, server *env.Server) error {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: managerUser}},
 	})
-}
-
-// usage is what a process has used so far.
-type usage struct {
-	// processor is its processor time, in user mode and in the kernel.
-	processor time.Duration
-
-	// memory is the most that it ever had resident, in bytes.
-	memory int64
-}
-
-func (m *manager) usage() (usage, error) {
-	folder := filepath.Join("/proc", strconv.Itoa(m.child.PID()))
-	stat, err := os.ReadFile(filepath.Join(folder, "stat"))
-	if err != nil {
-		return usage{}, fmt.Errorf("reading what the manager uses: %w\n%s", err, m.child.LogTail())
-	}
-	status, err := os.ReadFile(filepath.Join(folder, "status"))
-	if err != nil {
-		return usage{}, fmt.Errorf("reading what the manager uses: %w", err)
-	}
-	processor, err := processorTime(string(stat))
-	if err != nil {
-		return usage{}, err
-	}
-	memory, err := peakMemory(string(status))
-	return usage{processor: processor, memory: memory}, err
-}
-
-// processorTime reads /proc/PID/stat. The name of the program stands in parentheses and may hold anything.
-func processorTime(stat string) (time.Duration, error) {
-	const user, kernel = 11, 12
-	_, rest, found := strings.Cut(stat[strings.LastIndexByte(stat, ')')+1:], " ")
-	fields := strings.Fields(rest)
-	if !found || len(fields) <= kernel {
-		return 0, fmt.Errorf("parsing %q: too few fields", stat)
-	}
-	var ticks int64
-	for _, field := range []string{fields[user], fields[kernel]} {
-		value, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("parsing %q: %w", stat, err)
-		}
-		ticks += value
-	}
-	return time.Duration(ticks) * time.Second / clockTicks, nil
-}
-
-// peakMemory reads VmHWM from /proc/PID/status.
-func peakMemory(status string) (int64, error) {
-	for line := range strings.Lines(status) {
-		value, found := strings.CutPrefix(line, "VmHWM:")
-		if !found {
-			continue
-		}
-		kibibytes, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("parsing %q: %w", line, err)
-		}
-		return kibibytes << 10, nil
-	}
-	return 0, errors.New("parsing the status of a process: it has no VmHWM")
 }
 
 // fetch gets a page and stores it in a file.

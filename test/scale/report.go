@@ -30,7 +30,9 @@ func printSize(out io.Writer, r result) {
 	row("creating the Metal3Machines", seconds(r.creation))
 	row("all machines have their host, since the first creation", seconds(r.associated))
 	row("all machines have their host, since the last creation", seconds(r.afterLast))
-	row("processor time of the manager for it", seconds(r.used.processor))
+	row("processor time of the manager for it", seconds(r.used.manager))
+	row("processor time of API server and etcd", seconds(r.used.server))
+	row("processor time of this program", seconds(r.used.own))
 	row("memory of the manager at its peak, association", mebibytes(r.used.memory))
 	row("memory of the manager at its peak, all phases", mebibytes(r.memory))
 	row("last host available again, since the first deletion", seconds(r.available))
@@ -70,11 +72,11 @@ func printSummary(out io.Writer, results []result) {
 		if i > 0 {
 			smaller := results[i-1]
 			wall = growth(smaller, r, func(r result) time.Duration { return r.associated })
-			processor = growth(smaller, r, func(r result) time.Duration { return r.used.processor })
+			processor = growth(smaller, r, func(r result) time.Duration { return r.used.manager })
 		}
 		asked := ofManager(r.association)
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%.2f\t%s\t%d\n", r.size, seconds(r.associated), wall,
-			seconds(r.used.processor), processor, mebibytes(r.memory),
+			seconds(r.used.manager), processor, mebibytes(r.memory),
 			float64(count(asked, isWrite))/float64(r.size), seconds(r.released), count(asked, isConflict))
 	}
 	fmt.Fprintf(table, "goal\t%s for %d\tN^%.1f\t\tN^%.1f\t%s\t%d\t%s\n", seconds(goalAssociation), goalSize, goalExponent,

@@ -39,7 +39,7 @@ type result struct {
 	// associated is the time from the first creation until all hosts were claimed, afterLast that from the last one.
 	associated, afterLast time.Duration
 
-	// used is what the manager used for the association until it rested again; its memory since it started.
+	// used is what was used for the association until the manager rested again.
 	used usage
 
 	// association, provisioning and release are the requests in these phases.
@@ -169,7 +169,7 @@ func (s *session) associate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.result.used = usage{processor: after.processor - before.processor, memory: after.memory}
+	s.result.used = after.since(before)
 	s.result.association = requests[s.rested:]
 	if s.settings.competitors > 0 {
 		s.result.contest = others

@@ -1,0 +1,86 @@
+package metal3machine_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// describePauses are the stories about pauses: nothing is written but that there is one.
+func describePauses(s *suite) {
+	pauses := map[string]struct {
+		begin, end func(ctx context.Context, w *world)
+	}{
+		"its Cluster": {
+			begin: func(ctx context.Context, w *world) { w.pauseCluster(ctx, true) },
+			end:   func(ctx context.Context, w *world) { w.pauseCluster(ctx, false) },
+		},
+		"itself": {
+			begin: func(ctx context.Context, w *world) {
+				change(ctx, w, "machine", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
+					build.Annotations(map[string]string{clusterv1.PausedAnnotation: ""})(machine)
+				})
+			},
+			end: func(ctx context.Context, w *world) {
+				change(ctx, w, "machine", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
+					delete(machine.Annotations, clusterv1.PausedAnnotation)
+				})
+			},
+		},
+	}
+	onlyStatus := func(writes []stage.Write) {
+		GinkgoHelper()
+		Expect(writes).To(Equal([]stage.Write{{Verb: "patch status", Kind: "Metal3Machine", Name: "machine"}}))
+	}
+	for name, pause := range pauses {
+		It("claims no host during a pause of "+name, func(ctx context.Context) {
+			w := s.world(ctx)
+			w.machine(ctx, "machine")
+			pause.begin(ctx, w)
+			w.start()
+			w.host(ctx, "host")
+			w.eventually(ctx, "machine", infrav1.PausedCondition, isTrueBecause(clusterv1.PausedReason))
+			Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
+			onlyStatus(w.writes.Done())
+			machine := w.getMachine(ctx, Default, "machine")
+			Expect(machine.Finalizers).To(BeEmpty())
+			Expect(machine.Status.Conditions).To(HaveLen(1))
+			pause.end(ctx, w)
+			Expect(w.associated(ctx, "machine")).To(Equal("host"))
+			w.eventually(ctx, "machine", infrav1.PausedCondition, HaveField("Reason", clusterv1.NotPausedReason))
+		})
+
+		It("releases no host during a pause of "+name, func(ctx context.Context) {
+			w := s.world(ctx)
+			w.simulate(hostsim.Delays{})
+			w.host(ctx, "host")
+			w.start()
+			w.machine(ctx, "machine")
+			w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+			ready := w.condition(ctx, "machine", infrav1.ReadyCondition)
+			pause.begin(ctx, w)
+			w.eventually(ctx, "machine", infrav1.PausedCondition, isTrue())
+			w.remove(ctx, "machine")
+			w.untouched(ctx, "machine", "host")
+			Expect(w.condition(ctx, "machine", infrav1.ReadyCondition)).To(Equal(ready), "a pause is no trouble")
+			pause.end(ctx, w)
+			w.gone(ctx, "machine")
+			w.freeOfOthers(ctx, "host")
+		})
+	}
+}
+
+func (w *world) pauseCluster(ctx context.Context, paused bool) {
+	GinkgoHelper()
+	change(ctx, w, clusterName, &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+		cluster.Spec.Paused = ptr.To(paused)
+	})
+}

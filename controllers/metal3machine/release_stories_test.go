@@ -1,0 +1,285 @@
+package metal3machine_test
+
+import (
+	"context"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
+)
+
+// describeReleases are the stories about machines that are deleted, and about hosts that are taken from them.
+func describeReleases(s *suite) {
+	// found are the ways in which somebody may have left a host before any machine came.
+	found := map[string]func(*bmov1alpha1.BareMetalHost){
+		"powered off": func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = false },
+		"powered on":  func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = true },
+		"with labels, annotations and data of its owner": func(host *bmov1alpha1.BareMetalHost) {
+			host.Labels = map[string]string{"rack": "a", clusterv1.ClusterNameLabel: "inventory"}
+			host.Annotations = map[string]string{"asset": "4711"}
+			host.Spec.Online = true
+			host.Spec.AutomatedCleaningMode = bmov1alpha1.CleaningModeMetadata
+			host.Spec.UserData = &corev1.SecretReference{Name: "user", Namespace: host.Namespace}
+			host.Spec.MetaData = &corev1.SecretReference{Name: "meta", Namespace: host.Namespace}
+			host.Spec.NetworkData = &corev1.SecretReference{Name: "network", Namespace: host.Namespace}
+		},
+		"with another finalizer and owner": func(host *bmov1alpha1.BareMetalHost) {
+			host.Finalizers = append(host.Finalizers, "example.com/inventory")
+			host.OwnerReferences = nil
+		},
+	}
+	for name, leave := range found {
+		It("leaves its host exactly as it was found: "+name, func(ctx context.Context) {
+			w := s.world(ctx)
+			w.simulate(hostsim.Delays{})
+			w.host(ctx, "host", with(leave))
+			w.settled(ctx, "host")
+			before := w.getHost(ctx, Default, "host")
+			w.start()
+			w.machine(ctx, "machine", with(func(machine *infrav1.Metal3Machine) {
+				machine.Spec.MetaData = &corev1.SecretReference{Name: "of-machine"}
+				machine.Spec.AutomatedCleaningMode = "metadata"
+			}))
+			w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+			w.remove(ctx, "machine")
+			w.gone(ctx, "machine")
+			w.settled(ctx, "host")
+			Expect(cmp.Diff(steady(before), steady(w.getHost(ctx, Default, "host")))).To(BeEmpty())
+			w.freeOfOthers(ctx, "host")
+		})
+	}
+
+	It("says how far the release got", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")))
+		w.start()
+		w.machine(ctx, "machine", build.Finalizers(infrav1.MachineFinalizer), build.OnHost(w.getHost(ctx, Default, "host")))
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+		w.remove(ctx, "machine")
+		deleting := func(reason, message string) {
+			GinkgoHelper()
+			w.eventually(ctx, "machine", infrav1.DeletingCondition, And(
+				isTrueBecause(reason), HaveField("Message", ContainSubstring(message))))
+		}
+		deleting(infrav1.HostDeprovisioningReason, "Host host is being deprovisioned, its state is provisioned")
+		w.eventually(ctx, "machine", infrav1.ReadyCondition, isFalseBecause(infrav1.DeletingReason, "Host host"))
+		changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.Provisioning.State = bmov1alpha1.StateDeprovisioning
+			host.Status.ErrorType, host.Status.ErrorMessage = bmov1alpha1.PowerManagementError, "no answer"
+		})
+		deleting(infrav1.HostErrorReason, "Host host reports power management error: no answer")
+		Expect(w.held(ctx, Default, "machine")).To(ConsistOf("host"))
+		changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.Provisioning.State = bmov1alpha1.StateAvailable
+			host.Status.ErrorType, host.Status.ErrorMessage = "", ""
+		})
+		w.gone(ctx, "machine")
+		Expect(w.held(ctx, Default, "machine")).To(BeEmpty())
+	})
+
+	It("goes when it never had a host", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.start()
+		w.machine(ctx, "machine")
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.NoHostAvailableReason, ""))
+		w.remove(ctx, "machine")
+		w.gone(ctx, "machine")
+		w.host(ctx, "host")
+		Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
+	})
+
+	It("goes when Machine and Cluster are gone before it", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.simulate(hostsim.Delays{})
+		w.host(ctx, "host")
+		w.start()
+		w.machine(ctx, "machine")
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+		Expect(w.client.Delete(ctx, &clusterv1.Machine{ObjectMeta: w.named("machine").ObjectMeta})).To(Succeed())
+		Expect(w.client.Delete(ctx, w.infra)).To(Succeed())
+		Expect(w.client.Delete(ctx, w.cluster)).To(Succeed())
+		w.remove(ctx, "machine")
+		w.gone(ctx, "machine")
+		w.freeOfOthers(ctx, "host")
+	})
+
+	It("goes when its host is gone", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		w.start()
+		w.machine(ctx, "machine")
+		w.associated(ctx, "machine")
+		Expect(w.client.Delete(ctx, w.getHost(ctx, Default, "host"))).To(Succeed())
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.NoHostAvailableReason, ""))
+		w.remove(ctx, "machine")
+		w.gone(ctx, "machine")
+	})
+
+	It("goes when its host is deleted while it is released", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")))
+		w.start()
+		w.machine(ctx, "machine", build.OnHost(w.getHost(ctx, Default, "host")))
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+		w.remove(ctx, "machine")
+		w.eventually(ctx, "machine", infrav1.DeletingCondition, isTrueBecause(infrav1.HostDeprovisioningReason))
+		Expect(w.client.Delete(ctx, w.getHost(ctx, Default, "host"))).To(Succeed())
+		w.gone(ctx, "machine")
+	})
+
+	It("takes another host if its host vanishes before it was provisioned", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host-0")
+		w.start()
+		w.machine(ctx, "machine")
+		Expect(w.associated(ctx, "machine")).To(Equal("host-0"))
+		Expect(w.client.Delete(ctx, w.getHost(ctx, Default, "host-0"))).To(Succeed())
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.NoHostAvailableReason, ""))
+		w.host(ctx, "host-1")
+		Expect(w.associated(ctx, "machine")).To(Equal("host-1"))
+	})
+
+	It("takes no other host if its host vanishes after it was provisioned", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.lose(ctx)
+		w.host(ctx, "free")
+		w.start()
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.HostLostReason,
+			"Host host is gone or held by another consumer: restore it, or delete Machine machine to have it replaced"))
+		Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(w.events(ctx, g, "machine")).To(ContainElement(infrav1.HostLostReason))
+		}).Should(Succeed())
+
+		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")))
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isTrue())
+		w.remove(ctx, "machine")
+		w.eventually(ctx, "machine", infrav1.DeletingCondition, isTrueBecause(infrav1.HostDeprovisioningReason))
+	})
+
+	It("does not take back a host that somebody else took", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.lose(ctx)
+		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("other")))
+		before := w.hosts(ctx)
+		w.start()
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.HostLostReason, ""))
+		w.remove(ctx, "machine")
+		w.gone(ctx, "machine")
+		Expect(w.hosts(ctx)).To(Equal(before))
+	})
+
+	It("releases all hosts that it holds", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.simulate(hostsim.Delays{})
+		w.host(ctx, "host-0", build.Provisioned(), build.Consumed(w.named("machine")))
+		w.host(ctx, "host-1", build.Provisioned(), build.Consumed(w.named("machine")))
+		w.machine(ctx, "machine", build.Finalizers(infrav1.MachineFinalizer))
+		w.remove(ctx, "machine")
+		w.start()
+		w.gone(ctx, "machine")
+		w.freeOfOthers(ctx, "host-0")
+		w.freeOfOthers(ctx, "host-1")
+	})
+
+	It("does nothing at all while a move deletes it", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.simulate(hostsim.Delays{})
+		w.host(ctx, "host")
+		w.start()
+		w.machine(ctx, "machine")
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+
+		// This is what clusterctl move does to every object that it has copied.
+		machine := w.getMachine(ctx, Default, "machine")
+		machine.Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
+		Expect(w.client.Update(ctx, machine)).To(Succeed())
+		Expect(w.client.Delete(ctx, machine)).To(Succeed())
+		change(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			build.Labels(map[string]string{"touched": "yes"})(host)
+		})
+		w.untouched(ctx, "machine", "host")
+
+		host := w.getHost(ctx, Default, "host")
+		machine = w.getMachine(ctx, Default, "machine")
+		Expect(machine.Finalizers).To(ConsistOf(infrav1.MachineFinalizer))
+		machine.Finalizers = nil
+		Expect(w.client.Update(ctx, machine)).To(Succeed())
+		w.gone(ctx, "machine")
+		Consistently(func(g Gomega) { g.Expect(w.getHost(ctx, g, "host").Spec).To(Equal(host.Spec)) }).Should(Succeed())
+	})
+
+	It("adopts a host that CAPM3 claimed, and releases it", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.simulate(hostsim.Delays{})
+		w.host(ctx, "host", build.Provisioned(), ofCluster(clusterName), with(func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.ConsumerRef = &corev1.ObjectReference{
+				APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "Metal3Machine",
+				Namespace: host.Namespace, Name: "machine",
+			}
+		}))
+		before := w.getHost(ctx, Default, "host")
+		w.start()
+		w.machine(ctx, "machine", build.OnHost(before), build.Finalizers(infrav1.MachineFinalizer))
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+		Expect(w.getHost(ctx, Default, "host").Spec).To(Equal(before.Spec), "a running host was written")
+		w.remove(ctx, "machine")
+		w.gone(ctx, "machine")
+		host := w.freeOfOthers(ctx, "host")
+		Expect(host.Spec.Image).To(BeNil())
+		Expect(host.Labels).NotTo(HaveKey(clusterv1.ClusterNameLabel))
+	})
+}
+
+// lose makes a machine that was provisioned on a host that does not exist.
+func (w *world) lose(ctx context.Context) {
+	GinkgoHelper()
+	w.machine(ctx, "machine", build.OnHost(build.Host("host", build.InNamespace(w.namespace))),
+		build.Finalizers(infrav1.MachineFinalizer), with(func(machine *infrav1.Metal3Machine) {
+			machine.Spec.ProviderID = w.providerID("host", "machine")
+		}))
+}
+
+// named is a Metal3Machine of the world that need not exist.
+func (w *world) named(machine string) *infrav1.Metal3Machine {
+	return build.Metal3Machine(machine, clusterName, build.InNamespace(w.namespace))
+}
+
+// settled waits until the host operator has nothing left to do with an available host.
+func (w *world) settled(ctx context.Context, name string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		host := w.getHost(ctx, g, name)
+		g.Expect(host.Finalizers).To(ContainElement(bmov1alpha1.BareMetalHostFinalizer))
+		g.Expect(host.Status.Provisioning.State).To(Equal(bmov1alpha1.StateAvailable))
+		g.Expect(host.Status.PoweredOn).To(Equal(host.Spec.Online))
+	}).Should(Succeed())
+}
+
+// freeOfOthers expects that no machine has left anything on a host.
+func (w *world) freeOfOthers(ctx context.Context, name string) *bmov1alpha1.BareMetalHost {
+	GinkgoHelper()
+	host := w.getHost(ctx, Default, name)
+	Expect(host.Spec.ConsumerRef).To(BeNil())
+	Expect(host.Spec.Image).To(BeNil())
+	Expect(host.Spec.CustomDeploy).To(BeNil())
+	Expect(host.Annotations).NotTo(HaveKey(infrav1.ReleaseAnnotation))
+	Expect(host.OwnerReferences).To(BeEmpty())
+	return host
+}
+
+// steady is a host without what changes with every write and without the diary of the host operator.
+func steady(host *bmov1alpha1.BareMetalHost) client.Object {
+	host.ResourceVersion, host.Generation, host.ManagedFields = "", 0, nil
+	host.Status.LastUpdated = nil
+	host.Status.OperationHistory = bmov1alpha1.OperationHistory{}
+	return host
+}

@@ -1,0 +1,161 @@
+package metal3machine_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
+)
+
+// describeReuse are the stories about hosts that are kept for the next machine of the same owner.
+func describeReuse(s *suite) {
+	workers := build.Labels(map[string]string{clusterv1.MachineDeploymentNameLabel: "workers"})
+	madeFrom := func(template string) build.ObjectOption {
+		return build.Annotations(map[string]string{clusterv1.TemplateClonedFromNameAnnotation: template})
+	}
+	// running makes a world with a machine that runs on the only host.
+	running := func(ctx context.Context, ownerOption build.ObjectOption, option build.ObjectOption) *world {
+		GinkgoHelper()
+		w := s.world(ctx)
+		w.simulate(hostsim.Delays{})
+		w.host(ctx, "host")
+		w.create(ctx, build.MachineTemplate("keeps", build.InNamespace(w.namespace), build.NodeReuse()))
+		w.create(ctx, build.MachineTemplate("frees", build.InNamespace(w.namespace)))
+		w.start()
+		w.member(ctx, "old", ownerOption, option)
+		w.eventually(ctx, "old", infrav1.HostProvisionedCondition, isTrue())
+		return w
+	}
+	kept := func(ctx context.Context, w *world, label string) {
+		GinkgoHelper()
+		host := w.getHost(ctx, Default, "host")
+		Expect(host.Labels).To(HaveKeyWithValue(infrav1.NodeReuseLabel, label))
+		Expect(host.Spec.ConsumerRef).To(HaveValue(Equal(corev1.ObjectReference{
+			APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Namespace: w.namespace, Name: clusterName,
+		})))
+		Expect(host.Spec.Image).To(BeNil())
+	}
+
+	It("keeps the host of a worker for the next worker", func(ctx context.Context) {
+		w := running(ctx, workers, madeFrom("keeps"))
+		w.remove(ctx, "old")
+		w.gone(ctx, "old")
+		kept(ctx, w, "md-workers")
+
+		w.machine(ctx, "stranger")
+		w.eventually(ctx, "stranger", infrav1.HostAssociatedCondition,
+			isFalseBecause(infrav1.NoHostAvailableReason, "1 reserved for another owner"))
+		w.member(ctx, "new", workers, madeFrom("frees"))
+		Expect(w.associated(ctx, "new")).To(Equal("host"))
+		w.eventually(ctx, "new", infrav1.HostAssociatedCondition, And(
+			isTrueBecause(infrav1.HostAssociatedViaNodeReuseReason),
+			HaveField("Message", "Host host was reserved for md-workers by node reuse")))
+		Expect(w.getHost(ctx, Default, "host").Labels).NotTo(HaveKey(infrav1.NodeReuseLabel))
+
+		w.remove(ctx, "new")
+		w.gone(ctx, "new")
+		Expect(w.associated(ctx, "stranger")).To(Equal("host"), "the template of the last machine keeps nothing")
+	})
+
+	It("waits for the host that is kept for it, even if another is free", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "free")
+		w.host(ctx, "busy", build.Labels(map[string]string{infrav1.NodeReuseLabel: "md-workers"}), build.State("preparing"))
+		w.start()
+		w.member(ctx, "machine", workers, madeFrom("keeps"))
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.NoHostAvailableReason,
+			"Waiting for host busy, which is reserved for md-workers by node reuse and is preparing"))
+		w.simulate(hostsim.Delays{})
+		Expect(w.associated(ctx, "machine")).To(Equal("busy"))
+	})
+
+	It("keeps the host of a control plane if the template that it names now says so", func(ctx context.Context) {
+		control := &controlplanev1.KubeadmControlPlane{}
+		ownedByControlPlane := with(func(machine *clusterv1.Machine) {
+			control.UID = "1"
+			control.Name = "control"
+			build.OwnedBy(control)(machine)
+		})
+		w := running(ctx, ownedByControlPlane, madeFrom("frees"))
+		w.create(ctx, controlPlane(w, "keeps"))
+		w.remove(ctx, "old")
+		w.gone(ctx, "old")
+		kept(ctx, w, "cp-control")
+		w.member(ctx, "new", ownedByControlPlane, madeFrom("keeps"))
+		Expect(w.associated(ctx, "new")).To(Equal("host"))
+
+		change(ctx, w, "control", &controlplanev1.KubeadmControlPlane{}, func(control *controlplanev1.KubeadmControlPlane) {
+			control.Spec.MachineTemplate.Spec.InfrastructureRef.Name = "frees"
+		})
+		w.eventually(ctx, "new", infrav1.HostProvisionedCondition, isTrue())
+		w.remove(ctx, "new")
+		w.gone(ctx, "new")
+		w.freeOfOthers(ctx, "host")
+	})
+
+	It("keeps no host of a cluster that is being deleted", func(ctx context.Context) {
+		w := running(ctx, workers, madeFrom("keeps"))
+		change(ctx, w, clusterName, &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+			cluster.Finalizers = []string{"example.com/stays"}
+		})
+		DeferCleanup(func(ctx context.Context) {
+			change(ctx, w, clusterName, &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) { cluster.Finalizers = nil })
+		})
+		Expect(w.client.Delete(ctx, w.cluster)).To(Succeed())
+		w.remove(ctx, "old")
+		w.gone(ctx, "old")
+		w.freeOfOthers(ctx, "host")
+	})
+
+	It("leaves a host that was kept and given back exactly as it was found", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.simulate(hostsim.Delays{})
+		w.host(ctx, "host", build.Annotations(map[string]string{"asset": "4711"}))
+		w.settled(ctx, "host")
+		before := w.getHost(ctx, Default, "host")
+		w.create(ctx, build.MachineTemplate("keeps", build.InNamespace(w.namespace), build.NodeReuse()))
+		w.start()
+		w.member(ctx, "old", workers, madeFrom("keeps"))
+		w.eventually(ctx, "old", infrav1.HostProvisionedCondition, isTrue())
+		w.remove(ctx, "old")
+		w.gone(ctx, "old")
+		w.member(ctx, "new", workers, madeFrom("gone"))
+		w.eventually(ctx, "new", infrav1.HostProvisionedCondition, isTrue())
+		w.remove(ctx, "new")
+		w.gone(ctx, "new")
+		w.settled(ctx, "host")
+		Expect(steady(w.getHost(ctx, Default, "host"))).To(Equal(steady(before)))
+	})
+}
+
+// member creates a machine that belongs to a group, with its Machine and bootstrap data.
+func (w *world) member(ctx context.Context, name string, owner, machine build.ObjectOption) {
+	GinkgoHelper()
+	w.secret(ctx, name)
+	w.metal3Machine(ctx, w.owner(ctx, name, withBootstrapConfig(), owner), machine)
+}
+
+func controlPlane(w *world, template string) *controlplanev1.KubeadmControlPlane {
+	replicas := int32(1)
+	return &controlplanev1.KubeadmControlPlane{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "control"},
+		Spec: controlplanev1.KubeadmControlPlaneSpec{
+			Replicas: &replicas, Version: "v1.36.0",
+			MachineTemplate: controlplanev1.KubeadmControlPlaneMachineTemplate{
+				Spec: controlplanev1.KubeadmControlPlaneMachineTemplateSpec{
+					InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+						APIGroup: infrav1.GroupVersion.Group, Kind: "Metal3MachineTemplate", Name: template,
+					},
+				},
+			},
+		},
+	}
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clockTicks per second is the unit of processor time in /proc. It is the same on all Linux systems that Go knows.
+const clockTicks = 100
+
+// usage is what programs have used so far.
+type usage struct {
+	// manager, server and own are the processor times of the manager, of the API server with its etcd, and of this
+	// program, which creates and watches.
+	manager, server, own time.Duration
+
+	// memory is the most that the manager ever had resident, in bytes.
+	memory int64
+}
+
+// since returns what was used since an earlier time. The memory stays the most ever.
+func (u usage) since(before usage) usage {
+	return usage{
+		manager: u.manager - before.manager, server: u.server - before.server, own: u.own - before.own, memory: u.memory,
+	}
+}
+
+func (m *manager) usage() (usage, error) {
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(m.child.PID()), "status"))
+	if err != nil {
+		return usage{}, fmt.Errorf("reading what the manager uses: %w\n%s", err, m.child.LogTail())
+	}
+	var used usage
+	if used.memory, err = peakMemory(string(status)); err != nil {
+		return usage{}, err
+	}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return usage{}, err
+	}
+	for _, path := range stats {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			// A process that ended meanwhile.
+			continue
+		}
+		found, err := parseStat(string(content))
+		if err != nil {
+			return usage{}, err
+		}
+		switch {
+		case found.id == m.child.PID():
+			used.manager = found.processor
+		case found.id == os.Getpid():
+			used.own = found.processor
+		case found.parent == os.Getpid():
+			used.server += found.processor
+		}
+	}
+	return used, nil
+}
+
+// stat is what /proc/PID/stat says of a process.
+type stat struct {
+	id, parent int
+	processor  time.Duration
+}
+
+// parseStat reads /proc/PID/stat. The name of the program stands in parentheses and may hold anything.
+func parseStat(content string) (stat, error) {
+	const parent, user, kernel = 1, 11, 12
+	id, _, _ := strings.Cut(content, " ")
+	fields := strings.Fields(content[strings.LastIndexByte(content, ')')+1:])
+	if len(fields) <= kernel {
+		return stat{}, fmt.Errorf("parsing %q: too few fields", content)
+	}
+	var numbers [4]int64
+	for i, field := range []string{id, fields[parent], fields[user], fields[kernel]} {
+		var err error
+		if numbers[i], err = strconv.ParseInt(field, 10, 64); err != nil {
+			return stat{}, fmt.Errorf("parsing %q: %w", content, err)
+		}
+	}
+	return stat{
+		id:        int(numbers[0]),
+		parent:    int(numbers[1]),
+		processor: time.Duration(numbers[2]+numbers[3]) * time.Second / clockTicks,
+	}, nil
+}
+
+// peakMemory reads VmHWM from /proc/PID/status.
+func peakMemory(status string) (int64, error) {
+	for line := range strings.Lines(status) {
+		value, found := strings.CutPrefix(line, "VmHWM:")
+		if !found {
+			continue
+		}
+		kibibytes, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("parsing %q: %w", line, err)
+		}
+		return kibibytes << 10, nil
+	}
+	return 0, errors.New("parsing the status of a process: it has no VmHWM")
+}
+
