@@ -6,7 +6,8 @@
 //
 // Converting there and back loses nothing, in either direction. What one version cannot express waits in an annotation
 // while the object is seen in that version, and it is written only when there is something to keep. The price is that
-// every conversion is done twice, once to see what would be lost.
+// every conversion is done twice, once to see what would be lost. Only what v1beta1 alone can say is given up where it
+// would make the annotations too long for an API server.
 //
 // +kubebuilder:object:generate=true
 // +groupName=infrastructure.cluster.x-k8s.io

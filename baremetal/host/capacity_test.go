@@ -34,7 +34,8 @@ func TestCapacity(t *testing.T) {
 	}{
 		"no host": {},
 		"no host was inspected": {
-			hosts: []*bmov1alpha1.BareMetalHost{build.Host("a"), with(0, 1024, "x86_64"), with(4, 0, "x86_64"), with(-1, 1024, "")},
+			hosts: []*bmov1alpha1.BareMetalHost{build.Host("a"), with(0, 1024, "x86_64"),
+				with(4, 0, "x86_64"), with(-1, 1024, "")},
 		},
 		"one host": {
 			hosts: []*bmov1alpha1.BareMetalHost{with(4, 2048, "x86_64")}, capacity: resources("4", "2Gi"), info: info("amd64"),
@@ -55,10 +56,12 @@ func TestCapacity(t *testing.T) {
 			hosts: []*bmov1alpha1.BareMetalHost{with(4, 2048, "riscv")}, capacity: resources("4", "2Gi"), info: info(""),
 		},
 		"architectures with one name keep it": {
-			hosts: []*bmov1alpha1.BareMetalHost{with(4, 2048, "ppc64le")}, capacity: resources("4", "2Gi"), info: info("ppc64le"),
+			hosts: []*bmov1alpha1.BareMetalHost{with(4, 2048, "ppc64le")}, capacity: resources("4", "2Gi"),
+			info: info("ppc64le"),
 		},
 		"memory that is no round number stays exact": {
-			hosts: []*bmov1alpha1.BareMetalHost{with(1, 1025, "s390x")}, capacity: resources("1", "1025Mi"), info: info("s390x"),
+			hosts: []*bmov1alpha1.BareMetalHost{with(1, 1025, "s390x")}, capacity: resources("1", "1025Mi"),
+			info: info("s390x"),
 		},
 	}
 	for name, tc := range cases {

@@ -74,9 +74,7 @@ func wanted(changes ...func(*host.Wanted)) host.Wanted {
 
 func owned(w *host.Wanted) { w.Owner = owner }
 
-func rack(value string) func(*host.Wanted) {
-	return func(w *host.Wanted) { w.Selector = labels.SelectorFromSet(labels.Set{"rack": value}) }
-}
+func inRackB(w *host.Wanted) { w.Selector = labels.SelectorFromSet(labels.Set{"rack": "b"}) }
 
 func domain(name string, strict bool) func(*host.Wanted) {
 	return func(w *host.Wanted) { w.FailureDomain, w.Strict = name, strict }
@@ -96,15 +94,23 @@ func TestCheck(t *testing.T) {
 		wanted  host.Wanted
 		want    host.Reason
 	}{
-		"an available host passes":                         {host: bare()},
-		"a host in the old state ready passes":             {host: bare(state(bmov1alpha1.StateReady))},
-		"a host that is being deleted is left alone":       {host: bare(beingDeleted), want: host.BeingDeleted},
-		"a host that this process is claiming is claimed":  {host: bare(), assumed: true, want: host.Claimed},
-		"a host of another machine is claimed":             {host: bare(consumer(machineRef("other"))), want: host.Claimed},
-		"a host of this machine counts as claimed as well": {host: bare(consumer(machineRef(machineName))), want: host.Claimed},
-		"a host of something unknown is claimed":           {host: bare(consumer(&corev1.ObjectReference{Kind: "Thing"})), want: host.Claimed},
-		"a host of a Cluster without a label is claimed":   {host: bare(consumer(clusterRef(clusterName))), wanted: wanted(owned), want: host.Claimed},
-		"a host that waits for another owner is reserved":  {host: bare(reserved("md-other")), wanted: wanted(owned), want: host.Reserved},
+		"an available host passes":                        {host: bare()},
+		"a host in the old state ready passes":            {host: bare(state(bmov1alpha1.StateReady))},
+		"a host that is being deleted is left alone":      {host: bare(beingDeleted), want: host.BeingDeleted},
+		"a host that this process is claiming is claimed": {host: bare(), assumed: true, want: host.Claimed},
+		"a host of another machine is claimed":            {host: bare(consumer(machineRef("other"))), want: host.Claimed},
+		"a host of this machine counts as claimed as well": {
+			host: bare(consumer(machineRef(machineName))), want: host.Claimed,
+		},
+		"a host of something unknown is claimed": {
+			host: bare(consumer(&corev1.ObjectReference{Kind: "Thing"})), want: host.Claimed,
+		},
+		"a host of a Cluster without a label is claimed": {
+			host: bare(consumer(clusterRef(clusterName))), wanted: wanted(owned), want: host.Claimed,
+		},
+		"a host that waits for another owner is reserved": {
+			host: bare(reserved("md-other")), wanted: wanted(owned), want: host.Reserved,
+		},
 		"a machine without an owner gets no reserved host": {host: bare(reserved(owner)), want: host.Reserved},
 		"a host that waits for the owner passes":           {host: bare(reserved(owner)), wanted: wanted(owned)},
 		"a label for another owner reserves without consumer": {
@@ -117,9 +123,9 @@ func TestCheck(t *testing.T) {
 		"a label does not open a host that a machine holds": {
 			host: bare(reserved(owner), consumer(machineRef("other"))), wanted: wanted(owned), want: host.Claimed,
 		},
-		"a host without the selected label does not match": {host: bare(), wanted: wanted(rack("b")), want: host.NotMatching},
+		"a host without the selected label does not match": {host: bare(), wanted: wanted(inRackB), want: host.NotMatching},
 		"a host with the selected label passes": {
-			host: available("host-0", build.Labels(map[string]string{"rack": "b"})), wanted: wanted(rack("b")),
+			host: available("host-0", build.Labels(map[string]string{"rack": "b"})), wanted: wanted(inRackB),
 		},
 		"a strict machine refuses other failure domains": {
 			host: available("host-0", build.InDomain("a")), wanted: wanted(domain("b", true)), want: host.OtherFailureDomain,
@@ -136,17 +142,31 @@ func TestCheck(t *testing.T) {
 		"a machine that prefers a failure domain takes others too": {
 			host: available("host-0", build.InDomain("a")), wanted: wanted(domain("b", false)),
 		},
-		"a host that a user paused is paused":            {host: available("host-0", build.Paused("user")), want: host.Paused},
-		"a pause without a value is a pause":             {host: available("host-0", build.Paused("")), want: host.Paused},
-		"a host that the provider paused is paused":      {host: available("host-0", build.Paused(infrav1.HostPausedByProvider)), want: host.Paused},
-		"a host to be detached is detached":              {host: available("host-0", annotated(bmov1alpha1.DetachedAnnotation, "")), want: host.Detached},
-		"a host that is detached is detached":            {host: bare(operational(bmov1alpha1.OperationalStatusDetached)), want: host.Detached},
-		"a host that is marked unhealthy is not taken":   {host: available("host-0", annotated(infrav1.UnhealthyAnnotation, "")), want: host.Unhealthy},
-		"the old mark of unhealthy hosts counts as well": {host: available("host-0", annotated(infrav1.DeprecatedUnhealthyAnnotation, "")), want: host.Unhealthy},
+		"a host that a user paused is paused": {
+			host: available("host-0", build.Paused("user")), want: host.Paused,
+		},
+		"a pause without a value is a pause": {host: available("host-0", build.Paused("")), want: host.Paused},
+		"a host that the provider paused is paused": {
+			host: available("host-0", build.Paused(infrav1.HostPausedByProvider)), want: host.Paused,
+		},
+		"a host to be detached is detached": {
+			host: available("host-0", annotated(bmov1alpha1.DetachedAnnotation, "")), want: host.Detached,
+		},
+		"a host that is detached is detached": {
+			host: bare(operational(bmov1alpha1.OperationalStatusDetached)), want: host.Detached,
+		},
+		"a host that is marked unhealthy is not taken": {
+			host: available("host-0", annotated(infrav1.UnhealthyAnnotation, "")), want: host.Unhealthy,
+		},
+		"the old mark of unhealthy hosts counts as well": {
+			host: available("host-0", annotated(infrav1.DeprecatedUnhealthyAnnotation, "")), want: host.Unhealthy,
+		},
 		"a host with an error message is in error": {
 			host: bare(func(h *bmov1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" }), want: host.InError,
 		},
-		"a host with the status error is in error": {host: bare(operational(bmov1alpha1.OperationalStatusError)), want: host.InError},
+		"a host with the status error is in error": {
+			host: bare(operational(bmov1alpha1.OperationalStatusError)), want: host.InError,
+		},
 		"a host with an operating system of its own is not taken": {
 			host: bare(func(h *bmov1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }),
 			want: host.ExternallyProvisioned,
@@ -193,7 +213,7 @@ func TestCheckOrder(t *testing.T) {
 	edit(broken, reserved("md-other"), consumer(machineRef("other")), image)
 	broken.DeletionTimestamp = &now
 	broken.Spec.ExternallyProvisioned = true
-	wants := wanted(owned, rack("b"), domain("b", true))
+	wants := wanted(owned, inRackB, domain("b", true))
 
 	steps := []struct {
 		want   host.Reason
@@ -235,15 +255,22 @@ func TestConsumer(t *testing.T) {
 		consumer string
 		pool     bool
 	}{
-		"a free host has no consumer":            {pool: true},
-		"the machine holds its host":             {ref: machineRef(machineName), consumed: true, consumer: machineName},
-		"the version of the kind does not count": {ref: with(func(r *corev1.ObjectReference) { r.APIVersion = "infrastructure.cluster.x-k8s.io/v1beta1" }), consumed: true, consumer: machineName},
-		"another machine is another consumer":    {ref: machineRef("other"), consumer: "other"},
-		"another namespace is another machine":   {ref: with(func(r *corev1.ObjectReference) { r.Namespace = "other" })},
-		"another kind is another consumer":       {ref: with(func(r *corev1.ObjectReference) { r.Kind = "Machine" })},
-		"another group is another consumer":      {ref: with(func(r *corev1.ObjectReference) { r.APIVersion = "example.com/v1" })},
-		"an API version that nobody can read":    {ref: with(func(r *corev1.ObjectReference) { r.APIVersion = "a/b/c" })},
-		"a Cluster leaves the host in the pool":  {ref: clusterRef(clusterName), pool: true},
+		"a free host has no consumer": {pool: true},
+		"the machine holds its host":  {ref: machineRef(machineName), consumed: true, consumer: machineName},
+		"the version of the kind does not count": {
+			ref: with(func(r *corev1.ObjectReference) {
+				r.APIVersion = "infrastructure.cluster.x-k8s.io/v1beta1"
+			}),
+			consumed: true, consumer: machineName,
+		},
+		"another machine is another consumer":  {ref: machineRef("other"), consumer: "other"},
+		"another namespace is another machine": {ref: with(func(r *corev1.ObjectReference) { r.Namespace = "other" })},
+		"another kind is another consumer":     {ref: with(func(r *corev1.ObjectReference) { r.Kind = "Machine" })},
+		"another group is another consumer": {
+			ref: with(func(r *corev1.ObjectReference) { r.APIVersion = "example.com/v1" }),
+		},
+		"an API version that nobody can read":   {ref: with(func(r *corev1.ObjectReference) { r.APIVersion = "a/b/c" })},
+		"a Cluster leaves the host in the pool": {ref: clusterRef(clusterName), pool: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -267,12 +294,16 @@ func TestConcerns(t *testing.T) {
 		host *bmov1alpha1.BareMetalHost
 		want bool
 	}{
-		"a host that passes concerns the machine":                   {available("host-0"), true},
-		"a host that is busy does not":                              {build.Host("host-0"), false},
-		"a host of another machine does not":                        {edit(available("host-0"), consumer(machineRef("other"))), false},
-		"a reserved host concerns its owner while it is busy":       {edit(build.Host("host-0"), reserved(owner)), true},
-		"a reserved host concerns its owner while it is in trouble": {edit(build.Host("host-0", build.Error("x")), reserved(owner)), true},
-		"a host that waits for another owner does not":              {edit(available("host-0"), reserved("md-other")), false},
+		"a host that passes concerns the machine": {available("host-0"), true},
+		"a host that is busy does not":            {build.Host("host-0"), false},
+		"a host of another machine does not": {
+			edit(available("host-0"), consumer(machineRef("other"))), false,
+		},
+		"a reserved host concerns its owner while it is busy": {edit(build.Host("host-0"), reserved(owner)), true},
+		"a reserved host concerns its owner while it is in trouble": {
+			edit(build.Host("host-0", build.Error("x")), reserved(owner)), true,
+		},
+		"a host that waits for another owner does not": {edit(available("host-0"), reserved("md-other")), false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -167,7 +167,9 @@ func TestChooseDoesNotDependOnTheOrder(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		pool := make([]host.Candidate, 0, 20)
 		for i := range 1 + random.IntN(20) {
-			pool = append(pool, host.Candidate{Host: randomHost(random, fmt.Sprintf("host-%d", i)), Assumed: random.IntN(5) == 0})
+			pool = append(pool, host.Candidate{
+				Host: randomHost(random, fmt.Sprintf("host-%d", i)), Assumed: random.IntN(5) == 0,
+			})
 		}
 		wants := wanted()
 		if random.IntN(2) == 0 {
@@ -239,7 +241,7 @@ func TestSummary(t *testing.T) {
 	}{
 		"the most frequent reason comes first": {
 			counts: map[host.Reason]int{host.InError: 2, host.Claimed: 7, host.NotMatching: 3},
-			wanted: wanted(rack("b")),
+			wanted: wanted(inRackB),
 			want:   "12 hosts: 7 claimed, 3 not matching selector rack=b, 2 in error",
 		},
 		"reasons of the same count are in the order of the alphabet": {

@@ -27,7 +27,10 @@ func (c coin) secret(name string) *corev1.SecretReference {
 }
 
 func (c coin) cleaning() bmov1alpha1.AutomatedCleaningMode {
-	return []bmov1alpha1.AutomatedCleaningMode{"", bmov1alpha1.CleaningModeMetadata, bmov1alpha1.CleaningModeDisabled}[c.IntN(3)]
+	modes := []bmov1alpha1.AutomatedCleaningMode{
+		"", bmov1alpha1.CleaningModeMetadata, bmov1alpha1.CleaningModeDisabled,
+	}
+	return modes[c.IntN(len(modes))]
 }
 
 // host makes a host as its owner might have set it up.

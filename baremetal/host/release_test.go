@@ -53,7 +53,9 @@ type releaseCase struct {
 // releaseMatrix returns every combination, under a name that reads as a sentence.
 func releaseMatrix() map[string]releaseCase {
 	matrix := map[string]releaseCase{}
-	cleanings := []bmov1alpha1.AutomatedCleaningMode{"", bmov1alpha1.CleaningModeMetadata, bmov1alpha1.CleaningModeDisabled}
+	cleanings := []bmov1alpha1.AutomatedCleaningMode{
+		"", bmov1alpha1.CleaningModeMetadata, bmov1alpha1.CleaningModeDisabled,
+	}
 	for is := range allStates() {
 		for _, cleaning := range cleanings {
 			for bits := range 1 << 5 {
@@ -178,6 +180,7 @@ func TestPlanRelease(t *testing.T) {
 	free := func(changes ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
 		return edit(available("host-0"), changes...)
 	}
+	ownPause := note(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
 	withoutLabel := func(h *bmov1alpha1.BareMetalHost) { delete(h.Labels, clusterv1.ClusterNameLabel) }
 	waiting := func(reason, message string) host.ReleaseStep {
 		return host.ReleaseStep{Outcome: outcome.Waiting(reason, message)}
@@ -250,7 +253,7 @@ func TestPlanRelease(t *testing.T) {
 		},
 		"OwnPauseEndsBeforeDeprovisioning": {
 			reason: "the host operator does nothing with a paused host, so the release would wait for ever",
-			host:   claimed(running, state(bmov1alpha1.StateProvisioned), note(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)),
+			host:   claimed(running, state(bmov1alpha1.StateProvisioned), ownPause),
 			want: host.ReleaseStep{
 				Write: claimed(state(bmov1alpha1.StateProvisioned)),
 				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
@@ -260,7 +263,7 @@ func TestPlanRelease(t *testing.T) {
 		},
 		"OwnPauseEndsDuringDeprovisioning": {
 			reason: "the pause may have come after the first step of the release",
-			host:   claimed(state(bmov1alpha1.StateDeprovisioning), note(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)),
+			host:   claimed(state(bmov1alpha1.StateDeprovisioning), ownPause),
 			want: host.ReleaseStep{
 				Write: claimed(state(bmov1alpha1.StateDeprovisioning)),
 				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,

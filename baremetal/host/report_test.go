@@ -106,7 +106,9 @@ func TestAddresses(t *testing.T) {
 		"each address comes once, in the order of the interfaces": {
 			host: available("host-0", build.NIC("eth0", "", "192.0.2.2"), build.NIC("eth1", "", ""),
 				build.NIC("eth0", "", "2001:db8::2"), build.NIC("eth2", "", "192.0.2.2"), build.NIC("eth3", "", "192.0.2.1")),
-			want: append([]clusterv1.MachineAddress{internal("192.0.2.2"), internal("2001:db8::2"), internal("192.0.2.1")}, names...),
+			want: append([]clusterv1.MachineAddress{
+				internal("192.0.2.2"), internal("2001:db8::2"), internal("192.0.2.1"),
+			}, names...),
 		},
 		"a host without a name has its addresses": {
 			host: edit(available("host-0", build.NIC("eth0", "", "192.0.2.2")), func(h *bmov1alpha1.BareMetalHost) {

@@ -57,4 +57,5 @@ var _ = Describe("A Metal3Machine", Ordered, ContinueOnFailure, func() {
 	describeReleases(s)
 	describeReuse(s)
 	describePauses(s)
+	describeFaults(s)
 })

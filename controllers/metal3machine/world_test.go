@@ -57,6 +57,9 @@ type world struct {
 	// nodes wraps what reaches the nodes. Nil leaves it.
 	nodes func(metal3machine.Nodes) metal3machine.Nodes
 
+	// look is called whenever the story looks at a machine.
+	look func()
+
 	watchFilter string
 	fastTrack   bool
 	workers     int
@@ -79,7 +82,7 @@ func (s *suite) emptyWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	return &world{
 		server: s.server, client: s.server.Client, config: s.server.Config,
-		namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{}, workers: 4,
+		namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{}, workers: 4, look: func() {},
 	}
 }
 
@@ -248,6 +251,7 @@ func changeStatus[T client.Object](ctx context.Context, w *world, name string, o
 }
 
 func (w *world) getMachine(ctx context.Context, g Gomega, name string) *infrav1.Metal3Machine {
+	w.look()
 	machine := &infrav1.Metal3Machine{}
 	g.Expect(w.client.Get(ctx, w.key(name), machine)).To(Succeed())
 	return machine
@@ -327,6 +331,7 @@ func (w *world) associated(ctx context.Context, machine string) string {
 func (w *world) gone(ctx context.Context, machine string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
+		w.look()
 		var list infrav1.Metal3MachineList
 		g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
 		for _, left := range list.Items {

@@ -142,14 +142,16 @@ func TestNotOnlyStatus(t *testing.T) {
 		change func(*infrav1.Metal3Machine)
 		want   bool
 	}{
-		"the status":          {func(m *infrav1.Metal3Machine) { m.Status.FailureDomain = "a" }, false},
-		"a label":             {func(m *infrav1.Metal3Machine) { m.Labels = map[string]string{"a": "b"} }, true},
-		"an annotation":       {func(m *infrav1.Metal3Machine) { annotate(m, "key") }, true},
-		"a finalizer":         {func(m *infrav1.Metal3Machine) { m.Finalizers = []string{ours} }, true},
-		"the generation":      {func(m *infrav1.Metal3Machine) { m.Generation++ }, true},
-		"the deletion":        {func(m *infrav1.Metal3Machine) { m.DeletionTimestamp = &now }, true},
-		"an object in place":  {func(m *infrav1.Metal3Machine) { m.UID = "2" }, true},
-		"an owner":            {func(m *infrav1.Metal3Machine) { m.OwnerReferences = []metav1.OwnerReference{{UID: "1"}} }, true},
+		"the status":         {func(m *infrav1.Metal3Machine) { m.Status.FailureDomain = "a" }, false},
+		"a label":            {func(m *infrav1.Metal3Machine) { m.Labels = map[string]string{"a": "b"} }, true},
+		"an annotation":      {func(m *infrav1.Metal3Machine) { annotate(m, "key") }, true},
+		"a finalizer":        {func(m *infrav1.Metal3Machine) { m.Finalizers = []string{ours} }, true},
+		"the generation":     {func(m *infrav1.Metal3Machine) { m.Generation++ }, true},
+		"the deletion":       {func(m *infrav1.Metal3Machine) { m.DeletionTimestamp = &now }, true},
+		"an object in place": {func(m *infrav1.Metal3Machine) { m.UID = "2" }, true},
+		"an owner": {
+			func(m *infrav1.Metal3Machine) { m.OwnerReferences = []metav1.OwnerReference{{UID: "1"}} }, true,
+		},
 		"the periodic resync": {func(m *infrav1.Metal3Machine) { m.ResourceVersion = "1" }, true},
 	}
 	for name, tc := range cases {
@@ -159,7 +161,8 @@ func TestNotOnlyStatus(t *testing.T) {
 			after := before.DeepCopy()
 			after.ResourceVersion = "2"
 			tc.change(after)
-			if got := flow.NotOnlyStatus().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+			update := event.UpdateEvent{ObjectOld: before, ObjectNew: after}
+			if got := flow.NotOnlyStatus().Update(update); got != tc.want {
 				t.Errorf("got %t, want %t", got, tc.want)
 			}
 		})

@@ -68,41 +68,41 @@ func (p *process) woke(t *testing.T, want ...string) {
 	}
 }
 
-// change changes a host on the server and lets the cache see it.
-func (p *process) change(name string, edit func(*bmov1alpha1.BareMetalHost)) {
-	p.server.edit(name, edit)
+// change changes host-0 on the server and lets the cache see it.
+func (p *process) change(edit func(*bmov1alpha1.BareMetalHost)) {
+	p.server.edit("host-0", edit)
 	p.sync()
 }
 
 func TestAFreedHostWakesTheLongestWaiting(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("c"), wants("a"), wants("b"))
-	p.change("host-0", free)
+	p.change(free)
 	p.woke(t, "c")
-	p.change("host-0", touch)
+	p.change(touch)
 	p.woke(t)
 }
 
 func TestOnlyAMachineThatCouldTakeTheHostIsWoken(t *testing.T) {
 	p := newProcess(newServer(taken("host-0", build.Labels(map[string]string{"rack": "b"}))), 1)
 	p.wait(t, wants("a", selecting("a")), wants("b", selecting("b")), wants("c"))
-	p.change("host-0", free)
+	p.change(free)
 	p.woke(t, "b")
 }
 
 func TestAHostThatNobodyCanTakeWakesNobody(t *testing.T) {
 	p := newProcess(newServer(taken("host-0", build.Paused("user"))), 1)
 	p.wait(t, wants("a"))
-	p.change("host-0", free)
+	p.change(free)
 	p.woke(t)
-	p.change("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Annotations = nil })
+	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Annotations = nil })
 	p.woke(t, "a")
 }
 
 func TestAMachineThatTakesTheHostEndsTheOffer(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("a"), wants("b"))
-	p.change("host-0", free)
+	p.change(free)
 	p.woke(t, "a")
 	if _, err := p.claim(p.choose(t, wants("a")), "a"); err != nil {
 		t.Fatal(err)
@@ -135,6 +135,7 @@ func TestAMachineThatDeclinesPassesTheHostOn(t *testing.T) {
 		"WantsAnother": {
 			reason: "its selector may have changed meanwhile",
 			decline: func(t *testing.T, p *process) {
+				t.Helper()
 				if chosen := p.choose(t, wants("a", selecting("other"))); chosen != nil {
 					t.Errorf("got %s", chosen.Name)
 				}
@@ -146,7 +147,7 @@ func TestAMachineThatDeclinesPassesTheHostOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProcess(newServer(taken("host-0")), 1)
 			p.wait(t, wants("a"), wants("b"), wants("c"))
-			p.change("host-0", free)
+			p.change(free)
 			p.woke(t, "a")
 			tc.decline(t, p)
 			t.Log(tc.reason)
@@ -162,7 +163,7 @@ func TestAMachineThatDeclinesPassesTheHostOn(t *testing.T) {
 func TestEveryWaiterIsVisitedOnce(t *testing.T) {
 	p := newProcess(newServer(reserved("host-0"), available("host-1")), 2)
 	p.wait(t, wants("a", owned), wants("b", owned), wants("c", owned))
-	p.change("host-0", touch)
+	p.change(touch)
 	for _, machine := range []string{"a", "b", "c"} {
 		p.woke(t, machine)
 		if chosen := p.choose(t, wants(machine, owned)); chosen != nil {
@@ -177,12 +178,12 @@ func TestEveryWaiterIsVisitedOnce(t *testing.T) {
 	}
 }
 
-// TestAnEventDuringASettleReachesEverybody lets the host change between the moment when a machine declines and the moment
-// when the host is passed on.
+// TestAnEventDuringASettleReachesEverybody lets the host change between the moment when a machine declines and the
+// moment when the host is passed on.
 func TestAnEventDuringASettleReachesEverybody(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("a"), wants("b"), wants("c"))
-	p.change("host-0", free)
+	p.change(free)
 	p.woke(t, "a")
 	p.beforeGet = func() {
 		p.beforeGet = func() {}
@@ -205,9 +206,9 @@ func TestAnEventDuringASettleReachesEverybody(t *testing.T) {
 func TestAHostThatIsGoneIsOfferedToNobody(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("a"), wants("b"))
-	p.change("host-0", free)
+	p.change(free)
 	p.woke(t, "a")
-	p.server.remove("host-0")
+	p.server.remove()
 	p.sync()
 	p.settle("a", false)
 	p.woke(t)
@@ -216,8 +217,8 @@ func TestAHostThatIsGoneIsOfferedToNobody(t *testing.T) {
 	}
 }
 
-// TestAClaimThatCameToNothingFreesTheHostForTheOthers is about hosts that become free without any change of the host, so
-// that no event announces it.
+// TestAClaimThatCameToNothingFreesTheHostForTheOthers is about hosts that become free without any change of the host,
+// so that no event announces it.
 func TestAClaimThatCameToNothingFreesTheHostForTheOthers(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -233,6 +234,7 @@ func TestAClaimThatCameToNothingFreesTheHostForTheOthers(t *testing.T) {
 		"WriteFailedAndTheMachineWantsNoHostAnyMore": {
 			reason: "the next reconcile finds that the write did not count and does not choose again",
 			giveUp: func(t *testing.T, p *process, chosen *bmov1alpha1.BareMetalHost) {
+				t.Helper()
 				p.fail = func(*bmov1alpha1.BareMetalHost) error { return internalError() }
 				if _, err := p.claim(chosen, "a"); err == nil {
 					t.Error("the write did not fail")
@@ -246,7 +248,8 @@ func TestAClaimThatCameToNothingFreesTheHostForTheOthers(t *testing.T) {
 		"ConflictWithAChangeThatTheCacheShowedBefore": {
 			reason: "the event came while the host was promised to the first machine",
 			giveUp: func(t *testing.T, p *process, chosen *bmov1alpha1.BareMetalHost) {
-				p.change("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Labels = nil })
+				t.Helper()
+				p.change(func(h *bmov1alpha1.BareMetalHost) { h.Labels = nil })
 				p.woke(t)
 				if _, err := p.claim(chosen, "a"); !errors.Is(err, hoststore.ErrConflict) {
 					t.Errorf("got %v, want a conflict", err)
@@ -287,7 +290,7 @@ func TestAConflictIsPassedOnWithTheNextEvent(t *testing.T) {
 func TestAReservedHostWakesItsOwner(t *testing.T) {
 	p := newProcess(newServer(reserved("host-0")), 1)
 	p.wait(t, wants("stranger"), wants("a", owned), wants("b", owned))
-	p.change("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StateAvailable })
+	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StateAvailable })
 	p.woke(t, "a")
 	if chosen := p.choose(t, wants("a", owned)); chosen == nil || chosen.Name != "host-0" {
 		t.Errorf("got %v, want the reserved host", chosen)
@@ -304,26 +307,26 @@ func TestTheEndOfAReservationWakesItsOwner(t *testing.T) {
 		"Deleted": {
 			reason: "a user gives up on a host that does not come back",
 			end: func(p *process) {
-				p.server.remove("host-0")
+				p.server.remove()
 				p.sync()
 			},
 		},
 		"LabelRemoved": {
 			reason: "a user frees the host by hand",
 			end: func(p *process) {
-				p.change("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Labels, h.Spec.ConsumerRef = nil, nil })
+				p.change(func(h *bmov1alpha1.BareMetalHost) { h.Labels, h.Spec.ConsumerRef = nil, nil })
 			},
 		},
 		"ClaimedBySomebodyElse": {
 			reason: "another machine of the owner was faster in another process",
 			end: func(p *process) {
-				p.change("host-0", func(h *bmov1alpha1.BareMetalHost) { *h = *host.Desired(h, claimOf("sibling")) })
+				p.change(func(h *bmov1alpha1.BareMetalHost) { *h = *host.Desired(h, claimOf("sibling")) })
 			},
 		},
 		"InError": {
 			reason: "waiting for a broken host could last for ever",
 			end: func(p *process) {
-				p.change("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" })
+				p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" })
 			},
 		},
 	}
@@ -344,7 +347,7 @@ func TestTheEndOfAReservationWakesItsOwner(t *testing.T) {
 func TestAllOwnersOfAReservationThatEndsAreWoken(t *testing.T) {
 	p := newProcess(newServer(reserved("host-0"), available("host-1"), available("host-2")), 3)
 	p.wait(t, wants("b", owned), wants("a", owned))
-	p.server.remove("host-0")
+	p.server.remove()
 	p.sync()
 	p.woke(t, "b", "a")
 }
@@ -362,7 +365,7 @@ func TestATombstoneIsADeletion(t *testing.T) {
 func TestSettleWithoutACache(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("a"), wants("b"))
-	p.change("host-0", free)
+	p.change(free)
 	p.woke(t, "a")
 	p.beforeGet = func() { delete(p.hosts, key("host-0")) }
 	p.store.Settle(context.Background(), key("a"), false)

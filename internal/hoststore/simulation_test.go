@@ -287,7 +287,6 @@ func (w *worker) release(machine string, surplus []*bmov1alpha1.BareMetalHost) e
 // runTogether runs all processes at once until nobody has anything to do.
 func (s *simulation) runTogether() {
 	for again := true; again; {
-		again = false
 		var group sync.WaitGroup
 		busy := make([]bool, len(s.workers))
 		for i, w := range s.workers {

@@ -63,7 +63,8 @@ type Holdings struct {
 }
 
 // Holdings returns the hosts that carry the machine as consumer. The hint is the name that the machine has recorded; it
-// decides which host counts when there are several.
+// decides which host counts when there are several. When the cache shows none, the recorded one is read live: a process
+// that has just started may not see yet what the one before it has claimed.
 func (s *Store) Holdings(ctx context.Context, machine Key, hint string) (Holdings, error) {
 	var list bmov1alpha1.BareMetalHostList
 	if err := s.client.List(ctx, &list, client.InNamespace(machine.Namespace),
@@ -71,7 +72,7 @@ func (s *Store) Holdings(ctx context.Context, machine Key, hint string) (Holding
 		return Holdings{}, fmt.Errorf("listing the hosts of %s: %w", machine, err)
 	}
 	hosts := pointers(list.Items)
-	if pending, err := s.pending(ctx, machine, hosts); err != nil {
+	if pending, err := s.pending(ctx, machine, hosts, hint); err != nil {
 		return Holdings{}, err
 	} else if pending != nil {
 		hosts = append(hosts, pending)
@@ -91,16 +92,19 @@ func (s *Store) Holdings(ctx context.Context, machine Key, hint string) (Holding
 	return Holdings{Host: hosts[0], Surplus: hosts[1:]}, nil
 }
 
-// pending returns the host that the machine has assumed and the cache does not show as claimed yet. After a write that
-// failed without an answer only the API server knows whether it took effect, so then the host is read live.
-func (s *Store) pending(ctx context.Context, machine Key, known []*bmov1alpha1.BareMetalHost,
+// pending returns the host that the machine may have claimed although the cache does not show it: the one that it has
+// assumed, or else the one that it has recorded. After a write that failed without an answer, and after a restart, only
+// the API server knows whether the claim took effect, so then the host is read live.
+func (s *Store) pending(ctx context.Context, machine Key, known []*bmov1alpha1.BareMetalHost, hint string,
 ) (*bmov1alpha1.BareMetalHost, error) {
 	key, written, assumed := s.assumedBy(machine)
-	if !assumed || slices.ContainsFunc(known, func(h *bmov1alpha1.BareMetalHost) bool { return h.Name == key.Name }) {
-		return nil, nil
-	}
-	if written != nil {
+	switch {
+	case written != nil && !contains(known, key.Name):
 		return written, nil
+	case !assumed && len(known) == 0 && hint != "":
+		key = Key{Namespace: machine.Namespace, Name: hint}
+	case !assumed || contains(known, key.Name):
+		return nil, nil
 	}
 	pending := &bmov1alpha1.BareMetalHost{}
 	err := s.live.Get(ctx, key, pending)
@@ -109,13 +113,17 @@ func (s *Store) pending(ctx context.Context, machine Key, known []*bmov1alpha1.B
 		s.Forget(machine)
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading host %s, which %s is claiming: %w", key.Name, machine, err)
+		return nil, fmt.Errorf("reading host %s, which %s may have claimed: %w", key.Name, machine, err)
 	case !host.ConsumedBy(pending, machine.Namespace, machine.Name):
 		s.Forget(machine)
 		return nil, nil
 	default:
 		return pending, nil
 	}
+}
+
+func contains(hosts []*bmov1alpha1.BareMetalHost, name string) bool {
+	return slices.ContainsFunc(hosts, func(h *bmov1alpha1.BareMetalHost) bool { return h.Name == name })
 }
 
 // Choose picks a host for a machine and assumes it. When there is none, the machine is remembered and woken as soon

@@ -164,6 +164,34 @@ func TestALostAnswerIsFoundLive(t *testing.T) {
 	}
 }
 
+// TestARecordedHostIsFoundLive is about a process that starts while its cache does not show yet what the process before
+// it has claimed. A machine that is deleted at that moment must not leave its host behind.
+func TestARecordedHostIsFoundLive(t *testing.T) {
+	s := newServer(available("host-0"), available("host-1"))
+	before := newProcess(s, 2)
+	chosen := before.choose(t, wants("machine-0"))
+	if _, err := before.claim(chosen, "machine-0"); err != nil {
+		t.Fatal(err)
+	}
+	after := newProcess(s, 2)
+	if held, _ := after.holding(t, "machine-0", chosen.Name); held != chosen.Name {
+		t.Errorf("got %q, want %s", held, chosen.Name)
+	}
+	for _, hint := range []string{"host-0", "gone"} {
+		if held, _ := after.holding(t, "machine-1", hint); held != "" {
+			t.Errorf("hint %s: got %q, which the machine does not hold", hint, held)
+		}
+	}
+	reads := after.liveReads
+	after.sync()
+	if held, _ := after.holding(t, "machine-0", chosen.Name); held != chosen.Name || after.liveReads != reads {
+		t.Errorf("got %q after %d live reads, want %s from the cache", held, after.liveReads-reads, chosen.Name)
+	}
+	if held, _ := after.holding(t, "machine-1", ""); held != "" || after.liveReads != reads {
+		t.Errorf("got %q after %d live reads for a machine without a record", held, after.liveReads-reads)
+	}
+}
+
 func TestAFailedWriteIsForgotten(t *testing.T) {
 	cases := map[string]error{
 		"internal error":    internalError(),
@@ -196,7 +224,7 @@ func TestAHostThatIsGoneIsForgotten(t *testing.T) {
 	s := newServer(available("host-0"))
 	p := newProcess(s, 1)
 	chosen := p.choose(t, wants("machine-0"))
-	s.remove("host-0")
+	s.remove()
 	if _, err := p.claim(chosen, "machine-0"); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v, want not found", err)
 	}

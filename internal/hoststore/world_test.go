@@ -2,6 +2,7 @@ package hoststore_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -82,10 +83,11 @@ func (s *server) edit(name string, edit func(*bmov1alpha1.BareMetalHost)) {
 	must(s.patch(context.Background(), h, client.MergeFrom(before)))
 }
 
-func (s *server) remove(name string) {
+// remove deletes host-0.
+func (s *server) remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.host(name)
+	h := s.host("host-0")
 	must(s.Delete(context.Background(), h))
 	s.history = append(s.history, change{host: h, gone: true})
 }
@@ -158,7 +160,9 @@ type liveReader struct {
 	process *process
 }
 
-func (r liveReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+func (r liveReader) Get(
+	ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption,
+) error {
 	r.process.liveReads++
 	if r.process.offline != nil {
 		return r.process.offline
@@ -222,14 +226,17 @@ func (p *process) Get(_ context.Context, key client.ObjectKey, object client.Obj
 	if !exists {
 		return apierrors.NewNotFound(hostResource(), key.Name)
 	}
-	found.DeepCopyInto(object.(*bmov1alpha1.BareMetalHost))
+	found.DeepCopyInto(asHost(object))
 	return nil
 }
 
 // List reads from the cache, through the indexes of the store. Hosts come in a different order each time.
 func (p *process) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	asked := (&client.ListOptions{}).ApplyOptions(options)
-	hosts := list.(*bmov1alpha1.BareMetalHostList)
+	hosts, isHosts := list.(*bmov1alpha1.BareMetalHostList)
+	if !isHosts {
+		return fmt.Errorf("%T is no list of hosts", list)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range p.hosts {
@@ -255,7 +262,7 @@ func indexed(h *bmov1alpha1.BareMetalHost, asked *client.ListOptions) bool {
 
 // Patch writes to the server.
 func (p *process) Patch(ctx context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
-	h := object.(*bmov1alpha1.BareMetalHost)
+	h := asHost(object)
 	if err := p.fail(h); err != nil {
 		return err
 	}
@@ -263,6 +270,15 @@ func (p *process) Patch(ctx context.Context, object client.Object, patch client.
 		return err
 	}
 	return p.lose(h)
+}
+
+// asHost is for what the store reads and writes, which is nothing but hosts.
+func asHost(object client.Object) *bmov1alpha1.BareMetalHost {
+	h, isHost := object.(*bmov1alpha1.BareMetalHost)
+	if !isHost {
+		panic(fmt.Sprintf("%T is no host", object))
+	}
+	return h
 }
 
 func hostResource() schema.GroupResource {

@@ -108,4 +108,3 @@ func peakMemory(status string) (int64, error) {
 	}
 	return 0, errors.New("parsing the status of a process: it has no VmHWM")
 }
-

@@ -1,0 +1,75 @@
+package flow_test
+
+import (
+	"context"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+)
+
+func TestMemory(t *testing.T) {
+	w := newWorld(t)
+	memory := &flow.Memory{}
+	old := w.stored()
+	if memory.Behind(old) {
+		t.Error("an object that was never written is behind")
+	}
+	machine := w.stored()
+	pass, err := flow.Reporter{Client: w.Client, Recorder: w.events, Memory: memory}.Begin(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	annotate(machine, "key")
+	if _, err := pass.End(context.Background(), outcome.Done(), nil, addresses(machine)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if !memory.Behind(old) {
+			t.Error("a copy from before the own write is taken for a new one")
+		}
+	}
+	if memory.Behind(w.stored()) {
+		t.Error("the copy of the own last write is behind")
+	}
+	if memory.Behind(old) {
+		t.Error("once the cache has shown the own write there is nothing left to remember")
+	}
+}
+
+func TestMemoryAndOtherWriters(t *testing.T) {
+	w := newWorld(t)
+	memory := &flow.Memory{}
+	old := w.stored()
+	machine := w.stored()
+	pass, err := flow.Reporter{Client: w.Client, Recorder: w.events, Memory: memory}.Begin(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	annotate(machine, "key")
+	if err := pass.Save(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	unreadable := old.DeepCopy()
+	unreadable.ResourceVersion = "not a number"
+	other := old.DeepCopy()
+	other.Name = "other"
+	if memory.Behind(other) {
+		t.Error("another object is behind")
+	}
+	if memory.Behind(unreadable) {
+		t.Error("a version that cannot be compared would keep the object waiting for ever")
+	}
+	w.meanwhile(func(m *infrav1.Metal3Machine) { annotate(m, "other") })
+	if memory.Behind(w.stored()) {
+		t.Error("a copy that is newer than the own write is behind")
+	}
+
+	memory.Forget(client.ObjectKeyFromObject(old))
+	if memory.Behind(old) {
+		t.Error("an object that was forgotten is behind")
+	}
+}

@@ -1,0 +1,206 @@
+package workload_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
+)
+
+const watchName = "nodes"
+
+var errBroken = errors.New("broken")
+
+func cluster() types.NamespacedName {
+	return types.NamespacedName{Namespace: build.DefaultNamespace, Name: "cluster-0"}
+}
+
+func node(name, providerID, hostUID, hostname string) *corev1.Node {
+	labels := map[string]string{corev1.LabelHostname: hostname}
+	if hostUID != "" {
+		labels[infrav1.HostUIDLabel] = hostUID
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: corev1.NodeSpec{ProviderID: providerID},
+	}
+}
+
+// world gives the nodes of one cluster, and its client.
+func world(funcs interceptor.Funcs, nodes ...client.Object) (*workload.Nodes, client.Client) {
+	builder := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(nodes...).WithInterceptorFuncs(funcs)
+	for _, index := range []clustercache.CacheOptionsIndex{
+		clustercache.NodeProviderIDIndex, workload.HostUIDIndex, workload.HostnameIndex,
+	} {
+		builder = builder.WithIndex(index.Object, index.Field, index.ExtractValue)
+	}
+	c := builder.Build()
+	return workload.New(clustercache.NewFakeClusterCache(c, cluster(), watchName)), c
+}
+
+func TestFind(t *testing.T) {
+	nodes, _ := world(interceptor.Funcs{},
+		node("linked", "metal3://metal3/host-0/machine-0", "uid-0", "host-0"),
+		node("new", "", "uid-1", "host-1"),
+		node("foreign", "aws:///1", "", "host-1"),
+		node("unlabelled", "", "", ""))
+	found := func(name, providerID string) []host.Node { return []host.Node{{Name: name, ProviderID: providerID}} }
+	linked := found("linked", "metal3://metal3/host-0/machine-0")
+
+	cases := map[string]struct {
+		query workload.Query
+		want  host.NodeFacts
+	}{
+		"an empty query finds nothing": {},
+		"by provider ID": {
+			workload.Query{ProviderID: linked[0].ProviderID}, host.NodeFacts{ByProviderID: linked},
+		},
+		"by the UID of the host":          {workload.Query{HostUID: "uid-0"}, host.NodeFacts{ByHostUID: linked}},
+		"by the host name":                {workload.Query{Hostname: "host-0"}, host.NodeFacts{ByHostname: linked}},
+		"what does not exist is no error": {query: workload.Query{ProviderID: "x", HostUID: "x", Hostname: "x"}},
+		"each way by itself": {
+			workload.Query{ProviderID: linked[0].ProviderID, HostUID: "uid-1", Hostname: "host-1"},
+			host.NodeFacts{
+				ByProviderID: linked, ByHostUID: found("new", ""),
+				ByHostname: append(found("foreign", "aws:///1"), found("new", "")...),
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := nodes.Find(context.Background(), cluster(), tc.query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFindReportsErrors(t *testing.T) {
+	nodes, _ := world(interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errBroken
+		},
+	})
+	if _, err := nodes.Find(context.Background(), cluster(), workload.Query{HostUID: "x"}); !errors.Is(err, errBroken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSetProviderID(t *testing.T) {
+	var patches []string
+	nodes, c := world(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+			options ...client.PatchOption,
+		) error {
+			data, err := patch.Data(object)
+			patches = append(patches, string(data))
+			return errors.Join(err, c.Patch(ctx, object, patch, options...))
+		},
+	}, node("new", "", "uid-1", "host-1"))
+	const providerID = `metal3://metal3/host-1/machine-1`
+	if err := nodes.SetProviderID(context.Background(), cluster(), "new", providerID); err != nil {
+		t.Fatal(err)
+	}
+	got := &corev1.Node{}
+	if err := c.Get(context.Background(), client.ObjectKey{Name: "new"}, got); err != nil {
+		t.Fatal(err)
+	}
+	want := node("new", providerID, "uid-1", "host-1")
+	want.ResourceVersion = got.ResourceVersion
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{`{"spec":{"providerID":"` + providerID + `"}}`}, patches); diff != "" {
+		t.Errorf("patches: -want +got:\n%s", diff)
+	}
+	err := nodes.SetProviderID(context.Background(), cluster(), "gone", providerID)
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("got %v, want not found", err)
+	}
+}
+
+func TestSetProviderIDPassesOnARefusal(t *testing.T) {
+	refusal := apierrors.NewForbidden(corev1.Resource("nodes"), "new", errBroken)
+	nodes, _ := world(interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return refusal
+		},
+	})
+	err := nodes.SetProviderID(context.Background(), cluster(), "new", "x")
+	if !apierrors.IsForbidden(err) || err.Error() != "writing provider ID of node new: "+refusal.Error() {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	nodes, _ := world(interceptor.Funcs{})
+	again := clustercache.NewWatcher(clustercache.WatcherOptions{Name: watchName, Kind: &corev1.Node{}})
+	if err := nodes.Watch(context.Background(), cluster(), again); err != nil {
+		t.Errorf("watching again: got %v", err)
+	}
+	nameless := clustercache.NewWatcher(clustercache.WatcherOptions{Kind: &corev1.Node{}})
+	err := nodes.Watch(context.Background(), cluster(), nameless)
+	if err == nil || errors.Is(err, workload.ErrUnreachable) {
+		t.Errorf("a watch without a name: got %v, want an error that is not about the connection", err)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	ctx := context.Background()
+	connected, _ := world(interceptor.Funcs{})
+	other := types.NamespacedName{Namespace: "elsewhere", Name: "cluster-0"}
+	for name, nodes := range map[string]*workload.Nodes{
+		"no cluster": workload.New(clustercache.NewFakeEmptyClusterCache()), "another cluster": connected,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := nodes.Find(ctx, other, workload.Query{HostUID: "x"}); !errors.Is(err, workload.ErrUnreachable) {
+				t.Errorf("Find: got %v", err)
+			}
+			if err := nodes.SetProviderID(ctx, other, "new", "x"); !errors.Is(err, workload.ErrUnreachable) {
+				t.Errorf("SetProviderID: got %v", err)
+			}
+			watcher := clustercache.NewWatcher(clustercache.WatcherOptions{Name: watchName, Kind: &corev1.Node{}})
+			if err := nodes.Watch(ctx, other, watcher); !errors.Is(err, workload.ErrUnreachable) {
+				t.Errorf("Watch: got %v", err)
+			}
+		})
+	}
+}
+
+func TestSlim(t *testing.T) {
+	full := node("new", "metal3://a/b/c", "uid-1", "host-1")
+	full.ResourceVersion, full.UID = "7", "u"
+	want := full.DeepCopy()
+	full.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
+	full.Annotations = map[string]string{"a": "b"}
+	full.Status.Images = []corev1.ContainerImage{{Names: []string{"x"}}}
+	full.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
+	slim, err := workload.Slim(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, slim); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	secret := &corev1.Secret{}
+	if slim, err := workload.Slim(secret); err != nil || slim != secret {
+		t.Errorf("something else became %v, %v", slim, err)
+	}
+}
