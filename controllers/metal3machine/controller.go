@@ -6,6 +6,7 @@ import (
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -83,10 +84,14 @@ type Reconciler struct {
 // Reconcile moves one Metal3Machine towards what its spec wants.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (res ctrl.Result, err error) {
 	machine := &infrav1.Metal3Machine{}
-	if err := r.Client.Get(ctx, req.NamespacedName, machine); err != nil {
+	err = r.Client.Get(ctx, req.NamespacedName, machine)
+	if apierrors.IsNotFound(err) {
 		r.memory.Forget(req.NamespacedName)
 		r.letGo(ctx, req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	if flow.Moving(machine) || (r.WatchFilter != "" && !labels.HasWatchLabel(machine, r.WatchFilter)) {
 		r.letGo(ctx, req.NamespacedName)

@@ -33,9 +33,9 @@ func describeFaults(s *suite) {
 		"a refused connection": {Err: &url.Error{
 			Op: "Patch", URL: "https://192.0.2.1:6443", Err: fmt.Errorf("dialling: %w", syscall.ECONNREFUSED),
 		}},
-		"a timeout before the write":               {Err: context.DeadlineExceeded},
-		"a timeout after the write":                {Err: context.DeadlineExceeded, Lost: true},
-		"an answer that says conflict and is lost": {Err: apierrors.NewInternalError(errors.New("connection reset")), Lost: true},
+		"a timeout before the write": {Err: context.DeadlineExceeded},
+		"a timeout after the write":  {Err: context.DeadlineExceeded, Lost: true},
+		"an error after the write":   {Err: apierrors.NewInternalError(errors.New("connection reset")), Lost: true},
 	}
 	for name, fault := range faults {
 		It("lives through this at every second write: "+name, func(ctx context.Context) {
@@ -54,7 +54,7 @@ func describeFaults(s *suite) {
 			}
 			w.start()
 			w.live(ctx)
-			Expect(asked).To(BeNumerically(">=", 2*len(w.writes.Done())-1))
+			Expect(asked).To(BeNumerically(">=", 20), "claim, data, provisioning, link and release are ten writes")
 		})
 	}
 
@@ -104,9 +104,9 @@ func describeFaults(s *suite) {
 		w.look = func() {
 			select {
 			case <-cut:
-				Consistently(func(g Gomega) {
-					g.Expect(w.held(ctx, g, "machine")).To(HaveLen(1 - len(cuts)))
-				}).WithOffset(1).Should(Or(Succeed(), Not(Succeed())))
+				// Long enough for several tries to fail.
+				held := w.held(ctx, Default, "machine")
+				Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(Equal(held)) }).Should(Succeed())
 				Expect(line.Mend()).To(Succeed())
 			default:
 			}

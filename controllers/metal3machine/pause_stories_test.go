@@ -69,6 +69,8 @@ func describePauses(s *suite) {
 			pause.begin(ctx, w)
 			w.eventually(ctx, "machine", infrav1.PausedCondition, isTrue())
 			w.remove(ctx, "machine")
+			w.eventually(ctx, "machine", infrav1.PausedCondition, HaveField("ObservedGeneration",
+				w.getMachine(ctx, Default, "machine").Generation))
 			w.untouched(ctx, "machine", "host")
 			Expect(w.condition(ctx, "machine", infrav1.ReadyCondition)).To(Equal(ready), "a pause is no trouble")
 			pause.end(ctx, w)

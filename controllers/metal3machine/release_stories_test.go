@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -278,6 +279,7 @@ func (w *world) freeOfOthers(ctx context.Context, name string) *bmov1alpha1.Bare
 
 // steady is a host without what changes with every write and without the diary of the host operator.
 func steady(host *bmov1alpha1.BareMetalHost) client.Object {
+	host.TypeMeta = metav1.TypeMeta{}
 	host.ResourceVersion, host.Generation, host.ManagedFields = "", 0, nil
 	host.Status.LastUpdated = nil
 	host.Status.OperationHistory = bmov1alpha1.OperationHistory{}

@@ -58,4 +58,5 @@ var _ = Describe("A Metal3Machine", Ordered, ContinueOnFailure, func() {
 	describeReuse(s)
 	describePauses(s)
 	describeFaults(s)
+	describeCrowds(s)
 })

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -46,9 +47,9 @@ func run(ctx context.Context) error {
 			return fmt.Errorf("DEMO_HOSTS is %q: give a number of at least %d", text, defaultHosts)
 		}
 	}
-	// What goes wrong in the simulation belongs to the log, what the managers log is shown when the demo fails.
-	klog.SetOutput(os.Stderr)
-	ctrl.SetLogger(klog.Background())
+	// The story is told by the demo itself; the logs of the managers are shown when it fails.
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
 	fmt.Printf(intro, hosts)
 	place, err := newPlatform(ctx)
 	if err != nil {

@@ -1,0 +1,148 @@
+package metal3machine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// describeCrowds is the story of more machines than hosts.
+func describeCrowds(s *suite) {
+	const (
+		machines, hosts = 40, 25
+
+		// seed of the failures. Any number will do; this one makes a failure repeatable.
+		seed = 4711
+
+		// oneIn so many writes fails.
+		oneIn = 5
+	)
+
+	It("shares too few hosts among a crowd, and hands on what becomes free", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.workers = 16
+		DeferCleanup(w.dump)
+		w.simulate(hostsim.Delays{})
+		for i := range hosts {
+			w.host(ctx, fmt.Sprintf("host-%02d", i))
+		}
+		dice := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // failures that can be repeated, no secrets
+		w.writes.Judge(func(stage.Write) stage.Verdict { return roll(dice, oneIn) })
+		thefts := w.watchThefts(ctx)
+		w.start()
+		for i := range machines {
+			w.machine(ctx, fmt.Sprintf("machine-%02d", i))
+		}
+		var lucky []string
+		Eventually(func(g Gomega) {
+			lucky = w.holders(ctx, g, hosts)
+			g.Expect(w.waiting(ctx, g)).To(HaveLen(machines - hosts))
+		}).Should(Succeed())
+
+		for _, machine := range lucky[:machines-hosts] {
+			w.remove(ctx, machine)
+		}
+		for _, machine := range lucky[:machines-hosts] {
+			w.gone(ctx, machine)
+		}
+		Eventually(func(g Gomega) {
+			w.holders(ctx, g, hosts)
+			g.Expect(w.waiting(ctx, g)).To(BeEmpty())
+		}).Should(Succeed())
+		Expect(thefts()).To(BeEmpty())
+	})
+}
+
+func roll(dice *rand.Rand, oneIn int) stage.Verdict {
+	if dice.IntN(oneIn) != 0 {
+		return stage.Verdict{}
+	}
+	if dice.IntN(2) == 0 {
+		return stage.Verdict{Err: apierrors.NewConflict(schema.GroupResource{}, "object", errors.New("it was changed"))}
+	}
+	return stage.Verdict{Err: apierrors.NewInternalError(errors.New("no leader")), Lost: dice.IntN(2) == 0}
+}
+
+// holders returns the machines that have a host and say so. There must be so many, each with one host of its own.
+func (w *world) holders(ctx context.Context, g Gomega, want int) []string {
+	var list infrav1.Metal3MachineList
+	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+	consumers := map[string]string{}
+	for name, host := range w.hosts(ctx) {
+		if host.Spec.ConsumerRef != nil {
+			consumers[w.namespace+"/"+name] = host.Spec.ConsumerRef.Name
+		}
+	}
+	var holders []string
+	for _, machine := range list.Items {
+		if meta.IsStatusConditionTrue(machine.Status.Conditions, infrav1.HostProvisionedCondition) {
+			g.Expect(consumers).To(HaveKeyWithValue(machine.Annotations[infrav1.HostAnnotation], machine.Name))
+			holders = append(holders, machine.Name)
+		}
+	}
+	g.Expect(holders).To(HaveLen(want))
+	g.Expect(consumers).To(HaveLen(want))
+	return holders
+}
+
+// waiting returns the machines that say that there is no host for them.
+func (w *world) waiting(ctx context.Context, g Gomega) []string {
+	var list infrav1.Metal3MachineList
+	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+	var waiting []string
+	for _, machine := range list.Items {
+		condition := meta.FindStatusCondition(machine.Status.Conditions, infrav1.HostAssociatedCondition)
+		if condition == nil || condition.Reason == infrav1.NoHostAvailableReason {
+			waiting = append(waiting, machine.Name)
+		}
+	}
+	return waiting
+}
+
+// watchThefts follows the hosts from now on. What it returns tells which hosts went from one machine to another without
+// being given back in between.
+func (w *world) watchThefts(ctx context.Context) func() []string {
+	GinkgoHelper()
+	watcher, err := client.NewWithWatch(w.server.Config, client.Options{Scheme: build.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	stream, err := watcher.Watch(ctx, &bmov1alpha1.BareMetalHostList{}, client.InNamespace(w.namespace))
+	Expect(err).NotTo(HaveOccurred())
+	found := make(chan []string)
+	go func() {
+		var thefts []string
+		consumers := map[string]string{}
+		for event := range stream.ResultChan() {
+			host, isHost := event.Object.(*bmov1alpha1.BareMetalHost)
+			if !isHost {
+				continue
+			}
+			before, now := consumers[host.Name], ""
+			if host.Spec.ConsumerRef != nil {
+				now = host.Spec.ConsumerRef.Name
+			}
+			if before != "" && now != "" && before != now {
+				thefts = append(thefts, fmt.Sprintf("%s went from %s to %s", host.Name, before, now))
+			}
+			consumers[host.Name] = now
+		}
+		found <- thefts
+	}()
+	return func() []string {
+		stream.Stop()
+		return <-found
+	}
+}
