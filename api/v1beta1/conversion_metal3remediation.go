@@ -58,7 +58,7 @@ func remediationSpecFromHub(in infrav1.Metal3RemediationSpec) Metal3RemediationS
 
 // secondsToHub takes the field that belongs to v1beta1, and where it is missing the one that also belongs to v1beta2.
 func secondsToHub(in RemediationStrategy) *int32 {
-	if in.Timeout == nil {
+	if in.TimeoutSeconds != nil {
 		return in.TimeoutSeconds
 	}
 	return convertOptional(in.Timeout, timeoutToHub)

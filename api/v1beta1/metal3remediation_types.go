@@ -18,8 +18,8 @@ type RemediationStrategy struct {
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// timeoutSeconds is the same in seconds, as v1beta2 has it. CAPM3's documentation uses it in this version too. A
-	// timeout wins over it.
+	// timeoutSeconds is the same in seconds, as v1beta2 has it. CAPM3's documentation uses it in this version too. It
+	// wins over timeout.
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }

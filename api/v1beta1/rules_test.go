@@ -469,12 +469,12 @@ func otherRulesToHub() map[string]rule {
 			kept:   true,
 		},
 		"SecondsAndTimeout": {
-			reason: "The field that belongs to this version wins.",
+			reason: "A manifest with seconds takes effect on an object that was read with a timeout.",
 			kind:   "Metal3Remediation",
 			spoke: remediation(&v1beta1.RemediationStrategy{
 				TimeoutSeconds: ptr.To[int32](300), Timeout: &metav1.Duration{Duration: 10 * time.Minute},
 			}),
-			hub:  hubRemediation(&infrav1.RemediationStrategy{TimeoutSeconds: ptr.To[int32](600)}),
+			hub:  hubRemediation(&infrav1.RemediationStrategy{TimeoutSeconds: ptr.To[int32](300)}),
 			kept: true,
 		},
 		"NoTimeout": {

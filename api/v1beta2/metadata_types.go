@@ -114,9 +114,8 @@ type MetaDataIndex struct {
 	// +required
 	Key string `json:"key"`
 
-	// offset is added to the index.
+	// offset is added to the index. It may be negative.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
 	Offset int32 `json:"offset,omitempty"`
 
 	// step that the index is multiplied with.

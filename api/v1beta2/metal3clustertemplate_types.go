@@ -35,7 +35,7 @@ type Metal3ClusterTemplate struct {
 
 	// spec is the template.
 	// +optional
-	Spec Metal3ClusterTemplateSpec `json:"spec,omitempty,omitzero"`
+	Spec Metal3ClusterTemplateSpec `json:"spec,omitempty"`
 }
 
 // +kubebuilder:object:root=true

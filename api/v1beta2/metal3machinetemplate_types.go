@@ -85,7 +85,7 @@ type Metal3MachineTemplate struct {
 	// spec is the template. A changed automatedCleaningMode is carried to the machines made from it; other changes of
 	// template.spec reach only machines that are made later, and the webhook warns of them.
 	// +optional
-	Spec Metal3MachineTemplateSpec `json:"spec,omitempty,omitzero"`
+	Spec Metal3MachineTemplateSpec `json:"spec,omitempty"`
 
 	// status is what the provider observed.
 	// +optional

@@ -40,7 +40,7 @@ type Metal3RemediationTemplate struct {
 
 	// spec is the template.
 	// +optional
-	Spec Metal3RemediationTemplateSpec `json:"spec,omitempty,omitzero"`
+	Spec Metal3RemediationTemplateSpec `json:"spec,omitempty"`
 
 	// status is what the provider observed.
 	// +optional

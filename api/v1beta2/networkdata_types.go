@@ -235,8 +235,8 @@ type NetworkAddresses struct {
 	IPv6SLAAC []DynamicNetwork `json:"ipv6SLAAC,omitempty"`
 }
 
-// StaticNetwork is a static address on a link. One of ipAddressFromIPPool, fromPoolRef and fromPoolAnnotation is set; if
-// several are, fromPoolAnnotation wins over fromPoolRef, and that over ipAddressFromIPPool.
+// StaticNetwork is a static address on a link. One of ipAddressFromIPPool, fromPoolRef and fromPoolAnnotation is set;
+// if several are, fromPoolAnnotation wins over fromPoolRef, and that over ipAddressFromIPPool.
 type StaticNetwork struct {
 	// id of the network, unique in the network data.
 	// +required
