@@ -22,7 +22,7 @@ func describeClaims(s *suite) {
 		w.host(ctx, "host", build.InDomain("room-1"), build.NIC("eth0", "52:54:00:00:00:01", "192.0.2.1"),
 			build.NIC("eth1", "52:54:00:00:00:02", ""))
 		w.start()
-		w.machine(ctx, "machine", with(func(machine *infrav1.Metal3Machine) {
+		w.machine(ctx, "machine", stage.With(func(machine *infrav1.Metal3Machine) {
 			machine.Spec.Image.DiskFormat = "qcow2"
 			machine.Spec.MetaData = &corev1.SecretReference{Name: "meta"}
 			machine.Spec.NetworkData = &corev1.SecretReference{Name: "network"}
@@ -59,11 +59,11 @@ func describeClaims(s *suite) {
 		Expect(machine.Status.UserData).To(Equal(w.reference("machine-bootstrap")))
 		Expect(machine.Status.MetaData).To(Equal(w.reference("meta")))
 		Expect(machine.Status.NetworkData).To(Equal(w.reference("network")))
-		w.eventually(ctx, "machine", infrav1.DataReadyCondition, isTrueBecause(infrav1.DataExternalReason))
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsTrueBecause(infrav1.DataExternalReason))
 		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition,
-			isFalseBecause(infrav1.HostProvisioningReason, "Waiting for host host to be provisioned, its state is available"))
+			stage.IsFalseBecause(infrav1.HostProvisioningReason, "Waiting for host host to be provisioned, its state is available"))
 		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition,
-			isFalseBecause(infrav1.WaitingForHostProvisionedReason, ""))
+			stage.IsFalseBecause(infrav1.WaitingForHostProvisionedReason, ""))
 	})
 
 	It("is associated by three writes and one event", func(ctx context.Context) {
@@ -98,10 +98,10 @@ func describeClaims(s *suite) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
-		owner := w.owner(ctx, "machine", with(func(machine *clusterv1.Machine) {
+		owner := w.owner(ctx, "machine", stage.With(func(machine *clusterv1.Machine) {
 			machine.Spec.Bootstrap = clusterv1.Bootstrap{DataSecretName: ptr.To("")}
 		}))
-		w.metal3Machine(ctx, owner, with(func(machine *infrav1.Metal3Machine) {
+		w.metal3Machine(ctx, owner, stage.With(func(machine *infrav1.Metal3Machine) {
 			machine.Spec.UserData = &corev1.SecretReference{Name: "own"}
 		}))
 		w.associated(ctx, "machine")
@@ -133,11 +133,11 @@ func describeClaims(s *suite) {
 		w := s.world(ctx)
 		w.host(ctx, "host-0", build.InDomain("room-1"))
 		w.start()
-		w.machine(ctx, "machine", build.InDomain("room-2"), with(func(machine *infrav1.Metal3Machine) {
+		w.machine(ctx, "machine", build.InDomain("room-2"), stage.With(func(machine *infrav1.Metal3Machine) {
 			machine.Spec.FailureDomainPolicy = infrav1.FailureDomainStrict
 		}))
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition,
-			isFalseBecause(infrav1.NoHostAvailableReason, "1 host: 1 not in failure domain room-2"))
+			stage.IsFalseBecause(infrav1.NoHostAvailableReason, "1 host: 1 not in failure domain room-2"))
 		w.host(ctx, "host-1", build.InDomain("room-2"))
 		Expect(w.associated(ctx, "machine")).To(Equal("host-1"))
 	})

@@ -11,7 +11,6 @@ import (
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -35,13 +34,17 @@ func describeCrowds(s *suite) {
 	It("shares too few hosts among a crowd, and hands on what becomes free", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.workers = 16
-		DeferCleanup(w.dump)
 		w.simulate(hostsim.Delays{})
 		for i := range hosts {
 			w.host(ctx, fmt.Sprintf("host-%02d", i))
 		}
 		dice := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // failures that can be repeated, no secrets
-		w.writes.Judge(func(stage.Write) stage.Verdict { return roll(dice, oneIn) })
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if dice.IntN(oneIn) != 0 {
+				return stage.Verdict{}
+			}
+			return w.trouble(ctx, write, dice)
+		})
 		thefts := w.watchThefts(ctx)
 		w.start()
 		for i := range machines {
@@ -67,12 +70,10 @@ func describeCrowds(s *suite) {
 	})
 }
 
-func roll(dice *rand.Rand, oneIn int) stage.Verdict {
-	if dice.IntN(oneIn) != 0 {
-		return stage.Verdict{}
-	}
+// trouble is what comes in the way of a write: another writer, or an error before or after the write.
+func (w *world) trouble(ctx context.Context, write stage.Write, dice *rand.Rand) stage.Verdict {
 	if dice.IntN(2) == 0 {
-		return stage.Verdict{Err: apierrors.NewConflict(schema.GroupResource{}, "object", errors.New("it was changed"))}
+		return w.overtake(ctx, write)
 	}
 	return stage.Verdict{Err: apierrors.NewInternalError(errors.New("no leader")), Lost: dice.IntN(2) == 0}
 }

@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
 // describeData are the stories about machines with a data template. The story plays the part of the one who renders.
@@ -22,7 +23,7 @@ func describeData(s *suite) {
 		w.start()
 		w.machine(ctx, "machine", withDataTemplate())
 		w.associated(ctx, "machine")
-		w.eventually(ctx, "machine", infrav1.DataReadyCondition, isFalseBecause(infrav1.WaitingForDataReason,
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason,
 			"Waiting for Metal3DataTemplate template to be rendered for Metal3DataClaim machine"))
 		Expect(w.getHost(ctx, Default, "host").Spec.Image).To(BeNil(), "a host without its data must not start")
 
@@ -34,13 +35,13 @@ func describeData(s *suite) {
 		Expect(claim.Labels).To(HaveKeyWithValue("cluster.x-k8s.io/cluster-name", clusterName))
 
 		w.render(ctx, "machine", false)
-		w.eventually(ctx, "machine", infrav1.DataReadyCondition, isFalseBecause(infrav1.WaitingForDataReason, ""))
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
 		Expect(w.getHost(ctx, Default, "host").Spec.Image).To(BeNil())
 
 		changeStatus(ctx, w, "machine-data", &infrav1.Metal3Data{}, func(data *infrav1.Metal3Data) {
 			data.Status.Ready = ptr.To(true)
 		})
-		w.eventually(ctx, "machine", infrav1.DataReadyCondition, isTrueBecause(infrav1.DataReadyReason))
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsTrueBecause(infrav1.DataReadyReason))
 		host := w.getHost(ctx, Default, "host")
 		Expect(host.Spec.Image).To(HaveField("URL", build.ImageURL))
 		Expect(host.Spec.MetaData).To(Equal(w.reference("rendered-meta")))
@@ -55,7 +56,7 @@ func describeData(s *suite) {
 		w.start()
 		w.machine(ctx, "machine", withDataTemplate())
 		w.associated(ctx, "machine")
-		w.eventually(ctx, "machine", infrav1.DataReadyCondition, isFalseBecause(infrav1.WaitingForDataReason, ""))
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
 		w.remove(ctx, "machine")
 		w.gone(ctx, "machine")
 		claim := &infrav1.Metal3DataClaim{}
@@ -69,24 +70,24 @@ func describeData(s *suite) {
 		w.host(ctx, "host")
 		w.start()
 		w.machine(ctx, "machine", withDataTemplate())
-		w.eventually(ctx, "machine", infrav1.DataReadyCondition, isFalseBecause(infrav1.WaitingForDataReason, ""))
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
 		changeStatus(ctx, w, "machine", &infrav1.Metal3DataClaim{}, func(claim *infrav1.Metal3DataClaim) {
 			claim.Status.ErrorMessage = "no such template"
 		})
 		w.eventually(ctx, "machine", infrav1.DataReadyCondition,
-			isFalseBecause(infrav1.DataFailedReason, "Metal3DataClaim machine: no such template"))
+			stage.IsFalseBecause(infrav1.DataFailedReason, "Metal3DataClaim machine: no such template"))
 		w.render(ctx, "machine", false)
 		changeStatus(ctx, w, "machine-data", &infrav1.Metal3Data{}, func(data *infrav1.Metal3Data) {
 			data.Status.ErrorMessage = "no address is free"
 		})
 		w.eventually(ctx, "machine", infrav1.DataReadyCondition,
-			isFalseBecause(infrav1.DataFailedReason, "Metal3Data machine-data: no address is free"))
-		w.eventually(ctx, "machine", infrav1.ReadyCondition, isFalseBecause(infrav1.DataFailedReason, ""))
+			stage.IsFalseBecause(infrav1.DataFailedReason, "Metal3Data machine-data: no address is free"))
+		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.DataFailedReason, ""))
 	})
 }
 
 func withDataTemplate() build.ObjectOption {
-	return with(func(machine *infrav1.Metal3Machine) {
+	return stage.With(func(machine *infrav1.Metal3Machine) {
 		machine.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "template"}
 		machine.Spec.NetworkData = &corev1.SecretReference{Name: "own-network"}
 	})

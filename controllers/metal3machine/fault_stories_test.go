@@ -2,17 +2,21 @@ package metal3machine_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
 	"syscall"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
@@ -20,12 +24,13 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
+// touched is what the other writer changes.
+const touched = "example.com/touched"
+
 // describeFaults are the stories about requests that fail, programs that die and API servers that are away. Whatever
 // happens, the machine gets one host and leaves nothing behind.
 func describeFaults(s *suite) {
-	host := corev1.Resource("object")
 	faults := map[string]stage.Verdict{
-		"a conflict": {Err: apierrors.NewConflict(host, "object", errors.New("it was changed"))},
 		"too many requests": {
 			Err: apierrors.NewTooManyRequests("slow down", 1),
 		},
@@ -58,6 +63,20 @@ func describeFaults(s *suite) {
 		})
 	}
 
+	It("lives through other writers that are faster at every second write", func(ctx context.Context) {
+		w := s.livingWorld(ctx)
+		asked := 0
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			asked++
+			if asked%2 == 1 {
+				return w.overtake(ctx, write)
+			}
+			return stage.Verdict{}
+		})
+		w.start()
+		w.live(ctx)
+	})
+
 	It("lives though its manager dies after every single write", func(ctx context.Context) {
 		w := s.livingWorld(ctx)
 		dead := make(chan struct{}, 1)
@@ -84,6 +103,29 @@ func describeFaults(s *suite) {
 		}
 		w.live(ctx)
 		Expect(deaths).To(BeNumerically(">=", 12), "claim, data, provisioning, link and release are more writes")
+	})
+
+	It("hands on a host that it could not claim when it is deleted", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if write.Kind != "BareMetalHost" {
+				return stage.Verdict{}
+			}
+			return stage.Verdict{Err: apierrors.NewInternalError(errors.New("no leader"))}
+		})
+		w.start()
+		w.machine(ctx, "first")
+		Eventually(func(g Gomega) {
+			g.Expect(w.getMachine(ctx, g, "first").Annotations).To(HaveKey(infrav1.HostAnnotation))
+		}).Should(Succeed())
+		w.machine(ctx, "second")
+		w.eventually(ctx, "second", infrav1.HostAssociatedCondition,
+			stage.IsFalseBecause(infrav1.NoHostAvailableReason, "1 host: 1 claimed"))
+		w.remove(ctx, "first")
+		w.gone(ctx, "first")
+		w.writes.Judge(nil)
+		Expect(w.associated(ctx, "second")).To(Equal("host"))
 	})
 
 	It("goes on after an outage of the API server", func(ctx context.Context) {
@@ -117,6 +159,21 @@ func describeFaults(s *suite) {
 	})
 }
 
+// overtake writes an object just before the manager does. Where the manager insists on the version that it has read,
+// the API server then refuses its write; elsewhere the answer of a conflict is made up.
+func (w *world) overtake(ctx context.Context, write stage.Write) stage.Verdict {
+	if write.Kind != "BareMetalHost" {
+		return stage.Verdict{Err: apierrors.NewConflict(schema.GroupResource{}, write.Name, errors.New("it was changed"))}
+	}
+	host := &bmov1alpha1.BareMetalHost{}
+	host.Namespace, host.Name = w.namespace, write.Name
+	touch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, touched, rand.Text())
+	if err := w.client.Patch(ctx, host, client.RawPatch(types.MergePatchType, []byte(touch))); err != nil {
+		return stage.Verdict{Err: err}
+	}
+	return stage.Verdict{}
+}
+
 // livingWorld makes a world in which a machine can live from its claim to its release.
 func (s *suite) livingWorld(ctx context.Context) *world {
 	GinkgoHelper()
@@ -137,13 +194,13 @@ func (w *world) live(ctx context.Context) {
 	before := w.hosts(ctx)
 	w.machine(ctx, "machine", withDataTemplate())
 	name := w.associated(ctx, "machine")
-	w.eventually(ctx, "machine", infrav1.DataReadyCondition, isFalseBecause(infrav1.WaitingForDataReason, ""))
+	w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
 	w.render(ctx, "machine", true)
-	w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+	w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
 	Expect(w.held(ctx, Default, "machine")).To(ConsistOf(name))
 	host := w.getHost(ctx, Default, name)
 	node := w.node(ctx, "node", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
-	w.eventually(ctx, "machine", infrav1.ReadyCondition, isTrue())
+	w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsTrue())
 	Expect(w.nodeID(ctx, node)).To(Equal(w.providerID(name, "machine")))
 	Expect(w.getMachine(ctx, Default, "machine").Spec.ProviderID).To(Equal(w.providerID(name, "machine")))
 	Expect(w.held(ctx, Default, "machine")).To(ConsistOf(name))
@@ -152,7 +209,9 @@ func (w *world) live(ctx context.Context) {
 	w.gone(ctx, "machine")
 	Eventually(func(g Gomega) {
 		for name, left := range before {
-			g.Expect(cmp.Diff(steady(&left), steady(w.getHost(ctx, g, name)))).To(BeEmpty())
+			now := w.getHost(ctx, g, name)
+			delete(now.Annotations, touched)
+			g.Expect(cmp.Diff(steady(&left), steady(now), cmpopts.EquateEmpty())).To(BeEmpty())
 		}
 	}).Should(Succeed())
 	claim := &infrav1.Metal3DataClaim{}

@@ -13,6 +13,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
 // describeLinks are the stories about a machine whose host runs, and its node. The API server of the story plays that
@@ -28,13 +29,13 @@ func describeLinks(s *suite) {
 		w.host(ctx, "host")
 		w.start()
 		w.machine(ctx, "machine")
-		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrueBecause(infrav1.HostProvisionedReason))
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrueBecause(infrav1.HostProvisionedReason))
 		return w
 	}
 	linked := func(ctx context.Context, w *world) {
 		GinkgoHelper()
-		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, isTrueBecause(infrav1.NodeLinkedReason))
-		w.eventually(ctx, "machine", infrav1.ReadyCondition, isTrueBecause(infrav1.ReadyReason))
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsTrueBecause(infrav1.NodeLinkedReason))
+		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsTrueBecause(infrav1.ReadyReason))
 		machine := w.getMachine(ctx, Default, "machine")
 		Expect(machine.Spec.ProviderID).To(Equal(w.providerID("host", "machine")))
 		Expect(machine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
@@ -42,7 +43,7 @@ func describeLinks(s *suite) {
 	waitsForNode := func(ctx context.Context, w *world, reason string) {
 		GinkgoHelper()
 		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition,
-			isFalseBecause(reason, "provider ID "+w.providerID("host", "machine")))
+			stage.IsFalseBecause(reason, "provider ID "+w.providerID("host", "machine")))
 		machine := w.getMachine(ctx, Default, "machine")
 		Expect(machine.Spec.ProviderID).To(BeEmpty())
 		Expect(machine.Status.Initialization.Provisioned).To(BeNil())
@@ -75,7 +76,7 @@ func describeLinks(s *suite) {
 	})
 
 	It("leaves the provider ID to a cloud provider where there is one", func(ctx context.Context) {
-		w := provisioned(ctx, with(func(cluster *infrav1.Metal3Cluster) {
+		w := provisioned(ctx, stage.With(func(cluster *infrav1.Metal3Cluster) {
 			cluster.Spec.CloudProviderEnabled = ptr.To(true)
 		}))
 		host := w.getHost(ctx, Default, "host")
@@ -92,7 +93,7 @@ func describeLinks(s *suite) {
 		w := provisioned(ctx)
 		host := w.getHost(ctx, Default, "host")
 		node := w.node(ctx, "node", "example://1", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
-		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, isFalseBecause(infrav1.ProviderIDConflictReason,
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(infrav1.ProviderIDConflictReason,
 			"Node "+node.Name+" carries provider ID example://1 instead of "+w.providerID("host", "machine")))
 		Expect(w.getMachine(ctx, Default, "machine").Spec.ProviderID).To(BeEmpty())
 		Expect(w.client.Delete(ctx, node)).To(Succeed())
@@ -105,7 +106,7 @@ func describeLinks(s *suite) {
 		first := w.node(ctx, "first", w.providerID("host", "machine"), nil)
 		linked(ctx, w)
 		second := w.node(ctx, "second", w.providerID("host", "machine"), nil)
-		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, isFalseBecause(infrav1.ProviderIDConflictReason,
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(infrav1.ProviderIDConflictReason,
 			"Nodes "+first.Name+", "+second.Name+" all carry provider ID"))
 		Expect(w.client.Delete(ctx, first)).To(Succeed())
 		linked(ctx, w)
@@ -116,11 +117,11 @@ func describeLinks(s *suite) {
 		w.node(ctx, "node", w.providerID("host", "machine"), nil)
 		linked(ctx, w)
 		w.create(ctx, build.Metal3Machine("copy", clusterName, build.InNamespace(w.namespace),
-			with(func(machine *infrav1.Metal3Machine) { machine.Spec.ProviderID = w.providerID("host", "machine") })))
+			stage.With(func(machine *infrav1.Metal3Machine) { machine.Spec.ProviderID = w.providerID("host", "machine") })))
 		change(ctx, w, "machine", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
 			build.Labels(map[string]string{"touched": "yes"})(machine)
 		})
-		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, isFalseBecause(infrav1.ProviderIDConflictReason,
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(infrav1.ProviderIDConflictReason,
 			"is also that of Metal3Machine "+w.namespace+"/copy: correct one of them"))
 	})
 
@@ -131,7 +132,7 @@ func describeLinks(s *suite) {
 		w.host(ctx, "host")
 		w.start()
 		w.machine(ctx, "machine")
-		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, isFalseBecause(
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(
 			infrav1.WorkloadClusterUnreachableReason, "Waiting for the API server of Cluster cluster to answer"))
 		Expect(w.getMachine(ctx, Default, "machine").Spec.ProviderID).To(BeEmpty())
 		w.node(ctx, "node", w.providerID("host", "machine"), nil)
@@ -147,7 +148,7 @@ func describeLinks(s *suite) {
 		w.secret(ctx, "machine")
 		w.metal3Machine(ctx, w.owner(ctx, "machine"))
 		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition,
-			isFalseBecause(infrav1.WorkloadClusterUnreachableReason, ""))
+			stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, ""))
 		machine := w.getMachine(ctx, Default, "machine")
 		Expect(machine.Spec.ProviderID).To(Equal(w.providerID("host", "machine")))
 		Expect(machine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
@@ -159,10 +160,10 @@ func describeLinks(s *suite) {
 			build.Consumed(build.Metal3Machine("machine", clusterName, build.InNamespace(w.namespace))))
 		host := w.getHost(ctx, Default, "host")
 		w.start()
-		w.machine(ctx, "machine", build.OnHost(host), with(func(machine *infrav1.Metal3Machine) {
+		w.machine(ctx, "machine", build.OnHost(host), stage.With(func(machine *infrav1.Metal3Machine) {
 			machine.Spec.ProviderID = w.providerID("host", "machine")
 		}))
-		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
 		Eventually(func(g Gomega) {
 			status := w.getMachine(ctx, g, "machine").Status
 			g.Expect(status.Initialization.Provisioned).To(HaveValue(BeTrue()))
@@ -182,15 +183,15 @@ func describeLinks(s *suite) {
 			host.Status.OperationalStatus = bmov1alpha1.OperationalStatusError
 			host.Status.ErrorType, host.Status.ErrorMessage = bmov1alpha1.ProvisioningError, "image\n  not found"
 		})
-		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isFalseBecause(infrav1.HostErrorReason,
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsFalseBecause(infrav1.HostErrorReason,
 			"Host host reports provisioning error: image not found"))
-		w.eventually(ctx, "machine", infrav1.ReadyCondition, isFalseBecause(infrav1.HostErrorReason, "image not found"))
+		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.HostErrorReason, "image not found"))
 		changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.OperationalStatus = bmov1alpha1.OperationalStatusOK
 			host.Status.ErrorType, host.Status.ErrorMessage = "", ""
 		})
 		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition,
-			isFalseBecause(infrav1.HostProvisioningReason, "its state is provisioning"))
+			stage.IsFalseBecause(infrav1.HostProvisioningReason, "its state is provisioning"))
 	})
 }
 

@@ -20,8 +20,12 @@ import (
 
 // linkNode connects the machine with its node and publishes the provider ID.
 func (r *Reconciler) linkNode(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if duplicate, err := r.duplicateProviderID(ctx, s); err != nil || !duplicate.IsDone() {
-		return s.record(infrav1.NodeLinkedCondition, duplicate), err
+	duplicate, err := r.duplicateProviderID(ctx, s)
+	if err != nil {
+		return outcome.Done(), err
+	}
+	if !duplicate.IsDone() {
+		return s.record(infrav1.NodeLinkedCondition, duplicate), nil
 	}
 	plan, err := r.planLink(ctx, s)
 	if errors.Is(err, workload.ErrUnreachable) {

@@ -25,8 +25,11 @@ func (r *Reconciler) releaseHost(ctx context.Context, s *scope) (outcome.Outcome
 		return outcome.Done(), err
 	}
 	result, err := r.release(ctx, s, s.host, reserve)
-	if err != nil || !result.IsDone() {
-		return s.record(infrav1.DeletingCondition, result), err
+	if err != nil {
+		return outcome.Done(), err
+	}
+	if !s.record(infrav1.DeletingCondition, result).IsDone() {
+		return result, nil
 	}
 	// Not before: until the cache shows the claim, this memory is all that leads from the machine to its host.
 	r.Hosts.Forget(s.key())

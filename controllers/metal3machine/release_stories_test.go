@@ -15,6 +15,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
 // describeReleases are the stories about machines that are deleted, and about hosts that are taken from them.
@@ -41,15 +42,15 @@ func describeReleases(s *suite) {
 		It("leaves its host exactly as it was found: "+name, func(ctx context.Context) {
 			w := s.world(ctx)
 			w.simulate(hostsim.Delays{})
-			w.host(ctx, "host", with(leave))
+			w.host(ctx, "host", stage.With(leave))
 			w.settled(ctx, "host")
 			before := w.getHost(ctx, Default, "host")
 			w.start()
-			w.machine(ctx, "machine", with(func(machine *infrav1.Metal3Machine) {
+			w.machine(ctx, "machine", stage.With(func(machine *infrav1.Metal3Machine) {
 				machine.Spec.MetaData = &corev1.SecretReference{Name: "of-machine"}
 				machine.Spec.AutomatedCleaningMode = "metadata"
 			}))
-			w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+			w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
 			w.remove(ctx, "machine")
 			w.gone(ctx, "machine")
 			w.settled(ctx, "host")
@@ -63,15 +64,15 @@ func describeReleases(s *suite) {
 		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")))
 		w.start()
 		w.machine(ctx, "machine", build.Finalizers(infrav1.MachineFinalizer), build.OnHost(w.getHost(ctx, Default, "host")))
-		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
 		w.remove(ctx, "machine")
 		deleting := func(reason, message string) {
 			GinkgoHelper()
 			w.eventually(ctx, "machine", infrav1.DeletingCondition, And(
-				isTrueBecause(reason), HaveField("Message", ContainSubstring(message))))
+				stage.IsTrueBecause(reason), HaveField("Message", ContainSubstring(message))))
 		}
 		deleting(infrav1.HostDeprovisioningReason, "Host host is being deprovisioned, its state is provisioned")
-		w.eventually(ctx, "machine", infrav1.ReadyCondition, isFalseBecause(infrav1.DeletingReason, "Host host"))
+		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.DeletingReason, "Host host"))
 		changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateDeprovisioning
 			host.Status.ErrorType, host.Status.ErrorMessage = bmov1alpha1.PowerManagementError, "no answer"
@@ -90,7 +91,7 @@ func describeReleases(s *suite) {
 		w := s.world(ctx)
 		w.start()
 		w.machine(ctx, "machine")
-		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.NoHostAvailableReason, ""))
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason, ""))
 		w.remove(ctx, "machine")
 		w.gone(ctx, "machine")
 		w.host(ctx, "host")
@@ -103,7 +104,7 @@ func describeReleases(s *suite) {
 		w.host(ctx, "host")
 		w.start()
 		w.machine(ctx, "machine")
-		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
 		Expect(w.client.Delete(ctx, &clusterv1.Machine{ObjectMeta: w.named("machine").ObjectMeta})).To(Succeed())
 		Expect(w.client.Delete(ctx, w.infra)).To(Succeed())
 		Expect(w.client.Delete(ctx, w.cluster)).To(Succeed())
@@ -119,7 +120,7 @@ func describeReleases(s *suite) {
 		w.machine(ctx, "machine")
 		w.associated(ctx, "machine")
 		Expect(w.client.Delete(ctx, w.getHost(ctx, Default, "host"))).To(Succeed())
-		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.NoHostAvailableReason, ""))
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason, ""))
 		w.remove(ctx, "machine")
 		w.gone(ctx, "machine")
 	})
@@ -129,9 +130,9 @@ func describeReleases(s *suite) {
 		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")))
 		w.start()
 		w.machine(ctx, "machine", build.OnHost(w.getHost(ctx, Default, "host")))
-		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
 		w.remove(ctx, "machine")
-		w.eventually(ctx, "machine", infrav1.DeletingCondition, isTrueBecause(infrav1.HostDeprovisioningReason))
+		w.eventually(ctx, "machine", infrav1.DeletingCondition, stage.IsTrueBecause(infrav1.HostDeprovisioningReason))
 		Expect(w.client.Delete(ctx, w.getHost(ctx, Default, "host"))).To(Succeed())
 		w.gone(ctx, "machine")
 	})
@@ -143,7 +144,7 @@ func describeReleases(s *suite) {
 		w.machine(ctx, "machine")
 		Expect(w.associated(ctx, "machine")).To(Equal("host-0"))
 		Expect(w.client.Delete(ctx, w.getHost(ctx, Default, "host-0"))).To(Succeed())
-		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.NoHostAvailableReason, ""))
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason, ""))
 		w.host(ctx, "host-1")
 		Expect(w.associated(ctx, "machine")).To(Equal("host-1"))
 	})
@@ -153,7 +154,7 @@ func describeReleases(s *suite) {
 		w.lose(ctx)
 		w.host(ctx, "free")
 		w.start()
-		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.HostLostReason,
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.HostLostReason,
 			"Host host is gone or held by another consumer: restore it, or delete Machine machine to have it replaced"))
 		Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
 		Eventually(func(g Gomega) {
@@ -161,9 +162,9 @@ func describeReleases(s *suite) {
 		}).Should(Succeed())
 
 		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")))
-		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isTrue())
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsTrue())
 		w.remove(ctx, "machine")
-		w.eventually(ctx, "machine", infrav1.DeletingCondition, isTrueBecause(infrav1.HostDeprovisioningReason))
+		w.eventually(ctx, "machine", infrav1.DeletingCondition, stage.IsTrueBecause(infrav1.HostDeprovisioningReason))
 	})
 
 	It("does not take back a host that somebody else took", func(ctx context.Context) {
@@ -172,7 +173,7 @@ func describeReleases(s *suite) {
 		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("other")))
 		before := w.hosts(ctx)
 		w.start()
-		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.HostLostReason, ""))
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.HostLostReason, ""))
 		w.remove(ctx, "machine")
 		w.gone(ctx, "machine")
 		Expect(w.hosts(ctx)).To(Equal(before))
@@ -197,7 +198,7 @@ func describeReleases(s *suite) {
 		w.host(ctx, "host")
 		w.start()
 		w.machine(ctx, "machine")
-		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
 
 		// This is what clusterctl move does to every object that it has copied.
 		machine := w.getMachine(ctx, Default, "machine")
@@ -221,7 +222,7 @@ func describeReleases(s *suite) {
 	It("adopts a host that CAPM3 claimed, and releases it", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.simulate(hostsim.Delays{})
-		w.host(ctx, "host", build.Provisioned(), ofCluster(clusterName), with(func(host *bmov1alpha1.BareMetalHost) {
+		w.host(ctx, "host", build.Provisioned(), ofCluster(clusterName), stage.With(func(host *bmov1alpha1.BareMetalHost) {
 			host.Spec.ConsumerRef = &corev1.ObjectReference{
 				APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "Metal3Machine",
 				Namespace: host.Namespace, Name: "machine",
@@ -230,7 +231,7 @@ func describeReleases(s *suite) {
 		before := w.getHost(ctx, Default, "host")
 		w.start()
 		w.machine(ctx, "machine", build.OnHost(before), build.Finalizers(infrav1.MachineFinalizer))
-		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, isTrue())
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
 		Expect(w.getHost(ctx, Default, "host").Spec).To(Equal(before.Spec), "a running host was written")
 		w.remove(ctx, "machine")
 		w.gone(ctx, "machine")
@@ -244,7 +245,7 @@ func describeReleases(s *suite) {
 func (w *world) lose(ctx context.Context) {
 	GinkgoHelper()
 	w.machine(ctx, "machine", build.OnHost(build.Host("host", build.InNamespace(w.namespace))),
-		build.Finalizers(infrav1.MachineFinalizer), with(func(machine *infrav1.Metal3Machine) {
+		build.Finalizers(infrav1.MachineFinalizer), stage.With(func(machine *infrav1.Metal3Machine) {
 			machine.Spec.ProviderID = w.providerID("host", "machine")
 		}))
 }

@@ -13,6 +13,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
 // describeReuse are the stories about hosts that are kept for the next machine of the same owner.
@@ -31,7 +32,7 @@ func describeReuse(s *suite) {
 		w.create(ctx, build.MachineTemplate("frees", build.InNamespace(w.namespace)))
 		w.start()
 		w.member(ctx, "old", ownerOption, option)
-		w.eventually(ctx, "old", infrav1.HostProvisionedCondition, isTrue())
+		w.eventually(ctx, "old", infrav1.HostProvisionedCondition, stage.IsTrue())
 		return w
 	}
 	kept := func(ctx context.Context, w *world, label string) {
@@ -52,11 +53,11 @@ func describeReuse(s *suite) {
 
 		w.machine(ctx, "stranger")
 		w.eventually(ctx, "stranger", infrav1.HostAssociatedCondition,
-			isFalseBecause(infrav1.NoHostAvailableReason, "1 reserved for another owner"))
+			stage.IsFalseBecause(infrav1.NoHostAvailableReason, "1 reserved for another owner"))
 		w.member(ctx, "new", workers, madeFrom("frees"))
 		Expect(w.associated(ctx, "new")).To(Equal("host"))
 		w.eventually(ctx, "new", infrav1.HostAssociatedCondition, And(
-			isTrueBecause(infrav1.HostAssociatedViaNodeReuseReason),
+			stage.IsTrueBecause(infrav1.HostAssociatedViaNodeReuseReason),
 			HaveField("Message", "Host host was reserved for md-workers by node reuse")))
 		Expect(w.getHost(ctx, Default, "host").Labels).NotTo(HaveKey(infrav1.NodeReuseLabel))
 
@@ -71,7 +72,7 @@ func describeReuse(s *suite) {
 		w.host(ctx, "busy", build.Labels(map[string]string{infrav1.NodeReuseLabel: "md-workers"}), build.State("preparing"))
 		w.start()
 		w.member(ctx, "machine", workers, madeFrom("keeps"))
-		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.NoHostAvailableReason,
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason,
 			"Waiting for host busy, which is reserved for md-workers by node reuse and is preparing"))
 		w.simulate(hostsim.Delays{})
 		Expect(w.associated(ctx, "machine")).To(Equal("busy"))
@@ -79,7 +80,7 @@ func describeReuse(s *suite) {
 
 	It("keeps the host of a control plane if the template that it names now says so", func(ctx context.Context) {
 		control := &controlplanev1.KubeadmControlPlane{}
-		ownedByControlPlane := with(func(machine *clusterv1.Machine) {
+		ownedByControlPlane := stage.With(func(machine *clusterv1.Machine) {
 			control.UID = "1"
 			control.Name = "control"
 			build.OwnedBy(control)(machine)
@@ -95,7 +96,7 @@ func describeReuse(s *suite) {
 		change(ctx, w, "control", &controlplanev1.KubeadmControlPlane{}, func(control *controlplanev1.KubeadmControlPlane) {
 			control.Spec.MachineTemplate.Spec.InfrastructureRef.Name = "frees"
 		})
-		w.eventually(ctx, "new", infrav1.HostProvisionedCondition, isTrue())
+		w.eventually(ctx, "new", infrav1.HostProvisionedCondition, stage.IsTrue())
 		w.remove(ctx, "new")
 		w.gone(ctx, "new")
 		w.freeOfOthers(ctx, "host")
@@ -124,11 +125,11 @@ func describeReuse(s *suite) {
 		w.create(ctx, build.MachineTemplate("keeps", build.InNamespace(w.namespace), build.NodeReuse()))
 		w.start()
 		w.member(ctx, "old", workers, madeFrom("keeps"))
-		w.eventually(ctx, "old", infrav1.HostProvisionedCondition, isTrue())
+		w.eventually(ctx, "old", infrav1.HostProvisionedCondition, stage.IsTrue())
 		w.remove(ctx, "old")
 		w.gone(ctx, "old")
 		w.member(ctx, "new", workers, madeFrom("gone"))
-		w.eventually(ctx, "new", infrav1.HostProvisionedCondition, isTrue())
+		w.eventually(ctx, "new", infrav1.HostProvisionedCondition, stage.IsTrue())
 		w.remove(ctx, "new")
 		w.gone(ctx, "new")
 		w.settled(ctx, "host")

@@ -105,12 +105,16 @@ func setDeleting(s *scope) {
 		return
 	}
 	condition := metav1.Condition{
-		Type:    infrav1.DeletingCondition,
-		Status:  metav1.ConditionTrue,
-		Reason:  infrav1.HostReleasedReason,
-		Message: hostMessage(s, "is released"),
+		Type: infrav1.DeletingCondition, Status: metav1.ConditionTrue, Reason: infrav1.DeletingReason,
 	}
-	if result, seen := s.reached[infrav1.DeletingCondition]; seen && !result.IsDone() {
+	result, seen := s.reached[infrav1.DeletingCondition]
+	switch {
+	case !seen && conditions.Has(s.machine, infrav1.DeletingCondition):
+		// Something failed on the way and is tried again. What was said before is still true.
+		return
+	case seen && result.IsDone():
+		condition.Reason, condition.Message = infrav1.HostReleasedReason, hostMessage(s, "is released")
+	case seen:
 		condition.Reason, condition.Message = result.Reason, result.Message
 	}
 	conditions.Set(s.machine, condition)

@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
 // describeWaiting are the stories about what a machine waits for. Each goes on with the event of what was missing.
@@ -22,8 +23,8 @@ func describeWaiting(s *suite) {
 		w.start()
 		waits := func(reason, message string) {
 			GinkgoHelper()
-			w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(reason, message))
-			w.eventually(ctx, "machine", infrav1.ReadyCondition, isFalseBecause(reason, message))
+			w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(reason, message))
+			w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsFalseBecause(reason, message))
 		}
 
 		w.create(ctx, build.Metal3Machine("machine", clusterName, build.InNamespace(w.namespace)))
@@ -78,9 +79,9 @@ func describeWaiting(s *suite) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
-		w.machine(ctx, "machine", with(func(machine *infrav1.Metal3Machine) { machine.Spec.Image = nil }))
+		w.machine(ctx, "machine", stage.With(func(machine *infrav1.Metal3Machine) { machine.Spec.Image = nil }))
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition,
-			isFalseBecause(infrav1.InvalidSpecReason, "spec.image: set it, or spec.customDeploy"))
+			stage.IsFalseBecause(infrav1.InvalidSpecReason, "spec.image: set it, or spec.customDeploy"))
 		Expect(w.held(ctx, Default, "machine")).To(BeEmpty())
 		change(ctx, w, "machine", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
 			machine.Spec.CustomDeploy = &infrav1.CustomDeploy{Method: "install"}
@@ -94,10 +95,10 @@ func describeWaiting(s *suite) {
 		w.host(ctx, "host", build.Labels(map[string]string{"rack": "a"}))
 		w.start()
 		selector := infrav1.HostSelectorRequirement{Key: "rack", Operator: "within", Values: []string{"a"}}
-		w.machine(ctx, "machine", with(func(machine *infrav1.Metal3Machine) {
+		w.machine(ctx, "machine", stage.With(func(machine *infrav1.Metal3Machine) {
 			machine.Spec.HostSelector.MatchExpressions = []infrav1.HostSelectorRequirement{selector}
 		}))
-		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.InvalidHostSelectorReason,
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.InvalidHostSelectorReason,
 			`spec.hostSelector.matchExpressions[0]: operator "within" is unknown`))
 		change(ctx, w, "machine", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
 			machine.Spec.HostSelector.MatchExpressions[0].Operator = "in"
@@ -122,7 +123,7 @@ func describeWaiting(s *suite) {
 			"elsewhere":    build.Labels(map[string]string{"rack": "b"}),
 			"foreign-kind": consumedBy("HostClaim", "metal3.io/v1alpha1"),
 			"other-group":  consumedBy("Metal3Machine", "example.com/v1"),
-			"external": with(func(host *bmov1alpha1.BareMetalHost) {
+			"external": stage.With(func(host *bmov1alpha1.BareMetalHost) {
 				host.Spec.ExternallyProvisioned = true
 			}),
 		} {
@@ -131,7 +132,7 @@ func describeWaiting(s *suite) {
 		before := w.hosts(ctx)
 		w.start()
 		w.machine(ctx, "machine", build.Selecting(map[string]string{"rack": "a"}))
-		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.NoHostAvailableReason,
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason,
 			"14 hosts: 4 claimed, 2 marked unhealthy, 1 detached, 1 externally provisioned, 1 in error, "+
 				"1 in use without a consumer, 1 not available yet, 1 not matching selector rack=a, 1 paused, "+
 				"1 reserved for another owner"))
@@ -146,7 +147,7 @@ func describeWaiting(s *suite) {
 		w := s.world(ctx)
 		w.start()
 		w.machine(ctx, "machine")
-		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, isFalseBecause(infrav1.NoHostAvailableReason,
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason,
 			"No host in namespace "+w.namespace+": create BareMetalHosts there"))
 		w.host(ctx, "host")
 		Expect(w.associated(ctx, "machine")).To(Equal("host"))
@@ -158,10 +159,10 @@ func describeWaiting(s *suite) {
 		w.start()
 		w.machine(ctx, "first")
 		w.eventually(ctx, "first", infrav1.HostAssociatedCondition,
-			isFalseBecause(infrav1.NoHostAvailableReason, "1 host: 1 not available yet"))
+			stage.IsFalseBecause(infrav1.NoHostAvailableReason, "1 host: 1 not available yet"))
 		w.machine(ctx, "second")
 		w.eventually(ctx, "second", infrav1.HostAssociatedCondition,
-			isFalseBecause(infrav1.NoHostAvailableReason, "1 host: 1 not available yet"))
+			stage.IsFalseBecause(infrav1.NoHostAvailableReason, "1 host: 1 not available yet"))
 
 		changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateAvailable
@@ -176,7 +177,7 @@ func describeWaiting(s *suite) {
 }
 
 func consumedBy(kind, apiVersion string) build.ObjectOption {
-	return with(func(host *bmov1alpha1.BareMetalHost) {
+	return stage.With(func(host *bmov1alpha1.BareMetalHost) {
 		host.Spec.ConsumerRef = &corev1.ObjectReference{
 			APIVersion: apiVersion, Kind: kind, Namespace: host.Namespace, Name: "other",
 		}

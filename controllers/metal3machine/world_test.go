@@ -202,20 +202,9 @@ func (w *world) machine(ctx context.Context, name string, options ...build.Metal
 	w.metal3Machine(ctx, owner, options...)
 }
 
-// with makes an option of a change that the builders have no word for.
-func with[T metav1.Object](edit func(T)) build.ObjectOption {
-	return func(object metav1.Object) {
-		target, fits := object.(T)
-		if !fits {
-			panic(fmt.Sprintf("the option does not suit %T", object))
-		}
-		edit(target)
-	}
-}
-
 // withBootstrapConfig makes a Machine that a bootstrap provider takes care of.
 func withBootstrapConfig() build.ObjectOption {
-	return with(func(machine *clusterv1.Machine) {
+	return stage.With(func(machine *clusterv1.Machine) {
 		machine.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{
 			APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: machine.Name,
 		}
@@ -230,24 +219,16 @@ func (w *world) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: w.namespace, Name: name}
 }
 
-// change changes an object and stores it.
+// change changes an object of the world and stores it.
 func change[T client.Object](ctx context.Context, w *world, name string, object T, edit func(T)) {
 	GinkgoHelper()
-	Expect(w.client.Get(ctx, w.key(name), object)).To(Succeed())
-	before, isObject := object.DeepCopyObject().(client.Object)
-	Expect(isObject).To(BeTrue())
-	edit(object)
-	Expect(w.client.Patch(ctx, object, client.MergeFrom(before))).To(Succeed())
+	stage.Change(ctx, w.client, w.key(name), object, edit)
 }
 
-// changeStatus changes the status of an object and stores it.
+// changeStatus changes the status of an object of the world and stores it.
 func changeStatus[T client.Object](ctx context.Context, w *world, name string, object T, edit func(T)) {
 	GinkgoHelper()
-	Expect(w.client.Get(ctx, w.key(name), object)).To(Succeed())
-	before, isObject := object.DeepCopyObject().(client.Object)
-	Expect(isObject).To(BeTrue())
-	edit(object)
-	Expect(w.client.Status().Patch(ctx, object, client.MergeFrom(before))).To(Succeed())
+	stage.ChangeStatus(ctx, w.client, w.key(name), object, edit)
 }
 
 func (w *world) getMachine(ctx context.Context, g Gomega, name string) *infrav1.Metal3Machine {
@@ -292,9 +273,7 @@ func (w *world) held(ctx context.Context, g Gomega, machine string) []string {
 func (w *world) eventually(ctx context.Context, machine, conditionType string, want gomegatypes.GomegaMatcher) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		got := meta.FindStatusCondition(w.getMachine(ctx, g, machine).Status.Conditions, conditionType)
-		g.Expect(got).NotTo(BeNil(), "no condition %s", conditionType)
-		g.Expect(*got).To(want)
+		g.Expect(w.getMachine(ctx, g, machine).Status.Conditions).To(stage.HaveCondition(conditionType, want))
 	}).Should(Succeed())
 }
 
@@ -319,7 +298,7 @@ func (w *world) untouched(ctx context.Context, machine, host string) {
 // associated waits until a Metal3Machine has its host and has said so, and returns the name of the host.
 func (w *world) associated(ctx context.Context, machine string) string {
 	GinkgoHelper()
-	w.eventually(ctx, machine, infrav1.HostAssociatedCondition, isTrue())
+	w.eventually(ctx, machine, infrav1.HostAssociatedCondition, stage.IsTrue())
 	hosts := w.held(ctx, Default, machine)
 	Expect(hosts).To(HaveLen(1), "hosts of %s", machine)
 	Expect(w.getMachine(ctx, Default, machine).Annotations).To(
@@ -371,19 +350,4 @@ func (w *world) node(ctx context.Context, name, providerID string, labels map[st
 		Expect(client.IgnoreNotFound(w.client.Delete(ctx, node))).To(Succeed())
 	})
 	return node
-}
-
-func isTrue() gomegatypes.GomegaMatcher { return HaveField("Status", metav1.ConditionTrue) }
-
-func isTrueBecause(reason string) gomegatypes.GomegaMatcher {
-	return And(isTrue(), HaveField("Reason", reason))
-}
-
-// isFalseBecause matches a condition that is false for a reason and says so in these words.
-func isFalseBecause(reason, message string) gomegatypes.GomegaMatcher {
-	return And(
-		HaveField("Status", metav1.ConditionFalse),
-		HaveField("Reason", reason),
-		HaveField("Message", ContainSubstring(message)),
-	)
 }

@@ -1,8 +1,8 @@
 // Command demo shows the provider at work on a real API server, for a person to watch.
 //
-// Real are: etcd, kube-apiserver, the garbage collector, clusterctl, the managers of Cluster API and the manager of this
-// provider. Simulated are the host operator and the nodes: no Ironic, no hardware and no kubelet run here. The output
-// says so.
+// Real are: etcd, kube-apiserver, the garbage collector, clusterctl, the managers of Cluster API and the manager of
+// this provider. Simulated are the host operator and the nodes: no Ironic, no hardware and no kubelet run here. The
+// output says so.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 const defaultHosts = 5
 
 const intro = `This demo
-  runs     a management cluster on this machine (loopback only, no root needed) and installs the provider with clusterctl
+  runs     a management cluster on this machine (loopback only, no root) and installs the provider with clusterctl
   creates  %d hosts, a cluster from the template "development", and a second cluster of workers
   removes  everything at the end; DEMO_KEEP=1 keeps it running, DEMO_HOSTS changes the number of hosts
 The host side is simulated: no Ironic, no hardware and no kubelet run here. All the rest is real.

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -128,22 +126,16 @@ func (p *platform) deleteClusters(ctx context.Context) error {
 
 // compare shows that nothing of the clusters stayed on the hosts.
 func (p *platform) compare(ctx context.Context, found map[string]bmov1alpha1.BareMetalHostSpec) error {
-	deadline := time.Now().Add(patience)
-	for {
-		var hosts bmov1alpha1.BareMetalHostList
-		if err := p.server.Client.List(ctx, &hosts, client.InNamespace(namespace)); err != nil {
-			return err
-		}
-		left := leftOn(hosts.Items, found)
-		if left == "" {
-			p.say("%d hosts compared with what they were before the first claim: no difference", len(hosts.Items))
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("something stayed on %s", left)
-		}
-		time.Sleep(lookEvery)
+	var count int
+	err := p.until(ctx, "nothing of the clusters is left on any host", func(seen world) bool {
+		count = len(seen.hosts)
+		return leftOn(seen.hosts, found) == ""
+	})
+	if err != nil {
+		return err
 	}
+	p.say("%d hosts compared with what they were before the first claim: no difference", count)
+	return nil
 }
 
 func leftOn(hosts []bmov1alpha1.BareMetalHost, found map[string]bmov1alpha1.BareMetalHostSpec) string {

@@ -46,7 +46,10 @@ metadata: {name: workers, namespace: %[1]s}
 spec:
   template:
     spec:
-      image: {url: "http://images.example/node.qcow2", checksum: "http://images.example/node.qcow2.sha256sum", checksumType: sha256}
+      image:
+        url: http://images.example/node.qcow2
+        checksum: http://images.example/node.qcow2.sha256sum
+        checksumType: sha256
 ---
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: MachineDeployment

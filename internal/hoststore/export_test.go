@@ -7,7 +7,7 @@ import (
 
 // Indexes are the index functions by the names that the store asks for.
 func Indexes() map[string]client.IndexerFunc {
-	return map[string]client.IndexerFunc{consumerIndex: byConsumer, poolIndex: byPool}
+	return map[string]client.IndexerFunc{consumerIndex: byConsumer}
 }
 
 // HandleDelete tells the store of a deletion as its informer does.

@@ -116,6 +116,7 @@ func (s *Store) observe(previous, current *bmov1alpha1.BareMetalHost) {
 	if s.shows(key, current) {
 		s.drop(key)
 	}
+	s.keep(key, current)
 	if s.outdated[key] != current.ResourceVersion {
 		delete(s.outdated, key)
 	}
@@ -124,6 +125,19 @@ func (s *Store) observe(previous, current *bmov1alpha1.BareMetalHost) {
 	s.mu.Unlock()
 	s.offer(current, turn)
 	s.unreserve(previous, current)
+}
+
+// keep holds a host in the pool for as long as no machine holds it. A nil host is one that does not exist. The caller
+// holds the lock.
+func (s *Store) keep(key Key, current *bmov1alpha1.BareMetalHost) {
+	if current == nil || !host.InPool(current) {
+		delete(s.pool[key.Namespace], key)
+		return
+	}
+	if s.pool[key.Namespace] == nil {
+		s.pool[key.Namespace] = map[Key]*bmov1alpha1.BareMetalHost{}
+	}
+	s.pool[key.Namespace][key] = current
 }
 
 // shows says whether the cache has come to know how an assumption ended: it shows the claim, or something newer than a
@@ -170,6 +184,7 @@ func (s *Store) lost(gone *bmov1alpha1.BareMetalHost) {
 	key := client.ObjectKeyFromObject(gone)
 	s.mu.Lock()
 	s.drop(key)
+	s.keep(key, nil)
 	delete(s.outdated, key)
 	delete(s.queue.offers, key)
 	s.mu.Unlock()

@@ -19,21 +19,14 @@ const (
 	// consumerIndex finds the hosts of a Metal3Machine by its name.
 	consumerIndex = "metal3machine"
 
-	// poolIndex finds the hosts that no machine holds.
-	poolIndex      = "pool"
-	poolIndexValue = "true"
-
 	// wakeBuffer is how many woken machines may wait for the controller to take them.
 	wakeBuffer = 1024
 )
 
-// SetupIndexes registers the indexes that the store reads through.
+// SetupIndexes registers the index that the store reads through.
 func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	indexes := map[string]client.IndexerFunc{consumerIndex: byConsumer, poolIndex: byPool}
-	for name, index := range indexes {
-		if err := indexer.IndexField(ctx, &bmov1alpha1.BareMetalHost{}, name, index); err != nil {
-			return fmt.Errorf("indexing hosts by %s: %w", name, err)
-		}
+	if err := indexer.IndexField(ctx, &bmov1alpha1.BareMetalHost{}, consumerIndex, byConsumer); err != nil {
+		return fmt.Errorf("indexing hosts by %s: %w", consumerIndex, err)
 	}
 	return nil
 }
@@ -47,14 +40,6 @@ func byConsumer(object client.Object) []string {
 		return []string{machine}
 	}
 	return nil
-}
-
-func byPool(object client.Object) []string {
-	current, isHost := object.(*bmov1alpha1.BareMetalHost)
-	if !isHost || !host.InPool(current) {
-		return nil
-	}
-	return []string{poolIndexValue}
 }
 
 // Watch makes the store follow the hosts of a cache. The returned channel gives the machines that a free host woke.
@@ -71,7 +56,7 @@ func (s *Store) Watch(ctx context.Context, informers cache.Informers) (<-chan ev
 	if err != nil {
 		return nil, fmt.Errorf("watching hosts: %w", err)
 	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(current any) { s.handle(nil, current) },
 		UpdateFunc: s.handle,
 		DeleteFunc: s.handleDelete,
@@ -79,6 +64,7 @@ func (s *Store) Watch(ctx context.Context, informers cache.Informers) (<-chan ev
 	if err != nil {
 		return nil, fmt.Errorf("watching hosts: %w", err)
 	}
+	s.poolComplete = registration.HasSynced
 	return woken, nil
 }
 

@@ -28,11 +28,11 @@ func tombstone(h *bmov1alpha1.BareMetalHost) toolscache.DeletedFinalStateUnknown
 
 func TestIndexes(t *testing.T) {
 	cases := map[string]struct {
-		object           client.Object
-		consumer, inPool []string
+		object   client.Object
+		consumer []string
 	}{
-		"a free host":     {object: available("a"), inPool: []string{"true"}},
-		"a reserved host": {object: reserved("a"), inPool: []string{"true"}},
+		"a free host":     {object: available("a")},
+		"a reserved host": {object: reserved("a")},
 		"a claimed host":  {object: taken("a"), consumer: []string{"somebody"}},
 		"something else":  {object: &corev1.Node{}},
 		"a host of a stranger": {object: func() client.Object {
@@ -46,9 +46,6 @@ func TestIndexes(t *testing.T) {
 			indexes := hoststore.Indexes()
 			if diff := cmp.Diff(tc.consumer, indexes["metal3machine"](tc.object)); diff != "" {
 				t.Errorf("by consumer: -want +got:\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.inPool, indexes["pool"](tc.object)); diff != "" {
-				t.Errorf("by pool: -want +got:\n%s", diff)
 			}
 		})
 	}

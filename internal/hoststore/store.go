@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,8 @@ type Store struct {
 	live client.Reader
 
 	mu sync.Mutex
+	// pool holds the hosts that no machine holds, by namespace, as the cache showed them.
+	pool map[string]map[Key]*bmov1alpha1.BareMetalHost
 	// assumed says which machine is claiming a host. The entry goes when the cache shows the claim.
 	assumed map[Key]Key
 	// stored are the claims that were written and that the cache does not show yet.
@@ -37,6 +40,8 @@ type Store struct {
 	outdated map[Key]string
 	queue    queue
 	wake     func(machine Key)
+	// poolComplete says whether the pool holds all hosts that were there when the process started.
+	poolComplete func() bool
 }
 
 // New returns a store that reads through the client's cache. Live reads past it, for the moments when the cache is
@@ -45,11 +50,14 @@ func New(c client.Client, live client.Reader) *Store {
 	return &Store{
 		client:   c,
 		live:     live,
+		pool:     map[string]map[Key]*bmov1alpha1.BareMetalHost{},
 		assumed:  map[Key]Key{},
 		stored:   map[Key]*bmov1alpha1.BareMetalHost{},
 		outdated: map[Key]string{},
 		queue:    newQueue(),
 		wake:     func(Key) {},
+
+		poolComplete: func() bool { return false },
 	}
 }
 
@@ -132,37 +140,45 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 	machine := Key{Namespace: wanted.Namespace, Name: wanted.Machine}
 	// Before reading: a host that becomes free after the read finds the machine in the queue.
 	s.enter(machine, wanted)
-	choice, err := s.chooseFrom(ctx, wanted, client.MatchingFields{poolIndex: poolIndexValue})
-	if err != nil || choice.Host != nil {
-		return choice, err
+	if s.poolComplete() {
+		if choice := s.chooseFree(wanted); choice.Host != nil {
+			return choice, nil
+		}
 	}
-	// Nobody reads counts of hosts unless there is none to take, so only then all of them are looked at.
-	return s.chooseFrom(ctx, wanted)
-}
-
-func (s *Store) chooseFrom(ctx context.Context, wanted host.Wanted, fields ...client.ListOption) (host.Choice, error) {
-	var list bmov1alpha1.BareMetalHostList
-	options := append(fields, client.InNamespace(wanted.Namespace), client.UnsafeDisableDeepCopy)
-	if err := s.client.List(ctx, &list, options...); err != nil {
-		return host.Choice{}, fmt.Errorf("listing hosts: %w", err)
+	// Nobody reads counts of hosts unless there is none to take, so otherwise only then all of them are looked at.
+	hosts, err := s.Hosts(ctx, wanted.Namespace)
+	if err != nil {
+		return host.Choice{}, err
 	}
-	machine := Key{Namespace: wanted.Namespace, Name: wanted.Machine}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	choice := host.Choose(s.candidates(list.Items, machine), wanted)
+	return s.assume(wanted, hosts), nil
+}
+
+// chooseFree chooses from the pool. A list from the cache would copy all hosts for every claim, and a thousand of them
+// are more than a megabyte.
+func (s *Store) chooseFree(wanted host.Wanted) host.Choice {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.assume(wanted, slices.Collect(maps.Values(s.pool[wanted.Namespace])))
+}
+
+// assume chooses one of the hosts and remembers for whom. The caller holds the lock.
+func (s *Store) assume(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) host.Choice {
+	machine := Key{Namespace: wanted.Namespace, Name: wanted.Machine}
+	choice := host.Choose(s.candidates(hosts, machine), wanted)
 	if choice.Host != nil {
-		key := client.ObjectKeyFromObject(choice.Host)
-		s.assumed[key] = machine
+		s.assumed[client.ObjectKeyFromObject(choice.Host)] = machine
 		s.queue.remove(machine)
 	}
-	return choice, nil
+	return choice
 }
 
 // candidates pairs the hosts with what only this process knows. The caller holds the lock.
-func (s *Store) candidates(hosts []bmov1alpha1.BareMetalHost, machine Key) []host.Candidate {
+func (s *Store) candidates(hosts []*bmov1alpha1.BareMetalHost, machine Key) []host.Candidate {
 	candidates := make([]host.Candidate, 0, len(hosts))
-	for i := range hosts {
-		candidates = append(candidates, s.candidate(&hosts[i], machine))
+	for _, current := range hosts {
+		candidates = append(candidates, s.candidate(current, machine))
 	}
 	return candidates
 }

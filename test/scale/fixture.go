@@ -12,15 +12,21 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 )
 
 const (
 	// clusterName is the Cluster that all machines belong to.
 	clusterName = "scale"
 
-	// creators is how many clients create objects at once. More do not make the API server any faster.
-	creators = 8
+	// writers is how many objects are written at once. More do not make the API server any faster.
+	writers = 8
 )
+
+// definitions are those of the kinds that take part.
+func definitions() []components.Group {
+	return []components.Group{components.Provider, components.ClusterAPI, components.HostOperator}
+}
 
 func hostName(number int) string    { return fmt.Sprintf("host-%04d", number) }
 func machineName(number int) string { return fmt.Sprintf("machine-%04d", number) }
@@ -110,7 +116,7 @@ func (f *fixture) createInfrastructure(ctx context.Context) error {
 // inParallel does something for each number below a count, several at a time and in order.
 func inParallel(count int, do func(number int) error) error {
 	var work errgroup.Group
-	work.SetLimit(creators)
+	work.SetLimit(writers)
 	for number := range count {
 		work.Go(func() error { return do(number) })
 	}

@@ -10,6 +10,8 @@
 // What depends on the speed of the computer is printed beside its goal and never makes the command fail. What does not
 // is checked: no host is claimed twice, no host is listed, no request is wasted, nothing is left on a released host.
 //
+// The same writes made by plain clients, without a manager, show how much of the time is the API server's.
+//
 // The trade-off: the API server, the clients that create and the simulated host operator share the processors with the
 // manager. The numbers are those of a small computer, and only the ones of the same computer compare.
 package main
@@ -83,6 +85,9 @@ func measureAll(ctx context.Context, settings settings) error {
 		measured, err := measure(ctx, settings, size)
 		if err != nil {
 			return fmt.Errorf("measuring %d machines: %w", size, err)
+		}
+		if measured.floor, err = measureFloor(ctx, size); err != nil {
+			return fmt.Errorf("measuring the writes for %d machines: %w", size, err)
 		}
 		printSize(os.Stdout, measured)
 		results = append(results, measured)

@@ -29,6 +29,7 @@ func printSize(out io.Writer, r result) {
 	row("creating as many Machines without any manager", seconds(r.plainCreation))
 	row("creating the Metal3Machines", seconds(r.creation))
 	row("all machines have their host, since the first creation", seconds(r.associated))
+	row("the same writes by plain clients, without manager and webhooks", seconds(r.floor))
 	row("all machines have their host, since the last creation", seconds(r.afterLast))
 	row("processor time of the manager for it", seconds(r.used.manager))
 	row("processor time of API server and etcd", seconds(r.used.server))
@@ -66,7 +67,7 @@ func printRequests(out io.Writer, phase string, requests []env.Request, machines
 func printSummary(out io.Writer, results []result) {
 	fmt.Fprintln(out, "\n== all sizes ==")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "machines\twall\tgrowth\tprocessor\tgrowth\tmemory\twrites\trelease\tconflicts")
+	fmt.Fprintln(table, "machines\twall\tgrowth\twrites alone\tprocessor\tgrowth\tmemory\twrites each\trelease\tconflicts")
 	for i, r := range results {
 		wall, processor := "-", "-"
 		if i > 0 {
@@ -75,11 +76,11 @@ func printSummary(out io.Writer, results []result) {
 			processor = growth(smaller, r, func(r result) time.Duration { return r.used.manager })
 		}
 		asked := ofManager(r.association)
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%.2f\t%s\t%d\n", r.size, seconds(r.associated), wall,
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%s\t%d\n", r.size, seconds(r.associated), wall, seconds(r.floor),
 			seconds(r.used.manager), processor, mebibytes(r.memory),
 			float64(count(asked, isWrite))/float64(r.size), seconds(r.released), count(asked, isConflict))
 	}
-	fmt.Fprintf(table, "goal\t%s for %d\tN^%.1f\t\tN^%.1f\t%s\t%d\t%s\n", seconds(goalAssociation), goalSize, goalExponent,
+	fmt.Fprintf(table, "goal\t%s for %d\tN^%.1f\t\t\tN^%.1f\t%s\t%d\t%s\n", seconds(goalAssociation), goalSize, goalExponent,
 		goalExponent, mebibytes(goalMemory), writesPerMachine, seconds(goalRelease))
 	table.Flush() //nolint:errcheck,gosec // where progress cannot be shown, there is nobody to tell
 }

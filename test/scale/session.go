@@ -14,7 +14,6 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 )
@@ -35,6 +34,9 @@ type result struct {
 	// plainCreation is how long as many Machines took to create while no manager ran, creation how long the
 	// Metal3Machines took while the manager was at work.
 	plainCreation, creation time.Duration
+
+	// floor is how long the writes of the association take when plain clients make them.
+	floor time.Duration
 
 	// associated is the time from the first creation until all hosts were claimed, afterLast that from the last one.
 	associated, afterLast time.Duration
@@ -77,11 +79,7 @@ type session struct {
 func measure(ctx context.Context, settings settings, size int) (_ result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	server, err := env.Start(ctx, env.Options{
-		Definitions: []components.Group{components.Provider, components.ClusterAPI, components.HostOperator},
-		Webhooks:    true,
-		Audit:       true,
-	})
+	server, err := env.Start(ctx, env.Options{Definitions: definitions(), Webhooks: true, Audit: true})
 	if err != nil {
 		return result{}, err
 	}

@@ -21,6 +21,9 @@ const (
 	// writesPerMachine is how many writes an association may cost, events included.
 	writesPerMachine = 4
 
+	// machineKind is the kind of the consumers that are measured.
+	machineKind = "Metal3Machine"
+
 	// shownHosts is how many hosts a problem that many have in common is shown on.
 	shownHosts = 3
 )
@@ -135,7 +138,7 @@ func leftOn(before, now bmov1alpha1.BareMetalHost) string {
 }
 
 func isMachine(consumer *corev1.ObjectReference) bool {
-	return consumer != nil && consumer.Kind == "Metal3Machine"
+	return consumer != nil && consumer.Kind == machineKind
 }
 
 func nameOf(consumer *corev1.ObjectReference) string {

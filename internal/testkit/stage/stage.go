@@ -36,7 +36,8 @@ import (
 // resync is as rare as in the product, so that a story that goes on proves that an event carried it on.
 const resync = 10 * time.Minute
 
-// connectAgain is how long the cluster cache waits after it failed to connect. Its own 30 seconds are too long to watch.
+// connectAgain is how long the cluster cache waits after it failed to connect. Its own 30 seconds are too long to
+// watch.
 const connectAgain = 200 * time.Millisecond
 
 // stopLimit is how long a manager may take to stop.

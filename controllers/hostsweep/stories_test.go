@@ -1,0 +1,117 @@
+package hostsweep_test
+
+import (
+	"context"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// describeUpgrade is the story of the host that goes with its machine, with and without the sweep.
+func describeUpgrade(s *suite) {
+	It("saves hosts from the garbage collector", func(ctx context.Context) {
+		w := s.world(ctx)
+		swept, unswept := w.machine(ctx, "swept"), w.machine(ctx, "unswept")
+		w.host(ctx, "swept", build.Provisioned(), ownedAsByCAPM3(swept), consumedAsByCAPM3(swept))
+		running := w.manager.Start()
+		w.swept(ctx, "swept", nil)
+		Eventually(func(g Gomega) {
+			g.Expect(w.events(ctx, g, "swept")).To(ConsistOf("LeftoversRemoved"))
+		}).Should(Succeed())
+		Expect(w.get(ctx, Default, "swept").Spec.ConsumerRef).NotTo(BeNil(), "the claim stays")
+		running.Stop()
+
+		w.host(ctx, "unswept", build.Provisioned(), ownedAsByCAPM3(unswept), consumedAsByCAPM3(unswept))
+		Expect(w.client.Delete(ctx, swept)).To(Succeed())
+		Expect(w.client.Delete(ctx, unswept)).To(Succeed())
+		Eventually(func(g Gomega) { g.Expect(w.exists(ctx, g, "unswept")).To(BeFalse()) }).Should(Succeed())
+		Consistently(func(g Gomega) { g.Expect(w.exists(ctx, g, "swept")).To(BeTrue()) }).Should(Succeed())
+	})
+
+	It("keeps other owners", func(ctx context.Context) {
+		w := s.world(ctx)
+		inventory := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "inventory"}}
+		w.create(ctx, inventory)
+		w.host(ctx, "host", build.OwnedBy(inventory), ownedAsByCAPM3(w.machine(ctx, "machine")),
+			stage.With(func(host *bmov1alpha1.BareMetalHost) { host.OwnerReferences[1].Controller = nil }))
+		w.manager.Start()
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g, "host").OwnerReferences).To(ConsistOf(HaveField("Kind", "ConfigMap")))
+		}).Should(Succeed())
+	})
+}
+
+// describeSweep are the stories about annotations.
+func describeSweep(s *suite) {
+	leftovers := map[string]string{
+		infrav1.BlockMoveAnnotation:  "",
+		bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider,
+		infrav1.ReleaseAnnotation:    `{"online":true}`,
+		"example.com/asset":          "4711",
+	}
+	all := build.Annotations(leftovers)
+
+	It("frees unclaimed hosts of blocks, forgotten pauses and old records", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "before-the-start", all)
+		w.manager.Start()
+		w.swept(ctx, "before-the-start", map[string]string{"example.com/asset": "4711"})
+		w.host(ctx, "restored-later", all)
+		w.swept(ctx, "restored-later", map[string]string{"example.com/asset": "4711"})
+		Expect(w.writes.Done()).To(HaveLen(2), "one write for each host")
+	})
+
+	It("leaves alone what a user or somebody else has set", func(ctx context.Context) {
+		w := s.world(ctx)
+		byUser := map[string]string{bmov1alpha1.PausedAnnotation: "maintenance", bmov1alpha1.DetachedAnnotation: ""}
+		machine := w.machine(ctx, "machine")
+		w.host(ctx, "paused-by-user", build.Annotations(byUser))
+		w.host(ctx, "claimed", build.Consumed(machine), all)
+		w.host(ctx, "claimed-by-others", all, stage.With(func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.ConsumerRef = &corev1.ObjectReference{APIVersion: "metal3.io/v1alpha1", Kind: "HostClaim", Name: "claim"}
+		}))
+		w.host(ctx, "moving", build.Annotations(map[string]string{infrav1.DeleteForMoveAnnotation: ""}), all)
+		w.host(ctx, "clean")
+		w.manager.Start()
+		w.host(ctx, "dirty", all)
+		w.swept(ctx, "dirty", map[string]string{"example.com/asset": "4711"})
+		Consistently(w.writes.Done).Should(ConsistOf(stage.Write{Verb: "patch", Kind: "BareMetalHost", Name: "dirty"}))
+		Expect(w.get(ctx, Default, "paused-by-user").Annotations).To(Equal(byUser))
+		Expect(w.get(ctx, Default, "claimed").Annotations).To(Equal(leftovers))
+		Expect(w.get(ctx, Default, "claimed-by-others").Annotations).To(Equal(leftovers))
+	})
+
+	It("waits for the end of a pause, but not with owners", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.create(ctx, build.Cluster("cluster", build.InNamespace(w.namespace), build.ClusterPaused()))
+		w.host(ctx, "host", all, ownedAsByCAPM3(w.machine(ctx, "machine")))
+		w.manager.Start()
+		w.swept(ctx, "host", leftovers)
+		Consistently(func(g Gomega) { g.Expect(w.get(ctx, g, "host").Annotations).To(Equal(leftovers)) }).Should(Succeed())
+		w.pause(ctx, false)
+		w.swept(ctx, "host", map[string]string{"example.com/asset": "4711"})
+	})
+
+	It("gives way to a faster writer and comes back", func(ctx context.Context) {
+		w := s.world(ctx)
+		overtaken := false
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if !overtaken {
+				overtaken = true
+				stage.Change(ctx, w.client, w.key(write.Name), &bmov1alpha1.BareMetalHost{},
+					func(host *bmov1alpha1.BareMetalHost) { host.Annotations["example.com/asset"] = "4712" })
+			}
+			return stage.Verdict{}
+		})
+		w.host(ctx, "host", all)
+		w.manager.Start()
+		w.swept(ctx, "host", map[string]string{"example.com/asset": "4712"})
+	})
+}

@@ -1,0 +1,162 @@
+package metal3cluster_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// describeLife are the stories from the creation to the end.
+func describeLife(s *suite) {
+	It("waits for its owner and is then ready with its own endpoint", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.create(ctx, build.Metal3Cluster(clusterName, build.InNamespace(w.namespace), build.Domains("a", "b")))
+		w.eventually(ctx, infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.WaitingForClusterReason,
+			"Waiting for Cluster API to set the owner reference of a Cluster"))
+		cluster := w.cluster(ctx)
+		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			build.OwnedBy(cluster)(infra)
+		})
+		infra := w.ready(ctx)
+		Expect(infra.Finalizers).To(ConsistOf(infrav1.ClusterFinalizer))
+		Expect(infra.Status.FailureDomains).To(Equal(domains("a", "b")))
+		Expect(infra.Spec.ControlPlaneEndpoint).To(Equal(endpoint(build.EndpointHost)))
+	})
+
+	It("is ready with the endpoint of its Cluster", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx, build.Endpoint("192.0.2.20", 6443)), build.Endpoint("", 0))
+		Expect(w.ready(ctx).Spec.ControlPlaneEndpoint).To(BeZero(), "the spec belongs to the user")
+	})
+
+	It("asks for an endpoint if nobody gave one", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), build.Endpoint("", 0))
+		w.eventually(ctx, infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.EndpointMissingReason,
+			"Set spec.controlPlaneEndpoint.host and port of Metal3Cluster cluster or of Cluster cluster"))
+		Expect(w.get(ctx, Default).Status.Initialization.Provisioned).To(BeNil())
+		stage.Change(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+			cluster.Spec.ControlPlaneEndpoint = endpoint("192.0.2.20")
+		})
+		w.ready(ctx)
+	})
+
+	It("says when its Cluster uses another endpoint", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx, build.Endpoint("192.0.2.20", 6443)))
+		w.eventually(ctx, infrav1.InfrastructureReadyCondition, And(stage.IsTrue(), HaveField("Message",
+			"Cluster cluster uses control-plane endpoint 192.0.2.20:6443, not 192.0.2.10:6443 of the Metal3Cluster")))
+	})
+
+	It("follows a change of its failure domains", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), build.Domains("a"))
+		w.ready(ctx)
+		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			infra.Spec.FailureDomains = domains("b", "c")
+		})
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g).Status.FailureDomains).To(Equal(domains("b", "c")))
+		}).Should(Succeed())
+	})
+
+	It("stays until the last Machine of its Cluster is gone", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx))
+		w.ready(ctx)
+		for _, name := range []string{"first", "second"} {
+			w.create(ctx, build.Machine(name, clusterName, build.InNamespace(w.namespace)))
+		}
+		w.create(ctx, build.Machine("stranger", "other", build.InNamespace(w.namespace)))
+		w.remove(ctx)
+		w.eventually(ctx, infrav1.DeletingCondition, And(stage.IsTrueBecause(infrav1.WaitingForMachinesReason),
+			HaveField("Message", "Waiting for the Machines of Cluster cluster to be deleted")))
+		w.eventually(ctx, infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.DeletingReason, "Waiting for the Machines"))
+		Expect(w.client.Delete(ctx, &clusterv1.Machine{ObjectMeta: named(w.namespace, "first")})).To(Succeed())
+		w.untouched(ctx)
+		Expect(w.client.Delete(ctx, &clusterv1.Machine{ObjectMeta: named(w.namespace, "second")})).To(Succeed())
+		w.gone(ctx)
+	})
+
+	It("goes at once when its Cluster is gone", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		cluster := w.cluster(ctx)
+		w.infrastructure(ctx, cluster)
+		w.ready(ctx)
+		w.create(ctx, build.Machine("orphan", clusterName, build.InNamespace(w.namespace)))
+		Expect(w.client.Delete(ctx, cluster)).To(Succeed())
+		w.remove(ctx)
+		w.gone(ctx)
+	})
+}
+
+// describeOthers are the stories in which somebody else is in charge.
+func describeOthers(s *suite) {
+	It("leaves a Metal3Cluster alone that is managed elsewhere", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), build.Annotations(map[string]string{clusterv1.ManagedByAnnotation: "others"}))
+		w.untouched(ctx)
+		Expect(w.get(ctx, Default).Finalizers).To(BeEmpty())
+	})
+
+	It("leaves a Metal3Cluster alone that its watch filter does not let through", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.watchFilter = "mine"
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), build.Labels(map[string]string{clusterv1.WatchLabel: "theirs"}))
+		w.pause(ctx, false)
+		w.untouched(ctx)
+		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			infra.Labels[clusterv1.WatchLabel] = "mine"
+		})
+		w.ready(ctx)
+	})
+
+	It("does nothing during a pause but to report it", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		cluster := w.cluster(ctx, build.ClusterPaused())
+		w.infrastructure(ctx, cluster)
+		w.eventually(ctx, infrav1.PausedCondition, stage.IsTrueBecause(clusterv1.PausedReason))
+		w.untouched(ctx)
+		infra := w.get(ctx, Default)
+		Expect(infra.Finalizers).To(BeEmpty())
+		Expect(infra.Status.Conditions).To(HaveLen(1))
+		w.pause(ctx, false)
+		w.ready(ctx)
+		w.eventually(ctx, infrav1.PausedCondition, HaveField("Reason", clusterv1.NotPausedReason))
+		w.pause(ctx, true)
+		w.eventually(ctx, infrav1.PausedCondition, stage.IsTrue())
+		w.remove(ctx)
+		w.eventually(ctx, infrav1.PausedCondition, HaveField("ObservedGeneration", w.get(ctx, Default).Generation))
+		w.untouched(ctx)
+		w.pause(ctx, false)
+		w.gone(ctx)
+	})
+
+	It("does nothing at all while a move deletes it", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx))
+		infra := w.ready(ctx)
+		infra.Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
+		Expect(w.client.Update(ctx, infra)).To(Succeed())
+		w.remove(ctx)
+		w.untouched(ctx)
+		Expect(w.get(ctx, Default).Finalizers).To(ConsistOf(infrav1.ClusterFinalizer))
+	})
+}

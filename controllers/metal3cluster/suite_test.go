@@ -1,0 +1,182 @@
+package metal3cluster_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3cluster"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+const (
+	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
+	patience = time.Minute
+
+	// pollEvery is how often it looks.
+	pollEvery = 50 * time.Millisecond
+
+	// quiet is how long nothing may happen where nothing should.
+	quiet = time.Second
+
+	// clusterName is the name of the Cluster and of the Metal3Cluster of every world.
+	clusterName = "cluster"
+)
+
+func TestMetal3Cluster(t *testing.T) {
+	klog.SetOutput(GinkgoWriter)
+	ctrl.SetLogger(klog.Background())
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Metal3Cluster")
+}
+
+// suite is what all stories share.
+type suite struct{ server *env.Server }
+
+var _ = Describe("A Metal3Cluster", Ordered, ContinueOnFailure, func() {
+	s := &suite{}
+
+	BeforeAll(func(ctx context.Context) {
+		SetDefaultEventuallyTimeout(patience)
+		SetDefaultEventuallyPollingInterval(pollEvery)
+		SetDefaultConsistentlyDuration(quiet)
+		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
+			components.Provider, components.ClusterAPI, components.HostOperator,
+		}})
+	})
+
+	describeLife(s)
+	describeOthers(s)
+})
+
+// world is a namespace in which one story plays.
+type world struct {
+	client      client.Client
+	namespace   string
+	watchFilter string
+	manager     stage.Manager
+}
+
+func (s *suite) world(ctx context.Context) *world {
+	GinkgoHelper()
+	w := &world{client: s.server.Client, namespace: stage.Namespace(ctx, s.server)}
+	w.manager = stage.Manager{Config: s.server.Config, Namespace: w.namespace, Writes: &stage.Writes{}, Setup: w.setup}
+	return w
+}
+
+func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) error {
+	shared := true
+	return (&metal3cluster.Reconciler{
+		Client:      mgr.GetClient(),
+		Recorder:    mgr.GetEventRecorder("metal3cluster"),
+		WatchFilter: w.watchFilter,
+	}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})
+}
+
+func (w *world) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: w.namespace, Name: name}
+}
+
+func (w *world) create(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	Expect(build.CreateWithStatus(ctx, w.client, object)).To(Succeed())
+}
+
+// cluster creates the Cluster.
+func (w *world) cluster(ctx context.Context, options ...build.ClusterOption) *clusterv1.Cluster {
+	GinkgoHelper()
+	cluster := build.Cluster(clusterName, append([]build.ClusterOption{build.InNamespace(w.namespace)}, options...)...)
+	w.create(ctx, cluster)
+	return cluster
+}
+
+// infrastructure creates the Metal3Cluster of a Cluster.
+func (w *world) infrastructure(
+	ctx context.Context, owner *clusterv1.Cluster, options ...build.Metal3ClusterOption,
+) {
+	GinkgoHelper()
+	ofCluster := build.Labels(map[string]string{clusterv1.ClusterNameLabel: owner.Name})
+	options = append([]build.Metal3ClusterOption{build.InNamespace(w.namespace), build.OwnedBy(owner), ofCluster}, options...)
+	w.create(ctx, build.Metal3Cluster(clusterName, options...))
+}
+
+func (w *world) get(ctx context.Context, g Gomega) *infrav1.Metal3Cluster {
+	found := &infrav1.Metal3Cluster{}
+	g.Expect(w.client.Get(ctx, w.key(clusterName), found)).To(Succeed())
+	return found
+}
+
+// eventually waits until a condition is as wanted.
+func (w *world) eventually(ctx context.Context, conditionType string, want types.GomegaMatcher) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(w.get(ctx, g).Status.Conditions).To(stage.HaveCondition(conditionType, want))
+	}).Should(Succeed())
+}
+
+// ready waits until the infrastructure is provisioned.
+func (w *world) ready(ctx context.Context) *infrav1.Metal3Cluster {
+	GinkgoHelper()
+	w.eventually(ctx, infrav1.ReadyCondition, stage.IsTrueBecause(infrav1.ReadyReason))
+	infra := w.get(ctx, Default)
+	Expect(infra.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+	Expect(meta.IsStatusConditionTrue(infra.Status.Conditions, infrav1.InfrastructureReadyCondition)).To(BeTrue())
+	return infra
+}
+
+func (w *world) remove(ctx context.Context) {
+	GinkgoHelper()
+	Expect(w.client.Delete(ctx, w.get(ctx, Default))).To(Succeed())
+}
+
+func (w *world) gone(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		err := w.client.Get(ctx, w.key(clusterName), &infrav1.Metal3Cluster{})
+		g.Expect(err).To(HaveOccurred())
+		g.Expect(client.IgnoreNotFound(err)).To(Succeed())
+	}).Should(Succeed())
+}
+
+// untouched expects that nobody writes the Metal3Cluster for a while.
+func (w *world) untouched(ctx context.Context) {
+	GinkgoHelper()
+	version := w.get(ctx, Default).ResourceVersion
+	Consistently(func(g Gomega) { g.Expect(w.get(ctx, g).ResourceVersion).To(Equal(version)) }).Should(Succeed())
+}
+
+func (w *world) pause(ctx context.Context, paused bool) {
+	GinkgoHelper()
+	stage.Change(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+		cluster.Spec.Paused = ptr.To(paused)
+	})
+}
+
+func endpoint(host string) clusterv1.APIEndpoint {
+	return clusterv1.APIEndpoint{Host: host, Port: 6443}
+}
+
+func domains(names ...string) []clusterv1.FailureDomain {
+	return build.Metal3Cluster("", build.Domains(names...)).Spec.FailureDomains
+}
+
+func named(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}

@@ -1,0 +1,375 @@
+package metal3machine
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+// complete is a scope with everything that a machine needs before its host.
+func complete(changes ...func(*scope)) *scope {
+	ready := build.Cluster("cluster", build.InfrastructureReady())
+	s := &scope{
+		machine:   build.Metal3Machine("machine", "cluster"),
+		owner:     build.Machine("machine", "cluster"),
+		cluster:   ready,
+		infra:     build.Metal3Cluster("cluster"),
+		bootstrap: bootstrapData{name: ptr.To("machine-bootstrap"), found: true, hasValue: true},
+		reached:   map[string]outcome.Outcome{},
+	}
+	for _, change := range changes {
+		change(s)
+	}
+	return s
+}
+
+func onHost(options ...build.HostOption) func(*scope) {
+	return func(s *scope) { s.host = build.Host("host", options...) }
+}
+
+func deleted(s *scope) {
+	now := metav1.Unix(1_700_000_000, 0)
+	s.machine.DeletionTimestamp = &now
+}
+
+func TestRoute(t *testing.T) {
+	r := &Reconciler{}
+	cases := map[string]struct {
+		reason string
+		scope  *scope
+		want   int
+	}{
+		"Paused":      {"nobody acts during a pause", complete(func(s *scope) { s.paused = true }), 0},
+		"BothPaused":  {"not even on a deletion", complete(deleted, func(s *scope) { s.paused = true }), 0},
+		"Deleted":     {"host, data, finalizer", complete(deleted), 3},
+		"DeletedLate": {"a release needs no owner", complete(deleted, func(s *scope) { s.owner, s.cluster = nil, nil }), 3},
+		"NoOwner":     {"without an owner there is only waiting", complete(func(s *scope) { s.owner = nil }), 1},
+		"NoCluster":   {"and without a Cluster", complete(func(s *scope) { s.cluster = nil }), 1},
+		"Normal":      {"all phases", complete(), 8},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := len(r.route(tc.scope)); got != tc.want {
+				t.Errorf("%s: got %d phases, want %d", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWaitForOwners(t *testing.T) {
+	cases := map[string]struct {
+		reason  string
+		scope   *scope
+		want    string
+		blocked bool
+	}{
+		"Nothing": {"everything is there", complete(), "", false},
+		"Owner":   {"first the owner", complete(func(s *scope) { s.owner = nil }), infrav1.WaitingForMachineReason, false},
+		"Cluster": {"then its Cluster", complete(func(s *scope) { s.cluster = nil }), infrav1.WaitingForMachineReason, false},
+		"Metal3Cluster": {
+			"then the Metal3Cluster", complete(func(s *scope) { s.infra = nil }),
+			infrav1.WaitingForMetal3ClusterReason, false,
+		},
+		"Infrastructure": {
+			"then its infrastructure",
+			complete(func(s *scope) { s.cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(false) }),
+			infrav1.WaitingForInfrastructureReason, false,
+		},
+		"DataSecretName": {
+			"then the name of the bootstrap data", complete(func(s *scope) { s.bootstrap = bootstrapData{} }),
+			infrav1.WaitingForBootstrapDataReason, false,
+		},
+		"Secret": {
+			"then the Secret", complete(func(s *scope) { s.bootstrap.found = false }),
+			infrav1.WaitingForBootstrapDataReason, false,
+		},
+		"Value": {
+			"a Secret without data does not get better by waiting", complete(func(s *scope) { s.bootstrap.hasValue = false }),
+			infrav1.BootstrapDataInvalidReason, true,
+		},
+		"EmptyName": {
+			"a Machine may want no bootstrap data",
+			complete(func(s *scope) { s.bootstrap = bootstrapData{name: ptr.To("")} }), "", false,
+		},
+		"Running": {
+			"a machine whose host runs waits for nothing: after a move the rest may come later",
+			complete(onHost(build.Provisioned()), func(s *scope) { s.infra, s.bootstrap = nil, bootstrapData{} }), "", false,
+		},
+		"Claimed": {
+			"a machine whose host was only claimed waits on",
+			complete(onHost(build.Available()), func(s *scope) { s.bootstrap.found = false }),
+			infrav1.WaitingForBootstrapDataReason, false,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := (&Reconciler{}).waitForOwners(context.Background(), tc.scope)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Reason != tc.want || got.IsBlocked() != tc.blocked || got.IsDone() != (tc.want == "") {
+				t.Errorf("%s: got %+v, want %q, blocked: %t", tc.reason, got, tc.want, tc.blocked)
+			}
+			if recorded := tc.scope.reached[infrav1.HostAssociatedCondition]; recorded != got {
+				t.Errorf("%s: the condition would say %+v", tc.reason, recorded)
+			}
+		})
+	}
+}
+
+func TestReuseOwner(t *testing.T) {
+	controlPlane := func(apiVersion string) func(*scope) {
+		return func(s *scope) {
+			s.owner.OwnerReferences = []metav1.OwnerReference{
+				{APIVersion: "v1", Kind: "ConfigMap", Name: "other"},
+				{APIVersion: apiVersion, Kind: "AnyControlPlane", Name: "control"},
+			}
+		}
+	}
+	deployment := func(s *scope) {
+		s.owner.Labels[clusterv1.MachineDeploymentNameLabel] = "workers"
+	}
+	cases := map[string]struct {
+		reason string
+		scope  *scope
+		want   string
+	}{
+		"Nobody":       {"a Machine by itself is not replaced", complete(), ""},
+		"NoMachine":    {"nor is one that is gone", complete(func(s *scope) { s.owner = nil }), ""},
+		"ControlPlane": {"any kind of control plane", complete(controlPlane(controlPlaneGroup + "/v1")), "cp-control"},
+		"OtherGroup":   {"other owners do not count", complete(controlPlane("example.com/v1")), ""},
+		"Deployment":   {"a worker belongs to its deployment", complete(deployment), "md-workers"},
+		"Both":         {"the control plane wins", complete(deployment, controlPlane(controlPlaneGroup+"/v1")), "cp-control"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.scope.reuseOwner(); got != tc.want {
+				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTemplateName(t *testing.T) {
+	object := func(spec map[string]any) map[string]any {
+		return map[string]any{
+			"apiVersion": controlPlaneGroup + "/v1", "kind": "AnyControlPlane",
+			"metadata": map[string]any{"namespace": build.DefaultNamespace, "name": "control"}, "spec": spec,
+		}
+	}
+	reference := map[string]any{"infrastructureRef": map[string]any{"name": "now"}}
+	cases := map[string]struct {
+		reason string
+		worker bool
+		spec   map[string]any
+		want   string
+	}{
+		"Worker":    {reason: "a MachineSet keeps its template", worker: true, want: "made-from"},
+		"Gone":      {reason: "a control plane that is gone leaves what the machine was made from", want: "made-from"},
+		"V1Beta2":   {"contract v1beta2", false, map[string]any{"machineTemplate": map[string]any{"spec": reference}}, "now"},
+		"V1Beta1":   {"contract v1beta1", false, map[string]any{"machineTemplate": reference}, "now"},
+		"Flat":      {"control planes with one template", false, reference, "now"},
+		"Elsewhere": {"an unknown shape leaves what the machine was made from", false, map[string]any{"x": "y"}, "made-from"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			live := fake.NewClientBuilder()
+			if tc.spec != nil {
+				live = live.WithObjects(unstructuredOf(object(tc.spec)))
+			}
+			s := complete(func(s *scope) {
+				s.machine.Annotations = map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "made-from"}
+				if !tc.worker {
+					s.owner.OwnerReferences = []metav1.OwnerReference{
+						{APIVersion: controlPlaneGroup + "/v1", Kind: "AnyControlPlane", Name: "control"},
+					}
+				}
+			})
+			got, err := (&Reconciler{Live: live.Build()}).templateName(context.Background(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != tc.want {
+				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestDataSecrets(t *testing.T) {
+	own := func(name string) *corev1.SecretReference {
+		return &corev1.SecretReference{Name: name, Namespace: "ignored"}
+	}
+	want := func(name string) *corev1.SecretReference {
+		return &corev1.SecretReference{Name: name, Namespace: build.DefaultNamespace}
+	}
+	template := func(s *scope) { s.machine.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "template"} }
+	rendered := func(ready *bool) func(*scope) {
+		return func(s *scope) {
+			s.data = &infrav1.Metal3Data{
+				Spec:   infrav1.Metal3DataSpec{MetaData: own("rendered-meta"), NetworkData: own("rendered-network")},
+				Status: infrav1.Metal3DataStatus{Ready: ready},
+			}
+		}
+	}
+	ownNetwork := func(s *scope) { s.machine.Spec.NetworkData = own("network") }
+	cases := map[string]struct {
+		reason                string
+		scope                 *scope
+		metaData, networkData *corev1.SecretReference
+		ready                 bool
+	}{
+		"Nothing":   {reason: "data are not needed", scope: complete(), ready: true},
+		"Own":       {reason: "own data, in the own namespace", scope: complete(ownNetwork), networkData: want("network"), ready: true},
+		"Waiting":   {reason: "nothing goes before all is there", scope: complete(template, ownNetwork)},
+		"NotReady":  {reason: "the Secrets do not exist yet", scope: complete(template, rendered(nil))},
+		"StillNot":  {reason: "the Secrets do not exist yet", scope: complete(template, rendered(ptr.To(false)))},
+		"Rendered":  {"both", complete(template, rendered(ptr.To(true))), want("rendered-meta"), want("rendered-network"), true},
+		"SpecFirst": {"the spec wins", complete(template, rendered(ptr.To(true)), ownNetwork), want("rendered-meta"), want("network"), true},
+		"NoTemplate": {
+			reason: "data of an earlier template do not count", scope: complete(rendered(ptr.To(true))), ready: true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			metaData, networkData, ready := dataSecrets(tc.scope)
+			if diff := cmp.Diff(
+				[]any{tc.metaData, tc.networkData, tc.ready}, []any{metaData, networkData, ready}); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestDesiredClaim(t *testing.T) {
+	reference := &corev1.SecretReference{Name: "machine-bootstrap", Namespace: build.DefaultNamespace}
+	image := build.Metal3Machine("machine", "cluster").Spec.Image
+	base := func(change func(*host.Claim)) host.Claim {
+		claim := host.Claim{
+			Machine: "machine", Namespace: build.DefaultNamespace, Cluster: "cluster",
+			Provision: &host.Provision{Image: image, UserData: reference},
+		}
+		change(&claim)
+		return claim
+	}
+	cases := map[string]struct {
+		reason string
+		scope  *scope
+		want   host.Claim
+	}{
+		"Image": {"image and bootstrap data", complete(), base(func(*host.Claim) {})},
+		"WaitsForData": {
+			"a host is claimed before its data are ready, and not started",
+			complete(func(s *scope) { s.machine.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "template"} }),
+			base(func(c *host.Claim) { c.Provision = nil }),
+		},
+		"CleaningMode": {
+			"the cleaning mode is handed on", complete(func(s *scope) { s.machine.Spec.AutomatedCleaningMode = "disabled" }),
+			base(func(c *host.Claim) { c.CleaningMode = "disabled" }),
+		},
+		"CustomDeploy": {
+			"a deploy step instead of an image", complete(func(s *scope) {
+				s.machine.Spec.Image, s.machine.Spec.CustomDeploy = nil, &infrav1.CustomDeploy{Method: "install"}
+			}),
+			base(func(c *host.Claim) {
+				c.Provision.Image, c.Provision.CustomDeploy = nil, &infrav1.CustomDeploy{Method: "install"}
+			}),
+		},
+		"BootstrapFirst": {
+			"bootstrap data win over own user data",
+			complete(func(s *scope) { s.machine.Spec.UserData = &corev1.SecretReference{Name: "own"} }),
+			base(func(*host.Claim) {}),
+		},
+		"OwnUserData": {
+			"own user data where the Machine wants none", complete(func(s *scope) {
+				s.bootstrap.name = ptr.To("")
+				s.machine.Spec.UserData = &corev1.SecretReference{Name: "own", Namespace: "ignored"}
+			}),
+			base(func(c *host.Claim) {
+				c.Provision.UserData = &corev1.SecretReference{Name: "own", Namespace: build.DefaultNamespace}
+			}),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, desiredClaim(tc.scope)); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestLostHost(t *testing.T) {
+	s := complete(func(s *scope) { setHostAnnotation(s.machine, "host") })
+	want := outcome.Waiting(infrav1.HostLostReason,
+		"Host host is gone or held by another consumer: restore it, or delete Machine machine to have it replaced")
+	if got := lostHost(s); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestRecordedHost(t *testing.T) {
+	for value, want := range map[string]string{
+		"": "", "metal3/host": "host", "elsewhere/host": "host", "host": "", "a/b/c": "b/c",
+	} {
+		machine := &infrav1.Metal3Machine{}
+		machine.Annotations = map[string]string{infrav1.HostAnnotation: value}
+		if got := recordedHost(machine); got != want {
+			t.Errorf("annotation %q: got %q, want %q", value, got, want)
+		}
+	}
+}
+
+func TestFailureDomain(t *testing.T) {
+	s := complete(func(s *scope) { s.machine.Spec.FailureDomain = "metal3machine" })
+	if got := s.failureDomain(); got != "metal3machine" {
+		t.Errorf("got %q, want that of the Metal3Machine where the Machine is silent", got)
+	}
+	s.owner.Spec.FailureDomain = "machine"
+	if got := s.failureDomain(); got != "machine" {
+		t.Errorf("got %q, want that of the Machine", got)
+	}
+}
+
+func TestBeforeNode(t *testing.T) {
+	configured := func(s *scope) { s.owner.Spec.Bootstrap.ConfigRef.Name = "config" }
+	cloud := func(s *scope) { s.infra.Spec.CloudProviderEnabled = ptr.To(true) }
+	cases := map[string]struct {
+		reason string
+		scope  *scope
+		want   bool
+	}{
+		"Manual":     {"nobody else connects the two", complete(), true},
+		"Bootstrap":  {"the bootstrap provider makes the node label itself", complete(configured), false},
+		"Cloud":      {"the cloud provider connects them", complete(cloud), false},
+		"Identified": {"it was provisioned before", complete(configured, cloud, func(s *scope) { s.machine.Spec.ProviderID = "x" }), true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := beforeNode(tc.scope); got != tc.want {
+				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestHostname(t *testing.T) {
+	if got := hostname(&bmov1alpha1.BareMetalHost{}); got != "" {
+		t.Errorf("got %q of a host that was not inspected", got)
+	}
+	if got := hostname(build.Host("host", build.Available())); got != "host" {
+		t.Errorf("got %q, want what the inspection found", got)
+	}
+}

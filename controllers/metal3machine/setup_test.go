@@ -1,0 +1,197 @@
+package metal3machine
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+func unstructuredOf(content map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: content}
+}
+
+func requestFor(object client.Object) ctrl.Request {
+	return ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
+}
+
+// requests names objects of the default namespace.
+func requests(names ...string) []ctrl.Request {
+	var list []ctrl.Request
+	for _, name := range names {
+		list = append(list, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: build.DefaultNamespace, Name: name}})
+	}
+	return list
+}
+
+func TestClusterMatters(t *testing.T) {
+	cases := map[string]struct {
+		reason        string
+		before, after func(*clusterv1.Cluster)
+		want          bool
+	}{
+		"Nothing": {reason: "a heartbeat"},
+		"Labels": {
+			reason: "nobody waits for labels", after: func(c *clusterv1.Cluster) { c.Labels = map[string]string{"a": "b"} },
+		},
+		"Pause":    {reason: "a pause begins", after: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }, want: true},
+		"EndPause": {reason: "a pause ends", before: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }, want: true},
+		"NoPause": {
+			reason: "not paused has two spellings", after: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(false) },
+		},
+		"Infrastructure": {
+			reason: "machines wait for it", after: func(c *clusterv1.Cluster) {
+				c.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+			}, want: true,
+		},
+		"Reference": {
+			reason: "the Metal3Cluster is another one",
+			after:  func(c *clusterv1.Cluster) { c.Spec.InfrastructureRef.Name = "other" }, want: true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before, after := build.Cluster("cluster"), build.Cluster("cluster")
+			if tc.before != nil {
+				tc.before(before)
+			}
+			if tc.after != nil {
+				tc.after(after)
+			}
+			got := clusterMatters().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+			if got != tc.want {
+				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
+			}
+		})
+	}
+	if !clusterMatters().Create(event.CreateEvent{Object: build.Cluster("cluster")}) {
+		t.Error("a new Cluster does not matter, machines wait for it")
+	}
+}
+
+func TestNodeMatters(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		change func(*corev1.Node)
+		want   bool
+	}{
+		"Heartbeat": {"nodes report all the time", func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
+		}, false},
+		"Label":      {"other labels", func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} }, false},
+		"ProviderID": {"somebody linked it", func(n *corev1.Node) { n.Spec.ProviderID = "metal3://a/b/c" }, true},
+		"HostUID":    {"it says on which host it is", func(n *corev1.Node) { n.Labels = map[string]string{infrav1.HostUIDLabel: "1"} }, true},
+		"Hostname":   {"it got a name", func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelHostname: "host"} }, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before, after := &corev1.Node{}, &corev1.Node{}
+			tc.change(after)
+			if got := nodeMatters().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestHostToMachine(t *testing.T) {
+	machine := build.Metal3Machine("machine", "cluster")
+	elsewhere := build.Metal3Machine("machine", "cluster", build.InNamespace("elsewhere"))
+	cases := map[string]struct {
+		reason string
+		object client.Object
+		want   []ctrl.Request
+	}{
+		"Free":      {"free hosts are the business of the store", build.Host("host"), nil},
+		"Claimed":   {"its machine", build.Host("host", build.Consumed(machine)), requests("machine")},
+		"Elsewhere": {"machines and hosts share a namespace", build.Host("host", build.Consumed(elsewhere)), nil},
+		"NoHost":    {"not a host", machine, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, hostToMachine(context.Background(), tc.object)); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestDataToMachine(t *testing.T) {
+	data := &infrav1.Metal3Data{ObjectMeta: metav1.ObjectMeta{Namespace: build.DefaultNamespace, Name: "data"}}
+	if got := dataToMachine(context.Background(), data); got != nil {
+		t.Errorf("got %v for data that answer no claim", got)
+	}
+	data.Spec.Claim = &infrav1.Metal3ObjectRef{Name: "machine"}
+	if diff := cmp.Diff(requests("machine"), dataToMachine(context.Background(), data)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestObjectsToMachines(t *testing.T) {
+	unlinked := build.Metal3Machine("unlinked", "cluster", build.OnHost(build.Host("host-0")))
+	linked := build.Metal3Machine("linked", "cluster", build.OnHost(build.Host("host-1")))
+	linked.Status.Initialization.Provisioned = ptr.To(true)
+	hostless := build.Metal3Machine("hostless", "other")
+	owner := build.Machine("unlinked", "cluster")
+	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(unlinked, linked, hostless, owner).
+		WithIndex(&clusterv1.Machine{}, bootstrapIndex, func(object client.Object) []string {
+			machine, isMachine := object.(*clusterv1.Machine)
+			if !isMachine {
+				return nil
+			}
+			return []string{*machine.Spec.Bootstrap.DataSecretName}
+		}).Build()
+	r := &Reconciler{Client: c}
+	node := func(providerID string) *corev1.Node {
+		return &corev1.Node{Spec: corev1.NodeSpec{ProviderID: providerID}}
+	}
+	ofCluster := build.Labels(map[string]string{clusterv1.ClusterNameLabel: "cluster"})
+	cases := map[string]struct {
+		reason string
+		got    []ctrl.Request
+		want   []ctrl.Request
+	}{
+		"LinkedNode": {
+			"a node with a provider ID names its machine",
+			r.nodeToMachines(context.Background(), node("metal3://metal3/host-1/linked")), requests("linked"),
+		},
+		"NewNode": {
+			"any other node may be that of any machine that waits for one",
+			r.nodeToMachines(context.Background(), node("")), requests("unlinked"),
+		},
+		"Infrastructure": {
+			"all machines of the cluster",
+			r.infrastructureToMachines(context.Background(), build.Metal3Cluster("cluster", ofCluster)),
+			requests("linked", "unlinked"),
+		},
+		"InfrastructureOfNobody": {
+			"a Metal3Cluster without a Cluster", r.infrastructureToMachines(context.Background(), build.Metal3Cluster("x")), nil,
+		},
+		"Secret": {
+			"the machine whose bootstrap data it holds",
+			r.secretToMachine(context.Background(), build.BootstrapSecret("unlinked", "", nil)), requests("unlinked"),
+		},
+		"OtherSecret": {
+			"nobody", r.secretToMachine(context.Background(), build.BootstrapSecret("other", "", nil)), nil,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.got); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,254 @@
+package rbac_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// clusterName is the Cluster of the story.
+const clusterName = "cluster"
+
+// describeLife is the life of a cluster with one machine of everything that asks for a right of its own: a host, data,
+// a control plane that keeps hosts, bootstrap data that nobody labelled, a template with a cleaning mode.
+func describeLife(i *installation) {
+	It("makes a cluster ready, and says so again after a pause", func(ctx context.Context) {
+		cluster := build.Cluster(clusterName, build.InNamespace(i.namespace), build.InfrastructureReady())
+		i.create(ctx, cluster)
+		i.create(ctx, build.Metal3Cluster(clusterName, build.InNamespace(i.namespace), build.OwnedBy(cluster),
+			build.Labels(map[string]string{clusterv1.ClusterNameLabel: clusterName})))
+		i.eventually(ctx, &infrav1.Metal3Cluster{}, clusterName, infrav1.ReadyCondition, stage.IsTrue())
+		for range 2 {
+			// The second of two equal events is a patch of the first.
+			for _, paused := range []bool{true, false} {
+				want := metav1.ConditionFalse
+				if paused {
+					want = metav1.ConditionTrue
+				}
+				i.pause(ctx, paused)
+				i.eventually(ctx, &infrav1.Metal3Cluster{}, clusterName, infrav1.PausedCondition, HaveField("Status", want))
+			}
+		}
+	})
+
+	It("provisions a host", func(ctx context.Context) {
+		control := controlPlane(i.namespace)
+		i.create(ctx, control)
+		i.create(ctx, build.MachineTemplate("template", build.InNamespace(i.namespace), build.NodeReuse(),
+			stage.With(func(template *infrav1.Metal3MachineTemplate) {
+				template.Spec.Template.Spec.AutomatedCleaningMode = "disabled"
+			})))
+		i.create(ctx, build.Host("host", build.InNamespace(i.namespace),
+			build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""})))
+		owner := build.ControlPlaneMachine("machine", clusterName, build.InNamespace(i.namespace), build.OwnedBy(control))
+		i.create(ctx, owner)
+		i.create(ctx, build.BootstrapSecret("machine", "", []byte("data"), build.InNamespace(i.namespace)))
+		i.create(ctx, build.Metal3Machine("machine", clusterName, build.InNamespace(i.namespace), build.OwnedBy(owner),
+			build.Annotations(map[string]string{
+				clusterv1.TemplateClonedFromNameAnnotation:      "template",
+				clusterv1.TemplateClonedFromGroupKindAnnotation: "Metal3MachineTemplate." + infrav1.GroupVersion.Group,
+			}), stage.With(func(machine *infrav1.Metal3Machine) {
+				machine.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "data-template"}
+			})))
+		i.eventually(ctx, &infrav1.Metal3Machine{}, "machine", infrav1.DataReadyCondition,
+			stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
+		i.render(ctx)
+		i.eventually(ctx, &infrav1.Metal3Machine{}, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
+	})
+
+	It("releases the host and keeps it for the next machine", func(ctx context.Context) {
+		Expect(i.server.Client.Delete(ctx, build.Metal3Machine("machine", clusterName, build.InNamespace(i.namespace)))).
+			To(Succeed())
+		Eventually(func(g Gomega) {
+			host := &bmov1alpha1.BareMetalHost{}
+			g.Expect(i.server.Client.Get(ctx, i.key("host"), host)).To(Succeed())
+			g.Expect(host.Labels).To(HaveKeyWithValue(infrav1.NodeReuseLabel, "cp-control"))
+			err := i.server.Client.Get(ctx, i.key("machine"), &infrav1.Metal3Machine{})
+			g.Expect(err).To(HaveOccurred())
+			g.Expect(client.IgnoreNotFound(err)).To(Succeed())
+		}).Should(Succeed())
+	})
+
+	It("shows its metrics to whom may see them, and to nobody else", func(ctx context.Context) {
+		i.create(ctx, &rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: "metrics"},
+			Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+		})
+		i.bind(ctx, "metrics", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: i.namespace, Name: "reader"})
+		// The certificate is one that the manager has made for itself.
+		insecure := &http.Client{Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // nothing here is secret
+		}}
+		for name, want := range map[string]int{"reader": http.StatusOK, "stranger": http.StatusForbidden} {
+			token := i.token(ctx, name)
+			Expect(status(ctx, insecure, "https://"+i.metrics+"/metrics", token)).To(Equal(want), name)
+		}
+	})
+}
+
+// describeUpgrade is the story of objects that were stored in an older version, and written in one that is gone.
+func describeUpgrade(i *installation) {
+	It("rewrites what is stored in an old version", func(ctx context.Context) {
+		for _, object := range i.oneOfEach() {
+			Expect(client.IgnoreAlreadyExists(i.server.Client.Create(ctx, object))).To(Succeed())
+			i.age(ctx, object)
+		}
+		var definitions apiextensionsv1.CustomResourceDefinitionList
+		Expect(i.server.Client.List(ctx, &definitions)).To(Succeed())
+		for _, definition := range definitions.Items {
+			if definition.Spec.Group == infrav1.GroupVersion.Group {
+				i.migrate(ctx, &definition)
+			}
+		}
+	})
+}
+
+// age makes an object look as if somebody had written it in a version that is not served any more.
+func (i *installation) age(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	stage.Change(ctx, i.server.Client, client.ObjectKeyFromObject(object), object, func(object client.Object) {
+		object.SetManagedFields([]metav1.ManagedFieldsEntry{{
+			Manager: "old", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1",
+			APIVersion: infrav1.GroupVersion.Group + "/v1alpha5", Time: ptr.To(metav1.Now()),
+			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:name":{}}}`),
+		}})
+	})
+}
+
+// migrate makes a definition say that objects are stored in the old version, and waits until they are not.
+func (i *installation) migrate(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) {
+	GinkgoHelper()
+	key := client.ObjectKeyFromObject(definition)
+	stage.ChangeStatus(ctx, i.server.Client, key, definition, func(d *apiextensionsv1.CustomResourceDefinition) {
+		d.Status.StoredVersions = []string{"v1beta1", "v1beta2"}
+	})
+	stage.Change(ctx, i.server.Client, key, definition, func(d *apiextensionsv1.CustomResourceDefinition) {
+		delete(d.Annotations, clusterv1.CRDMigrationObservedGenerationAnnotation)
+	})
+	Eventually(func(g Gomega) {
+		g.Expect(i.server.Client.Get(ctx, key, definition)).To(Succeed())
+		g.Expect(definition.Status.StoredVersions).To(Equal([]string{"v1beta2"}))
+		g.Expect(definition.Annotations).To(HaveKey(clusterv1.CRDMigrationObservedGenerationAnnotation))
+	}).Should(Succeed())
+}
+
+// oneOfEach are objects of all kinds.
+func (i *installation) oneOfEach() []client.Object {
+	meta := metav1.ObjectMeta{Namespace: i.namespace, Name: "old"}
+	namespace := build.InNamespace(i.namespace)
+	infra := build.Metal3Cluster("old", namespace)
+	return []client.Object{
+		infra,
+		&infrav1.Metal3ClusterTemplate{ObjectMeta: meta, Spec: infrav1.Metal3ClusterTemplateSpec{
+			Template: infrav1.Metal3ClusterTemplateResource{Spec: infra.Spec},
+		}},
+		build.Metal3Machine("old", "other", namespace),
+		build.MachineTemplate("old", namespace),
+		&infrav1.Metal3Data{
+			ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "old-1"},
+			Spec: infrav1.Metal3DataSpec{
+				Index: ptr.To[int32](1), Template: &infrav1.Metal3ObjectRef{Name: "old"},
+				Claim: &infrav1.Metal3ObjectRef{Name: "old"},
+			},
+		},
+		&infrav1.Metal3DataClaim{ObjectMeta: meta, Spec: infrav1.Metal3DataClaimSpec{
+			Template: &infrav1.Metal3ObjectRef{Name: "data-template"},
+		}},
+		&infrav1.Metal3DataTemplate{ObjectMeta: meta},
+		&infrav1.Metal3Remediation{ObjectMeta: meta},
+		&infrav1.Metal3RemediationTemplate{ObjectMeta: meta},
+	}
+}
+
+func (i *installation) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: i.namespace, Name: name}
+}
+
+func (i *installation) create(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	Expect(build.CreateWithStatus(ctx, i.server.Client, object)).To(Succeed())
+}
+
+// reporting is an object with conditions.
+type reporting interface {
+	client.Object
+	GetConditions() []metav1.Condition
+}
+
+// eventually waits until a condition is as wanted.
+func (i *installation) eventually(
+	ctx context.Context, object reporting, name, conditionType string, want OmegaMatcher,
+) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(i.server.Client.Get(ctx, i.key(name), object)).To(Succeed())
+		g.Expect(object.GetConditions()).To(stage.HaveCondition(conditionType, want))
+	}).Should(Succeed())
+}
+
+func (i *installation) pause(ctx context.Context, paused bool) {
+	GinkgoHelper()
+	stage.Change(ctx, i.server.Client, i.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+		cluster.Spec.Paused = &paused
+	})
+}
+
+// render answers the claim of the machine, which is not what this manager does yet.
+func (i *installation) render(ctx context.Context) {
+	GinkgoHelper()
+	i.create(ctx, &infrav1.Metal3Data{
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "data-template-0"},
+		Spec: infrav1.Metal3DataSpec{
+			Index: ptr.To[int32](0), Claim: &infrav1.Metal3ObjectRef{Name: "machine"},
+			Template: &infrav1.Metal3ObjectRef{Name: "data-template"},
+		},
+		Status: infrav1.Metal3DataStatus{Ready: ptr.To(true)},
+	})
+	stage.ChangeStatus(ctx, i.server.Client, i.key("machine"), &infrav1.Metal3DataClaim{},
+		func(claim *infrav1.Metal3DataClaim) {
+			claim.Status.RenderedData = &infrav1.Metal3ObjectRef{Name: "data-template-0"}
+		})
+}
+
+// token makes a service account and a token for it.
+func (i *installation) token(ctx context.Context, name string) string {
+	GinkgoHelper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name}}
+	i.create(ctx, account)
+	request := &authenticationv1.TokenRequest{}
+	Expect(i.server.Client.SubResource("token").Create(ctx, account, request)).To(Succeed())
+	return request.Status.Token
+}
+
+func controlPlane(namespace string) *controlplanev1.KubeadmControlPlane {
+	return &controlplanev1.KubeadmControlPlane{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "control"},
+		Spec: controlplanev1.KubeadmControlPlaneSpec{
+			Replicas: ptr.To[int32](1), Version: "v1.36.0",
+			MachineTemplate: controlplanev1.KubeadmControlPlaneMachineTemplate{
+				Spec: controlplanev1.KubeadmControlPlaneMachineTemplateSpec{
+					InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+						APIGroup: infrav1.GroupVersion.Group, Kind: "Metal3MachineTemplate", Name: "template",
+					},
+				},
+			},
+		},
+	}
+}
