@@ -38,7 +38,7 @@ func describeCrowds(s *suite) {
 		for i := range hosts {
 			w.host(ctx, fmt.Sprintf("host-%02d", i))
 		}
-		dice := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // failures that can be repeated, no secrets
+		dice := rand.New(rand.NewPCG(seed, seed))
 		w.writes.Judge(func(write stage.Write) stage.Verdict {
 			if dice.IntN(oneIn) != 0 {
 				return stage.Verdict{}

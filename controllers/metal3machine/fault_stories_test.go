@@ -54,8 +54,8 @@ func describeFaults(s *suite) {
 				return stage.Verdict{}
 			}
 			w.writes.Judge(judge)
-			w.nodes = func(real metal3machine.Nodes) metal3machine.Nodes {
-				return &unreliableNodes{Nodes: real, verdict: fault}
+			w.nodes = func(nodes metal3machine.Nodes) metal3machine.Nodes {
+				return &unreliableNodes{Nodes: nodes, verdict: fault}
 			}
 			w.start()
 			w.live(ctx)

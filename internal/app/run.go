@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -28,7 +29,7 @@ import (
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions;customresourcedefinitions/status,verbs=patch,resourceNames=metal3clusters.infrastructure.cluster.x-k8s.io;metal3clustertemplates.infrastructure.cluster.x-k8s.io;metal3machines.infrastructure.cluster.x-k8s.io;metal3machinetemplates.infrastructure.cluster.x-k8s.io;metal3datas.infrastructure.cluster.x-k8s.io;metal3dataclaims.infrastructure.cluster.x-k8s.io;metal3datatemplates.infrastructure.cluster.x-k8s.io;metal3remediations.infrastructure.cluster.x-k8s.io;metal3remediationtemplates.infrastructure.cluster.x-k8s.io
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters;metal3clustertemplates;metal3machines;metal3machinetemplates;metal3datas;metal3dataclaims;metal3datatemplates;metal3remediations;metal3remediationtemplates,verbs=list;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters;metal3clustertemplates;metal3machines;metal3machinetemplates;metal3datas;metal3dataclaims;metal3datatemplates;metal3remediations;metal3remediationtemplates,verbs=get;list;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters/status;metal3machines/status;metal3machinetemplates/status;metal3datas/status;metal3dataclaims/status;metal3datatemplates/status;metal3remediations/status;metal3remediationtemplates/status,verbs=patch
 
 // Run runs the manager until the context ends.
@@ -120,7 +121,7 @@ func setupCRDMigration(ctx context.Context, mgr ctrl.Manager, settings *Flags) e
 			&infrav1.Metal3ClusterTemplate{}:     {},
 			&infrav1.Metal3Machine{}:             withStatus,
 			&infrav1.Metal3MachineTemplate{}:     {},
-			&infrav1.Metal3Data{}:                withStatus,
+			metal3Datas():                        withStatus,
 			&infrav1.Metal3DataClaim{}:           withStatus,
 			&infrav1.Metal3DataTemplate{}:        withStatus,
 			&infrav1.Metal3Remediation{}:         withStatus,
@@ -131,6 +132,14 @@ func setupCRDMigration(ctx context.Context, mgr ctrl.Manager, settings *Flags) e
 		return fmt.Errorf("setting up the CRD migration: %w", err)
 	}
 	return nil
+}
+
+// metal3Datas stands for Metal3Data. The migrator derives the name of a definition from the plural of its kind, and
+// holds "data" for a plural already; of this kind the plural is metal3datas.
+func metal3Datas() *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Datas"},
+	}
 }
 
 // specProblem judges a Metal3Machine by the rules of admission, for objects that came around the webhooks.

@@ -31,8 +31,30 @@ func rights(rules []rbacv1.PolicyRule) []string {
 	return slices.Compact(list)
 }
 
-// unused returns the rights that no request has used. A right to get comes with a right to list: it allows nothing
-// more, what is read is read from a cache, and only some failures make somebody look at the API server itself.
+// argued are the rights that no story uses, and why the manager has them.
+func argued() map[string]string {
+	return map[string]string{
+		"patch events.k8s.io/events": "an event that repeats for one version of an object is counted, not created again",
+	}
+}
+
+// comesWith says that a right comes with others, which have to be used then.
+//
+//	get    with list     it allows nothing more; what is read is read from a cache, but after some failures
+//	list   with watch    a watch begins with a list where the API server cannot send one by itself
+func comesWith(this string) string {
+	verb, what, _ := strings.Cut(this, " ")
+	switch verb {
+	case "get":
+		return "list " + what
+	case "list":
+		return "watch " + what
+	default:
+		return this
+	}
+}
+
+// unused returns the rights that no request has used, neither themselves nor those that they come with.
 func unused(granted []string, requests []env.Request) []string {
 	used := map[string]bool{}
 	for _, request := range requests {
@@ -43,14 +65,12 @@ func unused(granted []string, requests []env.Request) []string {
 		used[right(request.Verb, request.Group, resource)] = true
 		used[right(request.Verb, request.Group, "*")] = true
 	}
-	var left []string
-	for _, this := range granted {
-		resource, isGet := strings.CutPrefix(this, "get ")
-		if !used[this] && (!isGet || !slices.Contains(granted, "list "+resource)) {
-			left = append(left, this)
-		}
+	var isUsed func(this string) bool
+	isUsed = func(this string) bool {
+		with := comesWith(this)
+		return used[this] || (with != this && slices.Contains(granted, with) && isUsed(with))
 	}
-	return left
+	return slices.DeleteFunc(slices.Clone(granted), isUsed)
 }
 
 // refused returns the requests that the API server forbade.
@@ -67,17 +87,20 @@ func refused(requests []env.Request) []string {
 func TestUnused(t *testing.T) {
 	rules := []rbacv1.PolicyRule{
 		{APIGroups: []string{"", "a"}, Resources: []string{"secrets"}, Verbs: []string{"get", "list"}},
+		{APIGroups: []string{"d", "e"}, Resources: []string{"watched"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{"a"}, Resources: []string{"things/status", "others"}, Verbs: []string{"patch", "get"}},
 		{APIGroups: []string{"b"}, Resources: []string{"*"}, Verbs: []string{"get", "delete"}},
 	}
 	requests := []env.Request{
 		{Verb: "list", Resource: "secrets"},
+		{Verb: "watch", Group: "d", Resource: "watched"},
 		{Verb: "patch", Group: "a", Resource: "things", Subresource: "status"},
 		{Verb: "patch", Group: "c", Resource: "others"},
 		{Verb: "get", Group: "b", Resource: "anything"},
 	}
 	want := []string{
-		"delete b/*", "get a/others", "get a/things/status", "list a/secrets", "patch a/others",
+		"delete b/*", "get a/others", "get a/secrets", "get a/things/status", "get e/watched", "list a/secrets",
+		"list e/watched", "patch a/others", "watch e/watched",
 	}
 	if diff := cmp.Diff(want, unused(rights(rules), requests)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

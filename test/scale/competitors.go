@@ -62,29 +62,32 @@ func newContest(server *env.Server, competitors int, hosts map[string]bmov1alpha
 	return created, nil
 }
 
-// run lets all of them claim hosts at once, in the same order, so that they get into one another's way.
+// run lets all of them claim hosts at once. Two at a time begin with the same host, so that they get into each other's
+// way as well.
 func (c *contest) run(ctx context.Context) error {
 	start := time.Now()
 	var work errgroup.Group
 	for i, writer := range c.clients {
-		work.Go(func() error { return c.claim(ctx, writer, fmt.Sprintf("competitor-%d", i)) })
+		first := i / 2 * 2 * len(c.hosts) / len(c.clients)
+		work.Go(func() error { return c.claim(ctx, writer, fmt.Sprintf("competitor-%d", i), first) })
 	}
 	err := work.Wait()
 	c.took = time.Since(start)
 	return err
 }
 
-func (c *contest) claim(ctx context.Context, writer client.Client, name string) error {
+func (c *contest) claim(ctx context.Context, writer client.Client, name string, first int) error {
 	claimed := 0
 	for i := range c.hosts {
 		if claimed == c.quota {
 			return nil
 		}
-		desired := c.hosts[i].DeepCopy()
+		host := &c.hosts[(first+i)%len(c.hosts)]
+		desired := host.DeepCopy()
 		desired.Spec.ConsumerRef = &corev1.ObjectReference{
 			APIVersion: competitorVersion, Kind: competitorKind, Namespace: desired.Namespace, Name: name,
 		}
-		lock := client.MergeFromWithOptions(&c.hosts[i], client.MergeFromWithOptimisticLock{})
+		lock := client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{})
 		err := writer.Patch(ctx, desired, lock)
 		switch {
 		case err == nil:

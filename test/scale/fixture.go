@@ -86,7 +86,8 @@ func createHost(ctx context.Context, c client.Client, number int) error {
 func (f *fixture) createMachines(ctx context.Context, count int) error {
 	label := build.Labels(map[string]string{clusterv1.ClusterNameLabel: clusterName})
 	if err := inParallel(count, func(number int) error {
-		return f.client.Create(ctx, build.BootstrapSecret(machineName(number), build.CloudConfig, []byte("#cloud-config"), label))
+		secret := build.BootstrapSecret(machineName(number), build.CloudConfig, []byte("#cloud-config"), label)
+		return f.client.Create(ctx, secret)
 	}); err != nil {
 		return fmt.Errorf("creating bootstrap data: %w", err)
 	}

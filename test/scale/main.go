@@ -21,7 +21,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -30,6 +29,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -59,9 +59,8 @@ func run(args []string) error {
 		return err
 	}
 	// The simulated host operator runs in this process; what its libraries log would stand between the tables.
-	klog.SetOutput(io.Discard)
-	klog.LogToStderr(false)
-	ctrl.SetLogger(klog.Background())
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if settings.manager == "" {

@@ -42,7 +42,7 @@ func printSize(out io.Writer, r result) {
 		row(fmt.Sprintf("%d competitors claimed", len(r.contest.clients)), fmt.Sprintf("%d hosts in %s, %d writes refused",
 			len(r.contest.claims), seconds(r.contest.took), r.contest.refused))
 	}
-	table.Flush() //nolint:errcheck,gosec // where progress cannot be shown, there is nobody to tell
+	table.Flush() //nolint:errcheck // where progress cannot be shown, there is nobody to tell
 	printRequests(out, "association", r.association, r.size)
 	printRequests(out, "provisioning", r.provisioning, r.size)
 	printRequests(out, "release", r.release, r.size)
@@ -60,7 +60,7 @@ func printRequests(out io.Writer, phase string, requests []env.Request, machines
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		fmt.Fprintf(table, "  %s\t%d\t%.3f per machine\n", kind, kinds[kind], perMachine(kinds[kind]))
 	}
-	table.Flush() //nolint:errcheck,gosec // where progress cannot be shown, there is nobody to tell
+	table.Flush() //nolint:errcheck // where progress cannot be shown, there is nobody to tell
 }
 
 // printSummary prints all sizes beside one another, how they grow, and the goals.
@@ -76,13 +76,14 @@ func printSummary(out io.Writer, results []result) {
 			processor = growth(smaller, r, func(r result) time.Duration { return r.used.manager })
 		}
 		asked := ofManager(r.association)
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%s\t%d\n", r.size, seconds(r.associated), wall, seconds(r.floor),
-			seconds(r.used.manager), processor, mebibytes(r.memory),
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%s\t%d\n",
+			r.size, seconds(r.associated), wall, seconds(r.floor), seconds(r.used.manager), processor, mebibytes(r.memory),
 			float64(count(asked, isWrite))/float64(r.size), seconds(r.released), count(asked, isConflict))
 	}
-	fmt.Fprintf(table, "goal\t%s for %d\tN^%.1f\t\t\tN^%.1f\t%s\t%d\t%s\n", seconds(goalAssociation), goalSize, goalExponent,
-		goalExponent, mebibytes(goalMemory), writesPerMachine, seconds(goalRelease))
-	table.Flush() //nolint:errcheck,gosec // where progress cannot be shown, there is nobody to tell
+	fmt.Fprintf(table, "goal\t%s for %d\tN^%.1f\t\t\tN^%.1f\t%s\t%d\t%s\n",
+		seconds(goalAssociation), goalSize, goalExponent, goalExponent, mebibytes(goalMemory), writesPerMachine,
+		seconds(goalRelease))
+	table.Flush() //nolint:errcheck // where progress cannot be shown, there is nobody to tell
 }
 
 // growth says with which power of the number of machines something grows.

@@ -1,0 +1,131 @@
+package app_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
+)
+
+func parse(t *testing.T, environment map[string]string, args ...string) (*app.Flags, *pflag.FlagSet) {
+	t.Helper()
+	settings := app.NewFlags(func(name string) string { return environment[name] })
+	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	set.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
+	settings.Add(set)
+	if err := set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return settings, set
+}
+
+func TestDefaults(t *testing.T) {
+	_, set := parse(t, nil)
+	want := map[string]string{
+		"leader-elect":                      "false",
+		"leader-elect-lease-duration":       "15s",
+		"leader-elect-renew-deadline":       "10s",
+		"leader-elect-retry-period":         "2s",
+		"namespace":                         "",
+		"watch-filter":                      "",
+		"sync-period":                       "10m0s",
+		"kube-api-qps":                      "1000",
+		"kube-api-burst":                    "2000",
+		"clustercache-client-qps":           "20",
+		"clustercache-client-burst":         "30",
+		"clustercache-concurrency":          "100",
+		"metal3cluster-concurrency":         "10",
+		"metal3machine-concurrency":         "32",
+		"metal3machinetemplate-concurrency": "10",
+		"webhook-port":                      "9443",
+		"webhook-cert-dir":                  "/tmp/k8s-webhook-server/serving-certs/",
+		"webhook-cert-name":                 "tls.crt",
+		"webhook-key-name":                  "tls.key",
+		"health-addr":                       ":9440",
+		"profiler-address":                  "",
+		"contention-profiling":              "false",
+		"diagnostics-address":               ":8443",
+		"insecure-diagnostics":              "false",
+		"tls-min-version":                   "VersionTLS12",
+		"tls-cipher-suites":                 "[]",
+		"skip-crd-migration-phases":         "[]",
+		"fast-track":                        "false",
+		"logging-format":                    "text",
+		"v":                                 "0",
+	}
+	got := map[string]string{}
+	for name := range want {
+		if flag := set.Lookup(name); flag != nil {
+			got[name] = flag.DefValue
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("scripts and manifests rely on names and defaults: -want +got:\n%s", diff)
+	}
+	set.VisitAll(func(flag *pflag.Flag) {
+		if flag.Usage == "" {
+			t.Errorf("nobody knows what --%s is for", flag.Name)
+		}
+	})
+}
+
+func TestFlagsReachTheirSettings(t *testing.T) {
+	settings, _ := parse(t, nil, "--leader-elect", "--namespace=metal3", "--watch-filter=mine", "--sync-period=1h",
+		"--leader-elect-retry-period=3s", "--kube-api-qps=7.5", "--kube-api-burst=8", "--clustercache-client-qps=9",
+		"--clustercache-client-burst=10", "--clustercache-concurrency=11", "--metal3cluster-concurrency=12",
+		"--metal3machine-concurrency=13", "--metal3machinetemplate-concurrency=14", "--webhook-port=15", "--fast-track",
+		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields", "--health_addr=:16")
+	type picked struct {
+		LeaderElect, FastTrack         bool
+		Namespace, WatchFilter, Health string
+		SyncPeriod, Retry              time.Duration
+		QPS, ClusterCacheQPS           float32
+		Numbers                        []int
+		Concurrency                    controllers.Concurrency
+		Skipped                        []string
+	}
+	want := picked{
+		LeaderElect: true, FastTrack: true, Namespace: "metal3", WatchFilter: "mine", Health: ":16",
+		SyncPeriod: time.Hour, Retry: 3 * time.Second, QPS: 7.5, ClusterCacheQPS: 9, Numbers: []int{8, 10, 11, 15},
+		Concurrency: controllers.Concurrency{Metal3Cluster: 12, Metal3Machine: 13, Metal3MachineTemplate: 14},
+		Skipped:     []string{"StorageVersionMigration", "CleanupManagedFields"},
+	}
+	got := picked{
+		settings.LeaderElect, settings.FastTrack, settings.Namespace, settings.WatchFilter, settings.HealthAddress,
+		settings.SyncPeriod, settings.Retry, settings.QPS, settings.ClusterCacheQPS,
+		[]int{settings.Burst, settings.ClusterCacheBurst, settings.ClusterCacheConcurrency, settings.WebhookPort},
+		settings.Concurrency, settings.SkipCRDMigrationPhases,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestFastTrack(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		value  string
+		args   []string
+		want   bool
+	}{
+		"Nothing": {reason: "off by default"},
+		"True":    {reason: "CAPM3 is configured by the environment", value: "true", want: true},
+		"False":   {reason: "off", value: "false"},
+		"Other":   {reason: "nothing but true counts, as with CAPM3", value: "yes"},
+		"Flag":    {reason: "the flag works without it", args: []string{"--fast-track"}, want: true},
+		"Both":    {reason: "the flag wins", value: "true", args: []string{"--fast-track=false"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			settings, _ := parse(t, map[string]string{"CAPM3_FAST_TRACK": tc.value}, tc.args...)
+			if settings.FastTrack != tc.want {
+				t.Errorf("%s: got %t, want %t", tc.reason, settings.FastTrack, tc.want)
+			}
+		})
+	}
+}
