@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,10 @@ import (
 // claimAttempts is how many hosts are tried in one reconcile when other writers are faster.
 const claimAttempts = 5
 
+// secretDelay is how long to wait before looking again for bootstrap data. A Secret that carries the label of its cluster
+// announces itself; others do not.
+const secretDelay = 30 * time.Second
+
 // waitForOwners waits for what must exist before a host may be claimed.
 func (r *Reconciler) waitForOwners(_ context.Context, s *scope) (outcome.Outcome, error) {
 	wait := func(reason, message string) (outcome.Outcome, error) {
@@ -33,6 +38,9 @@ func (r *Reconciler) waitForOwners(_ context.Context, s *scope) (outcome.Outcome
 	case s.cluster == nil:
 		return wait(infrav1.WaitingForMachineReason, fmt.Sprintf("Waiting for Cluster %s, which Machine %s names",
 			s.owner.Spec.ClusterName, s.owner.Name))
+	case !s.cluster.Spec.InfrastructureRef.IsDefined():
+		return wait(infrav1.WaitingForMetal3ClusterReason, fmt.Sprintf("Waiting for Cluster %s to name its Metal3Cluster",
+			s.cluster.Name))
 	case s.infra == nil:
 		return wait(infrav1.WaitingForMetal3ClusterReason, fmt.Sprintf("Waiting for Metal3Cluster %s, which Cluster %s names",
 			s.cluster.Spec.InfrastructureRef.Name, s.cluster.Name))
@@ -42,14 +50,25 @@ func (r *Reconciler) waitForOwners(_ context.Context, s *scope) (outcome.Outcome
 	case s.bootstrap.name == nil:
 		return wait(infrav1.WaitingForBootstrapDataReason, fmt.Sprintf(
 			"Waiting for the bootstrap provider to give Machine %s its bootstrap data", s.owner.Name))
-	case *s.bootstrap.name != "" && !s.bootstrap.found:
-		return wait(infrav1.WaitingForBootstrapDataReason, fmt.Sprintf(
-			"Waiting for Secret %s with the bootstrap data of Machine %s", *s.bootstrap.name, s.owner.Name))
-	case *s.bootstrap.name != "" && !s.bootstrap.hasValue:
-		return s.record(infrav1.HostAssociatedCondition, outcome.Blocked(infrav1.BootstrapDataInvalidReason, fmt.Sprintf(
-			"Secret %s with the bootstrap data has no key \"value\": correct or delete it", *s.bootstrap.name))), nil
+	}
+	if problem := bootstrapProblem(s); !problem.IsDone() {
+		return s.record(infrav1.HostAssociatedCondition, problem), nil
+	}
+	return outcome.Done(), nil
+}
+
+// bootstrapProblem says what is wrong with the bootstrap data that the Machine names.
+func bootstrapProblem(s *scope) outcome.Outcome {
+	name := *s.bootstrap.name
+	switch {
+	case name != "" && !s.bootstrap.found:
+		return outcome.Waiting(infrav1.WaitingForBootstrapDataReason, fmt.Sprintf(
+			"Waiting for Secret %s with the bootstrap data of Machine %s", name, s.owner.Name)).WithAfter(secretDelay)
+	case name != "" && !s.bootstrap.hasValue:
+		return outcome.Blocked(infrav1.BootstrapDataInvalidReason, fmt.Sprintf(
+			"Secret %s with the bootstrap data has no key \"value\": correct or delete it", name)).WithAfter(secretDelay)
 	default:
-		return outcome.Done(), nil
+		return outcome.Done()
 	}
 }
 

@@ -82,6 +82,12 @@ func TestWaitForOwners(t *testing.T) {
 			"then the Metal3Cluster", complete(func(s *scope) { s.infra = nil }),
 			infrav1.WaitingForMetal3ClusterReason, false,
 		},
+		"InfrastructureRef": {
+			"a Cluster may not know its Metal3Cluster yet",
+			complete(func(s *scope) {
+				s.infra, s.cluster.Spec.InfrastructureRef = nil, clusterv1.ContractVersionedObjectReference{}
+			}), infrav1.WaitingForMetal3ClusterReason, false,
+		},
 		"Infrastructure": {
 			"then its infrastructure",
 			complete(func(s *scope) { s.cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(false) }),
@@ -122,7 +128,13 @@ func TestWaitForOwners(t *testing.T) {
 			if got.Reason != tc.want || got.IsBlocked() != tc.blocked || got.IsDone() != (tc.want == "") {
 				t.Errorf("%s: got %+v, want %q, blocked: %t", tc.reason, got, tc.want, tc.blocked)
 			}
-			if recorded := tc.scope.reached[infrav1.HostAssociatedCondition]; recorded != got {
+			secret := tc.want == infrav1.BootstrapDataInvalidReason ||
+				tc.want == infrav1.WaitingForBootstrapDataReason && tc.scope.bootstrap.name != nil
+			if (got.After > 0) != secret {
+				t.Errorf("%s: looks again after %s; only a Secret without a label announces nothing", tc.reason, got.After)
+			}
+			recorded, exists := tc.scope.reached[infrav1.HostAssociatedCondition]
+			if exists != (tc.want != "") || recorded != got {
 				t.Errorf("%s: the condition would say %+v", tc.reason, recorded)
 			}
 		})
