@@ -21,8 +21,8 @@ import (
 // claimAttempts is how many hosts are tried in one reconcile when other writers are faster.
 const claimAttempts = 5
 
-// secretDelay is how long to wait before looking again for bootstrap data. A Secret that carries the label of its cluster
-// announces itself; others do not.
+// secretDelay is how long to wait before looking again for bootstrap data. A Secret that carries the label of its
+// cluster announces itself; others do not.
 const secretDelay = 30 * time.Second
 
 // waitForOwners waits for what must exist before a host may be claimed.
