@@ -3,7 +3,6 @@ package rbac_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -82,7 +81,11 @@ var _ = Describe("The manager", Ordered, func() {
 	})
 
 	It("has used each of its rights", func() {
-		Expect(unused(rights(i.role.Rules), i.requests())).To(ConsistOf(slices.Collect(maps.Keys(argued()))),
+		// What is argued for is used by some runs and not by others.
+		left := slices.DeleteFunc(unused(rights(i.role.Rules), i.requests()), func(this string) bool {
+			return argued()[this] != ""
+		})
+		Expect(left).To(BeEmpty(),
 			"take a right away where it is asked for, add what uses it to the stories, or argue for it")
 	})
 })
