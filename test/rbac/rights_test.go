@@ -31,7 +31,7 @@ func rights(rules []rbacv1.PolicyRule) []string {
 	return slices.Compact(list)
 }
 
-// argued are the rights that no story uses, and why the manager has them.
+// argued are the rights that the stories do not use for certain, and why the manager has them.
 func argued() map[string]string {
 	return map[string]string{
 		"patch events.k8s.io/events": "an event that repeats for one version of an object is counted, not created again",
