@@ -39,7 +39,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
 
 // Reconcile moves one Metal3Cluster towards what its spec wants.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (res ctrl.Result, err error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	infra := &infrav1.Metal3Cluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, infra); err != nil {
 		r.memory.Forget(req.NamespacedName)
@@ -57,13 +57,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (res ctrl.
 		return ctrl.Result{}, err
 	}
 	s := &scope{infra: infra, reached: map[string]outcome.Outcome{}}
-	var reached outcome.Outcome
-	defer func() { res, err = pass.End(ctx, reached, err, func() { setStatus(s) }) }()
 	if err := flow.Observe(ctx, s, r.readCluster, r.readMachines); err != nil {
+		// Nothing is reported: what was not read would look as if it were not there.
 		return ctrl.Result{}, err
 	}
-	reached, err = flow.Act(ctx, s, r.route(s)...)
-	return ctrl.Result{}, err
+	reached, err := flow.Act(ctx, s, r.route(s)...)
+	return pass.End(ctx, reached, err, func() { setStatus(s) })
 }
 
 // ignores says whether the object belongs to somebody else: an external system, another manager, or a running move.

@@ -82,9 +82,9 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile moves one Metal3Machine towards what its spec wants.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (res ctrl.Result, err error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	machine := &infrav1.Metal3Machine{}
-	err = r.Client.Get(ctx, req.NamespacedName, machine)
+	err := r.Client.Get(ctx, req.NamespacedName, machine)
 	if apierrors.IsNotFound(err) {
 		r.memory.Forget(req.NamespacedName)
 		r.letGo(ctx, req.NamespacedName)
@@ -106,19 +106,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (res ctrl.
 		return ctrl.Result{}, err
 	}
 	s := &scope{machine: machine, pass: pass, reached: map[string]outcome.Outcome{}}
-	var reached outcome.Outcome
-	defer func() {
-		r.Hosts.Settle(ctx, req.NamespacedName, s.waits)
-		if errors.Is(err, hoststore.ErrConflict) {
-			reached, err = outcome.Done().WithAfter(conflictDelay), nil
-		}
-		res, err = pass.End(ctx, reached, err, func() { setStatus(s) })
-	}()
+	defer func() { r.Hosts.Settle(ctx, req.NamespacedName, s.waits) }()
 	if err := flow.Observe(ctx, s, r.readOwners, r.readHost, r.readBootstrapData, r.readData); err != nil {
+		// Nothing is reported: what was not read would look as if it were not there.
 		return ctrl.Result{}, err
 	}
-	reached, err = flow.Act(ctx, s, r.route(s)...)
-	return ctrl.Result{}, err
+	reached, err := flow.Act(ctx, s, r.route(s)...)
+	if errors.Is(err, hoststore.ErrConflict) {
+		reached, err = outcome.Done().WithAfter(conflictDelay), nil
+	}
+	return pass.End(ctx, reached, err, func() { setStatus(s) })
 }
 
 // route lists the phases of a reconcile.

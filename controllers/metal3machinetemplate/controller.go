@@ -66,7 +66,7 @@ type scope struct {
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch
 
 // Reconcile carries the cleaning mode of one template to its machines and reports the capacity of its hosts.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (res ctrl.Result, err error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	template := &infrav1.Metal3MachineTemplate{}
 	if err := r.Client.Get(ctx, req.NamespacedName, template); err != nil {
 		r.memory.Forget(req.NamespacedName)
@@ -85,14 +85,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (res ctrl.
 		return ctrl.Result{}, err
 	}
 	s := &scope{template: template}
-	defer func() { res, err = pass.End(ctx, outcome.Done(), err, func() { setStatus(s) }) }()
 	if err := flow.Observe(ctx, s, r.readPause, r.readHosts); err != nil {
+		// Nothing is reported: what was not read would look as if it were not there.
 		return ctrl.Result{}, err
 	}
-	if s.paused {
-		return ctrl.Result{}, nil
+	if !s.paused {
+		err = r.syncCleaningMode(ctx, template)
 	}
-	return ctrl.Result{}, r.syncCleaningMode(ctx, template)
+	return pass.End(ctx, outcome.Done(), err, func() { setStatus(s) })
 }
 
 // readPause finds the Cluster through the owner reference: templates carry no other trace of it.

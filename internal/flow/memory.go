@@ -16,32 +16,48 @@ const CatchUp = 20 * time.Millisecond
 // would repeat what it has done, write once more and announce it twice. Losing the memory does no harm beyond that. The
 // zero value is ready to use.
 type Memory struct {
-	mu       sync.Mutex
-	versions map[types.NamespacedName]string
+	mu     sync.Mutex
+	writes map[types.NamespacedName]write
 }
 
-// Behind says whether an object from the cache is older than the own last write of it.
+// write is what the last own write of an object gave.
+type write struct {
+	version string
+
+	// gone is the UID of an object that the write took the last finalizer of. The API server answers such a write with
+	// the version from before, which cannot tell an old copy.
+	gone types.UID
+}
+
+// Behind says whether an object from the cache is older than the own last write of it, or gone since that write.
 func (m *Memory) Behind(object client.Object) bool {
 	key := client.ObjectKeyFromObject(object)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	written, known := m.versions[key]
+	last, known := m.writes[key]
 	if !known {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), written)
-	if err == nil && order < 0 {
+	if last.outdates(object) {
 		return true
 	}
-	delete(m.versions, key)
+	delete(m.writes, key)
 	return false
+}
+
+func (w write) outdates(object client.Object) bool {
+	if w.gone != "" {
+		return w.gone == object.GetUID()
+	}
+	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), w.version)
+	return err == nil && order < 0
 }
 
 // Forget drops what is known of an object that is gone.
 func (m *Memory) Forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.versions, key)
+	delete(m.writes, key)
 }
 
 // wrote remembers the version that a write gave. A nil memory remembers nothing.
@@ -51,8 +67,12 @@ func (m *Memory) wrote(object client.Object) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.versions == nil {
-		m.versions = map[types.NamespacedName]string{}
+	if m.writes == nil {
+		m.writes = map[types.NamespacedName]write{}
 	}
-	m.versions[client.ObjectKeyFromObject(object)] = object.GetResourceVersion()
+	last := write{version: object.GetResourceVersion()}
+	if !object.GetDeletionTimestamp().IsZero() && len(object.GetFinalizers()) == 0 {
+		last.gone = object.GetUID()
+	}
+	m.writes[client.ObjectKeyFromObject(object)] = last
 }

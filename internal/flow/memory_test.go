@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
 func TestMemory(t *testing.T) {
@@ -71,5 +73,34 @@ func TestMemoryAndOtherWriters(t *testing.T) {
 	memory.Forget(client.ObjectKeyFromObject(old))
 	if memory.Behind(old) {
 		t.Error("an object that was forgotten is behind")
+	}
+}
+
+func TestMemoryOfWhatIsGone(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t, build.Finalizers(ours))
+	memory := &flow.Memory{}
+	if err := w.others.Delete(ctx, w.stored()); err != nil {
+		t.Fatal(err)
+	}
+	machine := w.stored()
+	old := machine.DeepCopy()
+	pass, err := flow.Reporter{Client: w.Client, Recorder: w.events, Memory: memory}.Begin(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	controllerutil.RemoveFinalizer(machine, ours)
+	if _, err := pass.End(ctx, outcome.Done(), nil, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if !memory.Behind(old) {
+			t.Error("a cache that still shows the object would have it released once more")
+		}
+	}
+	next := old.DeepCopy()
+	next.UID, next.ResourceVersion = "another", "1000"
+	if memory.Behind(next) {
+		t.Error("an object that took over the name is another one")
 	}
 }

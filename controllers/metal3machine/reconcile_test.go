@@ -1,0 +1,72 @@
+package metal3machine
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+// settling takes note of what is settled. The rest of the hosts is never asked for.
+type settling struct {
+	Hosts
+
+	settled []types.NamespacedName
+}
+
+func (s *settling) Settle(_ context.Context, machine types.NamespacedName, _ bool) {
+	s.settled = append(s.settled, machine)
+}
+
+// What could not be read must not be reported as if it were not there: the pause of the Cluster would end in the eyes of
+// everybody who reads the condition.
+func TestNothingIsReportedOfWhatWasNotRead(t *testing.T) {
+	ctx := context.Background()
+	down := errors.New("the API server is away")
+	machine := build.Metal3Machine("machine", "cluster", build.OwnedBy(build.Machine("machine", "cluster")))
+	machine.Status.Conditions = []metav1.Condition{{
+		Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Reason: clusterv1.PausedReason,
+	}}
+	stored := fake.NewClientBuilder().WithScheme(build.Scheme()).
+		WithObjects(machine, build.Machine("machine", "cluster")).WithStatusSubresource(machine).Build()
+	c := interceptor.NewClient(stored, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			options ...client.GetOption,
+		) error {
+			if _, isCluster := object.(*clusterv1.Cluster); isCluster {
+				return down
+			}
+			return c.Get(ctx, key, object, options...)
+		},
+	})
+	hosts := &settling{}
+	key := client.ObjectKeyFromObject(machine)
+	before := build.Metal3Machine("machine", "cluster")
+	if err := stored.Get(ctx, key, before); err != nil {
+		t.Fatal(err)
+	}
+	_, err := (&Reconciler{Client: c, Hosts: hosts}).Reconcile(ctx, ctrl.Request{NamespacedName: key})
+	if !errors.Is(err, down) {
+		t.Errorf("the error is %v, want that of the read", err)
+	}
+	after := build.Metal3Machine("machine", "cluster")
+	if err := stored.Get(ctx, key, after); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("the machine changed:\n%s", diff)
+	}
+	if diff := cmp.Diff([]types.NamespacedName{key}, hosts.settled); diff != "" {
+		t.Errorf("a host that was offered to the machine has to go to the next one:\n%s", diff)
+	}
+}
