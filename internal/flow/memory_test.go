@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -78,7 +79,7 @@ func TestMemoryAndOtherWriters(t *testing.T) {
 
 func TestMemoryOfWhatIsGone(t *testing.T) {
 	ctx := context.Background()
-	w := newWorld(t, build.Finalizers(ours))
+	w := newWorld(t, build.Finalizers(ours), build.ObjectOption(func(o metav1.Object) { o.SetUID("first") }))
 	memory := &flow.Memory{}
 	if err := w.others.Delete(ctx, w.stored()); err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func TestMemoryOfWhatIsGone(t *testing.T) {
 		}
 	}
 	next := old.DeepCopy()
-	next.UID, next.ResourceVersion = "another", "1000"
+	next.UID = "second"
 	if memory.Behind(next) {
 		t.Error("an object that took over the name is another one")
 	}
