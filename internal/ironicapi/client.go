@@ -1,0 +1,149 @@
+package ironicapi
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/httpbasic"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/drivers"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+	"github.com/gophercloud/gophercloud/v2/openstack/utils"
+	"github.com/gophercloud/gophercloud/v2/pagination"
+)
+
+const (
+	// microversion is asked for. It is the newest one of the oldest Ironic that is supported.
+	microversion = "1.82"
+
+	// defaultTimeout is how long one request may take.
+	defaultTimeout = 5 * time.Second
+)
+
+// Endpoint is where Ironic should answer, and how to talk to it.
+type Endpoint struct {
+	// URL of the API with its version, such as https://172.22.0.2:6385/v1/.
+	URL string
+
+	// Username and Password for HTTP basic authentication. Both are required.
+	Username, Password string
+
+	// Authority is the PEM bundle that the certificate of the endpoint must be signed by. Required: an endpoint that
+	// moves from node to node must prove who it is.
+	Authority []byte
+
+	// Timeout of one request. Zero means 5 seconds.
+	Timeout time.Duration
+}
+
+// Client asks one endpoint.
+type Client struct {
+	service *gophercloud.ServiceClient
+}
+
+// New returns a client. It fails when the endpoint is incomplete or its authority holds no certificate; it does not
+// talk to the endpoint yet.
+func New(endpoint Endpoint) (*Client, error) {
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(endpoint.Authority) {
+		return nil, fmt.Errorf("reading the authority of %s: no certificate in PEM format is in it", endpoint.URL)
+	}
+	service, err := httpbasic.NewBareMetalHTTPBasic(httpbasic.EndpointOpts{
+		IronicEndpoint: endpoint.URL, IronicUser: endpoint.Username, IronicUserPassword: endpoint.Password,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("using the endpoint %q: %w", endpoint.URL, err)
+	}
+	timeout := endpoint.Timeout
+	if timeout == 0 {
+		timeout = defaultTimeout
+	}
+	service.HTTPClient = http.Client{
+		Timeout: timeout,
+		Transport: &http.Transport{
+			Proxy:           http.ProxyFromEnvironment,
+			TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
+			// The address moves. A connection that is kept would lead to the node that had it before.
+			DisableKeepAlives: true,
+		},
+		// Credentials are for this endpoint only.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirected },
+	}
+	return &Client{service: service}, nil
+}
+
+// errRedirected is the answer to an endpoint that sends its clients somewhere else.
+var errRedirected = errors.New("the endpoint redirects to another one")
+
+// Observe asks who answers and which nodes it knows.
+func (c *Client) Observe(ctx context.Context) Observation {
+	// First what every version understands: it is also what tells a bad answer best.
+	conductors, err := c.conductors(ctx)
+	if err != nil {
+		return failed(err)
+	}
+	versions, err := utils.GetSupportedMicroversions(ctx, c.service)
+	if err != nil {
+		return failed(fmt.Errorf("reading the versions: %w", err))
+	}
+	newest := fmt.Sprintf("%d.%d", versions.MaxMajor, versions.MaxMinor)
+	if supported, err := versions.IsSupported(microversion); err != nil || !supported {
+		return Observation{
+			Answer: Unsupported, Version: newest,
+			Detail: fmt.Sprintf("it speaks versions up to %s, needed is %s", newest, microversion),
+		}
+	}
+	known, err := c.nodes(ctx)
+	if err != nil {
+		return failed(err)
+	}
+	return Observation{Answer: Answers, Version: newest, Conductors: conductors, Nodes: known}
+}
+
+// conductors are the names of the conductors that drive something, sorted.
+func (c *Client) conductors(ctx context.Context) ([]string, error) {
+	page, err := drivers.ListDrivers(c.service, drivers.ListDriversOpts{}).AllPages(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing drivers: %w", err)
+	}
+	listed, err := drivers.ExtractDrivers(page)
+	if err != nil {
+		return nil, fmt.Errorf("reading the drivers: %w", err)
+	}
+	var names []string
+	for _, driver := range listed {
+		names = append(names, driver.Hosts...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// nodes are the states of all nodes by name. Nodes without a name are not hosts of ours.
+func (c *Client) nodes(ctx context.Context) (map[string]string, error) {
+	versioned := *c.service
+	versioned.Microversion = microversion
+	states := map[string]string{}
+	options := nodes.ListOpts{Fields: []string{"uuid", "name", "provision_state"}}
+	err := nodes.List(&versioned, options).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
+		listed, err := nodes.ExtractNodes(page)
+		if err != nil {
+			return false, fmt.Errorf("reading the nodes: %w", err)
+		}
+		for i := range listed {
+			if listed[i].Name != "" {
+				states[listed[i].Name] = listed[i].ProvisionState
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	return states, nil
+}

@@ -1,0 +1,279 @@
+package ironicapi_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
+)
+
+const (
+	user     = "ironic"
+	password = "do-not-tell"
+)
+
+// fake is an Ironic of which every part can be replaced.
+type fake struct {
+	versions, drivers, nodes http.HandlerFunc
+}
+
+func healthy() *fake {
+	return &fake{
+		versions: say(`{"version":{"id":"v1","status":"CURRENT","min_version":"1.1","version":"1.96","links":[]}}`),
+		drivers:  say(`{"drivers":[{"name":"redfish","hosts":["c1-b","c1-a"]},{"name":"ipmi","hosts":["c1-a"]}]}`),
+		nodes: say(`{"nodes":[{"uuid":"1","name":"metal3~host-0","provision_state":"active"},` +
+			`{"uuid":"2","name":null,"provision_state":"enroll"}]}`),
+	}
+}
+
+func say(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret detail", code) }
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/v1/" {
+		f.versions(w, r)
+		return
+	}
+	name, given, _ := r.BasicAuth()
+	if name != user || given != password {
+		http.Error(w, "no", http.StatusUnauthorized)
+		return
+	}
+	asked := r.Header.Get("X-Openstack-Ironic-Api-Version")
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/v1/drivers"):
+		f.drivers(w, r)
+	case strings.HasPrefix(r.URL.Path, "/v1/nodes") && asked != "1.82":
+		http.Error(w, "another version was asked for", http.StatusNotAcceptable)
+	case strings.HasPrefix(r.URL.Path, "/v1/nodes"):
+		f.nodes(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// identity is a certificate that signs itself.
+func identity(t *testing.T, change func(*x509.Certificate)) (tls.Certificate, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ironic"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if change != nil {
+		change(template)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func serve(t *testing.T, handler http.Handler, certificate tls.Certificate) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server.URL + "/v1/"
+}
+
+func observe(t *testing.T, endpoint ironicapi.Endpoint) ironicapi.Observation {
+	t.Helper()
+	client, err := ironicapi.New(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := client.Observe(context.Background())
+	if strings.Contains(fmt.Sprint(seen), password) || strings.Contains(fmt.Sprint(seen), "secret") {
+		t.Errorf("the observation repeats a secret: %+v", seen)
+	}
+	return seen
+}
+
+func TestObserve(t *testing.T) {
+	good := ironicapi.Observation{
+		Answer: ironicapi.Answers, Version: "1.96", Conductors: []string{"c1-a", "c1-b"},
+		Nodes: map[string]string{"metal3~host-0": "active"},
+	}
+	only := func(answer ironicapi.Answer) ironicapi.Observation { return ironicapi.Observation{Answer: answer} }
+	cases := map[string]struct {
+		reason      string
+		ironic      func(*fake)
+		certificate func(*x509.Certificate)
+		endpoint    func(*ironicapi.Endpoint)
+		want        ironicapi.Observation
+	}{
+		"Healthy": {reason: "conductors are told once each and in order; nodes without a name are not ours", want: good},
+		"JustStarted": {
+			reason: "an Ironic that has just started has no conductor",
+			ironic: func(f *fake) { f.drivers, f.nodes = say(`{"drivers":[]}`), say(`{"nodes":[]}`) },
+			want:   ironicapi.Observation{Answer: ironicapi.Answers, Version: "1.96", Nodes: map[string]string{}},
+		},
+		"OldestSupported": {
+			reason: "Debian bookworm has this one",
+			ironic: func(f *fake) {
+				f.versions = say(`{"version":{"id":"v1","status":"CURRENT","min_version":"1.1","version":"1.82"}}`)
+			},
+			want: ironicapi.Observation{
+				Answer: ironicapi.Answers, Version: "1.82", Conductors: good.Conductors, Nodes: good.Nodes,
+			},
+		},
+		"TooOld": {
+			reason: "fields of it mean something else",
+			ironic: func(f *fake) {
+				f.versions = say(`{"version":{"id":"v1","status":"CURRENT","min_version":"1.1","version":"1.81"}}`)
+			},
+			want: ironicapi.Observation{Answer: ironicapi.Unsupported, Version: "1.81"},
+		},
+		"WrongPassword": {
+			reason:   "another cluster's Ironic, or credentials from before a rotation",
+			endpoint: func(e *ironicapi.Endpoint) { e.Password = "old" }, want: only(ironicapi.Unauthorized),
+		},
+		"OtherAuthority": {
+			reason:   "not our Ironic",
+			endpoint: func(e *ironicapi.Endpoint) { _, e.Authority = identity(t, nil) }, want: only(ironicapi.Untrusted),
+		},
+		"OtherAddress": {
+			reason:      "a certificate for another address",
+			certificate: func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} },
+			want:        only(ironicapi.Untrusted),
+		},
+		"Expired": {
+			reason: "an expired certificate",
+			certificate: func(c *x509.Certificate) {
+				c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
+			},
+			want: only(ironicapi.Untrusted),
+		},
+		"Refused": {
+			reason:   "nobody listens",
+			endpoint: func(e *ironicapi.Endpoint) { e.URL = "https://" + unused(t) + "/v1/" }, want: only(ironicapi.Unreachable),
+		},
+		"Slow": {
+			reason: "an answer that does not come",
+			ironic: func(f *fake) { f.drivers = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() } },
+			want:   only(ironicapi.Unreachable),
+		},
+		"ProxyWithoutIronic": {
+			reason: "a web server whose Ironic is away",
+			ironic: func(f *fake) { f.drivers = status(http.StatusServiceUnavailable) }, want: only(ironicapi.Unreachable),
+		},
+		"Failing": {
+			reason: "an Ironic that fails",
+			ironic: func(f *fake) { f.nodes = status(http.StatusInternalServerError) }, want: only(ironicapi.Broken),
+		},
+		"Garbage":  {reason: "no JSON", ironic: func(f *fake) { f.drivers = say(`<html>`) }, want: only(ironicapi.Broken)},
+		"Empty":    {reason: "nothing", ironic: func(f *fake) { f.drivers = say(``) }, want: only(ironicapi.Broken)},
+		"NoIronic": {reason: "something else", ironic: func(f *fake) { f.versions = say(`{}`) }, want: only(ironicapi.Broken)},
+		"Redirect": {
+			reason: "credentials are not carried elsewhere",
+			ironic: func(f *fake) { f.drivers = http.RedirectHandler("/v1/nodes", http.StatusFound).ServeHTTP },
+			want:   only(ironicapi.Broken),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			ironic := healthy()
+			if tc.ironic != nil {
+				tc.ironic(ironic)
+			}
+			certificate, authority := identity(t, tc.certificate)
+			endpoint := ironicapi.Endpoint{
+				URL: serve(t, ironic, certificate), Username: user, Password: password, Authority: authority,
+				Timeout: 500 * time.Millisecond,
+			}
+			if tc.endpoint != nil {
+				tc.endpoint(&endpoint)
+			}
+			got := observe(t, endpoint)
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(ironicapi.Observation{}, "Detail")); diff != "" {
+				t.Errorf("%s: -want +got (%s):\n%s", tc.reason, got.Detail, diff)
+			}
+			if (got.Detail == "") != (got.Answer == ironicapi.Answers) {
+				t.Errorf("%s: the detail of %s is %q", tc.reason, got.Answer, got.Detail)
+			}
+		})
+	}
+}
+
+// unused is an address that nobody listens on.
+func unused(t *testing.T) string {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // a listener that never accepted
+	return listener.Addr().String()
+}
+
+func TestNewRefuses(t *testing.T) {
+	_, authority := identity(t, nil)
+	good := ironicapi.Endpoint{URL: "https://192.0.2.1:6385/v1/", Username: user, Password: password, Authority: authority}
+	cases := map[string]struct {
+		reason string
+		change func(*ironicapi.Endpoint)
+		want   string
+	}{
+		"NoAuthority": {"without it anybody could answer", func(e *ironicapi.Endpoint) { e.Authority = nil }, "authority"},
+		"BadAuthority": {
+			"a key is no certificate", func(e *ironicapi.Endpoint) { e.Authority = []byte("garbage") }, "no certificate",
+		},
+		"NoURL":      {"nowhere to ask", func(e *ironicapi.Endpoint) { e.URL = "" }, "endpoint"},
+		"NoPassword": {"a lost Secret must not mean no authentication", func(e *ironicapi.Endpoint) { e.Password = "" }, "Password"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			endpoint := good
+			tc.change(&endpoint)
+			_, err := ironicapi.New(endpoint)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Fatalf("%s: got %v, want an error about %q", tc.reason, err, tc.want)
+			}
+			if strings.Contains(err.Error(), password) {
+				t.Error("the error tells the password")
+			}
+		})
+	}
+	if _, err := ironicapi.New(good); err != nil {
+		t.Errorf("a complete endpoint is refused: %v", err)
+	}
+}

@@ -1,0 +1,9 @@
+// Package ironicapi asks who answers on an Ironic endpoint, and what that Ironic knows.
+//
+// An answer is data, also when it is bad: nobody there, a certificate of somebody else, refused credentials. Each has
+// a kind of its own, because each has another remedy. Errors are left for what the caller did wrong.
+//
+// It refuses to change anything in Ironic, and it never repeats what an endpoint said where that could be a secret or
+// a text of any length. It speaks API versions from 1.82 on and asks for no newer one than it needs, so that it
+// understands old and new Ironics. The trade-off: what only a newer version tells is not reported.
+package ironicapi

@@ -1,0 +1,105 @@
+package ironicapi
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// Answer is the kind of an answer.
+type Answer string
+
+// The kinds there are.
+const (
+	// Answers means that an Ironic answered everything that was asked.
+	Answers Answer = "Answers"
+
+	// Unreachable means that nobody has the address, or that its holder runs no Ironic yet.
+	Unreachable Answer = "Unreachable"
+
+	// Untrusted means that the certificate is of another authority, for another address, or out of its time.
+	Untrusted Answer = "Untrusted"
+
+	// Unauthorized means that the credentials were refused.
+	Unauthorized Answer = "Unauthorized"
+
+	// Broken means that something answered which does not behave like Ironic.
+	Broken Answer = "Broken"
+
+	// Unsupported means that the Ironic is too old.
+	Unsupported Answer = "Unsupported"
+)
+
+// Observation is what was seen of an endpoint at one moment.
+type Observation struct {
+	// Answer is the kind of the answer. The fields below but Detail are only set for Answers, and Version for
+	// Unsupported too.
+	Answer Answer
+
+	// Detail says in words for people what is wrong. It holds no time, no counter and no secret.
+	Detail string
+
+	// Version is the newest API version that the Ironic speaks, such as "1.96".
+	Version string
+
+	// Conductors are the names of the live conductors, sorted. None means that the Ironic has just started.
+	Conductors []string
+
+	// Nodes are the provision states of the nodes that the Ironic knows, by their names.
+	Nodes map[string]string
+}
+
+// failed turns an error into an observation.
+func failed(err error) Observation {
+	answer, detail := classify(err)
+	return Observation{Answer: answer, Detail: detail}
+}
+
+func classify(err error) (Answer, string) {
+	var (
+		authority x509.UnknownAuthorityError
+		hostname  x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		code      gophercloud.ErrUnexpectedResponseCode
+		network   net.Error
+	)
+	switch {
+	case errors.As(err, &authority):
+		return Untrusted, "its certificate is signed by another authority"
+	case errors.As(err, &hostname):
+		return Untrusted, "its certificate is for another address"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return Untrusted, "its certificate is expired or not valid yet"
+	case errors.As(err, &invalid):
+		return Untrusted, "its certificate may not be used for this"
+	case errors.As(err, &code):
+		return fromCode(code.Actual)
+	case errors.Is(err, errRedirected):
+		return Broken, errRedirected.Error()
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return Unreachable, "the connection was refused: the holder of the address runs no Ironic"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return Unreachable, "nobody answered in time"
+	case errors.As(err, &network):
+		return Unreachable, "there is no connection"
+	default:
+		return Broken, "what answers is not understood"
+	}
+}
+
+func fromCode(code int) (Answer, string) {
+	switch {
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+		return Unauthorized, "it refuses the credentials"
+	case code == http.StatusServiceUnavailable, code == http.StatusBadGateway, code == http.StatusGatewayTimeout:
+		return Unreachable, fmt.Sprintf("Ironic behind it does not answer (status %d)", code)
+	default:
+		return Broken, fmt.Sprintf("it answers with status %d", code)
+	}
+}
