@@ -2,9 +2,9 @@
 // Cluster API managers and the code generators.
 //
 // Everything is built from Go modules, so the only download is from the module proxy. Each set of programs is pinned
-// by its own module under hack/ and is cached outside the checkout under a key made of that module's go.mod and
-// go.sum, the flags and the Go version: the second call costs one hash. Two callers may race; the file lock lets one
-// build and the other wait.
+// by its own module under hack/ and is cached outside the checkout under a key made of that module's go.mod, go.sum and
+// own source, the flags and the Go version: the second call costs one hash. Two callers may race; the file lock lets
+// one build and the other wait.
 //
 // It refuses to guess versions: a program that no module pins cannot be built here.
 package binaries
@@ -112,8 +112,13 @@ func Root() (string, error) {
 
 func (s Set) key(root string) (string, error) {
 	hash := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum"} {
-		content, err := os.ReadFile(filepath.Join(root, "hack", s.Name, name))
+	names := []string{filepath.Join(root, "hack", s.Name, "go.mod"), filepath.Join(root, "hack", s.Name, "go.sum")}
+	own, err := filepath.Glob(filepath.Join(root, "hack", s.Name, "*.go"))
+	if err != nil {
+		return "", err
+	}
+	for _, name := range append(names, own...) {
+		content, err := os.ReadFile(name)
 		if err != nil {
 			return "", fmt.Errorf("reading what pins the set %s: %w", s.Name, err)
 		}

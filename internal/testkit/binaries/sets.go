@@ -5,6 +5,12 @@ import "strings"
 // KubernetesVersion is what the control plane built here reports. clusterctl refuses a server that reports none.
 const KubernetesVersion = "v1.36.3"
 
+// CoreDNSVersion is the release that kubeadm of KubernetesVersion deploys.
+const CoreDNSVersion = "v1.14.2"
+
+// EtcdVersion is the release that kubeadm of KubernetesVersion deploys, as the tag of its container image.
+const EtcdVersion = "3.6.8-0"
+
 // CAPIVersion is the Cluster API release whose programs, CRDs and components are used.
 const CAPIVersion = "v1.14.2"
 
@@ -19,6 +25,29 @@ func ControlPlane() Set {
 			{Name: "kubectl", Package: "k8s.io/kubernetes/cmd/kubectl"},
 			{Name: "kube-controller-manager", Package: "k8s.io/kubernetes/cmd/kube-controller-manager"},
 		},
+	}
+}
+
+// Nodes is what a machine of a cluster runs beside the control plane. It is a module of its own: with these programs in
+// the module of the control plane, everybody who only wants an API server would pin and build them too.
+func Nodes() Set {
+	return Set{
+		Name:    "nodes",
+		LDFlags: versionFlags(KubernetesVersion, "k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
+		Programs: []Program{
+			{Name: "kubelet", Package: "k8s.io/kubernetes/cmd/kubelet"},
+			{Name: "kubeadm", Package: "k8s.io/kubernetes/cmd/kubeadm"},
+			{Name: "kube-scheduler", Package: "k8s.io/kubernetes/cmd/kube-scheduler"},
+			{Name: "kube-proxy", Package: "k8s.io/kubernetes/cmd/kube-proxy"},
+		},
+	}
+}
+
+// CoreDNS is the name server of a cluster, with the plugins that kubeadm's Corefile uses.
+func CoreDNS() Set {
+	return Set{
+		Name:     "coredns",
+		Programs: []Program{{Name: "coredns", Package: "."}},
 	}
 }
 
@@ -62,7 +91,7 @@ func Linters() Set {
 // Sets lists every set by its name.
 func Sets() map[string]Set {
 	sets := map[string]Set{}
-	for _, set := range []Set{ControlPlane(), ClusterAPI(), Tools(), Linters()} {
+	for _, set := range []Set{ControlPlane(), Nodes(), CoreDNS(), ClusterAPI(), Tools(), Linters()} {
 		sets[set.Name] = set
 	}
 	return sets
