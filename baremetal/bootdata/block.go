@@ -1,0 +1,71 @@
+package bootdata
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+const (
+	blockBegin = "# metal3-files begin sha256:"
+	blockEnd   = "# metal3-files end\n"
+)
+
+// block puts lines of YAML between the comments by which they are found again.
+func block(lines string) string {
+	return blockBegin + sum([]byte(lines)) + "\n" + lines + blockEnd
+}
+
+func sum(data []byte) string {
+	hash := sha256.Sum256(data)
+	return hex.EncodeToString(hash[:])
+}
+
+// findBlock returns where the first intact block is, from the first byte of its first line to behind its last line.
+func findBlock(data []byte) (start, end int, found bool) {
+	for at := 0; ; at++ {
+		next := bytes.Index(data[at:], []byte(blockBegin))
+		if next < 0 {
+			return 0, 0, false
+		}
+		at += next
+		if at > 0 && data[at-1] != '\n' {
+			continue
+		}
+		if length := blockLength(data[at:]); length > 0 {
+			return at, at + length, true
+		}
+	}
+}
+
+// blockLength returns the length of the intact block with which data starts, or zero.
+func blockLength(data []byte) int {
+	header := len(blockBegin) + hex.EncodedLen(sha256.Size) + 1
+	if len(data) < header || data[header-1] != '\n' {
+		return 0
+	}
+	wanted := string(data[len(blockBegin) : header-1])
+	end := bytes.Index(data[header-1:], []byte("\n"+blockEnd))
+	if end < 0 || sum(data[header:header+end]) != wanted {
+		return 0
+	}
+	return header + end + len(blockEnd)
+}
+
+// items renders the files as items of write_files.
+func items(files []File, indent int) string {
+	var out strings.Builder
+	first, more := strings.Repeat(" ", indent)+"- ", strings.Repeat(" ", indent+2)
+	for _, file := range files {
+		// Both strings are in quotes: base64 alone may read as a number or as null.
+		fmt.Fprintf(&out, "%spath: %q\n", first, file.Path)
+		fmt.Fprintf(&out, "%sowner: root:root\n", more)
+		fmt.Fprintf(&out, "%spermissions: '%04o'\n", more, file.Mode)
+		fmt.Fprintf(&out, "%sencoding: b64\n", more)
+		fmt.Fprintf(&out, "%scontent: %q\n", more, base64.StdEncoding.EncodeToString(file.Content))
+	}
+	return out.String()
+}

@@ -1,0 +1,84 @@
+package bootdata
+
+import "fmt"
+
+const (
+	supportedFormats  = "cloud-config (also if no format is given) and ignition"
+	supportedIgnition = "Ignition 2.0 to 2.4 and 3.0 to 3.6"
+)
+
+// UnknownFormatError says that the bootstrap data is of a format, or of a version of it, that this package does not
+// know. The user chooses another bootstrap provider or another format of it.
+type UnknownFormatError struct {
+	// Found is what the data is said to be.
+	Found string
+	// Supported is what it could be.
+	Supported string
+}
+
+// Error implements error.
+func (e *UnknownFormatError) Error() string {
+	return fmt.Sprintf("bootstrap data of %s is not supported; supported: %s", e.Found, e.Supported)
+}
+
+// UnparsableError says that the bootstrap data is not what its format says, or that the machine would not read it in
+// the way that the files need. The user corrects the input of the bootstrap provider.
+type UnparsableError struct {
+	// Format is what was expected, for example "cloud-config".
+	Format string
+	// Err is what is wrong. It names places and keys, never content.
+	Err error
+}
+
+// Error implements error.
+func (e *UnparsableError) Error() string {
+	return fmt.Sprintf("bootstrap data is no usable %s: %v", e.Format, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *UnparsableError) Unwrap() error { return e.Err }
+
+func unparsable(format, message string, arguments ...any) error {
+	return &UnparsableError{Format: format, Err: fmt.Errorf(message, arguments...)}
+}
+
+// ConflictError says that the bootstrap data of the user writes a path that belongs to an added file.
+type ConflictError struct {
+	// Path is the path of the file to add.
+	Path string
+	// Existing is the path that the user wrote, in the user's spelling. It is Path, a directory above it or a path
+	// below it.
+	Existing string
+}
+
+// Error implements error.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("bootstrap data writes %s already, which this provider needs for %s; remove it from the files "+
+		"of the bootstrap configuration", e.Existing, e.Path)
+}
+
+// TooLargeError says that the bootstrap data with the files does not fit in a Secret.
+type TooLargeError struct {
+	// Size, Before and Limit are bytes: with the files, without them, and allowed.
+	Size, Before, Limit int
+}
+
+// Error implements error.
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("bootstrap data of %d bytes would grow to %d bytes with the files of this provider, but a "+
+		"Secret holds %d; make the files of the bootstrap configuration smaller or fetch them at boot",
+		e.Before, e.Size, e.Limit)
+}
+
+// InvalidFileError says that a file to add cannot be added to any bootstrap data. It is a mistake of the caller.
+type InvalidFileError struct {
+	// Path is the path of the file as given.
+	Path string
+	// Problem says what is wrong with it.
+	Problem string
+}
+
+// Error implements error.
+func (e *InvalidFileError) Error() string {
+	return fmt.Sprintf("adding file %q: %s", e.Path, e.Problem)
+}

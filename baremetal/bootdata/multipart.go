@@ -1,0 +1,192 @@
+package bootdata
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"mime"
+	"net/textproto"
+	"regexp"
+	"strings"
+)
+
+const (
+	// partHeader is the header of the part with the files. cloud-init names a part by its file name in its log.
+	partHeader = "Content-Type: text/cloud-config; charset=\"us-ascii\"\n" +
+		"Content-Disposition: attachment; filename=\"metal3-files.cfg\"\n\n"
+
+	// configHeader makes the part add to the lists of the parts before.
+	configHeader = "#cloud-config\nmerge_how: dict(recurse_list)+list(append)\n"
+
+	// wrappedHeader is the header of user data that is wrapped. As plain text it is recognised by its beginning.
+	wrappedHeader = "Content-Type: text/plain; charset=\"utf-8\"\nContent-Transfer-Encoding: base64\n\n"
+
+	wrapBegin  = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\""
+	lineLength = 76
+)
+
+var wrapStart = regexp.MustCompile(`^` + wrapBegin + `(metal3-[0-9a-f]{32})"\n\n--(metal3-[0-9a-f]{32})\n`)
+
+// config is the cloud-config of a part with the files.
+func config(files []File) string {
+	return configHeader + block(writeFiles+":\n"+items(files, 0))
+}
+
+// wrap puts user data, and after it the cloud-config, into a multi-part. MIME without parts becomes a part as it is,
+// because its headers mean something.
+func wrap(data []byte, config string) []byte {
+	boundary := "metal3-" + sum(data)[:32]
+	var out strings.Builder
+	out.WriteString(wrapBegin + boundary + "\"\n\n--" + boundary + "\n")
+	if kindOf(data) == multipart {
+		out.Write(data)
+	} else {
+		out.WriteString(wrappedHeader)
+		text := base64.StdEncoding.EncodeToString(data)
+		for len(text) > lineLength {
+			out.WriteString(text[:lineLength] + "\n")
+			text = text[lineLength:]
+		}
+		out.WriteString(text)
+	}
+	out.WriteString("\n--" + boundary + "\n" + partHeader + config + "--" + boundary + "--\n")
+	return []byte(out.String())
+}
+
+// unwrap is the inverse of wrap.
+func unwrap(data []byte) ([]byte, bool) {
+	header := wrapStart.FindSubmatch(data)
+	if header == nil {
+		return nil, false
+	}
+	inner, rest, found := bytes.Cut(data[len(header[0]):], []byte("\n--"+string(header[1])+"\n"+partHeader))
+	start, end, intact := findBlock(rest)
+	if !found || !intact || start != len(configHeader) {
+		return nil, false
+	}
+	if text, wrapped := bytes.CutPrefix(inner, []byte(wrappedHeader)); wrapped {
+		decoded, err := base64.StdEncoding.DecodeString(string(text))
+		if err != nil {
+			return nil, false
+		}
+		inner = decoded
+	}
+	return inner, bytes.Equal(wrap(inner, string(rest[:end])), data)
+}
+
+// addPart adds the files to user data that is MIME.
+func addPart(data []byte, files []File) ([]byte, error) {
+	whole, err := readEntity(data)
+	if err != nil {
+		return nil, err
+	}
+	if whole.boundary == "" {
+		return wrap(data, config(files)), nil
+	}
+	return insert(data, whole.closing, part(whole.boundary, config(files))), nil
+}
+
+func part(boundary, config string) string {
+	return "--" + boundary + "\n" + partHeader + config
+}
+
+// withoutPart is the inverse of addPart.
+func withoutPart(data []byte) []byte {
+	whole, err := readEntity(data)
+	if err != nil || whole.boundary == "" {
+		return data
+	}
+	head := part(whole.boundary, configHeader)
+	last := bytes.LastIndex(data[:whole.closing], []byte(head))
+	if last < 0 || data[max(last, 1)-1] != '\n' {
+		return data
+	}
+	if length := blockLength(data[last+len(head):]); length == 0 || last+len(head)+length != whole.closing {
+		return data
+	}
+	return cut(data, last, whole.closing)
+}
+
+// entity is a MIME message or a part of one.
+type entity struct {
+	header textproto.MIMEHeader
+	// body is what follows the header.
+	body []byte
+	// boundary is empty if the entity has no parts. Otherwise parts are the texts between the boundaries.
+	boundary string
+	parts    [][]byte
+	// closing is the offset in the entity of the line that ends the parts.
+	closing int
+}
+
+// readEntity splits MIME as Python does, which cloud-init is written in: lines may end in LF or CRLF, mixed as well.
+// Unlike Python it wants the line that ends the parts: without it the data is cut off.
+func readEntity(data []byte) (entity, error) {
+	length := headerLength(data)
+	reader := textproto.NewReader(bufio.NewReader(strings.NewReader(string(data[:length]) + "\n\n")))
+	header, err := reader.ReadMIMEHeader()
+	if err != nil {
+		return entity{}, unparsable("MIME user data", "reading a header: %w", err)
+	}
+	read := entity{header: header, body: data[length:]}
+	media, parameters, err := mime.ParseMediaType(header.Get("Content-Type"))
+	if err != nil && header.Get("Content-Type") != "" {
+		return entity{}, unparsable("MIME user data", "reading a Content-Type: %w", err)
+	}
+	if !strings.HasPrefix(media, "multipart/") {
+		return read, nil
+	}
+	read.boundary = parameters["boundary"]
+	if read.boundary == "" {
+		return entity{}, unparsable("MIME user data", "a %s has no boundary", media)
+	}
+	if err := read.split(length); err != nil {
+		return entity{}, err
+	}
+	return read, nil
+}
+
+// headerLength returns the length of the header with the empty line that ends it.
+func headerLength(data []byte) int {
+	length := 0
+	for line := range bytes.Lines(data) {
+		length += len(line)
+		if len(bytes.TrimRight(line, "\r\n")) == 0 {
+			break
+		}
+	}
+	return length
+}
+
+// split finds the parts. The body starts at the offset.
+func (e *entity) split(offset int) error {
+	start, at := -1, 0
+	for line := range bytes.Lines(e.body) {
+		mark := string(bytes.TrimRight(line, " \t\r\n"))
+		ends := mark == "--"+e.boundary+"--"
+		if ends || mark == "--"+e.boundary {
+			if start >= 0 {
+				e.parts = append(e.parts, e.body[start:max(start, at-lineBreak(e.body[:at]))])
+			}
+			start = at + len(line)
+		}
+		if ends {
+			e.closing = offset + at
+			return nil
+		}
+		at += len(line)
+	}
+	return &UnparsableError{Format: "MIME user data", Err: errors.New("the line that ends the parts is missing")}
+}
+
+// lineBreak returns the length of the line break at the end of the text. It belongs to the boundary that follows.
+func lineBreak(text []byte) int {
+	switch {
+	case bytes.HasSuffix(text, []byte("\r\n")):
+		return 2
+	case bytes.HasSuffix(text, []byte("\n")):
+		return 1
+	}
+	return 0
+}

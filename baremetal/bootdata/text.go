@@ -1,0 +1,200 @@
+package bootdata
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	writeFiles = "write_files"
+	mergeKey   = "<<"
+)
+
+// listLine is a line that opens the list and has nothing else on it.
+var listLine = regexp.MustCompile(`^(?:write_files|"write_files"|'write_files')[ \t]*:[ \t]*(?:#.*)?\r?$`)
+
+// place is where a block goes in the text of a cloud-config.
+type place struct {
+	// offset is the start of a line.
+	offset int
+	// indent is how far the items of the list are indented.
+	indent int
+	// key says that there is no list yet and that the block has to open one.
+	key bool
+}
+
+// parse reads the single document of a YAML text. The node is nil if the document is empty.
+func parse(text []byte) (*yaml.Node, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var document, more yaml.Node
+	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more than one YAML document")
+	}
+	return document.Content[0], nil
+}
+
+// addToText puts the files in the text of a cloud-config. It is false if there is no place for them that is certain.
+func addToText(data []byte, files []File) ([]byte, bool) {
+	root, where, ok := findPlace(data)
+	if !ok {
+		return nil, false
+	}
+	lines := items(files, where.indent)
+	if where.key {
+		lines = writeFiles + ":\n" + lines
+	}
+	added := insert(data, where.offset, block(lines))
+	return added, holds(added, root, files)
+}
+
+// withoutBlock is the inverse of addToText.
+func withoutBlock(data []byte) []byte {
+	start, end, found := findBlock(data)
+	if !found {
+		return data
+	}
+	rest := cut(data, start, end)
+	if _, where, ok := findPlace(rest); !ok || where.offset != start {
+		return data
+	}
+	return rest
+}
+
+// findPlace parses the text and finds where a block goes.
+func findPlace(data []byte) (*yaml.Node, place, bool) {
+	if kindOf(data) == jinjaConfig && !onlyExpressions(data) {
+		return nil, place{}, false
+	}
+	root, err := parse(data)
+	if err != nil || root == nil || !plainBlock(root, yaml.MappingNode) || root.Column != 1 {
+		return nil, place{}, false
+	}
+	key, list, single := findList(root)
+	if !single {
+		return nil, place{}, false
+	}
+	if list == nil {
+		where, ok := beforeFirstKey(data, root.Content[0])
+		return root, where, ok
+	}
+	where, ok := inList(data, key, list)
+	return root, where, ok
+}
+
+// findList returns the list of files with its key, or nil. It is false if there is a second one, or one that comes from
+// elsewhere.
+func findList(root *yaml.Node) (key, list *yaml.Node, single bool) {
+	for i := 0; i < len(root.Content); i += 2 {
+		switch root.Content[i].Value {
+		case writeFiles:
+			if key != nil {
+				return nil, nil, false
+			}
+			key, list = root.Content[i], root.Content[i+1]
+		case mergeKey:
+			return nil, nil, false
+		}
+	}
+	return key, list, true
+}
+
+// plainBlock says whether the node is a collection that is written in lines, without a tag.
+func plainBlock(node *yaml.Node, kind yaml.Kind) bool {
+	return node.Kind == kind && node.Style == 0 && len(node.Content) > 0
+}
+
+// onlyExpressions says whether all that jinja does in the text is to replace expressions within a line.
+func onlyExpressions(data []byte) bool {
+	if bytes.Contains(data, []byte("{%")) || bytes.Contains(data, []byte("{#")) {
+		return false
+	}
+	for line := range bytes.Lines(data) {
+		if bytes.Count(line, []byte("{{")) != bytes.Count(line, []byte("}}")) {
+			return false
+		}
+	}
+	return true
+}
+
+func inList(data []byte, key, list *yaml.Node) (place, bool) {
+	if !plainBlock(list, yaml.SequenceNode) || key.Column != 1 || list.Line <= key.Line {
+		return place{}, false
+	}
+	start, end := lineAt(data, key.Line)
+	fits := listLine.Match(bytes.TrimSuffix(data[start:end], []byte("\n")))
+	return place{offset: end, indent: list.Column - 1}, fits && end > start
+}
+
+// beforeFirstKey is before the comment of the first key, so that the comment stays with it.
+func beforeFirstKey(data []byte, first *yaml.Node) (place, bool) {
+	line := first.Line
+	for line > 1 {
+		start, end := lineAt(data, line-1)
+		if start == end || data[start] != '#' || startsAs(data[start:end]) != unknown {
+			break
+		}
+		line--
+	}
+	start, end := lineAt(data, line)
+	return place{offset: start, key: true}, first.Column == 1 && end > start
+}
+
+// lineAt returns where a line starts and where the next one does. Lines count from 1.
+func lineAt(data []byte, line int) (start, end int) {
+	for text := range bytes.Lines(data) {
+		start, end = end, end+len(text)
+		line--
+		if line == 0 {
+			return start, end
+		}
+	}
+	return end, end
+}
+
+// holds says whether the text reads as the document before, plus the files as first items of the list.
+func holds(text []byte, before *yaml.Node, files []File) bool {
+	after, err := parse(text)
+	if err != nil {
+		return false
+	}
+	wanted, err := parse([]byte(items(files, 0)))
+	if err != nil {
+		return false
+	}
+	for i := 0; i < len(after.Content); i += 2 {
+		list := after.Content[i+1]
+		if after.Content[i].Value != writeFiles || len(list.Content) < len(files) {
+			continue
+		}
+		own := &yaml.Node{Kind: yaml.SequenceNode, Tag: list.Tag, Content: list.Content[:len(files)]}
+		list.Content = list.Content[len(files):]
+		if len(list.Content) == 0 {
+			after.Content = append(after.Content[:i:i], after.Content[i+2:]...)
+		}
+		return same(own, wanted) && same(after, before)
+	}
+	return false
+}
+
+// same compares what two nodes mean and how they are written, not where they stand.
+func same(a, b *yaml.Node) bool {
+	if a.Kind != b.Kind || a.Tag != b.Tag || a.Value != b.Value || a.Anchor != b.Anchor || a.Style != b.Style ||
+		len(a.Content) != len(b.Content) {
+		return false
+	}
+	for i := range a.Content {
+		if !same(a.Content[i], b.Content[i]) {
+			return false
+		}
+	}
+	return true
+}
