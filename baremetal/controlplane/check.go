@@ -1,0 +1,66 @@
+package controlplane
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+)
+
+// check refuses material that Ironic or the guard would fail with. Its messages hold nothing of the material.
+func (e Endpoint) check(addresses []vip.Address) error {
+	return errors.Join(e.Credentials.check(), e.Certificates.check(addresses))
+}
+
+func (c Credentials) check() error {
+	switch {
+	case len(c.Username) == 0 || bytes.ContainsAny(c.Username, ":\r\n"):
+		return errors.New("username is empty, or has a colon or a line end; use letters and digits")
+	case len(c.Password) == 0 || bytes.ContainsAny(c.Password, "\r\n"):
+		return errors.New("password is empty or has a line end; use one line")
+	}
+	user := fmt.Appendf(nil, "%s:$2", c.Username)
+	for line := range bytes.Lines(c.Htpasswd) {
+		if bytes.HasPrefix(line, user) {
+			return nil
+		}
+	}
+	return fmt.Errorf("htpasswd has no bcrypt hash for user %q; make it from username and password", c.Username)
+}
+
+func (c Certificates) check(addresses []vip.Address) error {
+	pair, err := tls.X509KeyPair(c.Certificate, c.Key)
+	if err != nil {
+		return fmt.Errorf("reading tls.crt and tls.key: %w", err)
+	}
+	for _, address := range addresses {
+		if err := pair.Leaf.VerifyHostname(address.Address.String()); err != nil {
+			return fmt.Errorf("tls.crt is not valid for %s; issue it for all virtual addresses: %w", address.Address, err)
+		}
+	}
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(c.Authority) {
+		return errors.New("ca.crt holds no certificate; give the one that signed tls.crt")
+	}
+	for _, raw := range pair.Certificate[1:] {
+		certificate, err := x509.ParseCertificate(raw)
+		if err != nil {
+			return fmt.Errorf("reading tls.crt: %w", err)
+		}
+		between.AddCert(certificate)
+	}
+	// The clock is not asked: whether the certificate has expired is for the guard to say. Its first and its last moment
+	// stand for the time, and one is enough, because an authority may be older or younger than what it signed.
+	options := x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: pair.Leaf.NotBefore}
+	if _, err = pair.Leaf.Verify(options); err != nil {
+		options.CurrentTime = pair.Leaf.NotAfter
+		_, err = pair.Leaf.Verify(options)
+	}
+	if err != nil {
+		return fmt.Errorf("tls.crt was not signed by ca.crt for a server; give the authority that did: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package controlplane
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/bootdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/staticpod"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+)
+
+// private is the mode of all files: root reads them, and nobody else.
+const private fs.FileMode = 0o600
+
+// Endpoint is an Ironic endpoint and what it needs beside its description.
+type Endpoint struct {
+	// Ironic is the description. Fields that are empty get their defaults, except for the clusterID.
+	Ironic infrav1.Ironic
+
+	// GuardImage is the image with the guard and keepalived of this release. images.keepalived replaces it.
+	GuardImage string
+
+	// Credentials for the API.
+	Credentials Credentials
+
+	// Certificates of the services.
+	Certificates Certificates
+}
+
+// Credentials for the API of Ironic.
+type Credentials struct {
+	// Username and Password are what clients use.
+	Username, Password []byte
+
+	// Htpasswd has a line for the user, with a bcrypt hash of the password.
+	Htpasswd []byte
+}
+
+// Certificates are in PEM.
+type Certificates struct {
+	// Certificate is valid for the virtual addresses; certificates between it and Authority may follow it.
+	Certificate []byte
+
+	// Key belongs to Certificate.
+	Key []byte
+
+	// Authority is what clients trust.
+	Authority []byte
+}
+
+// Files are what a control-plane machine of the cluster gets, sorted by path. The same endpoint gives the same bytes.
+func Files(endpoint Endpoint) ([]bootdata.File, error) {
+	endpoint.Ironic = withDefaults(endpoint.Ironic)
+	files, err := endpoint.files()
+	if err != nil {
+		return nil, fmt.Errorf("composing the files of Ironic endpoint %q: %w", endpoint.Ironic.ClusterID, err)
+	}
+	return files, nil
+}
+
+func (e Endpoint) files() ([]bootdata.File, error) {
+	contents, config, err := e.material(vip.ControlPlane)
+	if err != nil {
+		return nil, err
+	}
+	var files []bootdata.File
+	for name, content := range contents {
+		files = append(files, bootdata.File{Path: path.Join(ironic.NodeDirectory, name), Mode: private, Content: content})
+	}
+	manifests, err := e.manifests(config)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, manifests...)
+	slices.SortFunc(files, func(a, b bootdata.File) int { return cmp.Compare(a.Path, b.Path) })
+	return files, nil
+}
+
+func (e Endpoint) manifests(config ironic.Config) ([]bootdata.File, error) {
+	pods, err := ironic.Pods(config)
+	if err != nil {
+		return nil, err
+	}
+	var files []bootdata.File
+	for _, pod := range pods {
+		content, err := staticpod.Render(pod)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, bootdata.File{
+			Path: path.Join(e.Ironic.ManifestsDirectory, pod.Name+".yaml"), Mode: private, Content: content,
+		})
+	}
+	return files, nil
+}
+
+// Management is the same for the management side: a Deployment, and the data of the Secret that it names.
+func Management(endpoint Endpoint, place ironic.Management) (*appsv1.Deployment, map[string][]byte, error) {
+	endpoint.Ironic = withDefaults(endpoint.Ironic)
+	contents, config, err := endpoint.material(vip.Management)
+	if err != nil {
+		return nil, nil, fmt.Errorf("composing the management side of Ironic endpoint %q: %w",
+			endpoint.Ironic.ClusterID, err)
+	}
+	deployment, err := ironic.Deployment(config, place)
+	if err != nil {
+		return nil, nil, fmt.Errorf("composing the management side of Ironic endpoint %q: %w",
+			endpoint.Ironic.ClusterID, err)
+	}
+	data := map[string][]byte{}
+	for name, content := range contents {
+		data[ironic.SecretKey(name)] = content
+	}
+	return deployment, data, nil
+}
+
+// material are the files below ironic.NodeDirectory, and what the pods that read them are rendered from.
+func (e Endpoint) material(role vip.Role) (map[string][]byte, ironic.Config, error) {
+	addresses, err := vip.Addresses(e.Ironic.Endpoint.VirtualIPs, e.Ironic.Endpoint.CIDRs)
+	if err != nil {
+		return nil, ironic.Config{}, err
+	}
+	if err := e.check(addresses); err != nil {
+		return nil, ironic.Config{}, err
+	}
+	settings, err := e.settings(role, addresses)
+	if err != nil {
+		return nil, ironic.Config{}, err
+	}
+	config, err := e.config(role, addresses)
+	if err != nil {
+		return nil, ironic.Config{}, err
+	}
+	encoded, err := settings.Encode()
+	if err != nil {
+		return nil, ironic.Config{}, err
+	}
+	contents := map[string][]byte{
+		ironic.SettingsFile:    encoded,
+		ironic.UsernameFile:    e.Credentials.Username,
+		ironic.PasswordFile:    e.Credentials.Password,
+		ironic.HtpasswdFile:    e.Credentials.Htpasswd,
+		ironic.CertificateFile: e.Certificates.Certificate,
+		ironic.KeyFile:         e.Certificates.Key,
+		ironic.AuthorityFile:   e.Certificates.Authority,
+	}
+	if config.DHCP != nil {
+		if contents[ironic.DHCPFile], err = ironic.DNSMasq(config); err != nil {
+			return nil, ironic.Config{}, err
+		}
+	}
+	config.Hash = hash(contents)
+	return contents, config, nil
+}
+
+// hash tells one state of the files from another. That it can be read by everybody who sees the pod gives nothing away:
+// the private key is part of it, so nobody can try passwords against it.
+func hash(contents map[string][]byte) string {
+	sum := sha256.New()
+	names := make([]string, 0, len(contents))
+	for name := range contents {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		// Lengths keep the end of one file from passing as the beginning of the next.
+		_, _ = fmt.Fprintf(sum, "%s %d\n%s", name, len(contents[name]), contents[name])
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16]
+}

@@ -1,0 +1,442 @@
+package controlplane_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"flag"
+	"fmt"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/bootdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/staticpod"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+)
+
+var update = flag.Bool("update", false, "write the files in testdata instead of comparing with them")
+
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, got, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; run the test with -update", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// key is the same for the same number, and so is what it signs.
+func key(number byte) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{number}, ed25519.SeedSize))
+}
+
+// certificate of the addresses, or of an authority if there are none.
+func certificate(tb testing.TB, own, signer ed25519.PrivateKey, addresses ...string) []byte {
+	tb.Helper()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
+		NotBefore: time.Unix(1_700_000_000, 0), NotAfter: time.Unix(2_000_000_000, 0), BasicConstraintsValid: true,
+	}
+	authority := *template
+	authority.IsCA, authority.KeyUsage = true, x509.KeyUsageCertSign
+	if len(addresses) == 0 {
+		template = &authority
+	} else {
+		template.Subject.CommonName = "ironic"
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	}
+	for _, address := range addresses {
+		template.IPAddresses = append(template.IPAddresses, net.ParseIP(address))
+	}
+	der, err := x509.CreateCertificate(nil, template, &authority, own.Public(), signer)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func encodedKey(tb testing.TB, own ed25519.PrivateKey) []byte {
+	tb.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(own)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+}
+
+// least is an endpoint with nothing but what is needed.
+func least(tb testing.TB) controlplane.Endpoint {
+	tb.Helper()
+	return controlplane.Endpoint{
+		Ironic: infrav1.Ironic{
+			ClusterID: "3f9c1a7e",
+			Endpoint: infrav1.IronicEndpoint{
+				VirtualIPs: []string{"172.22.0.2"}, CIDRs: []string{"172.22.0.0/24"}, Interface: "provisioning",
+			},
+		},
+		GuardImage: "registry.example/guard:v1",
+		Credentials: controlplane.Credentials{
+			Username: []byte("ironic"), Password: []byte("open-sesame"),
+			Htpasswd: []byte("ironic:$2y$05$C6UzMDM.H6dfI/f/IKcEeO5cB7vGg0bq1v1Ih1lN0m6nXnZ9eK1yK\n"),
+		},
+		Certificates: controlplane.Certificates{
+			Certificate: certificate(tb, key(2), key(1), "172.22.0.2", "fd00:172:22::2"),
+			Key:         encodedKey(tb, key(2)),
+			Authority:   certificate(tb, key(1), key(1)),
+		},
+	}
+}
+
+// full has everything set.
+func full(tb testing.TB) controlplane.Endpoint {
+	tb.Helper()
+	endpoint := least(tb)
+	duration := func(length time.Duration) *metav1.Duration { return &metav1.Duration{Duration: length} }
+	described := &endpoint.Ironic
+	described.Endpoint = infrav1.IronicEndpoint{
+		VirtualIPs: []string{"172.22.0.2", "fd00:172:22::2"}, CIDRs: []string{"172.22.0.0/24", "fd00:172:22::/64"},
+		Interface: "br0", Port: 16385, ImagePort: 16180, ImageTLSPort: 16183,
+	}
+	described.VRRP = infrav1.VRRP{
+		VirtualRouterID: 77, Mode: infrav1.VRRPUnicast, AdvertisementInterval: duration(time.Second),
+		Peers: []string{"172.22.0.21", "172.22.0.10", "fd00:172:22::21", "fd00:172:22::10"},
+	}
+	described.TakeoverAfterSilence = duration(15 * time.Minute)
+	described.DHCP = &infrav1.IronicDHCP{
+		RangeBegin: "172.22.0.100", RangeEnd: "172.22.0.200", Gateway: "172.22.0.1", DNS: []string{"172.22.0.1"},
+		LeaseTime: duration(time.Hour),
+	}
+	described.Images = infrav1.IronicImages{
+		Keepalived: "registry.example/keepalived:v4", Ironic: "registry.example/ironic:v2",
+		RamdiskDownloader: "registry.example/ipa:v3", PullPolicy: corev1.PullAlways,
+	}
+	described.Ramdisk = infrav1.IronicRamdisk{BaseURL: "https://images.example/ipa"}
+	described.ManifestsDirectory = "/var/lib/rancher/manifests"
+	return endpoint
+}
+
+func TestFiles(t *testing.T) {
+	cold := full(t)
+	cold.Ironic.Standby, cold.Ironic.Takeover = infrav1.StandbyCold, infrav1.TakeoverAlways
+	cold.Ironic.TakeoverAfterSilence = nil
+	cold.Ironic.Ramdisk = infrav1.IronicRamdisk{DisableDownloader: new(true)}
+	for name, endpoint := range map[string]controlplane.Endpoint{"least": least(t), "full": full(t), "cold": cold} {
+		t.Run(name, func(t *testing.T) {
+			files, err := controlplane.Files(endpoint)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var list strings.Builder
+			size := 0
+			for _, file := range files {
+				fmt.Fprintf(&list, "%v %s\n", file.Mode, file.Path)
+				size += len(file.Content)
+				if strings.HasSuffix(file.Path, ".json") || strings.HasSuffix(file.Path, ".yaml") {
+					golden(t, filepath.Join(name, filepath.Base(file.Path)), file.Content)
+					withoutSecrets(t, file, endpoint)
+				}
+			}
+			golden(t, filepath.Join(name, "files.txt"), []byte(list.String()))
+			again, err := controlplane.Files(endpoint)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(files, again); diff != "" {
+				t.Errorf("the second time the files differ (-first +second):\n%s", diff)
+			}
+			t.Logf("%d files of %d bytes in all", len(files), size)
+		})
+	}
+}
+
+// withoutSecrets looks for secrets in a file that is copied to an API server or shown.
+func withoutSecrets(t *testing.T, file bootdata.File, endpoint controlplane.Endpoint) {
+	t.Helper()
+	for _, secret := range [][]byte{
+		endpoint.Credentials.Password, endpoint.Credentials.Htpasswd, endpoint.Certificates.Key,
+	} {
+		if bytes.Contains(file.Content, bytes.TrimSpace(secret)) {
+			t.Errorf("%s contains a secret", file.Path)
+		}
+	}
+}
+
+// TestPodsOfFiles reads the manifests as strictly as a kubelet and stricter.
+func TestPodsOfFiles(t *testing.T) {
+	files, err := controlplane.Files(full(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hashes := map[string]bool{}
+	for _, file := range files {
+		if filepath.Dir(file.Path) != "/var/lib/rancher/manifests" {
+			continue
+		}
+		var pod corev1.Pod
+		if err := yaml.UnmarshalStrict(file.Content, &pod); err != nil {
+			t.Fatalf("%s: %v", file.Path, err)
+		}
+		if references := staticpod.References(&pod.Spec); len(references) > 0 {
+			t.Errorf("%s refers to %v", file.Path, references)
+		}
+		hashes[pod.Annotations[ironic.HashAnnotation]] = true
+	}
+	if len(hashes) != 1 || hashes[""] {
+		t.Errorf("hashes of the pods are %v, want one", hashes)
+	}
+}
+
+// TestSettingsToKeepalived goes the way of the guard: settings of the machine, an own address, keepalived.conf.
+func TestSettingsToKeepalived(t *testing.T) {
+	files, err := controlplane.Files(full(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := vip.Decode(content(t, files, "/etc/kubernetes/metal3-ironic/guard.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := keepalived.Config{
+		Name: settings.Conductor("node-1"), Interface: settings.Interface, VirtualRouterID: settings.VirtualRouterID,
+		Unicast: settings.Mode == vip.Unicast, AdvertisementInterval: time.Duration(settings.AdvertisementInterval),
+		HealthFile: settings.Files.State + "/ironic-ok", ArmedFile: settings.Files.State + "/armed",
+	}
+	own := []netip.Addr{netip.MustParseAddr("172.22.0.21"), netip.MustParseAddr("fd00:172:22::21")}
+	for i, address := range settings.VirtualIPs {
+		config.Instances = append(config.Instances,
+			keepalived.Instance{Address: address.OnInterface(), Source: own[i], Peers: settings.Peers})
+	}
+	rendered, err := keepalived.Render(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"router_id 3f9c1a7e-node-1", "interface br0", "virtual_router_id 77", "advert_int 1.00",
+		"unicast_src_ip 172.22.0.21", "172.22.0.10 min_ttl 255 max_ttl 255", "172.22.0.2/24 dev br0",
+		"fd00:172:22::2/128 dev br0",
+	} {
+		if !strings.Contains(string(rendered), "    "+line+"\n") {
+			t.Errorf("keepalived.conf has no line %q:\n%s", line, rendered)
+		}
+	}
+}
+
+func content(t *testing.T, files []bootdata.File, path string) []byte {
+	t.Helper()
+	for _, file := range files {
+		if file.Path == path {
+			return file.Content
+		}
+	}
+	t.Fatalf("there is no file %s", path)
+	return nil
+}
+
+// TestHash changes one thing after the other.
+func TestHash(t *testing.T) {
+	seen := map[string]string{}
+	note := func(what string, change func(*controlplane.Endpoint)) {
+		endpoint := full(t)
+		change(&endpoint)
+		files, err := controlplane.Files(endpoint)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		var pod corev1.Pod
+		if err := yaml.Unmarshal(content(t, files, "/var/lib/rancher/manifests/metal3-vip.yaml"), &pod); err != nil {
+			t.Fatal(err)
+		}
+		hash := pod.Annotations[ironic.HashAnnotation]
+		if other, found := seen[hash]; found {
+			t.Errorf("%s and %s have the same hash %s", what, other, hash)
+		}
+		seen[hash] = what
+	}
+	note("nothing", func(*controlplane.Endpoint) {})
+	note("password", func(e *controlplane.Endpoint) { e.Credentials.Password = []byte("open-tahini") })
+	note("router ID", func(e *controlplane.Endpoint) { e.Ironic.VRRP.VirtualRouterID = 78 })
+	note("lease time", func(e *controlplane.Endpoint) { e.Ironic.DHCP.LeaseTime = nil })
+	note("certificate", func(e *controlplane.Endpoint) {
+		e.Certificates.Certificate = certificate(t, key(2), key(1), "172.22.0.2", "fd00:172:22::2", "172.22.0.3")
+	})
+}
+
+func TestFilesRefuses(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		change func(*controlplane.Endpoint)
+		want   string
+	}{
+		"no user": {
+			reason: "the file would hold nothing", want: "username is empty",
+			change: func(e *controlplane.Endpoint) { e.Credentials.Username = nil },
+		},
+		"two lines of password": {
+			reason: "clients read one", want: "password is empty or has a line end",
+			change: func(e *controlplane.Endpoint) { e.Credentials.Password = []byte("a\nb") },
+		},
+		"htpasswd of somebody else": {
+			reason: "nobody could log in", want: `no bcrypt hash for user "admin"`,
+			change: func(e *controlplane.Endpoint) { e.Credentials.Username = []byte("admin") },
+		},
+		"clear text": {
+			reason: "the web server compares hashes", want: "no bcrypt hash",
+			change: func(e *controlplane.Endpoint) { e.Credentials.Htpasswd = []byte("ironic:open-sesame\n") },
+		},
+		"key of another certificate": {
+			reason: "the web server does not start", want: "reading tls.crt and tls.key",
+			change: func(e *controlplane.Endpoint) { e.Certificates.Key = encodedKey(t, key(3)) },
+		},
+		"certificate of another address": {
+			reason: "no client would believe it", want: "tls.crt is not valid for fd00:172:22::2",
+			change: func(e *controlplane.Endpoint) {
+				e.Certificates.Certificate = certificate(t, key(2), key(1), "172.22.0.2")
+			},
+		},
+		"authority that did not sign": {
+			reason: "no client would believe it", want: "tls.crt was not signed by ca.crt",
+			change: func(e *controlplane.Endpoint) { e.Certificates.Authority = certificate(t, key(3), key(3)) },
+		},
+		"no authority": {
+			reason: "clients would have nothing to trust", want: "ca.crt holds no certificate",
+			change: func(e *controlplane.Endpoint) { e.Certificates.Authority = nil },
+		},
+		"no clusterID": {
+			reason: "it is set before anything is rendered", want: "clusterID is empty",
+			change: func(e *controlplane.Endpoint) { e.Ironic.ClusterID = "" },
+		},
+		"no guard": {
+			reason: "the release has one", want: "image of the guard is empty",
+			change: func(e *controlplane.Endpoint) { e.GuardImage, e.Ironic.Images.Keepalived = "", "" },
+		},
+		"alone": {
+			reason: "unicast needs two", want: "at least two, and there are 1",
+			change: func(e *controlplane.Endpoint) { e.Ironic.VRRP.Peers = e.Ironic.VRRP.Peers[1:] },
+		},
+		"address outside": {
+			reason: "a typing mistake", want: "is not in its network",
+			change: func(e *controlplane.Endpoint) { e.Ironic.Endpoint.CIDRs[0] = "172.23.0.0/24" },
+		},
+		"range that is none": {
+			reason: "admission may have been off", want: `dhcp.rangeEnd is "?"`,
+			change: func(e *controlplane.Endpoint) { e.Ironic.DHCP.RangeEnd = "?" },
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			endpoint := full(t)
+			c.change(&endpoint)
+			files, err := controlplane.Files(endpoint)
+			if err == nil || !strings.Contains(err.Error(), c.want) || files != nil {
+				t.Errorf("%s: want an error with %q, got %v and %d files", c.reason, c.want, err, len(files))
+			}
+			_, _, err = controlplane.Management(endpoint, ironic.Management{Name: "ironic", Namespace: "metal3"})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: want an error with %q on the management side, got %v", c.reason, c.want, err)
+			}
+		})
+	}
+}
+
+func TestManagement(t *testing.T) {
+	deployment, data, err := controlplane.Management(full(t),
+		ironic.Management{Name: "ironic", Namespace: "metal3", Secret: "ironic-files"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := yaml.Marshal(deployment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "management/deployment.yaml", rendered)
+	golden(t, "management/guard.json", data["guard.json"])
+	for _, volume := range deployment.Spec.Template.Spec.Volumes {
+		if volume.Secret == nil {
+			continue
+		}
+		for _, item := range volume.Secret.Items {
+			if len(data[item.Key]) == 0 {
+				t.Errorf("the Secret has no key %s for %s", item.Key, item.Path)
+			}
+		}
+		if len(volume.Secret.Items) != len(data) {
+			t.Errorf("the Secret has %d keys, %d of which are mounted", len(data), len(volume.Secret.Items))
+		}
+	}
+	settings, err := vip.Decode(data["guard.json"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if settings.Role != vip.Management || settings.Files.Kubeconfig != "" {
+		t.Errorf("settings of the management side are %+v", settings)
+	}
+}
+
+// TestInput looks whether composing changed what it was given: the caller may hold an object of a cache.
+func TestInput(t *testing.T) {
+	endpoint := full(t)
+	if _, err := controlplane.Files(endpoint); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(full(t), endpoint); diff != "" {
+		t.Errorf("the input changed (-before +after):\n%s", diff)
+	}
+}
+
+func BenchmarkFiles(b *testing.B) {
+	endpoint := full(b)
+	for b.Loop() {
+		if _, err := controlplane.Files(endpoint); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// TestIntoBootstrapData adds the files to the least that a bootstrap provider makes. The sizes count: a Secret holds 1 MiB.
+func TestIntoBootstrapData(t *testing.T) {
+	files, err := controlplane.Files(full(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for format, data := range map[string]string{
+		bootdata.CloudConfig: "## template: jinja\n#cloud-config\nruncmd:\n- kubeadm init --node-name {{ ds.meta_data.name }}\n",
+		bootdata.Ignition:    `{"ignition":{"version":"3.4.0"}}`,
+	} {
+		added, err := bootdata.Add([]byte(data), format, files)
+		if err != nil {
+			t.Errorf("%s: %v", format, err)
+			continue
+		}
+		t.Logf("%s grows by %d bytes", format, len(added)-len(data))
+		again, err := bootdata.Add(added, format, files)
+		if err != nil || !bytes.Equal(added, again) {
+			t.Errorf("%s: adding the files again changes something: %v", format, err)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+)
+
+// withDefaults fills in what the user left out. The virtual router ID comes from the clusterID alone: if it depended on
+// which IDs are taken today, machines of different days would not understand one another. Whoever knows of a collision
+// writes another one into the description.
+func withDefaults(described infrav1.Ironic) infrav1.Ironic {
+	endpoint := &described.Endpoint
+	orElse(&endpoint.Port, infrav1.DefaultIronicPort)
+	orElse(&endpoint.ImagePort, infrav1.DefaultImagePort)
+	orElse(&endpoint.ImageTLSPort, infrav1.DefaultImageTLSPort)
+	orElse(&described.Takeover, infrav1.TakeoverAfterMove)
+	orElse(&described.Standby, infrav1.StandbyWarm)
+	orElse(&described.ManifestsDirectory, infrav1.DefaultManifestsDirectory)
+	orElse(&described.Images.PullPolicy, corev1.PullIfNotPresent)
+	mode := infrav1.VRRPMulticast
+	if len(described.VRRP.Peers) > 0 {
+		mode = infrav1.VRRPUnicast
+	}
+	orElse(&described.VRRP.Mode, mode)
+	return described
+}
+
+func orElse[value comparable](field *value, instead value) {
+	var empty value
+	if *field == empty {
+		*field = instead
+	}
+}
+
+// settings are what the guard of a node of the role gets.
+func (e Endpoint) settings(role vip.Role, addresses []vip.Address) (vip.NodeSettings, error) {
+	routerID, err := e.routerID()
+	if err != nil {
+		return vip.NodeSettings{}, err
+	}
+	described := e.Ironic
+	settings := vip.NodeSettings{
+		ClusterID:             described.ClusterID,
+		Role:                  role,
+		Interface:             described.Endpoint.Interface,
+		VirtualIPs:            addresses,
+		VirtualRouterID:       routerID,
+		Mode:                  vip.Mode(described.VRRP.Mode),
+		AdvertisementInterval: vip.Duration(keepalived.DefaultAdvertisementInterval),
+		Takeover:              vip.Takeover(described.Takeover),
+		Standby:               vip.Standby(described.Standby),
+		Ports: vip.Ports{
+			API: int(described.Endpoint.Port), Image: int(described.Endpoint.ImagePort),
+			ImageTLS: int(described.Endpoint.ImageTLSPort),
+		},
+		Files:           files(),
+		Images:          []string{ironic.KernelFile, ironic.RamdiskFile},
+		ArmedAnnotation: vip.Annotation{Name: ironic.ArmedAnnotation, Value: ironic.ArmedValue},
+	}
+	if interval := described.VRRP.AdvertisementInterval; interval != nil {
+		settings.AdvertisementInterval = vip.Duration(interval.Duration)
+	}
+	if silence := described.TakeoverAfterSilence; silence != nil {
+		settings.TakeoverAfterSilence = vip.Duration(silence.Duration)
+	}
+	if e.readsNode(role) {
+		settings.Files.Kubeconfig = ironic.Kubeconfig
+	}
+	if described.VRRP.Mode == infrav1.VRRPUnicast {
+		settings.Peers, err = vip.Members(described.VRRP.Peers, addresses)
+	}
+	return settings, err
+}
+
+func (e Endpoint) routerID() (int, error) {
+	if e.Ironic.VRRP.VirtualRouterID != 0 {
+		return int(e.Ironic.VRRP.VirtualRouterID), nil
+	}
+	return vip.RouterID(e.Ironic.ClusterID)
+}
+
+// readsNode says whether the guard asks its own Node object whether it may hold the address.
+func (e Endpoint) readsNode(role vip.Role) bool {
+	return role == vip.ControlPlane && e.Ironic.Takeover == infrav1.TakeoverAfterMove
+}
+
+func files() vip.Files {
+	return vip.Files{
+		Username:    path.Join(ironic.NodeDirectory, ironic.UsernameFile),
+		Password:    path.Join(ironic.NodeDirectory, ironic.PasswordFile),
+		Certificate: path.Join(ironic.NodeDirectory, ironic.CertificateFile),
+		Authority:   path.Join(ironic.NodeDirectory, ironic.AuthorityFile),
+		State:       ironic.StateDirectory,
+	}
+}
+
+// config is what the pods are rendered from, without the hash.
+func (e Endpoint) config(role vip.Role, addresses []vip.Address) (ironic.Config, error) {
+	described := e.Ironic
+	config := ironic.Config{
+		ClusterID: described.ClusterID,
+		Interface: described.Endpoint.Interface,
+		Ports: ironic.Ports{
+			API: described.Endpoint.Port, Image: described.Endpoint.ImagePort, ImageTLS: described.Endpoint.ImageTLSPort,
+		},
+		Cold:      described.Standby == infrav1.StandbyCold,
+		ReadsNode: e.readsNode(role),
+		Images: ironic.Images{
+			Guard: described.Images.Keepalived, Ironic: described.Images.Ironic,
+			Downloader: described.Images.RamdiskDownloader, PullPolicy: described.Images.PullPolicy,
+		},
+		Ramdisk: ironic.Ramdisk{BaseURL: described.Ramdisk.BaseURL},
+	}
+	orElse(&config.Images.Guard, e.GuardImage)
+	for _, address := range addresses {
+		config.VirtualIPs = append(config.VirtualIPs, address.Address)
+	}
+	if disabled := described.Ramdisk.DisableDownloader; disabled != nil {
+		config.Ramdisk.Present = *disabled
+	}
+	if described.DHCP == nil {
+		return config, nil
+	}
+	dhcp, err := dhcp(*described.DHCP, addresses)
+	config.DHCP = dhcp
+	return config, err
+}
+
+// dhcp finds the network of the range: the one of the virtual address of its family.
+func dhcp(described infrav1.IronicDHCP, addresses []vip.Address) (*ironic.DHCP, error) {
+	var problems []error
+	read := func(field, text string) netip.Addr {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("dhcp.%s is %q; write an address like 192.0.2.2", field, text))
+		}
+		return address
+	}
+	result := &ironic.DHCP{Begin: read("rangeBegin", described.RangeBegin), End: read("rangeEnd", described.RangeEnd)}
+	if described.Gateway != "" {
+		result.Gateway = read("gateway", described.Gateway)
+	}
+	for _, server := range described.DNS {
+		result.DNS = append(result.DNS, read("dns", server))
+	}
+	if described.LeaseTime != nil {
+		result.LeaseTime = described.LeaseTime.Duration
+	}
+	for _, address := range addresses {
+		if address.Address.Is4() == result.Begin.Is4() {
+			result.Network = address.Network
+		}
+	}
+	return result, errors.Join(problems...)
+}

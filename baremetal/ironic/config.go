@@ -1,0 +1,210 @@
+package ironic
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Images of a release. Upstream tags Ironic with versions. It publishes its downloader under moving tags only, so that
+// one cannot be pinned: clusters that care set it to an image of their own.
+const (
+	DefaultImage           = "quay.io/metal3-io/ironic:v37.0.0"
+	DefaultDownloaderImage = "quay.io/metal3-io/ironic-ipa-downloader:latest"
+)
+
+// Directories of a node.
+const (
+	// NodeDirectory holds configuration, credentials and certificates. Only root may enter it.
+	NodeDirectory = "/etc/kubernetes/metal3-ironic"
+
+	// StateDirectory is what the pods of a node tell one another. It is empty after a reboot.
+	StateDirectory = "/run/metal3-ironic"
+
+	// SharedDirectory is the folder of Ironic and httpd. Deploy kernel and ramdisk are in html/images below it; whoever
+	// turns the downloader off puts them there.
+	SharedDirectory = "/var/lib/metal3-ironic/shared"
+
+	// CacheDirectory is where the guard remembers what the API server said. Ironic cannot write it.
+	CacheDirectory = "/var/lib/metal3-ironic/guard"
+)
+
+// Files below NodeDirectory.
+const (
+	SettingsFile    = "guard.json"
+	DHCPFile        = "dnsmasq.conf"
+	UsernameFile    = "auth/username"
+	PasswordFile    = "auth/password"
+	HtpasswdFile    = "auth/htpasswd" //nolint:gosec // The name of a file, not what is in it.
+	CertificateFile = "tls/tls.crt"
+	KeyFile         = "tls/tls.key"
+	AuthorityFile   = "tls/ca.crt"
+)
+
+// Deploy kernel and ramdisk, as the downloader names them.
+const (
+	KernelFile  = "ironic-python-agent.kernel"
+	RamdiskFile = "ironic-python-agent.initramfs"
+)
+
+// Kubeconfig is how the guard reads the Node that it runs on, and CertificatesOfKubelet is where the credentials are
+// that it refers to.
+const (
+	Kubeconfig            = "/etc/kubernetes/kubelet.conf"
+	CertificatesOfKubelet = "/var/lib/kubelet/pki"
+)
+
+// Names of pods and what is written on them.
+const (
+	Namespace  = "kube-system"
+	VIPPod     = "metal3-vip"
+	IronicPod  = "metal3-ironic"
+	DNSMasqPod = "metal3-dnsmasq"
+
+	// ArmedAnnotation on a Node lets it hold the address when its value is ArmedValue.
+	ArmedAnnotation = "ironic.infrastructure.cluster.x-k8s.io/armed"
+	ArmedValue      = "true"
+
+	// ComponentLabel names the pod without its prefix, ClusterLabel has the clusterID.
+	ComponentLabel = "ironic.infrastructure.cluster.x-k8s.io/component"
+	ClusterLabel   = "ironic.infrastructure.cluster.x-k8s.io/cluster"
+
+	// HashAnnotation changes when the configuration of the pods does.
+	HashAnnotation = "ironic.infrastructure.cluster.x-k8s.io/config-hash"
+)
+
+// GuardPort is where the guard answers /livez and /readyz, on the loopback interface.
+const GuardPort = 9650
+
+// Config describes Ironic of one cluster. It is the same for all nodes of a side.
+type Config struct {
+	// ClusterID starts the names of the conductors.
+	ClusterID string
+
+	// VirtualIPs are what Ironic answers on. The first one is in URLs.
+	VirtualIPs []netip.Addr
+
+	// Interface of the nodes that carries the addresses.
+	Interface string
+
+	// Ports of the services.
+	Ports Ports
+
+	// Cold starts Ironic only where the address is.
+	Cold bool
+
+	// ReadsNode lets the guard read its own Node with the credentials of the kubelet.
+	ReadsNode bool
+
+	// DHCP runs a DHCP server where the address is. Nil runs none.
+	DHCP *DHCP
+
+	// Images of the containers.
+	Images Images
+
+	// Ramdisk says where deploy kernel and ramdisk come from.
+	Ramdisk Ramdisk
+
+	// Hash of the configuration, for HashAnnotation.
+	Hash string
+}
+
+// Ports are the ports of Ironic.
+type Ports struct {
+	API, Image, ImageTLS int32
+}
+
+// Images are references of container images.
+type Images struct {
+	// Guard has the guard and keepalived. There is no default: it belongs to the release of the provider.
+	Guard string
+
+	// Ironic has Ironic, httpd and dnsmasq. Empty means DefaultImage.
+	Ironic string
+
+	// Downloader fetches kernel and ramdisk. Empty means DefaultDownloaderImage.
+	Downloader string
+
+	// PullPolicy of all. Empty means IfNotPresent.
+	PullPolicy corev1.PullPolicy
+}
+
+// Ramdisk says where deploy kernel and ramdisk come from.
+type Ramdisk struct {
+	// Present says that they are on the node already.
+	Present bool
+
+	// BaseURL is where the downloader looks. Empty means its own default.
+	BaseURL string
+}
+
+// DHCP describes the DHCP server. All addresses are of one family.
+type DHCP struct {
+	// Begin and End are the first and the last address that are handed out.
+	Begin, End netip.Addr
+
+	// Network contains them and the virtual address.
+	Network netip.Prefix
+
+	// Gateway is handed out. Without one none is.
+	Gateway netip.Addr
+
+	// DNS servers that are handed out.
+	DNS []netip.Addr
+
+	// LeaseTime of an address. Zero means DefaultLeaseTime.
+	LeaseTime time.Duration
+}
+
+// DefaultLeaseTime of an address: longer than a deploy takes to boot, and short enough to see a change.
+const DefaultLeaseTime = 15 * time.Minute
+
+func (c Config) withDefaults() Config {
+	if c.Images.Ironic == "" {
+		c.Images.Ironic = DefaultImage
+	}
+	if c.Images.Downloader == "" {
+		c.Images.Downloader = DefaultDownloaderImage
+	}
+	if c.Images.PullPolicy == "" {
+		c.Images.PullPolicy = corev1.PullIfNotPresent
+	}
+	return c
+}
+
+func (c Config) check() error {
+	switch {
+	case c.ClusterID == "":
+		return errors.New("clusterID is empty; conductors of all clusters would have the same name")
+	case len(c.VirtualIPs) == 0:
+		return errors.New("there is no virtual address; Ironic would choose one of the node")
+	case c.Interface == "":
+		return errors.New("interface is empty; name the one that carries the virtual address")
+	case c.Images.Guard == "":
+		return errors.New("image of the guard is empty; give the one of this release")
+	case c.Ports.API < 1 || c.Ports.Image < 1 || c.Ports.ImageTLS < 1:
+		return fmt.Errorf("ports are %+v; all three are needed", c.Ports)
+	case c.DHCP != nil:
+		return c.checkDHCP()
+	default:
+		return nil
+	}
+}
+
+// addressFlags tell a subcommand of the guard which addresses on which interface it looks at.
+func (c Config) addressFlags() []string {
+	addresses := make([]string, len(c.VirtualIPs))
+	for i, address := range c.VirtualIPs {
+		addresses[i] = address.String()
+	}
+	return []string{"--interface=" + c.Interface, "--addresses=" + strings.Join(addresses, ",")}
+}
+
+// onNode is the path of a file below NodeDirectory.
+func onNode(file string) string {
+	return NodeDirectory + "/" + strings.TrimPrefix(file, "/")
+}

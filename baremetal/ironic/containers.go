@@ -1,0 +1,187 @@
+package ironic
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// loopback is where the kubelet finds the services of a pod on the network of the node: the address of the node is not
+// known to whoever renders the pod, and not always up.
+const loopback = "127.0.0.1"
+
+// vip is the guard with keepalived.
+func (c Config) vip() part {
+	guard := c.container("guard", c.Images.Guard, "10m", "24Mi")
+	guard.Command = []string{
+		GuardProgram, "run", "--settings=" + onNode(SettingsFile), "--cache=" + CacheDirectory,
+	}
+	guard.Env = []corev1.EnvVar{nodeName()}
+	guard.SecurityContext = asRoot("NET_ADMIN", "NET_BROADCAST", "NET_RAW")
+	guard.VolumeMounts = []corev1.VolumeMount{
+		nodeMount(), stateMount(), {Name: cacheVolume, MountPath: CacheDirectory},
+	}
+	guard.LivenessProbe = every(10, 3, 5, httpGet("/livez", GuardPort, corev1.URISchemeHTTP))
+	guard.ReadinessProbe = every(5, 1, 2, httpGet("/readyz", GuardPort, corev1.URISchemeHTTP))
+	result := part{
+		containers: []corev1.Container{guard},
+		volumes:    []string{cacheVolume, nodeVolume, stateVolume},
+		grace:      10,
+	}
+	if c.ReadsNode {
+		mounts := &result.containers[0].VolumeMounts
+		*mounts = append(*mounts,
+			corev1.VolumeMount{Name: kubeconfigVolume, MountPath: Kubeconfig, ReadOnly: true},
+			corev1.VolumeMount{Name: certificatesVolume, MountPath: CertificatesOfKubelet, ReadOnly: true})
+		result.volumes = append(result.volumes, kubeconfigVolume, certificatesVolume)
+	}
+	return result
+}
+
+// ironic is Ironic with its web server.
+func (c Config) ironic() part {
+	result := part{
+		tools: true,
+		prepare: append([]string{
+			"--directory=/shared", "--directory=/shared/html", "--directory=/shared/html/images", "--directory=/shared/tmp",
+		}, copies()...),
+		containers: []corev1.Container{c.conductor(), c.httpd(), c.ramdiskLogs()},
+		volumes:    []string{nodeVolume, privateVolume, sharedVolume, toolsVolume},
+		grace:      30,
+	}
+	if !c.Ramdisk.Present {
+		result.init = []corev1.Container{c.download()}
+	}
+	return result
+}
+
+// conductor is Ironic itself, API and conductor in one process.
+func (c Config) conductor() corev1.Container {
+	container := c.ironicContainer("ironic", "100m", "320Mi", "/bin/runironic")
+	container.ReadinessProbe = every(10, 3, 5, httpGet("/v1", c.Ports.API, corev1.URISchemeHTTPS))
+	container.VolumeMounts = append(container.VolumeMounts, toolsMount())
+	if c.Cold {
+		gate := append([]string{tool, "gate", "--while-vip"}, c.addressFlags()...)
+		container.Command = append(append(gate, "--"), container.Command...)
+		return container
+	}
+	probe := append([]string{tool, "probe", "held-and-lost"}, c.addressFlags()...)
+	container.LivenessProbe = every(5, 1, 5, corev1.ProbeHandler{
+		Exec: &corev1.ExecAction{Command: append(probe, "--marker="+heldMarker)},
+	})
+	// What it would still write while it ends is out of date.
+	container.LivenessProbe.TerminationGracePeriodSeconds = new(int64(5))
+	return container
+}
+
+// httpd serves images, and the API with TLS.
+func (c Config) httpd() corev1.Container {
+	container := c.ironicContainer("httpd", "20m", "64Mi", "/bin/runhttpd")
+	listens := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: loopback, Port: port(c.Ports.Image)}}
+	container.ReadinessProbe = every(10, 3, 5, listens)
+	container.LivenessProbe = every(30, 6, 5, listens)
+	return container
+}
+
+// ramdiskLogs prints what ramdisks report.
+func (c Config) ramdiskLogs() corev1.Container {
+	container := c.container("ramdisk-logs", c.Images.Ironic, "5m", "32Mi")
+	container.Command = []string{"/bin/runlogwatch.sh"}
+	container.SecurityContext = asIronic()
+	container.VolumeMounts = []corev1.VolumeMount{sharedMount()}
+	return container
+}
+
+// download fetches kernel and ramdisk, unless what is there is still the newest.
+func (c Config) download() corev1.Container {
+	container := c.container("download", c.Images.Downloader, "20m", "64Mi")
+	if c.Ramdisk.BaseURL != "" {
+		container.Env = []corev1.EnvVar{{Name: "IPA_BASEURI", Value: c.Ramdisk.BaseURL}}
+	}
+	container.SecurityContext = asIronic()
+	container.VolumeMounts = []corev1.VolumeMount{sharedMount()}
+	return container
+}
+
+// ironicContainer has the settings that Ironic and its web server must agree on.
+func (c Config) ironicContainer(name, cpu, memory, command string) corev1.Container {
+	container := c.container(name, c.Images.Ironic, cpu, memory)
+	container.Command = []string{command}
+	container.Env = c.environment()
+	container.SecurityContext = asIronic()
+	container.VolumeMounts = []corev1.VolumeMount{
+		{Name: privateVolume, MountPath: "/auth", SubPath: "auth", ReadOnly: true},
+		{Name: privateVolume, MountPath: "/certs", SubPath: "certs", ReadOnly: true},
+		sharedMount(),
+	}
+	return container
+}
+
+// environment is what the scripts of the image read. The name of the conductor refers to the one of the node, so the
+// order counts.
+func (c Config) environment() []corev1.EnvVar {
+	api := strconv.Itoa(int(c.Ports.API))
+	return []corev1.EnvVar{
+		nodeName(),
+		{Name: "IRONIC_CONDUCTOR_HOST", Value: c.ClusterID + "-$(NODE_NAME)"},
+		// With PROVISIONING_IP it would wait for the address, which waits for a healthy Ironic.
+		{Name: "IRONIC_IP", Value: c.VirtualIPs[0].String()},
+		{Name: "PROVISIONING_INTERFACE", Value: c.Interface},
+		{Name: "LISTEN_ALL_INTERFACES", Value: "true"},
+		{Name: "IRONIC_ACCESS_PORT", Value: api},
+		{Name: "IRONIC_LISTEN_PORT", Value: api},
+		{Name: "HTTP_PORT", Value: strconv.Itoa(int(c.Ports.Image))},
+		{Name: "VMEDIA_TLS_PORT", Value: strconv.Itoa(int(c.Ports.ImageTLS))},
+		// The web server terminates TLS and checks credentials; Ironic listens on a socket in the shared folder.
+		{Name: "IRONIC_REVERSE_PROXY_SETUP", Value: "true"},
+		{Name: "IRONIC_PRIVATE_PORT", Value: "unix"},
+		{Name: "IRONIC_USE_MARIADB", Value: "false"},
+		{Name: "IRONIC_EXPOSE_JSON_RPC", Value: "false"},
+		// A standby does nothing, and a holder has at most some hundreds of hosts.
+		{Name: "NUMWORKERS", Value: "1"},
+	}
+}
+
+// dnsmasq is the DHCP server. It runs as root with three rights: the image gives the program rights of its own, but not
+// every image does.
+func (c Config) dnsmasq() part {
+	container := c.container("dnsmasq", c.Images.Ironic, "5m", "16Mi")
+	gate := append([]string{tool, "gate", "--while-vip"}, c.addressFlags()...)
+	container.Command = append(gate, "--", "/usr/sbin/dnsmasq", "--no-daemon", "--conf-file="+onNode(DHCPFile))
+	container.SecurityContext = asRoot("NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW")
+	container.VolumeMounts = []corev1.VolumeMount{nodeMount(), stateMount(), toolsMount()}
+	return part{
+		tools:      true,
+		containers: []corev1.Container{container},
+		volumes:    []string{nodeVolume, stateVolume, toolsVolume},
+		grace:      5,
+	}
+}
+
+func nodeName() corev1.EnvVar {
+	return corev1.EnvVar{Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"},
+	}}
+}
+
+func sharedMount() corev1.VolumeMount {
+	return corev1.VolumeMount{Name: sharedVolume, MountPath: "/shared"}
+}
+
+func port(number int32) intstr.IntOrString {
+	return intstr.FromInt32(number)
+}
+
+func httpGet(path string, number int32, scheme corev1.URIScheme) corev1.ProbeHandler {
+	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+		Host: loopback, Path: path, Port: port(number), Scheme: scheme,
+	}}
+}
+
+// every makes a probe of its period, the failures in a row that count, and its time limit, in seconds.
+func every(period, failures, limit int32, handler corev1.ProbeHandler) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler: handler, PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: limit,
+	}
+}

@@ -1,0 +1,182 @@
+package ironic
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// firmware is where the image of Ironic has the boot loaders.
+const firmware = "/tftpboot"
+
+// leases lie on the node and not in the container, so that a restart of dnsmasq keeps them.
+const leases = StateDirectory + "/leases"
+
+// DNSMasq writes the configuration of the DHCP server. It fails without one.
+//
+// What the image of Ironic would write itself is not used: it answers wherever it runs, sends clients to the address of
+// the node instead of the virtual one, and loses clients whose lease another node gave. Here:
+//
+//   - dhcp-authoritative makes a new holder take over leases that it has never seen, when a client asks to renew one.
+//     With two servers on a network it would be wrong, so the process runs only where the address is.
+//   - dhcp-boot has a third field, the address of the next server. The second is a name only.
+//   - Option 54, which names the server, is left alone: forced to the virtual address it makes dnsmasq refuse its own
+//     clients.
+func DNSMasq(config Config) ([]byte, error) {
+	if config.DHCP == nil {
+		return nil, fmt.Errorf("rendering %s: there is no DHCP server", DHCPFile)
+	}
+	if err := config.check(); err != nil {
+		return nil, fmt.Errorf("rendering %s: %w", DHCPFile, err)
+	}
+	var out lines
+	out.add("port=0")
+	out.add("interface=%s", config.Interface)
+	out.add("bind-dynamic")
+	out.add("dhcp-authoritative")
+	out.add("dhcp-leasefile=%s", leases)
+	out.add("enable-tftp")
+	out.add("tftp-root=%s", firmware)
+	if config.DHCP.Begin.Is4() {
+		config.dhcp4(&out)
+	} else {
+		config.dhcp6(&out)
+	}
+	return out.Bytes(), nil
+}
+
+func (c Config) dhcp4(out *lines) {
+	server := c.serverOf(c.DHCP.Begin)
+	mask := net.IP(net.CIDRMask(c.DHCP.Network.Bits(), 32)).String()
+	out.add("dhcp-range=%s,%s,%s,%s", c.DHCP.Begin, c.DHCP.End, mask, c.DHCP.lease())
+	// Without a value an option is not sent; without the line dnsmasq would send its own address.
+	out.add("dhcp-option=%s", join("option:router", c.DHCP.Gateway))
+	out.add("dhcp-option=%s", join("option:dns-server", c.DHCP.DNS...))
+	out.add("dhcp-match=set:ipxe,175")
+	out.add("dhcp-match=set:efi,option:client-arch,7")
+	out.add("dhcp-match=set:efi,option:client-arch,9")
+	out.add("dhcp-match=set:efi-arm,option:client-arch,11")
+	out.add("dhcp-boot=tag:ipxe,%s/boot.ipxe,%s,%s", c.imagesOn(server), server, server)
+	out.add("dhcp-boot=tag:efi,tag:!ipxe,snponly.efi,%s,%s", server, server)
+	out.add("dhcp-boot=tag:efi-arm,tag:!ipxe,snponly-arm64.efi,%s,%s", server, server)
+	out.add("dhcp-boot=tag:!efi,tag:!efi-arm,tag:!ipxe,undionly.kpxe,%s,%s", server, server)
+}
+
+// dhcp6 also sends router advertisements, since DHCPv6 hands out no routes; a lifetime of zero says that the sender is
+// no router. BIOS machines do not boot over IPv6.
+func (c Config) dhcp6(out *lines) {
+	server := c.serverOf(c.DHCP.Begin)
+	out.add("enable-ra")
+	out.add("ra-param=%s,0,0", c.Interface)
+	out.add("dhcp-range=%s,%s,%d,%s", c.DHCP.Begin, c.DHCP.End, c.DHCP.Network.Bits(), c.DHCP.lease())
+	out.add("dhcp-option=%s", join("option6:dns-server", c.DHCP.DNS...))
+	out.add("dhcp-vendorclass=set:pxe6,enterprise:343,PXEClient")
+	out.add("dhcp-userclass=set:ipxe6,iPXE")
+	out.add("dhcp-option=tag:ipxe6,option6:bootfile-url,%s/boot.ipxe", c.imagesOn(server))
+	out.add("dhcp-option=tag:pxe6,tag:!ipxe6,option6:bootfile-url,tftp://[%s]/snponly.efi", server)
+}
+
+// imagesOn is where the boot scripts are.
+func (c Config) imagesOn(server netip.Addr) string {
+	return "http://" + net.JoinHostPort(server.String(), strconv.Itoa(int(c.Ports.Image)))
+}
+
+// serverOf is the virtual address of the family.
+func (c Config) serverOf(family netip.Addr) netip.Addr {
+	for _, address := range c.VirtualIPs {
+		if address.Is4() == family.Is4() {
+			return address
+		}
+	}
+	return netip.Addr{}
+}
+
+func (c Config) checkDHCP() error {
+	dhcp := c.DHCP
+	all := append([]netip.Addr{dhcp.Begin, dhcp.End}, dhcp.options()...)
+	for _, address := range all {
+		if !address.IsValid() || address.Is4() != dhcp.Begin.Is4() {
+			return fmt.Errorf("DHCP addresses %s are not of one family; use one", all)
+		}
+	}
+	server := c.serverOf(dhcp.Begin)
+	if !server.IsValid() {
+		return fmt.Errorf("DHCP range from %s has no virtual address of its family; add one", dhcp.Begin)
+	}
+	return errors.Join(dhcp.checkRange(server), dhcp.checkLimits())
+}
+
+func (d DHCP) checkRange(server netip.Addr) error {
+	switch {
+	case !d.Network.Contains(d.Begin) || !d.Network.Contains(d.End) || !d.Network.Contains(server):
+		return fmt.Errorf("DHCP range %s to %s and the virtual address %s are not all in %s; use one network",
+			d.Begin, d.End, server, d.Network)
+	case d.End.Less(d.Begin):
+		return fmt.Errorf("DHCP range ends at %s before it begins at %s; swap them", d.End, d.Begin)
+	case !server.Less(d.Begin) && !d.End.Less(server):
+		return fmt.Errorf("DHCP range %s to %s contains the virtual address %s; choose a range beside it",
+			d.Begin, d.End, server)
+	default:
+		return nil
+	}
+}
+
+// checkLimits looks for what dnsmasq and DHCPv6 cannot do.
+func (d DHCP) checkLimits() error {
+	switch {
+	case d.Begin.Is6() && d.Network.Bits() < 64:
+		return fmt.Errorf("DHCP network %s is larger than dnsmasq can serve; use a prefix of 64 or longer", d.Network)
+	case d.Begin.Is6() && d.Gateway.IsValid():
+		return fmt.Errorf("DHCP gateway %s cannot be handed out over IPv6; let the router announce itself", d.Gateway)
+	case d.LeaseTime < 0 || d.LeaseTime > 0 && d.LeaseTime < 2*time.Minute:
+		return fmt.Errorf("DHCP lease time %s is shorter than dnsmasq allows; use at least 2m0s", d.LeaseTime)
+	default:
+		return nil
+	}
+}
+
+// options are the addresses that are handed out beside a lease.
+func (d DHCP) options() []netip.Addr {
+	if d.Gateway.IsValid() {
+		return append([]netip.Addr{d.Gateway}, d.DNS...)
+	}
+	return d.DNS
+}
+
+// lease is the lease time in seconds.
+func (d DHCP) lease() string {
+	length := d.LeaseTime
+	if length == 0 {
+		length = DefaultLeaseTime
+	}
+	return strconv.Itoa(int(length.Seconds()))
+}
+
+// join writes an option and its values. Those of IPv6 stand in brackets.
+func join(option string, values ...netip.Addr) string {
+	words := []string{option}
+	for _, value := range values {
+		switch {
+		case !value.IsValid():
+		case value.Is6():
+			words = append(words, "["+value.String()+"]")
+		default:
+			words = append(words, value.String())
+		}
+	}
+	return strings.Join(words, ",")
+}
+
+// lines is a file that is written line by line.
+type lines struct {
+	bytes.Buffer
+}
+
+func (l *lines) add(format string, values ...any) {
+	_, _ = fmt.Fprintf(l, format+"\n", values...)
+}

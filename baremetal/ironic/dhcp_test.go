@@ -1,0 +1,327 @@
+package ironic_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+)
+
+// TestDHCPBehaviour asks the real dnsmasq for an address, with no more rights than its container has, on a node that has
+// an address of its own beside the virtual one. The client has to be sent to the virtual one.
+func TestDHCPBehaviour(t *testing.T) {
+	program, err := exec.LookPath("dnsmasq")
+	if err != nil {
+		t.Skip("dnsmasq is not installed")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes network namespaces")
+	}
+	server, client := cable(t, "172.22.0.21/24", "172.22.0.2/24")
+	serve(t, server, program)
+	for architecture, want := range map[uint16]string{0: "undionly.kpxe", 7: "snponly.efi", 9: "snponly.efi", 11: "snponly-arm64.efi"} {
+		offer := ask(t, client, discover(architecture, false))
+		offer.check(t, fmt.Sprintf("architecture %d", architecture), want)
+	}
+	ask(t, client, discover(7, true)).check(t, "iPXE", "http://172.22.0.2:6180/boot.ipxe")
+	// A lease that another node gave is renewed, although this dnsmasq never heard of it.
+	give(t, client, "client", "172.22.0.123/24")
+	renewed := ask(t, client, rebind(netip.MustParseAddr("172.22.0.123")))
+	if kind := renewed.options[53]; string(kind) != "\x05" || renewed.address != netip.MustParseAddr("172.22.0.123") {
+		t.Errorf("renewing a lease of another node: answer is of kind %v for %s, want an ACK", kind, renewed.address)
+	}
+}
+
+// cable connects a server with the addresses and a client.
+func cable(t *testing.T, addresses ...string) (server, client netns.NsHandle) {
+	t.Helper()
+	for _, namespace := range []*netns.NsHandle{&server, &client} {
+		err := inThread(func() (err error) {
+			*namespace, err = netns.New()
+			return err
+		})
+		if err != nil {
+			t.Skipf("no network namespace can be made: %v", err)
+		}
+		t.Cleanup(func() { _ = namespace.Close() })
+	}
+	handle, err := netlink.NewHandleAt(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handle.Close()
+	link := &netlink.Veth{
+		LinkAttrs: netlink.LinkAttrs{Name: "provisioning"}, PeerName: "client", PeerNamespace: netlink.NsFd(int(client)),
+	}
+	if err := handle.LinkAdd(link); err != nil {
+		t.Skipf("no cable can be made: %v", err)
+	}
+	for _, address := range addresses {
+		give(t, server, "provisioning", address)
+	}
+	other, err := netlink.NewHandleAt(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	peer, err := other.LinkByName("client")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(handle.LinkSetUp(link), other.LinkSetUp(peer)); err != nil {
+		t.Fatal(err)
+	}
+	return server, client
+}
+
+// give adds an address to an interface.
+func give(t *testing.T, namespace netns.NsHandle, name, text string) {
+	t.Helper()
+	handle, err := netlink.NewHandleAt(namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handle.Close()
+	link, err := handle.LinkByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := netlink.ParseAddr(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := handle.AddrAdd(link, address); err != nil {
+		t.Fatalf("adding %s to %s: %v", text, name, err)
+	}
+}
+
+// serve runs dnsmasq in the namespace until the test ends.
+func serve(t *testing.T, namespace netns.NsHandle, program string) {
+	t.Helper()
+	content, err := ironic.DNSMasq(full())
+	if err != nil {
+		t.Fatal(err)
+	}
+	directory := t.TempDir()
+	// On the node it is a file of the node; its name is all that differs.
+	text := strings.Replace(strings.Replace(string(content), "/run/metal3-ironic", directory, 1),
+		"interface=br0", "interface=provisioning", 1)
+	text = strings.Replace(text, "tftp-root=/tftpboot", "tftp-root="+directory, 1)
+	file := filepath.Join(directory, "dnsmasq.conf")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	log, err := os.Create(filepath.Join(directory, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(ctx, program, "--no-daemon", "--conf-file="+file)
+	command.Stdout, command.Stderr = log, log
+	err = inThread(func() error {
+		return errors.Join(netns.Set(namespace), keepOnly(unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_NET_BIND_SERVICE),
+			command.Start())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		_ = command.Wait()
+		_ = log.Close()
+		if content, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("dnsmasq says:\n%s", content)
+		}
+	})
+}
+
+// keepOnly takes all other rights away from the thread and what it starts, as a runtime does for a container.
+func keepOnly(capabilities ...uintptr) error {
+	for capability := range uintptr(unix.CAP_LAST_CAP + 1) {
+		keep := false
+		for _, kept := range capabilities {
+			keep = keep || kept == capability
+		}
+		if keep {
+			continue
+		}
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
+		if err != nil && !errors.Is(err, unix.EINVAL) {
+			return err
+		}
+	}
+	return nil
+}
+
+// inThread runs something in a thread that is thrown away with its namespace.
+func inThread(do func() error) error {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		result <- do()
+	}()
+	return <-result
+}
+
+// offer is an answer of a DHCP server.
+type offer struct {
+	address, next netip.Addr
+	name, file    string
+	options       map[byte][]byte
+}
+
+func (o offer) check(t *testing.T, who, file string) {
+	t.Helper()
+	virtual := netip.MustParseAddr("172.22.0.2")
+	got := o.file
+	if value, found := o.options[67]; found {
+		got = strings.TrimRight(string(value), "\x00")
+	}
+	if got != file {
+		t.Errorf("%s: boot file is %q, want %q", who, got, file)
+	}
+	if o.next != virtual {
+		t.Errorf("%s: next server is %s, want %s", who, o.next, virtual)
+	}
+	begin, end := netip.MustParseAddr("172.22.0.100"), netip.MustParseAddr("172.22.0.200")
+	if o.address.Less(begin) || end.Less(o.address) {
+		t.Errorf("%s: offered %s, want %s to %s", who, o.address, begin, end)
+	}
+	if router := o.options[3]; string(router) != string([]byte{172, 22, 0, 1}) {
+		t.Errorf("%s: router is %v", who, router)
+	}
+}
+
+// questions tells answers apart.
+var questions atomic.Uint32
+
+// message is what a client sends.
+func message(kind byte, current netip.Addr, options ...byte) []byte {
+	packet := make([]byte, 240)
+	packet[0], packet[1], packet[2] = 1, 1, 6
+	binary.BigEndian.PutUint32(packet[4:], questions.Add(1))
+	binary.BigEndian.PutUint16(packet[10:], 0x8000) // answer to everybody: the client has no address yet
+	if current.IsValid() {
+		copy(packet[12:], current.AsSlice())
+	}
+	copy(packet[28:], []byte{0x02, 0x22, 0, 0, 0, 0x77})
+	copy(packet[236:], []byte{99, 130, 83, 99})
+	packet = append(packet, 53, 1, kind, 55, 5, 1, 3, 6, 66, 67)
+	return append(append(packet, options...), 255)
+}
+
+func discover(architecture uint16, ipxe bool) []byte {
+	options := append([]byte{60, 9}, "PXEClient"...)
+	options = append(options, 93, 2, byte(architecture>>8), byte(architecture))
+	if ipxe {
+		options = append(options, 175, 1, 1)
+	}
+	return message(1, netip.Addr{}, options...)
+}
+
+// rebind asks for the address that the client has.
+func rebind(current netip.Addr) []byte {
+	return message(3, current)
+}
+
+// ask sends until somebody answers.
+func ask(t *testing.T, namespace netns.NsHandle, packet []byte) offer {
+	t.Helper()
+	var answer []byte
+	err := inThread(func() error {
+		if err := netns.Set(namespace); err != nil {
+			return err
+		}
+		socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(socket) }()
+		err = errors.Join(
+			unix.SetsockoptString(socket, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, "client"),
+			unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_BROADCAST, 1),
+			unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}),
+			unix.Bind(socket, &unix.SockaddrInet4{Port: 68}),
+		)
+		if err != nil {
+			return err
+		}
+		answer, err = exchange(socket, packet)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("asking for an address: %v", err)
+	}
+	return parse(t, answer)
+}
+
+// exchange sends and waits for an answer, up to ten times: the server may not be up yet, and looks whether the address
+// that it offers answers a ping.
+func exchange(socket int, packet []byte) ([]byte, error) {
+	answer := make([]byte, 1500)
+	for range 10 {
+		to := &unix.SockaddrInet4{Port: 67, Addr: [4]byte{255, 255, 255, 255}}
+		if err := unix.Sendto(socket, packet, 0, to); err != nil {
+			return nil, err
+		}
+		for {
+			length, _, err := unix.Recvfrom(socket, answer, 0)
+			switch {
+			case errors.Is(err, syscall.EINTR):
+				continue
+			case errors.Is(err, syscall.EAGAIN):
+			case err != nil:
+				return nil, err
+			case length < 8 || !bytes.Equal(answer[4:8], packet[4:8]):
+				// A late answer to an earlier question.
+				continue
+			default:
+				return answer[:length], nil
+			}
+			break
+		}
+	}
+	return nil, fmt.Errorf("nobody answers for %s", 10*time.Second)
+}
+
+func parse(t *testing.T, packet []byte) offer {
+	t.Helper()
+	if len(packet) < 240 {
+		t.Fatalf("the answer has %d bytes", len(packet))
+	}
+	text := func(from, to int) string { return strings.TrimRight(string(packet[from:to]), "\x00") }
+	result := offer{name: text(44, 108), file: text(108, 236), options: map[byte][]byte{}}
+	result.address, _ = netip.AddrFromSlice(net.IP(packet[16:20]))
+	result.next, _ = netip.AddrFromSlice(net.IP(packet[20:24]))
+	for rest := packet[240:]; len(rest) > 1 && rest[0] != 255; {
+		if rest[0] == 0 {
+			rest = rest[1:]
+			continue
+		}
+		length := int(rest[1])
+		if len(rest) < 2+length {
+			t.Fatalf("option %d ends after the packet", rest[0])
+		}
+		result.options[rest[0]] = rest[2 : 2+length]
+		rest = rest[2+length:]
+	}
+	return result
+}

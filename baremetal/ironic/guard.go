@@ -1,0 +1,50 @@
+package ironic
+
+// Commands of the guard's image. One program does what would otherwise be shell in a manifest, and is tested as such:
+//
+//	run      --settings=FILE --cache=DIRECTORY    hold the address, beside keepalived; runs until it is told to end
+//	gate     --while-vip FLAGS -- PROGRAM         run a program while an address is on the interface
+//	probe    held-and-lost FLAGS --marker=FILE    fail once an address was here and is gone
+//	install  DIRECTORY                            copy itself, for containers of other images
+//	prepare  --owner=USER:GROUP [--directory=PATH]... [--copy=FROM:TO]...
+//	                                              make directories, and copies of files, that belong to a user
+//
+// FLAGS are --interface=NAME and --addresses=ADDRESS,ADDRESS; any of them counts. The directories above a copy are made
+// as needed and belong to the user as well; a copy has the mode 0400.
+//
+// GuardProgram is where the program is in its own image, and tool where containers of other images find it.
+const (
+	GuardProgram = "/guard"
+	tool         = toolsDirectory + "/guard"
+
+	toolsDirectory = "/tools"
+)
+
+// owner is the user and group that the image of Ironic runs as.
+const (
+	userOfIronic  = 997
+	groupOfIronic = 994
+)
+
+// heldMarker remembers that the address was here. It lies in the container, so that the next one begins without it.
+const heldMarker = "/tmp/held"
+
+// private is a folder in memory with what only Ironic may read.
+const private = "/private"
+
+// copies lays credentials and certificates out as the image of Ironic wants them.
+func copies() []string {
+	pairs := []struct{ from, to string }{
+		{HtpasswdFile, "auth/ironic/htpasswd"},
+		{CertificateFile, "certs/ironic/tls.crt"},
+		{KeyFile, "certs/ironic/tls.key"},
+		{CertificateFile, "certs/vmedia/tls.crt"},
+		{KeyFile, "certs/vmedia/tls.key"},
+		{AuthorityFile, "certs/ca/ironic/tls.crt"},
+	}
+	arguments := make([]string, len(pairs))
+	for i, pair := range pairs {
+		arguments[i] = "--copy=" + onNode(pair.from) + ":" + private + "/" + pair.to
+	}
+	return arguments
+}

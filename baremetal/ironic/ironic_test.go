@@ -1,0 +1,310 @@
+package ironic_test
+
+import (
+	"errors"
+	"flag"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/staticpod"
+)
+
+var update = flag.Bool("update", false, "write the files in testdata instead of comparing with them")
+
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, got, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; run the test with -update", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// least is Ironic with nothing but what is needed.
+func least() ironic.Config {
+	return ironic.Config{
+		ClusterID: "3f9c1a7e", VirtualIPs: []netip.Addr{netip.MustParseAddr("172.22.0.2")}, Interface: "provisioning",
+		Ports:  ironic.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
+		Images: ironic.Images{Guard: "registry.example/guard:v1"},
+	}
+}
+
+func dhcp4() *ironic.DHCP {
+	return &ironic.DHCP{
+		Begin: netip.MustParseAddr("172.22.0.100"), End: netip.MustParseAddr("172.22.0.200"),
+		Network: netip.MustParsePrefix("172.22.0.0/24"), Gateway: netip.MustParseAddr("172.22.0.1"),
+		DNS:       []netip.Addr{netip.MustParseAddr("172.22.0.1"), netip.MustParseAddr("172.22.0.3")},
+		LeaseTime: time.Hour,
+	}
+}
+
+func dhcp6() *ironic.DHCP {
+	return &ironic.DHCP{
+		Begin: netip.MustParseAddr("fd00:172:22::100"), End: netip.MustParseAddr("fd00:172:22::200"),
+		Network: netip.MustParsePrefix("fd00:172:22::/64"),
+		DNS:     []netip.Addr{netip.MustParseAddr("fd00:172:22::1")},
+	}
+}
+
+// full has everything set.
+func full() ironic.Config {
+	config := least()
+	config.VirtualIPs = append(config.VirtualIPs, netip.MustParseAddr("fd00:172:22::2"))
+	config.ReadsNode, config.DHCP, config.Hash = true, dhcp4(), "5d41402abc4b2a76"
+	config.Images = ironic.Images{
+		Guard: "registry.example/guard:v1", Ironic: "registry.example/ironic:v2", Downloader: "registry.example/ipa:v3",
+		PullPolicy: corev1.PullNever,
+	}
+	config.Ramdisk.BaseURL = "https://images.example/ipa"
+	return config
+}
+
+func TestPods(t *testing.T) {
+	cold := full()
+	cold.Cold, cold.Ramdisk = true, ironic.Ramdisk{Present: true}
+	v6 := least()
+	v6.VirtualIPs = []netip.Addr{netip.MustParseAddr("fd00:172:22::2")}
+	for name, config := range map[string]ironic.Config{"least": least(), "full": full(), "cold": cold, "v6": v6} {
+		t.Run(name, func(t *testing.T) {
+			pods, err := ironic.Pods(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, pod := range pods {
+				content, err := staticpod.Render(pod)
+				if err != nil {
+					t.Fatal(err)
+				}
+				golden(t, filepath.Join(name, pod.Name+".yaml"), content)
+				complete(t, pod.Spec)
+			}
+		})
+	}
+}
+
+func TestDeployment(t *testing.T) {
+	for name, config := range map[string]ironic.Config{"least": least(), "full": full()} {
+		t.Run(name, func(t *testing.T) {
+			deployment, err := ironic.Deployment(config, ironic.Management{
+				Name: "ironic", Namespace: "metal3", Secret: "ironic-files", NodeSelector: map[string]string{"provisioning": "yes"},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, err := yaml.Marshal(deployment)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, filepath.Join(name, "deployment.yaml"), content)
+			complete(t, deployment.Spec.Template.Spec)
+		})
+	}
+}
+
+// TestOnePodSpec compares the containers of the two wrappings.
+func TestOnePodSpec(t *testing.T) {
+	pods, err := ironic.Pods(full())
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployment, err := ironic.Deployment(full(), ironic.Management{Name: "ironic", Namespace: "metal3", Secret: "files"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := func(a, b corev1.Container) int { return strings.Compare(a.Name, b.Name) }
+	var apart, together []corev1.Container
+	for _, pod := range pods {
+		apart = append(apart, append(pod.Spec.InitContainers, pod.Spec.Containers...)...)
+	}
+	slices.SortFunc(apart, byName)
+	apart = slices.CompactFunc(apart, func(a, b corev1.Container) bool { return cmp.Equal(a, b) })
+	together = append(together, deployment.Spec.Template.Spec.InitContainers...)
+	together = append(together, deployment.Spec.Template.Spec.Containers...)
+	slices.SortFunc(together, byName)
+	if diff := cmp.Diff(apart, together); diff != "" {
+		t.Errorf("containers of static pods and of the Deployment differ (-static +deployment):\n%s", diff)
+	}
+}
+
+// complete checks what an API server would, as far as it goes wrong easily.
+func complete(t *testing.T, spec corev1.PodSpec) {
+	t.Helper()
+	mounted(t, spec)
+	names := map[string]bool{}
+	for _, container := range append(slices.Clone(spec.InitContainers), spec.Containers...) {
+		if names[container.Name] {
+			t.Errorf("two containers are named %s", container.Name)
+		}
+		names[container.Name] = true
+		if container.SecurityContext == nil || !slices.Equal(container.SecurityContext.Capabilities.Drop,
+			[]corev1.Capability{"ALL"}) || *container.SecurityContext.AllowPrivilegeEscalation {
+			t.Errorf("container %s keeps rights that nobody named", container.Name)
+		}
+	}
+	if !spec.HostNetwork || spec.DNSPolicy != corev1.DNSDefault || *spec.AutomountServiceAccountToken {
+		t.Errorf("the pod needs something of the cluster: %+v", spec)
+	}
+}
+
+// mounted compares volumes and mounts.
+func mounted(t *testing.T, spec corev1.PodSpec) {
+	t.Helper()
+	volumes := map[string]bool{}
+	for _, volume := range spec.Volumes {
+		if volume.VolumeSource == (corev1.VolumeSource{}) {
+			t.Errorf("volume %s has no source", volume.Name)
+		}
+		volumes[volume.Name] = false
+	}
+	for _, container := range append(slices.Clone(spec.InitContainers), spec.Containers...) {
+		for _, mount := range container.VolumeMounts {
+			if _, found := volumes[mount.Name]; !found {
+				t.Errorf("container %s mounts %s, which is no volume", container.Name, mount.Name)
+			}
+			volumes[mount.Name] = true
+		}
+	}
+	for name, used := range volumes {
+		if !used {
+			t.Errorf("volume %s is not mounted", name)
+		}
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		change func(*ironic.Config)
+		want   string
+	}{
+		"no cluster": {
+			reason: "identity", want: "clusterID is empty", change: func(c *ironic.Config) { c.ClusterID = "" },
+		},
+		"no address": {
+			reason: "nothing to serve on", want: "there is no virtual address",
+			change: func(c *ironic.Config) { c.VirtualIPs = nil },
+		},
+		"no interface": {
+			reason: "Ironic would guess", want: "interface is empty", change: func(c *ironic.Config) { c.Interface = "" },
+		},
+		"no guard": {
+			reason: "there is no default", want: "image of the guard is empty",
+			change: func(c *ironic.Config) { c.Images.Guard = "" },
+		},
+		"no port": {
+			reason: "port 0 is any", want: "all three are needed", change: func(c *ironic.Config) { c.Ports.Image = 0 },
+		},
+		"range of another family": {
+			reason: "nobody serves it", want: "has no virtual address of its family",
+			change: func(c *ironic.Config) { c.DHCP = dhcp6() },
+		},
+		"families mixed": {
+			reason: "one range, one family", want: "are not of one family",
+			change: func(c *ironic.Config) { c.DHCP.DNS = dhcp6().DNS },
+		},
+		"range outside": {
+			reason: "dnsmasq answers nobody", want: "are not all in 172.22.0.0/24",
+			change: func(c *ironic.Config) { c.DHCP.End = netip.MustParseAddr("172.22.1.1") },
+		},
+		"range backwards": {
+			reason: "dnsmasq does not start", want: "swap them",
+			change: func(c *ironic.Config) { c.DHCP.Begin, c.DHCP.End = c.DHCP.End, c.DHCP.Begin },
+		},
+		"own address in the range": {
+			reason: "it would be given away", want: "contains the virtual address 172.22.0.2",
+			change: func(c *ironic.Config) { c.DHCP.Begin = netip.MustParseAddr("172.22.0.1") },
+		},
+		"short lease": {
+			reason: "dnsmasq makes two minutes of it", want: "use at least 2m0s",
+			change: func(c *ironic.Config) { c.DHCP.LeaseTime = time.Second },
+		},
+		"gateway over IPv6": {
+			reason: "there is no such option", want: "cannot be handed out over IPv6",
+			change: func(c *ironic.Config) {
+				c.VirtualIPs, c.DHCP = []netip.Addr{netip.MustParseAddr("fd00:172:22::2")}, dhcp6()
+				c.DHCP.Gateway = netip.MustParseAddr("fd00:172:22::1")
+			},
+		},
+		"large network of IPv6": {
+			reason: "dnsmasq refuses it", want: "use a prefix of 64 or longer",
+			change: func(c *ironic.Config) {
+				c.VirtualIPs, c.DHCP = []netip.Addr{netip.MustParseAddr("fd00:172:22::2")}, dhcp6()
+				c.DHCP.Network = netip.MustParsePrefix("fd00:172:22::/48")
+			},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			config := least()
+			config.DHCP = dhcp4()
+			c.change(&config)
+			pods, podsErr := ironic.Pods(config)
+			deployment, deploymentErr := ironic.Deployment(config, ironic.Management{Name: "ironic"})
+			for _, err := range []error{podsErr, deploymentErr} {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%s: want an error with %q, got %v", c.reason, c.want, err)
+				}
+			}
+			if pods != nil || deployment != nil {
+				t.Errorf("%s: something was rendered", c.reason)
+			}
+		})
+	}
+}
+
+func TestDNSMasq(t *testing.T) {
+	bare := least()
+	bare.DHCP = dhcp4()
+	bare.DHCP.Gateway, bare.DHCP.DNS, bare.DHCP.LeaseTime = netip.Addr{}, nil, 0
+	v6 := full()
+	v6.DHCP = dhcp6()
+	for name, config := range map[string]ironic.Config{"dhcp4": full(), "dhcp4-least": bare, "dhcp6": v6} {
+		t.Run(name, func(t *testing.T) {
+			content, err := ironic.DNSMasq(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, filepath.Join(name, "dnsmasq.conf"), content)
+			acceptedByDNSMasq(t, content)
+		})
+	}
+	if content, err := ironic.DNSMasq(least()); err == nil || content != nil {
+		t.Errorf("without a DHCP server there is %q and %v", content, err)
+	}
+}
+
+func acceptedByDNSMasq(t *testing.T, content []byte) {
+	t.Helper()
+	program, err := exec.LookPath("dnsmasq")
+	if err != nil {
+		t.Log("dnsmasq is not installed, so it did not check the file")
+		return
+	}
+	file := filepath.Join(t.TempDir(), "dnsmasq.conf")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output, err := exec.CommandContext(t.Context(), program, "--test", "--conf-file="+file).CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "syntax check OK") {
+		t.Errorf("dnsmasq does not accept the file: %v\n%s", err, output)
+	}
+}

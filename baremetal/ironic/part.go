@@ -1,0 +1,144 @@
+package ironic
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// part is what one concern adds to a pod.
+type part struct {
+	// tools says that containers of other images run the guard's program.
+	tools bool
+
+	// prepare are arguments for the guard to make files for Ironic. Without any there is nothing to make.
+	prepare []string
+
+	init, containers []corev1.Container
+
+	// volumes by name; their content depends on the wrapping.
+	volumes []string
+
+	// grace is how long the containers may take to end, in seconds.
+	grace int64
+}
+
+// join makes one part of several.
+func joinParts(parts ...part) part {
+	var all part
+	for _, one := range parts {
+		all.tools = all.tools || one.tools
+		all.prepare = append(all.prepare, one.prepare...)
+		all.init = append(all.init, one.init...)
+		all.containers = append(all.containers, one.containers...)
+		all.volumes = append(all.volumes, one.volumes...)
+		all.grace = max(all.grace, one.grace)
+	}
+	slices.Sort(all.volumes)
+	all.volumes = slices.Compact(all.volumes)
+	return all
+}
+
+// podSpec is what both wrappings have in common. The pods run on the network of the node and come up before there is a
+// pod network or a cluster DNS.
+func (c Config) podSpec(p part, sources map[string]corev1.VolumeSource) corev1.PodSpec {
+	spec := corev1.PodSpec{
+		HostNetwork:                   true,
+		DNSPolicy:                     corev1.DNSDefault,
+		RestartPolicy:                 corev1.RestartPolicyAlways,
+		TerminationGracePeriodSeconds: new(p.grace),
+		AutomountServiceAccountToken:  new(false),
+		EnableServiceLinks:            new(false),
+		PriorityClassName:             "system-node-critical",
+		Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		SecurityContext: &corev1.PodSecurityContext{
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: p.containers,
+	}
+	if p.tools {
+		spec.InitContainers = append(spec.InitContainers, c.installContainer())
+	}
+	if len(p.prepare) > 0 {
+		spec.InitContainers = append(spec.InitContainers, c.prepareContainer(p.prepare))
+	}
+	spec.InitContainers = append(spec.InitContainers, p.init...)
+	for _, name := range p.volumes {
+		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: name, VolumeSource: sources[name]})
+	}
+	return spec
+}
+
+// installContainer puts the guard's program where other containers find it.
+func (c Config) installContainer() corev1.Container {
+	container := c.container("install", c.Images.Guard, "5m", "16Mi")
+	container.Command = []string{GuardProgram, "install", toolsDirectory}
+	container.SecurityContext = asRoot()
+	container.VolumeMounts = []corev1.VolumeMount{{Name: toolsVolume, MountPath: toolsDirectory}}
+	return container
+}
+
+// prepareContainer runs as root: only root can read the files of the node, and Ironic is not root. It gives away what
+// it made, and therefore has to write into what it gave away the time before.
+func (c Config) prepareContainer(arguments []string) corev1.Container {
+	container := c.container("prepare", c.Images.Guard, "5m", "16Mi")
+	owner := fmt.Sprintf("--owner=%d:%d", userOfIronic, groupOfIronic)
+	container.Command = append([]string{GuardProgram, "prepare", owner}, arguments...)
+	container.SecurityContext = asRoot("CHOWN", "DAC_OVERRIDE", "FOWNER")
+	container.VolumeMounts = []corev1.VolumeMount{
+		nodeMount(), {Name: privateVolume, MountPath: private}, sharedMount(),
+	}
+	return container
+}
+
+// container has what all containers have. The requests are what was seen at rest. There are no limits: a limit that is
+// reached kills Ironic, and with it all that it knows.
+func (c Config) container(name, image, cpu, memory string) corev1.Container {
+	return corev1.Container{
+		Name:            name,
+		Image:           image,
+		ImagePullPolicy: c.Images.PullPolicy,
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse(cpu),
+			corev1.ResourceMemory: resource.MustParse(memory),
+		}},
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+	}
+}
+
+// asRoot keeps the user and takes all rights away but the named ones.
+func asRoot(capabilities ...corev1.Capability) *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		RunAsUser:                new(int64(0)),
+		RunAsGroup:               new(int64(0)),
+		AllowPrivilegeEscalation: new(false),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: capabilities},
+	}
+}
+
+// asIronic is the user of the image of Ironic, without any rights.
+func asIronic() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		RunAsUser:                new(int64(userOfIronic)),
+		RunAsGroup:               new(int64(groupOfIronic)),
+		RunAsNonRoot:             new(true),
+		AllowPrivilegeEscalation: new(false),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+// objectMeta names the objects of a component.
+func (c Config) objectMeta(name, namespace, component string) metav1.ObjectMeta {
+	meta := metav1.ObjectMeta{
+		Name:      name,
+		Namespace: namespace,
+		Labels:    map[string]string{ComponentLabel: component, ClusterLabel: c.ClusterID},
+	}
+	if c.Hash != "" {
+		meta.Annotations = map[string]string{HashAnnotation: c.Hash}
+	}
+	return meta
+}

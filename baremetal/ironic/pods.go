@@ -1,0 +1,80 @@
+package ironic
+
+import (
+	"fmt"
+	"path"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Pods are the static pods of a control-plane node, in the order of their names. The one for DHCP is there only if DHCP
+// is.
+func Pods(config Config) ([]*corev1.Pod, error) {
+	config = config.withDefaults()
+	if err := config.check(); err != nil {
+		return nil, fmt.Errorf("rendering the static pods of Ironic: %w", err)
+	}
+	var pods []*corev1.Pod
+	if config.DHCP != nil {
+		pods = append(pods, config.pod(DNSMasqPod, "dnsmasq", config.dnsmasq()))
+	}
+	return append(pods,
+		config.pod(IronicPod, "ironic", config.ironic()),
+		config.pod(VIPPod, "vip", config.vip()),
+	), nil
+}
+
+func (c Config) pod(name, component string, p part) *corev1.Pod {
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: c.objectMeta(name, Namespace, component),
+		Spec:       c.podSpec(joinParts(p), onTheNode()),
+	}
+}
+
+// Management says where the Deployment of the management side goes.
+type Management struct {
+	// Name and Namespace of the Deployment.
+	Name, Namespace string
+
+	// Secret of the namespace with the files of a node; SecretKey says under which keys.
+	Secret string
+
+	// NodeSelector of the nodes that have the interface. Empty means all.
+	NodeSelector map[string]string
+}
+
+// SecretKey is the key of a file of the node in the Secret of the Deployment.
+func SecretKey(file string) string {
+	return path.Base(file)
+}
+
+// Deployment runs the same containers in one pod on the management side, once, and never two at a time.
+func Deployment(config Config, management Management) (*appsv1.Deployment, error) {
+	config = config.withDefaults()
+	if err := config.check(); err != nil {
+		return nil, fmt.Errorf("rendering Deployment %s/%s of Ironic: %w", management.Namespace, management.Name, err)
+	}
+	all := []part{config.vip(), config.ironic()}
+	if config.DHCP != nil {
+		all = append(all, config.dnsmasq())
+	}
+	spec := config.podSpec(joinParts(all...), config.inDeployment(management.Secret))
+	spec.NodeSelector = management.NodeSelector
+	meta := config.objectMeta(management.Name, management.Namespace, "management")
+	return &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
+		ObjectMeta: config.objectMeta(management.Name, management.Namespace, "management"),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(1)),
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+			Selector: &metav1.LabelSelector{MatchLabels: meta.Labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels, Annotations: meta.Annotations},
+				Spec:       spec,
+			},
+		},
+	}, nil
+}

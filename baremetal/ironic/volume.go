@@ -1,0 +1,80 @@
+package ironic
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Names of volumes.
+const (
+	cacheVolume        = "cache"
+	kubeconfigVolume   = "kubeconfig"
+	certificatesVolume = "kubelet-pki"
+	nodeVolume         = "node"
+	privateVolume      = "private"
+	sharedVolume       = "shared"
+	stateVolume        = "state"
+	toolsVolume        = "tools"
+)
+
+// onTheNode are the volumes of static pods. The kubelet waits for files that have to exist, instead of having the
+// runtime make folders of their names.
+func onTheNode() map[string]corev1.VolumeSource {
+	path := func(path string, kind corev1.HostPathType) corev1.VolumeSource {
+		return corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: new(kind)}}
+	}
+	return map[string]corev1.VolumeSource{
+		cacheVolume:        path(CacheDirectory, corev1.HostPathDirectoryOrCreate),
+		kubeconfigVolume:   path(Kubeconfig, corev1.HostPathFile),
+		certificatesVolume: path(CertificatesOfKubelet, corev1.HostPathDirectory),
+		nodeVolume:         path(NodeDirectory, corev1.HostPathDirectory),
+		privateVolume:      inMemory("1Mi"),
+		sharedVolume:       path(SharedDirectory, corev1.HostPathDirectoryOrCreate),
+		stateVolume:        path(StateDirectory, corev1.HostPathDirectoryOrCreate),
+		toolsVolume:        scratch("64Mi"),
+	}
+}
+
+// inDeployment takes the files of the node from a Secret with the last part of each path as key, and keeps the state in
+// the pod, since all containers are in one.
+func (c Config) inDeployment(secret string) map[string]corev1.VolumeSource {
+	sources := onTheNode()
+	files := []string{
+		SettingsFile, UsernameFile, PasswordFile, HtpasswdFile, CertificateFile, KeyFile, AuthorityFile,
+	}
+	if c.DHCP != nil {
+		files = append(files, DHCPFile)
+	}
+	volume := &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o600))}
+	for _, file := range files {
+		volume.Items = append(volume.Items, corev1.KeyToPath{Key: SecretKey(file), Path: file})
+	}
+	sources[nodeVolume] = corev1.VolumeSource{Secret: volume}
+	sources[stateVolume] = inMemory("1Mi")
+	return sources
+}
+
+// inMemory is a folder that leaves no trace on a disk.
+func inMemory(limit string) corev1.VolumeSource {
+	size := resource.MustParse(limit)
+	return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
+		Medium: corev1.StorageMediumMemory, SizeLimit: &size,
+	}}
+}
+
+func scratch(limit string) corev1.VolumeSource {
+	size := resource.MustParse(limit)
+	return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size}}
+}
+
+func nodeMount() corev1.VolumeMount {
+	return corev1.VolumeMount{Name: nodeVolume, MountPath: NodeDirectory, ReadOnly: true}
+}
+
+func stateMount() corev1.VolumeMount {
+	return corev1.VolumeMount{Name: stateVolume, MountPath: StateDirectory}
+}
+
+func toolsMount() corev1.VolumeMount {
+	return corev1.VolumeMount{Name: toolsVolume, MountPath: toolsDirectory, ReadOnly: true}
+}

@@ -1,0 +1,287 @@
+package keepalived_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
+)
+
+var update = flag.Bool("update", false, "write the files in testdata instead of comparing with them")
+
+// golden compares with a file in testdata.
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, got, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; run the test with -update", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+var (
+	virtual4 = netip.MustParsePrefix("172.22.0.2/24")
+	virtual6 = netip.MustParsePrefix("fd00:172:22::2/128")
+
+	// members are all nodes of the group, in no order.
+	members = []netip.Addr{
+		netip.MustParseAddr("172.22.0.22"), netip.MustParseAddr("172.22.0.10"), netip.MustParseAddr("172.22.0.21"),
+		netip.MustParseAddr("fd00:172:22::10"), netip.MustParseAddr("fd00:172:22::22"), netip.MustParseAddr("fd00:172:22::21"),
+	}
+)
+
+// addresses of the families that a case names: v4, v6 or dual.
+func addresses(family string) []netip.Prefix {
+	switch family {
+	case "v4":
+		return []netip.Prefix{virtual4}
+	case "v6":
+		return []netip.Prefix{virtual6}
+	default:
+		return []netip.Prefix{virtual4, virtual6}
+	}
+}
+
+// node is the configuration of the node whose own addresses end in the number.
+func node(family string, unicast bool, role keepalived.Role, number int) keepalived.Config {
+	config := keepalived.Config{
+		Name: fmt.Sprintf("3f9c1a7e-node-%d", number), Role: role, Interface: "provisioning", VirtualRouterID: 51,
+		Unicast: unicast, HealthFile: "/run/metal3-ironic/ironic-ok", ArmedFile: "/run/metal3-ironic/armed",
+	}
+	for _, address := range addresses(family) {
+		instance := keepalived.Instance{Address: address}
+		if unicast {
+			network := "172.22.0."
+			if address.Addr().Is6() {
+				network = "fd00:172:22::"
+			}
+			instance.Source = netip.MustParseAddr(fmt.Sprintf("%s%d", network, number))
+			instance.Peers = members
+		}
+		config.Instances = append(config.Instances, instance)
+	}
+	return config
+}
+
+// TestRender writes the file of every combination, and has keepalived read each.
+func TestRender(t *testing.T) {
+	for _, family := range []string{"v4", "v6", "dual"} {
+		for mode, unicast := range map[string]bool{"unicast": true, "multicast": false} {
+			for role, config := range map[string]keepalived.Config{
+				"management":   node(family, unicast, keepalived.Management, 10),
+				"controlplane": node(family, unicast, keepalived.ControlPlane, 21),
+			} {
+				name := family + "-" + mode + "-" + role
+				t.Run(name, func(t *testing.T) {
+					content, err := keepalived.Render(config)
+					if err != nil {
+						t.Fatal(err)
+					}
+					golden(t, filepath.Join(name, "keepalived.conf"), content)
+					oneStatementPerLine(t, string(content))
+					acceptedByKeepalived(t, config)
+				})
+			}
+		}
+	}
+}
+
+// oneStatementPerLine looks for blocks that open and go on in one line: keepalived accepts and ignores them.
+func oneStatementPerLine(t *testing.T, content string) {
+	t.Helper()
+	for number, line := range strings.Split(content, "\n") {
+		if before, after, found := strings.Cut(line, "{"); found && (strings.TrimSpace(after) != "" ||
+			len(strings.Fields(before)) > 2) {
+			t.Errorf("line %d: %q holds a block and its content", number+1, line)
+		}
+		if trimmed := strings.TrimSpace(line); strings.Contains(trimmed, "}") && trimmed != "}" {
+			t.Errorf("line %d: %q holds more than the end of a block", number+1, line)
+		}
+	}
+}
+
+// acceptedByKeepalived runs the program's own check on the same node with an interface that exists here. It has to find
+// nothing to say: what it only warns of, it also ignores.
+func acceptedByKeepalived(t *testing.T, config keepalived.Config) {
+	t.Helper()
+	program, err := exec.LookPath("keepalived")
+	if err != nil {
+		t.Log("keepalived is not installed, so it did not check the file")
+		return
+	}
+	config.Interface = someInterface(t)
+	content, err := keepalived.Render(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "keepalived.conf")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output, err := exec.CommandContext(t.Context(), program, "--config-test", "--use-file", file).CombinedOutput()
+	if err != nil || len(output) > 0 {
+		t.Errorf("keepalived does not accept the file: %v\n%s", err, output)
+	}
+}
+
+// someInterface is one of this machine that keepalived would use.
+func someInterface(t *testing.T) string {
+	t.Helper()
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, candidate := range interfaces {
+		if len(candidate.HardwareAddr) > 0 && candidate.Flags&net.FlagMulticast != 0 {
+			return candidate.Name
+		}
+	}
+	t.Skip("this machine has no Ethernet interface that keepalived could check the file with")
+	return ""
+}
+
+// TestRenderRefuses gives what keepalived would misread.
+func TestRenderRefuses(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		change func(*keepalived.Config)
+		want   string
+	}{
+		"statement in a name": {
+			reason: "a newline ends a statement", want: `name is "a\nscript b"`,
+			change: func(c *keepalived.Config) { c.Name = "a\nscript b" },
+		},
+		"no interface": {
+			reason: "keepalived would choose one", want: `interface is ""`,
+			change: func(c *keepalived.Config) { c.Interface = "" },
+		},
+		"quote in a file": {
+			reason: "it ends the name", want: `armed file is "/run/\"armed"`,
+			change: func(c *keepalived.Config) { c.ArmedFile = `/run/"armed` },
+		},
+		"relative file": {
+			reason: "relative to what", want: "use absolute paths",
+			change: func(c *keepalived.Config) { c.HealthFile = "ironic-ok" },
+		},
+		"one file for both": {
+			reason: "init_file overwrite would disarm the node", want: "use two",
+			change: func(c *keepalived.Config) { c.HealthFile = c.ArmedFile },
+		},
+		"router ID of another world": {
+			reason: "it has eight bits", want: "virtual router ID is 256",
+			change: func(c *keepalived.Config) { c.VirtualRouterID = 256 },
+		},
+		"too fast": {
+			reason: "hundredths of a second", want: "advertisement interval is 15ms; use a multiple of 10ms up to 40s",
+			change: func(c *keepalived.Config) { c.AdvertisementInterval = 15 * time.Millisecond },
+		},
+		"too slow": {
+			reason: "twelve bits", want: "advertisement interval is 41s",
+			change: func(c *keepalived.Config) { c.AdvertisementInterval = 41 * time.Second },
+		},
+		"nothing to share": {
+			reason: "an instance needs an address", want: "there are 0 virtual addresses",
+			change: func(c *keepalived.Config) { c.Instances = nil },
+		},
+		"empty address": {
+			reason: "the same", want: "a virtual address is empty",
+			change: func(c *keepalived.Config) { c.Instances[0].Address = netip.Prefix{} },
+		},
+		"two of a family": {
+			reason: "two instances with one ID and one family", want: "are of one family",
+			change: func(c *keepalived.Config) { c.Instances[1] = c.Instances[0] },
+		},
+		"alone": {
+			reason: "keepalived falls back to multicast", want: "has no peers beside the node itself, 172.22.0.21",
+			change: func(c *keepalived.Config) { c.Instances[0].Peers = []netip.Addr{c.Instances[0].Source} },
+		},
+		"source of the other family": {
+			reason: "the family of the instance is that of its address", want: "unicast needs one of the same family",
+			change: func(c *keepalived.Config) { c.Instances[0].Source = c.Instances[1].Source },
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			config := node("dual", true, keepalived.ControlPlane, 21)
+			c.change(&config)
+			content, err := keepalived.Render(config)
+			if err == nil || !strings.Contains(err.Error(), c.want) || content != nil {
+				t.Errorf("%s: want an error with %q, got %v and %q", c.reason, c.want, err, content)
+			}
+		})
+	}
+}
+
+// TestRenderOrder gives the members in another order and with the node itself twice.
+func TestRenderOrder(t *testing.T) {
+	config := node("dual", true, keepalived.ControlPlane, 21)
+	want, err := keepalived.Render(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range config.Instances {
+		peers := append([]netip.Addr{config.Instances[i].Source}, members[3:]...)
+		config.Instances[i].Peers = append(peers, members...)
+	}
+	got, err := keepalived.Render(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("the order of members changes the file (-want +got):\n%s", diff)
+	}
+}
+
+func TestPriority(t *testing.T) {
+	last := keepalived.Priority(keepalived.Management, 0)
+	for ordinal := range 5 {
+		priority := keepalived.Priority(keepalived.ControlPlane, ordinal)
+		if last-priority < 20 || priority < 1 {
+			t.Errorf("ordinal %d has priority %d after %d; want a gap of at least 20", ordinal, priority, last)
+		}
+		last = priority
+	}
+	for _, ordinal := range []int{5, 1000} {
+		if priority := keepalived.Priority(keepalived.ControlPlane, ordinal); priority != last {
+			t.Errorf("ordinal %d has priority %d, want %d", ordinal, priority, last)
+		}
+	}
+	if priority := keepalived.Priority(keepalived.ControlPlane, -1); priority != 100 {
+		t.Errorf("ordinal -1 has priority %d, want 100", priority)
+	}
+}
+
+// TestDownTime holds the default interval against what a takeover may take.
+func TestDownTime(t *testing.T) {
+	for ordinal := range 5 {
+		priority := keepalived.Priority(keepalived.ControlPlane, ordinal)
+		if down := keepalived.DownTime(keepalived.DefaultAdvertisementInterval, priority); down > 800*time.Millisecond {
+			t.Errorf("ordinal %d misses a dead holder after %s, want at most 800ms", ordinal, down)
+		}
+		if skew := keepalived.SkewTime(keepalived.DefaultAdvertisementInterval, priority); skew > 200*time.Millisecond {
+			t.Errorf("ordinal %d follows a demoted holder after %s, want at most 200ms", ordinal, skew)
+		}
+	}
+	if got := keepalived.DownTime(time.Second, 100); got != 3609375*time.Microsecond {
+		t.Errorf("with 1s and priority 100 it is %s, want 3.609375s", got)
+	}
+}

@@ -1,0 +1,157 @@
+package staticpod_test
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/staticpod"
+)
+
+// TestEveryField sets each field that a pod can have, alone, and writes down whether the pod is refused. A new version of
+// Kubernetes changes the list: whoever updates it decides for each new field whether it refers to an API server.
+func TestEveryField(t *testing.T) {
+	var lines []string
+	for _, field := range fieldsOf(reflect.TypeFor[corev1.PodSpec](), "spec", nil) {
+		pod := least()
+		set(reflect.ValueOf(&pod.Spec).Elem(), field.steps)
+		verdict := "allowed"
+		if _, err := staticpod.Render(pod); err != nil {
+			if !strings.Contains(err.Error(), "spec.") {
+				t.Errorf("%s is refused without naming a place: %v", field.path, err)
+			}
+			verdict = "refused"
+		}
+		lines = append(lines, verdict+" "+field.path)
+	}
+	suspicious := regexp.MustCompile(`(?i)(secret|configmap|claim|serviceaccount|csi|projected|runtimeclass|keyref)`)
+	for _, line := range lines {
+		if strings.HasPrefix(line, "allowed") && suspicious.MatchString(line) && !slices.Contains(harmless, line[8:]) {
+			t.Errorf("%s sounds like a reference to an object of an API server and is allowed", line[8:])
+		}
+	}
+	golden(t, "fields/verdicts.txt", []byte(strings.Join(foldRefused(lines), "\n")+"\n"))
+}
+
+// harmless are fields that sound like references and are none.
+var harmless = []string{
+	// It says whether there is a token, not of whom.
+	"spec.automountServiceAccountToken",
+}
+
+// field is a leaf of a type.
+type field struct {
+	path string
+
+	// steps are the numbers of the struct fields on the way.
+	steps []int
+}
+
+// fieldsOf finds the leaves below a type. Types that nest in themselves end there.
+func fieldsOf(kind reflect.Type, path string, above []reflect.Type) []field {
+	for kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice {
+		if kind.Kind() == reflect.Slice {
+			path += "[]"
+		}
+		kind = kind.Elem()
+	}
+	if kind.Kind() != reflect.Struct || slices.Contains(above, kind) || !ours(kind) {
+		return []field{{path: path}}
+	}
+	var all []field
+	for i := range kind.NumField() {
+		name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
+		inside := path + "." + name
+		if name == "" {
+			inside = path
+		}
+		for _, leaf := range fieldsOf(kind.Field(i).Type, inside, append(slices.Clone(above), kind)) {
+			leaf.steps = append([]int{i}, leaf.steps...)
+			all = append(all, leaf)
+		}
+	}
+	if len(all) == 0 {
+		return []field{{path: path}}
+	}
+	return all
+}
+
+// ours are types whose fields are fields of the manifest. A quantity and a time are written as text.
+func ours(kind reflect.Type) bool {
+	return strings.HasPrefix(kind.PkgPath(), "k8s.io/api/") ||
+		slices.Contains([]string{"LabelSelector", "LabelSelectorRequirement", "ObjectMeta"}, kind.Name())
+}
+
+// set walks the steps and puts something that is not zero at their end.
+func set(value reflect.Value, steps []int) {
+	switch value.Kind() {
+	case reflect.Pointer:
+		if value.IsNil() {
+			value.Set(reflect.New(value.Type().Elem()))
+		}
+		set(value.Elem(), steps)
+	case reflect.Slice:
+		if value.Len() == 0 {
+			value.Set(reflect.MakeSlice(value.Type(), 1, 1))
+		}
+		set(value.Index(0), steps)
+	case reflect.Struct:
+		if len(steps) > 0 {
+			set(value.Field(steps[0]), steps[1:])
+		}
+	case reflect.String:
+		value.SetString("x")
+	case reflect.Bool:
+		value.SetBool(true)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		value.SetInt(1)
+	case reflect.Uint8:
+		value.SetUint(1)
+	case reflect.Map:
+		value.Set(reflect.MakeMap(value.Type()))
+		value.SetMapIndex(reflect.New(value.Type().Key()).Elem(), reflect.New(value.Type().Elem()).Elem())
+	default:
+		panic(fmt.Sprintf("nobody said how to set a %s", value.Kind()))
+	}
+}
+
+// foldRefused names only the top of what is refused as a whole.
+func foldRefused(lines []string) []string {
+	allowed := map[string]bool{}
+	for _, line := range lines {
+		if path, found := strings.CutPrefix(line, "allowed "); found {
+			for _, parent := range parents(path) {
+				allowed[parent] = true
+			}
+		}
+	}
+	var folded []string
+	for _, line := range lines {
+		if path, found := strings.CutPrefix(line, "refused "); found {
+			for _, parent := range parents(path) {
+				if !allowed[parent] {
+					line = "refused " + parent
+					break
+				}
+			}
+		}
+		folded = append(folded, line)
+	}
+	return slices.Compact(folded)
+}
+
+// parents are the path itself and what is above it, from the top.
+func parents(path string) []string {
+	var all []string
+	for i, char := range path {
+		if char == '.' {
+			all = append(all, path[:i])
+		}
+	}
+	return append(all, path)
+}

@@ -1,0 +1,293 @@
+package vip
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"path"
+	"slices"
+	"time"
+)
+
+// Role is the side of a pivot that a node is on.
+type Role string
+
+// Values of Role.
+const (
+	// Management is the side that builds the cluster. It is preferred as long as it lives.
+	Management Role = "Management"
+
+	// ControlPlane is a control-plane node of the cluster itself.
+	ControlPlane Role = "ControlPlane"
+)
+
+// Mode says how members hear one another. Its values are those of the API.
+type Mode string
+
+// Values of Mode.
+const (
+	Unicast   Mode = "Unicast"
+	Multicast Mode = "Multicast"
+)
+
+// Takeover says when a node may hold the addresses. Its values are those of the API.
+type Takeover string
+
+// Values of Takeover.
+const (
+	AfterMove Takeover = "AfterMove"
+	Always    Takeover = "Always"
+	Manual    Takeover = "Manual"
+)
+
+// Standby says whether Ironic runs on nodes that do not hold the addresses. Its values are those of the API.
+type Standby string
+
+// Values of Standby.
+const (
+	// Warm means that a node may hold the addresses only while its Ironic is healthy.
+	Warm Standby = "Warm"
+
+	// Cold means that Ironic starts when the addresses arrive, so its health cannot be asked for before.
+	Cold Standby = "Cold"
+)
+
+// NodeSettings is all that the guard of a node has to know. What only the node itself knows is not in it: its name, its
+// own addresses, and therefore its rank among the members.
+type NodeSettings struct {
+	// ClusterID starts the name of every conductor of the cluster.
+	ClusterID string `json:"clusterID"`
+
+	// Role of the node.
+	Role Role `json:"role"`
+
+	// Interface carries the virtual addresses. It may appear later than the guard.
+	Interface string `json:"interface"`
+
+	// VirtualIPs are one or two addresses of different families. The first one is in URLs and in the certificate.
+	VirtualIPs []Address `json:"virtualIPs"`
+
+	// VirtualRouterID of the group, 3 to 255.
+	VirtualRouterID int `json:"virtualRouterID"`
+
+	// Mode in which all members of the group run.
+	Mode Mode `json:"mode"`
+
+	// Peers are the own addresses of all members, this node among them, sorted. Empty in mode Multicast.
+	Peers []netip.Addr `json:"peers,omitempty"`
+
+	// AdvertisementInterval is the time between two advertisements of the holder, a multiple of 10 ms.
+	AdvertisementInterval Duration `json:"advertisementInterval"`
+
+	// Takeover says when the node may hold the addresses. Role Management may always, unless it was demoted.
+	Takeover Takeover `json:"takeover"`
+
+	// TakeoverAfterSilence lets an unarmed node take addresses that nobody has held for so long. Zero means never.
+	TakeoverAfterSilence Duration `json:"takeoverAfterSilence,omitzero"`
+
+	// Standby says whether the health of Ironic is a condition for holding the addresses.
+	Standby Standby `json:"standby"`
+
+	// Ports of the services on the node.
+	Ports Ports `json:"ports"`
+
+	// Files that the guard reads and writes.
+	Files Files `json:"files"`
+
+	// Images are the files that must be served before the node may hold the addresses, such as the deploy kernel and
+	// ramdisk. None means that they are not looked at.
+	Images []string `json:"images,omitempty"`
+
+	// ArmedAnnotation on the node's own Node object lets it hold the addresses, with takeover AfterMove.
+	ArmedAnnotation Annotation `json:"armedAnnotation"`
+}
+
+// Ports are the ports of Ironic.
+type Ports struct {
+	API      int `json:"api"`
+	Image    int `json:"image"`
+	ImageTLS int `json:"imageTLS"`
+}
+
+// Files are absolute paths on the node.
+type Files struct {
+	// Username and Password are the credentials for the API of Ironic.
+	Username string `json:"username"`
+	Password string `json:"password"`
+
+	// Certificate is what Ironic serves, Authority is who signed it.
+	Certificate string `json:"certificate"`
+	Authority   string `json:"authority"`
+
+	// State is the directory that the pods of the node share: ironic-ok, armed and holder lie in it.
+	State string `json:"state"`
+
+	// Kubeconfig reads the node's own Node object. Empty means that there is no API server to ask.
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+}
+
+// Annotation is a name and the value that counts.
+type Annotation struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Conductor is the name that Ironic on a node goes by. It tells whose Ironic answers on the virtual address, and on
+// which node.
+func (s NodeSettings) Conductor(node string) string {
+	return Conductor(s.ClusterID, node)
+}
+
+// Conductor is the name that Ironic of a cluster goes by on a node.
+func Conductor(clusterID, node string) string {
+	return clusterID + "-" + node
+}
+
+// Encode writes the settings as JSON with the same bytes for the same settings. It refuses settings that Decode would.
+func (s NodeSettings) Encode() ([]byte, error) {
+	if err := s.check(); err != nil {
+		return nil, fmt.Errorf("writing the settings of the guard: %w", err)
+	}
+	content, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("writing the settings of the guard: %w", err)
+	}
+	return append(content, '\n'), nil
+}
+
+// Decode reads settings. A field that it does not know is an error: whoever wrote it counted on it.
+func Decode(content []byte) (NodeSettings, error) {
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.DisallowUnknownFields()
+	var settings NodeSettings
+	if err := decoder.Decode(&settings); err != nil {
+		return NodeSettings{}, fmt.Errorf("reading the settings of the guard: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return NodeSettings{}, errors.New("reading the settings of the guard: there is more than one JSON object; keep one")
+	}
+	if err := settings.check(); err != nil {
+		return NodeSettings{}, fmt.Errorf("reading the settings of the guard: %w", err)
+	}
+	return settings, nil
+}
+
+func (s NodeSettings) check() error {
+	for _, check := range []func() error{s.checkWords, s.checkAddresses, s.checkTimes, s.checkNumbers, s.checkFiles} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s NodeSettings) checkWords() error {
+	switch {
+	case s.ClusterID == "":
+		return errors.New("clusterID is empty; it tells whose Ironic answers")
+	case s.Interface == "":
+		return errors.New("interface is empty; name the one that carries the virtual addresses")
+	}
+	return errors.Join(
+		oneOf("role", s.Role, Management, ControlPlane),
+		oneOf("mode", s.Mode, Unicast, Multicast),
+		oneOf("takeover", s.Takeover, AfterMove, Always, Manual),
+		oneOf("standby", s.Standby, Warm, Cold),
+	)
+}
+
+func oneOf[word ~string](field string, value word, allowed ...word) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return fmt.Errorf("%s is %q; use one of %q", field, value, allowed)
+}
+
+func (s NodeSettings) checkAddresses() error {
+	for _, address := range s.VirtualIPs {
+		if err := address.check(); err != nil {
+			return err
+		}
+	}
+	if err := checkFamilies(s.VirtualIPs); err != nil {
+		return err
+	}
+	if s.Mode == Multicast {
+		return nil
+	}
+	if err := checkMembers(s.Peers, s.VirtualIPs); err != nil {
+		return err
+	}
+	for _, address := range s.VirtualIPs {
+		heard := slices.DeleteFunc(slices.Clone(s.Peers),
+			func(peer netip.Addr) bool { return peer.Is4() != address.Address.Is4() })
+		if len(heard) < 2 {
+			return fmt.Errorf("mode Unicast needs the own addresses of all nodes that may ever hold %s, at least two, and "+
+				"there are %d; list them, or use mode Multicast", address.Address, len(heard))
+		}
+	}
+	return nil
+}
+
+func (s NodeSettings) checkTimes() error {
+	const step, longest = 10 * time.Millisecond, 40 * time.Second
+	interval := time.Duration(s.AdvertisementInterval)
+	switch {
+	case interval < step || interval > longest || interval%step != 0:
+		return fmt.Errorf("advertisementInterval is %s; use a multiple of %s up to %s", interval, step, longest)
+	case s.TakeoverAfterSilence < 0:
+		return fmt.Errorf("takeoverAfterSilence is %s; use more than 0s, or leave it out for never",
+			time.Duration(s.TakeoverAfterSilence))
+	default:
+		return nil
+	}
+}
+
+func (s NodeSettings) checkNumbers() error {
+	if s.VirtualRouterID < MinRouterID || s.VirtualRouterID > MaxRouterID {
+		return fmt.Errorf("virtualRouterID is %d; use %d to %d", s.VirtualRouterID, MinRouterID, MaxRouterID)
+	}
+	ports := []int{s.Ports.API, s.Ports.Image, s.Ports.ImageTLS}
+	for i, port := range ports {
+		if port < 1 || port > 65535 || slices.Contains(ports[:i], port) {
+			return fmt.Errorf("ports are %d; use three different ones from 1 to 65535", ports)
+		}
+	}
+	return nil
+}
+
+func (s NodeSettings) checkFiles() error {
+	for _, file := range []string{
+		s.Files.Username, s.Files.Password, s.Files.Certificate, s.Files.Authority, s.Files.State,
+	} {
+		if !path.IsAbs(file) {
+			return fmt.Errorf("file %q is not an absolute path; username, password, certificate, authority and state are "+
+				"needed", file)
+		}
+	}
+	if s.Takeover == AfterMove && s.Role == ControlPlane && (s.Files.Kubeconfig == "" || s.ArmedAnnotation.Name == "") {
+		return errors.New("takeover AfterMove reads an annotation of the Node; give a kubeconfig and the annotation")
+	}
+	return nil
+}
+
+// Duration is a length of time that is written like 200ms.
+type Duration time.Duration
+
+// MarshalText writes the duration.
+func (d Duration) MarshalText() ([]byte, error) {
+	return []byte(time.Duration(d).String()), nil
+}
+
+// UnmarshalText reads a duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a duration; write it like 200ms or 1m30s", text)
+	}
+	*d = Duration(parsed)
+	return nil
+}

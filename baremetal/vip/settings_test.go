@@ -1,0 +1,140 @@
+package vip_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+)
+
+func settings(t *testing.T) vip.NodeSettings {
+	t.Helper()
+	return vip.NodeSettings{
+		ClusterID: "3f9c1a7e", Role: vip.ControlPlane, Interface: "provisioning",
+		VirtualIPs:      addresses(t, "172.22.0.2", "172.22.0.0/24", "fd00::2", "fd00::/64"),
+		VirtualRouterID: 51, Mode: vip.Unicast, Peers: parsed("172.22.0.10", "172.22.0.21", "fd00::10", "fd00::21"),
+		AdvertisementInterval: vip.Duration(200 * time.Millisecond), Takeover: vip.AfterMove,
+		TakeoverAfterSilence: vip.Duration(15 * time.Minute), Standby: vip.Warm,
+		Ports: vip.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
+		Files: vip.Files{
+			Username: "/files/username", Password: "/files/password", Certificate: "/files/tls.crt",
+			Authority: "/files/ca.crt", State: "/run/state", Kubeconfig: "/etc/kubernetes/kubelet.conf",
+		},
+		Images:          []string{"kernel", "ramdisk"},
+		ArmedAnnotation: vip.Annotation{Name: "armed", Value: "true"},
+	}
+}
+
+func TestSettings(t *testing.T) {
+	want := settings(t)
+	content, err := want.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := vip.Decode(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := cmp.Options{
+		cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+	}
+	if diff := cmp.Diff(want, got, same); diff != "" {
+		t.Errorf("settings after writing and reading (-want +got):\n%s", diff)
+	}
+	for _, words := range []string{`"advertisementInterval": "200ms"`, `"network": "fd00::/64"`, `"prefix": 128`} {
+		if !strings.Contains(string(content), words) {
+			t.Errorf("settings do not contain %s:\n%s", words, content)
+		}
+	}
+	if name := got.Conductor("node-1"); name != "3f9c1a7e-node-1" {
+		t.Errorf("conductor is %s", name)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	content, err := settings(t).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(old, instead string) string {
+		changed := strings.Replace(string(content), old, instead, 1)
+		if changed == string(content) {
+			t.Fatalf("settings do not contain %s", old)
+		}
+		return changed
+	}
+	cases := map[string]struct{ reason, content, want string }{
+		"nothing":         {"an empty file is no settings", "", "EOF"},
+		"half":            {"the disk was full", string(content[:len(content)/2]), "unexpected EOF"},
+		"two":             {"which one counts", string(content) + "{}", "more than one JSON object"},
+		"unknown field":   {"somebody counted on it", change(`"interface"`, `"nic"`), `unknown field "nic"`},
+		"duration":        {"no unit", change(`"200ms"`, `"200"`), `"200" is not a duration`},
+		"address":         {"a typing mistake", change(`"172.22.0.2"`, `"172.22.0"`), "172.22.0"},
+		"outside":         {"a typing mistake", change(`"172.22.0.2"`, `"172.23.0.2"`), "is not in its network"},
+		"role":            {"neither side", change(`"ControlPlane"`, `"Worker"`), `role is "Worker"`},
+		"mode":            {"case counts", change(`"Unicast"`, `"unicast"`), `mode is "unicast"`},
+		"takeover":        {"unknown", change(`"AfterMove"`, `"Never"`), `takeover is "Never"`},
+		"standby":         {"unknown", change(`"Warm"`, `"Hot"`), `standby is "Hot"`},
+		"cluster":         {"identity", change(`"3f9c1a7e"`, `""`), "clusterID is empty"},
+		"interface":       {"nowhere to go", change(`"provisioning"`, `""`), "interface is empty"},
+		"router ID":       {"left to others", change(`"virtualRouterID": 51`, `"virtualRouterID": 2`), "virtualRouterID is 2"},
+		"interval":        {"not a hundredth", change(`"200ms"`, `"15ms"`), "advertisementInterval is 15ms"},
+		"silence":         {"in the future", change(`"15m0s"`, `"-1s"`), "takeoverAfterSilence is -1s"},
+		"ports":           {"two services on one", change(`6183`, `6180`), "use three different ones"},
+		"relative file":   {"relative to what", change(`"/files/password"`, `"password"`), `file "password" is not an absolute path`},
+		"no kubeconfig":   {"nobody would ever arm it", change(`"/etc/kubernetes/kubelet.conf"`, `""`), "give a kubeconfig and the annotation"},
+		"alone":           {"keepalived would shout", change(`"172.22.0.10",`, ``), "at least two, and there are 1"},
+		"virtual as peer": {"it never moves", change(`"172.22.0.10",`, `"172.22.0.2",`), "cannot be the own address of a node"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := vip.Decode([]byte(c.content))
+			wanted(t, c.reason, c.want, err)
+		})
+	}
+}
+
+// TestEncodeRefuses has a value that no file can have.
+func TestEncodeRefuses(t *testing.T) {
+	broken := settings(t)
+	broken.VirtualIPs = append(broken.VirtualIPs, vip.Address{})
+	content, err := broken.Encode()
+	wanted(t, "an empty address", "both are needed", err)
+	if content != nil {
+		t.Errorf("broken settings are written as %s", content)
+	}
+}
+
+// FuzzDecode reads whatever there is: what it takes, it writes again and reads the same.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"clusterID":"a","virtualIPs":[{"address":"::1","prefix":-1,"network":"::/0"}]}`))
+	f.Add([]byte(`{"advertisementInterval":"1h"}`))
+	if content, err := settings(&testing.T{}).Encode(); err == nil {
+		f.Add(content)
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		decoded, err := vip.Decode(content)
+		if err != nil {
+			return
+		}
+		first, err := decoded.Encode()
+		if err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+		again, err := vip.Decode(first)
+		if err != nil {
+			t.Fatalf("what was written cannot be read: %v", err)
+		}
+		second, err := again.Encode()
+		if err != nil || !bytes.Equal(first, second) || !json.Valid(second) {
+			t.Fatalf("written twice: %v\n%s\n%s", err, first, second)
+		}
+	})
+}
