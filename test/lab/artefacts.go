@@ -1,0 +1,123 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+const (
+	// collectLimit is how long one part of the artefacts may take. An API server that does not answer costs no more.
+	collectLimit = 30 * time.Second
+
+	folderMode = 0o755
+	fileMode   = 0o644
+)
+
+// CollectArtefacts writes what explains a failure into a folder: for each cluster its objects, events and the logs of its
+// pods; for each machine its console and its journal; and what the BMCs were told. Secrets are left out. It collects what
+// it can: an error says what is missing, not that there is nothing.
+func (l *Lab) CollectArtefacts(ctx context.Context, folder string) error {
+	if err := os.MkdirAll(folder, folderMode); err != nil {
+		return err
+	}
+	l.mutex.Lock()
+	var clusters []*Cluster
+	for _, cluster := range l.clusters {
+		clusters = append(clusters, cluster)
+	}
+	l.mutex.Unlock()
+	var failures []error
+	for _, cluster := range clusters {
+		failures = append(failures, cluster.collect(ctx, filepath.Join(folder, "cluster-"+cluster.Name)))
+	}
+	for _, name := range l.Machines() {
+		failures = append(failures, l.collectMachine(ctx, name, filepath.Join(folder, "machine-"+name)))
+	}
+	failures = append(failures, l.collectOperations(filepath.Join(folder, "bmc.json")))
+	return errors.Join(failures...)
+}
+
+// collect asks the API server. Everything is asked for, whatever failed before.
+func (c *Cluster) collect(ctx context.Context, folder string) error {
+	if err := os.MkdirAll(folder, folderMode); err != nil {
+		return err
+	}
+	questions := map[string][]string{
+		"overview.txt": {"get", "nodes,pods", "--all-namespaces", "--output=wide"},
+		"events.txt":   {"get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"},
+		"objects.yaml": {"get", "cluster-api,baremetalhosts,hardwaredata,certificates,issuers", "--all-namespaces",
+			"--output=yaml"},
+		"dump.txt": {"cluster-info", "dump", "--all-namespaces", "--output-directory=" + filepath.Join(folder, "dump")},
+	}
+	var failures []error
+	for file, args := range questions {
+		failures = append(failures, func() error {
+			ctx, cancel := context.WithTimeout(ctx, collectLimit)
+			defer cancel()
+			output, err := c.Kubectl(ctx, args...)
+			return errors.Join(err, os.WriteFile(filepath.Join(folder, file), []byte(output), fileMode))
+		}())
+	}
+	return errors.Join(failures...)
+}
+
+// collectMachine reads the journal from inside, where it can be decoded, as long as something runs.
+func (l *Lab) collectMachine(ctx context.Context, name, folder string) error {
+	if err := os.MkdirAll(folder, folderMode); err != nil {
+		return err
+	}
+	machine := l.Machine(name)
+	console, err := os.ReadFile(machine.Console())
+	// A machine that never booted has printed nothing.
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("collecting the console of machine %s: %w", name, err)
+	}
+	failures := []error{os.WriteFile(filepath.Join(folder, "console.txt"), console, fileMode)}
+	if !machine.Running() {
+		return errors.Join(failures...)
+	}
+	for file, program := range map[string][]string{
+		"journal.txt":    {"journalctl", "--no-pager", "--output=short-precise"},
+		"cloud-init.txt": {"cat", "/var/log/cloud-init-output.log"},
+		"addresses.txt":  {"ip", "address"},
+		"containers.txt": {"ctr", "--namespace=k8s.io", "containers", "list"},
+	} {
+		failures = append(failures, func() error {
+			ctx, cancel := context.WithTimeout(ctx, collectLimit)
+			defer cancel()
+			output, err := machine.Run(ctx, program...)
+			return errors.Join(err, os.WriteFile(filepath.Join(folder, file), output, fileMode))
+		}())
+	}
+	return errors.Join(failures...)
+}
+
+func (l *Lab) collectOperations(path string) error {
+	if l.bmc == nil {
+		return nil
+	}
+	encoded, err := json.MarshalIndent(l.bmc.Operations(), "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, encoded, fileMode)
+}
+
+// Machines are the names of all machines of the lab, sorted.
+func (l *Lab) Machines() []string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	names := make([]string, 0, len(l.machines))
+	for name := range l.machines {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

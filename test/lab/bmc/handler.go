@@ -1,0 +1,151 @@
+package bmc
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
+)
+
+const (
+	// bodyLimit is how large a request may be. A config drive with the data of a control plane has some hundred kilobytes.
+	bodyLimit = 64 << 20
+	// operationLimit is how long an operation may go on when nobody waits for it.
+	operationLimit = 5 * time.Minute
+)
+
+// problem is an error with the HTTP status that says what kind it is.
+type problem struct {
+	status int
+	error
+}
+
+// Unwrap lets the cause be found.
+func (p problem) Unwrap() error { return p.error }
+
+// answer is what a request to a board controller leads to. A nil value is an empty answer.
+type answer func(ctx context.Context, controller *controller, request *exchange) (any, error)
+
+// exchange is one request.
+type exchange struct {
+	*http.Request
+	// detail goes into the journal.
+	detail string
+}
+
+func (s *Server) controllerHandler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, do := range map[string]answer{
+		"GET /machines/{machine}/power":     readPower,
+		"PUT /machines/{machine}/power":     changing(setPower),
+		"PUT /machines/{machine}/disk":      changing(s.writeDisk),
+		"DELETE /machines/{machine}/disk":   changing(wipeDisk),
+		"PUT /machines/{machine}/media":     changing(insertMedia),
+		"DELETE /machines/{machine}/media":  changing(ejectMedia),
+		"GET /machines/{machine}/inventory": readInventory,
+	} {
+		mux.HandleFunc(pattern, s.recorded(do))
+	}
+	return mux
+}
+
+// recorded answers a request and writes both into the journal, before anybody sees the answer.
+func (s *Server) recorded(do answer) http.HandlerFunc {
+	return func(writer http.ResponseWriter, request *http.Request) {
+		request.Body = http.MaxBytesReader(writer, request.Body, bodyLimit)
+		current := &exchange{Request: request}
+		operation := Operation{
+			Time: time.Now(), Machine: request.PathValue("machine"), Method: request.Method, Status: http.StatusOK,
+			Resource: path.Base(request.URL.Path),
+		}
+		value, err := s.permitted(current, do)
+		if err != nil {
+			operation.Status, operation.Problem = statusOf(err), err.Error()
+		} else if value == nil {
+			operation.Status = http.StatusNoContent
+		}
+		operation.Detail, operation.Duration = current.detail, time.Since(operation.Time)
+		s.journal.add(operation)
+		write(writer, operation, value)
+	}
+}
+
+func write(writer http.ResponseWriter, operation Operation, value any) {
+	switch {
+	case operation.Status == http.StatusUnauthorized:
+		writer.Header().Set("WWW-Authenticate", `Basic realm="board controller"`)
+		fallthrough
+	case operation.Problem != "":
+		http.Error(writer, operation.Problem, operation.Status)
+	case value == nil:
+		writer.WriteHeader(operation.Status)
+	default:
+		writer.Header().Set("Content-Type", "application/json")
+		// A client that has gone away gets no answer.
+		_ = json.NewEncoder(writer).Encode(value)
+	}
+}
+
+// permitted answers a request if it comes with the machine's user name and password.
+func (s *Server) permitted(request *exchange, do answer) (any, error) {
+	name := request.PathValue("machine")
+	found := s.find(name)
+	if found == nil {
+		return nil, problem{http.StatusNotFound, fmt.Errorf("there is no machine %s", name)}
+	}
+	fault := found.currentFault()
+	if err := fault.wait(request.Context()); err != nil {
+		return nil, problem{http.StatusServiceUnavailable, err}
+	}
+	username, password, _ := request.BasicAuth()
+	right := subtle.ConstantTimeCompare([]byte(username), []byte(found.username)) &
+		subtle.ConstantTimeCompare([]byte(password), []byte(found.password))
+	if right == 0 || fault.RefuseCredentials {
+		return nil, problem{http.StatusUnauthorized, fmt.Errorf("wrong user name or password for machine %s", name)}
+	}
+	return do(request.Context(), found, request)
+}
+
+// changing does what changes a machine when nothing else does, and to its end, whether or not the client waits.
+func changing(do answer) answer {
+	return func(ctx context.Context, controller *controller, request *exchange) (any, error) {
+		select {
+		case controller.operation <- struct{}{}:
+		case <-ctx.Done():
+			err := fmt.Errorf("machine %s: waiting for an earlier operation: %w", controller.name, ctx.Err())
+			return nil, problem{http.StatusServiceUnavailable, err}
+		}
+		defer func() { <-controller.operation }()
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), operationLimit)
+		defer stop()
+		return do(ctx, controller, request)
+	}
+}
+
+// statusOf tells what kind of failure an error is.
+func statusOf(err error) int {
+	var known problem
+	switch {
+	case errors.As(err, &known):
+		return known.status
+	case errors.Is(err, machine.ErrShutdownLimit), errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout
+	case errors.Is(err, machine.ErrRunning):
+		return http.StatusConflict
+	}
+	return http.StatusInternalServerError
+}
+
+// decode reads a JSON object.
+func decode(request *exchange, into any) error {
+	if err := json.NewDecoder(request.Body).Decode(into); err != nil {
+		return problem{http.StatusBadRequest, fmt.Errorf("reading the request: %w", err)}
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package bmc
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
+)
+
+const (
+	imageSuffix    = ".img"
+	checksumSuffix = ".sha256sum"
+	// imageLimit is how large an image may be: it only names a root file system.
+	imageLimit = 1 << 20
+)
+
+// manifest is the content of an image.
+type manifest struct {
+	// RootFS is the key of the root file system.
+	RootFS string `json:"rootfs"`
+}
+
+// imageFile is an image that is served.
+type imageFile struct {
+	content []byte
+	made    time.Time
+	missing bool
+}
+
+// ImageURL is the address of an image.
+func ImageURL(name string) string { return "http://" + ImagesAddress + "/images/" + name + imageSuffix }
+
+// ChecksumURL is the address of the file that has the SHA-256 checksum of an image, as sha256sum(1) writes it.
+func ChecksumURL(name string) string { return ImageURL(name) + checksumSuffix }
+
+// AddImage serves an image of the root file system that a key names. An image of that name is replaced.
+func (s *Server) AddImage(name, rootKey string) error {
+	if err := network.CheckMachine(name); err != nil {
+		return fmt.Errorf("the name of an image has to be like that of a machine: %w", err)
+	}
+	content, err := json.Marshal(manifest{RootFS: rootKey})
+	if err != nil {
+		return fmt.Errorf("writing the image %s: %w", name, err)
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.images[name] = &imageFile{content: append(content, '\n'), made: time.Now()}
+	return nil
+}
+
+// SetImageMissing makes the server answer 404 for an image and its checksum, or serve them again.
+func (s *Server) SetImageMissing(name string, missing bool) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	found := s.images[name]
+	if found == nil {
+		return fmt.Errorf("there is no image %s", name)
+	}
+	found.missing = missing
+	return nil
+}
+
+// Checksum is the SHA-256 checksum of an image, in hexadecimal digits.
+func (s *Server) Checksum(name string) (string, error) {
+	found, exists := s.image(name)
+	if !exists {
+		return "", fmt.Errorf("there is no image %s", name)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(found.content)), nil
+}
+
+// image finds an image that is not missing.
+func (s *Server) image(name string) (imageFile, bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	found := s.images[name]
+	if found == nil || found.missing {
+		return imageFile{}, false
+	}
+	return *found, true
+}
+
+func (s *Server) imageHandler() http.Handler {
+	mux := http.NewServeMux()
+	// The pattern for GET is the one for HEAD too, with which Ironic looks whether an image is there.
+	mux.HandleFunc("GET /images/{file}", func(writer http.ResponseWriter, request *http.Request) {
+		file, wantsChecksum := strings.CutSuffix(request.PathValue("file"), checksumSuffix)
+		name, isImage := strings.CutSuffix(file, imageSuffix)
+		found, exists := s.image(name)
+		if !isImage || !exists {
+			http.NotFound(writer, request)
+			return
+		}
+		content := found.content
+		if wantsChecksum {
+			content = fmt.Appendf(nil, "%x  %s\n", sha256.Sum256(found.content), file)
+		}
+		// Otherwise the type is guessed from the name, and .img is none that is known everywhere.
+		writer.Header().Set("Content-Type", "application/octet-stream")
+		http.ServeContent(writer, request, "", found.made, bytes.NewReader(content))
+	})
+	return mux
+}
+
+// download fetches an image and returns the key of the root file system in it.
+func (s *Server) download(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return "", errors.New(response.Status)
+	}
+	content, err := io.ReadAll(io.LimitReader(response.Body, imageLimit))
+	if err != nil {
+		return "", err
+	}
+	var read manifest
+	if err := json.Unmarshal(content, &read); err != nil || read.RootFS == "" {
+		return "", errors.Join(errors.New("it is not an image of this lab"), err)
+	}
+	return read.RootFS, nil
+}

@@ -1,0 +1,51 @@
+package bmc
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Operation is one request to a board controller, and how it was answered.
+type Operation struct {
+	// Time is when the request came, and Duration how long the answer took.
+	Time     time.Time     `json:"time"`
+	Duration time.Duration `json:"duration"`
+	// Machine is the name in the request, whether or not there is such a machine.
+	Machine string `json:"machine"`
+	// Method is the one of HTTP: GET only reads, PUT and DELETE change the machine.
+	Method string `json:"method"`
+	// Resource is power, disk, media or inventory.
+	Resource string `json:"resource"`
+	// Detail is the power command or the address of the image.
+	Detail string `json:"detail,omitempty"`
+	// Status is the HTTP status of the answer.
+	Status int `json:"status"`
+	// Problem is what the answer complains about, empty if all went well.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Changes tells whether the operation asked for a change, successfully or not.
+func (o Operation) Changes() bool { return o.Method != http.MethodGet && o.Method != http.MethodHead }
+
+// journal keeps operations in the order in which their answers were sent.
+type journal struct {
+	mutex      sync.Mutex
+	operations []Operation
+}
+
+func (j *journal) add(operation Operation) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	j.operations = append(j.operations, operation)
+}
+
+// copy sorts by the time of the request: that is when something was asked for.
+func (j *journal) copy() []Operation {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	sorted := slices.Clone(j.operations)
+	slices.SortStableFunc(sorted, func(a, b Operation) int { return a.Time.Compare(b.Time) })
+	return sorted
+}

@@ -1,0 +1,97 @@
+package bmc
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/kdomanski/iso9660"
+)
+
+const (
+	// mediaLimit is how large a config drive may be once it is unpacked.
+	mediaLimit = 256 << 20
+	// mediaDepth is how deep its folders may be. A broken one could contain itself.
+	mediaDepth = 10
+)
+
+// readMedia unpacks a config drive: base64, in it gzip, in it ISO 9660.
+func readMedia(body io.Reader) (map[string][]byte, error) {
+	// The decoder passes over line breaks by itself.
+	compressed, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, body))
+	if err != nil {
+		return nil, fmt.Errorf("unpacking it, which has to be gzip in base64: %w", err)
+	}
+	image, err := io.ReadAll(io.LimitReader(compressed, mediaLimit+1))
+	if err != nil {
+		return nil, fmt.Errorf("unpacking it, which has to be gzip in base64: %w", err)
+	}
+	if len(image) > mediaLimit {
+		return nil, fmt.Errorf("it has more than %d MiB", mediaLimit>>20)
+	}
+	return readImage(image)
+}
+
+// readImage reads the files of an ISO 9660 image. The library trusts the lengths in the image and fails hard when one
+// points outside.
+func readImage(content []byte) (files map[string][]byte, err error) {
+	defer func() {
+		if failure := recover(); failure != nil {
+			files, err = nil, fmt.Errorf("the ISO 9660 image is broken: %v", failure)
+		}
+	}()
+	image, err := iso9660.OpenImage(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("opening the ISO 9660 image: %w", err)
+	}
+	root, err := image.RootDir()
+	if err != nil {
+		return nil, fmt.Errorf("opening the ISO 9660 image: %w", err)
+	}
+	files = map[string][]byte{}
+	if err := readFolder(root, "", mediaDepth, files); err != nil {
+		return nil, err
+	}
+	return files, nil
+}
+
+func readFolder(folder *iso9660.File, place string, depth int, files map[string][]byte) error {
+	if depth == 0 {
+		return fmt.Errorf("the folder %s is more than %d folders deep", place, mediaDepth)
+	}
+	all, err := folder.GetAllChildren()
+	if err != nil {
+		return fmt.Errorf("reading the folder /%s: %w", place, err)
+	}
+	// Each folder has itself and its parent in it.
+	if len(all) < 2 {
+		return fmt.Errorf("reading the folder /%s: the image is cut off", place)
+	}
+	children, err := folder.GetChildren()
+	if err != nil {
+		return fmt.Errorf("reading the folder /%s: %w", place, err)
+	}
+	for _, child := range children {
+		name := path.Join(place, child.Name())
+		// Plain ISO 9660 knows no permissions.
+		if child.Mode().Perm() == 0 {
+			return fmt.Errorf("the name of /%s may have been cut: pack the config drive with Rock Ridge names", name)
+		}
+		if child.IsDir() {
+			if err := readFolder(child, name, depth-1, files); err != nil {
+				return err
+			}
+			continue
+		}
+		if files[name], err = io.ReadAll(child.Reader()); err != nil {
+			return fmt.Errorf("reading the file /%s: %w", name, err)
+		}
+		if int64(len(files[name])) != child.Size() {
+			return fmt.Errorf("reading the file /%s: the image is cut off", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+// Command lab runs a lab for a developer to look at, on this Linux machine and as root.
+//
+//	lab up     makes a lab and runs it until Ctrl-C
+//	lab down   stops one that runs in another terminal, and removes what is left
+//	lab sweep  removes what is left of one that was killed
+//
+// See package lab.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+)
+
+// stopLimit is how long the lab may take to stop after Ctrl-C.
+const stopLimit = 3 * time.Minute
+
+const usage = `usage: lab up|down|sweep --name NAME [flags]
+`
+
+const intro = `
+The lab runs. In another terminal:
+  export KUBECONFIG=%s
+  kubectl get cluster-api,baremetalhosts --all-namespaces
+A cluster on its hosts:
+  %s generate cluster my-cluster --config %s --target-namespace %s \
+    --from %s --kubernetes-version %s \
+    --control-plane-machine-count 1 --worker-machine-count 1 | kubectl apply -f -
+with these variables:
+  %s
+Press Ctrl-C to remove it.
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "lab: FAILED:", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // The deferred stop has been called.
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
+	var options lab.Options
+	flags := pflag.NewFlagSet("lab", pflag.ContinueOnError)
+	flags.Usage = func() { fmt.Fprint(os.Stderr, usage, flags.FlagUsages()) }
+	flags.StringVar(&options.Name, "name", "", "Name of the lab: up to 12 lower-case letters, digits and -. Required.")
+	flags.IntVar(&options.Hosts, "hosts", 2, "Number of hosts.")
+	flags.DurationVar(&options.DeployDelay, "deploy-delay", 0, "How long writing an image takes longer than it would.")
+	flags.StringVar(&options.Release, "release", "",
+		"Folder of a release of this provider. Empty means the newest in out/release of the checkout.")
+	flags.StringVar(&options.Artefacts, "artefacts", "",
+		"Folder for what explains a failure. Empty means out/lab/NAME of the checkout.")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, pflag.ErrHelp) {
+			return nil
+		}
+		return err
+	}
+	started := time.Now()
+	options.Progress = func(format string, values ...any) {
+		fmt.Printf("[%6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, values...))
+	}
+	switch flags.Arg(0) {
+	case "up":
+		return up(ctx, options)
+	case "down":
+		return lab.Down(ctx, options.Name)
+	case "sweep":
+		return lab.Sweep(ctx, options.Name)
+	default:
+		flags.Usage()
+		return fmt.Errorf("the command is %q: give up, down or sweep", flags.Arg(0))
+	}
+}
+
+func up(ctx context.Context, options lab.Options) error {
+	running, err := lab.Start(ctx, options)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("KUBECONFIG=%s\n", running.Management().Kubeconfig)
+	select {
+	case <-ctx.Done():
+	case <-running.StopRequested():
+	}
+	options.Progress("stopping the lab")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	defer cancel()
+	return running.Stop(ctx)
+}

@@ -1,0 +1,103 @@
+package lab
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestControl plays both sides: the process that runs a lab, and the one that asks it to stop.
+func TestControl(t *testing.T) {
+	folder := t.TempDir()
+	served, err := newControl(t.Context(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-served.asked:
+		t.Fatal("nobody has asked yet")
+	default:
+	}
+	connection, err := dialControl(t.Context(), folder)
+	if err != nil || connection == nil {
+		t.Fatalf("connection %v, error %v", connection, err)
+	}
+	defer func() { _ = connection.Close() }()
+	select {
+	case <-served.asked:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the question did not arrive")
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, connection)
+		ended <- err
+	}()
+	select {
+	case <-ended:
+		t.Fatal("the answer came before the lab had stopped")
+	case <-time.After(100 * time.Millisecond):
+	}
+	if err := served.close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if connection, err := dialControl(t.Context(), folder); connection != nil || err != nil {
+		t.Errorf("connection %v and error %v after the end, want neither", connection, err)
+	}
+}
+
+// TestKilled leaves a socket that nobody serves, as a process does that is killed.
+func TestKilled(t *testing.T) {
+	folder := t.TempDir()
+	served, err := newControl(t.Context(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, kept := filepath.Join(folder, controlSocket), filepath.Join(folder, "kept")
+	if err := os.Rename(socket, kept); err != nil {
+		t.Fatal(err)
+	}
+	if err := served.close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(kept, socket); err != nil {
+		t.Fatal(err)
+	}
+	if connection, err := dialControl(t.Context(), folder); connection != nil || err != nil {
+		t.Errorf("connection %v and error %v, want neither", connection, err)
+	}
+}
+
+// TestSweepFiles removes the files of a lab of which nothing else is left.
+func TestSweepFiles(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("looking for what is left of a lab needs root")
+	}
+	t.Setenv("METAL3_CACHE", t.TempDir())
+	folder, err := stateFolder("sweep-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(folder, "machines", "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	left, err := Leftovers("sweep-test")
+	if err != nil || strings.Join(left, "|") != "folder "+folder {
+		t.Errorf("leftovers %q and error %v, want the folder", left, err)
+	}
+	for name, remove := range map[string]func(context.Context, string) error{"Sweep": Sweep, "Down": Down} {
+		if err := remove(t.Context(), "sweep-test"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if left, err := Leftovers("sweep-test"); err != nil || len(left) != 0 {
+		t.Errorf("leftovers %q and error %v, want none", left, err)
+	}
+}

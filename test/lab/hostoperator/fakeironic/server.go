@@ -1,0 +1,263 @@
+// Package fakeironic is an Ironic in memory, for tests of its clients that need neither root nor a network: the part of
+// the API that the host operator uses, with the states, the locks and the errors of the original, and work that takes
+// time.
+//
+// It refuses to be trusted alone. It knows only what somebody thought of, so every story that is told with it is also
+// told with a real Ironic. What it adds are the faults that a real one cannot be asked for.
+package fakeironic
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+)
+
+// Server is one Ironic. The fields may be set before it is used.
+type Server struct {
+	// Username and Password are those of the API.
+	Username, Password string
+
+	// Work is how long everything takes that Ironic does in the background. Zero means that it is done when somebody
+	// looks the next time.
+	Work time.Duration
+
+	server *httptest.Server
+
+	lock sync.Mutex
+	// nodes and ports are by their IDs.
+	nodes map[string]*record
+	ports map[string]port
+	// machines are the power states of the machines by the addresses of their management controllers. They outlive
+	// what Ironic knows of them.
+	machines map[string]nodes.TargetPowerState
+	// serial makes IDs.
+	serial int
+	calls  []Call
+	faults Faults
+}
+
+// Faults are what goes wrong. The zero value is nothing.
+type Faults struct {
+	// Down answers nothing but 503.
+	Down bool
+
+	// NoConductor knows no drivers.
+	NoConductor bool
+
+	// Password is the only one that management controllers accept. Empty accepts all.
+	Password string
+
+	// MissingImage is the URL of an image that cannot be downloaded.
+	MissingImage string
+
+	// Inspection is what is wrong with every inspection.
+	Inspection string
+
+	// Power is what is wrong with every change of power.
+	Power string
+}
+
+// Call is a request that changes something.
+type Call struct {
+	// Node is the name of the node, if it is about one.
+	Node string
+
+	// What is the verb: "enroll", "port", "update", "manage" and the other provision states, "power on" and the other
+	// power states, "maintenance", "no maintenance", "remove".
+	What string
+
+	// Body is what was sent.
+	Body map[string]any
+}
+
+// record is a node and what is being done with it.
+type record struct {
+	nodes.Node
+
+	// done ends the work at its time. Nil means that nothing is being done.
+	done func(*record)
+	at   time.Time
+
+	inventory bool
+}
+
+type port struct {
+	UUID    string `json:"uuid"`
+	Node    string `json:"node_uuid"`
+	Address string `json:"address"`
+	PXE     bool   `json:"pxe_enabled"`
+}
+
+// New starts a server. Close ends it.
+func New() *Server {
+	s := &Server{
+		Username: "ironic", Password: "fake",
+		nodes: map[string]*record{}, ports: map[string]port{}, machines: map[string]nodes.TargetPowerState{},
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/drivers", s.listDrivers)
+	mux.HandleFunc("GET /v1/nodes", s.listNodes)
+	mux.HandleFunc("POST /v1/nodes", s.enroll)
+	mux.HandleFunc("GET /v1/ports", s.listPorts)
+	mux.HandleFunc("POST /v1/ports", s.addPort)
+	for pattern, handle := range map[string]func(*record, *http.Request) (int, any){
+		"GET /v1/nodes/{node}":                  s.show,
+		"PATCH /v1/nodes/{node}":                s.update,
+		"DELETE /v1/nodes/{node}":               s.remove,
+		"GET /v1/nodes/{node}/inventory":        s.inventory,
+		"PUT /v1/nodes/{node}/states/provision": s.provision,
+		"PUT /v1/nodes/{node}/states/power":     s.power,
+		"PUT /v1/nodes/{node}/maintenance":      s.maintenance,
+		"DELETE /v1/nodes/{node}/maintenance":   s.maintenance,
+	} {
+		mux.HandleFunc(pattern, s.onNode(handle))
+	}
+	s.server = httptest.NewServer(s.guard(mux))
+	return s
+}
+
+// Endpoint is the URL of the API.
+func (s *Server) Endpoint() string { return s.server.URL + "/v1/" }
+
+// Close ends the server.
+func (s *Server) Close() { s.server.Close() }
+
+// Break changes what goes wrong.
+func (s *Server) Break(faults Faults) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.faults = faults
+}
+
+// Empty forgets everything, like an Ironic that starts with an empty database.
+func (s *Server) Empty() {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	clear(s.nodes)
+	clear(s.ports)
+}
+
+// Node returns a copy of the node of a name. It says no if there is none.
+func (s *Server) Node(name string) (nodes.Node, bool) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	found := s.find(name)
+	if found == nil {
+		return nodes.Node{}, false
+	}
+	return found.Node, true
+}
+
+// Powered says whether the machine behind the management controller at an address is on.
+func (s *Server) Powered(address string) bool {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.machines[address] == nodes.PowerOn
+}
+
+// Calls returns what was asked for so far.
+func (s *Server) Calls() []Call {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return slices.Clone(s.calls)
+}
+
+// guard does for every request what has to be done first.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.lock.Lock()
+		defer s.lock.Unlock()
+		username, password, _ := r.BasicAuth()
+		switch {
+		case s.faults.Down:
+			answer(w, http.StatusServiceUnavailable, fault("the service is down"))
+		case username != s.Username || password != s.Password:
+			answer(w, http.StatusUnauthorized, fault("Incorrect username or password"))
+		default:
+			s.settle()
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// settle ends all work whose time has come.
+func (s *Server) settle() {
+	for _, node := range s.nodes {
+		for node.done != nil && !time.Now().Before(node.at) {
+			done := node.done
+			node.done = nil
+			done(node)
+		}
+	}
+}
+
+// start begins work on a node.
+func (s *Server) start(node *record, done func(*record)) {
+	node.done, node.at = done, time.Now().Add(s.Work)
+}
+
+func (s *Server) find(key string) *record {
+	if found := s.nodes[key]; found != nil {
+		return found
+	}
+	for _, node := range s.nodes {
+		if node.Name == key {
+			return node
+		}
+	}
+	return nil
+}
+
+// onNode finds the node that a request is about. Ironic lets nobody change a node that it is working on.
+func (s *Server) onNode(handle func(*record, *http.Request) (int, any)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		node := s.find(r.PathValue("node"))
+		switch {
+		case node == nil:
+			answer(w, http.StatusNotFound, fault("Node %s could not be found.", r.PathValue("node")))
+		case r.Method != http.MethodGet && node.done != nil:
+			answer(w, http.StatusConflict, fault("Node %s is locked by host fake.", node.UUID))
+		default:
+			code, body := handle(node, r)
+			answer(w, code, body)
+		}
+	}
+}
+
+func (s *Server) record(node *record, what string, body map[string]any) {
+	s.calls = append(s.calls, Call{Node: node.Name, What: what, Body: body})
+}
+
+func (s *Server) id(kind string) string {
+	s.serial++
+	return fmt.Sprintf("00000000-0000-%s-0000-%012d", kind, s.serial)
+}
+
+// fault is an error as Ironic tells it: a string of JSON within JSON.
+func fault(format string, args ...any) map[string]string {
+	// Strings can be encoded.
+	text, _ := json.Marshal(map[string]string{
+		"faultstring": strings.TrimSpace(fmt.Sprintf(format, args...)), "faultcode": "Client",
+	})
+	return map[string]string{"error_message": string(text)}
+}
+
+func answer(w http.ResponseWriter, code int, body any) {
+	if body == nil {
+		w.WriteHeader(code)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	// The client is gone, which is its own business.
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func read(r *http.Request, into any) error { return json.NewDecoder(r.Body).Decode(into) }

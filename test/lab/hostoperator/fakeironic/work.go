@@ -1,0 +1,167 @@
+package fakeironic
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+)
+
+// provision changes the provision state of a node: what is short is done at once, the rest takes its time.
+func (s *Server) provision(node *record, r *http.Request) (int, any) {
+	var body map[string]any
+	if err := read(r, &body); err != nil {
+		return http.StatusBadRequest, fault("the request cannot be read")
+	}
+	// Anything else is refused below.
+	target, _ := body["target"].(string)
+	work := s.workFor(node, nodes.TargetProvisionState(target))
+	switch {
+	case work == nil:
+		return http.StatusBadRequest, fault("The requested action %q can not be performed on node %q while it is in "+
+			"state %q.", target, node.UUID, node.ProvisionState)
+	case node.Maintenance:
+		return http.StatusBadRequest, fault("The %s operation can't be performed on node %s because it's in maintenance "+
+			"mode.", target, node.UUID)
+	}
+	if target == string(nodes.TargetActive) && node.InstanceInfo["image_source"] == nil {
+		return http.StatusBadRequest, fault("Failed to validate deploy or power info for node %s: instance_info lacks "+
+			"image_source", node.UUID)
+	}
+	node.LastError = ""
+	s.record(node, target, body)
+	work()
+	return http.StatusAccepted, nil
+}
+
+// workFor says what a verb does with a node in its state. Nil means that it is not possible.
+func (s *Server) workFor(node *record, target nodes.TargetProvisionState) func() {
+	type situation struct {
+		state nodes.ProvisionState
+		verb  nodes.TargetProvisionState
+	}
+	manageable := func() { node.ProvisionState = string(nodes.Manageable) }
+	del := func() { s.work(node, nodes.Deleting, s.tearDown) }
+	deploy := func() { s.work(node, nodes.Deploying, s.deploy) }
+	return map[situation]func(){
+		{nodes.Enroll, nodes.TargetManage}:       func() { s.work(node, nodes.Verifying, s.verify) },
+		{nodes.Available, nodes.TargetManage}:    manageable,
+		{nodes.CleanFail, nodes.TargetManage}:    manageable,
+		{nodes.InspectFail, nodes.TargetManage}:  manageable,
+		{nodes.AdoptFail, nodes.TargetManage}:    manageable,
+		{nodes.Manageable, nodes.TargetInspect}:  func() { s.work(node, nodes.Inspecting, s.inspect) },
+		{nodes.InspectFail, nodes.TargetInspect}: func() { s.work(node, nodes.Inspecting, s.inspect) },
+		{nodes.Manageable, nodes.TargetProvide}:  func() { s.work(node, nodes.Cleaning, s.clean) },
+		{nodes.Manageable, nodes.TargetAdopt}:    func() { s.work(node, nodes.Adopting, adopt) },
+		{nodes.Available, nodes.TargetActive}:    deploy,
+		{nodes.DeployFail, nodes.TargetActive}:   deploy,
+		{nodes.Active, nodes.TargetDeleted}:      del,
+		{nodes.DeployFail, nodes.TargetDeleted}:  del,
+		{nodes.Error, nodes.TargetDeleted}:       del,
+	}[situation{nodes.ProvisionState(node.ProvisionState), target}]
+}
+
+// work puts a node into a passing state until the work is done.
+func (s *Server) work(node *record, state nodes.ProvisionState, done func(*record)) {
+	node.ProvisionState = string(state)
+	// Whatever it is, power has to wait for it.
+	node.TargetProvisionState = string(nodes.Active)
+	s.start(node, func(node *record) {
+		node.TargetProvisionState = ""
+		done(node)
+	})
+}
+
+func (s *Server) verify(node *record) {
+	if s.faults.Password != "" && node.DriverInfo["lab_password"] != s.faults.Password {
+		node.ProvisionState = string(nodes.Enroll)
+		node.LastError = "Failed to get power state for node: the password is wrong (401)"
+		return
+	}
+	node.ProvisionState = string(nodes.Manageable)
+	if s.machines[address(node)] == "" {
+		s.machines[address(node)] = nodes.PowerOff
+	}
+	node.PowerState = string(s.machines[address(node)])
+}
+
+// turn changes the power of the machine behind a node.
+func (s *Server) turn(node *record, power nodes.TargetPowerState) {
+	s.machines[address(node)] = power
+	node.PowerState = string(power)
+}
+
+func address(node *record) string { return fmt.Sprint(node.DriverInfo["lab_address"]) }
+
+func (s *Server) inspect(node *record) {
+	if s.faults.Inspection != "" {
+		node.ProvisionState, node.LastError = string(nodes.InspectFail), s.faults.Inspection
+		return
+	}
+	node.ProvisionState, node.inventory = string(nodes.Manageable), true
+}
+
+func (s *Server) clean(node *record) {
+	node.ProvisionState = string(nodes.Available)
+	s.turn(node, nodes.PowerOff)
+}
+
+func adopt(node *record) { node.ProvisionState = string(nodes.Active) }
+
+func (s *Server) deploy(node *record) {
+	if source := node.InstanceInfo["image_source"]; s.faults.MissingImage != "" && source == s.faults.MissingImage {
+		node.ProvisionState = string(nodes.DeployFail)
+		node.LastError = "Image " + s.faults.MissingImage + " could not be found."
+		return
+	}
+	node.ProvisionState = string(nodes.Active)
+	s.turn(node, nodes.PowerOn)
+}
+
+func (s *Server) tearDown(node *record) {
+	node.InstanceUUID, node.InstanceInfo = "", nil
+	s.turn(node, nodes.PowerOff)
+	if node.AutomatedClean != nil && !*node.AutomatedClean {
+		node.ProvisionState = string(nodes.Available)
+		return
+	}
+	s.work(node, nodes.Cleaning, s.clean)
+}
+
+func (s *Server) power(node *record, r *http.Request) (int, any) {
+	var body map[string]any
+	if err := read(r, &body); err != nil {
+		return http.StatusBadRequest, fault("the request cannot be read")
+	}
+	// Anything else is refused below.
+	target, _ := body["target"].(string)
+	after := map[nodes.TargetPowerState]nodes.TargetPowerState{
+		nodes.PowerOn: nodes.PowerOn, nodes.PowerOff: nodes.PowerOff, nodes.SoftPowerOff: nodes.PowerOff,
+		nodes.Rebooting: nodes.PowerOn, nodes.SoftRebooting: nodes.PowerOn,
+	}[nodes.TargetPowerState(target)]
+	if after == "" {
+		return http.StatusBadRequest, fault("The target state %q is not valid.", target)
+	}
+	node.LastError = ""
+	node.TargetPowerState = string(after)
+	s.record(node, target, body)
+	s.start(node, func(node *record) {
+		node.TargetPowerState = ""
+		if s.faults.Power != "" {
+			node.LastError = s.faults.Power
+			return
+		}
+		s.turn(node, after)
+	})
+	return http.StatusAccepted, nil
+}
+
+func (s *Server) maintenance(node *record, r *http.Request) (int, any) {
+	node.Maintenance = r.Method == http.MethodPut
+	what := "no maintenance"
+	if node.Maintenance {
+		what = "maintenance"
+	}
+	s.record(node, what, nil)
+	return http.StatusAccepted, nil
+}

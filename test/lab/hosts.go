@@ -1,0 +1,141 @@
+package lab
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
+)
+
+const (
+	// Namespace is where the hosts of a lab are, and where clusters of them belong.
+	Namespace = build.DefaultNamespace
+
+	// firstHost is the number of the first host in the address plan.
+	firstHost = 20
+
+	// bmcUser is the user of every BMC. The passwords differ.
+	bmcUser = "operator"
+
+	// hostsLimit is how long hosts may take to become available: they are registered, inspected and prepared.
+	hostsLimit = 5 * time.Minute
+)
+
+// host is a bare-metal machine as its owner knows it.
+type host struct {
+	name     string
+	number   byte
+	password string
+}
+
+// newHost makes the host with an index that starts at zero.
+func newHost(index int) host {
+	return host{name: fmt.Sprintf("host-%d", index), number: byte(firstHost + index), password: rand.Text()}
+}
+
+// objects are what an owner creates for a host, in the order in which they are to be created.
+func (h host) objects() ([]client.Object, error) {
+	card, err := networkData(h.number)
+	if err != nil {
+		return nil, err
+	}
+	credentials, addresses := h.name+"-bmc", h.name+"-network"
+	return []client.Object{
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: credentials},
+			Data:       map[string][]byte{"username": []byte(bmcUser), "password": []byte(h.password)},
+		},
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: addresses},
+			Data:       map[string][]byte{"networkData": card},
+		},
+		&bmov1alpha1.BareMetalHost{
+			ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: h.name},
+			Spec: bmov1alpha1.BareMetalHostSpec{
+				BMC: bmov1alpha1.BMCDetails{
+					Address:         "lab+" + bmc.URL(h.name),
+					CredentialsName: credentials,
+				},
+				BootMACAddress:                 network.HardwareAddress(h.number).String(),
+				Online:                         true,
+				PreprovisioningNetworkDataName: addresses,
+			},
+		},
+	}, nil
+}
+
+// AddHosts adds machines to the lab and hosts for them to the management cluster, and waits until they are available.
+// They are called host-0, host-1 and so on.
+func (l *Lab) AddHosts(ctx context.Context, count int) error {
+	l.mutex.Lock()
+	first := l.hosts
+	l.hosts += count
+	l.mutex.Unlock()
+	if first+count > MaxHosts {
+		return fmt.Errorf("adding %d hosts: a lab can have %d, and there are %d", count, MaxHosts, first)
+	}
+	for i := range count {
+		added := newHost(first + i)
+		if err := l.addHost(ctx, added); err != nil {
+			return fmt.Errorf("adding %s: %w", added.name, err)
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	what := fmt.Sprintf("%d more hosts are available", count)
+	return l.options.Progress.WaitFor(ctx, what, hostsLimit, func(ctx context.Context) error {
+		return available(ctx, l.management.Client, first, count)
+	})
+}
+
+func (l *Lab) addHost(ctx context.Context, added host) error {
+	if err := l.addMachine(added.name, added.number); err != nil {
+		return err
+	}
+	if err := l.bmc.Add(added.name, bmcUser, added.password, l.Machine(added.name)); err != nil {
+		return err
+	}
+	objects, err := added.objects()
+	if err != nil {
+		return err
+	}
+	return create(ctx, l.management.Client, objects...)
+}
+
+// available says which of some hosts are not available, and why.
+func available(ctx context.Context, reader client.Reader, first, count int) error {
+	var missing []error
+	for i := range count {
+		name := fmt.Sprintf("host-%d", first+i)
+		var found bmov1alpha1.BareMetalHost
+		if err := reader.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: name}, &found); err != nil {
+			return err
+		}
+		state := found.Status.Provisioning.State
+		if state != bmov1alpha1.StateAvailable {
+			missing = append(missing, fmt.Errorf("%s is in state %q %s", name, state, found.Status.ErrorMessage))
+		}
+	}
+	return errors.Join(missing...)
+}
+
+// create creates objects one after the other. Those that are there already are left as they are.
+func create(ctx context.Context, writer client.Writer, objects ...client.Object) error {
+	for _, object := range objects {
+		if err := writer.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
+			return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
+		}
+	}
+	return nil
+}

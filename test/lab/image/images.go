@@ -1,0 +1,159 @@
+package image
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+)
+
+const (
+	// pauseVersion is what kubeadm of binaries.KubernetesVersion expects, and what containerd's configuration names.
+	pauseVersion = "3.10.2"
+
+	// imagesLimit is how long packing may take.
+	imagesLimit = 10 * time.Minute
+
+	// unprivileged is who the managers of Cluster API run as.
+	unprivileged = "65532:65532"
+)
+
+// imageSources are part of the key of the images, because they decide what becomes of the programs.
+//
+//go:embed images.go pack.go layer.go closure.go
+var imageSources embed.FS
+
+// stable packs the images that every lab needs and that no change of this provider changes, and returns their folder.
+func (w workshop) stable(ctx context.Context, parts parts, root, managers string) (string, error) {
+	names, err := binaries.Ensure(ctx, w.checkout, binaries.CoreDNS(), w.progress)
+	if err != nil {
+		return "", fmt.Errorf("building the name server: %w", err)
+	}
+	sources, err := contentKey(imageSources)
+	if err != nil {
+		return "", err
+	}
+	return w.ensure(ctx, step{
+		name: "lab-images-" + key(parts.keys(), filepath.Base(root), filepath.Base(names), filepath.Base(managers),
+			sources),
+		label: "packing container images",
+		limit: imagesLimit,
+		make: func(ctx context.Context, target string) error {
+			proxy, err := proxyImage(parts, root)
+			if err != nil {
+				return err
+			}
+			images := slices.Concat(kubernetesImages(parts), []Image{proxy, nameServerImage(names)}, managerImages(managers))
+			return packAll(ctx, images, target)
+		},
+	})
+}
+
+// packAll packs each image into a file of its own.
+func packAll(ctx context.Context, images []Image, folder string) error {
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return err
+	}
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(2)
+	for _, image := range images {
+		work.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			name, _, _ := strings.Cut(path.Base(image.Names[0]), ":")
+			return Pack(image, filepath.Join(folder, name+".tar"))
+		})
+	}
+	return work.Wait()
+}
+
+func kubernetesImages(parts parts) []Image {
+	const programs = "/usr/local/bin/"
+	inKubernetes := func(program, folder string) Image {
+		return Image{
+			Names: []string{"registry.k8s.io/" + program + ":" + binaries.KubernetesVersion},
+			Files: []File{{Path: programs + program, From: filepath.Join(folder, program)}},
+		}
+	}
+	return []Image{
+		inKubernetes("kube-apiserver", parts.control),
+		inKubernetes("kube-controller-manager", parts.control),
+		inKubernetes("kube-scheduler", parts.kubernetes),
+		{
+			Names: []string{"registry.k8s.io/etcd:" + binaries.EtcdVersion},
+			Files: []File{{Path: programs + "etcd", From: filepath.Join(parts.control, "etcd")}},
+		},
+		{
+			Names:      []string{"registry.k8s.io/pause:" + pauseVersion},
+			Files:      []File{{Path: "/pause", From: filepath.Join(parts.own, "pause")}},
+			Entrypoint: []string{"/pause"},
+			User:       "65535:65535",
+		},
+	}
+}
+
+// proxyImage is kube-proxy with the programs that it calls in any of its modes. The modules of iptables are opened by
+// name, so no program says that it needs them.
+func proxyImage(parts parts, root string) (Image, error) {
+	files, err := Programs(root, "nft", "iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save",
+		"ip6tables-restore", "conntrack", "ipset", "/usr/lib/*/xtables/*.so")
+	if err != nil {
+		return Image{}, err
+	}
+	return Image{
+		Names: []string{"registry.k8s.io/kube-proxy:" + binaries.KubernetesVersion},
+		Files: append(files, File{Path: "/usr/local/bin/kube-proxy", From: filepath.Join(parts.kubernetes, "kube-proxy")}),
+	}, nil
+}
+
+func nameServerImage(folder string) Image {
+	return Image{
+		Names:      []string{"registry.k8s.io/coredns/coredns:" + binaries.CoreDNSVersion},
+		Files:      []File{{Path: "/coredns", From: filepath.Join(folder, "coredns")}},
+		Entrypoint: []string{"/coredns"},
+	}
+}
+
+// managerImages are those that the components of a clusterctl repository name.
+func managerImages(folder string) []Image {
+	manager := func(image, program string) Image {
+		return Image{
+			Names:      []string{"registry.k8s.io/cluster-api/" + image + ":" + binaries.CAPIVersion},
+			Files:      []File{{Path: "/manager", From: filepath.Join(folder, program)}},
+			Entrypoint: []string{"/manager"},
+			User:       unprivileged,
+		}
+	}
+	return []Image{
+		manager("cluster-api-controller", "core-manager"),
+		manager("kubeadm-bootstrap-controller", "bootstrap-manager"),
+		manager("kubeadm-control-plane-controller", "control-plane-manager"),
+	}
+}
+
+// extra packs an image that the caller of Ensure adds.
+func (w workshop) extra(ctx context.Context, image Image) (string, error) {
+	if image.Key == "" || len(image.Names) == 0 {
+		return "", fmt.Errorf("the image %v needs a name, and a key that changes with its content", image.Names)
+	}
+	sources, err := contentKey(imageSources)
+	if err != nil {
+		return "", err
+	}
+	return w.ensure(ctx, step{
+		name:  "lab-image-" + key(image.Key, image.Names, image.Entrypoint, image.Environment, image.User, sources) + ".tar",
+		label: "packing " + image.Names[0],
+		limit: imagesLimit,
+		make:  func(_ context.Context, target string) error { return Pack(image, target) },
+	})
+}

@@ -1,0 +1,103 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/issuer"
+)
+
+const (
+	// buildLimit is how long compiling one program may take.
+	buildLimit = 10 * time.Minute
+
+	// unprivileged is who the programs run as.
+	unprivileged = "65532:65532"
+
+	issuerImage       = "lab.invalid/issuer:lab"
+	hostOperatorImage = "lab.invalid/host-operator:lab"
+)
+
+// program is one that is built from the checkout and runs in the clusters of a lab.
+type program struct {
+	// name is that of its files, source the package to build.
+	name, source string
+	// image is the name of the container image and path where it has the program.
+	image, path string
+	// flags are for the linker.
+	flags string
+}
+
+// ironicImage is the image of Ironic. It changes rarely, so it is among those that all labs share.
+func ironicImage(ctx context.Context, progress io.Writer) (image.Image, error) {
+	root, key, err := ironic.EnsureRoot(ctx, progress)
+	if err != nil {
+		return image.Image{}, err
+	}
+	return image.Image{
+		Names: []string{"lab.invalid/ironic:" + key}, Folder: root, Key: key, Entrypoint: []string{ironic.EntryPoint},
+	}, nil
+}
+
+// programs are all that change with the checkout.
+func (l *Lab) programs() ([]program, error) {
+	manager, err := managerImage(l.options.Release)
+	if err != nil {
+		return nil, err
+	}
+	version := " -X sigs.k8s.io/cluster-api/version.gitVersion=" + filepath.Base(l.options.Release)
+	return []program{
+		{name: "manager", source: ".", image: manager, path: "/manager", flags: version},
+		{name: "issuer", source: "./test/lab/issuer/cmd/issuer", image: issuerImage, path: issuer.Program},
+		{
+			name: "host-operator", source: "./test/lab/hostoperator/cmd/hostoperator", image: hostOperatorImage,
+			path: hostoperator.Program,
+		},
+	}, nil
+}
+
+// packPrograms builds the programs and packs each into an archive.
+func (l *Lab) packPrograms(ctx context.Context) ([]string, error) {
+	programs, err := l.programs()
+	if err != nil {
+		return nil, err
+	}
+	folder := filepath.Join(l.folder, "images")
+	if err := os.MkdirAll(folder, folderMode); err != nil {
+		return nil, err
+	}
+	archives := make([]string, len(programs))
+	for i, program := range programs {
+		l.options.Progress("building %s (%d of %d)", program.name, i+1, len(programs))
+		archives[i] = filepath.Join(folder, program.name+".tar")
+		if err := l.pack(ctx, program, archives[i]); err != nil {
+			return nil, err
+		}
+	}
+	return archives, nil
+}
+
+func (l *Lab) pack(ctx context.Context, program program, archive string) error {
+	ctx, cancel := context.WithTimeout(ctx, buildLimit)
+	defer cancel()
+	binary := filepath.Join(filepath.Dir(archive), program.name)
+	command := exec.CommandContext(ctx, "go", "build", "-tags=fieldsv1string", "-trimpath",
+		"-ldflags=-s -w"+program.flags, "-o", binary, program.source)
+	command.Dir = l.checkout
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off")
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("building %s: %w\n%s", program.name, err, output)
+	}
+	return image.Pack(image.Image{
+		Names: []string{program.image}, Files: []image.File{{Path: program.path, From: binary}},
+		Entrypoint: []string{program.path}, User: unprivileged,
+	}, archive)
+}

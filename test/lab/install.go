@@ -1,0 +1,199 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/issuer"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
+)
+
+const (
+	// definitionsLimit is how long new kinds may take until they are served.
+	definitionsLimit = time.Minute
+
+	// deploymentsLimit is how long Deployments may take until they are available.
+	deploymentsLimit = 5 * time.Minute
+
+	// initLimit is how long clusterctl init may take, which writes some hundred objects.
+	initLimit = 10 * time.Minute
+
+	// writers is how many objects are written at once.
+	writers = 8
+)
+
+// Install makes a management cluster of a cluster: the stand-ins for cert-manager and for the host operator, Cluster API
+// and this provider. The endpoint is the Ironic that the host operator talks to. It returns when all Deployments are available.
+func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.Settings) error {
+	definitions, err := l.source().Definitions(ctx, components.CertManager, components.HostOperator)
+	if err != nil {
+		return err
+	}
+	if err := l.installDefinitions(ctx, cluster, definitions); err != nil {
+		return err
+	}
+	objects := append(issuer.Objects(issuerImage), hostoperator.Objects(hostOperatorImage, endpoint)...)
+	objects = append(objects, build.Namespace(Namespace))
+	if err := create(ctx, cluster.Client, objects...); err != nil {
+		return err
+	}
+	// What clusterctl installs needs certificates before it can start.
+	if err := l.waitForDeployments(ctx, cluster, client.InNamespace(issuer.Namespace)); err != nil {
+		return err
+	}
+	l.options.Progress("clusterctl init on cluster %s", cluster.Name)
+	limited, cancel := context.WithTimeout(ctx, initLimit)
+	defer cancel()
+	if _, err := cluster.Clusterctl().Run(limited, "init", "--infrastructure=metal3"); err != nil {
+		return err
+	}
+	return l.waitForDeployments(ctx, cluster)
+}
+
+// installDefinitions installs definitions and waits until their kinds are served.
+func (l *Lab) installDefinitions(
+	ctx context.Context, cluster *Cluster, definitions []*apiextensionsv1.CustomResourceDefinition,
+) error {
+	work, writing := errgroup.WithContext(ctx)
+	work.SetLimit(writers)
+	for _, definition := range definitions {
+		work.Go(func() error { return create(writing, cluster.Client, definition.DeepCopy()) })
+	}
+	if err := work.Wait(); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("%d kinds are served by cluster %s", len(definitions), cluster.Name)
+	return l.options.Progress.WaitFor(ctx, what, definitionsLimit, func(ctx context.Context) error {
+		for _, definition := range definitions {
+			var found apiextensionsv1.CustomResourceDefinition
+			if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(definition), &found); err != nil {
+				return err
+			}
+			if !established(&found) {
+				return fmt.Errorf("%s is not established", found.Name)
+			}
+		}
+		return nil
+	})
+}
+
+func established(definition *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, condition := range definition.Status.Conditions {
+		if condition.Type == apiextensionsv1.Established {
+			return condition.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// waitForDeployments waits until all Deployments that there are have their replicas.
+func (l *Lab) waitForDeployments(ctx context.Context, cluster *Cluster, options ...client.ListOption) error {
+	what := "all Deployments of cluster " + cluster.Name + " are available"
+	return l.options.Progress.WaitFor(ctx, what, deploymentsLimit, func(ctx context.Context) error {
+		var found appsv1.DeploymentList
+		if err := cluster.Client.List(ctx, &found, options...); err != nil {
+			return err
+		}
+		var missing []error
+		for _, deployment := range found.Items {
+			if !deployed(&deployment) {
+				missing = append(missing, fmt.Errorf("%s/%s has %d of %d replicas available", deployment.Namespace,
+					deployment.Name, deployment.Status.AvailableReplicas, deployment.Status.Replicas))
+			}
+		}
+		return errors.Join(missing...)
+	})
+}
+
+// deployed says whether a Deployment is what its spec wants now, and not what an earlier one wanted.
+func deployed(deployment *appsv1.Deployment) bool {
+	wanted := int32(1)
+	if deployment.Spec.Replicas != nil {
+		wanted = *deployment.Spec.Replicas
+	}
+	status := deployment.Status
+	return status.ObservedGeneration >= deployment.Generation &&
+		status.UpdatedReplicas == wanted && status.AvailableReplicas == wanted && status.Replicas == wanted
+}
+
+// WaitForNodes waits until a cluster has a number of nodes and all of them are ready.
+func (l *Lab) WaitForNodes(ctx context.Context, cluster *Cluster, count int, limit time.Duration) error {
+	what := fmt.Sprintf("%d nodes of cluster %s are ready", count, cluster.Name)
+	return l.options.Progress.WaitFor(ctx, what, limit, func(ctx context.Context) error {
+		var nodes corev1.NodeList
+		if err := cluster.Client.List(ctx, &nodes); err != nil {
+			return err
+		}
+		ready := 0
+		for _, node := range nodes.Items {
+			for _, condition := range node.Status.Conditions {
+				if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+					ready++
+				}
+			}
+		}
+		if ready != count || len(nodes.Items) != count {
+			return fmt.Errorf("%d of %d nodes are ready, want %d", ready, len(nodes.Items), count)
+		}
+		return nil
+	})
+}
+
+// installManagement installs Ironic on the management cluster and everything else.
+func (l *Lab) installManagement(ctx context.Context) error {
+	address := network.Address4(managementNumber)
+	config := ironic.Config{Address: address, DeploySeconds: int(math.Ceil(l.options.DeployDelay.Seconds()))}
+	credentials, err := ironic.NewCredentials(time.Now(), address)
+	if err != nil {
+		return err
+	}
+	objects, err := ironic.Objects(l.ironicImage, config, credentials)
+	if err != nil {
+		return err
+	}
+	if err := create(ctx, l.management.Client, objects...); err != nil {
+		return err
+	}
+	l.ironic = ironicapi.Settings{
+		Endpoint: config.Endpoint(), Username: credentials.Username, Password: credentials.Password, CA: credentials.CA,
+	}
+	return l.Install(ctx, l.management, l.ironic)
+}
+
+// source finds the definitions and makes the clusterctl repository.
+func (l *Lab) source() components.Source {
+	return components.Source{Root: l.checkout, Progress: &lines{progress: l.options.Progress}}
+}
+
+// writeRepository makes the clusterctl repository of the lab.
+func (l *Lab) writeRepository(ctx context.Context) error {
+	var err error
+	l.clusterctlConfig, err = l.source().WriteRepository(ctx, components.Repository{
+		Folder: filepath.Join(l.folder, "repository"), Release: l.options.Release, AddressManager: false,
+	})
+	if err != nil {
+		return fmt.Errorf("writing the clusterctl repository: %w", err)
+	}
+	return nil
+}
+
+// templateVariables are what the template of the lab wants beyond what the arguments of clusterctl say, as NAME=value.
+func templateVariables() []string {
+	return []string{"IMAGE_URL=" + bmc.ImageURL(NodeImage), "IMAGE_CHECKSUM=" + bmc.ChecksumURL(NodeImage)}
+}

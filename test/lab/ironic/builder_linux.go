@@ -1,0 +1,117 @@
+package ironic
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	// progressEvery is how often a long step says that it still runs.
+	progressEvery = 10 * time.Second
+	// stepLimit is how long one step of building the root file system may take.
+	stepLimit = 20 * time.Minute
+)
+
+// builder runs the steps that fill a folder, at low priority.
+type builder struct {
+	dir      string
+	progress io.Writer
+}
+
+// run executes one program and says what it does while it does it.
+func (b builder) run(ctx context.Context, what string, command ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, stepLimit)
+	defer cancel()
+	step := exec.CommandContext(ctx, "nice", command...)
+	step.Env = []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive",
+	}
+	// The programs start others and mount things. All of that ends with the first process of these namespaces, which
+	// ends with this one.
+	step.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
+	}
+	var output bytes.Buffer
+	step.Stdout, step.Stderr = &output, &output
+
+	started := time.Now()
+	fmt.Fprintf(b.progress, "[ironic] %s\n", what)
+	if err := step.Start(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- step.Wait() }()
+	ticker := time.NewTicker(progressEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				return fmt.Errorf("%s (%s): %w\n%s", what, command[0], err, output.Bytes())
+			}
+			return nil
+		case <-ticker.C:
+			fmt.Fprintf(b.progress, "[ironic] %s: %s so far\n", what, time.Since(started).Round(time.Second))
+		}
+	}
+}
+
+func (b builder) write(path string, mode fs.FileMode, content string) error {
+	path = filepath.Join(b.dir, path)
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode)
+}
+
+// linkTree makes a copy of a tree that shares the files with it. Folders and symbolic links are new.
+func linkTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		return linkEntry(path, filepath.Join(to, relative), entry)
+	})
+}
+
+func linkEntry(from, to string, entry fs.DirEntry) error {
+	switch {
+	case entry.IsDir():
+		return copyDir(from, to)
+	case entry.Type()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(from)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(target, to)
+	default:
+		return os.Link(from, to)
+	}
+}
+
+func copyDir(from, to string) error {
+	var status syscall.Stat_t
+	if err := syscall.Stat(from, &status); err != nil {
+		return &fs.PathError{Op: "stat", Path: from, Err: err}
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chown(to, int(status.Uid), int(status.Gid)); err != nil {
+		return err
+	}
+	// Not os.Chmod: it would need the sticky and set-group bits in Go's own places.
+	return syscall.Chmod(to, status.Mode&0o7777)
+}

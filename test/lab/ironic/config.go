@@ -1,0 +1,93 @@
+package ironic
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+// Where Ironic finds its files, in a container and in the root file system that Run starts.
+const (
+	// ConfigDir holds ironic.conf, the server's certificate and the credentials.
+	ConfigDir = "/etc/lab-ironic"
+	// StateDir is the writable folder: the database, the file of users, locks and temporary files.
+	StateDir = "/var/lib/lab-ironic"
+
+	configFile      = "ironic.conf"
+	certificateFile = "tls.crt"
+	keyFile         = "tls.key"
+	usernameFile    = "username"
+	passwordFile    = "password"
+)
+
+// DefaultPort is the port of Ironic's API where the configuration names none.
+const DefaultPort = 6385
+
+const (
+	defaultConductorHost    = "lab-ironic"
+	defaultPowerSyncSeconds = 30
+)
+
+//go:embed templates/ironic.conf.tmpl
+var configText string
+
+var configTemplate = template.Must(template.New(configFile).Option("missingkey=error").Parse(configText))
+
+// Config says how one Ironic is set up.
+type Config struct {
+	// Address is the IP address that the API listens on. Required; IPv4 or IPv6.
+	Address netip.Addr
+	// Port is the TCP port of the API. Default: DefaultPort.
+	Port int
+	// ConductorHost is the name that the conductor has in the lists of conductors and drivers. Default: lab-ironic.
+	ConductorHost string
+	// DeploySeconds is how long writing an image takes at least. Default: 0.
+	DeploySeconds int
+	// PowerSyncSeconds is how often the power states of the machines are compared with the database. Default: 30.
+	PowerSyncSeconds int
+}
+
+// Endpoint is the URL of the API, as clients want it.
+func (c Config) Endpoint() string {
+	c = c.withDefaults()
+	return "https://" + net.JoinHostPort(c.Address.String(), strconv.Itoa(c.Port)) + "/v1/"
+}
+
+// Render makes ironic.conf. It fails when the address is missing or a value cannot be a line of the file.
+func Render(config Config) ([]byte, error) {
+	config = config.withDefaults()
+	if !config.Address.IsValid() {
+		return nil, fmt.Errorf("rendering %s: Address is not set: give the IP address that the API listens on", configFile)
+	}
+	if strings.ContainsAny(config.ConductorHost, "\n\r$") {
+		return nil, fmt.Errorf("rendering %s: ConductorHost %q must be one line without $, which Ironic expands",
+			configFile, config.ConductorHost)
+	}
+	var content bytes.Buffer
+	if err := configTemplate.Execute(&content, struct {
+		Config
+		ConfigDir, StateDir string
+	}{config, ConfigDir, StateDir}); err != nil {
+		return nil, fmt.Errorf("rendering %s: %w", configFile, err)
+	}
+	return content.Bytes(), nil
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.Port, DefaultPort)
+	setDefault(&c.PowerSyncSeconds, defaultPowerSyncSeconds)
+	setDefault(&c.ConductorHost, defaultConductorHost)
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

@@ -1,0 +1,36 @@
+package ironic
+
+import (
+	"io"
+	"sync"
+)
+
+// tailSize is how many bytes of Ironic's log an error about its start repeats.
+const tailSize = 8 << 10
+
+// tail passes on what is written and remembers the end of it.
+type tail struct {
+	to io.Writer
+
+	mutex   sync.Mutex
+	content []byte
+}
+
+func (t *tail) Write(data []byte) (int, error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.content = append(t.content, data...)
+	if excess := len(t.content) - tailSize; excess > 0 {
+		t.content = append([]byte(nil), t.content[excess:]...)
+	}
+	if t.to == nil {
+		return len(data), nil
+	}
+	return t.to.Write(data)
+}
+
+func (t *tail) String() string {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return string(t.content)
+}

@@ -1,0 +1,159 @@
+package issuer
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// serialBits is the size of a random serial number: large enough never to repeat.
+const serialBits = 120
+
+// authority signs certificates. A nil authority means that certificates sign themselves.
+type authority struct {
+	certificate *x509.Certificate
+	key         crypto.Signer
+}
+
+// pair is what the Secret of a Certificate holds, in PEM form.
+type pair struct {
+	certificate, key, authority []byte
+}
+
+// readAuthority reads the Secret of a CA issuer.
+func readAuthority(secret *corev1.Secret) (*authority, error) {
+	loaded, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return nil, fmt.Errorf("reading the key pair in Secret %s: %w", secret.Name, err)
+	}
+	if !loaded.Leaf.IsCA {
+		return nil, fmt.Errorf("the certificate in Secret %s must not sign others: make one with isCA", secret.Name)
+	}
+	signer, ok := loaded.PrivateKey.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("the key in Secret %s cannot sign", secret.Name)
+	}
+	return &authority{certificate: loaded.Leaf, key: signer}, nil
+}
+
+// issue makes a key and a certificate for it.
+func issue(spec certificateSpec, by *authority, now time.Time) (pair, error) {
+	template, err := newTemplate(spec, now)
+	if err != nil {
+		return pair{}, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return pair{}, fmt.Errorf("making a key: %w", err)
+	}
+	encodedKey, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return pair{}, fmt.Errorf("encoding a key: %w", err)
+	}
+	parent, signer := template, crypto.Signer(key)
+	if by != nil {
+		parent, signer = by.certificate, by.key
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		return pair{}, fmt.Errorf("signing a certificate: %w", err)
+	}
+	made := pair{certificate: encode("CERTIFICATE", signed), key: encode("EC PRIVATE KEY", encodedKey)}
+	made.authority = made.certificate
+	if by != nil {
+		made.authority = encode("CERTIFICATE", by.certificate.Raw)
+	}
+	return made, nil
+}
+
+func newTemplate(spec certificateSpec, now time.Time) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits))
+	if err != nil {
+		return nil, fmt.Errorf("choosing a serial number: %w", err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: spec.CommonName, Organization: spec.Subject.Organizations},
+		DNSNames:     spec.DNSNames,
+		NotBefore:    now,
+		NotAfter:     now.Add(spec.duration()),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IsCA:         spec.IsCA, BasicConstraintsValid: true,
+	}
+	if spec.IsCA {
+		// Without usages of its own an authority may sign for every purpose.
+		template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature|x509.KeyUsageCertSign, nil
+	}
+	for _, text := range spec.IPAddresses {
+		template.IPAddresses = append(template.IPAddresses, net.ParseIP(text))
+	}
+	return template, nil
+}
+
+func encode(kind string, content []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content})
+}
+
+// inspect says whether the Secret holds what the spec asks for. A nil error means yes; the certificate is to be
+// renewed at renewAt then.
+func inspect(spec certificateSpec, secret *corev1.Secret, by *authority, now time.Time) (
+	certificate *x509.Certificate, renewAt time.Time, err error,
+) {
+	if secret == nil {
+		return nil, renewAt, errors.New("there is no Secret yet")
+	}
+	loaded, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return nil, renewAt, fmt.Errorf("the Secret holds no key pair: %w", err)
+	}
+	if !says(loaded.Leaf, spec) {
+		return nil, renewAt, errors.New("the certificate says something else than the spec")
+	}
+	signer, signedBy := loaded.Leaf, secret.Data[corev1.TLSCertKey]
+	if by != nil {
+		signer, signedBy = by.certificate, encode("CERTIFICATE", by.certificate.Raw)
+	}
+	// What is self-signed and no authority may not sign others, which CheckSignatureFrom would object to.
+	checked := signer.CheckSignature(loaded.Leaf.SignatureAlgorithm, loaded.Leaf.RawTBSCertificate, loaded.Leaf.Signature)
+	if checked != nil || !bytes.Equal(secret.Data[authorityKey], signedBy) {
+		return nil, renewAt, errors.New("the certificate was signed by somebody else")
+	}
+	renewAt = loaded.Leaf.NotAfter.Add(-spec.renewBefore())
+	if !now.Before(renewAt) {
+		return nil, renewAt, errors.New("the certificate is to be renewed")
+	}
+	return loaded.Leaf, renewAt, nil
+}
+
+// says compares a certificate with what it should say.
+func says(certificate *x509.Certificate, spec certificateSpec) bool {
+	addresses := make([]string, len(certificate.IPAddresses))
+	for i, address := range certificate.IPAddresses {
+		addresses[i] = address.String()
+	}
+	wanted := make([]string, len(spec.IPAddresses))
+	for i, text := range spec.IPAddresses {
+		wanted[i] = net.ParseIP(text).String()
+	}
+	return certificate.Subject.CommonName == spec.CommonName &&
+		slices.Equal(certificate.Subject.Organization, spec.Subject.Organizations) &&
+		slices.Equal(certificate.DNSNames, spec.DNSNames) &&
+		slices.Equal(addresses, wanted) &&
+		certificate.IsCA == spec.IsCA &&
+		certificate.NotAfter.Sub(certificate.NotBefore) == spec.duration().Truncate(time.Second)
+}

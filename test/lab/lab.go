@@ -1,0 +1,305 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
+)
+
+const (
+	// ManagementName is the name of the management machine, of its node and of its cluster.
+	ManagementName = "management"
+
+	// NodeImage is the name of the image that makes a node of a host.
+	NodeImage = "node"
+
+	// managementNumber is that of the management machine in the address plan.
+	managementNumber = 10
+
+	// bootLimit is how long a machine may take from power-on until its node is ready.
+	bootLimit = 5 * time.Minute
+)
+
+// Lab is a lab that runs. Its methods may be called at the same time.
+type Lab struct {
+	options  Options
+	checkout string
+	// folder holds the state of the lab.
+	folder string
+
+	artefacts image.Artefacts
+	// store is the image store of this lab: the shared one and the images of what the checkout builds.
+	store string
+	// ironicImage is the name of the container image of Ironic.
+	ironicImage      string
+	clusterctlConfig string
+	control          *control
+	claim            *machine.Claim
+	network          *network.Switch
+	bmc              *bmc.Server
+	management       *Cluster
+	ironic           ironicapi.Settings
+
+	// mutex guards what is below.
+	mutex    sync.Mutex
+	machines map[string]*machine.Machine
+	// clusters are those somebody is connected to, by their names.
+	clusters map[string]*Cluster
+	// hosts is how many there are.
+	hosts int
+}
+
+// Start makes a lab with a management cluster and returns when all its Deployments and all its hosts are available. It
+// takes about two minutes; the first time on a machine it takes the better part of an hour, to build everything.
+//
+// When it fails, the artefacts are in the folder of the options and nothing else is left. Otherwise Stop removes the lab.
+func Start(ctx context.Context, options Options) (*Lab, error) {
+	checkout, err := binaries.Root()
+	if err != nil {
+		return nil, err
+	}
+	options, err = options.complete(checkout)
+	if err != nil {
+		return nil, err
+	}
+	cache, err := binaries.CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	if err := Preconditions(cache); err != nil {
+		return nil, fmt.Errorf("this machine can have no lab: %w", err)
+	}
+	folder, err := stateFolder(options.Name)
+	if err != nil {
+		return nil, err
+	}
+	lab := &Lab{
+		options: options, checkout: checkout, folder: folder,
+		machines: map[string]*machine.Machine{}, clusters: map[string]*Cluster{},
+	}
+	if err := lab.start(ctx); err != nil {
+		err = fmt.Errorf("starting lab %s: %w", options.Name, err)
+		// The context may be what failed.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+		defer cancel()
+		return nil, errors.Join(err, lab.explain(ctx), lab.Stop(ctx))
+	}
+	return lab, nil
+}
+
+// start does one thing after the other. Each of them can be undone by Stop at any time.
+func (l *Lab) start(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		l.prepare,
+		l.acquire,
+		l.fillStore,
+		l.writeRepository,
+		l.connectMachines,
+		l.bootManagement,
+		l.installManagement,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return l.AddHosts(ctx, l.options.Hosts)
+}
+
+// explain collects artefacts, if there is anything to collect from.
+func (l *Lab) explain(ctx context.Context) error {
+	if len(l.Machines()) == 0 {
+		return nil
+	}
+	if err := l.CollectArtefacts(ctx, l.options.Artefacts); err != nil {
+		return fmt.Errorf("collecting artefacts in %s: %w", l.options.Artefacts, err)
+	}
+	l.options.Progress("%s explains what happened", l.options.Artefacts)
+	return nil
+}
+
+// prepare makes what all labs share.
+func (l *Lab) prepare(ctx context.Context) error {
+	output := &lines{progress: l.options.Progress}
+	packed, err := ironicImage(ctx, output)
+	if err != nil {
+		return err
+	}
+	l.ironicImage = packed.Names[0]
+	l.artefacts, err = image.Ensure(ctx, l.checkout, output, packed)
+	return err
+}
+
+// acquire claims the name of the lab and removes the files of an earlier one.
+func (l *Lab) acquire(ctx context.Context) error {
+	if err := waitUnclaimed(ctx, l.options.Name); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(l.folder); err != nil {
+		return fmt.Errorf("removing what an earlier lab left: %w", err)
+	}
+	if err := os.MkdirAll(l.folder, folderMode); err != nil {
+		return err
+	}
+	program := filepath.Join(l.folder, "stage")
+	if err := machine.Build(ctx, l.checkout, program); err != nil {
+		return err
+	}
+	var err error
+	if l.claim, err = machine.Acquire(ctx, l.options.Name, l.folder, program); err != nil {
+		return err
+	}
+	l.control, err = newControl(ctx, l.folder)
+	return err
+}
+
+// fillStore makes the image store that all machines of the lab start with.
+func (l *Lab) fillStore(ctx context.Context) error {
+	archives, err := l.packPrograms(ctx)
+	if err != nil {
+		return err
+	}
+	l.store = filepath.Join(l.folder, "store")
+	return l.artefacts.Derive(ctx, l.store, archives...)
+}
+
+// connectMachines makes the switch and starts what listens on it.
+func (l *Lab) connectMachines(ctx context.Context) error {
+	var err error
+	if l.network, err = network.Create(l.options.Name); err != nil {
+		return err
+	}
+	if l.bmc, err = bmc.Start(context.WithoutCancel(ctx), l.network); err != nil {
+		return err
+	}
+	return l.bmc.AddImage(NodeImage, l.artefacts.RootKey)
+}
+
+// addMachine makes a machine that is powered off and whose disk is empty.
+func (l *Lab) addMachine(name string, number byte) error {
+	made, err := machine.New(machine.Spec{
+		Claim: l.claim, Switch: l.network, Name: name, Number: number,
+		Dir: filepath.Join(l.folder, "machines", name), Root: l.root, Store: l.store, LinkStore: image.LinkStore,
+	})
+	if err != nil {
+		return err
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.machines[name] = made
+	return nil
+}
+
+// root finds the root file system that an image of an operating system names.
+func (l *Lab) root(key string) (string, error) {
+	if key != l.artefacts.RootKey {
+		return "", fmt.Errorf("there is no root file system %q: this lab has %q", key, l.artefacts.RootKey)
+	}
+	return l.artefacts.Root, nil
+}
+
+// bootManagement makes a cluster of the management machine.
+func (l *Lab) bootManagement(ctx context.Context) error {
+	if err := l.addMachine(ManagementName, managementNumber); err != nil {
+		return err
+	}
+	booted := l.Machine(ManagementName)
+	drive, err := managementDrive(ManagementName, managementNumber)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(booted.WriteDisk(ctx, l.artefacts.RootKey), booted.InsertMedia(drive)); err != nil {
+		return err
+	}
+	l.options.Progress("turning on the management machine")
+	if err := booted.PowerOn(ctx); err != nil {
+		return err
+	}
+	var kubeconfig []byte
+	if err := l.options.Progress.WaitFor(ctx, "kubeadm has written a kubeconfig", bootLimit,
+		func(ctx context.Context) error {
+			kubeconfig, err = booted.Run(ctx, "cat", "/etc/kubernetes/admin.conf")
+			return err
+		}); err != nil {
+		return err
+	}
+	if l.management, err = l.connect(ctx, ManagementName, kubeconfig); err != nil {
+		return err
+	}
+	return l.WaitForNodes(ctx, l.management, 1, bootLimit)
+}
+
+// Management is the management cluster.
+func (l *Lab) Management() *Cluster { return l.management }
+
+// Ironic says how to reach the Ironic that runs on the management cluster, from inside of the lab.
+func (l *Lab) Ironic() ironicapi.Settings { return l.ironic }
+
+// Network is the switch of the lab.
+func (l *Lab) Network() *network.Switch { return l.network }
+
+// BMC serves the BMCs of all machines.
+func (l *Lab) BMC() *bmc.Server { return l.bmc }
+
+// Machine finds a machine by its name. It is nil if there is none.
+func (l *Lab) Machine(name string) *machine.Machine {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.machines[name]
+}
+
+// StopRequested is closed when another process asks this one to stop the lab, see Down.
+func (l *Lab) StopRequested() <-chan struct{} { return l.control.asked }
+
+// Workload connects to a cluster that Cluster API made, by the kubeconfig that it keeps in the namespace of the lab. The
+// same cluster is connected to once.
+func (l *Lab) Workload(ctx context.Context, name string) (*Cluster, error) {
+	l.mutex.Lock()
+	known := l.clusters[name]
+	l.mutex.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	var secret corev1.Secret
+	key := client.ObjectKey{Namespace: Namespace, Name: name + "-kubeconfig"}
+	if err := l.management.Client.Get(ctx, key, &secret); err != nil {
+		return nil, fmt.Errorf("finding the kubeconfig of cluster %s: %w", name, err)
+	}
+	return l.connect(ctx, name, secret.Data["value"])
+}
+
+// Stop removes the lab: its machines, its switch, its files. It works on a lab of which only a part was started.
+func (l *Lab) Stop(ctx context.Context) error {
+	l.mutex.Lock()
+	clusters := l.clusters
+	l.clusters = map[string]*Cluster{}
+	l.mutex.Unlock()
+	for _, cluster := range clusters {
+		cluster.proxy.Close()
+	}
+	var failures []error
+	if l.bmc != nil {
+		failures = append(failures, l.bmc.Close())
+	}
+	// Without the claim these are the files of somebody else.
+	if l.claim != nil {
+		failures = append(failures, l.claim.Release(ctx), os.RemoveAll(l.folder))
+	}
+	if l.control != nil {
+		failures = append(failures, l.control.close())
+	}
+	return errors.Join(failures...)
+}

@@ -1,0 +1,46 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// waitDelay is how long the output of a command is waited for after it was killed.
+const waitDelay = 5 * time.Second
+
+// Command prepares a command that runs on the machine, as if somebody had logged in there as root: it sees the
+// machine's files, processes and network, gets a login's environment and nothing of the caller's, and goes down with
+// the machine's power. When the context ends the command is killed. It fails with ErrNotRunning when no system runs.
+func (m *Machine) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	running := m.current()
+	if running == nil {
+		return nil, fmt.Errorf("machine %s: running %q: %w", m.spec.Name, strings.Join(args, " "), ErrNotRunning)
+	}
+	all := append([]string{"exec", m.group.Path(), strconv.Itoa(running.id)}, args...)
+	command := exec.CommandContext(ctx, m.spec.Claim.program, all...)
+	// Killing the program that waits for the command would leave the command running.
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = waitDelay
+	return command, nil
+}
+
+// Run runs a command on the machine and returns what it printed. What it printed to its standard error is in the error.
+func (m *Machine) Run(ctx context.Context, args ...string) ([]byte, error) {
+	command, err := m.Command(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	var output, complaints bytes.Buffer
+	command.Stdout, command.Stderr = &output, &complaints
+	if err := command.Run(); err != nil {
+		return output.Bytes(), fmt.Errorf("machine %s: running %q: %w: %s", m.spec.Name, strings.Join(args, " "), err,
+			strings.TrimSpace(complaints.String()))
+	}
+	return output.Bytes(), nil
+}

@@ -1,0 +1,203 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
+)
+
+// askAgain is how often a system is asked to turn itself off. One that is still booting may not hear the first time.
+const askAgain = 3 * time.Second
+
+// PowerOn turns the machine on and boots what is on its disk, if anything is. It returns when the first process runs. A
+// machine that is on is left as it is.
+func (m *Machine) PowerOn(ctx context.Context) error {
+	return m.change(ctx, "powering on", func() error { return m.on(ctx) })
+}
+
+// PowerOff cuts the power, whatever runs. What was written to the disk is still there.
+func (m *Machine) PowerOff(ctx context.Context) error {
+	return m.change(ctx, "powering off", func() error { return m.off(ctx) })
+}
+
+// Shutdown asks the system to turn itself off and waits until it has. It fails with ErrShutdownLimit when that takes
+// too long, and then the machine is still on. Without a system the power is cut.
+func (m *Machine) Shutdown(ctx context.Context) error {
+	return m.change(ctx, "shutting down", func() error {
+		if err := m.askToEnd(ctx); err != nil {
+			return err
+		}
+		return m.off(ctx)
+	})
+}
+
+// Reset cuts the power and turns it on again.
+func (m *Machine) Reset(ctx context.Context) error {
+	return m.change(ctx, "resetting", func() error {
+		if err := m.off(ctx); err != nil {
+			return err
+		}
+		return m.on(ctx)
+	})
+}
+
+func (m *Machine) on(ctx context.Context) error {
+	if m.Powered() {
+		return nil
+	}
+	if err := m.spec.Switch.Plug(m.port); err != nil {
+		return err
+	}
+	m.state.Lock()
+	m.powered = true
+	err := m.cable()
+	m.state.Unlock()
+	if err == nil {
+		err = m.boot(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, m.off(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+// boot starts the system that is on the disk.
+func (m *Machine) boot(ctx context.Context) error {
+	key, err := m.disk().installed()
+	if err != nil || key == "" {
+		return err
+	}
+	lower, err := m.lower(key)
+	if err != nil {
+		return err
+	}
+	if err := m.presentMedia(); err != nil {
+		return err
+	}
+	for _, group := range []string{SystemGroup, LabGroup} {
+		if err := m.group.Child(group).Create(); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(m.path("root"), 0o755); err != nil {
+		return fmt.Errorf("making a folder to mount on: %w", err)
+	}
+	plan := Plan{
+		Group:     m.group.Path(),
+		Namespace: network.MachineName(m.spec.Claim.Lab(), m.spec.Name),
+		Lower:     lower,
+		Upper:     m.disk().upper(),
+		Work:      m.path("disk/work"),
+		Root:      m.path("root"),
+		Binds:     m.disk().binds(),
+	}
+	if err := plan.write(m.path("plan.json")); err != nil {
+		return err
+	}
+	started, err := startBoot(ctx, m.spec.Claim.program, m.path("plan.json"), m.Console())
+	if err != nil {
+		return err
+	}
+	m.state.Lock()
+	m.running = started
+	m.state.Unlock()
+	// The machine goes on when the caller's context ends.
+	go m.follow(context.WithoutCancel(ctx), started)
+	return nil
+}
+
+// follow does what the board does when a system has ended on its own: stay off, or boot again. A system that broke
+// down leaves the machine on, as on metal.
+func (m *Machine) follow(ctx context.Context, ended *boot) {
+	<-ended.done
+	err := m.change(ctx, "following its operating system", func() error {
+		if m.last() != ended {
+			return nil
+		}
+		switch ended.code {
+		case ExitPoweredOff:
+			return m.off(ctx)
+		case ExitRebooting:
+			if err := m.off(ctx); err != nil {
+				return err
+			}
+			return m.on(ctx)
+		}
+		return nil
+	})
+	if err != nil {
+		m.note(err.Error())
+	}
+}
+
+// last is the system that was booted last since power-on, whether or not it still runs.
+func (m *Machine) last() *boot {
+	m.state.Lock()
+	defer m.state.Unlock()
+	return m.running
+}
+
+// note writes a line of the lab's own to the console.
+func (m *Machine) note(line string) {
+	console, err := os.OpenFile(m.Console(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return
+	}
+	defer func() { _ = console.Close() }()
+	fmt.Fprintf(console, "\r\n*** %s %s\r\n", time.Now().UTC().Format(time.RFC3339), line)
+}
+
+// off cuts the power: it kills what runs, and takes the machine's control groups and its network card away.
+func (m *Machine) off(ctx context.Context) error {
+	if err := m.group.Kill(ctx); err != nil {
+		return err
+	}
+	if running := m.last(); running != nil {
+		select {
+		case <-running.done:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the end of the operating system: %w", ctx.Err())
+		}
+	}
+	if err := m.group.Remove(ctx); err != nil {
+		return err
+	}
+	if err := m.spec.Switch.Unplug(m.port); err != nil {
+		return err
+	}
+	m.state.Lock()
+	defer m.state.Unlock()
+	m.powered, m.running = false, nil
+	return nil
+}
+
+// askToEnd presses the power button until the system has ended.
+func (m *Machine) askToEnd(ctx context.Context) error {
+	running := m.current()
+	if running == nil {
+		return nil
+	}
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	limit := time.NewTimer(m.spec.ShutdownLimit)
+	defer limit.Stop()
+	for {
+		if err := running.signal(syscall.SIGTERM); err != nil {
+			return err
+		}
+		select {
+		case <-running.done:
+			return nil
+		case <-again.C:
+		case <-limit.C:
+			return fmt.Errorf("%w (%s)", ErrShutdownLimit, m.spec.ShutdownLimit)
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the operating system to turn itself off: %w", ctx.Err())
+		}
+	}
+}

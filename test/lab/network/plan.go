@@ -1,0 +1,49 @@
+package network
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+// The address plan of every lab. Labs do not see one another, so all of them use the same addresses.
+const (
+	// Provisioning4 and Provisioning6 are the networks that the gateway, the machines and the virtual addresses are in.
+	Provisioning4 = "172.22.0.0/24"
+	Provisioning6 = "fd00:172:22::/64"
+	// Pods holds the pod networks of all machines.
+	Pods = "10.244.0.0/16"
+	// Gateway4 and Gateway6 are the addresses of the switch itself.
+	Gateway4 = "172.22.0.1"
+	Gateway6 = "fd00:172:22::1"
+)
+
+// numberOfGateway is the last byte of the gateway's addresses.
+const numberOfGateway = 1
+
+// lastMachine is the highest number that a machine may have: 255 is the broadcast address.
+const lastMachine = 254
+
+// Address4 is the IPv4 address that ends with a number, such as 172.22.0.20.
+func Address4(number byte) netip.Addr { return netip.AddrFrom4([4]byte{172, 22, 0, number}) }
+
+// Address6 is the IPv6 address that ends with a number, written as in IPv4: machine 20 has fd00:172:22::20.
+func Address6(number byte) netip.Addr {
+	return netip.MustParseAddr(fmt.Sprintf("fd00:172:22::%d", number))
+}
+
+// HardwareAddress is the MAC address of the network card of the machine with that number.
+func HardwareAddress(number byte) net.HardwareAddr {
+	return net.HardwareAddr{0x02, 0x22, 0, 0, 0, number}
+}
+
+// PodNetwork is where the pods of the machine with that number have their addresses.
+func PodNetwork(number byte) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, number, 0}), 24)
+}
+
+// on puts an address into the network that surrounds it.
+func on(network string, address netip.Addr) *net.IPNet {
+	bits := netip.MustParsePrefix(network).Bits()
+	return &net.IPNet{IP: address.AsSlice(), Mask: net.CIDRMask(bits, address.BitLen())}
+}

@@ -1,0 +1,160 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// card is the name of a machine's network card.
+const card = "eth0"
+
+// noLinkLocal keeps the kernel from giving the switch an address on each port.
+const noLinkLocal = 1
+
+// Port is the place of a machine on the switch.
+type Port struct {
+	// Machine is the name of the machine.
+	Machine string
+	// Number ends the machine's addresses, see the address plan. It is unique in the lab.
+	Number byte
+}
+
+// link is the name of the switch's end of the cable. A number fits where a machine's name may be too long.
+func (p Port) link() string { return fmt.Sprintf("port%d", p.Number) }
+
+func (p Port) check() error {
+	if p.Number <= numberOfGateway || p.Number > lastMachine {
+		return fmt.Errorf("the number of machine %s is %d: use one from %d to %d",
+			p.Machine, p.Number, numberOfGateway+1, lastMachine)
+	}
+	return CheckMachine(p.Machine)
+}
+
+// Plug gives a machine a fresh namespace that holds its network card, turned off as at power-on, and connects the card
+// with the switch. An older namespace of the machine is forgotten with all that was configured in it.
+func (s *Switch) Plug(port Port) error {
+	if err := port.check(); err != nil {
+		return err
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if err := s.unplug(port); err != nil {
+		return err
+	}
+	name := MachineName(s.lab, port.Machine)
+	if err := create(name); err != nil {
+		return err
+	}
+	if err := s.connect(port, name); err != nil {
+		return errors.Join(fmt.Errorf("plugging in machine %s: %w", port.Machine, err), s.unplug(port))
+	}
+	return nil
+}
+
+// connect lays the cable and routes the pods of the machine to it.
+func (s *Switch) connect(port Port, name string) error {
+	namespace, err := netns.GetFromName(name)
+	if err != nil {
+		return fmt.Errorf("opening network namespace %s: %w", name, err)
+	}
+	defer func() { _ = namespace.Close() }()
+	cable := netlink.NewVeth(netlink.NewLinkAttrs())
+	cable.Name = port.link()
+	cable.PeerName, cable.PeerHardwareAddr = card, HardwareAddress(port.Number)
+	cable.PeerNamespace = netlink.NsFd(namespace)
+	if err := s.handle.LinkAdd(cable); err != nil {
+		return fmt.Errorf("adding %s: %w", cable.Name, err)
+	}
+	link, err := s.handle.LinkByName(cable.Name)
+	if err != nil {
+		return fmt.Errorf("finding %s: %w", cable.Name, err)
+	}
+	route, err := s.podRoute(port)
+	if err != nil {
+		return err
+	}
+	steps := []func() error{
+		func() error { return s.handle.LinkSetAlias(link, name) },
+		func() error { return s.handle.LinkSetIP6AddrGenMode(link, noLinkLocal) },
+		func() error { return s.place(link, port.Machine) },
+		func() error { return s.handle.LinkSetUp(link) },
+		func() error { return s.handle.RouteReplace(route) },
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return fmt.Errorf("setting up %s: %w", cable.Name, err)
+		}
+	}
+	return nil
+}
+
+// podRoute leads to the pods of a machine. The next hop is on the bridge whether or not the machine has its address
+// yet.
+func (s *Switch) podRoute(port Port) (*netlink.Route, error) {
+	bridge, err := s.handle.LinkByName(bridgeName)
+	if err != nil {
+		return nil, fmt.Errorf("finding bridge %s: %w", bridgeName, err)
+	}
+	pods := PodNetwork(port.Number)
+	return &netlink.Route{
+		LinkIndex: bridge.Attrs().Index,
+		Dst:       &net.IPNet{IP: pods.Addr().AsSlice(), Mask: net.CIDRMask(pods.Bits(), pods.Addr().BitLen())},
+		Gw:        Address4(port.Number).AsSlice(),
+		Flags:     int(netlink.FLAG_ONLINK),
+	}, nil
+}
+
+// Unplug removes a machine's cable and its namespace. A machine that is not plugged in is left as it is.
+func (s *Switch) Unplug(port Port) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.unplug(port)
+}
+
+func (s *Switch) unplug(port Port) error {
+	link, err := s.handle.LinkByName(port.link())
+	if errors.As(err, new(netlink.LinkNotFoundError)) {
+		return remove(MachineName(s.lab, port.Machine))
+	}
+	if err != nil {
+		return fmt.Errorf("finding %s of machine %s: %w", port.link(), port.Machine, err)
+	}
+	// Processes may still hold the namespace: the cable goes first, so that they are cut off.
+	if err := s.handle.LinkDel(link); err != nil {
+		return fmt.Errorf("removing %s of machine %s: %w", port.link(), port.Machine, err)
+	}
+	route, err := s.podRoute(port)
+	if err != nil {
+		return err
+	}
+	// A route through the bridge stays when one of its ports goes.
+	if err := s.handle.RouteDel(route); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("removing the route to the pods of machine %s: %w", port.Machine, err)
+	}
+	return remove(MachineName(s.lab, port.Machine))
+}
+
+// LinkDown pulls the cable of a machine: its network card loses the carrier.
+func (s *Switch) LinkDown(port Port) error { return s.withLink(port, s.handle.LinkSetDown) }
+
+// LinkUp puts the cable of a machine back.
+func (s *Switch) LinkUp(port Port) error { return s.withLink(port, s.handle.LinkSetUp) }
+
+func (s *Switch) withLink(port Port, do func(netlink.Link) error) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	link, err := s.handle.LinkByName(port.link())
+	if err != nil {
+		return fmt.Errorf("finding %s of machine %s, which is plugged in while it is powered on: %w",
+			port.link(), port.Machine, err)
+	}
+	if err := do(link); err != nil {
+		return fmt.Errorf("changing %s of machine %s: %w", port.link(), port.Machine, err)
+	}
+	return nil
+}

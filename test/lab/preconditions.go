@@ -1,0 +1,144 @@
+package lab
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	gibibyte = 1 << 30
+
+	// memoryNeeded is what a management cluster and two nodes take, with room for what builds the programs.
+	memoryNeeded = 6 * gibibyte
+
+	// diskNeeded is what the artefacts and the disks of some machines take.
+	diskNeeded = 12 * gibibyte
+
+	// getRuleset asks nf_tables for the number of its rule set, which changes nothing.
+	getRuleset = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN
+)
+
+// Preconditions says what of this machine would keep a lab from working, all of it at once and each with its remedy.
+// Cache is the folder that the artefacts are kept in.
+func Preconditions(cache string) error {
+	if os.Geteuid() != 0 {
+		return errors.New("a lab needs root, for namespaces and mounts: run it with sudo, or in a virtual machine as root")
+	}
+	return errors.Join(checkMemory("/proc/meminfo"), checkDisk(cache), checkOverlay("/proc/filesystems"),
+		checkNamespaces("/proc/self/ns"), checkCgroups("/sys/fs/cgroup"), checkLinks(), checkFilter())
+}
+
+func checkMemory(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("finding out how much memory is free: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 2 || fields[0] != "MemAvailable:" {
+			continue
+		}
+		kibibytes, err := strconv.ParseUint(fields[1], 10, 64)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", path, err)
+		}
+		if free := kibibytes << 10; free < memoryNeeded {
+			return fmt.Errorf("%.1f GiB of memory are available: a lab needs %d GiB, end other programs",
+				float64(free)/gibibyte, memoryNeeded/gibibyte)
+		}
+		return nil
+	}
+	return fmt.Errorf("finding out how much memory is free: %s has no line MemAvailable", path)
+}
+
+func checkDisk(folder string) error {
+	var found unix.Statfs_t
+	if err := unix.Statfs(folder, &found); err != nil {
+		return fmt.Errorf("finding out how much disk space %s has: %w", folder, err)
+	}
+	if found.Type == unix.OVERLAYFS_SUPER_MAGIC {
+		return fmt.Errorf("%s is on overlayfs, on which no container engine can put its images: set METAL3_CACHE to a "+
+			"folder on ext4 or xfs", folder)
+	}
+	if free := found.Bavail * uint64(found.Bsize); free < diskNeeded { //nolint:gosec // A block size is positive.
+		return fmt.Errorf("%.1f GiB are free where %s is: a lab needs %d GiB, remove something or set METAL3_CACHE to "+
+			"another folder", float64(free)/gibibyte, folder, diskNeeded/gibibyte)
+	}
+	return nil
+}
+
+func checkOverlay(path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("finding out which file systems there are: %w", err)
+	}
+	for line := range strings.Lines(string(content)) {
+		if strings.TrimPrefix(strings.TrimSpace(line), "nodev\t") == "overlay" {
+			return nil
+		}
+	}
+	return errors.New("the kernel has no overlayfs: run modprobe overlay")
+}
+
+func checkNamespaces(folder string) error {
+	var missing []error
+	for _, name := range []string{"mnt", "net", "pid", "uts", "ipc", "cgroup"} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			missing = append(missing, fmt.Errorf("the kernel has no %s namespaces (%w): use a kernel that has", name, err))
+		}
+	}
+	return errors.Join(missing...)
+}
+
+// checkCgroups wants one hierarchy for all, or one for each controller.
+func checkCgroups(folder string) error {
+	if _, err := os.Stat(filepath.Join(folder, "cgroup.controllers")); err == nil {
+		return nil
+	}
+	var missing []error
+	for _, name := range []string{"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids"} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			missing = append(missing, fmt.Errorf("the cgroup controller %s is not mounted (%w): boot with cgroup v2, or "+
+				"mount it", name, err))
+		}
+	}
+	return errors.Join(missing...)
+}
+
+// checkLinks makes the interfaces of a lab where nobody sees them: in a network namespace that ends with the thread.
+func checkLinks() error {
+	return onOwnThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("making a network namespace: %w: a lab needs the capability CAP_SYS_ADMIN", err)
+		}
+		for _, link := range []netlink.Link{
+			&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "check0"}},
+			&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "check1"}, PeerName: "check2"},
+		} {
+			if err := netlink.LinkAdd(link); err != nil {
+				return fmt.Errorf("the kernel makes no interface of type %s (%w): run modprobe %s", link.Type(), err, link.Type())
+			}
+		}
+		return nil
+	})
+}
+
+// checkFilter asks nf_tables for something, in which kube-proxy keeps its rules.
+func checkFilter() error {
+	request := nl.NewNetlinkRequest(getRuleset, 0)
+	request.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})
+	if _, err := request.Execute(unix.NETLINK_NETFILTER, 0); err != nil {
+		return fmt.Errorf("the kernel has no nf_tables (%w): run modprobe nf_tables", err)
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package lab
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+)
+
+func TestRoot(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("this is about users who are not root")
+	}
+	err := Preconditions(t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "sudo") {
+		t.Errorf("error %v, want one that asks for root", err)
+	}
+}
+
+// TestChecksLeaveNothing looks for the interfaces that the check makes.
+func TestChecksLeaveNothing(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("making network interfaces needs root")
+	}
+	if err := checkLinks(); err != nil {
+		t.Skipf("this machine can have no lab: %v", err)
+	}
+	for _, name := range []string{"check0", "check1", "check2"} {
+		if _, err := netlink.LinkByName(name); !errors.As(err, new(netlink.LinkNotFoundError)) {
+			t.Errorf("looking for interface %s: error %v, want that there is none", name, err)
+		}
+	}
+}
+
+func TestRemedies(t *testing.T) {
+	folder := t.TempDir()
+	memory, systems := filepath.Join(folder, "meminfo"), filepath.Join(folder, "filesystems")
+	for path, content := range map[string]string{
+		memory: "MemTotal: 8000000 kB\nMemAvailable: 2097152 kB\n", systems: "nodev\tproc\n\text4\n",
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		got  error
+		want []string
+	}{
+		"Memory":     {checkMemory(memory), []string{"2.0 GiB", "6 GiB", "end other programs"}},
+		"Overlay":    {checkOverlay(systems), []string{"modprobe overlay"}},
+		"Namespaces": {checkNamespaces(folder), []string{"no net namespaces", "no cgroup namespaces"}},
+		"Cgroups":    {checkCgroups(folder), []string{"controller memory", "cgroup v2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, want := range tc.want {
+				if tc.got == nil || !strings.Contains(tc.got.Error(), want) {
+					t.Errorf("error %v, want it to contain %q", tc.got, want)
+				}
+			}
+		})
+	}
+}
