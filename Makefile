@@ -33,7 +33,7 @@ LDFLAGS = -s -w \
 	-X $(VERSION_PACKAGE).gitTreeState=$(TREE_STATE) \
 	-X $(VERSION_PACKAGE).buildDate=$(COMMIT_DATE)
 
-MODULES := . hack/capi hack/controlplane hack/linters hack/tools
+MODULES := . hack/capi hack/controlplane hack/coredns hack/linters hack/nodes hack/tools
 
 ##@ Daily
 
@@ -73,10 +73,10 @@ format: ## Format the Go code as the linters demand it
 	@linters="$$(go run ./hack/binaries linters)"; \
 	"$$linters/golangci-lint" fmt
 
-# Everything below test/integration starts the real programs of Cluster API; that is test-e2e.
+# What is below test/integration and test/e2e starts the real programs of Cluster API; that is test-e2e.
 .PHONY: test
 test: programs ## Run all tests but those of test-e2e, with the race detector
-	@packages="$$(go list ./... | grep -v /test/integration)"; \
+	@packages="$$(go list ./... | grep -v -e /test/integration -e /test/e2e)"; \
 	total="$$(wc -l <<<"$$packages")"; \
 	echo "==> compiling and testing $$total packages; the first results take some minutes on a cold cache"; \
 	go test -race -timeout 30m $$packages 2>&1 | awk -v total="$$total" ' \
@@ -89,12 +89,22 @@ test: programs ## Run all tests but those of test-e2e, with the race detector
 			printf "test: %d packages passed, the other %d have no tests\n", passed, total - passed }'
 
 .PHONY: test-e2e
-test-e2e: programs release-manifests ## Run the real programs of Cluster API with the release on a real API server
-	@go test -timeout 40m -v ./test/integration/... && echo "test-e2e: passed"
+test-e2e: programs release-manifests ## Run the release with the real programs of Cluster API; as root also on real nodes
+	@go test -timeout 40m -v ./test/integration/...
+	@go test -timeout 110m -v ./test/e2e/... -ginkgo.v && echo "test-e2e: passed"
 
 .PHONY: demo
-demo: programs release-manifests ## Show the provider at work on simulated hosts
+demo: root release-manifests ## Show a cluster on real nodes and a real Ironic, from clusterctl init to clean hosts
 	@go run ./hack/demo
+
+.PHONY: demo-clean
+demo-clean: root ## Remove the lab of a demo that was kept or killed
+	@go run ./hack/demo clean
+
+.PHONY: root
+root:
+	@test "$$(id -u)" = 0 || { \
+		echo "FAILED: the lab makes machines of Linux namespaces and needs root: run sudo env PATH=\"\$$PATH\" make demo"; exit 1; }
 
 .PHONY: bench
 bench: programs ## Measure how it scales

@@ -1,73 +1,124 @@
-// Command demo shows the provider at work on a real API server, for a person to watch.
+// Command demo shows the provider at work on real kubeadm nodes and a real Ironic, for a person to watch.
 //
-// Real are: etcd, kube-apiserver, the garbage collector, clusterctl, the managers of Cluster API and the manager of
-// this provider. Simulated are the host operator and the nodes: no Ironic, no hardware and no kubelet run here. The
-// output says so.
+// It makes a lab (package test/lab): machines of namespaces on this one, a management cluster on the first of them, the
+// others known to Ironic as bare metal. Then it does what a user does, with the programs that a user has: generate a
+// cluster, apply it, watch it, describe it, scale it up and down, delete it. At the end it compares the hosts with what
+// they were before.
+//
+// It refuses to go on when something does not come about in time, and then says where everything is that explains why.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
-// defaultHosts is one for the control plane, three for the workers and one that stays free.
-const defaultHosts = 5
+// stopLimit is how long removing the lab may take.
+const stopLimit = 3 * time.Minute
 
 const intro = `This demo
-  runs     a management cluster on this machine (loopback only, no root) and installs the provider with clusterctl
-  creates  %d hosts, a cluster from the template "development", and a second cluster of workers
-  removes  everything at the end; DEMO_KEEP=1 keeps it running, DEMO_HOSTS changes the number of hosts
-The host side is simulated: no Ironic, no hardware and no kubelet run here. All the rest is real.
+  needs    root, Linux with Debian's debootstrap (installed if missing), 6 GiB of memory, 12 GiB of disk; the first run builds
+           Kubernetes and installs two Debian systems into a cache, which takes 15 to 25 minutes; later runs take a few
+  makes    a lab named %q: a management cluster and %d bare-metal machines out of namespaces, with real systemd, cloud-init,
+           containerd, kubeadm, kubelet and Ironic; stand-ins of the lab are the BMCs, the host operator and cert-manager
+  shows    clusterctl init, generate cluster (%d control-plane nodes, %d workers), describe; scaling; deletion
+  changes  nothing but the cache folder and, if it is lower, fs.inotify.max_user_instances; no interface, route or rule
+           of this machine. Everything is removed at the end. DEMO_KEEP=1 keeps it running; make demo-clean removes it
+  sizes    DEMO_CONTROL_PLANES, DEMO_WORKERS, DEMO_HOSTS; DEMO_NAME names the lab
 `
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "\ndemo: FAILED: %v\n", err)
 		stop()
 		os.Exit(1) //nolint:gocritic // The deferred stop has been called.
 	}
-	fmt.Println("\ndemo: OK")
 }
 
-func run(ctx context.Context) error {
-	hosts := defaultHosts
-	if text := os.Getenv("DEMO_HOSTS"); text != "" {
-		var err error
-		if hosts, err = strconv.Atoi(text); err != nil || hosts < defaultHosts {
-			return fmt.Errorf("DEMO_HOSTS is %q: give a number of at least %d", text, defaultHosts)
-		}
-	}
-	// The story is told by the demo itself; the logs of the managers are shown when it fails.
+func run(ctx context.Context, args []string) error {
+	// The story is told by the demo itself; logs are among the artefacts when it fails.
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
-	fmt.Printf(intro, hosts)
-	place, err := newPlatform(ctx)
+	size, err := readSize(os.Getenv)
 	if err != nil {
 		return err
 	}
-	defer place.stop()
-	err = place.install(ctx)
-	if err == nil {
-		err = tell(ctx, place, hosts)
+	if len(args) == 1 && args[0] == "clean" {
+		return clean(ctx, size.name)
 	}
+	if len(args) > 0 {
+		return fmt.Errorf("the arguments are %q: give none, or clean", args)
+	}
+	fmt.Printf(intro, size.name, size.hosts, size.controlPlanes, size.workers)
+	told := newScreen(os.Stdout)
+	running, err := lab.Start(ctx, lab.Options{Name: size.name, Hosts: size.hosts, Progress: told.say})
 	if err != nil {
-		place.showLogs()
 		return err
 	}
-	if os.Getenv("DEMO_KEEP") == "1" {
-		fmt.Printf("\nStill running. In another terminal:\n  export KUBECONFIG=%s\n  kubectl get cluster-api,bmh -n %s\n"+
-			"Press Ctrl-C to remove it.\n", place.server.Kubeconfig, namespace)
-		<-ctx.Done()
+	return errors.Join(show(ctx, running, size, told), remove(ctx, running, told))
+}
+
+// show tells the story and, on demand, waits at its end. When the story fails, the artefacts are collected first.
+func show(ctx context.Context, running *lab.Lab, size size, told *screen) error {
+	s := &story{lab: running, size: size, screen: told, namespace: lab.Namespace}
+	if err := s.tell(ctx); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+		defer cancel()
+		folder := running.ArtefactsFolder()
+		if collectErr := running.CollectArtefacts(ctx, folder); collectErr != nil {
+			err = errors.Join(err, fmt.Errorf("collecting what explains it: %w", collectErr))
+		}
+		return fmt.Errorf("%w\nlogs, objects and consoles are in %s", err, folder)
 	}
+	fmt.Println("\ndemo: OK")
+	if !size.keep {
+		return nil
+	}
+	fmt.Printf("\nThe lab keeps running. In another terminal:\n  export KUBECONFIG=%s\n  %s get cluster-api,baremetalhosts "+
+		"--namespace %s\nPress Ctrl-C here, or run make demo-clean there, to remove it.\n",
+		running.Management().Kubeconfig, running.Management().KubectlPath(), lab.Namespace)
+	select {
+	case <-ctx.Done():
+	case <-running.StopRequested():
+	}
+	return nil
+}
+
+func remove(ctx context.Context, running *lab.Lab, told *screen) error {
+	told.say("Removing the lab")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	defer cancel()
+	if err := running.Stop(ctx); err != nil {
+		return fmt.Errorf("removing the lab: %w", err)
+	}
+	return nil
+}
+
+// clean removes a lab that was kept, or that was killed.
+func clean(ctx context.Context, name string) error {
+	if err := lab.Down(ctx, name); err != nil {
+		return err
+	}
+	left, err := lab.Leftovers(name)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("of lab %s there is still: %q", name, left)
+	}
+	fmt.Printf("demo-clean: nothing is left of lab %s\n", name)
 	return nil
 }

@@ -4,145 +4,168 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strconv"
+	"strings"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-	"k8s.io/apimachinery/pkg/api/meta"
 
-	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
+// clusterName is the cluster of the story.
+const clusterName = "my-cluster"
+
+// story is what happens in the lab.
+type story struct {
+	lab       *lab.Lab
+	size      size
+	screen    *screen
+	namespace string
+
+	// found is how the hosts were before the first claim.
+	found map[string]bmov1alpha1.BareMetalHostSpec
+	// marks are what came about, in order.
+	marks []mark
+}
+
+// mark says how long something took.
+type mark struct {
+	what string
+	took time.Duration
+}
+
+func (s *story) mark(what string, took time.Duration) {
+	s.marks = append(s.marks, mark{what: what, took: took})
+	s.screen.say("%s after %.1f s", what, took.Seconds())
+}
+
 // tell tells the story, chapter by chapter.
-func tell(ctx context.Context, place *platform, hosts int) error {
-	found := map[string]bmov1alpha1.BareMetalHostSpec{}
+func (s *story) tell(ctx context.Context) error {
+	nodes := s.size.controlPlanes + s.size.workers
 	for _, chapter := range []struct {
 		title string
 		tell  func(context.Context) error
 	}{
-		{"Hosts are registered and inspected", func(ctx context.Context) error { return place.addHosts(ctx, hosts, found) }},
-		{"A cluster from the template \"development\" gets a host for its first machine", place.createFromTemplate},
-		{"A second cluster gets three workers at once, and their nodes are linked", place.createWorkers},
-		{"clusterctl describes both clusters", place.describe},
-		{"Both clusters are deleted", place.deleteClusters},
-		{"All hosts are free and as they were found", func(ctx context.Context) error { return place.compare(ctx, found) }},
+		{"The hosts as they were found", s.remember},
+		{fmt.Sprintf("A cluster with %d nodes", nodes), s.create},
+		{"clusterctl describes it", s.describe},
+		{"One more worker", func(ctx context.Context) error { return s.scale(ctx, s.size.workers+1) }},
+		{"One worker less", func(ctx context.Context) error { return s.scale(ctx, s.size.workers) }},
+		{"The cluster is deleted", s.remove},
+		{"The hosts are as they were found", s.compare},
 	} {
 		fmt.Println()
-		place.say("== %s", chapter.title)
+		s.screen.say("== %s", chapter.title)
 		if err := chapter.tell(ctx); err != nil {
 			return err
 		}
 	}
+	fmt.Println()
+	for _, mark := range s.marks {
+		fmt.Printf("%7.1f s  %s\n", mark.took.Seconds(), mark.what)
+	}
 	return nil
 }
 
-func (p *platform) addHosts(ctx context.Context, count int, found map[string]bmov1alpha1.BareMetalHostSpec) error {
-	for i := range count {
-		host := build.Host(fmt.Sprintf("host-%d", i))
-		if err := p.server.Client.Create(ctx, build.ControllerSecret(host)); err != nil {
-			return err
-		}
-		if err := p.server.Client.Create(ctx, host); err != nil {
-			return err
-		}
+func (s *story) remember(ctx context.Context) error {
+	seen, err := s.look(ctx)
+	if err != nil {
+		return err
 	}
-	err := p.until(ctx, "all hosts are available", func(seen world) bool {
-		return inState(seen, bmov1alpha1.StateAvailable) == count
+	s.found = map[string]bmov1alpha1.BareMetalHostSpec{}
+	for i := range seen.hosts {
+		s.found[seen.hosts[i].Name] = seen.hosts[i].Spec
+		s.screen.say("%s", row(seen.hosts[i].Name, describeHost(&seen.hosts[i])))
+	}
+	return nil
+}
+
+func (s *story) create(ctx context.Context) error {
+	arguments := []string{
+		"generate", "cluster", clusterName, "--from", s.lab.Template(),
+		"--target-namespace", s.namespace, "--kubernetes-version", binaries.KubernetesVersion,
+		"--control-plane-machine-count", strconv.Itoa(s.size.controlPlanes),
+		"--worker-machine-count", strconv.Itoa(s.size.workers),
+	}
+	s.screen.say("clusterctl %s | kubectl apply -f -", strings.Join(arguments, " "))
+	manifest, err := s.lab.Management().Clusterctl().Run(ctx, arguments...)
+	if err != nil {
+		return err
+	}
+	if _, err := s.lab.Management().KubectlWithInput(ctx, strings.NewReader(manifest), "apply", "-f", "-"); err != nil {
+		return err
+	}
+	return s.untilRunning(ctx, s.size.controlPlanes+s.size.workers)
+}
+
+func (s *story) untilRunning(ctx context.Context, nodes int) error {
+	return s.until(ctx, fmt.Sprintf("%d Machines run and their nodes are ready", nodes), func(seen world) bool {
+		return len(seen.machines) == nodes && seen.running() == nodes
 	})
+}
+
+func (s *story) describe(ctx context.Context) error {
+	output, err := s.lab.Management().Clusterctl().Run(ctx,
+		"describe", "cluster", clusterName, "--namespace", s.namespace, "--echo")
 	if err != nil {
 		return err
 	}
-	seen, err := p.look(ctx)
-	for _, host := range seen.hosts {
-		found[host.Name] = host.Spec
-	}
-	return err
-}
-
-func inState(seen world, state bmov1alpha1.ProvisioningState) int {
-	count := 0
-	for _, host := range seen.hosts {
-		if host.Status.Provisioning.State == state {
-			count++
-		}
-	}
-	return count
-}
-
-func (p *platform) createFromTemplate(ctx context.Context) error {
-	p.say("clusterctl generate cluster demo --flavor development | kubectl apply -f -")
-	manifest, err := p.clusterctl.Run(ctx, "generate", "cluster", "demo", "--flavor=development",
-		"--target-namespace="+namespace, "--kubernetes-version=v1.36.0", "--control-plane-machine-count=1",
-		"--worker-machine-count=1")
+	fmt.Println(output)
+	workload, err := s.lab.Workload(ctx, clusterName)
 	if err != nil {
 		return err
 	}
-	if err := p.apply(ctx, manifest); err != nil {
+	if output, err = workload.Kubectl(ctx, "get", "nodes,pods", "--all-namespaces", "--output", "wide"); err != nil {
 		return err
 	}
-	err = p.until(ctx, "the first host of the cluster is provisioned", func(seen world) bool {
-		return conditionTrue(seen, infrav1.HostProvisionedCondition) == 1
+	fmt.Println(output)
+	return nil
+}
+
+func (s *story) scale(ctx context.Context, workers int) error {
+	arguments := []string{
+		"scale", "machinedeployment", clusterName + "-workers", "--namespace", s.namespace,
+		"--replicas", strconv.Itoa(workers),
+	}
+	s.screen.say("kubectl %s", strings.Join(arguments, " "))
+	if _, err := s.lab.Management().Kubectl(ctx, arguments...); err != nil {
+		return err
+	}
+	return s.untilRunning(ctx, s.size.controlPlanes+workers)
+}
+
+func (s *story) remove(ctx context.Context) error {
+	arguments := []string{"delete", "cluster", clusterName, "--namespace", s.namespace, "--wait=false"}
+	s.screen.say("kubectl %s", strings.Join(arguments, " "))
+	if _, err := s.lab.Management().Kubectl(ctx, arguments...); err != nil {
+		return err
+	}
+	return s.until(ctx, "all Machines are gone and all hosts are free", func(seen world) bool {
+		return len(seen.machines) == 0 && len(seen.metal3) == 0 && seen.free() == len(s.found)
 	})
+}
+
+// compare shows that nothing of the cluster is left: not on the objects of the hosts, and not on the machines.
+func (s *story) compare(ctx context.Context) error {
+	seen, err := s.look(ctx)
 	if err != nil {
 		return err
 	}
-	p.say("The host \"runs\" its image. No kubelet runs here, so the API server of this cluster never answers, its")
-	p.say("control plane waits for its first node, and its worker waits for bootstrap data.")
-	return nil
-}
-
-func conditionTrue(seen world, condition string) int {
-	count := 0
-	for _, machine := range seen.metal3 {
-		if meta.IsStatusConditionTrue(machine.Status.Conditions, condition) {
-			count++
+	for i := range seen.hosts {
+		host := &seen.hosts[i]
+		switch {
+		case !reflect.DeepEqual(host.Spec, s.found[host.Name]):
+			return fmt.Errorf("the spec of host %s is not what it was", host.Name)
+		case len(host.Annotations) > 0, len(host.Labels) > 0:
+			return fmt.Errorf("host %s has labels %v and annotations %v that it did not have",
+				host.Name, host.Labels, host.Annotations)
+		case s.lab.Machine(host.Name).Running():
+			return fmt.Errorf("an operating system still runs on machine %s", host.Name)
 		}
 	}
-	return count
-}
-
-func (p *platform) describe(ctx context.Context) error {
-	for _, cluster := range []string{"demo", workersCluster} {
-		output, err := p.clusterctl.Run(ctx, "describe", "cluster", cluster, "--namespace="+namespace, "--echo")
-		if err != nil {
-			return err
-		}
-		fmt.Println(output)
-	}
+	s.screen.say("%d hosts compared with what they were before the first claim: no difference", len(seen.hosts))
+	s.screen.say("no operating system runs on any of them; their disks were wiped")
 	return nil
-}
-
-func (p *platform) deleteClusters(ctx context.Context) error {
-	if _, err := p.server.Kubectl(ctx, "delete", "cluster", "--all", "-n", namespace, "--wait=false"); err != nil {
-		return err
-	}
-	if err := p.until(ctx, "all machines are gone and all hosts are available", func(seen world) bool {
-		return len(seen.metal3) == 0 && len(seen.machines) == 0 &&
-			inState(seen, bmov1alpha1.StateAvailable) == len(seen.hosts)
-	}); err != nil {
-		return err
-	}
-	return nil
-}
-
-// compare shows that nothing of the clusters stayed on the hosts.
-func (p *platform) compare(ctx context.Context, found map[string]bmov1alpha1.BareMetalHostSpec) error {
-	var count int
-	err := p.until(ctx, "nothing of the clusters is left on any host", func(seen world) bool {
-		count = len(seen.hosts)
-		return leftOn(seen.hosts, found) == ""
-	})
-	if err != nil {
-		return err
-	}
-	p.say("%d hosts compared with what they were before the first claim: no difference", count)
-	return nil
-}
-
-func leftOn(hosts []bmov1alpha1.BareMetalHost, found map[string]bmov1alpha1.BareMetalHostSpec) string {
-	for _, host := range hosts {
-		if !reflect.DeepEqual(host.Spec, found[host.Name]) || len(host.Annotations) > 0 || len(host.Labels) > 0 {
-			return host.Name
-		}
-	}
-	return ""
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -18,80 +16,133 @@ import (
 
 const (
 	// lookEvery is how often the objects are looked at.
-	lookEvery = 300 * time.Millisecond
+	lookEvery = 500 * time.Millisecond
 
-	// patience is how long one chapter may take.
-	patience = 2 * time.Minute
+	// patience is how long one chapter may take on a busy machine.
+	patience = 15 * time.Minute
 )
 
-// world is what the demo shows of the objects, by a name for people.
+// world is what there is in the management cluster.
 type world struct {
 	hosts    []bmov1alpha1.BareMetalHost
 	machines []clusterv1.Machine
 	metal3   []infrav1.Metal3Machine
-	lines    map[string]string
 }
 
-func (p *platform) look(ctx context.Context) (world, error) {
+func (s *story) look(ctx context.Context) (world, error) {
 	var hosts bmov1alpha1.BareMetalHostList
 	var machines clusterv1.MachineList
 	var metal3 infrav1.Metal3MachineList
 	for _, list := range []client.ObjectList{&hosts, &machines, &metal3} {
-		if err := p.server.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		if err := s.lab.Management().Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
 			return world{}, err
 		}
 	}
-	seen := world{hosts: hosts.Items, machines: machines.Items, metal3: metal3.Items, lines: map[string]string{}}
-	for _, host := range seen.hosts {
-		seen.lines["BareMetalHost "+host.Name] = describeHost(host)
-	}
-	for _, machine := range seen.machines {
-		seen.lines["Machine "+machine.Name] = machine.Status.Phase
-	}
-	for _, machine := range seen.metal3 {
-		seen.lines["Metal3Machine "+machine.Name] = describeMachine(machine)
-	}
-	return seen, nil
+	return world{hosts: hosts.Items, machines: machines.Items, metal3: metal3.Items}, nil
 }
 
-func describeHost(host bmov1alpha1.BareMetalHost) string {
+// describe says of each object, by its name for people, how it is.
+func (w world) describe() map[string]string {
+	objects := map[string]string{}
+	for i := range w.hosts {
+		objects["BareMetalHost "+w.hosts[i].Name] = describeHost(&w.hosts[i])
+	}
+	for i := range w.machines {
+		objects["Machine "+w.machines[i].Name] = describeMachine(&w.machines[i])
+	}
+	for i := range w.metal3 {
+		objects["Metal3Machine "+w.metal3[i].Name] = describeCondition(w.metal3[i].Status.Conditions, infrav1.ReadyCondition)
+	}
+	return objects
+}
+
+func describeHost(host *bmov1alpha1.BareMetalHost) string {
 	state := string(host.Status.Provisioning.State)
 	if state == "" {
 		state = "new"
 	}
-	if host.Spec.ConsumerRef == nil {
-		return state + ", free"
+	power := "off"
+	if host.Status.PoweredOn {
+		power = "on"
 	}
-	return state + ", held by " + host.Spec.ConsumerRef.Name
+	text := fmt.Sprintf("%s, power %s", state, power)
+	if host.Spec.ConsumerRef != nil {
+		text += ", held by " + host.Spec.ConsumerRef.Name
+	}
+	if host.Status.ErrorMessage != "" {
+		text += ", error: " + host.Status.ErrorMessage
+	}
+	return text
 }
 
-func describeMachine(machine infrav1.Metal3Machine) string {
-	ready := meta.FindStatusCondition(machine.Status.Conditions, infrav1.ReadyCondition)
+func describeMachine(machine *clusterv1.Machine) string {
+	text := machine.Status.Phase
+	if machine.Status.NodeRef.IsDefined() {
+		text += ", node " + machine.Status.NodeRef.Name
+		if !nodeReady(machine) {
+			text += " is not ready yet"
+		}
+	}
+	return text
+}
+
+func describeCondition(conditions []metav1.Condition, conditionType string) string {
+	condition := meta.FindStatusCondition(conditions, conditionType)
 	switch {
-	case ready == nil:
+	case condition == nil:
 		return "new"
-	case ready.Status == metav1.ConditionTrue:
-		return "Ready"
-	case ready.Message == "":
-		return ready.Reason
+	case condition.Status == metav1.ConditionTrue:
+		return condition.Type
+	case condition.Message == "":
+		return condition.Reason
 	default:
-		return ready.Reason + ": " + ready.Message
+		return condition.Reason + ": " + condition.Message
 	}
 }
 
-// until prints what changes until the world is as wanted.
-func (p *platform) until(ctx context.Context, what string, wanted func(world) bool) error {
+func nodeReady(machine *clusterv1.Machine) bool {
+	return meta.IsStatusConditionTrue(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition)
+}
+
+// running counts the machines that run, with nodes that are ready.
+func (w world) running() int {
+	count := 0
+	for i := range w.machines {
+		phase := clusterv1.MachinePhase(w.machines[i].Status.Phase)
+		if phase == clusterv1.MachinePhaseRunning && nodeReady(&w.machines[i]) {
+			count++
+		}
+	}
+	return count
+}
+
+// free counts the hosts that can be claimed.
+func (w world) free() int {
+	count := 0
+	for i := range w.hosts {
+		if w.hosts[i].Status.Provisioning.State == bmov1alpha1.StateAvailable && w.hosts[i].Spec.ConsumerRef == nil {
+			count++
+		}
+	}
+	return count
+}
+
+// until shows what changes until the world is as wanted, and returns how long that took.
+func (s *story) until(ctx context.Context, what string, wanted func(world) bool) error {
+	started := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("gave up after %s", patience))
 	defer cancel()
+	defer s.screen.clear()
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
-		seen, err := p.look(ctx)
+		seen, err := s.look(ctx)
 		if err != nil {
 			return fmt.Errorf("waiting until %s: %w", what, err)
 		}
-		p.show(seen.lines)
+		s.screen.show(seen.describe())
 		if wanted(seen) {
+			s.mark(what, time.Since(started))
 			return nil
 		}
 		select {
@@ -100,19 +151,4 @@ func (p *platform) until(ctx context.Context, what string, wanted func(world) bo
 		case <-ticker.C:
 		}
 	}
-}
-
-// show prints the lines that differ from those that were shown before.
-func (p *platform) show(lines map[string]string) {
-	for _, name := range slices.Sorted(maps.Keys(lines)) {
-		if before, known := p.shown[name]; !known || before != lines[name] {
-			p.say("  %-42s %s", name, lines[name])
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.shown)) {
-		if _, still := lines[name]; !still {
-			p.say("  %-42s gone", name)
-		}
-	}
-	p.shown = lines
 }

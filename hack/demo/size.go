@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+)
+
+// size is what the environment says about the demo.
+type size struct {
+	name                          string
+	controlPlanes, workers, hosts int
+	keep                          bool
+}
+
+// readSize reads the variables of the demo. There are enough hosts for the cluster, and one more for scaling up.
+func readSize(getenv func(string) string) (size, error) {
+	read := size{name: "demo", controlPlanes: 1, workers: 1, keep: getenv("DEMO_KEEP") == "1"}
+	if name := getenv("DEMO_NAME"); name != "" {
+		read.name = name
+	}
+	for _, variable := range []struct {
+		name    string
+		value   *int
+		minimum func() int
+	}{
+		{"DEMO_CONTROL_PLANES", &read.controlPlanes, func() int { return 1 }},
+		{"DEMO_WORKERS", &read.workers, func() int { return 1 }},
+		{"DEMO_HOSTS", &read.hosts, func() int { return read.controlPlanes + read.workers + 1 }},
+	} {
+		*variable.value = max(*variable.value, variable.minimum())
+		text := getenv(variable.name)
+		if text == "" {
+			continue
+		}
+		number, err := strconv.Atoi(text)
+		if err != nil || number < variable.minimum() || number > lab.MaxHosts {
+			return size{}, fmt.Errorf("%s is %q: give a number from %d to %d",
+				variable.name, text, variable.minimum(), lab.MaxHosts)
+		}
+		*variable.value = number
+	}
+	if read.controlPlanes%2 == 0 {
+		return size{}, fmt.Errorf("DEMO_CONTROL_PLANES is %d: give an odd number, etcd needs a majority", read.controlPlanes)
+	}
+	if read.hosts > lab.MaxHosts {
+		return size{}, fmt.Errorf("%d control-plane nodes, %d workers and one more host make %d: a lab has at most %d",
+			read.controlPlanes, read.workers, read.hosts, lab.MaxHosts)
+	}
+	return read, nil
+}

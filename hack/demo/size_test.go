@@ -1,0 +1,45 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestReadSize(t *testing.T) {
+	cases := map[string]struct {
+		reason      string
+		environment map[string]string
+		want        size
+		problem     string
+	}{
+		"Nothing": {reason: "the smallest cluster that has both", want: size{name: "demo", controlPlanes: 1, workers: 1, hosts: 3}},
+		"Larger": {
+			reason:      "hosts follow the nodes",
+			environment: map[string]string{"DEMO_CONTROL_PLANES": "3", "DEMO_WORKERS": "2", "DEMO_NAME": "large"},
+			want:        size{name: "large", controlPlanes: 3, workers: 2, hosts: 6},
+		},
+		"Keep": {
+			reason: "more hosts, kept", environment: map[string]string{"DEMO_HOSTS": "5", "DEMO_KEEP": "1"},
+			want: size{name: "demo", controlPlanes: 1, workers: 1, hosts: 5, keep: true},
+		},
+		"TooFewHosts": {
+			reason: "scaling up needs one more", environment: map[string]string{"DEMO_HOSTS": "2"}, problem: "DEMO_HOSTS",
+		},
+		"NoNumber": {reason: "a typo", environment: map[string]string{"DEMO_WORKERS": "two"}, problem: `DEMO_WORKERS is "two"`},
+		"NoQuorum": {
+			reason: "etcd", environment: map[string]string{"DEMO_CONTROL_PLANES": "2"}, problem: "DEMO_CONTROL_PLANES is 2",
+		},
+		"TooMany": {reason: "there are no more addresses", environment: map[string]string{"DEMO_WORKERS": "70"}, problem: "at most"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := readSize(func(name string) string { return tc.environment[name] })
+			switch {
+			case tc.problem != "" && (err == nil || !strings.Contains(err.Error(), tc.problem)):
+				t.Errorf("%s: the error is %v, want one about %q", tc.reason, err, tc.problem)
+			case tc.problem == "" && (err != nil || got != tc.want):
+				t.Errorf("%s: got %+v and %v, want %+v", tc.reason, got, err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,146 @@
+package e2e_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/test/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+)
+
+// storyLimit is how long one story may take.
+const storyLimit = 20 * time.Minute
+
+var _ = Describe("A cluster", Ordered, func() {
+	w := &world{}
+
+	BeforeAll(func(ctx context.Context) {
+		w.Client = bed.proxy.GetClient()
+		w.found = map[string]bmov1alpha1.BareMetalHostSpec{}
+		for _, found := range w.hosts(ctx, Default) {
+			w.found[found.Name] = found.Spec
+		}
+	})
+
+	It("is created: its nodes run and carry what connects them with their machines", func(ctx context.Context) {
+		w.create(ctx)
+		w.untilRunning(ctx, w.workers.Name, 1)
+		workload, err := bed.lab.Workload(ctx, clusterName)
+		Expect(err).NotTo(HaveOccurred())
+		var nodes corev1.NodeList
+		Expect(workload.Client.List(ctx, &nodes)).To(Succeed())
+		Expect(nodes.Items).To(HaveLen(2))
+		var machines infrav1.Metal3MachineList
+		Expect(w.List(ctx, &machines, client.InNamespace(lab.Namespace))).To(Succeed())
+		for _, machine := range machines.Items {
+			want := host.ProviderID(machine.Namespace, hostOf(&machine), machine.Name)
+			Expect(machine.Spec.ProviderID).To(Equal(want))
+			Expect(nodes.Items).To(ContainElement(HaveField("Spec.ProviderID", want)))
+			Expect(machine.Status.Addresses).NotTo(BeEmpty())
+		}
+	}, NodeTimeout(storyLimit))
+
+	It("is described by clusterctl without anything to complain about", func(ctx context.Context) {
+		Eventually(func(g Gomega) {
+			g.Expect(w.Get(ctx, client.ObjectKeyFromObject(w.cluster), w.cluster)).To(Succeed())
+			g.Expect(isTrue(w.cluster.Status.Conditions, clusterv1.AvailableCondition)).To(BeTrue())
+		}, patiently()...).Should(Succeed())
+		_, err := bed.lab.Management().Clusterctl().Run(ctx, "describe", "cluster", clusterName,
+			"--namespace", lab.Namespace, "--echo")
+		Expect(err).NotTo(HaveOccurred())
+	}, NodeTimeout(storyLimit))
+
+	It("grows to three control-plane nodes and shrinks to one", func(ctx context.Context) {
+		for _, replicas := range []int32{3, 1} {
+			framework.ScaleAndWaitControlPlane(ctx, framework.ScaleAndWaitControlPlaneInput{
+				ClusterProxy: bed.proxy, Cluster: w.cluster, ControlPlane: w.controlPlane, Replicas: replicas,
+				WaitForControlPlane: patiently(),
+			})
+		}
+	}, NodeTimeout(storyLimit))
+
+	It("gets another worker and gives it back", func(ctx context.Context) {
+		for _, replicas := range []int32{2, 1} {
+			w.scale(ctx, replicas)
+			w.untilRunning(ctx, w.workers.Name, int(replicas))
+		}
+	}, NodeTimeout(storyLimit))
+
+	It("keeps the host of a worker when it is rolled out with node reuse", func(ctx context.Context) {
+		template := &infrav1.Metal3MachineTemplate{}
+		key := client.ObjectKey{Namespace: lab.Namespace, Name: w.workers.Spec.Template.Spec.InfrastructureRef.Name}
+		Expect(w.Get(ctx, key, template)).To(Succeed())
+		before := template.DeepCopy()
+		template.Spec.NodeReuse = true
+		Expect(w.Patch(ctx, template, client.MergeFrom(before))).To(Succeed())
+		w.changeWorkers(ctx, func(workers *clusterv1.MachineDeployment) {
+			workers.Spec.Rollout.Strategy.Type = clusterv1.RollingUpdateMachineDeploymentStrategyType
+			workers.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = ptr.To(intstr.FromInt32(0))
+			workers.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable = ptr.To(intstr.FromInt32(1))
+		})
+		used := w.onlyHost(ctx, Default, w.workers.Name)
+		framework.UpgradeMachineDeploymentInfrastructureRefAndWait(ctx,
+			framework.UpgradeMachineDeploymentInfrastructureRefAndWaitInput{
+				ClusterProxy: bed.proxy, Cluster: w.cluster,
+				MachineDeployments:          []*clusterv1.MachineDeployment{w.workers},
+				WaitForMachinesToBeUpgraded: patiently(),
+			})
+		w.untilRunning(ctx, w.workers.Name, 1)
+		Expect(w.onlyHost(ctx, Default, w.workers.Name)).To(Equal(used))
+	}, NodeTimeout(storyLimit))
+
+	It("puts machines where their failure domain says", func(ctx context.Context) {
+		var free []string
+		for _, candidate := range w.hosts(ctx, Default) {
+			if candidate.Spec.ConsumerRef == nil {
+				free = append(free, candidate.Name)
+			}
+		}
+		Expect(len(free)).To(BeNumerically(">=", 2), "with one free host there is nothing to choose")
+		chosen := w.host(ctx, Default, free[len(free)-1])
+		before := chosen.DeepCopy()
+		chosen.Labels = map[string]string{infrav1.FailureDomainLabel: "far"}
+		Expect(w.Patch(ctx, chosen, client.MergeFrom(before))).To(Succeed())
+
+		name := w.another(ctx, "far", func(workers *clusterv1.MachineDeployment, _ *infrav1.Metal3MachineTemplate) {
+			workers.Spec.Template.Spec.FailureDomain = "far"
+		})
+		w.untilRunning(ctx, name, 1)
+		Expect(w.onlyHost(ctx, Default, name)).To(Equal(chosen.Name))
+		w.removeOther(ctx, name)
+		w.untilFree(ctx, chosen.Name)
+		chosen = w.host(ctx, Default, chosen.Name)
+		Expect(chosen.Labels).To(HaveKeyWithValue(infrav1.FailureDomainLabel, "far"), "the label is not ours")
+		before = chosen.DeepCopy()
+		chosen.Labels = nil
+		Expect(w.Patch(ctx, chosen, client.MergeFrom(before))).To(Succeed())
+	}, NodeTimeout(storyLimit))
+
+	describeFaults(w)
+
+	It("is deleted, and its hosts are as they were found", func(ctx context.Context) {
+		framework.DeleteClusterAndWait(ctx, framework.DeleteClusterAndWaitInput{
+			ClusterProxy: bed.proxy, Cluster: w.cluster,
+		}, patiently()...)
+		for name, spec := range w.found {
+			w.untilFree(ctx, name)
+			found := w.host(ctx, Default, name)
+			Expect(cmp.Diff(spec, found.Spec)).To(BeEmpty(), name)
+			Expect(found.Annotations).To(BeEmpty(), name)
+			Expect(found.Labels).To(BeEmpty(), name)
+			Expect(bed.lab.Machine(name).Running()).To(BeFalse(), "an operating system still runs on %s", name)
+		}
+	}, NodeTimeout(storyLimit))
+})

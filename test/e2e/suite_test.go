@@ -1,0 +1,85 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/cluster-api/test/framework"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+)
+
+const (
+	// labName is the name of the lab. A lab of a person has another one.
+	labName = "e2e"
+
+	// labHosts are enough for three control-plane nodes, a worker, and one to go to.
+	labHosts = 5
+
+	// startLimit holds on a machine where everything has to be built first.
+	startLimit = 50 * time.Minute
+
+	// stopLimit is for taking the lab away.
+	stopLimit = 5 * time.Minute
+)
+
+// Limits of the stories, for Eventually: how long at most, and how often to look. They are far above what it takes on an
+// idle machine.
+func patiently() []any { return []any{10 * time.Minute, 500 * time.Millisecond} }
+
+// bed is what all stories stand on.
+var bed struct {
+	lab   *lab.Lab
+	proxy framework.ClusterProxy
+}
+
+func TestE2E(t *testing.T) {
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		t.Skip("the lab makes machines of Linux namespaces: run this as root on Linux")
+	}
+	RegisterFailHandler(Fail)
+	klog.SetOutput(GinkgoWriter)
+	ctrl.SetLogger(klog.Background())
+	RunSpecs(t, "end to end")
+}
+
+var _ = BeforeSuite(func(ctx context.Context) {
+	started := time.Now()
+	running, err := lab.Start(ctx, lab.Options{
+		Name: labName, Hosts: labHosts, DeployDelay: 3 * time.Second,
+		Progress: func(format string, args ...any) {
+			fmt.Printf("[lab %6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	bed.lab = running
+	DeferCleanup(func(ctx context.Context) {
+		Expect(running.Stop(ctx)).To(Succeed())
+		left, err := lab.Leftovers(labName)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(left).To(BeEmpty(), "the lab has to leave nothing behind")
+	}, NodeTimeout(stopLimit))
+	bed.proxy = framework.NewClusterProxy("lab", running.Management().Kubeconfig, build.Scheme())
+}, NodeTimeout(startLimit))
+
+var _ = ReportAfterEach(func(ctx SpecContext, report SpecReport) {
+	if !report.Failed() || bed.lab == nil {
+		return
+	}
+	folder, err := filepath.Abs(filepath.Join("..", "..", "out", "e2e", report.LeafNodeLocation.String()))
+	if err == nil {
+		folder = filepath.Join(filepath.Dir(folder), fmt.Sprintf("line-%d", report.LeafNodeLocation.LineNumber))
+		err = bed.lab.CollectArtefacts(ctx, folder)
+	}
+	fmt.Printf("\nWhat explains the failure of %q is in %s (%v)\n", report.FullText(), folder, err)
+})
