@@ -1,0 +1,26 @@
+// The guard of a node: process 1 of the pod that holds the Ironic address.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard"
+)
+
+func main() {
+	// The guard shares its node with etcd: it collects at half the size, which is still once in some ten seconds.
+	debug.SetGCPercent(50)
+	// Little happens at the same time, and looking for work on other processors is more work than there is.
+	runtime.GOMAXPROCS(1)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	code := guard.Main(ctx, os.Args[1:], guard.Environment{Getenv: os.Getenv, Signals: signals, Errors: os.Stderr})
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,188 @@
+// Package address reads and changes the addresses of the network interface that carries the Ironic address. It talks to
+// the kernel through netlink and needs no other program; changing needs CAP_NET_ADMIN, reading needs nothing.
+package address
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/vishvananda/netlink"
+)
+
+// Interface is what was observed of a network interface.
+type Interface struct {
+	// Index of the interface; 0 means that there is none of that name.
+	Index int
+
+	// Up says that the interface is up and has a carrier.
+	Up bool
+
+	// Addresses of the interface, in the kernel's order.
+	Addresses []netip.Prefix
+
+	// Unusable are those of the addresses that cannot be a source: link-local, deprecated, or still being checked.
+	Unusable []netip.Addr
+}
+
+// flags of an address that is no source.
+const unusableFlags = ifaDeprecated | ifaTentative | ifaDADFailed
+
+// Flags of addresses, from if_addr.h of the kernel.
+const (
+	ifaDADFailed  = 0x08
+	ifaDeprecated = 0x20
+	ifaTentative  = 0x40
+)
+
+// Observe reads the interface. One that does not exist is an observation, not an error.
+func Observe(name string) (Interface, error) {
+	link, err := netlink.LinkByName(name)
+	var missing netlink.LinkNotFoundError
+	if errors.As(err, &missing) {
+		return Interface{}, nil
+	}
+	if err != nil {
+		return Interface{}, fmt.Errorf("looking up interface %s: %w", name, err)
+	}
+	attributes := link.Attrs()
+	observed := Interface{
+		Index: attributes.Index,
+		Up:    attributes.Flags&net.FlagUp != 0 && attributes.RawFlags&runningFlag != 0,
+	}
+	addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	if err != nil {
+		return Interface{}, fmt.Errorf("listing the addresses of %s: %w", name, err)
+	}
+	for _, entry := range addresses {
+		prefix, ok := prefixOf(entry)
+		if !ok {
+			continue
+		}
+		observed.Addresses = append(observed.Addresses, prefix)
+		if entry.Flags&unusableFlags != 0 || prefix.Addr().IsLinkLocalUnicast() {
+			observed.Unusable = append(observed.Unusable, prefix.Addr())
+		}
+	}
+	return observed, nil
+}
+
+// runningFlag is IFF_RUNNING: the interface has a carrier.
+const runningFlag = 0x40
+
+// Equal says whether nothing has changed.
+func (i Interface) Equal(other Interface) bool {
+	return i.Index == other.Index && i.Up == other.Up && slices.Equal(i.Addresses, other.Addresses) &&
+		slices.Equal(i.Unusable, other.Unusable)
+}
+
+// Has says whether the interface has all of the addresses.
+func (i Interface) Has(addresses []netip.Addr) bool {
+	for _, wanted := range addresses {
+		if !slices.ContainsFunc(i.Addresses, func(prefix netip.Prefix) bool { return prefix.Addr() == wanted }) {
+			return false
+		}
+	}
+	return len(addresses) > 0
+}
+
+// HasAny says whether the interface has one of the addresses.
+func (i Interface) HasAny(addresses []netip.Addr) bool {
+	return slices.ContainsFunc(i.Addresses, func(prefix netip.Prefix) bool {
+		return slices.Contains(addresses, prefix.Addr())
+	})
+}
+
+// Source returns the node's own address that it speaks to its peers from: one that the peers know it by, else one in
+// the network of the virtual address, else any of that family. The virtual addresses themselves are never a source.
+func (i Interface) Source(virtual netip.Prefix, virtuals, peers []netip.Addr) (netip.Addr, bool) {
+	best, rank := netip.Addr{}, 0
+	for _, prefix := range i.Addresses {
+		candidate := prefix.Addr()
+		if candidate.Is4() != virtual.Addr().Is4() || slices.Contains(virtuals, candidate) ||
+			slices.Contains(i.Unusable, candidate) {
+			continue
+		}
+		current := 1
+		switch {
+		case slices.Contains(peers, candidate):
+			current = 3
+		case prefix.Masked().Contains(virtual.Addr()) || virtual.Masked().Contains(candidate):
+			current = 2
+		}
+		if current > rank {
+			best, rank = candidate, current
+		}
+	}
+	return best, rank > 0
+}
+
+// Remove takes the addresses from the interface and returns those that were there.
+func Remove(name string, addresses []netip.Addr) ([]netip.Addr, error) {
+	var removed []netip.Addr
+	err := each(name, addresses, func(link netlink.Link, entry netlink.Addr, address netip.Addr) error {
+		if err := netlink.AddrDel(link, &entry); err != nil {
+			return fmt.Errorf("removing %s from %s: %w", address, name, err)
+		}
+		removed = append(removed, address)
+		return nil
+	})
+	return removed, err
+}
+
+// Lease lets the kernel remove the addresses by itself when nobody extends the lease again: whatever happens to the
+// processes that hold an address, it does not stay for longer than this.
+func Lease(name string, addresses []netip.Addr, validity time.Duration) error {
+	seconds := int(validity / time.Second)
+	return each(name, addresses, func(link netlink.Link, entry netlink.Addr, address netip.Addr) error {
+		entry.ValidLft = seconds
+		if entry.PreferedLft != 0 {
+			// 0 marks an address that must not become a source; that stays.
+			entry.PreferedLft = seconds
+		}
+		// What is there already is changed; only its times differ.
+		entry.LinkIndex, entry.Label, entry.Broadcast = 0, "", nil
+		if err := netlink.AddrReplace(link, &entry); err != nil {
+			return fmt.Errorf("extending the lease of %s on %s: %w", address, name, err)
+		}
+		return nil
+	})
+}
+
+// each calls the function for those of the addresses that the interface has.
+func each(name string, addresses []netip.Addr, change func(netlink.Link, netlink.Addr, netip.Addr) error) error {
+	link, err := netlink.LinkByName(name)
+	var missing netlink.LinkNotFoundError
+	if errors.As(err, &missing) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking up interface %s: %w", name, err)
+	}
+	entries, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	if err != nil {
+		return fmt.Errorf("listing the addresses of %s: %w", name, err)
+	}
+	var failures []error
+	for _, entry := range entries {
+		if prefix, ok := prefixOf(entry); ok && slices.Contains(addresses, prefix.Addr()) {
+			failures = append(failures, change(link, entry, prefix.Addr()))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func prefixOf(entry netlink.Addr) (netip.Prefix, bool) {
+	if entry.IPNet == nil {
+		return netip.Prefix{}, false
+	}
+	address, ok := netip.AddrFromSlice(entry.IP)
+	if !ok {
+		return netip.Prefix{}, false
+	}
+	bits, _ := entry.Mask.Size()
+	return netip.PrefixFrom(address.Unmap(), bits), true
+}

@@ -1,0 +1,85 @@
+package address_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+)
+
+func addresses(texts ...string) []netip.Addr {
+	var parsed []netip.Addr
+	for _, text := range texts {
+		parsed = append(parsed, netip.MustParseAddr(text))
+	}
+	return parsed
+}
+
+func prefixes(texts ...string) []netip.Prefix {
+	var parsed []netip.Prefix
+	for _, text := range texts {
+		parsed = append(parsed, netip.MustParsePrefix(text))
+	}
+	return parsed
+}
+
+func TestSource(t *testing.T) {
+	t.Parallel()
+	virtual4, virtual6 := netip.MustParsePrefix("172.22.0.2/24"), netip.MustParsePrefix("fd00:22::2/64")
+	for name, test := range map[string]struct {
+		reason  string
+		in      address.Interface
+		peers   []netip.Addr
+		virtual netip.Prefix
+		want    string
+	}{
+		"none":        {reason: "the interface has no addresses yet", virtual: virtual4},
+		"only itself": {reason: "the shared address is nobody's own", in: address.Interface{Addresses: prefixes("172.22.0.2/24")}, virtual: virtual4},
+		"other family": {
+			reason: "a family cannot speak for the other", in: address.Interface{Addresses: prefixes("fd00:22::11/64")}, virtual: virtual4},
+		"the only one": {
+			reason: "there is no choice", in: address.Interface{Addresses: prefixes("10.0.0.1/8")}, virtual: virtual4, want: "10.0.0.1"},
+		"in the network": {
+			reason: "the others are there", virtual: virtual4, want: "172.22.0.11",
+			in: address.Interface{Addresses: prefixes("10.0.0.1/8", "172.22.0.2/24", "172.22.0.11/24")}},
+		"in the network, alone on the interface": {
+			reason: "a prefix of 32 is no reason to doubt", virtual: virtual4, want: "172.22.0.11",
+			in: address.Interface{Addresses: prefixes("10.0.0.1/8", "172.22.0.11/32")}},
+		"known to the peers": {
+			reason: "peers believe nobody else", virtual: virtual4, want: "172.22.0.12", peers: addresses("172.22.0.12"),
+			in: address.Interface{Addresses: prefixes("172.22.0.11/24", "172.22.0.12/24")}},
+		"known, but it is the address": {
+			reason: "a mistake in the list gives nobody the address", virtual: virtual4, want: "172.22.0.11", peers: addresses("172.22.0.2"),
+			in: address.Interface{Addresses: prefixes("172.22.0.2/24", "172.22.0.11/24")}},
+		"IPv6": {
+			reason: "link-local and deprecated addresses are no sources", virtual: virtual6, want: "fd00:22::11",
+			in: address.Interface{
+				Addresses: prefixes("fe80::1/64", "fd00:22::9/64", "fd00:22::11/64"), Unusable: addresses("fe80::1", "fd00:22::9")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, found := test.in.Source(test.virtual, []netip.Addr{virtual4.Addr(), virtual6.Addr()}, test.peers)
+			if found != (test.want != "") || (found && got.String() != test.want) {
+				t.Errorf("%s: got %s, %t", test.reason, got, found)
+			}
+		})
+	}
+}
+
+func TestHas(t *testing.T) {
+	t.Parallel()
+	seen := address.Interface{Addresses: prefixes("172.22.0.2/24", "fd00:22::11/64")}
+	for want, asked := range map[bool][][]netip.Addr{
+		true:  {addresses("172.22.0.2"), addresses("172.22.0.2", "fd00:22::11")},
+		false: {nil, addresses("172.22.0.3"), addresses("172.22.0.2", "fd00:22::2")},
+	} {
+		for _, one := range asked {
+			if seen.Has(one) != want {
+				t.Errorf("%v: not %t", one, want)
+			}
+		}
+	}
+	if !seen.HasAny(addresses("10.0.0.1", "172.22.0.2")) || seen.HasAny(addresses("10.0.0.1")) || seen.HasAny(nil) {
+		t.Error("one of the addresses is enough, and none is not")
+	}
+}

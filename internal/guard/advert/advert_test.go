@@ -1,0 +1,182 @@
+package advert_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/advert"
+)
+
+var compareAddresses = cmpopts.EquateComparable(netip.Addr{})
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		reason  string
+		payload []byte
+		isIPv4  bool
+		want    advert.Advertisement
+		refused bool
+	}{
+		"version 3": {
+			reason: "what keepalived sends", isIPv4: true,
+			payload: []byte{0x31, 51, 150, 1, 0, 20, 0xab, 0xcd, 172, 22, 0, 2},
+			want:    advert.Advertisement{RouterID: 51, Priority: 150, Addresses: []netip.Addr{netip.MustParseAddr("172.22.0.2")}},
+		},
+		"version 2": {
+			reason: "what others send, with a password at the end", isIPv4: true,
+			payload: []byte{0x21, 1, 101, 1, 1, 1, 0, 0, 10, 0, 0, 1, 's', 'e', 'c', 'r', 'e', 't', 0, 0},
+			want:    advert.Advertisement{RouterID: 1, Priority: 101, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}},
+		},
+		"IPv6": {
+			reason:  "longer addresses",
+			payload: append([]byte{0x31, 51, 0, 1, 0, 20, 0, 0}, netip.MustParseAddr("fd00:22::2").AsSlice()...),
+			want:    advert.Advertisement{RouterID: 51, Addresses: []netip.Addr{netip.MustParseAddr("fd00:22::2")}},
+		},
+		"empty":          {reason: "nothing", isIPv4: true, refused: true},
+		"short":          {reason: "less than a header", payload: []byte{0x31, 1, 1, 1}, isIPv4: true, refused: true},
+		"version 4":      {reason: "not invented yet", payload: []byte{0x41, 1, 1, 0, 0, 0, 0, 0}, isIPv4: true, refused: true},
+		"another type":   {reason: "only advertisements are defined", payload: []byte{0x32, 1, 1, 0, 0, 0, 0, 0}, isIPv4: true, refused: true},
+		"more than sent": {reason: "the count lies", payload: []byte{0x31, 1, 1, 9, 0, 0, 0, 0, 1, 2, 3, 4}, isIPv4: true, refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := advert.Parse(test.payload, test.isIPv4)
+			if (err != nil) != test.refused {
+				t.Fatalf("%s: %v", test.reason, err)
+			}
+			if diff := cmp.Diff(test.want, got, compareAddresses); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", test.reason, diff)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte{0x31, 51, 150, 1, 0, 20, 0, 0, 172, 22, 0, 2}, true)
+	f.Add([]byte{0x31, 51, 150, 255, 0, 20, 0, 0, 172, 22, 0, 2}, false)
+	f.Fuzz(func(t *testing.T, payload []byte, isIPv4 bool) {
+		got, err := advert.Parse(payload, isIPv4)
+		if err != nil {
+			return
+		}
+		if len(got.Addresses) != int(payload[3]) {
+			t.Errorf("%d addresses became %d", payload[3], len(got.Addresses))
+		}
+		for _, address := range got.Addresses {
+			if address.Is4() != isIPv4 {
+				t.Errorf("%s is of the other family", address)
+			}
+		}
+	})
+}
+
+func group() advert.Group {
+	return advert.Group{
+		RouterID: 51, ManagementPriority: 150,
+		Virtual: []netip.Addr{netip.MustParseAddr("172.22.0.2"), netip.MustParseAddr("fd00:22::2")},
+		Own:     []netip.Addr{netip.MustParseAddr("172.22.0.11"), netip.MustParseAddr("fd00:22::11")},
+		Peers:   []netip.Addr{netip.MustParseAddr("172.22.0.11"), netip.MustParseAddr("172.22.0.12")},
+	}
+}
+
+func heard(routerID, priority uint8, addresses ...string) advert.Advertisement {
+	said := advert.Advertisement{RouterID: routerID, Priority: priority}
+	for _, address := range addresses {
+		said.Addresses = append(said.Addresses, netip.MustParseAddr(address))
+	}
+	return said
+}
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	unknownPeers := group()
+	unknownPeers.Peers = nil
+	for name, test := range map[string]struct {
+		reason string
+		group  advert.Group
+		source string
+		heard  advert.Advertisement
+		want   advert.Kind
+	}{
+		"peer":            {reason: "a member", group: group(), source: "172.22.0.12", heard: heard(51, 100, "172.22.0.2"), want: advert.Peer},
+		"ourselves":       {reason: "an echo", group: group(), source: "172.22.0.11", heard: heard(51, 100, "172.22.0.2"), want: advert.Unrelated},
+		"other group":     {reason: "minds its own business", group: group(), source: "172.22.0.99", heard: heard(1, 100, "172.22.0.3"), want: advert.Unrelated},
+		"same ID":         {reason: "keepalived drops both groups' packets", group: group(), source: "172.22.0.99", heard: heard(51, 100, "172.22.0.3"), want: advert.Foreign},
+		"same address":    {reason: "two holders", group: group(), source: "172.22.0.99", heard: heard(1, 100, "172.22.0.2"), want: advert.Foreign},
+		"both, no member": {reason: "it is not in anybody's list, so it holds the address beside us", group: group(), source: "172.22.0.99", heard: heard(51, 100, "172.22.0.2"), want: advert.Foreign},
+		"member with another address": {
+			reason: "settings of another time", group: group(), source: "172.22.0.12", heard: heard(51, 100, "172.22.0.3"), want: advert.Foreign},
+		"members not known": {
+			reason: "multicast", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 100, "172.22.0.2"), want: advert.Peer},
+		"link-local": {
+			reason: "multicast over IPv6 comes from there", group: group(), source: "fe80::1", heard: heard(51, 100, "fd00:22::2"), want: advert.Peer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kind, collision := test.group.Classify(netip.MustParseAddr(test.source), test.heard)
+			if kind != test.want || (collision != "") != (kind == advert.Foreign) {
+				t.Errorf("%s: got %v, %q", test.reason, kind, collision)
+			}
+		})
+	}
+}
+
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1000, 0)
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	peer, stranger := netip.MustParseAddr("172.22.0.12"), netip.MustParseAddr("172.22.0.99")
+	ledger := advert.NewLedger(start)
+	silence := func(now int, want time.Duration) {
+		t.Helper()
+		if got := ledger.Silence(at(now)); got != want {
+			t.Errorf("at %d: silent for %s, want %s", now, got, want)
+		}
+	}
+	silence(10, 10*time.Second)
+	ledger.Record(at(10), group(), peer, heard(51, 100, "172.22.0.2"))
+	silence(11, 11*time.Second)
+	ledger.Record(at(12), group(), peer, heard(51, 0, "172.22.0.2"))
+	silence(12, 12*time.Second)
+	if got := ledger.HolderHeard(); !got.Equal(at(10)) {
+		t.Errorf("a goodbye counts as holding: heard at %s", got)
+	}
+	ledger.Record(at(13), group(), stranger, heard(51, 255, "172.22.0.2"))
+	silence(13, 13*time.Second)
+	ledger.Record(at(14), group(), peer, heard(51, 150, "172.22.0.2"))
+	silence(14, 0)
+	ledger.CannotHear(at(20), 0)
+	silence(20, 0)
+	ledger.CannotHear(at(29), 10*time.Second)
+	silence(30, time.Second)
+	ledger.CannotHear(at(40), 10*time.Second)
+	silence(41, 12*time.Second)
+
+	if diff := cmp.Diff(map[netip.Addr]time.Time{peer: at(14)}, ledger.Peers(), compareAddresses); diff != "" {
+		t.Errorf("peers: -want, +got:\n%s", diff)
+	}
+	if got := ledger.Strangers(at(43)); len(got) != 1 || got[0].Source != stranger {
+		t.Errorf("strangers: %v", got)
+	}
+	if got := ledger.Strangers(at(44)); len(got) != 0 {
+		t.Errorf("a stranger is remembered for ever: %v", got)
+	}
+}
+
+func TestLedgerIsBounded(t *testing.T) {
+	t.Parallel()
+	ledger := advert.NewLedger(time.Unix(0, 0))
+	source := netip.MustParseAddr("10.0.0.1")
+	for range 10000 {
+		ledger.Record(time.Unix(1, 0), group(), source, heard(51, 100, "172.22.0.3"))
+		source = source.Next()
+	}
+	if got := len(ledger.Strangers(time.Unix(1, 0))); got > 128 {
+		t.Errorf("a flood of sources is remembered: %d", got)
+	}
+}

@@ -1,0 +1,173 @@
+package advert
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Group is what this node knows of its own VRRP group.
+type Group struct {
+	// RouterID is the virtual router ID of the group.
+	RouterID int
+
+	// Virtual are the addresses of the group.
+	Virtual []netip.Addr
+
+	// Own are the addresses of this node.
+	Own []netip.Addr
+
+	// Peers are the other members. Empty means that they are not known, so that any speaker may be one.
+	Peers []netip.Addr
+
+	// ManagementPriority is the lowest priority that only the management side uses.
+	ManagementPriority int
+}
+
+// Kind of a speaker.
+type Kind int
+
+// Kinds of speakers.
+const (
+	// Unrelated speakers have another virtual router ID and other addresses.
+	Unrelated Kind = iota
+
+	// Peer is a member of the group.
+	Peer
+
+	// Foreign speakers collide with the group.
+	Foreign
+)
+
+// Classify says who a speaker is, and for a foreign one what collides.
+func (g Group) Classify(source netip.Addr, heard Advertisement) (Kind, string) {
+	shares := slices.ContainsFunc(heard.Addresses, func(address netip.Addr) bool {
+		return slices.Contains(g.Virtual, address)
+	})
+	switch {
+	case slices.Contains(g.Own, source):
+		return Unrelated, ""
+	case int(heard.RouterID) != g.RouterID && shares:
+		return Foreign, fmt.Sprintf("holds our address under virtual router ID %d", heard.RouterID)
+	case int(heard.RouterID) != g.RouterID:
+		return Unrelated, ""
+	case !shares && len(heard.Addresses) > 0:
+		return Foreign, fmt.Sprintf("uses our virtual router ID %d for %s", heard.RouterID, heard.Addresses[0])
+	// Advertisements over IPv6 multicast come from link-local addresses, which no list of peers names.
+	case len(g.Peers) > 0 && !slices.Contains(g.Peers, source) && !source.IsLinkLocalUnicast():
+		return Foreign, "speaks for our address and is not in the list of peers"
+	default:
+		return Peer, ""
+	}
+}
+
+// Limits of the ledger.
+const (
+	// foreignMemory is for how long a foreign speaker is reported after its last advertisement.
+	foreignMemory = 30 * time.Second
+
+	// maxSpeakers bounds what a flood of made-up sources can cost.
+	maxSpeakers = 128
+)
+
+// Stranger is a foreign speaker.
+type Stranger struct {
+	// Source address.
+	Source netip.Addr
+
+	// Collision in words.
+	Collision string
+}
+
+// Ledger keeps who was heard when. It is safe for concurrent use.
+type Ledger struct {
+	mutex      sync.Mutex
+	peers      map[netip.Addr]time.Time
+	foreign    map[netip.Addr]foreigner
+	management time.Time
+	holder     time.Time
+}
+
+type foreigner struct {
+	collision string
+	seen      time.Time
+}
+
+// NewLedger returns a ledger that starts to listen now: the silence of the management side is counted from here.
+func NewLedger(now time.Time) *Ledger {
+	return &Ledger{peers: map[netip.Addr]time.Time{}, foreign: map[netip.Addr]foreigner{}, management: now}
+}
+
+// Record enters one advertisement.
+func (l *Ledger) Record(now time.Time, group Group, source netip.Addr, heard Advertisement) {
+	kind, collision := group.Classify(source, heard)
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	switch kind {
+	case Peer:
+		if _, known := l.peers[source]; known || len(l.peers) < maxSpeakers {
+			l.peers[source] = now
+		}
+		if heard.Priority > 0 {
+			l.holder = now
+		}
+		if int(heard.Priority) >= group.ManagementPriority {
+			l.management = now
+		}
+	case Foreign:
+		if _, known := l.foreign[source]; known || len(l.foreign) < maxSpeakers {
+			l.foreign[source] = foreigner{collision, now}
+		}
+	case Unrelated:
+	}
+}
+
+// CannotHear says that an advertisement could not have arrived now, so that silence means nothing. A silence that has
+// reached the limit already is ended by the voice of the management side alone; a limit of zero is never reached.
+func (l *Ledger) CannotHear(now time.Time, limit time.Duration) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if limit <= 0 || now.Sub(l.management) < limit {
+		l.management = now
+	}
+}
+
+// HolderHeard is when a peer last said that it holds the address.
+func (l *Ledger) HolderHeard() time.Time {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.holder
+}
+
+// Silence is for how long the management side was not heard.
+func (l *Ledger) Silence(now time.Time) time.Duration {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return now.Sub(l.management)
+}
+
+// Peers returns when each peer was last heard.
+func (l *Ledger) Peers() map[netip.Addr]time.Time {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return maps.Clone(l.peers)
+}
+
+// Strangers returns who collides with the group, in the order of the addresses.
+func (l *Ledger) Strangers(now time.Time) []Stranger {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	var strangers []Stranger
+	for source, entry := range l.foreign {
+		if now.Sub(entry.seen) > foreignMemory {
+			delete(l.foreign, source)
+			continue
+		}
+		strangers = append(strangers, Stranger{source, entry.collision})
+	}
+	slices.SortFunc(strangers, func(a, b Stranger) int { return a.Source.Compare(b.Source) })
+	return strangers
+}

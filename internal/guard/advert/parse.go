@@ -1,0 +1,58 @@
+// Package advert listens to VRRP advertisements on the network of the Ironic address. keepalived does the work of VRRP;
+// this package only watches: who of the peers speaks, whether the management side is alive, and whether somebody else
+// uses our virtual router ID or our address, which keepalived would at best write into its log.
+//
+// It believes what it hears. What follows from it are reports, and the silence of the management side, which a liar can
+// only shorten the wait for by being silent.
+package advert
+
+import (
+	"errors"
+	"net/netip"
+)
+
+// Advertisement is what one VRRP packet says.
+type Advertisement struct {
+	// RouterID is the virtual router ID.
+	RouterID uint8
+
+	// Priority of the speaker; 0 means that it is stepping down.
+	Priority uint8
+
+	// Addresses that the speaker holds.
+	Addresses []netip.Addr
+}
+
+var errMalformed = errors.New("not a VRRP advertisement")
+
+// headerSize is the same in VRRP 2 and 3.
+const headerSize = 8
+
+// Parse reads the payload of an IP packet of protocol 112, VRRP 2 or 3.
+func Parse(payload []byte, isIPv4 bool) (Advertisement, error) {
+	if len(payload) < headerSize {
+		return Advertisement{}, errMalformed
+	}
+	version, kind := payload[0]>>4, payload[0]&0x0f
+	if kind != 1 || (version != 2 && version != 3) {
+		return Advertisement{}, errMalformed
+	}
+	size := 16
+	if isIPv4 {
+		size = 4
+	}
+	count := int(payload[3])
+	if len(payload) < headerSize+count*size {
+		return Advertisement{}, errMalformed
+	}
+	parsed := Advertisement{RouterID: payload[1], Priority: payload[2]}
+	for i := range count {
+		raw := payload[headerSize+i*size : headerSize+(i+1)*size]
+		address, ok := netip.AddrFromSlice(raw)
+		if !ok {
+			return Advertisement{}, errMalformed
+		}
+		parsed.Addresses = append(parsed.Addresses, address)
+	}
+	return parsed, nil
+}

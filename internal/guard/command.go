@@ -1,0 +1,226 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
+)
+
+// Exit codes.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+const usage = `Usage: guard [run] [flags]                         hold the Ironic address by the rules, as process 1
+       guard gate --while-vip [flags] -- PROGRAM...  run a program only while the address is here
+       guard probe livez|readyz [flags]              ask a running guard
+       guard probe held-and-lost [flags]             fail once the address was here and is not any more
+       guard install DIRECTORY                       copy this program, for containers that do not have it
+       guard prepare --owner=USER:GROUP [--directory=PATH]... [--copy=FROM:TO]...
+                                                     make directories, and copies of files, that belong to a user
+Each command explains its flags with --help.
+`
+
+// Environment is what a command runs in.
+type Environment struct {
+	// Getenv reads a variable.
+	Getenv func(string) string
+
+	// Signals that the process gets, besides those that end the context.
+	Signals <-chan os.Signal
+
+	// Errors is where log and messages go.
+	Errors io.Writer
+}
+
+// Main runs the command that the arguments name, without the name of the program, and returns the exit code.
+func Main(ctx context.Context, arguments []string, environment Environment) int {
+	name, rest := "run", arguments
+	if len(arguments) > 0 && !strings.HasPrefix(arguments[0], "-") {
+		name, rest = arguments[0], arguments[1:]
+	}
+	commands := map[string]func(context.Context, []string, Environment) (int, error){
+		"run": runCommand, "gate": gateCommand, "probe": probeCommand, "install": installCommand,
+		"prepare": prepareCommand,
+	}
+	command, found := commands[name]
+	if !found {
+		_, _ = fmt.Fprintf(environment.Errors, "%q is no command.\n%s", name, usage)
+		return exitUsage
+	}
+	code, err := command(ctx, rest, environment)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		_, _ = fmt.Fprintln(environment.Errors, "guard:", err)
+		return max(code, exitFailure)
+	default:
+		return code
+	}
+}
+
+func newFlags(name string, environment Environment) *flag.FlagSet {
+	flags := flag.NewFlagSet("guard "+name, flag.ContinueOnError)
+	flags.SetOutput(environment.Errors)
+	return flags
+}
+
+func (e Environment) logger() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(e.Errors, nil))
+}
+
+func runCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
+	options := Options{Getenv: environment.Getenv}
+	flags := newFlags("run", environment)
+	flags.StringVar(&options.Settings, "settings", DefaultSettings, "file of the settings; without it and with "+
+		variableAddress+", "+variablePrefix+" and "+variableInterface+" are used")
+	flags.StringVar(&options.State, "state", DefaultState, "directory of the track files, where no settings name one")
+	flags.StringVar(&options.Node, "node", nodeName(environment), "name of the node")
+	flags.StringVar(&options.Keepalived, "keepalived", "/usr/sbin/keepalived", "executable file of keepalived")
+	flags.StringVar(&options.Listen, "listen", DefaultListen, "where metrics and health are served")
+	flags.StringVar(&options.Cache, "cache", "/var/lib/metal3-ironic/guard", "directory that survives a reboot")
+	if err := flags.Parse(arguments); err != nil {
+		return exitUsage, err
+	}
+	if options.Node == "" {
+		return exitUsage, errors.New("the name of the node is not known; set NODE_NAME or --node")
+	}
+	return 0, Run(ctx, options, environment.Signals, environment.logger())
+}
+
+func nodeName(environment Environment) string {
+	if name := environment.Getenv("NODE_NAME"); name != "" {
+		return name
+	}
+	name, _ := os.Hostname()
+	return name
+}
+
+// place is where the address would be.
+type place struct {
+	settings, device, addresses string
+}
+
+func (p *place) add(flags *flag.FlagSet) {
+	flags.StringVar(&p.settings, "settings", DefaultSettings, "file of the settings")
+	flags.StringVar(&p.device, "interface", "", "network interface, instead of the settings")
+	flags.StringVar(&p.addresses, "addresses", "", "addresses with commas between them, instead of the settings")
+}
+
+func (p *place) find(environment Environment) (string, []netip.Addr, error) {
+	if p.device == "" || p.addresses == "" {
+		settings, err := loadSettings(Options{Settings: p.settings, State: DefaultState, Getenv: environment.Getenv})
+		return settings.Interface, virtualAddresses(settings), err
+	}
+	var addresses []netip.Addr
+	for text := range strings.SplitSeq(p.addresses, ",") {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			return "", nil, fmt.Errorf("--addresses has %q; write addresses like 192.0.2.2,2001:db8::2", text)
+		}
+		addresses = append(addresses, address)
+	}
+	return p.device, addresses, nil
+}
+
+func gateCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
+	var where place
+	flags := newFlags("gate", environment)
+	where.add(flags)
+	whileVIP := flags.Bool("while-vip", false, "run the program while the address is here; the only gate there is")
+	if err := flags.Parse(arguments); err != nil {
+		return exitUsage, err
+	}
+	if !*whileVIP || flags.NArg() == 0 {
+		return exitUsage, errors.New("give --while-vip and, after --, the program to run")
+	}
+	device, virtual, err := where.find(environment)
+	if err != nil {
+		return exitFailure, err
+	}
+	command := flags.Args()
+	if command[0], err = exec.LookPath(command[0]); err != nil {
+		return exitFailure, err
+	}
+	return Gate(ctx, device, virtual, command, environment.logger())
+}
+
+func probeCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
+	if len(arguments) == 0 {
+		return exitUsage, errors.New("give livez, readyz or held-and-lost")
+	}
+	var where place
+	flags := newFlags("probe "+arguments[0], environment)
+	where.add(flags)
+	listen := flags.String("listen", DefaultListen, "where the guard serves its health")
+	marker := flags.String("marker", "/tmp/metal3-ironic-held", "file that remembers that the address was here")
+	if err := flags.Parse(arguments[1:]); err != nil {
+		return exitUsage, err
+	}
+	switch arguments[0] {
+	case "livez", "readyz":
+		return 0, ask(ctx, "http://"+*listen+"/"+arguments[0])
+	case "held-and-lost":
+		device, virtual, err := where.find(environment)
+		if err != nil {
+			return exitFailure, err
+		}
+		lost, err := HeldAndLost(device, virtual, *marker)
+		if err == nil && lost {
+			err = errors.New("the address was here and is not any more; what was built on it has to start again")
+		}
+		return 0, err
+	default:
+		return exitUsage, fmt.Errorf("%q is no probe; give livez, readyz or held-and-lost", arguments[0])
+	}
+}
+
+// ask expects 200 of the guard of this node.
+func ask(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode == http.StatusOK {
+		return nil
+	}
+	reason, _ := io.ReadAll(io.LimitReader(response.Body, 1024))
+	return fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(reason)))
+}
+
+// installCommand copies this program into a directory that another container mounts.
+func installCommand(_ context.Context, arguments []string, _ Environment) (int, error) {
+	if len(arguments) != 1 {
+		return exitUsage, errors.New("give the one directory to copy this program into")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return exitFailure, err
+	}
+	content, err := os.ReadFile(self)
+	if err != nil {
+		return exitFailure, err
+	}
+	return 0, track.ReplaceMode(filepath.Join(arguments[0], "guard"), content, 0o755)
+}

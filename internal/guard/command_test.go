@@ -1,0 +1,275 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard"
+)
+
+// command runs a command in this process.
+func command(variables map[string]string, arguments ...string) (int, string) {
+	var said safeBuffer
+	code := guard.Main(context.Background(), arguments, guard.Environment{
+		Getenv: func(name string) string { return variables[name] }, Errors: &said,
+	})
+	return code, said.String()
+}
+
+func TestMainRefuses(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		arguments []string
+		code      int
+		says      string
+	}{
+		"unknown command":       {arguments: []string{"dance"}, code: 2, says: `"dance" is no command`},
+		"unknown flag":          {arguments: []string{"run", "--dance"}, code: 2, says: "-dance"},
+		"gate without a gate":   {arguments: []string{"gate", "--", "true"}, code: 2, says: "--while-vip"},
+		"gate without program":  {arguments: []string{"gate", "--while-vip"}, code: 2, says: "program"},
+		"gate, no such program": {arguments: []string{"gate", "--while-vip", "--interface=lo", "--addresses=10.9.8.7", "--", "/no/such"}, code: 1, says: "/no/such"},
+		"gate, no address":      {arguments: []string{"gate", "--while-vip", "--interface=lo", "--addresses=here", "--", "true"}, code: 1, says: "192.0.2.2"},
+		"gate, no settings":     {arguments: []string{"gate", "--while-vip", "--settings=/no/such", "--", "true"}, code: 1, says: "PROVISIONING_IP"},
+		"no probe":              {arguments: []string{"probe"}, code: 2, says: "held-and-lost"},
+		"unknown probe":         {arguments: []string{"probe", "readiness"}, code: 2, says: `"readiness" is no probe`},
+		"nobody answers":        {arguments: []string{"probe", "livez", "--listen=127.0.0.1:1"}, code: 1, says: "refused"},
+		"install nowhere":       {arguments: []string{"install"}, code: 2, says: "directory"},
+		"prepare for nobody":    {arguments: []string{"prepare"}, code: 2, says: "997:994"},
+		"prepare for root only": {arguments: []string{"prepare", "--owner=ironic"}, code: 2, says: "997:994"},
+		"prepare half a copy":   {arguments: []string{"prepare", "--owner=1:1", "--copy=/a"}, code: 2, says: "/from:/to"},
+		"prepare in the air":    {arguments: []string{"prepare", "--owner=1:1", "--directory=a"}, code: 1, says: "absolute"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if code, said := command(nil, test.arguments...); code != test.code || !strings.Contains(said, test.says) {
+				t.Errorf("code %d, said %q", code, said)
+			}
+		})
+	}
+	if code, said := command(nil, "gate", "--help"); code != 0 || !strings.Contains(said, "-while-vip") {
+		t.Errorf("help: code %d, said %q", code, said)
+	}
+}
+
+func TestEnvironmentThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	for name, variables := range map[string]map[string]string{
+		"PROVISIONING_IP is":   {"PROVISIONING_IP": "here"},
+		"PROVISIONING_CIDR is": {"PROVISIONING_IP": "172.22.0.2", "PROVISIONING_CIDR": "10.0.0.0/8"},
+		`"33"`:                 {"PROVISIONING_IP": "172.22.0.2", "PROVISIONING_CIDR": "33"},
+		`"x"`:                  {"PROVISIONING_IP": "fd00::2", "PROVISIONING_CIDR": "x"},
+	} {
+		code, said := command(variables, "probe", "held-and-lost", "--settings=/no/such")
+		if code != 1 || !strings.Contains(said, name) {
+			t.Errorf("%v: code %d, said %q", variables, code, said)
+		}
+	}
+	good := map[string]string{"PROVISIONING_IP": "172.22.0.2", "PROVISIONING_CIDR": "172.22.0.0/24", "PROVISIONING_INTERFACE": "lo"}
+	if code, said := command(good, "probe", "held-and-lost", "--settings=/no/such", "--marker="+t.TempDir()+"/m"); code != 0 {
+		t.Errorf("code %d, said %q", code, said)
+	}
+}
+
+func TestPrepare(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give files away")
+	}
+	folder := t.TempDir()
+	from, to, shared := filepath.Join(folder, "from"), filepath.Join(folder, "private", "auth", "to"), filepath.Join(folder, "a", "b")
+	for _, content := range []string{"first", "second"} {
+		must(t, os.WriteFile(from, []byte(content), 0o600))
+		if code, said := command(nil, "prepare", "--owner=997:994", "--directory="+shared, "--copy="+from+":"+to); code != 0 {
+			t.Fatalf("code %d, said %q", code, said)
+		}
+		if got, err := os.ReadFile(to); err != nil || string(got) != content {
+			t.Errorf("the copy is %q, %v", got, err)
+		}
+	}
+	for path, mode := range map[string]os.FileMode{
+		to: 0o400, filepath.Dir(to): 0o700 | os.ModeDir, filepath.Dir(filepath.Dir(to)): 0o700 | os.ModeDir,
+		shared: 0o755 | os.ModeDir, filepath.Dir(shared): 0o755 | os.ModeDir,
+	} {
+		info, err := os.Stat(path)
+		must(t, err)
+		system, _ := info.Sys().(*syscall.Stat_t)
+		if system.Uid != 997 || system.Gid != 994 || info.Mode() != mode {
+			t.Errorf("%s has %s and belongs to %d:%d", path, info.Mode(), system.Uid, system.Gid)
+		}
+	}
+	info, err := os.Stat(folder)
+	must(t, err)
+	if system, _ := info.Sys().(*syscall.Stat_t); system.Uid != 0 {
+		t.Error("a directory that was there was given away")
+	}
+}
+
+// TestPrepareFollowsNoLinks: who may write below a directory must not choose what root gives away.
+func TestPrepareFollowsNoLinks(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	treasure := filepath.Join(folder, "treasure")
+	must(t, os.Mkdir(treasure, 0o700))
+	must(t, os.WriteFile(filepath.Join(folder, "from"), []byte("x"), 0o600))
+	must(t, os.Symlink(treasure, filepath.Join(folder, "link")))
+	for _, arguments := range [][]string{
+		{"--directory=" + filepath.Join(folder, "link")},
+		{"--directory=" + filepath.Join(folder, "link", "below")},
+		{"--copy=" + filepath.Join(folder, "from") + ":" + filepath.Join(folder, "link", "copy")},
+	} {
+		code, said := command(nil, append([]string{"prepare", "--owner=997:994"}, arguments...)...)
+		if code != 1 || !strings.Contains(said, "link") {
+			t.Errorf("%v: code %d, said %q", arguments, code, said)
+		}
+	}
+	entries, err := os.ReadDir(treasure)
+	if err != nil || len(entries) > 0 {
+		t.Errorf("something was written through the link: %v, %v", entries, err)
+	}
+	info, err := os.Stat(treasure)
+	must(t, err)
+	if system, _ := info.Sys().(*syscall.Stat_t); system.Uid == 997 {
+		t.Error("the directory behind the link was given away")
+	}
+}
+
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	binary, err := buildOnce()
+	must(t, err)
+	folder := t.TempDir()
+	must(t, exec.CommandContext(context.Background(), binary, "install", folder).Run())
+	output, err := exec.CommandContext(context.Background(), filepath.Join(folder, "guard"), "dance").CombinedOutput()
+	if !strings.Contains(string(output), "is no command") {
+		t.Errorf("the copy does not run: %v: %s", err, output)
+	}
+}
+
+// TestGate lets an address come and go under a gated program.
+func TestGate(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	n := l.addNode("n")
+	link, err := n.links.LinkByName("eth0")
+	must(t, err)
+	address, err := netlink.ParseAddr("172.22.0.2/24")
+	must(t, err)
+	// The program says when it starts and when it is asked to end.
+	script := "trap 'echo asked to end; exit 0' TERM; echo started; while :; do sleep 0.05; done"
+	ended := n.run("gate", "--while-vip", "--interface=eth0", "--addresses=172.22.0.2,fd00:22::2", "--", "/bin/sh", "-c", script)
+	count := func(text string, want int) func() string {
+		return func() string {
+			if got := strings.Count(n.said.String(), text); got != want {
+				return strings.Join([]string{"log:", n.said.String()}, "\n")
+			}
+			return ""
+		}
+	}
+	for round := 1; round <= 2; round++ {
+		must(t, n.links.AddrAdd(link, address))
+		eventually(t, generous, "the program starts", count("started\n", round))
+		must(t, n.links.AddrDel(link, address))
+		eventually(t, generous, "the program is asked to end", count("asked to end\n", round))
+	}
+	must(t, n.links.AddrAdd(link, address))
+	eventually(t, generous, "the program starts again", count("started\n", 3))
+	n.signal(syscall.SIGTERM)
+	if err := <-ended; err != nil {
+		t.Errorf("the gate ended with %v", err)
+	}
+	if missing := count("asked to end\n", 3)(); missing != "" {
+		t.Errorf("the gate ended without its program: %s", missing)
+	}
+
+	ended = n.run("gate", "--while-vip", "--interface=eth0", "--addresses=172.22.0.2", "--", "/bin/sh", "-c", "exit 9")
+	var failed *exec.ExitError
+	if err := <-ended; !errors.As(err, &failed) || failed.ExitCode() != 9 {
+		t.Errorf("the program ended with 9, and the gate with %v", err)
+	}
+}
+
+// TestHeldAndLost plays the kubelet that asks whether the conductor has to start again.
+func TestHeldAndLost(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	n := l.addNode("n")
+	link, err := n.links.LinkByName("eth0")
+	must(t, err)
+	address, err := netlink.ParseAddr("172.22.0.2/24")
+	must(t, err)
+	marker := n.path("held")
+	probe := func(want bool, when string) {
+		t.Helper()
+		err := <-n.run("probe", "held-and-lost", "--interface=eth0", "--addresses=172.22.0.2", "--marker="+marker)
+		if (err == nil) != want {
+			t.Errorf("%s: %v: %s", when, err, n.said)
+		}
+	}
+	probe(true, "never held")
+	must(t, n.links.AddrAdd(link, address))
+	probe(true, "held")
+	probe(true, "still held")
+	must(t, n.links.AddrDel(link, address))
+	probe(false, "lost")
+	probe(false, "still lost")
+	must(t, os.Remove(marker))
+	probe(true, "in a new container")
+}
+
+// run starts the program with other arguments. What comes from the channel is how it ended.
+func (n *node) run(arguments ...string) <-chan error {
+	n.lab.t.Helper()
+	command := exec.CommandContext(context.Background(), n.lab.binary, arguments...)
+	command.Stdout, command.Stderr = n.said, n.said
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	n.process = command
+	started, ended := make(chan error), make(chan error, 1)
+	go func() {
+		_ = within(n.space, func() error {
+			err := command.Start()
+			started <- err
+			if err == nil {
+				ended <- command.Wait()
+			}
+			return nil
+		})
+	}()
+	must(n.lab.t, <-started)
+	n.lab.t.Cleanup(func() { _ = command.Process.Signal(syscall.SIGTERM) })
+	return ended
+}
+
+func TestProbesOfARunningGuard(t *testing.T) {
+	t.Parallel()
+	_, n := alone(t)
+	for _, probe := range []string{"livez", "readyz"} {
+		if code, body := n.ask("/" + probe); code != http.StatusOK {
+			t.Errorf("%s says %d %s", probe, code, body)
+		}
+	}
+	guardProcess := n.process
+	for _, probe := range []string{"livez", "readyz"} {
+		if err := <-n.run("probe", probe); err != nil {
+			t.Errorf("probe %s: %v: %s", probe, err, n.said)
+		}
+	}
+	n.process = guardProcess
+	_, page := n.ask("/metrics")
+	for _, line := range []string{
+		"metal3_guard_vip_holder 1", "metal3_guard_ironic_ok 1", `metal3_guard_armed{reason="Management"} 1`,
+		`metal3_guard_vip_transitions_total{to="holder"} 1`, "metal3_guard_keepalived_running 1",
+	} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("the metrics do not say %q", line)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package guard
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
+)
+
+// facts is what the parts of the guard tell one another, and what they tell the world as metrics.
+type facts struct {
+	mutex        sync.Mutex
+	seen         address.Interface
+	holding      bool
+	holdingSince time.Time
+	ironicWell   bool
+	checkedAt    time.Time
+	annotation   policy.Answer
+	running      bool
+	fitAndArmed  bool
+	beat         time.Time
+	reason       string
+
+	registry    *prometheus.Registry
+	holder      prometheus.Gauge
+	transitions *prometheus.CounterVec
+	well        prometheus.Gauge
+	armed       *prometheus.GaugeVec
+	latency     prometheus.Histogram
+	failures    *prometheus.CounterVec
+	peers       *prometheus.GaugeVec
+	strangers   *prometheus.GaugeVec
+	alive       prometheus.Gauge
+	restarts    prometheus.Counter
+	reloads     prometheus.Counter
+	valid       prometheus.Gauge
+	nodeErrors  prometheus.Counter
+}
+
+const metricPrefix = "metal3_guard_"
+
+func newFacts() *facts {
+	gauge := func(name, help string) prometheus.GaugeOpts {
+		return prometheus.GaugeOpts{Name: metricPrefix + name, Help: help}
+	}
+	counter := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Name: metricPrefix + name, Help: help}
+	}
+	f := &facts{
+		registry: prometheus.NewRegistry(),
+		holder:   prometheus.NewGauge(gauge("vip_holder", "1 while this node holds the Ironic address.")),
+		transitions: prometheus.NewCounterVec(
+			counter("vip_transitions_total", "Arrivals and departures of the address."), []string{"to"}),
+		well: prometheus.NewGauge(gauge("ironic_ok", "1 while the Ironic of this node is well.")),
+		armed: prometheus.NewGaugeVec(
+			gauge("armed", "1 while this node may hold the address, and why."), []string{"reason"}),
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: metricPrefix + "probe_duration_seconds", Help: "How long the checks of Ironic take.",
+			Buckets: []float64{.005, .02, .05, .1, .2, .4, .8},
+		}),
+		failures: prometheus.NewCounterVec(counter("probe_failures_total", "Failed checks of Ironic."), []string{"reason"}),
+		peers: prometheus.NewGaugeVec(gauge("peer_last_seen_timestamp_seconds",
+			"When a peer last said that it holds the address."), []string{"peer"}),
+		strangers: prometheus.NewGaugeVec(
+			gauge("foreign_speaker", "1 for each VRRP speaker that collides with ours."), []string{"source"}),
+		alive:      prometheus.NewGauge(gauge("keepalived_running", "1 while keepalived runs.")),
+		restarts:   prometheus.NewCounter(counter("keepalived_deaths_total", "How often keepalived died by itself.")),
+		reloads:    prometheus.NewCounter(counter("keepalived_reloads_total", "How often keepalived got new settings.")),
+		valid:      prometheus.NewGauge(gauge("settings_valid", "0 while the settings cannot be used and older ones are.")),
+		nodeErrors: prometheus.NewCounter(counter("node_read_errors_total", "Failed reads of the Node object.")),
+	}
+	f.registry.MustRegister(f.holder, f.transitions, f.well, f.armed, f.latency, f.failures, f.peers, f.strangers,
+		f.alive, f.restarts, f.reloads, f.valid, f.nodeErrors)
+	return f
+}
+
+func asNumber(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// setSeen enters what was observed of the interface, and returns whether the address came or went.
+func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.Time) bool {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.seen = seen
+	holding := seen.Has(virtual)
+	f.holder.Set(asNumber(holding))
+	if holding == f.holding {
+		return false
+	}
+	f.holding, f.holdingSince = holding, now
+	direction := "backup"
+	if holding {
+		direction = "holder"
+	}
+	f.transitions.WithLabelValues(direction).Inc()
+	return true
+}
+
+// setIronic returns the verdict before this one.
+func (f *facts) setIronic(well bool, now time.Time) bool {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	before := f.ironicWell
+	f.ironicWell, f.checkedAt = well, now
+	f.well.Set(asNumber(well))
+	return before
+}
+
+func (f *facts) setAnnotation(answer policy.Answer) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.annotation = answer
+}
+
+func (f *facts) setRunning(running bool) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.running = running
+	f.alive.Set(asNumber(running))
+}
+
+func (f *facts) setVerdict(fit bool, decision policy.Decision, now time.Time) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.fitAndArmed = fit && decision.Armed
+	f.beat = now
+	if decision.Reason != f.reason {
+		f.armed.Reset()
+		f.reason = decision.Reason
+	}
+	f.armed.WithLabelValues(decision.Reason).Set(asNumber(decision.Armed))
+}
+
+// setBeat says that the guard lives, before it has anything to decide.
+func (f *facts) setBeat(now time.Time) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.beat = now
+}
+
+// snapshot is a consistent copy of the facts.
+type snapshot struct {
+	seen         address.Interface
+	holding      bool
+	holdingSince time.Time
+	ironicWell   bool
+	checkedAt    time.Time
+	annotation   policy.Answer
+	running      bool
+	fitAndArmed  bool
+	beat         time.Time
+}
+
+func (f *facts) snapshot() snapshot {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return snapshot{
+		seen: f.seen, holding: f.holding, holdingSince: f.holdingSince, ironicWell: f.ironicWell,
+		checkedAt: f.checkedAt, annotation: f.annotation, running: f.running,
+		fitAndArmed: f.fitAndArmed, beat: f.beat,
+	}
+}

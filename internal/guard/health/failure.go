@@ -1,0 +1,61 @@
+package health
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"syscall"
+)
+
+// Failure is why Ironic is not well.
+type Failure struct {
+	// Reason is one word from a small set, for metrics.
+	Reason string
+
+	// Cause in words.
+	Cause error
+}
+
+// Error returns the cause in words.
+func (f *Failure) Error() string {
+	return f.Cause.Error()
+}
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error {
+	return f.Cause
+}
+
+// ReasonOf returns the reason of a failure, "Unknown" for another error and nothing for none.
+func ReasonOf(err error) string {
+	var failure *Failure
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &failure):
+		return failure.Reason
+	default:
+		return "Unknown"
+	}
+}
+
+// reasonOf names what went wrong on the way.
+func reasonOf(err error) string {
+	var invalid x509.CertificateInvalidError
+	var untrusted *tls.CertificateVerificationError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "CertificateExpired"
+	case errors.As(err, &untrusted):
+		return "CertificateWrong"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "Slow"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "Refused"
+	default:
+		return "Broken"
+	}
+}

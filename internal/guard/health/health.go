@@ -1,0 +1,212 @@
+// Package health finds out whether the Ironic of this node is well enough to hold the address: whether it would serve
+// hosts if the address were here.
+//
+// It fails closed. Anything but the expected answer in time means no: a slow answer, a redirect, half a document, the
+// right answer from somebody else's Ironic, a certificate that clients of the address would refuse.
+package health
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Timeout bounds one check: all requests of it together.
+const Timeout = 800 * time.Millisecond
+
+// Interval is the time between the starts of two checks.
+const Interval = time.Second
+
+const (
+	// maxAnswer is far more than the drivers of an Ironic take.
+	maxAnswer = 1 << 20
+
+	// renewAfter is how many checks share a connection. A new one proves that the port still answers with the right
+	// certificate; one for each check would cost a handshake a second.
+	renewAfter = 30
+)
+
+// Target is what is checked.
+type Target struct {
+	// Server is where the services of this node answer; 127.0.0.1 in production.
+	Server string
+
+	// APIPort and ImagePort of the services.
+	APIPort, ImagePort int
+
+	// Address that clients use: the certificate has to be valid for it.
+	Address netip.Addr
+
+	// Conductor is the name of this node's conductor.
+	Conductor string
+
+	// Username, Password and Authority are files.
+	Username, Password, Authority string
+
+	// Images are files that have to be served.
+	Images []string
+}
+
+// Prober checks one target. Not safe for concurrent use.
+type Prober struct {
+	target             Target
+	username, password string
+	client             *http.Client
+	checks             int
+	now                func() time.Time
+}
+
+// New reads the credentials and the certificate authority of the target. They are read once: whoever changes the files
+// makes a new prober.
+func New(target Target, now func() time.Time) (*Prober, error) {
+	username, err := os.ReadFile(target.Username)
+	if err != nil {
+		return nil, fmt.Errorf("reading the user name for Ironic: %w", err)
+	}
+	password, err := os.ReadFile(target.Password)
+	if err != nil {
+		return nil, fmt.Errorf("reading the password for Ironic: %w", err)
+	}
+	authority, err := os.ReadFile(target.Authority)
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificate authority of Ironic: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authority) {
+		return nil, fmt.Errorf("reading the certificate authority of Ironic: %s holds no certificate in PEM form",
+			target.Authority)
+	}
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12, RootCAs: pool, ServerName: target.Address.String(), Time: now,
+		},
+		MaxIdleConnsPerHost: 1,
+		IdleConnTimeout:     time.Minute,
+		DisableCompression:  true,
+	}
+	return &Prober{
+		target:   target,
+		username: strings.TrimSpace(string(username)),
+		password: strings.TrimSpace(string(password)),
+		client: &http.Client{
+			Transport:     transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		now: now,
+	}, nil
+}
+
+// Close gives up the connections.
+func (p *Prober) Close() {
+	p.client.CloseIdleConnections()
+}
+
+// Check returns nil when Ironic is well, and a *Failure otherwise.
+func (p *Prober) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	if p.checks++; p.checks%renewAfter == 0 {
+		p.client.CloseIdleConnections()
+	}
+	if err := p.checkAPI(ctx); err != nil {
+		return err
+	}
+	for _, image := range p.target.Images {
+		if err := p.checkImage(ctx, image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Prober) checkAPI(ctx context.Context) error {
+	address := "https://" + net.JoinHostPort(p.target.Server, strconv.Itoa(p.target.APIPort)) + "/v1/drivers"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return &Failure{"NoRequest", err}
+	}
+	request.SetBasicAuth(p.username, p.password)
+	response, err := p.client.Do(request)
+	if err != nil {
+		return &Failure{reasonOf(err), err}
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return &Failure{"APIStatus", fmt.Errorf("the Ironic API answered %s", response.Status)}
+	}
+	// A connection that is used again was checked when it was made; the clock went on.
+	for _, certificate := range response.TLS.PeerCertificates[:1] {
+		if now := p.now(); now.Before(certificate.NotBefore) || now.After(certificate.NotAfter) {
+			return &Failure{"CertificateExpired", fmt.Errorf("the certificate of Ironic is valid from %s to %s",
+				certificate.NotBefore.Format(time.RFC3339), certificate.NotAfter.Format(time.RFC3339))}
+		}
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return &Failure{reasonOf(err), err}
+	}
+	return judgeDrivers(body, p.target.Conductor)
+}
+
+// judgeDrivers demands that a driver is served by our conductor.
+func judgeDrivers(body []byte, conductor string) error {
+	var answer struct {
+		Drivers []struct {
+			Name  string   `json:"name"`
+			Hosts []string `json:"hosts"`
+		} `json:"drivers"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	if err := decoder.Decode(&answer); err != nil {
+		return &Failure{"BadAnswer", fmt.Errorf("the Ironic API answered no JSON: %w", err)}
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return &Failure{"BadAnswer", errors.New("the Ironic API answered more than one JSON document")}
+	}
+	var others []string
+	for _, driver := range answer.Drivers {
+		if driver.Name != "" && slices.Contains(driver.Hosts, conductor) {
+			return nil
+		}
+		others = append(others, driver.Hosts...)
+	}
+	if len(others) > 0 {
+		slices.Sort(others)
+		return &Failure{"ForeignConductor", fmt.Errorf("the Ironic on this node is served by %q, not by %s",
+			slices.Compact(others), conductor)}
+	}
+	return &Failure{"NoConductor", errors.New("the Ironic API knows no driver with a conductor")}
+}
+
+func (p *Prober) checkImage(ctx context.Context, image string) error {
+	address := "http://" + net.JoinHostPort(p.target.Server, strconv.Itoa(p.target.ImagePort)) +
+		path.Join("/images", image)
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, address, http.NoBody)
+	if err != nil {
+		return &Failure{"NoRequest", err}
+	}
+	response, err := p.client.Do(request)
+	if err != nil {
+		return &Failure{"Image" + reasonOf(err), err}
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK || response.ContentLength == 0 {
+		return &Failure{"ImageMissing", fmt.Errorf("the image %s is answered with %s and %d bytes",
+			image, response.Status, response.ContentLength)}
+	}
+	return nil
+}

@@ -1,0 +1,303 @@
+package health_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/health"
+)
+
+const (
+	address   = "192.0.2.2"
+	conductor = "3f9c1a7e-node-1"
+	wellDone  = `{"drivers": [{"name": "ipmi", "hosts": []}, {"name": "redfish", "hosts": ["` + conductor + `"], "extra": 1}]}`
+)
+
+// ironic is a node with an Ironic that can be made to fail.
+type ironic struct {
+	body        string
+	status      int
+	slow        bool
+	cut         bool
+	certificate func(*x509.Certificate)
+	foreignCA   bool
+	images      map[string]int
+	emptyImages bool
+	skipImages  bool
+	password    string
+	gone        bool
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		reason string
+		in     ironic
+		want   string
+	}{
+		"well":           {reason: "all is as it should be", in: ironic{}},
+		"without images": {reason: "images may be looked at or not", in: ironic{skipImages: true, images: map[string]int{"kernel": 404}}},
+		"nobody there":   {reason: "no process listens", in: ironic{gone: true}, want: "Refused"},
+		"slow":           {reason: "hosts would wait as well", in: ironic{slow: true}, want: "Slow"},
+		"unauthorized":   {reason: "credentials of another cluster", in: ironic{password: "other"}, want: "APIStatus"},
+		"broken":         {reason: "Apache without Ironic", in: ironic{status: 503}, want: "APIStatus"},
+		"redirect":       {reason: "another server may be well, this one is not", in: ironic{status: 302}, want: "APIStatus"},
+		"no content":     {reason: "only 200 is an answer", in: ironic{status: 204}, want: "APIStatus"},
+		"empty body":     {reason: "nothing is no answer", in: ironic{body: " "}, want: "BadAnswer"},
+		"garbage":        {reason: "a login page of somebody", in: ironic{body: "<html>"}, want: "BadAnswer"},
+		"half a body":    {reason: "the connection broke", in: ironic{cut: true}, want: "Broken"},
+		"half a document": {
+			reason: "JSON has to be complete", in: ironic{body: wellDone[:len(wellDone)-3]}, want: "BadAnswer"},
+		"two documents": {reason: "nobody knows which one counts", in: ironic{body: wellDone + "{}"}, want: "BadAnswer"},
+		"wrong types":   {reason: "not the answer of Ironic", in: ironic{body: `{"drivers": {"hosts": "` + conductor + `"}}`}, want: "BadAnswer"},
+		"no drivers":    {reason: "the conductor is gone", in: ironic{body: `{"drivers": []}`}, want: "NoConductor"},
+		"null":          {reason: "valid JSON that says nothing", in: ironic{body: `null`}, want: "NoConductor"},
+		"no hosts":      {reason: "the conductor is gone", in: ironic{body: `{"drivers": [{"name": "redfish", "hosts": []}]}`}, want: "NoConductor"},
+		"foreign conductor": {
+			reason: "somebody else's Ironic on our port",
+			in:     ironic{body: `{"drivers": [{"name": "redfish", "hosts": ["` + conductor + `0"]}]}`}, want: "ForeignConductor"},
+		"certificate of another address": {
+			reason: "clients of the address would refuse it",
+			in:     ironic{certificate: func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)} }}, want: "CertificateWrong"},
+		"certificate of another authority": {
+			reason: "clients would refuse it", in: ironic{foreignCA: true}, want: "CertificateWrong"},
+		"certificate of the past": {
+			reason: "clients would refuse it",
+			in:     ironic{certificate: func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }}, want: "CertificateExpired"},
+		"certificate of the future": {
+			reason: "the clock of this node is wrong, or that of the issuer",
+			in:     ironic{certificate: func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }}, want: "CertificateExpired"},
+		"no ramdisk":   {reason: "hosts could not boot", in: ironic{images: map[string]int{"ramdisk": 404}}, want: "ImageMissing"},
+		"no kernel":    {reason: "hosts could not boot", in: ironic{images: map[string]int{"kernel": 500}}, want: "ImageMissing"},
+		"empty images": {reason: "a download that never got anywhere", in: ironic{emptyImages: true}, want: "ImageMissing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			prober, _ := newProber(t, test.in)
+			err := prober.Check(context.Background())
+			if got := health.ReasonOf(err); got != test.want {
+				t.Errorf("%s: got %q, want %q: %v", test.reason, got, test.want, err)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("the error tells the password: %v", err)
+			}
+		})
+	}
+}
+
+// TestExpiryOnAnOpenConnection: the certificate was good when the connection was made.
+func TestExpiryOnAnOpenConnection(t *testing.T) {
+	t.Parallel()
+	prober, clock := newProber(t, ironic{})
+	if err := prober.Check(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	clock.Store(int64(48 * time.Hour))
+	if got := health.ReasonOf(prober.Check(context.Background())); got != "CertificateExpired" {
+		t.Errorf("got %q two days later", got)
+	}
+}
+
+func TestNewRefusesWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	present, garbage := filepath.Join(folder, "present"), filepath.Join(folder, "garbage")
+	for _, path := range []string{present, garbage} {
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	absent := filepath.Join(folder, "absent")
+	for name, target := range map[string]health.Target{
+		"user name": {Username: absent, Password: present, Authority: present},
+		"password":  {Username: present, Password: absent, Authority: present},
+		"authority": {Username: present, Password: present, Authority: absent},
+		"PEM":       {Username: present, Password: present, Authority: garbage},
+	} {
+		if _, err := health.New(target, time.Now); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("without a good %s the error is %v", name, err)
+		}
+	}
+}
+
+func TestDebounce(t *testing.T) {
+	t.Parallel()
+	for checks, want := range map[string]string{
+		"":            "",
+		"1":           "0",
+		"11":          "00",
+		"111":         "001",
+		"1101":        "0000",
+		"110111":      "000001",
+		"11101":       "00111",
+		"111001":      "001100",
+		"11100111":    "00110001",
+		"1110101010":  "0011111111",
+		"00000":       "00000",
+		"11100110111": "00110000001",
+	} {
+		var debounce health.Debounce
+		var got strings.Builder
+		for _, check := range checks {
+			got.WriteString(map[bool]string{true: "1", false: "0"}[debounce.Add(check == '1')])
+		}
+		if got.String() != want {
+			t.Errorf("checks %s: got %s, want %s", checks, got.String(), want)
+		}
+	}
+}
+
+// api plays the Ironic API. Where it is slow it waits until it is released.
+func (in ironic) api(released <-chan struct{}) http.Handler {
+	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		username, password, _ := request.BasicAuth()
+		switch {
+		case request.URL.Path != "/v1/drivers":
+			writer.WriteHeader(http.StatusTeapot)
+		case in.slow:
+			select {
+			case <-released:
+			case <-request.Context().Done():
+			}
+		case username != "ironic" || password != "secret":
+			writer.WriteHeader(http.StatusUnauthorized)
+		case in.status != 0:
+			writer.Header().Set("Location", "/v1/drivers?again")
+			writer.WriteHeader(in.status)
+		case in.cut:
+			writer.Header().Set("Content-Length", strconv.Itoa(len(wellDone)))
+			_, _ = io.WriteString(writer, wellDone[:10])
+		case in.body != "":
+			_, _ = io.WriteString(writer, in.body)
+		default:
+			_, _ = io.WriteString(writer, wellDone)
+		}
+	})
+}
+
+// imageServer plays the server of kernel and ramdisk.
+func (in ironic) imageServer() http.Handler {
+	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		status := in.images[strings.TrimPrefix(request.URL.Path, "/images/")]
+		if in.emptyImages {
+			writer.Header().Set("Content-Length", "0")
+		} else {
+			writer.Header().Set("Content-Length", "5")
+		}
+		writer.WriteHeader(max(status, http.StatusOK))
+	})
+}
+
+// newProber starts the node. The clock starts now, and later when the number is raised.
+func newProber(t *testing.T, in ironic) (*health.Prober, *atomic.Int64) {
+	t.Helper()
+	authority, pair := issue(t, in.certificate)
+	if in.foreignCA {
+		authority, _ = issue(t, nil)
+	}
+	released := make(chan struct{})
+	api := httptest.NewUnstartedServer(in.api(released))
+	api.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	api.Config.ErrorLog = nil
+	api.StartTLS()
+	images := httptest.NewServer(in.imageServer())
+	if in.gone {
+		api.Close()
+	}
+	t.Cleanup(func() {
+		close(released)
+		api.Close()
+		images.Close()
+	})
+	folder := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	password := "secret"
+	if in.password != "" {
+		password = in.password
+	}
+	target := health.Target{
+		Server: "127.0.0.1", APIPort: portOf(t, api.Listener), ImagePort: portOf(t, images.Listener),
+		Address: netip.MustParseAddr(address), Conductor: conductor,
+		Username: file("username", "ironic\n"), Password: file("password", password+"\n"),
+		Authority: file("ca", string(authority)), Images: []string{"kernel", "ramdisk"},
+	}
+	if in.skipImages {
+		target.Images = nil
+	}
+	var clock atomic.Int64
+	prober, err := health.New(target, func() time.Time { return time.Now().Add(time.Duration(clock.Load())) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(prober.Close)
+	return prober, &clock
+}
+
+func portOf(t *testing.T, listener net.Listener) int {
+	t.Helper()
+	_, text, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var number int
+	if _, err := fmt.Sscan(text, &number); err != nil {
+		t.Fatal(err)
+	}
+	return number
+}
+
+// issue makes an authority, and a certificate that it signed and the function changed.
+func issue(t *testing.T, change func(*x509.Certificate)) ([]byte, tls.Certificate) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: time.Now().Add(-96 * time.Hour), NotAfter: time.Now().Add(96 * time.Hour),
+	}
+	rawAuthority, err := x509.CreateCertificate(rand.Reader, authority, authority, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := &x509.Certificate{
+		SerialNumber: big.NewInt(2), IPAddresses: []net.IP{net.ParseIP(address)},
+		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if change != nil {
+		change(certificate)
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, certificate, authority, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: rawAuthority}),
+		tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
+}

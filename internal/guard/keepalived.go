@@ -1,0 +1,277 @@
+package guard
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/process"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
+)
+
+const (
+	// stopPatience is how long keepalived may take to say goodbye; it needs some tenths of a second.
+	stopPatience = 5 * time.Second
+
+	// firstPause and longestPause lie between the death of keepalived and its next start.
+	firstPause, longestPause = 200 * time.Millisecond, 10 * time.Second
+
+	// calmAfter is how long keepalived has to run for its next death to count as the first.
+	calmAfter = time.Minute
+)
+
+// stampWidth is the length of the time that keepalived puts before each line.
+const stampWidth = len("Sat Nov 21 12:28:53 2026: ")
+
+// wish is how keepalived should run.
+type wish struct {
+	// config is keepalived.conf; nil means that keepalived should not run.
+	config []byte
+
+	// incarnation differs when keepalived has to be started again instead of told to read its file: it keeps the
+	// interface and the directory of the track files that it found when it started.
+	incarnation string
+
+	// device and virtual are what is cleaned up after keepalived.
+	device  string
+	virtual []netip.Addr
+}
+
+// supervisor runs keepalived as wished.
+type supervisor struct {
+	reaper     *process.Reaper
+	executable string
+	directory  string
+	log        *slog.Logger
+	facts      *facts
+
+	mutex  sync.Mutex
+	wanted wish
+	wake   chan struct{}
+
+	signals chan syscall.Signal
+
+	// Only for the goroutine of run.
+	child     *process.Child
+	current   wish
+	startedAt time.Time
+	notBefore time.Time
+	pause     time.Duration
+}
+
+func newSupervisor(reaper *process.Reaper, executable, directory string, facts *facts, log *slog.Logger) *supervisor {
+	return &supervisor{
+		reaper: reaper, executable: executable, directory: directory,
+		facts: facts, log: log, wake: make(chan struct{}, 1), signals: make(chan syscall.Signal, 8),
+	}
+}
+
+// Want changes the wish.
+func (s *supervisor) Want(wanted wish) {
+	s.mutex.Lock()
+	same := s.wanted.incarnation == wanted.incarnation && slices.Equal(s.wanted.config, wanted.config)
+	s.wanted = wanted
+	s.mutex.Unlock()
+	if same {
+		return
+	}
+	nudge(s.wake)
+}
+
+// Config returns the last wish for the same incarnation, nil when there is none.
+func (s *supervisor) Config(incarnation string) []byte {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.wanted.incarnation != incarnation {
+		return nil
+	}
+	return s.wanted.config
+}
+
+// run fulfils the wishes until the context ends, and then stops keepalived.
+func (s *supervisor) run(ctx context.Context) {
+	for {
+		wait := s.settle()
+		var died <-chan struct{}
+		if s.child != nil {
+			died = s.child.Done()
+		}
+		select {
+		case <-ctx.Done():
+			s.stop()
+			return
+		case <-died:
+			s.buried()
+		case number := <-s.signals:
+			if s.child != nil {
+				_ = s.child.Signal(number)
+			}
+		case <-s.wake:
+		case <-wait:
+		}
+	}
+}
+
+// settle does what is due. What it returns fires when there is more to do later.
+func (s *supervisor) settle() <-chan time.Time {
+	s.mutex.Lock()
+	wanted := s.wanted
+	s.mutex.Unlock()
+	if s.child != nil && (wanted.config == nil || wanted.incarnation != s.current.incarnation) {
+		s.stop()
+	}
+	switch {
+	case wanted.config == nil:
+		return nil
+	case s.child == nil:
+		if rest := time.Until(s.notBefore); rest > 0 {
+			return time.After(rest)
+		}
+		return s.start(wanted)
+	case !slices.Equal(wanted.config, s.current.config):
+		return s.reload(wanted)
+	default:
+		return nil
+	}
+}
+
+func (s *supervisor) path() string {
+	return filepath.Join(s.directory, "keepalived.conf")
+}
+
+func (s *supervisor) start(wanted wish) <-chan time.Time {
+	s.current = wanted
+	s.clean()
+	err := track.Replace(s.path(), wanted.config)
+	if err == nil {
+		err = s.spawn()
+	}
+	if err != nil {
+		s.log.Error("Cannot start keepalived", "error", err)
+		return time.After(s.lengthen())
+	}
+	s.startedAt = time.Now()
+	s.facts.setRunning(true)
+	s.log.Info("keepalived runs", "pid", s.child.PID())
+	return nil
+}
+
+func (s *supervisor) spawn() error {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = write.Close() }()
+	child, err := s.reaper.Start(process.Program{
+		Path: s.executable,
+		Arguments: []string{
+			// The parts of keepalived that die are not started by keepalived again: then the guard would not notice, and
+			// the address would stay meanwhile.
+			"--dont-fork", "--log-console", "--no-syslog", "--vrrp", "--dont-respawn",
+			"--use-file=" + s.path(),
+			"--pid=" + filepath.Join(s.directory, "keepalived.pid"),
+			"--vrrp_pid=" + filepath.Join(s.directory, "vrrp.pid"),
+		},
+		Output: write,
+	})
+	if err != nil {
+		_ = read.Close()
+		return err
+	}
+	s.child = child
+	go relay(read, s.log)
+	return nil
+}
+
+// relay repeats what keepalived says, which it does on changes only.
+func relay(output io.ReadCloser, log *slog.Logger) {
+	defer func() { _ = output.Close() }()
+	lines := bufio.NewScanner(output)
+	for lines.Scan() {
+		line := lines.Text()
+		// The log has a time of its own.
+		if _, after, found := strings.Cut(line, ": "); found && len(line)-len(after) == stampWidth {
+			line = after
+		}
+		log.Info("keepalived says", "line", line)
+	}
+}
+
+func (s *supervisor) reload(wanted wish) <-chan time.Time {
+	if err := track.Replace(s.path(), wanted.config); err != nil {
+		s.log.Error("Cannot change the configuration of keepalived", "error", err)
+		return time.After(longestPause)
+	}
+	s.current = wanted
+	if err := s.child.Signal(syscall.SIGHUP); err != nil {
+		s.log.Error("Cannot tell keepalived of its new configuration", "error", err)
+	}
+	s.facts.reloads.Inc()
+	s.log.Info("keepalived reads its new configuration")
+	return nil
+}
+
+// stop ends keepalived, which hands the address over.
+func (s *supervisor) stop() {
+	if s.child == nil {
+		return
+	}
+	if !s.child.Stop(stopPatience) {
+		s.log.Warn("keepalived did not stop in time and was killed", "patience", stopPatience.String())
+	}
+	s.log.Info("keepalived stopped", "ending", s.child.Ending())
+	s.child = nil
+	s.facts.setRunning(false)
+	s.clean()
+}
+
+// buried cleans up after a keepalived that died by itself.
+func (s *supervisor) buried() {
+	s.log.Warn("keepalived died", "ending", s.child.Ending())
+	s.child = nil
+	s.facts.setRunning(false)
+	s.facts.restarts.Inc()
+	s.clean()
+	if time.Since(s.startedAt) > calmAfter {
+		s.pause = 0
+	}
+	s.lengthen()
+}
+
+func (s *supervisor) lengthen() time.Duration {
+	s.pause = min(max(2*s.pause, firstPause), longestPause)
+	s.notBefore = time.Now().Add(s.pause)
+	return s.pause
+}
+
+// clean removes addresses that nobody answers for.
+func (s *supervisor) clean() {
+	if s.current.device == "" {
+		return
+	}
+	removed, err := address.Remove(s.current.device, s.current.virtual)
+	if err != nil {
+		s.log.Error("Cannot remove an address that keepalived left behind", "error", err)
+	}
+	if len(removed) > 0 {
+		s.log.Warn("Removed addresses that keepalived left behind", "addresses", removed)
+	}
+}
+
+// Signal passes a signal on to keepalived, if it runs. It does not wait.
+func (s *supervisor) Signal(number syscall.Signal) {
+	select {
+	case s.signals <- number:
+	default:
+	}
+}

@@ -1,0 +1,610 @@
+package guard_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+)
+
+// The lab is one network with some nodes on it: a network namespace with a bridge, and one for each node. The real guard
+// and the real keepalived run in them; Ironic and the API server are stubs.
+const (
+	clusterID = "3f9c1a7e"
+	annotated = "ironic.infrastructure.cluster.x-k8s.io/armed"
+	keepalive = "/usr/sbin/keepalived"
+	generous  = 30 * time.Second
+)
+
+var (
+	vip4 = netip.MustParseAddr("172.22.0.2")
+	vip6 = netip.MustParseAddr("fd00:22::2")
+)
+
+// requireLab skips where the lab cannot be built.
+func requireLab(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts real programs, which takes longer than a short test may")
+	}
+	if _, err := os.Stat(keepalive); err != nil {
+		t.Skipf("needs keepalived at %s; install the package keepalived", keepalive)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make network namespaces")
+	}
+	err := within(netns.None(), func() error {
+		made, err := netns.New()
+		if err == nil {
+			err = made.Close()
+		}
+		return err
+	})
+	if err != nil {
+		t.Skipf("cannot make network namespaces: %v", err)
+	}
+}
+
+// within runs a function on a thread in the namespace. What it does to the thread's namespace does not last.
+func within(space netns.NsHandle, do func() error) error {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		origin, err := netns.Get()
+		if err == nil && space.IsOpen() {
+			err = netns.Set(space)
+		}
+		if err == nil {
+			err = do()
+		}
+		// A thread that cannot be brought back stays locked, and ends with the goroutine.
+		if origin.IsOpen() && netns.Set(origin) == nil {
+			runtime.UnlockOSThread()
+		}
+		_ = origin.Close()
+		result <- err
+	}()
+	return <-result
+}
+
+func newSpace(t *testing.T) netns.NsHandle {
+	t.Helper()
+	space := netns.None()
+	must(t, within(netns.None(), func() error {
+		var err error
+		space, err = netns.New()
+		return err
+	}))
+	t.Cleanup(func() { _ = space.Close() })
+	handle := linksIn(t, space)
+	loopback, err := handle.LinkByName("lo")
+	must(t, err)
+	must(t, handle.LinkSetUp(loopback))
+	return space
+}
+
+func linksIn(t *testing.T, space netns.NsHandle) *netlink.Handle {
+	t.Helper()
+	handle, err := netlink.NewHandleAt(space)
+	must(t, err)
+	t.Cleanup(handle.Close)
+	return handle
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits until the function returns nothing, and fails with what it returned last.
+func eventually(t *testing.T, limit time.Duration, what string, missing func() string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for {
+		left := missing()
+		if left == "" {
+			return time.Since(began)
+		}
+		if time.Since(began) > limit {
+			t.Fatalf("%s: not within %s: %s", what, limit, left)
+		}
+		runtime.Gosched()
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// throughout demands that the function returns nothing for as long.
+func throughout(t *testing.T, span time.Duration, what string, wrong func() string) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < span; <-time.After(10 * time.Millisecond) {
+		if left := wrong(); left != "" {
+			t.Fatalf("%s: after %s: %s", what, time.Since(began), left)
+		}
+	}
+}
+
+type lab struct {
+	t      *testing.T
+	bridge *netlink.Handle
+	space  netns.NsHandle
+	folder string
+	binary string
+	issued material
+	next   int
+}
+
+// material is the certificates of the lab.
+type material struct {
+	authority, certificate, key []byte
+}
+
+// buildOnce builds the guard as its image does.
+var buildOnce = sync.OnceValues(func() (string, error) {
+	folder, err := os.MkdirTemp("", "guard-binary-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(folder, "guard")
+	flags := []string{"-tags=nethttpomithttp2,netgo,osusergo", "-gcflags=all=-l", "-trimpath", "-ldflags=-s -w"}
+	variables := append(os.Environ(), "CGO_ENABLED=0")
+	if raced {
+		flags, variables = []string{"-race"}, os.Environ()
+	}
+	flags = append([]string{"build", "-o", path}, flags...)
+	command := exec.CommandContext(context.Background(), "go",
+		append(flags, "github.com/metal3-pivot/cluster-api-provider-metal3/cmd/guard")...)
+	command.Env = variables
+	if output, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the guard: %w: %s", err, output)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := buildOnce(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	requireLab(t)
+	binary, err := buildOnce()
+	must(t, err)
+	l := &lab{t: t, space: newSpace(t), folder: t.TempDir(), binary: binary, next: 11}
+	l.issued = issue(t, []net.IP{net.ParseIP(vip4.String()), net.ParseIP(vip6.String())}, time.Now().Add(time.Hour))
+	l.bridge = linksIn(t, l.space)
+	snooping := false
+	must(t, l.bridge.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}, MulticastSnooping: &snooping}))
+	link, err := l.bridge.LinkByName("br0")
+	must(t, err)
+	must(t, l.bridge.LinkSetUp(link))
+	return l
+}
+
+// node is one machine.
+type node struct {
+	lab      *lab
+	name     string
+	address4 netip.Addr
+	address6 netip.Addr
+	space    netns.NsHandle
+	links    *netlink.Handle
+	folder   string
+	settings vip.NodeSettings
+	ironic   *stubIronic
+	said     *safeBuffer
+	process  *exec.Cmd
+	ended    chan struct{}
+	// annotation is what the Node object of the API server says; nil means that the API server is away.
+	annotation atomic.Pointer[map[string]string]
+	flags      []string
+	variables  []string
+}
+
+// addNode puts a machine on the network, with nothing running.
+func (l *lab) addNode(name string) *node {
+	l.t.Helper()
+	n := &node{
+		lab: l, name: name, space: newSpace(l.t), folder: filepath.Join(l.folder, name), said: &safeBuffer{},
+		address4: netip.AddrFrom4([4]byte{172, 22, 0, byte(l.next)}),
+		address6: netip.MustParseAddr("fd00:22::" + strconv.Itoa(l.next)),
+	}
+	l.next++
+	n.links = linksIn(l.t, n.space)
+	n.annotation.Store(&map[string]string{})
+	must(l.t, os.MkdirAll(n.path("etc"), 0o755))
+	n.plug("eth0")
+	return n
+}
+
+// plug connects the node to the bridge.
+func (n *node) plug(device string) {
+	t := n.lab.t
+	port := "p-" + n.name + "-" + device
+	must(t, n.lab.bridge.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: port}, PeerName: device,
+		PeerNamespace: netlink.NsFd(int(n.space))}))
+	bridge, err := n.lab.bridge.LinkByName("br0")
+	must(t, err)
+	outer, err := n.lab.bridge.LinkByName(port)
+	must(t, err)
+	must(t, n.lab.bridge.LinkSetMaster(outer, bridge))
+	must(t, n.lab.bridge.LinkSetUp(outer))
+	inner, err := n.links.LinkByName(device)
+	must(t, err)
+	for _, address := range []string{n.address4.String() + "/24", n.address6.String() + "/64"} {
+		parsed, err := netlink.ParseAddr(address)
+		must(t, err)
+		// Duplicate address detection would take a second and finds nothing here.
+		parsed.Flags = syscall.IFA_F_NODAD
+		must(t, n.links.AddrAdd(inner, parsed))
+	}
+	must(t, n.links.LinkSetUp(inner))
+}
+
+func (n *node) path(parts ...string) string {
+	return filepath.Join(append([]string{n.folder}, parts...)...)
+}
+
+// configure writes the settings of the node, with all of these nodes as peers.
+func (n *node) configure(role vip.Role, peers ...*node) {
+	settings := vip.NodeSettings{
+		ClusterID: clusterID, Role: role, Interface: "eth0", VirtualRouterID: 51, Mode: vip.Unicast,
+		VirtualIPs: []vip.Address{
+			{Address: vip4, Prefix: 24, Network: netip.MustParsePrefix("172.22.0.0/24")},
+			{Address: vip6, Prefix: 128, Network: netip.MustParsePrefix("fd00:22::/64")},
+		},
+		AdvertisementInterval: vip.Duration(200 * time.Millisecond), Takeover: vip.AfterMove, Standby: vip.Warm,
+		Ports: vip.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
+		Files: vip.Files{
+			Username: n.path("etc", "username"), Password: n.path("etc", "password"),
+			Certificate: n.path("etc", "tls.crt"), Authority: n.path("etc", "ca.crt"),
+			State: n.path("run"), Kubeconfig: n.path("etc", "kubelet.conf"),
+		},
+		Images:          []string{"ironic-python-agent.kernel", "ironic-python-agent.initramfs"},
+		ArmedAnnotation: vip.Annotation{Name: annotated, Value: "true"},
+	}
+	for _, peer := range peers {
+		settings.Peers = append(settings.Peers, peer.address4, peer.address6)
+	}
+	n.write("etc/username", "ironic\n")
+	n.write("etc/password", "secret\n")
+	n.write("etc/ca.crt", string(n.lab.issued.authority))
+	n.write("etc/tls.crt", string(n.lab.issued.certificate))
+	n.use(settings)
+}
+
+func (n *node) use(settings vip.NodeSettings) {
+	n.lab.t.Helper()
+	n.settings = settings
+	content, err := settings.Encode()
+	must(n.lab.t, err)
+	n.write("etc/guard.json", string(content))
+}
+
+func (n *node) write(name, content string) {
+	n.lab.t.Helper()
+	path := n.path(name)
+	must(n.lab.t, os.WriteFile(path+".new", []byte(content), 0o600))
+	must(n.lab.t, os.Rename(path+".new", path))
+}
+
+// start runs the guard until the test ends.
+func (n *node) start() {
+	t := n.lab.t
+	t.Helper()
+	arguments := append([]string{
+		"--settings", n.path("etc", "guard.json"), "--node", n.name, "--cache", n.path("cache"),
+	}, n.flags...)
+	command := exec.CommandContext(context.Background(), n.lab.binary, arguments...)
+	command.Stderr, command.Stdout = n.said, n.said
+	command.Env = append(os.Environ(), n.variables...)
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	n.process, n.ended = command, make(chan struct{})
+	started := make(chan error)
+	ended := n.ended
+	go func() {
+		_ = within(n.space, func() error {
+			err := command.Start()
+			started <- err
+			if err == nil {
+				_ = command.Wait()
+			}
+			close(ended)
+			return nil
+		})
+	}()
+	must(t, <-started)
+	t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(generous):
+			_ = command.Process.Kill()
+			<-ended
+		}
+		if strings.Contains(n.said.String(), "DATA RACE") {
+			t.Errorf("the guard of %s has a race", n.name)
+		}
+		if t.Failed() {
+			t.Logf("log of the guard of %s:\n%s", n.name, n.said)
+		}
+	})
+}
+
+// signal sends one to the guard alone.
+func (n *node) signal(number syscall.Signal) {
+	n.lab.t.Helper()
+	must(n.lab.t, n.process.Process.Signal(number))
+}
+
+// keepalivedProcesses finds them by their namespace: the main process first.
+func (n *node) keepalivedProcesses() []int {
+	return n.processes("keepalived")
+}
+
+func (n *node) processes(name string) []int {
+	var own syscall.Stat_t
+	must(n.lab.t, syscall.Fstat(int(n.space), &own))
+	entries, err := os.ReadDir("/proc")
+	must(n.lab.t, err)
+	var found []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		var theirs syscall.Stat_t
+		if syscall.Stat(filepath.Join("/proc", entry.Name(), "ns", "net"), &theirs) != nil || theirs.Ino != own.Ino {
+			continue
+		}
+		command, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "comm"))
+		if name == "" || strings.TrimSpace(string(command)) == name {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// holds says whether the node has the address on its interface.
+func (n *node) holds(address netip.Addr) bool {
+	link, err := n.links.LinkByName("eth0")
+	if err != nil {
+		return false
+	}
+	entries, err := n.links.AddrList(link, netlink.FAMILY_ALL)
+	must(n.lab.t, err)
+	for _, entry := range entries {
+		if found, ok := netip.AddrFromSlice(entry.IP); ok && found.Unmap() == address {
+			return true
+		}
+	}
+	return false
+}
+
+// file returns what a track file says.
+func (n *node) file(name string) string {
+	content, err := os.ReadFile(n.path("run", name))
+	if err != nil {
+		return "missing"
+	}
+	return strings.TrimSpace(string(content))
+}
+
+// holders names the nodes that have an address.
+func holders(address netip.Addr, nodes ...*node) string {
+	var names []string
+	for _, n := range nodes {
+		if n.holds(address) {
+			names = append(names, n.name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// heldBy returns nothing when exactly this node has both addresses.
+func heldBy(want *node, nodes ...*node) func() string {
+	return func() string {
+		four, six := holders(vip4, nodes...), holders(vip6, nodes...)
+		if four == want.name && six == want.name {
+			return ""
+		}
+		return fmt.Sprintf("%s is held by %q and %s by %q, not both by %q", vip4, four, vip6, six, want.name)
+	}
+}
+
+// ready returns nothing when the guard takes part and Ironic is well.
+func (n *node) ready() string {
+	if n.file("ironic-ok") != "1" {
+		return n.name + ": ironic-ok is " + n.file("ironic-ok")
+	}
+	if code, body := n.ask("/readyz"); code != http.StatusOK {
+		return fmt.Sprintf("%s: readyz says %d %s", n.name, code, body)
+	}
+	return ""
+}
+
+// ask reads a page of the guard.
+func (n *node) ask(page string) (int, string) {
+	client := n.client()
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://127.0.0.1:9650"+page, http.NoBody)
+	must(n.lab.t, err)
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, _ := io.ReadAll(response.Body)
+	return response.StatusCode, string(body)
+}
+
+// metric returns the lines of a metric.
+func (n *node) metric(name string) string {
+	_, body := n.ask("/metrics")
+	return strings.Join(regexp.MustCompile(`(?m)^metal3_guard_`+name+`\b.*$`).FindAllString(body, -1), "\n")
+}
+
+// client dials from the node.
+func (n *node) client() *http.Client {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(n.lab.issued.authority)
+	return &http.Client{Timeout: 300 * time.Millisecond, Transport: &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: pool},
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			var connection net.Conn
+			err := within(n.space, func() error {
+				var err error
+				connection, err = (&net.Dialer{}).DialContext(ctx, network, address)
+				return err
+			})
+			return connection, err
+		},
+	}}
+}
+
+// listen opens a port of the node.
+func (n *node) listen(address string) net.Listener {
+	n.lab.t.Helper()
+	var listener net.Listener
+	must(n.lab.t, within(n.space, func() error {
+		var err error
+		listener, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
+		return err
+	}))
+	return listener
+}
+
+// stubIronic answers as far as the guard asks.
+type stubIronic struct {
+	servers []*http.Server
+}
+
+// startIronic answers on all addresses of the node until the test ends or it is stopped.
+func (n *node) startIronic() {
+	pair, err := tls.X509KeyPair(n.lab.issued.certificate, n.lab.issued.key)
+	must(n.lab.t, err)
+	api := http.NewServeMux()
+	api.HandleFunc("GET /v1/drivers", func(writer http.ResponseWriter, request *http.Request) {
+		if username, password, _ := request.BasicAuth(); username != "ironic" || password != "secret" {
+			writer.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_ = json.NewEncoder(writer).Encode(drivers(clusterID + "-" + n.name))
+	})
+	images := http.NewServeMux()
+	images.HandleFunc("/images/", func(writer http.ResponseWriter, _ *http.Request) {
+		_, _ = writer.Write([]byte("image"))
+	})
+	secure := &http.Server{Handler: api, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}}
+	plain := &http.Server{Handler: images}
+	n.ironic = &stubIronic{[]*http.Server{secure, plain}}
+	go func(listener net.Listener) { _ = secure.ServeTLS(listener, "", "") }(n.listen(":6385"))
+	go func(listener net.Listener) { _ = plain.Serve(listener) }(n.listen(":6180"))
+	n.lab.t.Cleanup(n.stopIronic)
+}
+
+func (n *node) stopIronic() {
+	for _, server := range n.ironic.servers {
+		_ = server.Close()
+	}
+}
+
+func drivers(conductors ...string) map[string]any {
+	return map[string]any{"drivers": []map[string]any{
+		{"name": "redfish", "type": "dynamic", "hosts": conductors, "links": []any{}},
+	}}
+}
+
+// startAPIServer serves the Node object of this node, and writes a kubeconfig as kubeadm does.
+func (n *node) startAPIServer() {
+	issued := issue(n.lab.t, []net.IP{net.IPv4(127, 0, 0, 1)}, time.Now().Add(time.Hour))
+	pair, err := tls.X509KeyPair(issued.certificate, issued.key)
+	must(n.lab.t, err)
+	n.write("etc/kubelet-client-current.pem", string(issued.certificate)+string(issued.key))
+	n.write("etc/kubelet.conf", kubeconfig("https://127.0.0.1:6443", issued.authority,
+		"client-certificate: kubelet-client-current.pem", "client-key: kubelet-client-current.pem"))
+	server := &http.Server{
+		Handler: nodeHandler(n.name, &n.annotation),
+		TLSConfig: &tls.Config{
+			Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert,
+		},
+	}
+	go func(listener net.Listener) { _ = server.ServeTLS(listener, "", "") }(n.listen("127.0.0.1:6443"))
+	n.lab.t.Cleanup(func() { _ = server.Close() })
+}
+
+func kubeconfig(server string, authority []byte, user ...string) string {
+	return "apiVersion: v1\nkind: Config\ncurrent-context: system:node@lab\n" +
+		"clusters:\n- name: lab\n  cluster:\n    server: " + server + "\n    certificate-authority-data: " +
+		base64.StdEncoding.EncodeToString(authority) + "\n" +
+		"contexts:\n- name: system:node@lab\n  context: {cluster: lab, user: system:node}\n" +
+		"users:\n- name: system:node\n  user:\n    " + strings.Join(user, "\n    ") + "\n"
+}
+
+func nodeHandler(name string, annotations *atomic.Pointer[map[string]string]) http.Handler {
+	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		said := annotations.Load()
+		switch {
+		case said == nil:
+			writer.WriteHeader(http.StatusServiceUnavailable)
+		case request.URL.Path != "/api/v1/nodes/"+name:
+			writer.WriteHeader(http.StatusForbidden)
+		default:
+			_ = json.NewEncoder(writer).Encode(map[string]any{
+				"kind": "PartialObjectMetadata", "metadata": map[string]any{"name": name, "annotations": *said},
+			})
+		}
+	})
+}
+
+func (n *node) annotate(value string) {
+	n.annotation.Store(&map[string]string{annotated: value})
+}
+
+// safeBuffer is written by a process and read by a test.
+type safeBuffer struct {
+	mutex  sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *safeBuffer) Write(data []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.buffer.Write(data)
+}
+
+func (b *safeBuffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.buffer.String()
+}

@@ -1,0 +1,53 @@
+package guard_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// setImmutable makes a directory that not even root can write to.
+func setImmutable(path string, immutable bool) error {
+	directory, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = directory.Close() }()
+	flags, err := unix.IoctlGetInt(int(directory.Fd()), unix.FS_IOC_GETFLAGS)
+	if err != nil {
+		return err
+	}
+	const immutableFlag = 0x10
+	if flags &^= immutableFlag; immutable {
+		flags |= immutableFlag
+	}
+	return unix.IoctlSetPointerInt(int(directory.Fd()), unix.FS_IOC_SETFLAGS, flags)
+}
+
+// runKeepalived runs keepalived without a guard, and returns what stops it.
+func (n *node) runKeepalived() func() {
+	command := exec.CommandContext(context.Background(), keepalive, "--dont-fork", "--log-console", "--no-syslog", "--vrrp",
+		"--use-file="+n.path("run", "keepalived.conf"), "--pid="+n.path("run", "pid"), "--vrrp_pid="+n.path("run", "vrrp"))
+	command.Stdout, command.Stderr = n.said, n.said
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = within(n.space, func() error {
+			err := command.Start()
+			started <- err
+			if err == nil {
+				_ = command.Wait()
+			}
+			return nil
+		})
+	}()
+	must(n.lab.t, <-started)
+	return func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		<-ended
+	}
+}

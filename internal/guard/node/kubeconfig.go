@@ -1,0 +1,135 @@
+// Package node reads one annotation of the Node object that the guard runs on, with the credentials of the kubelet.
+//
+// It asks for the metadata of one object by one GET, so it needs no client library and no more rights than a kubelet
+// has. What was read is kept in a file: the answer outlives an API server that cannot be reached, and a reboot of the
+// node during that. Only an API server that answers changes it.
+package node
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+)
+
+// kubeconfig holds the parts of the file that a kubelet's one uses.
+type kubeconfig struct {
+	CurrentContext string `json:"current-context"`
+	Contexts       []struct {
+		Name    string `json:"name"`
+		Context struct {
+			Cluster string `json:"cluster"`
+			User    string `json:"user"`
+		} `json:"context"`
+	} `json:"contexts"`
+	Clusters []struct {
+		Name    string      `json:"name"`
+		Cluster clusterPart `json:"cluster"`
+	} `json:"clusters"`
+	Users []struct {
+		Name string   `json:"name"`
+		User userPart `json:"user"`
+	} `json:"users"`
+}
+
+type clusterPart struct {
+	Server    string `json:"server"`
+	Authority string `json:"certificate-authority"`
+	Data      string `json:"certificate-authority-data"`
+}
+
+type userPart struct {
+	Certificate     string `json:"client-certificate"`
+	CertificateData string `json:"client-certificate-data"`
+	Key             string `json:"client-key"`
+	KeyData         string `json:"client-key-data"`
+}
+
+// access is where the API server is and how to talk to it.
+type access struct {
+	server string
+	tls    *tls.Config
+}
+
+// loadAccess reads the kubeconfig and the files that it names. The kubelet renews its certificate in place, so what is
+// returned must not be used for long.
+func loadAccess(path string) (access, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return access{}, err
+	}
+	var config kubeconfig
+	if err := yaml.Unmarshal(content, &config); err != nil {
+		return access{}, fmt.Errorf("reading kubeconfig %s: %w", path, err)
+	}
+	cluster, user, err := config.current()
+	if err != nil {
+		return access{}, fmt.Errorf("reading kubeconfig %s: %w", path, err)
+	}
+	folder := filepath.Dir(path)
+	authority, err := material(folder, cluster.Authority, cluster.Data)
+	if err != nil {
+		return access{}, fmt.Errorf("reading the certificate authority of kubeconfig %s: %w", path, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authority) {
+		return access{}, fmt.Errorf("kubeconfig %s has no certificate authority in PEM form", path)
+	}
+	pair, err := user.pair(folder)
+	if err != nil {
+		return access{}, fmt.Errorf("reading the client certificate of kubeconfig %s: %w", path, err)
+	}
+	return access{cluster.Server, &tls.Config{
+		MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: []tls.Certificate{pair},
+	}}, nil
+}
+
+func (k kubeconfig) current() (clusterPart, userPart, error) {
+	for _, context := range k.Contexts {
+		if context.Name != k.CurrentContext {
+			continue
+		}
+		for _, cluster := range k.Clusters {
+			if cluster.Name != context.Context.Cluster || cluster.Cluster.Server == "" {
+				continue
+			}
+			for _, user := range k.Users {
+				if user.Name == context.Context.User {
+					return cluster.Cluster, user.User, nil
+				}
+			}
+		}
+	}
+	return clusterPart{}, userPart{}, errors.New("its current context names no cluster with a server and user")
+}
+
+func (u userPart) pair(folder string) (tls.Certificate, error) {
+	certificate, err := material(folder, u.Certificate, u.CertificateData)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := material(folder, u.Key, u.KeyData)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(certificate, key)
+}
+
+// material returns what is given inline, or else what is in the file. Files are relative to the kubeconfig.
+func material(folder, file, inline string) ([]byte, error) {
+	if inline != "" {
+		return base64.StdEncoding.DecodeString(inline)
+	}
+	if file == "" {
+		return nil, errors.New("neither data nor a file is given")
+	}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(folder, file)
+	}
+	return os.ReadFile(file)
+}

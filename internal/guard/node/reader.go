@@ -1,0 +1,165 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
+)
+
+// requestTimeout bounds one question to the API server.
+const requestTimeout = 4 * time.Second
+
+// maxMetadata is more than the metadata of an object can be.
+const maxMetadata = 2 << 20
+
+// Reader reads the annotation of one Node.
+type Reader struct {
+	// Kubeconfig is the file of the kubelet.
+	Kubeconfig string
+
+	// Node is the name of the Node object.
+	Node string
+
+	// Annotation is the name of the annotation, Yes the value that means yes. "false" means no.
+	Annotation, Yes string
+
+	// Caches are files that keep the last answer. All are written, and the first one that can be read counts.
+	Caches []string
+}
+
+// answer is what a cache holds. It is good for the node and the annotation that it was read from.
+type answer struct {
+	Node       string        `json:"node"`
+	Annotation string        `json:"annotation"`
+	Answer     policy.Answer `json:"answer"`
+}
+
+// Read asks the API server. Without an answer it returns an error, and the last answer should go on to count.
+func (r Reader) Read(ctx context.Context) (policy.Answer, error) {
+	annotations, err := r.get(ctx)
+	if err != nil {
+		return "", fmt.Errorf("reading Node %s: %w", r.Node, err)
+	}
+	return r.meaning(annotations), nil
+}
+
+func (r Reader) meaning(annotations map[string]string) policy.Answer {
+	value, found := annotations[r.Annotation]
+	switch {
+	case !found:
+		return ""
+	case value == r.Yes:
+		return policy.Yes
+	case value == "false":
+		return policy.No
+	default:
+		return policy.Unclear
+	}
+}
+
+// Cached returns the last answer, and nothing when there was none for this node and annotation.
+func (r Reader) Cached() policy.Answer {
+	for _, path := range r.Caches {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		var kept answer
+		if json.Unmarshal(content, &kept) == nil && kept.Node == r.Node && kept.Annotation == r.Annotation {
+			return kept.Answer
+		}
+	}
+	return ""
+}
+
+// Store writes the caches that do not hold the answer yet.
+func (r Reader) Store(said policy.Answer) error {
+	content, err := json.Marshal(answer{r.Node, r.Annotation, said})
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for _, path := range r.Caches {
+		if kept, err := os.ReadFile(path); err == nil && string(kept) == string(content) {
+			continue
+		}
+		failures = append(failures, track.Replace(path, content))
+	}
+	return errors.Join(failures...)
+}
+
+// get returns the annotations; a Node that does not exist has none.
+func (r Reader) get(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	access, err := loadAccess(r.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	address := strings.TrimSuffix(access.server, "/") + "/api/v1/nodes/" + url.PathEscape(r.Node)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	// The rest of a Node is some ten times larger and changes all the time.
+	request.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json")
+	request.Header.Set("User-Agent", "metal3-guard")
+	// The certificate may be another one at the next question.
+	transport := &http.Transport{TLSClientConfig: access.tls, DisableKeepAlives: true}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	switch response.StatusCode {
+	case http.StatusOK:
+		return decode(io.LimitReader(response.Body, maxMetadata), r.Node)
+	case http.StatusNotFound:
+		return nil, confirmNotFound(io.LimitReader(response.Body, maxMetadata))
+	default:
+		return nil, fmt.Errorf("the API server answered %s", response.Status)
+	}
+}
+
+func decode(body io.Reader, name string) (map[string]string, error) {
+	var object struct {
+		Metadata struct {
+			Name        string            `json:"name"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	content, err := io.ReadAll(body)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(content, &object); err != nil {
+		return nil, fmt.Errorf("the answer is no object: %w", err)
+	}
+	if object.Metadata.Name != name {
+		return nil, fmt.Errorf("the answer is about %q", object.Metadata.Name)
+	}
+	return object.Metadata.Annotations, nil
+}
+
+// confirmNotFound believes a 404 only if an API server says that it misses the object: a proxy in front of it that has
+// lost its way says 404 too.
+func confirmNotFound(body io.Reader) error {
+	var status struct {
+		Kind   string `json:"kind"`
+		Reason string `json:"reason"`
+	}
+	if err := json.NewDecoder(body).Decode(&status); err != nil || status.Kind != "Status" || status.Reason != "NotFound" {
+		return errors.New("the answer is 404 Not Found and not from an API server")
+	}
+	return nil
+}

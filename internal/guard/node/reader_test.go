@@ -1,0 +1,172 @@
+package node_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/node"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
+)
+
+const annotation = "example.org/armed"
+
+// object is what the API server answers about a Node.
+func object(annotations string) string {
+	return `{"kind": "PartialObjectMetadata", "metadata": {"name": "node-1", "annotations": ` + annotations + `}}`
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	notFound := `{"kind": "Status", "reason": "NotFound", "code": 404}`
+	for name, test := range map[string]struct {
+		reason string
+		status int
+		body   string
+		want   policy.Answer
+		failed bool
+	}{
+		"yes":            {reason: "armed", body: object(`{"example.org/armed": "true"}`), want: policy.Yes},
+		"no":             {reason: "taken back", body: object(`{"example.org/armed": "false"}`), want: policy.No},
+		"neither":        {reason: "not ours to read", body: object(`{"example.org/armed": "yes"}`), want: policy.Unclear},
+		"nothing":        {reason: "nobody has said anything", body: object(`{"other": "true"}`)},
+		"no annotations": {reason: "nobody has said anything", body: object(`null`)},
+		"no Node":        {reason: "the node has not joined yet", status: 404, body: notFound},
+		"no API server":  {reason: "a proxy says 404 too", status: 404, body: "not here", failed: true},
+		"forbidden":      {reason: "the credentials are wrong; that says nothing of the node", status: 403, body: notFound, failed: true},
+		"down":           {reason: "an outage", status: 503, failed: true},
+		"garbage":        {reason: "no answer", body: "<html>", failed: true},
+		"another Node":   {reason: "no answer about us", body: strings.Replace(object(`{"example.org/armed": "true"}`), "node-1", "node-2", 1), failed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reader := newReader(t, func(writer http.ResponseWriter, request *http.Request) {
+				if request.URL.Path != "/api/v1/nodes/node-1" || len(request.TLS.PeerCertificates) == 0 ||
+					!strings.Contains(request.Header.Get("Accept"), "PartialObjectMetadata") {
+					writer.WriteHeader(http.StatusTeapot)
+					return
+				}
+				writer.WriteHeader(max(test.status, http.StatusOK))
+				_, _ = fmt.Fprint(writer, test.body)
+			})
+			got, err := reader.Read(context.Background())
+			if got != test.want || (err != nil) != test.failed {
+				t.Errorf("%s: got %q, %v", test.reason, got, err)
+			}
+		})
+	}
+}
+
+func TestCache(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	reader := node.Reader{
+		Node: "node-1", Annotation: annotation,
+		Caches: []string{filepath.Join(folder, "first", "cache"), filepath.Join(folder, "second", "cache")},
+	}
+	if got := reader.Cached(); got != "" {
+		t.Errorf("nothing was read, and the cache says %q", got)
+	}
+	if err := reader.Store(policy.Yes); err != nil {
+		t.Fatal(err)
+	}
+	for _, lost := range reader.Caches {
+		if got := reader.Cached(); got != policy.Yes {
+			t.Errorf("before %s was lost the cache says %q", lost, got)
+		}
+		if err := os.Remove(lost); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := reader.Store(policy.No); err != nil {
+		t.Fatal(err)
+	}
+	other := reader
+	other.Node = "node-2"
+	if got := other.Cached(); got != "" {
+		t.Errorf("the answer about another node counts: %q", got)
+	}
+	other = reader
+	other.Annotation = "example.org/other"
+	if got := other.Cached(); got != "" {
+		t.Errorf("the answer about another annotation counts: %q", got)
+	}
+	if err := os.WriteFile(reader.Caches[0], []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := reader.Cached(); got != policy.No {
+		t.Errorf("one cache is damaged, and the other says %q", got)
+	}
+}
+
+func TestKubeconfigThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	good := newReader(t, func(http.ResponseWriter, *http.Request) {})
+	content, err := os.ReadFile(good.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, damage := range map[string]func(string) string{
+		"YAML": func(string) string { return "\t{" },
+		"current context": func(text string) string {
+			return strings.Replace(text, "current-context: here", "current-context: there", 1)
+		},
+		"certificate authority": func(text string) string { return strings.Replace(text, "certificate-authority-data:", "x:", 1) },
+		"client certificate":    func(text string) string { return strings.Replace(text, "client-certificate:", "x:", 1) },
+		"PEM": func(text string) string {
+			return strings.Replace(text, "certificate-authority-data: ", "certificate-authority-data: eHh4eA==\n    x: ", 1)
+		},
+	} {
+		reader := good
+		reader.Kubeconfig = filepath.Join(filepath.Dir(good.Kubeconfig), strings.ReplaceAll(name, " ", "-"))
+		if err := os.WriteFile(reader.Kubeconfig, []byte(damage(string(content))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := reader.Read(context.Background())
+		if err == nil || !strings.Contains(err.Error(), reader.Kubeconfig) {
+			t.Errorf("a kubeconfig with a wrong %s: %v", name, err)
+		}
+	}
+	reader := good
+	reader.Kubeconfig += ".absent"
+	if _, err := reader.Read(context.Background()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no kubeconfig: %v", err)
+	}
+}
+
+// newReader starts an API server and writes the kubeconfig of a kubelet for it.
+func newReader(t *testing.T, handler http.HandlerFunc) node.Reader {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	folder := t.TempDir()
+	write := func(name, content string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	write("kubelet.pem", clientPair(t))
+	return node.Reader{
+		Kubeconfig: write("kubelet.conf", "kind: Config\ncurrent-context: here\n"+
+			"clusters:\n- name: c\n  cluster:\n    server: "+server.URL+"\n    certificate-authority-data: "+
+			base64.StdEncoding.EncodeToString(authority)+"\n"+
+			"contexts:\n- name: here\n  context: {cluster: c, user: u}\n"+
+			"users:\n- name: u\n  user:\n    client-certificate: kubelet.pem\n    client-key: kubelet.pem\n"),
+		Node: "node-1", Annotation: annotation, Yes: "true",
+	}
+}

@@ -1,0 +1,110 @@
+package guard_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// sample is one attempt of a client to reach Ironic on the address.
+type sample struct {
+	at   time.Time
+	node string
+}
+
+// meter asks for Ironic on the address all the time.
+type meter struct {
+	mutex   sync.Mutex
+	samples []sample
+}
+
+// watch starts a meter on a machine of its own that runs until the test ends.
+func (l *lab) watch(t *testing.T) *meter {
+	t.Helper()
+	client := l.addNode("client").client()
+	m := &meter{}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		ticks := time.NewTicker(25 * time.Millisecond)
+		defer ticks.Stop()
+		for {
+			began := time.Now()
+			name := answering(client)
+			m.mutex.Lock()
+			m.samples = append(m.samples, sample{began, name})
+			m.mutex.Unlock()
+			select {
+			case <-stop:
+				return
+			case <-ticks.C:
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(stop)
+		<-stopped
+	})
+	return m
+}
+
+// answering names the node whose Ironic answers on the address; empty when nobody does.
+func answering(client *http.Client) string {
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "https://"+vip4.String()+":6385/v1/drivers", http.NoBody)
+	if err != nil {
+		return ""
+	}
+	request.SetBasicAuth("ironic", "secret")
+	response, err := client.Do(request)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = response.Body.Close() }()
+	var answer struct {
+		Drivers []struct {
+			Hosts []string `json:"hosts"`
+		} `json:"drivers"`
+	}
+	if json.NewDecoder(response.Body).Decode(&answer) != nil || len(answer.Drivers) == 0 {
+		return ""
+	}
+	return strings.TrimPrefix(answer.Drivers[0].Hosts[0], clusterID+"-")
+}
+
+// now names the node that answered last.
+func (m *meter) now() string {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if len(m.samples) == 0 {
+		return ""
+	}
+	return m.samples[len(m.samples)-1].node
+}
+
+// outage is the longest time without an answer since then, counted from the last answer to the next.
+func (m *meter) outage(since time.Time) time.Duration {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	longest, good := time.Duration(0), since
+	failed := false
+	for _, sample := range m.samples {
+		switch {
+		case sample.at.Before(since):
+		case sample.node == "":
+			failed = true
+		case failed:
+			longest = max(longest, sample.at.Sub(good))
+			good, failed = sample.at, false
+		default:
+			good = sample.at
+		}
+	}
+	if failed {
+		longest = max(longest, time.Since(good))
+	}
+	return longest
+}

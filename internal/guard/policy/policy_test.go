@@ -1,0 +1,156 @@
+package policy_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
+)
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	waiting := policy.Observation{Role: vip.ControlPlane, Takeover: vip.AfterMove}
+	with := func(change func(*policy.Observation)) policy.Observation {
+		changed := waiting
+		change(&changed)
+		return changed
+	}
+	for name, test := range map[string]struct {
+		reason string
+		in     policy.Observation
+		want   policy.Decision
+	}{
+		"nothing": {
+			reason: "who knows nothing holds nothing",
+			want:   policy.Decision{Reason: "UnknownRole"},
+		},
+		"unknown takeover": {
+			reason: "a policy of a newer version is not guessed",
+			in:     with(func(o *policy.Observation) { o.Takeover = "Sometimes"; o.Annotation = policy.Yes }),
+			want:   policy.Decision{Reason: "UnknownTakeover"},
+		},
+		"management": {
+			reason: "there is nobody else yet",
+			in:     policy.Observation{Role: vip.Management},
+			want:   policy.Decision{Armed: true, Reason: "Management"},
+		},
+		"management, demoted by annotation": {
+			reason: "the controller says so",
+			in:     policy.Observation{Role: vip.Management, Annotation: policy.No},
+			want:   policy.Decision{Reason: "DisarmedByAnnotation"},
+		},
+		"management, demoted by file": {
+			reason: "a person says so",
+			in:     policy.Observation{Role: vip.Management, Override: policy.No},
+			want:   policy.Decision{Reason: "DisarmedByFile"},
+		},
+		"management, garbage in the file": {
+			reason: "somebody meant something by it",
+			in:     policy.Observation{Role: vip.Management, Override: policy.Unclear},
+			want:   policy.Decision{Reason: "UnreadableFile"},
+		},
+		"before the move": {
+			reason: "the cluster does not manage itself yet",
+			in:     waiting,
+			want:   policy.Decision{Reason: "WaitingForMove"},
+		},
+		"after the move": {
+			reason: "only a controller in the moved cluster writes the annotation",
+			in:     with(func(o *policy.Observation) { o.Annotation = policy.Yes }),
+			want:   policy.Decision{Armed: true, Reason: "ArmedByAnnotation"},
+		},
+		"after the move, held back by file": {
+			reason: "the person on the node has the last word",
+			in:     with(func(o *policy.Observation) { o.Annotation = policy.Yes; o.Override = policy.No }),
+			want:   policy.Decision{Reason: "DisarmedByFile"},
+		},
+		"before the move, armed by file": {
+			reason: "the person on the node has the last word",
+			in:     with(func(o *policy.Observation) { o.Override = policy.Yes }),
+			want:   policy.Decision{Armed: true, Reason: "ArmedByFile"},
+		},
+		"unclear annotation": {
+			reason: "an answer that cannot be read is no yes",
+			in:     with(func(o *policy.Observation) { o.Annotation = policy.Unclear }),
+			want:   policy.Decision{Reason: "WaitingForMove"},
+		},
+		"silence without a limit": {
+			reason: "the dead-man switch is opt-in",
+			in:     with(func(o *policy.Observation) { o.Silence = 1000 * time.Hour }),
+			want:   policy.Decision{Reason: "WaitingForMove"},
+		},
+		"silence below the limit": {
+			reason: "management may only be restarting",
+			in: with(func(o *policy.Observation) {
+				o.Silence, o.SilenceLimit = 15*time.Minute-1, 15*time.Minute
+			}),
+			want: policy.Decision{Reason: "WaitingForMove"},
+		},
+		"silence at the limit": {
+			reason: "management was lost before the move",
+			in:     with(func(o *policy.Observation) { o.Silence, o.SilenceLimit = 15*time.Minute, 15*time.Minute }),
+			want:   policy.Decision{Armed: true, Reason: "ManagementSilent"},
+		},
+		"silence against a no": {
+			reason: "silence is a guess, no is an answer",
+			in: with(func(o *policy.Observation) {
+				o.Silence, o.SilenceLimit, o.Annotation = time.Hour, time.Minute, policy.No
+			}),
+			want: policy.Decision{Reason: "DisarmedByAnnotation"},
+		},
+		"always": {
+			reason: "from the first boot on",
+			in:     with(func(o *policy.Observation) { o.Takeover = vip.Always }),
+			want:   policy.Decision{Armed: true, Reason: "Always"},
+		},
+		"always, but no": {
+			reason: "the controller can drain a node",
+			in:     with(func(o *policy.Observation) { o.Takeover = vip.Always; o.Annotation = policy.No }),
+			want:   policy.Decision{Reason: "DisarmedByAnnotation"},
+		},
+		"manual": {
+			reason: "nobody but a person arms it",
+			in: with(func(o *policy.Observation) {
+				o.Takeover, o.Annotation, o.Silence, o.SilenceLimit = vip.Manual, policy.Yes, time.Hour, time.Minute
+			}),
+			want: policy.Decision{Reason: "WaitingForFile"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, policy.Decide(test.in)); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", test.reason, diff)
+			}
+		})
+	}
+}
+
+func TestFit(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		reason           string
+		standby          vip.Standby
+		healthy, holding bool
+		since            time.Duration
+		want             bool
+	}{
+		"warm, well":                {reason: "all is well", standby: vip.Warm, healthy: true, want: true},
+		"warm, not well":            {reason: "a warm standby has to be well before", standby: vip.Warm},
+		"warm, not well, new":       {reason: "it had to be well before", standby: vip.Warm, holding: true},
+		"cold, elsewhere":           {reason: "Ironic does not run here yet", standby: vip.Cold, want: true},
+		"cold, has just come":       {reason: "Ironic is starting", standby: vip.Cold, holding: true, since: time.Minute, want: true},
+		"cold, does not come up":    {reason: "another node gets its turn", standby: vip.Cold, holding: true, since: time.Hour},
+		"cold, up":                  {reason: "Ironic came up", standby: vip.Cold, healthy: true, holding: true, since: time.Hour, want: true},
+		"unknown standby, not well": {reason: "in doubt as warm", standby: "Tepid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := policy.Fit(test.standby, test.healthy, test.holding, test.since); got != test.want {
+				t.Errorf("%s: got %t", test.reason, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,134 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
+)
+
+// owner is the user that a container of another image runs as.
+type owner struct {
+	user, group int
+}
+
+func parseOwner(text string) (owner, error) {
+	user, group, _ := strings.Cut(text, ":")
+	userNumber, userErr := strconv.ParseUint(user, 10, 31)
+	groupNumber, groupErr := strconv.ParseUint(group, 10, 31)
+	if userErr != nil || groupErr != nil {
+		return owner{}, fmt.Errorf("--owner is %q; give the numbers of user and group like 997:994", text)
+	}
+	return owner{int(userNumber), int(groupNumber)}, nil
+}
+
+// prepareCommand makes directories, and copies of files that only root can read, for a user that is not root.
+func prepareCommand(_ context.Context, arguments []string, environment Environment) (int, error) {
+	flags := newFlags("prepare", environment)
+	whose := flags.String("owner", "", "numbers of the user and the group that what is made belongs to, like 997:994")
+	var directories, copies []string
+	flags.Func("directory", "absolute path of a directory to make; may be given again", func(value string) error {
+		directories = append(directories, value)
+		return nil
+	})
+	flags.Func("copy", "FROM:TO, absolute paths of a file and of its copy; may be given again", func(value string) error {
+		copies = append(copies, value)
+		return nil
+	})
+	if err := flags.Parse(arguments); err != nil {
+		return exitUsage, err
+	}
+	to, err := parseOwner(*whose)
+	if err != nil {
+		return exitUsage, err
+	}
+	for _, directory := range directories {
+		if err := to.directory(directory, 0o755); err != nil {
+			return exitFailure, err
+		}
+	}
+	for _, pair := range copies {
+		from, target, found := strings.Cut(pair, ":")
+		if !found {
+			return exitUsage, fmt.Errorf("--copy is %q; give two paths like /from:/to", pair)
+		}
+		if err := to.copy(from, target); err != nil {
+			return exitFailure, err
+		}
+	}
+	return 0, nil
+}
+
+// directory makes a directory and those above it. What was there before keeps its mode, and those above their owner.
+func (o owner) directory(path string, mode fs.FileMode) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("directory %q is not an absolute path", path)
+	}
+	path = filepath.Clean(path)
+	if path == "/" {
+		return nil
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := o.parent(path, mode); err != nil {
+			return err
+		}
+		if err := os.Mkdir(path, mode); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	// The user can write here and root comes by at each start: a link would let the user choose what root gives away.
+	case !info.IsDir():
+		return fmt.Errorf("%s is no directory; remove it", path)
+	default:
+		if err := refuseLinks(filepath.Dir(path)); err != nil {
+			return err
+		}
+	}
+	return os.Lchown(path, o.user, o.group)
+}
+
+// parent makes the directory above, if there is none.
+func (o owner) parent(path string, mode fs.FileMode) error {
+	above := filepath.Dir(path)
+	if _, err := os.Lstat(above); errors.Is(err, fs.ErrNotExist) {
+		return o.directory(above, mode)
+	}
+	return refuseLinks(above)
+}
+
+// refuseLinks demands that no part of a path is a link.
+func refuseLinks(path string) error {
+	place, err := filepath.EvalSymlinks(path)
+	if err == nil && place != path {
+		return fmt.Errorf("%s leads to %s through a link; replace the link with a directory", path, place)
+	}
+	return err
+}
+
+// copy replaces the copy of a file. Only the user can read it.
+func (o owner) copy(from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if !filepath.IsAbs(to) {
+		return fmt.Errorf("copy %q is not an absolute path", to)
+	}
+	to = filepath.Clean(to)
+	if err := o.parent(to, 0o700); err != nil {
+		return err
+	}
+	if err := track.ReplaceMode(to, content, 0o400); err != nil {
+		return err
+	}
+	return os.Lchown(to, o.user, o.group)
+}

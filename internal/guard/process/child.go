@@ -1,0 +1,69 @@
+package process
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// Child is a program that was started.
+type Child struct {
+	pid    int
+	reaper *Reaper
+	done   chan struct{}
+	status syscall.WaitStatus
+}
+
+// PID of the child. After the child is done the number may belong to another process.
+func (c *Child) PID() int {
+	return c.pid
+}
+
+// Done is closed when the child has ended and was collected.
+func (c *Child) Done() <-chan struct{} {
+	return c.done
+}
+
+// Signal sends a signal. A child that has ended gets none, and neither does a stranger with its number.
+func (c *Child) Signal(number syscall.Signal) error {
+	c.reaper.mutex.Lock()
+	defer c.reaper.mutex.Unlock()
+	if c.reaper.children[c.pid] != c {
+		return nil
+	}
+	if err := syscall.Kill(c.pid, number); err != nil {
+		return fmt.Errorf("sending %s to process %d: %w", number, c.pid, err)
+	}
+	return nil
+}
+
+// Stop asks the child to end and returns when it has. After the grace period it is killed, and false is returned.
+func (c *Child) Stop(grace time.Duration) bool {
+	_ = c.Signal(syscall.SIGTERM)
+	patience := time.NewTimer(grace)
+	defer patience.Stop()
+	select {
+	case <-c.done:
+		return true
+	case <-patience.C:
+		_ = c.Signal(syscall.SIGKILL)
+		<-c.done
+		return false
+	}
+}
+
+// ExitCode is the code as a shell counts it: 128 and the signal for a child that was killed. Only valid after Done.
+func (c *Child) ExitCode() int {
+	if c.status.Signaled() {
+		return 128 + int(c.status.Signal())
+	}
+	return c.status.ExitStatus()
+}
+
+// Ending says in words how the child ended. Only valid after Done.
+func (c *Child) Ending() string {
+	if c.status.Signaled() {
+		return "killed by " + c.status.Signal().String()
+	}
+	return fmt.Sprintf("exit code %d", c.status.ExitStatus())
+}

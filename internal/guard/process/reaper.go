@@ -1,0 +1,145 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+)
+
+// Program is what to run.
+type Program struct {
+	// Path of the executable file.
+	Path string
+
+	// Arguments after the name of the program.
+	Arguments []string
+
+	// Output receives what the program writes to its standard output and standard error. Nil throws it away.
+	Output *os.File
+}
+
+// Reaper starts children and collects them when they end. The zero value is not ready: use NewReaper.
+type Reaper struct {
+	mutex    sync.Mutex
+	children map[int]*Child
+	adopts   bool
+	ended    chan os.Signal
+	stop     chan struct{}
+}
+
+// NewReaper returns a Reaper that collects children until Close. As process 1 it also collects those that others left
+// behind.
+func NewReaper() *Reaper {
+	reaper := &Reaper{
+		children: map[int]*Child{},
+		adopts:   os.Getpid() == 1,
+		ended:    make(chan os.Signal, 1),
+		stop:     make(chan struct{}),
+	}
+	signal.Notify(reaper.ended, syscall.SIGCHLD)
+	go reaper.collect()
+	return reaper
+}
+
+// Close stops collecting. Children that still run go on.
+func (r *Reaper) Close() {
+	signal.Stop(r.ended)
+	close(r.stop)
+}
+
+// Start runs the program. Whoever calls it stops the child, or waits until it is done.
+func (r *Reaper) Start(program Program) (*Child, error) {
+	type result struct {
+		child *Child
+		err   error
+	}
+	started := make(chan result)
+	go func() {
+		// Never unlocked: a thread that dies takes the child with it, so this one waits for the child.
+		runtime.LockOSThread()
+		child, err := r.fork(program)
+		started <- result{child, err}
+		if err == nil {
+			<-child.done
+		}
+	}()
+	got := <-started
+	if got.err != nil {
+		return nil, fmt.Errorf("starting %s: %w", program.Path, got.err)
+	}
+	return got.child, nil
+}
+
+func (r *Reaper) fork(program Program) (*Child, error) {
+	nothing, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = nothing.Close() }()
+	output := nothing.Fd()
+	if program.Output != nil {
+		output = program.Output.Fd()
+	}
+	// Held while forking, so that a child that ends at once is known when it is collected.
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	//nolint:gosec // What runs is up to whoever starts the guard.
+	pid, err := syscall.ForkExec(program.Path, append([]string{program.Path}, program.Arguments...), &syscall.ProcAttr{
+		Env:   os.Environ(),
+		Files: []uintptr{nothing.Fd(), output, output},
+		Sys:   &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM},
+	})
+	if err != nil {
+		return nil, err
+	}
+	child := &Child{pid: pid, reaper: r, done: make(chan struct{})}
+	r.children[pid] = child
+	return child, nil
+}
+
+func (r *Reaper) collect() {
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-r.ended:
+			r.reap()
+		}
+	}
+}
+
+// reap collects all that have ended: one signal may stand for many.
+func (r *Reaper) reap() {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.adopts {
+		for r.reapOne(-1) {
+			continue
+		}
+		return
+	}
+	for pid := range r.children {
+		r.reapOne(pid)
+	}
+}
+
+func (r *Reaper) reapOne(pid int) bool {
+	var status syscall.WaitStatus
+	got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	for errors.Is(err, syscall.EINTR) {
+		got, err = syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	}
+	if err != nil || got <= 0 {
+		return false
+	}
+	if child, ours := r.children[got]; ours {
+		delete(r.children, got)
+		child.status = status
+		close(child.done)
+	}
+	return true
+}

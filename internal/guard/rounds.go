@@ -1,0 +1,331 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/health"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/node"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
+)
+
+const (
+	// filesInterval is how soon an edit of the override file counts, and how long a damaged track file stays damaged.
+	filesInterval = 200 * time.Millisecond
+
+	// checkPatience is how old the last check of Ironic may be before its result counts no longer.
+	checkPatience = 5 * time.Second
+
+	// nodeInterval is how often the Node object is read.
+	nodeInterval = 5 * time.Second
+
+	// leaseValidity is for how long the kernel keeps the address without the guard, leaseInterval how often the guard
+	// extends that.
+	leaseValidity, leaseInterval = 10 * time.Second, 3 * time.Second
+
+	// listenPause lies between two attempts to listen to VRRP.
+	listenPause = 5 * time.Second
+)
+
+// checkIronic looks at the Ironic of this node, again and again.
+func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
+	prober := g.proberFor(settings)
+	if prober != nil {
+		defer prober.Close()
+	}
+	ticks := time.NewTicker(health.Interval)
+	defer ticks.Stop()
+	for {
+		began := time.Now()
+		err := g.checkOnce(ctx, settings, prober)
+		if ctx.Err() != nil {
+			return
+		}
+		g.facts.latency.Observe(time.Since(began).Seconds())
+		if reason := health.ReasonOf(err); reason != "" {
+			g.facts.failures.WithLabelValues(reason).Inc()
+		}
+		well := g.debounce.Add(err == nil)
+		if before := g.facts.setIronic(well, time.Now()); before != well {
+			g.log.Info("Ironic of this node", "well", well, "reason", health.ReasonOf(err), "error", err)
+			nudge(g.look)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		if prober == nil && looksAtIronic(settings) {
+			prober = g.proberFor(settings)
+		}
+	}
+}
+
+func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings, prober *health.Prober) error {
+	switch {
+	case !g.facts.snapshot().seen.Up:
+		return &health.Failure{Reason: "InterfaceDown", Cause: fmt.Errorf("interface %s is not up", settings.Interface)}
+	case !looksAtIronic(settings):
+		return nil
+	case prober == nil:
+		return &health.Failure{Reason: "NoCredentials", Cause: errors.New("the credentials for Ironic cannot be read")}
+	default:
+		return prober.Check(ctx)
+	}
+}
+
+// proberFor returns nil when there is nothing to look at, or nothing to look with.
+func (g *guard) proberFor(settings vip.NodeSettings) *health.Prober {
+	if !looksAtIronic(settings) {
+		return nil
+	}
+	prober, err := health.New(health.Target{
+		Server:    "127.0.0.1",
+		APIPort:   settings.Ports.API,
+		ImagePort: settings.Ports.Image,
+		Address:   settings.VirtualIPs[0].Address,
+		Conductor: settings.Conductor(g.options.Node),
+		Username:  settings.Files.Username,
+		Password:  settings.Files.Password,
+		Authority: settings.Files.Authority,
+		Images:    settings.Images,
+	}, time.Now)
+	g.logOnce("credentials", "Cannot look at Ironic", err)
+	return prober
+}
+
+// keepFiles makes the track files say what is true, at once when told to and often enough otherwise.
+func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
+	ticks := time.NewTicker(filesInterval)
+	defer ticks.Stop()
+	g.pages = pages{}
+	for {
+		g.writeFiles(settings, time.Now())
+		g.reportSpeakers(time.Now())
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		case <-g.look:
+		}
+	}
+}
+
+// nudge wakes whoever waits for the channel. One that is awake already looks again.
+func nudge(channel chan<- struct{}) {
+	select {
+	case channel <- struct{}{}:
+	default:
+	}
+}
+
+func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
+	current := g.facts.snapshot()
+	g.keepSilence(settings, current, now)
+	well := current.ironicWell && now.Sub(current.checkedAt) < checkPatience
+	fit := current.seen.Up &&
+		policy.Fit(settings.Standby, well, current.holding, now.Sub(current.holdingSince))
+	decision := policy.Decide(g.observePolicy(settings, current, now))
+	if decision != g.decision {
+		g.log.Info("May this node hold the address", "armed", decision.Armed, "reason", decision.Reason)
+		g.decision = decision
+	}
+	g.facts.setVerdict(fit, decision, now)
+	err := errors.Join(
+		track.Ensure(inState(settings, track.IronicOK), fit),
+		track.Ensure(inState(settings, track.Armed), decision.Armed),
+		track.Ensure(inState(settings, track.Holder), current.holding),
+	)
+	g.logOnce("files", "Cannot write the track files, so keepalived must not run", err)
+	g.wish(settings, current.seen, err == nil)
+}
+
+// keepSilence lets silence count only while somebody could have been heard, and remembers across a restart of the guard
+// that it was long enough.
+func (g *guard) keepSilence(settings vip.NodeSettings, current snapshot, now time.Time) {
+	limit := time.Duration(settings.TakeoverAfterSilence)
+	silent := limit > 0 && g.ledger.Silence(now) >= limit
+	if !current.seen.Up {
+		g.ledger.CannotHear(now, limit)
+	}
+	_, err := os.Stat(g.silenceFile())
+	switch {
+	case silent && errors.Is(err, fs.ErrNotExist):
+		g.logOnce("silence", "Cannot remember that the management side is silent",
+			track.Replace(g.silenceFile(), []byte(track.Value(true))))
+	case !silent && err == nil:
+		_ = os.Remove(g.silenceFile())
+	}
+}
+
+// wish tells the supervisor how keepalived should run with what is known of the interface.
+func (g *guard) wish(settings vip.NodeSettings, seen address.Interface, writable bool) {
+	wanted := wish{device: settings.Interface, virtual: virtualAddresses(settings)}
+	if seen.Index == 0 || !writable {
+		g.keeper.Want(wanted)
+		return
+	}
+	wanted.incarnation = fmt.Sprint(settings.Interface, " ", seen.Index, " ", directoryOf(settings))
+	config, err := g.pages.render(settings, g.options.Node, seen)
+	g.logOnce("render", "Cannot configure keepalived yet", err)
+	if err != nil {
+		// An own address may go for a moment; what keepalived has is as good as anything.
+		config = g.keeper.Config(wanted.incarnation)
+	}
+	wanted.config = config
+	g.keeper.Want(wanted)
+}
+
+// directoryOf identifies the state directory: keepalived watches the one that it found, not the one that came after.
+func directoryOf(settings vip.NodeSettings) string {
+	info, err := os.Stat(settings.Files.State)
+	if err != nil {
+		return "missing"
+	}
+	return fmt.Sprint(settings.Files.State, " ", inode(info))
+}
+
+func inode(info fs.FileInfo) uint64 {
+	if system, ok := info.Sys().(*syscall.Stat_t); ok {
+		return system.Ino
+	}
+	return 0
+}
+
+// followInterface enters all changes of the interface, and listens to VRRP on it while it is there.
+func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) {
+	var listeners sync.WaitGroup
+	defer listeners.Wait()
+	listening, stop := 0, context.CancelFunc(func() {})
+	defer func() { stop() }()
+	changed := func(seen address.Interface) {
+		if g.facts.setSeen(seen, virtualAddresses(settings), time.Now()) {
+			held := seen.Has(virtualAddresses(settings))
+			g.log.Info("The address", "held", held)
+			if held {
+				nudge(g.arrived)
+			}
+		}
+		nudge(g.look)
+		if seen.Index == listening {
+			return
+		}
+		stop()
+		listening = seen.Index
+		g.log.Info("The interface", "name", settings.Interface, "present", seen.Index != 0)
+		var listen context.Context
+		listen, stop = context.WithCancel(ctx)
+		if seen.Index != 0 {
+			for _, virtual := range settings.VirtualIPs {
+				isIPv4 := virtual.Address.Is4()
+				listeners.Go(func() { g.listen(listen, settings, seen.Index, isIPv4) })
+			}
+		}
+	}
+	for ctx.Err() == nil {
+		err := address.Watch(ctx, settings.Interface, changed)
+		g.logOnce("interface", "Cannot watch the interface", err)
+		pause(ctx, listenPause)
+	}
+}
+
+// keepLease gives the address a lease as soon as it arrives, and extends that while this node means to hold it.
+func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
+	ticks := time.NewTicker(leaseInterval)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.arrived:
+		case <-ticks.C:
+			if !g.extends(settings, time.Now()) {
+				continue
+			}
+		}
+		err := address.Lease(settings.Interface, virtualAddresses(settings), leaseValidity)
+		g.logOnce("lease", "Cannot extend the lease of the address", err)
+	}
+}
+
+// extends says whether this node means to hold the address that it has. Where another node speaks as the holder, an
+// address that is still here is a leftover, and its lease has to end.
+func (g *guard) extends(settings vip.NodeSettings, now time.Time) bool {
+	current := g.facts.snapshot()
+	alone := now.Sub(g.ledger.HolderHeard()) > 3*time.Duration(settings.AdvertisementInterval)+time.Second
+	return current.holding && current.running && current.fitAndArmed && alone
+}
+
+// readNode asks for the annotation, again and again. Without an answer the last one stays.
+func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
+	const cache = "armed-answer.json"
+	reader := node.Reader{
+		Kubeconfig: settings.Files.Kubeconfig,
+		Node:       g.options.Node,
+		Annotation: settings.ArmedAnnotation.Name,
+		Yes:        settings.ArmedAnnotation.Value,
+		Caches:     []string{filepath.Join(g.options.Cache, cache), inState(settings, cache)},
+	}
+	g.enterAnswer(reader.Cached())
+	for ctx.Err() == nil {
+		said, err := reader.Read(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			g.enterAnswer(said)
+			err = reader.Store(said)
+			g.logOnce("cache", "Cannot keep what the Node object says", err)
+			err = nil
+		} else {
+			g.facts.nodeErrors.Inc()
+		}
+		g.logOnce("node", "Cannot read the Node object and goes by the last answer", err)
+		pause(ctx, nodeInterval)
+	}
+}
+
+func (g *guard) enterAnswer(said policy.Answer) {
+	g.facts.setAnnotation(said)
+	nudge(g.look)
+}
+
+// readOverride returns what a person wrote into the file that overrules the policy.
+func readOverride(path string) policy.Answer {
+	content, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ""
+	case err != nil:
+		return policy.Unclear
+	}
+	switch strings.TrimSpace(string(content)) {
+	case "1":
+		return policy.Yes
+	case "0":
+		return policy.No
+	default:
+		return policy.Unclear
+	}
+}
+
+// pause waits, but not past the end of the context.
+func pause(ctx context.Context, duration time.Duration) {
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,88 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	// DefaultListen is where metrics and health are served: on the node alone.
+	DefaultListen = "127.0.0.1:9650"
+
+	// beatPatience is how old the last look at the policy may be for the guard to count as alive.
+	beatPatience = 10 * time.Second
+
+	// listenAgain is the pause after an address that could not be listened on.
+	listenAgain = 10 * time.Second
+)
+
+// serve answers until the context ends. An address that somebody else listens on is tried again: holding the Ironic
+// address matters more than telling about it.
+func serve(ctx context.Context, listen string, facts *facts, log *slog.Logger) {
+	server := &http.Server{Handler: handler(facts), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	for ctx.Err() == nil {
+		var config net.ListenConfig
+		listener, err := config.Listen(ctx, "tcp", listen)
+		if err == nil {
+			err = server.Serve(listener)
+		}
+		if errors.Is(err, http.ErrServerClosed) {
+			return
+		}
+		log.Error("Cannot serve metrics and health", "address", listen, "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(listenAgain):
+		}
+	}
+}
+
+func handler(facts *facts) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(facts.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2}))
+	mux.HandleFunc("GET /livez", answer(func() error { return facts.lives(time.Now()) }))
+	mux.HandleFunc("GET /readyz", answer(func() error { return facts.ready(time.Now()) }))
+	return mux
+}
+
+func answer(check func() error) http.HandlerFunc {
+	return func(writer http.ResponseWriter, _ *http.Request) {
+		if err := check(); err != nil {
+			http.Error(writer, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(writer, "ok")
+	}
+}
+
+// lives says whether the guard does its rounds. keepalived may be down for good reasons, and the guard starts it.
+func (f *facts) lives(now time.Time) error {
+	if age := now.Sub(f.snapshot().beat); age > beatPatience {
+		return fmt.Errorf("the guard has not looked at its files for %s", age.Round(time.Second))
+	}
+	return nil
+}
+
+// ready says whether this node takes part, as holder or as standby.
+func (f *facts) ready(now time.Time) error {
+	current := f.snapshot()
+	switch {
+	case f.lives(now) != nil:
+		return f.lives(now)
+	case current.seen.Index == 0:
+		return errors.New("the network interface is not there")
+	case !current.running:
+		return errors.New("keepalived does not run")
+	default:
+		return nil
+	}
+}

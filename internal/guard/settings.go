@@ -1,0 +1,127 @@
+package guard
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+)
+
+// DefaultSettings is where the settings of a node lie.
+const DefaultSettings = "/etc/kubernetes/metal3-ironic/guard.json"
+
+// DefaultState is the state directory when there are no settings to say so.
+const DefaultState = "/run/metal3-ironic"
+
+// Variables of the environment that replace the file of settings, for those who want an address and nothing else.
+const (
+	variableAddress   = "PROVISIONING_IP"
+	variablePrefix    = "PROVISIONING_CIDR"
+	variableInterface = "PROVISIONING_INTERFACE"
+)
+
+// defaultInterface is the name that Ironic's images assume too.
+const defaultInterface = "provisioning"
+
+// loadSettings reads the file, or the environment where there is no file and PROVISIONING_IP is set.
+func loadSettings(options Options) (vip.NodeSettings, error) {
+	content, err := os.ReadFile(options.Settings)
+	if os.IsNotExist(err) && options.Getenv(variableAddress) != "" {
+		return settingsFromEnvironment(options.Getenv, options.State)
+	}
+	if err != nil {
+		return vip.NodeSettings{}, fmt.Errorf("reading the settings of the guard: %w; write them, or set %s",
+			err, variableAddress)
+	}
+	return vip.Decode(content)
+}
+
+// settingsFromEnvironment makes settings that hold PROVISIONING_IP wherever the guard runs, first come first served,
+// without looking at Ironic. All nodes with the same address find one another, because the virtual router ID comes from
+// the address.
+func settingsFromEnvironment(getenv func(string) string, state string) (vip.NodeSettings, error) {
+	address, err := netip.ParseAddr(getenv(variableAddress))
+	if err != nil {
+		return vip.NodeSettings{}, fmt.Errorf("%s is %q; give one address like 192.0.2.2",
+			variableAddress, getenv(variableAddress))
+	}
+	prefix, err := prefixLength(address, getenv(variablePrefix))
+	if err != nil {
+		return vip.NodeSettings{}, err
+	}
+	routerID, err := vip.RouterID(address.String())
+	if err != nil {
+		return vip.NodeSettings{}, err
+	}
+	device := getenv(variableInterface)
+	if device == "" {
+		device = defaultInterface
+	}
+	network := netip.PrefixFrom(address, prefix).Masked()
+	return vip.NodeSettings{
+		Role:                  vip.ControlPlane,
+		Interface:             device,
+		VirtualIPs:            []vip.Address{{Address: address, Prefix: prefix, Network: network}},
+		VirtualRouterID:       routerID,
+		Mode:                  vip.Multicast,
+		AdvertisementInterval: vip.Duration(keepalived.DefaultAdvertisementInterval),
+		Takeover:              vip.Always,
+		Standby:               vip.Warm,
+		Files:                 vip.Files{State: state},
+	}, nil
+}
+
+// prefixLength reads "24" or "192.0.2.0/24". Without it the address stands alone on the interface.
+func prefixLength(address netip.Addr, text string) (int, error) {
+	if text == "" {
+		return address.BitLen(), nil
+	}
+	digits := text
+	if _, after, found := strings.Cut(text, "/"); found {
+		network, err := netip.ParsePrefix(text)
+		if err != nil || !network.Masked().Contains(address) {
+			return 0, fmt.Errorf("%s is %q, which is no network that contains %s; give that network or the length of its "+
+				"prefix", variablePrefix, text, address)
+		}
+		digits = after
+	}
+	length, err := strconv.Atoi(digits)
+	if err != nil || length < 1 || length > address.BitLen() {
+		return 0, fmt.Errorf("%s is %q; give the length of the prefix, 1 to %d", variablePrefix, text, address.BitLen())
+	}
+	return length, nil
+}
+
+// looksAtIronic says whether the settings name an Ironic to look at.
+func looksAtIronic(settings vip.NodeSettings) bool {
+	return settings.Files.Password != ""
+}
+
+// virtualAddresses of the settings, without prefixes.
+func virtualAddresses(settings vip.NodeSettings) []netip.Addr {
+	addresses := make([]netip.Addr, len(settings.VirtualIPs))
+	for i, address := range settings.VirtualIPs {
+		addresses[i] = address.Address
+	}
+	return addresses
+}
+
+// fingerprint changes when one of the files does.
+func fingerprint(paths ...string) uint64 {
+	sum := fnv.New64a()
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			_, _ = fmt.Fprintln(sum, path, "unreadable")
+			continue
+		}
+		_, _ = fmt.Fprintln(sum, path, info.Size(), info.ModTime().Format(time.RFC3339Nano), inode(info))
+	}
+	return sum.Sum64()
+}

@@ -1,0 +1,67 @@
+package guard
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/advert"
+)
+
+// listen enters what is heard of VRRP in one family.
+func (g *guard) listen(ctx context.Context, settings vip.NodeSettings, index int, isIPv4 bool) {
+	//nolint:gosec // The kernel keeps an index in 31 bits.
+	device := advert.Device{Name: settings.Interface, Index: int32(index)}
+	for ctx.Err() == nil {
+		err := advert.Listen(ctx, device, isIPv4, func(source netip.Addr, heard advert.Advertisement) {
+			g.ledger.Record(time.Now(), groupOf(settings, g.facts.snapshot().seen), source, heard)
+		})
+		g.logOnce("listen", "Cannot listen to VRRP", err)
+		if err != nil {
+			// Who is deaf must not take silence for an answer.
+			g.ledger.CannotHear(time.Now(), time.Duration(settings.TakeoverAfterSilence))
+		}
+		pause(ctx, listenPause)
+	}
+}
+
+// groupOf is what speakers are compared with.
+func groupOf(settings vip.NodeSettings, seen address.Interface) advert.Group {
+	own := make([]netip.Addr, 0, len(seen.Addresses))
+	for _, prefix := range seen.Addresses {
+		own = append(own, prefix.Addr())
+	}
+	return advert.Group{
+		RouterID:           settings.VirtualRouterID,
+		Virtual:            virtualAddresses(settings),
+		Own:                own,
+		Peers:              settings.Peers,
+		ManagementPriority: keepalived.Priority(keepalived.Management, 0),
+	}
+}
+
+// reportSpeakers tells of peers and of strangers; of strangers also in the log when they come and go.
+func (g *guard) reportSpeakers(now time.Time) {
+	for peer, seen := range g.ledger.Peers() {
+		g.facts.peers.WithLabelValues(peer.String()).Set(float64(seen.UnixMilli()) / 1000)
+	}
+	strangers := g.ledger.Strangers(now)
+	for _, stranger := range strangers {
+		if !slices.Contains(g.strangers, stranger) {
+			g.log.Warn("Another VRRP speaker collides with the Ironic address; give one of the two another virtual "+
+				"router ID, or list it as a peer", "source", stranger.Source, "collision", stranger.Collision)
+			g.facts.strangers.WithLabelValues(stranger.Source.String()).Set(1)
+		}
+	}
+	for _, known := range g.strangers {
+		if !slices.Contains(strangers, known) {
+			g.log.Info("The other VRRP speaker is gone", "source", known.Source, "collision", known.Collision)
+			g.facts.strangers.DeleteLabelValues(known.Source.String())
+		}
+	}
+	g.strangers = strangers
+}

@@ -1,0 +1,71 @@
+// Package track writes the files that keepalived and the other pods of the node watch: whether Ironic is well, whether
+// this node may hold the address, and whether it does.
+//
+// A file says "1" or "0". Whatever else it says, and a file that is missing, means 0: keepalived reads it the same way.
+// A file is replaced in one step, so that nobody reads half of it.
+package track
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Names of the files in the state directory.
+const (
+	// IronicOK says whether the Ironic of this node is well.
+	IronicOK = "ironic-ok"
+
+	// Armed says whether the policy lets this node hold the address.
+	Armed = "armed"
+
+	// Holder says whether this node holds the address.
+	Holder = "holder"
+)
+
+// Value is what a file says.
+func Value(yes bool) string {
+	if yes {
+		return "1\n"
+	}
+	return "0\n"
+}
+
+// Ensure makes the file say the value. It writes nothing when the file does already.
+func Ensure(path string, yes bool) error {
+	data, err := os.ReadFile(path)
+	if err == nil && string(data) == Value(yes) {
+		return nil
+	}
+	return Replace(path, []byte(Value(yes)))
+}
+
+// Replace writes a file in one step: readers see the old or the new content. The directory is created when missing.
+func Replace(path string, content []byte) error {
+	return ReplaceMode(path, content, 0o644)
+}
+
+// ReplaceMode is Replace for a file with other permissions.
+func ReplaceMode(path string, content []byte, mode os.FileMode) error {
+	directory := filepath.Dir(path)
+	//nolint:gosec // Pods that are not root read the state too.
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		return fmt.Errorf("creating %s: %w", directory, err)
+	}
+	// The leading dot keeps readers of directories away.
+	file, err := os.CreateTemp(directory, "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	_, err = file.Write(content)
+	err = errors.Join(err, file.Chmod(mode), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
