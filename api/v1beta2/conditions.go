@@ -83,8 +83,17 @@ const (
 	// WaitingForBootstrapDataReason is used until the Machine has bootstrap data.
 	WaitingForBootstrapDataReason = clusterv1.WaitingForBootstrapDataReason
 
-	// BootstrapDataInvalidReason is used when the bootstrap Secret lacks the key value.
+	// BootstrapDataInvalidReason is used when the bootstrap Secret lacks the key value, or when the files of the Ironic
+	// endpoint cannot be added to what it holds.
 	BootstrapDataInvalidReason = "BootstrapDataInvalid"
+
+	// WaitingForIronicSecretReason is used by a control-plane machine until the Secret with the credentials and
+	// certificates of the Ironic endpoint is complete, and by a Metal3Cluster until the Secrets exist that spec.ironic
+	// names.
+	WaitingForIronicSecretReason = "WaitingForIronicSecret"
+
+	// IronicEndpointInvalidReason is used when no files can be made of spec.ironic of the Metal3Cluster.
+	IronicEndpointInvalidReason = "IronicEndpointInvalid"
 
 	// NoHostAvailableReason is used when no host can be claimed. The message counts the hosts per reason.
 	NoHostAvailableReason = "NoHostAvailable"
@@ -181,6 +190,24 @@ const (
 
 	// EndpointForeignReason is used when another cluster's Ironic answers.
 	EndpointForeignReason = "EndpointForeign"
+
+	// EndpointStartingReason is used when an Ironic answers that has no conductor yet.
+	EndpointStartingReason = "EndpointStarting"
+
+	// EndpointUntrustedReason is used when the certificate of what answers is not the one of this cluster.
+	EndpointUntrustedReason = "EndpointUntrusted"
+
+	// EndpointUnauthorizedReason is used when what answers refuses the credentials of this cluster.
+	EndpointUnauthorizedReason = "EndpointUnauthorized"
+
+	// EndpointBrokenReason is used when what answers does not behave like Ironic.
+	EndpointBrokenReason = "EndpointBroken"
+
+	// EndpointUnsupportedReason is used when the Ironic that answers is too old.
+	EndpointUnsupportedReason = "EndpointUnsupported"
+
+	// IronicSecretInvalidReason is used when a Secret with credentials or certificates of the endpoint cannot be used.
+	IronicSecretInvalidReason = "IronicSecretInvalid"
 
 	// NotYetObservedReason is used until the endpoint was looked at.
 	NotYetObservedReason = "NotYetObserved"

@@ -270,7 +270,8 @@ type IronicHolder struct {
 	// +required
 	Kind HolderKind `json:"kind"`
 
-	// name of the holder: the conductor name without the clusterID, which is the node's name.
+	// name of the holder: the conductor name without the clusterID, which is the node's name. Of a foreign holder it
+	// is the whole conductor name.
 	// +optional
 	Name string `json:"name,omitempty"`
 }
@@ -297,7 +298,8 @@ type IronicNode struct {
 // IronicStatus is what was observed of the Ironic endpoint.
 // +kubebuilder:validation:MinProperties=1
 type IronicStatus struct {
-	// holder is who answers on the address.
+	// holder is who answers on the address. Empty while it is not known: nobody looked yet, or what answers does not
+	// tell.
 	// +optional
 	Holder *IronicHolder `json:"holder,omitempty"`
 
@@ -307,7 +309,7 @@ type IronicStatus struct {
 	// +listMapKey=name
 	Nodes []IronicNode `json:"nodes,omitempty"`
 
-	// knownHosts is how many hosts of the cluster the answering Ironic knows.
+	// knownHosts is how many hosts of the cluster the answering Ironic knows. Set only while it is this cluster's.
 	// +optional
 	KnownHosts *int32 `json:"knownHosts,omitempty"`
 }

@@ -12,12 +12,15 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 )
 
 // scope is what one reconcile knows.
 type scope struct {
 	infra *infrav1.Metal3Cluster
+	pass  *flow.Pass
 
 	// cluster is the Cluster. Nil until it has set its owner reference, and when it is gone.
 	cluster *clusterv1.Cluster
@@ -30,6 +33,19 @@ type scope struct {
 
 	// endpoint is where the API server answers. Not valid until somebody gave one.
 	endpoint clusterv1.APIEndpoint
+
+	// controlPlane are the names of the nodes of the control plane, and hosts the names that the hosts of the cluster have
+	// in Ironic. Not read without spec.ironic.
+	controlPlane, hosts []string
+
+	// material is what the Ironic endpoint is served with. Empty until its Secret is complete.
+	material secrets.Material
+
+	// verdict says what the last look at the Ironic endpoint means. Nil until there was one.
+	verdict *pivot.Verdict
+
+	// holder is who held the Ironic endpoint before this reconcile. Nil if nobody knew.
+	holder *infrav1.IronicHolder
 
 	// reached holds the outcome of the phase that each condition reports.
 	reached map[string]outcome.Outcome

@@ -13,9 +13,14 @@ import (
 
 func announce() flow.Announcement {
 	quiet := []string{
-		infrav1.ReadyCondition, infrav1.WaitingForClusterReason, clusterv1.NotPausedReason,
+		infrav1.ReadyCondition, infrav1.WaitingForClusterReason, clusterv1.NotPausedReason, infrav1.NotYetObservedReason,
 	}
-	return flow.Milestones(quiet, []string{infrav1.EndpointMissingReason})
+	trouble := []string{
+		infrav1.EndpointMissingReason, infrav1.IronicSecretInvalidReason, infrav1.EndpointForeignReason,
+		infrav1.EndpointUntrustedReason, infrav1.EndpointUnauthorizedReason, infrav1.EndpointBrokenReason,
+		infrav1.EndpointUnsupportedReason,
+	}
+	return flow.Milestones(quiet, trouble)
 }
 
 // setStatus reports what the reconcile saw. It is the only writer of conditions.
@@ -26,9 +31,40 @@ func setStatus(s *scope) {
 	}
 	s.infra.Status.FailureDomains = s.infra.Spec.FailureDomains
 	setDeleting(s)
+	setIronic(s)
 	flow.SetStage(s.infra, infrav1.InfrastructureReadyCondition, s.reached,
 		flow.Reached{Reason: infrav1.InfrastructureReadyReason, Message: disagreement(s)}, infrav1.WaitingForClusterReason)
+	// The Ironic endpoint is not among the stages: whether it answers must not keep anything from being provisioned.
 	flow.SetReady(s.infra, infrav1.InfrastructureReadyCondition)
+}
+
+// setIronic reports the Ironic endpoint. What was not looked at this time stays as it was.
+func setIronic(s *scope) {
+	switch {
+	case s.infra.Spec.Ironic == nil:
+		conditions.Delete(s.infra, infrav1.IronicEndpointReadyCondition)
+		s.infra.Status.Ironic = nil
+		return
+	case !s.infra.DeletionTimestamp.IsZero():
+		return
+	}
+	done := flow.Reached{Reason: infrav1.EndpointAnswersReason}
+	if s.verdict != nil {
+		done.Message = s.verdict.Message
+	}
+	flow.SetStage(s.infra, infrav1.IronicEndpointReadyCondition, s.reached, done, infrav1.NotYetObservedReason)
+	if s.verdict == nil {
+		return
+	}
+	if s.infra.Status.Ironic == nil {
+		s.infra.Status.Ironic = &infrav1.IronicStatus{}
+	}
+	status := s.infra.Status.Ironic
+	status.Holder, status.KnownHosts = s.verdict.Holder, s.verdict.KnownHosts
+	if status.Holder == nil && status.KnownHosts == nil && status.Nodes == nil {
+		// An empty one is refused.
+		s.infra.Status.Ironic = nil
+	}
 }
 
 func setDeleting(s *scope) {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -77,25 +78,41 @@ func (h host) objects() ([]client.Object, error) {
 // AddHosts adds machines to the lab and hosts for them to the management cluster, and waits until they are available.
 // They are called host-0, host-1 and so on.
 func (l *Lab) AddHosts(ctx context.Context, count int) error {
-	l.mutex.Lock()
-	first := l.hosts
-	l.hosts += count
-	l.mutex.Unlock()
-	if first+count > MaxHosts {
-		return fmt.Errorf("adding %d hosts: a lab can have %d, and there are %d", count, MaxHosts, first)
+	if count == 0 {
+		return nil
 	}
+	first, err := l.reserve(count)
+	if err != nil {
+		return err
+	}
+	names := make([]string, count)
 	for i := range count {
 		added := newHost(first + i)
+		names[i] = added.name
 		if err := l.addHost(ctx, added); err != nil {
 			return fmt.Errorf("adding %s: %w", added.name, err)
 		}
 	}
-	if count == 0 {
-		return nil
+	return l.WaitForHosts(ctx, hostsLimit, names...)
+}
+
+// reserve counts hosts before they are added, so that two callers at once do not add the same.
+func (l *Lab) reserve(count int) (first int, err error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.hosts+count > MaxHosts {
+		return 0, fmt.Errorf("adding %d hosts to %d: a lab can have %d", count, l.hosts, MaxHosts)
 	}
-	what := fmt.Sprintf("%d more hosts are available", count)
-	return l.options.Progress.WaitFor(ctx, what, hostsLimit, func(ctx context.Context) error {
-		return available(ctx, l.management.Client, first, count)
+	first = l.hosts
+	l.hosts += count
+	return first, nil
+}
+
+// WaitForHosts waits until hosts are available.
+func (l *Lab) WaitForHosts(ctx context.Context, limit time.Duration, names ...string) error {
+	what := strings.Join(names, ", ") + " are available"
+	return l.options.Progress.WaitFor(ctx, what, limit, func(ctx context.Context) error {
+		return available(ctx, l.management.Client, names)
 	})
 }
 
@@ -113,11 +130,10 @@ func (l *Lab) addHost(ctx context.Context, added host) error {
 	return create(ctx, l.management.Client, objects...)
 }
 
-// available says which of some hosts are not available, and why.
-func available(ctx context.Context, reader client.Reader, first, count int) error {
+// available says which hosts are not available, and why.
+func available(ctx context.Context, reader client.Reader, names []string) error {
 	var missing []error
-	for i := range count {
-		name := fmt.Sprintf("host-%d", first+i)
+	for _, name := range names {
 		var found bmov1alpha1.BareMetalHost
 		if err := reader.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: name}, &found); err != nil {
 			return err

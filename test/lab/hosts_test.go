@@ -46,6 +46,21 @@ func TestHostObjects(t *testing.T) {
 	}
 }
 
+func TestReserve(t *testing.T) {
+	l := &Lab{}
+	for _, want := range []int{0, 30} {
+		if first, err := l.reserve(30); err != nil || first != want {
+			t.Errorf("first host %d and error %v, want %d", first, err, want)
+		}
+	}
+	if _, err := l.reserve(11); err == nil || !strings.Contains(err.Error(), "70") {
+		t.Errorf("error %v, want one that names the limit", err)
+	}
+	if first, err := l.reserve(10); err != nil || first != 60 {
+		t.Errorf("first host %d and error %v after a refusal, want 60", first, err)
+	}
+}
+
 func TestAvailable(t *testing.T) {
 	waiting := build.Host("host-1", build.InNamespace(Namespace))
 	waiting.Status.Provisioning.State = bmov1alpha1.StateInspecting
@@ -53,10 +68,10 @@ func TestAvailable(t *testing.T) {
 	ready := build.Host("host-0", build.InNamespace(Namespace))
 	ready.Status.Provisioning.State = bmov1alpha1.StateAvailable
 	cluster := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(ready, waiting).Build()
-	if err := available(t.Context(), cluster, 0, 1); err != nil {
+	if err := available(t.Context(), cluster, []string{"host-0"}); err != nil {
 		t.Error(err)
 	}
-	err := available(t.Context(), cluster, 0, 2)
+	err := available(t.Context(), cluster, []string{"host-0", "host-1"})
 	for _, want := range []string{"host-1", "inspecting", "no answer"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want it to contain %q", err, want)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
@@ -191,9 +190,4 @@ func (l *Lab) writeRepository(ctx context.Context) error {
 		return fmt.Errorf("writing the clusterctl repository: %w", err)
 	}
 	return nil
-}
-
-// templateVariables are what the template of the lab wants beyond what the arguments of clusterctl say, as NAME=value.
-func templateVariables() []string {
-	return []string{"IMAGE_URL=" + bmc.ImageURL(NodeImage), "IMAGE_CHECKSUM=" + bmc.ChecksumURL(NodeImage)}
 }
