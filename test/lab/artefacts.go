@@ -9,12 +9,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
 const (
-	// collectLimit is how long one part of the artefacts may take. An API server that does not answer costs no more.
+	// collectLimit is how long one part of the artefacts may take.
 	collectLimit = 30 * time.Second
+
+	// answerLimit is how long an API server may take to answer. Of one that takes longer, nothing is collected.
+	answerLimit = 5 * time.Second
 
 	folderMode = 0o755
 	fileMode   = 0o644
@@ -46,15 +52,20 @@ func (l *Lab) CollectArtefacts(ctx context.Context, folder string) error {
 
 // collect asks the API server. Everything is asked for, whatever failed before.
 func (c *Cluster) collect(ctx context.Context, folder string) error {
+	kinds, err := c.kinds(ctx)
+	if err != nil {
+		return fmt.Errorf("collecting from cluster %s: %w", c.Name, err)
+	}
 	if err := os.MkdirAll(folder, folderMode); err != nil {
 		return err
 	}
 	questions := map[string][]string{
 		"overview.txt": {"get", "nodes,pods", "--all-namespaces", "--output=wide"},
 		"events.txt":   {"get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"},
-		"objects.yaml": {"get", "cluster-api,baremetalhosts,hardwaredata,certificates,issuers", "--all-namespaces",
-			"--output=yaml"},
-		"dump.txt": {"cluster-info", "dump", "--all-namespaces", "--output-directory=" + filepath.Join(folder, "dump")},
+		"dump.txt":     {"cluster-info", "dump", "--all-namespaces", "--output-directory=" + filepath.Join(folder, "dump")},
+	}
+	if kinds != "" {
+		questions["objects.yaml"] = []string{"get", kinds, "--all-namespaces", "--output=yaml"}
 	}
 	var failures []error
 	for file, args := range questions {
@@ -66,6 +77,21 @@ func (c *Cluster) collect(ctx context.Context, folder string) error {
 		}())
 	}
 	return errors.Join(failures...)
+}
+
+// kinds are those that were added to a cluster, as kubectl wants them.
+func (c *Cluster) kinds(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	var definitions apiextensionsv1.CustomResourceDefinitionList
+	if err := c.Client.List(ctx, &definitions); err != nil {
+		return "", err
+	}
+	names := make([]string, len(definitions.Items))
+	for i := range definitions.Items {
+		names[i] = definitions.Items[i].Name
+	}
+	return strings.Join(names, ","), nil
 }
 
 // collectMachine reads the journal from inside, where it can be decoded, as long as something runs.

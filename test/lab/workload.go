@@ -1,0 +1,87 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+)
+
+// Shape is the size of a workload cluster.
+type Shape struct {
+	// ControlPlanes and Workers are how many machines there are of each.
+	ControlPlanes, Workers int
+
+	// Variables go into the template, as NAME=value, and win over those of the lab. A second cluster needs
+	// CLUSTER_APIENDPOINT_HOST and CLUSTER_APIENDPOINT_VRID.
+	Variables []string
+}
+
+// Template is the cluster template of the lab, for clusterctl generate cluster --from.
+func (l *Lab) Template() string {
+	return filepath.Join(l.checkout, "test", "lab", "templates", "cluster-template-lab.yaml")
+}
+
+// CreateCluster creates a cluster from the template of the lab, on hosts of the lab. It does not wait for anything.
+func (l *Lab) CreateCluster(ctx context.Context, name string, shape Shape) error {
+	clusterctl := l.management.Clusterctl()
+	clusterctl.Variables = slices.Concat(clusterctl.Variables, shape.Variables)
+	manifest, err := clusterctl.Run(ctx, "generate", "cluster", name, "--from="+l.Template(),
+		"--target-namespace="+Namespace, "--kubernetes-version="+binaries.KubernetesVersion,
+		"--control-plane-machine-count="+strconv.Itoa(shape.ControlPlanes),
+		"--worker-machine-count="+strconv.Itoa(shape.Workers))
+	if err != nil {
+		return err
+	}
+	_, err = l.management.KubectlWithInput(ctx, strings.NewReader(manifest), "apply", "-f", "-")
+	return err
+}
+
+// WaitForMachines waits until a cluster has a number of Machines and all of them run and are available, which some
+// become a while after their nodes are ready.
+func (l *Lab) WaitForMachines(ctx context.Context, cluster string, count int, limit time.Duration) error {
+	what := fmt.Sprintf("%d machines of cluster %s are available", count, cluster)
+	return l.options.Progress.WaitFor(ctx, what, limit, func(ctx context.Context) error {
+		var found clusterv1.MachineList
+		if err := l.management.Client.List(ctx, &found, client.InNamespace(Namespace),
+			client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
+			return err
+		}
+		return unavailable(found.Items, count)
+	})
+}
+
+// unavailable says which of some Machines are missing or not available, and why.
+func unavailable(machines []clusterv1.Machine, count int) error {
+	var missing []error
+	if len(machines) != count {
+		missing = append(missing, fmt.Errorf("there are %d machines", len(machines)))
+	}
+	for _, machine := range machines {
+		condition := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.AvailableCondition)
+		switch {
+		case machine.Status.Phase != string(clusterv1.MachinePhaseRunning):
+			missing = append(missing, fmt.Errorf("%s is in phase %s", machine.Name, machine.Status.Phase))
+		case condition == nil || condition.Status != metav1.ConditionTrue:
+			missing = append(missing, fmt.Errorf("%s runs and is not available yet", machine.Name))
+		}
+	}
+	return errors.Join(missing...)
+}
+
+// templateVariables are what the template of the lab wants beyond what the arguments of clusterctl say, as NAME=value.
+func templateVariables() []string {
+	return []string{"IMAGE_URL=" + bmc.ImageURL(NodeImage), "IMAGE_CHECKSUM=" + bmc.ChecksumURL(NodeImage)}
+}
