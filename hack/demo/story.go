@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
@@ -97,7 +98,10 @@ func (s *story) create(ctx context.Context) error {
 	if _, err := s.lab.Management().KubectlWithInput(ctx, strings.NewReader(manifest), "apply", "-f", "-"); err != nil {
 		return err
 	}
-	return s.untilRunning(ctx, s.size.controlPlanes+s.size.workers)
+	if err := s.untilRunning(ctx, s.size.controlPlanes+s.size.workers); err != nil {
+		return err
+	}
+	return s.until(ctx, "the Cluster is available", world.available)
 }
 
 func (s *story) untilRunning(ctx context.Context, nodes int) error {
@@ -163,9 +167,22 @@ func (s *story) compare(ctx context.Context) error {
 				host.Name, host.Labels, host.Annotations)
 		case s.lab.Machine(host.Name).Running():
 			return fmt.Errorf("an operating system still runs on machine %s", host.Name)
+		case s.written(host.Name):
+			return fmt.Errorf("the disk of machine %s was not wiped", host.Name)
 		}
 	}
 	s.screen.say("%d hosts compared with what they were before the first claim: no difference", len(seen.hosts))
-	s.screen.say("no operating system runs on any of them; their disks were wiped")
+	s.screen.say("no operating system runs on any of the machines, and their disks are wiped")
 	return nil
+}
+
+// written says whether an image is on the disk of a machine: the last that its BMC was told about the disk decides.
+func (s *story) written(machine string) bool {
+	written := false
+	for _, operation := range s.lab.BMC().Operations() {
+		if operation.Machine == machine && operation.Resource == "disk" && operation.Problem == "" {
+			written = operation.Method == http.MethodPut
+		}
+	}
+	return written
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -24,26 +25,33 @@ const (
 
 // world is what there is in the management cluster.
 type world struct {
+	clusters []clusterv1.Cluster
 	hosts    []bmov1alpha1.BareMetalHost
 	machines []clusterv1.Machine
 	metal3   []infrav1.Metal3Machine
 }
 
 func (s *story) look(ctx context.Context) (world, error) {
+	var clusters clusterv1.ClusterList
 	var hosts bmov1alpha1.BareMetalHostList
 	var machines clusterv1.MachineList
 	var metal3 infrav1.Metal3MachineList
-	for _, list := range []client.ObjectList{&hosts, &machines, &metal3} {
+	for _, list := range []client.ObjectList{&clusters, &hosts, &machines, &metal3} {
 		if err := s.lab.Management().Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
 			return world{}, err
 		}
 	}
-	return world{hosts: hosts.Items, machines: machines.Items, metal3: metal3.Items}, nil
+	return world{clusters: clusters.Items, hosts: hosts.Items, machines: machines.Items, metal3: metal3.Items}, nil
 }
 
 // describe says of each object, by its name for people, how it is.
 func (w world) describe() map[string]string {
 	objects := map[string]string{}
+	for i := range w.clusters {
+		available := describeCondition(w.clusters[i].Status.Conditions, clusterv1.AvailableCondition)
+		// The message lists everything below; here it would be too much.
+		objects["Cluster "+w.clusters[i].Name], _, _ = strings.Cut(available, ":")
+	}
 	for i := range w.hosts {
 		objects["BareMetalHost "+w.hosts[i].Name] = describeHost(&w.hosts[i])
 	}
@@ -116,6 +124,16 @@ func (w world) running() int {
 	return count
 }
 
+// available says whether there is a cluster, and nothing is missing of it.
+func (w world) available() bool {
+	for i := range w.clusters {
+		if !meta.IsStatusConditionTrue(w.clusters[i].Status.Conditions, clusterv1.AvailableCondition) {
+			return false
+		}
+	}
+	return len(w.clusters) > 0
+}
+
 // free counts the hosts that can be claimed.
 func (w world) free() int {
 	count := 0
@@ -127,7 +145,7 @@ func (w world) free() int {
 	return count
 }
 
-// until shows what changes until the world is as wanted, and returns how long that took.
+// until shows what changes until the world is as wanted, and marks how long that took.
 func (s *story) until(ctx context.Context, what string, wanted func(world) bool) error {
 	started := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("gave up after %s", patience))
