@@ -64,6 +64,10 @@ var _ = Describe("A cluster", Ordered, func() {
 
 	It("grows to three control-plane nodes and shrinks to one", func(ctx context.Context) {
 		for _, replicas := range []int32{3, 1} {
+			Eventually(func(g Gomega) {
+				g.Expect(w.Get(ctx, client.ObjectKeyFromObject(w.controlPlane), w.controlPlane)).To(Succeed())
+				g.Expect(w.controlPlane.Status.Selector).NotTo(BeEmpty(), "the framework counts machines by it")
+			}, patiently()...).Should(Succeed())
 			framework.ScaleAndWaitControlPlane(ctx, framework.ScaleAndWaitControlPlaneInput{
 				ClusterProxy: bed.proxy, Cluster: w.cluster, ControlPlane: w.controlPlane, Replicas: replicas,
 				WaitForControlPlane: patiently(),
