@@ -28,13 +28,13 @@ import (
 const stopLimit = 3 * time.Minute
 
 const intro = `This demo
-  needs    root, Linux with Debian's debootstrap (installed if missing), 6 GiB of memory, 12 GiB of disk; the first run builds
-           Kubernetes and installs two Debian systems into a cache, which takes 15 to 25 minutes; later runs take a few
-  makes    a lab named %q: a management cluster and %d bare-metal machines out of namespaces, with real systemd, cloud-init,
-           containerd, kubeadm, kubelet and Ironic; stand-ins of the lab are the BMCs, the host operator and cert-manager
-  shows    clusterctl init, generate cluster (%d control-plane nodes, %d workers), describe; scaling; deletion
+  needs    root, Linux with Debian's debootstrap (installed if missing), 6 GiB of memory, 12 GiB of disk; the first run
+           builds Kubernetes and installs two Debian systems into a cache, which takes 15 to 25 minutes; later ones are short
+  makes    a lab named %q: a management cluster and %d bare-metal machines out of namespaces, with real systemd,
+           cloud-init, containerd, kubeadm, kubelet and Ironic; BMCs, host operator and cert-manager are stand-ins
+  shows    clusterctl init, generate cluster (control-plane nodes: %d, workers: %d), describe; scaling; deletion
   changes  nothing but the cache folder and, if it is lower, fs.inotify.max_user_instances; no interface, route or rule
-           of this machine. Everything is removed at the end. DEMO_KEEP=1 keeps it running; make demo-clean removes it
+           of this machine. It removes the lab at the end. DEMO_KEEP=1 keeps it running; make demo-clean removes it
   sizes    DEMO_CONTROL_PLANES, DEMO_WORKERS, DEMO_HOSTS; DEMO_NAME names the lab
 `
 
@@ -87,8 +87,9 @@ func show(ctx context.Context, running *lab.Lab, size size, told *screen) error 
 	if !size.keep {
 		return nil
 	}
-	fmt.Printf("\nThe lab keeps running. In another terminal:\n  export KUBECONFIG=%s\n  %s get cluster-api,baremetalhosts "+
-		"--namespace %s\nPress Ctrl-C here, or run make demo-clean there, to remove it.\n",
+	fmt.Printf("\nThe lab keeps running. In another terminal:\n  export KUBECONFIG=%s\n"+
+		"  %s get cluster-api,baremetalhosts --namespace %s\n"+
+		"Press Ctrl-C here, or run make demo-clean there, to remove it.\n",
 		running.Management().Kubeconfig, running.Management().KubectlPath(), lab.Namespace)
 	select {
 	case <-ctx.Done():

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/term"
 )
 
-// screen shows what goes on. On a terminal the table of objects stands below the lines and is drawn anew when it changes;
-// elsewhere each object that changed is a line.
+// screen shows what goes on. On a terminal the table of objects stands below the lines and is drawn anew when it
+// changes; elsewhere each object that changed is a line.
 type screen struct {
 	mutex   sync.Mutex
 	out     io.Writer

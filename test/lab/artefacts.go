@@ -26,9 +26,9 @@ const (
 	fileMode   = 0o644
 )
 
-// CollectArtefacts writes what explains a failure into a folder: for each cluster its objects, events and the logs of its
-// pods; for each machine its console and its journal; and what the BMCs were told. Secrets are left out. It collects what
-// it can: an error says what is missing, not that there is nothing.
+// CollectArtefacts writes what explains a failure into a folder: for each cluster its objects, events and the logs of
+// its pods; for each machine its console and its journal; and what the BMCs were told. Secrets are left out. It
+// collects what it can: an error says what is missing, not that there is nothing.
 func (l *Lab) CollectArtefacts(ctx context.Context, folder string) error {
 	if err := os.MkdirAll(folder, folderMode); err != nil {
 		return err

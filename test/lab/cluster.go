@@ -38,8 +38,8 @@ type Cluster struct {
 	proxy      *network.Proxy
 }
 
-// connect makes a Cluster from a kubeconfig that works inside the lab. The address of the API server is replaced by that
-// of a port on the loopback interface; its certificate is still checked against the address it has inside.
+// connect makes a Cluster from a kubeconfig that works inside the lab. The address of the API server is replaced by
+// that of a port on the loopback interface; its certificate is still checked against the address it has inside.
 func (l *Lab) connect(ctx context.Context, name string, inside []byte) (*Cluster, error) {
 	config, err := clientcmd.Load(inside)
 	if err != nil {
@@ -112,3 +112,6 @@ func (c *Cluster) KubectlWithInput(ctx context.Context, input io.Reader, args ..
 // Clusterctl runs clusterctl on the cluster. Its repository is local, and the variables of the template of the lab are
 // set.
 func (c *Cluster) Clusterctl() components.Clusterctl { return c.clusterctl }
+
+// KubectlPath is a kubectl of the version of the cluster.
+func (c *Cluster) KubectlPath() string { return c.kubectl }

@@ -31,8 +31,8 @@ const (
 	controlSocket = "control.sock"
 )
 
-// stateFolder is where everything of a lab lies: its machines' disks, its image store, its kubeconfig files. It is on the
-// file system of the shared image store, whose files are hard-linked into the machines.
+// stateFolder is where everything of a lab lies: its machines' disks, its image store, its kubeconfig files. It is on
+// the file system of the shared image store, whose files are hard-linked into the machines.
 func stateFolder(name string) (string, error) {
 	if err := network.CheckLab(name); err != nil {
 		return "", err
@@ -44,7 +44,8 @@ func stateFolder(name string) (string, error) {
 	return filepath.Join(cache, "labs", name), nil
 }
 
-// control lets another process ask this one to stop its lab. Connecting is asking; the connection ends when the lab has.
+// control lets another process ask this one to stop its lab. Connecting is asking; the connection ends when the lab
+// has.
 type control struct {
 	listener net.Listener
 	// asked is closed with the first question.

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,14 +33,23 @@ func TestControl(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("the question did not arrive")
 	}
+	testEnd(t, served, connection)
+	if connection, err := dialControl(t.Context(), folder); connection != nil || err != nil {
+		t.Errorf("connection %v and error %v after the end, want neither", connection, err)
+	}
+}
+
+// testEnd demands that a connection ends when the lab has stopped, and not before.
+func testEnd(t *testing.T, served *control, connection net.Conn) {
+	t.Helper()
 	ended := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(io.Discard, connection)
 		ended <- err
 	}()
 	select {
-	case <-ended:
-		t.Fatal("the answer came before the lab had stopped")
+	case err := <-ended:
+		t.Fatalf("the answer came before the lab had stopped (%v)", err)
 	case <-time.After(100 * time.Millisecond):
 	}
 	if err := served.close(); err != nil {
@@ -47,9 +57,6 @@ func TestControl(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
-	}
-	if connection, err := dialControl(t.Context(), folder); connection != nil || err != nil {
-		t.Errorf("connection %v and error %v after the end, want neither", connection, err)
 	}
 }
 

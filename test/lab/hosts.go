@@ -15,6 +15,7 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/configdrive"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
@@ -41,12 +42,13 @@ type host struct {
 
 // newHost makes the host with an index that starts at zero.
 func newHost(index int) host {
-	return host{name: fmt.Sprintf("host-%d", index), number: byte(firstHost + index), password: rand.Text()}
+	number := byte(firstHost + index) //nolint:gosec // There are no more than MaxHosts.
+	return host{name: fmt.Sprintf("host-%d", index), number: number, password: rand.Text()}
 }
 
 // objects are what an owner creates for a host, in the order in which they are to be created.
 func (h host) objects() ([]client.Object, error) {
-	card, err := networkData(h.number)
+	card, err := configdrive.NetworkData(h.number)
 	if err != nil {
 		return nil, err
 	}

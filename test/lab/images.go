@@ -1,13 +1,18 @@
 package lab
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
@@ -21,6 +26,12 @@ const (
 
 	// unprivileged is who the programs run as.
 	unprivileged = "65532:65532"
+
+	// componentsFile is what clusterctl installs of a release.
+	componentsFile = "infrastructure-components.yaml"
+
+	// managerContainer is what the contract of clusterctl calls the container of a manager.
+	managerContainer = "manager"
 
 	issuerImage       = "lab.invalid/issuer:lab"
 	hostOperatorImage = "lab.invalid/host-operator:lab"
@@ -100,4 +111,31 @@ func (l *Lab) pack(ctx context.Context, program program, archive string) error {
 		Names: []string{program.image}, Files: []image.File{{Path: program.path, From: binary}},
 		Entrypoint: []string{program.path}, User: unprivileged,
 	}, archive)
+}
+
+// managerImage is the name of the image that a release runs as its manager.
+func managerImage(release string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(release, componentsFile))
+	if err != nil {
+		return "", err
+	}
+	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), len(content))
+	for {
+		// Of other kinds nothing but the kind is read into this.
+		var found appsv1.Deployment
+		switch err := documents.Decode(&found); {
+		case errors.Is(err, io.EOF):
+			return "", fmt.Errorf("%s of %s holds no Deployment with a container %s", componentsFile, release, managerContainer)
+		case err != nil:
+			return "", fmt.Errorf("reading %s of %s: %w", componentsFile, release, err)
+		}
+		if found.Kind != "Deployment" {
+			continue
+		}
+		for _, container := range found.Spec.Template.Spec.Containers {
+			if container.Name == managerContainer {
+				return container.Image, nil
+			}
+		}
+	}
 }

@@ -37,8 +37,9 @@ const (
 	writers = 8
 )
 
-// Install makes a management cluster of a cluster: the stand-ins for cert-manager and for the host operator, Cluster API
-// and this provider. The endpoint is the Ironic that the host operator talks to. It returns when all Deployments are available.
+// Install makes a management cluster of a cluster: the stand-ins for cert-manager and for the host operator, Cluster
+// API and this provider. The endpoint is the Ironic that the host operator talks to. It returns when all Deployments
+// are available.
 func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.Settings) error {
 	definitions, err := l.source().Definitions(ctx, components.CertManager, components.HostOperator)
 	if err != nil {

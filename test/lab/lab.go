@@ -14,10 +14,12 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/configdrive"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/precondition"
 )
 
 const (
@@ -66,7 +68,8 @@ type Lab struct {
 // Start makes a lab with a management cluster and returns when all its Deployments and all its hosts are available. It
 // takes about two minutes; the first time on a machine it takes the better part of an hour, to build everything.
 //
-// When it fails, the artefacts are in the folder of the options and nothing else is left. Otherwise Stop removes the lab.
+// When it fails, the artefacts are in the folder of the options and nothing else is left. Otherwise Stop removes the
+// lab.
 func Start(ctx context.Context, options Options) (*Lab, error) {
 	checkout, err := binaries.Root()
 	if err != nil {
@@ -80,7 +83,7 @@ func Start(ctx context.Context, options Options) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Preconditions(cache); err != nil {
+	if err := precondition.Check(cache); err != nil {
 		return nil, fmt.Errorf("this machine can have no lab: %w", err)
 	}
 	folder, err := stateFolder(options.Name)
@@ -217,7 +220,7 @@ func (l *Lab) bootManagement(ctx context.Context) error {
 		return err
 	}
 	booted := l.Machine(ManagementName)
-	drive, err := managementDrive(ManagementName, managementNumber)
+	drive, err := configdrive.Management(ManagementName, managementNumber)
 	if err != nil {
 		return err
 	}
@@ -261,11 +264,14 @@ func (l *Lab) Machine(name string) *machine.Machine {
 	return l.machines[name]
 }
 
+// ArtefactsFolder is where Start leaves what explains a failure, and where CollectArtefacts may.
+func (l *Lab) ArtefactsFolder() string { return l.options.Artefacts }
+
 // StopRequested is closed when another process asks this one to stop the lab, see Down.
 func (l *Lab) StopRequested() <-chan struct{} { return l.control.asked }
 
-// Workload connects to a cluster that Cluster API made, by the kubeconfig that it keeps in the namespace of the lab. The
-// same cluster is connected to once.
+// Workload connects to a cluster that Cluster API made, by the kubeconfig that it keeps in the namespace of the lab.
+// The same cluster is connected to once.
 func (l *Lab) Workload(ctx context.Context, name string) (*Cluster, error) {
 	l.mutex.Lock()
 	known := l.clusters[name]

@@ -64,7 +64,10 @@ func rules() []rbacv1.PolicyRule {
 			APIGroups: []string{group}, Resources: []string{"certificates/status", "issuers/status", "clusterissuers/status"},
 			Verbs: []string{"patch"},
 		},
-		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch", "create", "update"}},
+		{
+			APIGroups: []string{""}, Resources: []string{"secrets"},
+			Verbs: []string{"get", "list", "watch", "create", "update"},
+		},
 		{
 			APIGroups: []string{"admissionregistration.k8s.io"},
 			Resources: []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"},

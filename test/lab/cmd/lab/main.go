@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
@@ -32,14 +34,13 @@ const usage = `usage: lab up|down|sweep --name NAME [flags]
 
 const intro = `
 The lab runs. In another terminal:
-  export KUBECONFIG=%s
-  kubectl get cluster-api,baremetalhosts --all-namespaces
+  export KUBECONFIG=%[1]s
+  %[2]s get baremetalhosts --all-namespaces
 A cluster on its hosts:
-  %s generate cluster my-cluster --config %s --target-namespace %s \
-    --from %s --kubernetes-version %s \
-    --control-plane-machine-count 1 --worker-machine-count 1 | kubectl apply -f -
-with these variables:
-  %s
+  %[3]s %[4]s generate cluster one --config=%[5]s \
+    --from=%[6]s --target-namespace=%[7]s \
+    --kubernetes-version=%[8]s --control-plane-machine-count=1 --worker-machine-count=1 |
+    %[2]s apply -f -
 Press Ctrl-C to remove it.
 `
 
@@ -94,7 +95,10 @@ func up(ctx context.Context, options lab.Options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("KUBECONFIG=%s\n", running.Management().Kubeconfig)
+	cluster, clusterctl := running.Management(), running.Management().Clusterctl()
+	fmt.Printf(intro, cluster.Kubeconfig, cluster.KubectlPath(), strings.Join(clusterctl.Variables, " "), clusterctl.Path,
+		clusterctl.Config, running.Template(), lab.Namespace, binaries.KubernetesVersion)
+	// Ctrl-C and lab down end it alike.
 	select {
 	case <-ctx.Done():
 	case <-running.StopRequested():

@@ -144,8 +144,10 @@ func TestAdmit(t *testing.T) {
 		},
 		"managed at last": {
 			reason: "the user has named the management controller",
-			seen:   seen(unmanaged, ""),
-			want:   want{state: bmov1alpha1.StateRegistering, status: ok},
+			seen: seen(unmanaged, "", onHost(func(host *bmov1alpha1.BareMetalHost) {
+				host.Status.OperationalStatus = bmov1alpha1.OperationalStatusDiscovered
+			})),
+			want: want{state: bmov1alpha1.StateRegistering, status: ok},
 		},
 		"deleted before it began": {
 			reason: "there is nothing to clean",
@@ -203,7 +205,11 @@ func TestAdmit(t *testing.T) {
 func TestAdmitLetsThrough(t *testing.T) {
 	const available = bmov1alpha1.StateAvailable
 	for name, through := range map[string]step.Seen{
-		"all is well":              seen(available, ""),
+		"all is well": seen(available, ""),
+		"hardware that nobody recorded": seen(available, "", annotated("inspect.metal3.io", "disabled"),
+			onHost(func(host *bmov1alpha1.BareMetalHost) {
+				host.Status.HardwareDetails = &bmov1alpha1.HardwareDetails{RAMMebibytes: 1024}
+			})),
 		"deleted without a Secret": seen(available, "", deleted, noSecret),
 		"deleted with half a Secret": seen(available, "", deleted,
 			func(s *step.Seen) { delete(s.Secret.Data, "username") }),

@@ -15,11 +15,7 @@ const softPowerOffLimit = 180
 func (d *decision) keepPower() *Step {
 	switch d.seen.Node.PowerState {
 	case string(nodes.PowerOn), string(nodes.PowerOff):
-		isOn := d.seen.Node.PowerState == string(nodes.PowerOn)
-		if isOn != d.host.Status.PoweredOn && d.hasFailed(bmov1alpha1.PowerManagementError) {
-			d.clearError()
-		}
-		d.host.Status.PoweredOn = isOn
+		d.host.Status.PoweredOn = d.seen.Node.PowerState == string(nodes.PowerOn)
 	}
 	if _, once := d.host.Annotations[bmov1alpha1.RebootAnnotationPrefix]; once && !d.host.Status.PoweredOn {
 		// The request without a name is granted by switching off; one with a name ends when its owner ends it.

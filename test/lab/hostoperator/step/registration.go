@@ -29,8 +29,13 @@ func (d *decision) register() *Step {
 	}
 	address, found := strings.CutPrefix(d.host.Spec.BMC.Address, addressPrefix)
 	if !found || !strings.HasPrefix(address, "http://") && !strings.HasPrefix(address, "https://") {
-		return d.reject(fmt.Sprintf("the BMC address %q cannot be used: write %shttp://... or %shttps://...",
-			d.host.Spec.BMC.Address, addressPrefix, addressPrefix))
+		problem := fmt.Sprintf("the BMC address %q cannot be used: write %shttp://... or %shttps://...",
+			d.host.Spec.BMC.Address, addressPrefix, addressPrefix)
+		if d.isDeleting() {
+			// Who deletes a host does not correct it. It goes after a few attempts.
+			return d.fail(bmov1alpha1.RegistrationError, problem)
+		}
+		return d.reject(problem)
 	}
 	driverInfo := map[string]any{
 		"lab_address": address, "lab_username": known.username, "lab_password": known.password,

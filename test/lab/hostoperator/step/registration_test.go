@@ -2,10 +2,13 @@ package step_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/step"
@@ -148,6 +151,56 @@ func TestRegistration(t *testing.T) {
 				}
 			},
 		},
+		"new credentials of a host that Ironic knows": {
+			reason: "an error from before has nothing to do with them",
+			seen: seen(bmov1alpha1.StateAvailable, nodes.Manageable, newSecret, lastError("an old error"),
+				onHost(registeredBefore)),
+			want: want{call: update(driverInfo("better"))},
+			check: func(t *testing.T, host *bmov1alpha1.BareMetalHost) {
+				t.Helper()
+				if metric := host.Status.OperationHistory.Register; !metric.Start.Equal(&now) || !metric.End.IsZero() {
+					t.Errorf("the registration did not begin anew: %+v", metric)
+				}
+			},
+		},
+		"credentials that have been tried": {
+			reason: "the registration is done, and is told as before",
+			seen:   seen(bmov1alpha1.StateAvailable, nodes.Manageable, offline, onHost(registeredBefore)),
+			want:   want{after: rules.Steady},
+			check: func(t *testing.T, host *bmov1alpha1.BareMetalHost) {
+				t.Helper()
+				before := &bmov1alpha1.BareMetalHost{}
+				registeredBefore(before)
+				if diff := cmp.Diff(before.Status.OperationHistory, host.Status.OperationHistory); diff != "" {
+					t.Errorf("history (-before +after):\n%s", diff)
+				}
+			},
+		},
+		"an address without a protocol": {
+			reason: "only the user can change it",
+			seen: seen(registering, "", noNode,
+				onHost(func(host *bmov1alpha1.BareMetalHost) { host.Spec.BMC.Address = "lab+172.22.0.1" })),
+			want: want{
+				status: failure, error: bmov1alpha1.RegistrationError, count: 1, after: step.Never,
+				text: `the BMC address "lab+172.22.0.1" cannot be used: write lab+http://... or lab+https://...`,
+			},
+		},
+		"an address without a driver": {
+			reason: "only the user can change it",
+			seen: seen(registering, "", noNode,
+				onHost(func(host *bmov1alpha1.BareMetalHost) { host.Spec.BMC.Address = "http://172.22.0.1" })),
+			want: want{
+				status: failure, error: bmov1alpha1.RegistrationError, count: 1, after: step.Never,
+				text: `the BMC address "http://172.22.0.1" cannot be used: write lab+http://... or lab+https://...`,
+			},
+		},
+		"a safe address": {
+			reason: "a management controller may have a certificate",
+			seen: seen(registering, nodes.Verifying, onNode(func(node *nodes.Node) {
+				node.DriverInfo["lab_address"] = "https://172.22.0.1"
+			}), onHost(func(host *bmov1alpha1.BareMetalHost) { host.Spec.BMC.Address = "lab+https://172.22.0.1" })),
+			want: want{after: rules.Poll},
+		},
 		"a renamed address": {
 			reason: "the host says where its management controller is",
 			seen: seen(bmov1alpha1.StateAvailable, nodes.Manageable, onNode(func(node *nodes.Node) {
@@ -168,13 +221,15 @@ func TestRegistration(t *testing.T) {
 		},
 		"registered without inspection": {
 			reason: "the user does not want one",
-			seen:   seen(registering, nodes.Manageable, annotated("inspect.metal3.io", "disabled")),
-			want:   want{state: bmov1alpha1.StatePreparing},
+			seen: seen(registering, nodes.Manageable, annotated("inspect.metal3.io", "disabled"),
+				failed(bmov1alpha1.RegistrationError, 1)),
+			want: want{state: bmov1alpha1.StatePreparing, status: ok},
 		},
 		"registered with an image of others": {
 			reason: "the host runs something already",
-			seen:   seen(registering, nodes.Manageable, external),
-			want:   want{state: bmov1alpha1.StateExternallyProvisioned},
+			seen: seen(registering, nodes.Manageable, external,
+				failed(bmov1alpha1.RegistrationError, 1)),
+			want: want{state: bmov1alpha1.StateExternallyProvisioned, status: ok},
 		},
 		"cleaning was not wanted": {
 			reason: "the mode may change while the host lives",
@@ -197,6 +252,12 @@ func TestRegistration(t *testing.T) {
 			want: want{call: update(add("/disable_power_off", true))},
 		},
 	})
+}
+
+// registeredBefore is a registration that was done an hour ago.
+func registeredBefore(host *bmov1alpha1.BareMetalHost) {
+	hourAgo := metav1.NewTime(now.Add(-time.Hour))
+	host.Status.OperationHistory.Register = bmov1alpha1.OperationMetric{Start: hourAgo, End: hourAgo}
 }
 
 // An Ironic that lost its database hears of every host again, in every state but those in which it need not know it.

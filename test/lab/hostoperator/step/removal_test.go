@@ -94,6 +94,16 @@ func TestDeprovisioning(t *testing.T) {
 			seen:   running(deprovisioning, "", noNodeButOn, noSecret, deleted),
 			want:   want{state: bmov1alpha1.StateDeleting},
 		},
+		"credentials that were wrong once": {
+			reason: "they may be right the next time",
+			seen:   running(deprovisioning, nodes.Verifying, deleted, failed(bmov1alpha1.RegistrationError, 3)),
+			want:   want{status: isOK, count: 3, after: rules.Poll},
+		},
+		"other errors before": {
+			reason: "only credentials that stay wrong make cleaning impossible",
+			seen:   running(deprovisioning, nodes.Cleaning, deleted, failed(provisioningError, 4)),
+			want:   want{status: isOK, count: 4, after: rules.Poll},
+		},
 		"wrong credentials": {
 			reason: "a host that is deleted cannot be cleaned then",
 			seen:   running(deprovisioning, nodes.Enroll, deleted, failed(bmov1alpha1.RegistrationError, 4)),
@@ -162,6 +172,33 @@ func TestDeletion(t *testing.T) {
 			seen: seen(poweringOff, nodes.InspectFail, deleted, isOn,
 				onNode(func(node *nodes.Node) { node.TargetProvisionState = "manageable" })),
 			want: want{call: to(nodes.TargetManage), after: rules.Poll},
+		},
+		"off while cleaned against the wish of the user": {
+			reason: "nobody wants the cleaning",
+			seen: seen(poweringOff, nodes.CleanWait, deleted, isOn, onHost(func(host *bmov1alpha1.BareMetalHost) {
+				host.Spec.AutomatedCleaningMode = bmov1alpha1.CleaningModeDisabled
+			})),
+			want: want{call: to(nodes.TargetAbort), after: rules.Poll},
+		},
+		"off after a failed inspection": {
+			reason: "nothing is in the way", seen: seen(poweringOff, nodes.InspectFail, deleted, isOn),
+			want: want{call: power(nodes.PowerOff), after: rules.Poll},
+		},
+		"off while something else goes on": {
+			reason: "Ironic would refuse",
+			seen: seen(poweringOff, nodes.Manageable, deleted, isOn,
+				onNode(func(node *nodes.Node) { node.TargetProvisionState = "available" })),
+			want: want{after: rules.Poll},
+		},
+		"off with an address that cannot be used": {
+			reason: "nobody will correct it, so it is counted",
+			seen: seen(poweringOff, nodes.Manageable, deleted, isOn, onHost(func(host *bmov1alpha1.BareMetalHost) {
+				host.Spec.BMC.Address = "x"
+			})),
+			want: want{
+				status: isError, error: bmov1alpha1.RegistrationError, count: 1, after: rules.Retry,
+				text: `the BMC address "x" cannot be used: write lab+http://... or lab+https://...`,
+			},
 		},
 		"off while cleaned": {
 			reason: "what was begun is finished", seen: seen(poweringOff, nodes.CleanWait, deleted, isOn),

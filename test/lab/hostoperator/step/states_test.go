@@ -33,6 +33,11 @@ func TestInspection(t *testing.T) {
 			seen:   seen(inspecting, nodes.Manageable, crowded),
 			want:   want{status: isDelayed, after: rules.Retry},
 		},
+		"delayed after an error": {
+			reason: "that the host has to wait is no error",
+			seen:   seen(inspecting, nodes.InspectFail, crowded, failed(bmov1alpha1.InspectionError, 1)),
+			want:   want{status: isDelayed, count: 1, after: rules.Retry},
+		},
 		"started at last": {
 			reason: "another host is done",
 			seen: seen(inspecting, nodes.Manageable, onHost(func(host *bmov1alpha1.BareMetalHost) {
@@ -46,8 +51,8 @@ func TestInspection(t *testing.T) {
 		},
 		"finished": {
 			reason: "what was found is kept in an object of its own",
-			seen:   seen(inspecting, nodes.Manageable, inspected),
-			want:   want{state: preparing, chore: step.RecordHardware},
+			seen:   seen(inspecting, nodes.Manageable, inspected, failed(bmov1alpha1.InspectionError, 1)),
+			want:   want{state: preparing, status: isOK, chore: step.RecordHardware},
 			check: func(t *testing.T, host *bmov1alpha1.BareMetalHost) {
 				t.Helper()
 				if host.Status.HardwareDetails == nil || host.Status.HardwareDetails.Hostname != "found" {
@@ -66,8 +71,9 @@ func TestInspection(t *testing.T) {
 		},
 		"not wanted any more": {
 			reason: "the user has thought better of it",
-			seen:   seen(inspecting, nodes.Manageable, annotated("inspect.metal3.io", "disabled")),
-			want:   want{state: preparing},
+			seen: seen(inspecting, nodes.Manageable, annotated("inspect.metal3.io", "disabled"),
+				onHost(func(host *bmov1alpha1.BareMetalHost) { host.Status.ErrorCount = 1 })),
+			want: want{state: preparing},
 		},
 		"wanted again": {
 			reason: "an old result does not count, and the wish is granted",
@@ -104,7 +110,9 @@ func TestPreparingAndAvailable(t *testing.T) {
 	const preparing, available = bmov1alpha1.StatePreparing, bmov1alpha1.StateAvailable
 	runNext(t, map[string]story{
 		"prepared": {
-			reason: "there is nothing to change", seen: seen(preparing, nodes.Manageable), want: want{state: available},
+			reason: "there is nothing to change, and the error before is over",
+			seen:   seen(preparing, nodes.Manageable, failed(bmov1alpha1.PreparationError, 1)),
+			want:   want{state: available, status: isOK},
 		},
 		"preparation failed": {
 			reason: "Ironic says why", seen: seen(preparing, nodes.CleanFail, lastError("no ramdisk")),
@@ -146,8 +154,9 @@ func TestPreparingAndAvailable(t *testing.T) {
 			want: want{state: bmov1alpha1.StateInspecting},
 		},
 		"an image": {
-			reason: "somebody wants the host", seen: seen(available, nodes.Manageable, wantsImage),
-			want: want{state: bmov1alpha1.StateProvisioning},
+			reason: "somebody wants the host, and an error before must not undo it at once",
+			seen:   seen(available, nodes.Manageable, wantsImage, failed(bmov1alpha1.PowerManagementError, 1)),
+			want:   want{state: bmov1alpha1.StateProvisioning, status: isOK, count: 1},
 			check: func(t *testing.T, host *bmov1alpha1.BareMetalHost) {
 				t.Helper()
 				if host.Status.Provisioning.BootMode != bmov1alpha1.UEFI {
@@ -173,6 +182,11 @@ func TestProvisioning(t *testing.T) {
 		"cleaned first": {
 			reason: "Ironic deploys only what is available", seen: seen(provisioning, nodes.Manageable, wantsImage),
 			want: want{call: to(nodes.TargetProvide), after: rules.Poll},
+		},
+		"cleaned later": {
+			reason: "Ironic works on as many hosts as it may",
+			seen:   seen(provisioning, nodes.Manageable, wantsImage, crowded),
+			want:   want{status: isDelayed, after: rules.Retry},
 		},
 		"cleaning": {
 			reason: "Ironic is at work", seen: seen(provisioning, nodes.Cleaning, wantsImage, crowded),
@@ -214,14 +228,23 @@ func TestProvisioning(t *testing.T) {
 				{Interface: nodes.InterfaceDeploy, Step: "install", Args: map[string]any{}, Priority: 80},
 			}}},
 		},
+		"custom with an image": {
+			reason: "a custom deploy may know what to do without a checksum",
+			seen: seen(provisioning, nodes.Available, custom,
+				onNode(func(node *nodes.Node) { node.InstanceUUID = hostUID }),
+				onHost(func(host *bmov1alpha1.BareMetalHost) { host.Spec.Image = &bmov1alpha1.Image{URL: imageURL} })),
+			want: want{call: update(add("/instance_info/image_source", imageURL))},
+		},
 		"deploying": {
 			reason: "Ironic is at work", seen: seen(provisioning, nodes.Deploying, wantsImage), want: want{after: rules.Poll},
 		},
 		"done": {
 			reason: "the image is on the host, and requests for a reboot are overtaken",
 			seen: seen(provisioning, nodes.Active, wantsImage, isOn, annotated("reboot.metal3.io", ""),
-				annotated("reboot.metal3.io/me", "")),
-			want: want{state: provisioned},
+				annotated("reboot.metal3.io/me", ""), onHost(func(host *bmov1alpha1.BareMetalHost) {
+					host.Status.OperationalStatus, host.Status.ErrorCount = isDelayed, 1
+				})),
+			want: want{state: provisioned, status: isOK},
 			check: func(t *testing.T, host *bmov1alpha1.BareMetalHost) {
 				t.Helper()
 				hasNoAnnotations(t, host)

@@ -1,4 +1,8 @@
-package lab
+// Package configdrive makes the config drive of a management machine, and the network data of every machine, as
+// cloud-init reads them.
+//
+// It refuses to make the boot data of nodes: that is what a lab is to show, and it comes from Cluster API.
+package configdrive
 
 import (
 	"encoding/json"
@@ -80,8 +84,9 @@ type networking struct {
 	ServiceSubnet string `json:"serviceSubnet"`
 }
 
-// managementDrive is the config drive of the management machine: it makes a cluster of the one machine.
-func managementDrive(name string, number byte) (map[string][]byte, error) {
+// Management is the content of the config drive of a management machine by the paths of its files: kubeadm makes a
+// cluster of the one machine. The number is that of the machine in the address plan of package network.
+func Management(name string, number byte) (map[string][]byte, error) {
 	config, err := kubeadm(name, number)
 	if err != nil {
 		return nil, err
@@ -100,7 +105,7 @@ func managementDrive(name string, number byte) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the meta data of %s: %w", name, err)
 	}
-	network, err := networkData(number)
+	network, err := NetworkData(number)
 	if err != nil {
 		return nil, err
 	}
@@ -168,8 +173,8 @@ type openStackRoute struct {
 	Gateway string `json:"gateway"`
 }
 
-// networkData gives the network card of a machine its addresses in both families, and the switch as the way to pods.
-func networkData(number byte) ([]byte, error) {
+// NetworkData gives the network card of a machine its addresses in both families, and the switch as the way to pods.
+func NetworkData(number byte) ([]byte, error) {
 	const card = "eth0"
 	mask6, err := prefixMask(network.Provisioning6)
 	if err != nil {

@@ -1,4 +1,4 @@
-package lab
+package precondition
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ func TestRoot(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("this is about users who are not root")
 	}
-	err := Preconditions(t.TempDir())
+	err := Check(t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "sudo") {
 		t.Errorf("error %v, want one that asks for root", err)
 	}

@@ -1,9 +1,11 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -44,5 +46,28 @@ func (p Progress) WaitFor(
 			return fmt.Errorf("waiting until %s: %w", what, errors.Join(context.Cause(ctx), missing))
 		case <-poll.C:
 		}
+	}
+}
+
+// lines passes what programs write on as progress, line by line.
+type lines struct {
+	progress Progress
+
+	mutex sync.Mutex
+	// rest is the beginning of a line whose end was not written yet.
+	rest []byte
+}
+
+func (l *lines) Write(content []byte) (int, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.rest = append(l.rest, content...)
+	for {
+		line, rest, complete := bytes.Cut(l.rest, []byte("\n"))
+		if !complete {
+			return len(content), nil
+		}
+		l.progress("%s", line)
+		l.rest = rest
 	}
 }

@@ -1,4 +1,9 @@
-package lab
+// Package precondition says what of a machine would keep a lab from working: all of it at once, and each with its
+// remedy.
+//
+// It refuses to change anything. What it tries out, it does in a network namespace that nobody sees and that ends with
+// it.
+package precondition
 
 import (
 	"bufio"
@@ -6,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -20,16 +26,16 @@ const (
 	// memoryNeeded is what a management cluster and two nodes take, with room for what builds the programs.
 	memoryNeeded = 6 * gibibyte
 
-	// diskNeeded is what the artefacts and the disks of some machines take.
-	diskNeeded = 12 * gibibyte
+	// diskNeeded is what the disks of some machines take. Making the artefacts takes more, and package image looks at
+	// that.
+	diskNeeded = 4 * gibibyte
 
 	// getRuleset asks nf_tables for the number of its rule set, which changes nothing.
 	getRuleset = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN
 )
 
-// Preconditions says what of this machine would keep a lab from working, all of it at once and each with its remedy.
-// Cache is the folder that the artefacts are kept in.
-func Preconditions(cache string) error {
+// Check says what is missing. Cache is the folder that the artefacts of labs are kept in.
+func Check(cache string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("a lab needs root, for namespaces and mounts: run it with sudo, or in a virtual machine as root")
 	}
@@ -141,4 +147,20 @@ func checkFilter() error {
 		return fmt.Errorf("the kernel has no nf_tables (%w): run modprobe nf_tables", err)
 	}
 	return nil
+}
+
+// onOwnThread calls a function on a thread that ends with it, so that namespaces it enters are not left to others. The
+// first thread of a process cannot end and is passed over.
+func onOwnThread(do func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		// It is never unlocked: then the thread ends together with this function.
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			done <- onOwnThread(do)
+			return
+		}
+		done <- do()
+	}()
+	return <-done
 }

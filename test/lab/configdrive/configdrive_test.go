@@ -1,4 +1,4 @@
-package lab
+package configdrive
 
 import (
 	"encoding/json"
@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write the files in testdata instead of comparing with them")
 
-func TestManagementDrive(t *testing.T) {
-	drive, err := managementDrive("management", 10)
+func TestManagement(t *testing.T) {
+	drive, err := Management("management", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestManagementDrive(t *testing.T) {
 func TestNetworkData(t *testing.T) {
 	seen := map[string]byte{}
 	for _, number := range []byte{10, 20, 21, 89} {
-		encoded, err := networkData(number)
+		encoded, err := NetworkData(number)
 		if err != nil {
 			t.Fatal(err)
 		}
