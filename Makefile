@@ -56,6 +56,7 @@ generate: ## Write deep copies, CRDs, roles, webhook manifests and parts of the 
 		output:rbac:dir=config/rbac; \
 	echo "==> webhooks"; \
 	"$$tools/controller-gen" webhook paths=./internal/webhooks/... output:webhook:dir=config/webhook; \
+	echo "==> config/ironic"; go run ./hack/ironicmanifests; \
 	echo "==> generated parts of the documents"; \
 	go run ./hack/docs
 

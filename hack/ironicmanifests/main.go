@@ -1,0 +1,93 @@
+// Command ironicmanifests writes the part of config/ironic that comes from the renderer of the static pods: the
+// Deployment of the management side, cut into a base and components of kustomize, and the replacements that put the
+// values of config/ironic/values/values.env into it. It also keeps the files that docs/ironic-endpoint.md shows equal
+// to those that are rendered.
+//
+// Without a command it writes these files. Two commands are for those who install:
+//
+//	check                             check values.env and print the spec.ironic that fits it
+//	credentials --namespace=NAME...   print a Secret with a new password for each namespace
+//
+// What is rendered holds placeholders, so that what is written does not depend on what somebody has in values.env. The
+// program refuses to write anything as soon as the renderer puts a value where no replacement of kustomize reaches it.
+// The trade-off: DHCP is set up with options of dnsmasq instead of the file that nodes get, because kustomize cannot
+// edit such a file.
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "ironicmanifests:", err)
+		os.Exit(1)
+	}
+}
+
+func run(arguments []string, output io.Writer) error {
+	root, err := binaries.Root()
+	if err != nil {
+		return err
+	}
+	if len(arguments) == 0 {
+		return generate(root, output)
+	}
+	switch arguments[0] {
+	case "check":
+		return check(root, output)
+	case "credentials":
+		return credentials(arguments[1:], rand.Reader, output)
+	default:
+		return fmt.Errorf("%q is no command; use check, credentials, or none", arguments[0])
+	}
+}
+
+// generate writes every generated file that changed, and says which.
+func generate(root string, output io.Writer) error {
+	files, err := generated(root)
+	if err != nil {
+		return err
+	}
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		path := filepath.Join(root, name)
+		before, err := os.ReadFile(path)
+		if err == nil && bytes.Equal(before, files[name]) {
+			continue
+		}
+		if err := os.WriteFile(path, files[name], 0o644); err != nil {
+			return fmt.Errorf("writing a generated file: %w", err)
+		}
+		fmt.Fprintln(output, name)
+	}
+	return nil
+}
+
+// generated returns the content of all generated files by their name in the checkout.
+func generated(root string) (map[string][]byte, error) {
+	made, err := render()
+	if err != nil {
+		return nil, err
+	}
+	files, err := made.files()
+	if err != nil {
+		return nil, err
+	}
+	files[documentName], err = document(root)
+	return files, err
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+)
+
+// Names that the hand-written part of config/ironic uses too.
+const (
+	namespace      = "metal3-ironic-system"
+	deploymentName = "metal3-ironic"
+	valuesName     = "ironic-values"
+	settingsName   = "ironic-guard"
+	credentialName = "ironic-credentials" //nolint:gosec // The name of a Secret, not what is in it.
+	tlsName        = "ironic-tls"
+
+	// guardImage has the tag that config/manager gives the image of the manager.
+	guardImage = "ghcr.io/metal3-pivot/keepalived-guard:dev"
+)
+
+// What is rendered instead of values. The addresses are for documentation only, so nobody has them.
+const (
+	placeholderID        = "placeholder"
+	placeholderInterface = "placeholder0"
+	placeholderIP        = "192.0.2.2"
+	placeholderCIDR      = "192.0.2.0/27"
+	placeholderPrefix    = 27
+	placeholderRouterID  = 251
+	placeholderServer    = "192.0.2.1"
+	placeholderRange     = "192.0.2.10,192.0.2.19,255.255.255.224"
+)
+
+// rendered is what the renderer gives.
+type rendered struct {
+	deployment *appsv1.Deployment
+	settings   []byte
+	// dnsmasq is the file that a node gets.
+	dnsmasq []byte
+}
+
+func render() (rendered, error) {
+	certificates, err := throwaway(placeholderIP)
+	if err != nil {
+		return rendered{}, err
+	}
+	described := describe(values{
+		address: placeholderIP, network: placeholderCIDR, device: placeholderInterface, clusterID: placeholderID,
+		routerID: placeholderRouterID,
+	})
+	described.DHCP = &infrav1.IronicDHCP{
+		RangeBegin: "192.0.2.10", RangeEnd: "192.0.2.19", Gateway: placeholderServer, DNS: []string{placeholderServer},
+	}
+	return renderFor(described, certificates)
+}
+
+// renderFor renders the management side. Its secrets are thrown away, and with them the hash over them: the names of
+// ConfigMaps that kustomize makes change with their content, which has the same effect.
+func renderFor(described infrav1.Ironic, certificates controlplane.Certificates) (rendered, error) {
+	endpoint := controlplane.Endpoint{
+		Ironic: described, GuardImage: guardImage, Certificates: certificates,
+		Credentials: controlplane.Credentials{
+			Username: []byte("nobody"), Password: []byte("nothing"), Htpasswd: []byte("nobody:$2y$05$thrown.away\n"),
+		},
+	}
+	place := ironic.Management{Name: deploymentName, Namespace: namespace, Secret: credentialName}
+	deployment, data, err := controlplane.Management(endpoint, place)
+	if err != nil {
+		return rendered{}, err
+	}
+	delete(deployment.Annotations, ironic.HashAnnotation)
+	delete(deployment.Spec.Template.Annotations, ironic.HashAnnotation)
+	return rendered{
+		deployment: deployment,
+		settings:   data[ironic.SecretKey(ironic.SettingsFile)],
+		dnsmasq:    bytes.TrimSpace(data[ironic.SecretKey(ironic.DHCPFile)]),
+	}, nil
+}
+
+// throwaway makes a certificate that signs itself, since the renderer does without none.
+func throwaway(address string) (controlplane.Certificates, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return controlplane.Certificates{}, fmt.Errorf("generating a key: %w", err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1, 0),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.ParseIP(address)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return controlplane.Certificates{}, fmt.Errorf("signing a certificate: %w", err)
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return controlplane.Certificates{}, fmt.Errorf("encoding a key: %w", err)
+	}
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return controlplane.Certificates{
+		Certificate: certificate, Authority: certificate,
+		Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}),
+	}, nil
+}

@@ -1,0 +1,345 @@
+package manifests_test
+
+import (
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+)
+
+const ironicNamespace = "metal3-ironic-system"
+
+// otherValues differ from what is in the checkout, all of them.
+const otherValues = `PROVISIONING_IP=10.9.0.7
+PROVISIONING_CIDR=10.9.0.0/22
+PROVISIONING_INTERFACE=br-bmc
+CLUSTER_ID=a-b
+VIRTUAL_ROUTER_ID=42
+DHCP_RANGE=10.9.1.1,10.9.1.200,255.255.252.0
+DHCP_ROUTER=option:router,10.9.0.1
+DHCP_DNS=option:dns-server,10.9.0.1
+`
+
+// overlay builds a folder of config.
+func overlay(t *testing.T, folder string) []unstructured.Unstructured {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), program(t, binaries.Tools(), "kustomize"), "build", folder)
+	command.Dir = checkout(t)
+	return split(t, output(t, command))
+}
+
+// withValues builds config/ironic/ironic-keepalived with other values, and components beside those that it has.
+func withValues(t *testing.T, values string, components ...string) []unstructured.Unstructured {
+	t.Helper()
+	folder := t.TempDir()
+	if err := os.CopyFS(folder, os.DirFS(filepath.Join(checkout(t), "config", "ironic"))); err != nil {
+		t.Fatal(err)
+	}
+	content := "resources: [../ironic-keepalived]\ncomponents:\n"
+	for _, component := range components {
+		content += "- ../components/" + component + "\n"
+	}
+	if err := os.Mkdir(filepath.Join(folder, "own"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"values/values.env": values, "own/kustomization.yaml": content} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return overlay(t, filepath.Join(folder, "own"))
+}
+
+// named returns the object of a kind and a name, or nothing.
+func named(objects []unstructured.Unstructured, kind, name string) (unstructured.Unstructured, bool) {
+	index := slices.IndexFunc(objects, func(o unstructured.Unstructured) bool {
+		return o.GetKind() == kind && strings.HasPrefix(o.GetName(), name)
+	})
+	if index < 0 {
+		return unstructured.Unstructured{}, false
+	}
+	return objects[index], true
+}
+
+// find returns an object as its type.
+func find[T any](t *testing.T, objects []unstructured.Unstructured, kind, name string) *T {
+	t.Helper()
+	object, found := named(objects, kind, name)
+	if !found {
+		t.Fatalf("there is no %s %s", kind, name)
+	}
+	typed := new(T)
+	decode(t, object, typed)
+	return typed
+}
+
+func containerNames(containers []corev1.Container) []string {
+	var names []string
+	for _, container := range containers {
+		names = append(names, container.Name)
+	}
+	return names
+}
+
+func TestIronicOverlays(t *testing.T) {
+	plain := []string{"ironic", "httpd", "ramdisk-logs"}
+	cases := map[string]struct {
+		reason     string
+		containers []string
+		endpoint   bool
+	}{
+		"default":     {reason: "Ironic is elsewhere, and nobody knows where"},
+		"with-ironic": {reason: "Ironic on an address of the node", containers: plain, endpoint: true},
+		"with-ironic-keepalived": {
+			reason: "Ironic on an address of its own", containers: append(slices.Clone(plain), "guard"), endpoint: true,
+		},
+		"target": {reason: "Ironic is in static pods, on the address of before", endpoint: true},
+	}
+	provider := components(t)
+	scheme := newScheme(t)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			objects := overlay(t, "config/ironic/overlays/"+name)
+			for _, object := range objects {
+				decodeKnown(t, scheme, object)
+				checkFilledIn(t, object)
+			}
+			for _, object := range provider {
+				if same, found := named(objects, object.GetKind(), object.GetName()); !found || !cmp.Equal(object, same) {
+					t.Errorf("%s: %s of the provider is missing or changed", tc.reason, title(object))
+				}
+			}
+			if _, found := named(objects, "ConfigMap", "baremetal-operator-ironic"); found != tc.endpoint {
+				t.Errorf("%s: got an endpoint for the operator: %v", tc.reason, found)
+			}
+			_, found := named(objects, "Deployment", "metal3-ironic")
+			if found != (tc.containers != nil) {
+				t.Fatalf("%s: got a Deployment of Ironic: %v", tc.reason, found)
+			}
+			if !found {
+				return
+			}
+			pod := find[appsv1.Deployment](t, objects, "Deployment", "metal3-ironic").Spec.Template.Spec
+			if diff := cmp.Diff(tc.containers, containerNames(pod.Containers)); diff != "" {
+				t.Errorf("%s: containers: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// checkFilledIn looks for what must never be installed: placeholders, and secrets of everybody.
+func checkFilledIn(t *testing.T, object unstructured.Unstructured) {
+	t.Helper()
+	text, err := object.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rest := range []string{"placeholder", "192.0.2.", "PROVISIONING_IP\"]", "DHCP_RANGE"} {
+		if strings.Contains(string(text), rest) {
+			t.Errorf("%s still has %q", title(object), rest)
+		}
+	}
+	if object.GetKind() == "Secret" || object.GetName() == "ironic-values" {
+		t.Errorf("%s must not be installed", title(object))
+	}
+}
+
+// What kustomize makes of the values is what the renderer of the static pods makes of them.
+func TestIronicDeploymentIsRendered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		values, id, device string
+		ip                 netip.Addr
+	}{
+		"as in the checkout": {id: "metal3", device: "provisioning", ip: netip.MustParseAddr("172.22.0.2")},
+		"changed":            {values: otherValues, id: "a-b", device: "br-bmc", ip: netip.MustParseAddr("10.9.0.7")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var objects []unstructured.Unstructured
+			if tc.values == "" {
+				objects = overlay(t, "config/ironic/overlays/with-ironic-keepalived")
+			} else {
+				objects = withValues(t, tc.values)
+			}
+			got := find[appsv1.Deployment](t, objects, "Deployment", "metal3-ironic")
+			want, err := ironic.Deployment(ironic.Config{
+				ClusterID: tc.id, VirtualIPs: []netip.Addr{tc.ip}, Interface: tc.device,
+				Ports:  ironic.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
+				Images: ironic.Images{Guard: "ghcr.io/metal3-pivot/keepalived-guard:dev"},
+			}, ironic.Management{Name: "metal3-ironic", Namespace: ironicNamespace, Secret: "files"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkVolumes(t, got, want)
+			for _, deployment := range []*appsv1.Deployment{got, want} {
+				pod := &deployment.Spec.Template.Spec
+				pod.Volumes = nil
+				slices.SortFunc(pod.Containers, func(a, b corev1.Container) int { return strings.Compare(a.Name, b.Name) })
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("Deployment: -want, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// checkVolumes demands the volumes of the renderer, with the files of the node from three objects instead of one.
+func checkVolumes(t *testing.T, got, want *appsv1.Deployment) {
+	t.Helper()
+	volumes := func(deployment *appsv1.Deployment) map[string]corev1.VolumeSource {
+		found := map[string]corev1.VolumeSource{}
+		for _, volume := range deployment.Spec.Template.Spec.Volumes {
+			found[volume.Name] = volume.VolumeSource
+		}
+		if len(found) != len(deployment.Spec.Template.Spec.Volumes) {
+			t.Errorf("two volumes have the same name: %v", deployment.Spec.Template.Spec.Volumes)
+		}
+		return found
+	}
+	wanted, given := volumes(want), volumes(got)
+	files := map[string]corev1.KeyToPath{}
+	from := map[string]string{}
+	for _, source := range given["node"].Projected.Sources {
+		items, name := source.Secret.DeepCopy(), ""
+		if source.ConfigMap != nil {
+			items = &corev1.SecretProjection{Items: source.ConfigMap.Items}
+			name = "ConfigMap"
+		} else {
+			name = items.Name
+		}
+		for _, item := range items.Items {
+			files[item.Path], from[item.Path] = item, name
+		}
+	}
+	wantFiles := map[string]corev1.KeyToPath{}
+	for _, item := range wanted["node"].Secret.Items {
+		wantFiles[item.Path] = item
+	}
+	if diff := cmp.Diff(wantFiles, files); diff != "" {
+		t.Errorf("files of the node: -want, +got:\n%s", diff)
+	}
+	wantFrom := map[string]string{
+		"guard.json": "ConfigMap", "auth/username": "ironic-credentials", "auth/password": "ironic-credentials",
+		"auth/htpasswd": "ironic-credentials", "tls/tls.crt": "ironic-tls", "tls/tls.key": "ironic-tls", "tls/ca.crt": "ironic-tls",
+	}
+	if diff := cmp.Diff(wantFrom, from); diff != "" {
+		t.Errorf("origin of the files: -want, +got:\n%s", diff)
+	}
+	delete(wanted, "node")
+	delete(given, "node")
+	if diff := cmp.Diff(wanted, given); diff != "" {
+		t.Errorf("volumes: -want, +got:\n%s", diff)
+	}
+}
+
+// wantSettings are those of the guard on the management side.
+func wantSettings(id, device string, address netip.Prefix, network string, routerID int) vip.NodeSettings {
+	const files = ironic.NodeDirectory + "/"
+	return vip.NodeSettings{
+		ClusterID: id, Role: vip.Management, Interface: device,
+		VirtualIPs: []vip.Address{{
+			Address: address.Addr(), Prefix: address.Bits(), Network: netip.MustParsePrefix(network),
+		}},
+		VirtualRouterID: routerID, Mode: vip.Multicast,
+		AdvertisementInterval: vip.Duration(200 * time.Millisecond),
+		Takeover:              vip.AfterMove, Standby: vip.Warm,
+		Ports: vip.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
+		Files: vip.Files{
+			Username: files + "auth/username", Password: files + "auth/password",
+			Certificate: files + "tls/tls.crt", Authority: files + "tls/ca.crt", State: ironic.StateDirectory,
+		},
+		Images:          []string{ironic.KernelFile, ironic.RamdiskFile},
+		ArmedAnnotation: vip.Annotation{Name: ironic.ArmedAnnotation, Value: ironic.ArmedValue},
+	}
+}
+
+func TestIronicGuardGetsItsSettings(t *testing.T) {
+	routerID, err := vip.RouterID("metal3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	six := strings.NewReplacer("10.9.0.7", "fd00:9::7", "10.9.0.0/22", "fd00:9::/64").Replace(otherValues)
+	cases := map[string]struct {
+		reason   string
+		objects  []unstructured.Unstructured
+		want     vip.NodeSettings
+		endpoint string
+	}{
+		"Checkout": {
+			reason:   "the router ID in the checkout is the one that the provider would choose for the clusterID",
+			objects:  overlay(t, "config/ironic/overlays/with-ironic-keepalived"),
+			want:     wantSettings("metal3", "provisioning", netip.MustParsePrefix("172.22.0.2/24"), "172.22.0.0/24", routerID),
+			endpoint: "https://172.22.0.2:6385/v1/",
+		},
+		"Changed": {
+			reason:   "every value arrives",
+			objects:  withValues(t, otherValues),
+			want:     wantSettings("a-b", "br-bmc", netip.MustParsePrefix("10.9.0.7/22"), "10.9.0.0/22", 42),
+			endpoint: "https://10.9.0.7:6385/v1/",
+		},
+		"IPv6": {
+			reason:   "an address of IPv6 stands alone on the interface, and in brackets in URLs",
+			objects:  withValues(t, six, "ipv6"),
+			want:     wantSettings("a-b", "br-bmc", netip.MustParsePrefix("fd00:9::7/128"), "fd00:9::/64", 42),
+			endpoint: "https://[fd00:9::7]:6385/v1/",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			settings := find[corev1.ConfigMap](t, tc.objects, "ConfigMap", "ironic-guard")
+			got, err := vip.Decode([]byte(settings.Data["guard.json"]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+				cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+				t.Errorf("%s: settings: -want, +got:\n%s", tc.reason, diff)
+			}
+			operator := find[corev1.ConfigMap](t, tc.objects, "ConfigMap", "baremetal-operator-ironic")
+			images := strings.Replace(strings.TrimSuffix(tc.endpoint, "6385/v1/"), "https", "http", 1) + "6180/images/"
+			want := map[string]string{
+				"IRONIC_ENDPOINT":    tc.endpoint,
+				"DEPLOY_KERNEL_URL":  images + ironic.KernelFile,
+				"DEPLOY_RAMDISK_URL": images + ironic.RamdiskFile,
+			}
+			if diff := cmp.Diff(want, operator.Data); diff != "" {
+				t.Errorf("%s: what the operator is told: -want, +got:\n%s", tc.reason, diff)
+			}
+			checkCertificate(t, tc.objects, tc.want.VirtualIPs[0].Address.String())
+		})
+	}
+}
+
+func checkCertificate(t *testing.T, objects []unstructured.Unstructured, address string) {
+	t.Helper()
+	certificate, _ := named(objects, "Certificate", "ironic-tls")
+	addresses, _, err := unstructured.NestedStringSlice(certificate.Object, "spec", "ipAddresses")
+	if err != nil || !slices.Equal(addresses, []string{address}) {
+		t.Errorf("the certificate is for %v, want %s: %v", addresses, address, err)
+	}
+}
+
+// A mistake in a number must not leave a setting that the guard would take.
+func TestIronicGuardRefusesWhatIsNoNumber(t *testing.T) {
+	for _, wrong := range []string{
+		strings.Replace(otherValues, "VIRTUAL_ROUTER_ID=42", "VIRTUAL_ROUTER_ID=fifty", 1),
+		strings.Replace(otherValues, "10.9.0.0/22", "10.9.0.0/x", 1),
+	} {
+		settings := find[corev1.ConfigMap](t, withValues(t, wrong), "ConfigMap", "ironic-guard").Data["guard.json"]
+		if _, err := vip.Decode([]byte(settings)); err == nil {
+			t.Errorf("the guard takes %s", settings)
+		}
+	}
+}
