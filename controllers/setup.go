@@ -2,7 +2,9 @@ package controllers
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"time"
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -16,6 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machinetemplate"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
@@ -32,6 +35,12 @@ type Options struct {
 
 	// SpecProblem says what is wrong with the spec of a Metal3Machine. Empty means nothing.
 	SpecProblem func(machine *infrav1.Metal3Machine) string
+
+	// GuardImage is the container image with the guard that control-plane machines get with an Ironic endpoint.
+	GuardImage string
+
+	// EndpointInterval is how often an Ironic endpoint is looked at.
+	EndpointInterval time.Duration
 
 	// Concurrency is how many objects of a kind are reconciled at a time.
 	Concurrency Concurrency
@@ -63,12 +72,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := sweep.SetupWithManager(ctx, mgr, concurrency(1)); err != nil {
 		return err
 	}
-	clusters := &metal3cluster.Reconciler{
-		Client:      mgr.GetClient(),
-		Recorder:    mgr.GetEventRecorder("metal3cluster"),
-		WatchFilter: options.WatchFilter,
-	}
-	if err := clusters.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3Cluster)); err != nil {
+	if err := setupClusters(ctx, mgr, options); err != nil {
 		return err
 	}
 	templates := &metal3machinetemplate.Reconciler{
@@ -85,6 +89,24 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	return machines.SetupWithManager(ctx, mgr, sources, concurrency(options.Concurrency.Metal3Machine))
 }
 
+func setupClusters(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	if err := metal3cluster.RegisterMetrics(mgr.GetCache()); err != nil {
+		return fmt.Errorf("registering metrics of Ironic endpoints: %w", err)
+	}
+	now := clock.RealClock{}
+	clusters := &metal3cluster.Reconciler{
+		Client:      mgr.GetClient(),
+		Recorder:    mgr.GetEventRecorder("metal3cluster"),
+		WatchFilter: options.WatchFilter,
+		Secrets: &secrets.Keeper{
+			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
+		},
+		Endpoints: metal3cluster.NewLookout(metal3cluster.AskIronic, now, options.EndpointInterval),
+		Interval:  options.EndpointInterval,
+	}
+	return clusters.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3Cluster))
+}
+
 func newMachines(mgr ctrl.Manager, hosts *hoststore.Store, options Options) *metal3machine.Reconciler {
 	return &metal3machine.Reconciler{
 		Client:      mgr.GetClient(),
@@ -96,6 +118,7 @@ func newMachines(mgr ctrl.Manager, hosts *hoststore.Store, options Options) *met
 		Live:        mgr.GetAPIReader(),
 		WatchFilter: options.WatchFilter,
 		SpecProblem: options.SpecProblem,
+		GuardImage:  options.GuardImage,
 		FastTrack:   options.FastTrack,
 	}
 }

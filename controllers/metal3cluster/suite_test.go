@@ -2,6 +2,7 @@ package metal3cluster_test
 
 import (
 	"context"
+	"crypto/rand"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -20,6 +22,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3cluster"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
@@ -35,6 +38,9 @@ const (
 
 	// quiet is how long nothing may happen where nothing should.
 	quiet = time.Second
+
+	// interval is how often the Ironic endpoint is looked at.
+	interval = 200 * time.Millisecond
 
 	// clusterName is the name of the Cluster and of the Metal3Cluster of every world.
 	clusterName = "cluster"
@@ -64,6 +70,7 @@ var _ = Describe("A Metal3Cluster", Ordered, ContinueOnFailure, func() {
 
 	describeLife(s)
 	describeOthers(s)
+	describeIronic(s)
 })
 
 // world is a namespace in which one story plays.
@@ -83,10 +90,16 @@ func (s *suite) world(ctx context.Context) *world {
 
 func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) error {
 	shared := true
+	now := clock.RealClock{}
 	return (&metal3cluster.Reconciler{
 		Client:      mgr.GetClient(),
 		Recorder:    mgr.GetEventRecorder("metal3cluster"),
 		WatchFilter: w.watchFilter,
+		Secrets: &secrets.Keeper{
+			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
+		},
+		Endpoints: metal3cluster.NewLookout(metal3cluster.AskIronic, now, interval),
+		Interval:  interval,
 	}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})
 }
 

@@ -90,7 +90,7 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, 
 		setHostAnnotation(s.machine, s.host.Name)
 		return s.record(infrav1.HostAssociatedCondition, outcome.Done()), nil
 	}
-	if s.machine.Spec.ProviderID != "" && recordedHost(s.machine) != "" {
+	if s.isLost() {
 		return s.record(infrav1.HostAssociatedCondition, lostHost(s)), nil
 	}
 	wanted, blocked := wantedHost(s)
@@ -183,6 +183,9 @@ func desiredClaim(s *scope) host.Claim {
 }
 
 func userData(s *scope) *corev1.SecretReference {
+	if s.carriesIronic() {
+		return &corev1.SecretReference{Namespace: s.machine.Namespace, Name: userDataName(s)}
+	}
 	if name := ptr.Deref(s.bootstrap.name, ""); name != "" {
 		return &corev1.SecretReference{Namespace: s.machine.Namespace, Name: name}
 	}

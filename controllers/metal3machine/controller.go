@@ -62,6 +62,9 @@ type Reconciler struct {
 	// SpecProblem says what is wrong with the spec of a machine. Empty means nothing.
 	SpecProblem func(machine *infrav1.Metal3Machine) string
 
+	// GuardImage is the container image with the guard that control-plane machines get with an Ironic endpoint.
+	GuardImage string
+
 	// FastTrack keeps released hosts powered on where cleaning is enabled.
 	FastTrack bool
 
@@ -78,7 +81,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=*,verbs=get
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile moves one Metal3Machine towards what its spec wants.
@@ -128,8 +131,8 @@ func (r *Reconciler) route(s *scope) []flow.Phase[*scope] {
 	case s.owner == nil || s.cluster == nil:
 		return phases(r.waitForOwners)
 	default:
-		return phases(r.keepFinalizer, r.waitForOwners, r.checkSpec, r.claimHost, r.releaseSurplus, r.claimData,
-			r.provisionHost, r.linkNode)
+		return phases(r.keepFinalizer, r.waitForOwners, r.checkSpec, r.equip, r.claimHost, r.releaseSurplus,
+			r.claimData, r.provisionHost, r.linkNode)
 	}
 }
 

@@ -9,6 +9,9 @@
 //	2 claim on the host                   a host with the machine as consumer     the index of consumers
 //	3 status of the machine               an old status                           observing again
 //
+// A control-plane machine of a Metal3Cluster with spec.ironic gets its bootstrap data with the files of the Ironic
+// endpoint in it, in a Secret of its own that is written before the claim.
+//
 // It refuses to touch a host that another consumer holds, to claim a second host for a machine that was provisioned
 // once, and to act on anything that clusterctl move is deleting.
 package metal3machine

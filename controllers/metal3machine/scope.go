@@ -180,7 +180,7 @@ func (r *Reconciler) readBootstrapData(ctx context.Context, s *scope) error {
 		return fmt.Errorf("reading bootstrap data Secret %s: %w", key.Name, err)
 	}
 	s.bootstrap.found = true
-	_, s.bootstrap.hasValue = secret.Data["value"]
+	_, s.bootstrap.hasValue = secret.Data[valueKey]
 	return nil
 }
 

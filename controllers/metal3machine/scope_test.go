@@ -57,7 +57,7 @@ func TestRoute(t *testing.T) {
 		"DeletedLate": {"a release needs no owner", complete(deleted, func(s *scope) { s.owner, s.cluster = nil, nil }), 3},
 		"NoOwner":     {"without an owner there is only waiting", complete(func(s *scope) { s.owner = nil }), 1},
 		"NoCluster":   {"and without a Cluster", complete(func(s *scope) { s.cluster = nil }), 1},
-		"Normal":      {"all phases", complete(), 8},
+		"Normal":      {"all phases", complete(), 9},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

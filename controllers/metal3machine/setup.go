@@ -6,6 +6,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util"
@@ -163,8 +164,13 @@ func (r *Reconciler) infrastructureToMachines(ctx context.Context, object client
 	return r.machines(ctx, object.GetNamespace(), cluster, func(*infrav1.Metal3Machine) bool { return true })
 }
 
-// secretToMachine wakes the machine that waits for the Secret with its bootstrap data.
+// secretToMachine wakes the machine that waits for the Secret with its bootstrap data, and all machines that may wait
+// for the Secret of an Ironic endpoint.
 func (r *Reconciler) secretToMachine(ctx context.Context, object client.Object) []ctrl.Request {
+	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == "Metal3Cluster" {
+		return r.machines(ctx, object.GetNamespace(), object.GetLabels()[clusterv1.ClusterNameLabel],
+			func(machine *infrav1.Metal3Machine) bool { return machine.Spec.ProviderID == "" })
+	}
 	var machines clusterv1.MachineList
 	if err := r.Client.List(ctx, &machines, client.InNamespace(object.GetNamespace()),
 		client.MatchingFields{bootstrapIndex: object.GetName()}, client.UnsafeDisableDeepCopy); err != nil {

@@ -26,12 +26,12 @@ func announce() flow.Announcement {
 		infrav1.ReadyCondition, infrav1.DataReadyCondition,
 		infrav1.WaitingForMachineReason, infrav1.WaitingForInfrastructureReason, infrav1.WaitingForMetal3ClusterReason,
 		infrav1.WaitingForBootstrapDataReason, infrav1.WaitingForHostReason, infrav1.WaitingForHostProvisionedReason,
-		clusterv1.NotPausedReason,
+		infrav1.WaitingForIronicSecretReason, clusterv1.NotPausedReason,
 	}
 	trouble := []string{
 		infrav1.BootstrapDataInvalidReason, infrav1.NoHostAvailableReason, infrav1.InvalidHostSelectorReason,
 		infrav1.InvalidSpecReason, infrav1.HostLostReason, infrav1.DataFailedReason, infrav1.HostErrorReason,
-		infrav1.ProviderIDConflictReason,
+		infrav1.ProviderIDConflictReason, infrav1.IronicEndpointInvalidReason,
 	}
 	return flow.Milestones(quiet, trouble)
 }

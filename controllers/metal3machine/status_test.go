@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -243,22 +244,31 @@ func (b *brokenHosts) Forget(types.NamespacedName) { b.forgotten = true }
 
 func TestConflictDelaysAndIsNoError(t *testing.T) {
 	machine := build.Metal3Machine("machine", "cluster", build.Finalizers(infrav1.MachineFinalizer))
+	now := metav1.Unix(1_700_000_000, 0)
+	machine.DeletionTimestamp = &now
 	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(machine).WithStatusSubresource(machine).Build()
-	r := &Reconciler{Client: c, Hosts: &busyHosts{}}
+	r := &Reconciler{Client: c, Hosts: busyHosts{}, Recorder: events.NewFakeRecorder(1)}
 	result, err := r.Reconcile(context.Background(), requestFor(machine))
 	if err != nil || result.RequeueAfter != conflictDelay {
 		t.Errorf("got %+v, %v, want to look again after %s", result, err, conflictDelay)
 	}
 }
 
-// busyHosts are hosts that somebody else keeps changing.
-type busyHosts struct {
-	Hosts
-	settled int
+// busyHosts is a host of the machine that somebody else keeps changing.
+type busyHosts struct{ Hosts }
+
+func (busyHosts) Holdings(_ context.Context, machine types.NamespacedName, _ string) (hoststore.Holdings, error) {
+	held := build.Host("host", build.Provisioned())
+	held.Spec.ConsumerRef = &corev1.ObjectReference{
+		APIVersion: infrav1.GroupVersion.String(), Kind: host.MachineKind, Namespace: machine.Namespace, Name: machine.Name,
+	}
+	return hoststore.Holdings{Host: held}, nil
 }
 
-func (b *busyHosts) Holdings(context.Context, types.NamespacedName, string) (hoststore.Holdings, error) {
-	return hoststore.Holdings{}, hoststore.ErrConflict
+func (busyHosts) Write(
+	context.Context, *bmov1alpha1.BareMetalHost, *bmov1alpha1.BareMetalHost,
+) (*bmov1alpha1.BareMetalHost, error) {
+	return nil, hoststore.ErrConflict
 }
 
-func (b *busyHosts) Settle(context.Context, types.NamespacedName, bool) { b.settled++ }
+func (busyHosts) Settle(context.Context, types.NamespacedName, bool) {}

@@ -113,6 +113,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		Live:        mgr.GetAPIReader(),
 		WatchFilter: w.watchFilter,
 		SpecProblem: specProblem,
+		GuardImage:  "registry.example.com/guard:v1",
 		FastTrack:   w.fastTrack,
 	}
 	if w.nodes != nil {

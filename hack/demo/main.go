@@ -29,7 +29,7 @@ const stopLimit = 3 * time.Minute
 
 const intro = `This demo
   needs    root, Linux with Debian's debootstrap (installed if missing), 6 GiB of memory, 12 GiB of disk; the first run
-           builds Kubernetes and installs two Debian systems into a cache, which takes 15 to 25 minutes; later ones are short
+           builds Kubernetes and installs two Debian systems into a cache: 15 to 25 minutes; later ones are short
   makes    a lab named %q: a management cluster and %d bare-metal machines out of namespaces, with real systemd,
            cloud-init, containerd, kubeadm, kubelet and Ironic; BMCs, host operator and cert-manager are stand-ins
   shows    clusterctl init, generate cluster (control-plane nodes: %d, workers: %d), describe; scaling; deletion

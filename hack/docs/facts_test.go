@@ -69,7 +69,10 @@ func TestEveryConditionIsExplained(t *testing.T) {
 func TestEveryMetricIsDescribed(t *testing.T) {
 	described := cells(read(t, "docs/metrics.md"), 0)
 	name := regexp.MustCompile(`^metal3_[a-z_]+$`)
-	exported := sets.New(literals(t, "internal/hoststore/metrics.go", name.MatchString)...)
+	exported := sets.New(slices.Concat(
+		literals(t, "internal/hoststore/metrics.go", name.MatchString),
+		literals(t, "controllers/metal3cluster/metrics.go", name.MatchString),
+	)...)
 	for _, missing := range sets.List(exported.Difference(described)) {
 		t.Errorf("docs/metrics.md does not describe %s", missing)
 	}

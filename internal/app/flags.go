@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/flags"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3cluster"
 )
 
 // Defaults of the client limits. The API server has its own fairness between clients, so the limits are only a brake
@@ -22,6 +24,9 @@ const (
 	defaultQPS   = 1000
 	defaultBurst = 2000
 )
+
+// guardImage is where the image with keepalived and its guard is released, without its tag.
+const guardImage = "ghcr.io/metal3-pivot/keepalived-guard"
 
 // Flags are the settings of the manager. The names are those of the managers of Cluster API and of CAPM3.
 type Flags struct {
@@ -40,6 +45,8 @@ type Flags struct {
 	WebhookPort                             int
 	WebhookCertDir, WebhookCert, WebhookKey string
 	FastTrack                               bool
+	GuardImage                              string
+	EndpointInterval                        time.Duration
 	SkipCRDMigrationPhases                  []string
 	Manager                                 flags.ManagerOptions
 	Logs                                    *logs.Options
@@ -64,6 +71,7 @@ func (f *Flags) Add(set *pflag.FlagSet) {
 	f.addScope(set)
 	f.addLimits(set)
 	f.addServers(set)
+	f.addIronic(set)
 	set.BoolVar(&f.FastTrack, "fast-track", f.FastTrack,
 		"Keep released hosts powered on where cleaning is enabled, for Ironic with fast track. The environment variable "+
 			"CAPM3_FAST_TRACK=true sets it too.")
@@ -107,6 +115,24 @@ func (f *Flags) addLimits(set *pflag.FlagSet) {
 		"Number of Metal3Machines to reconcile at the same time.")
 	set.IntVar(&f.Concurrency.Metal3MachineTemplate, "metal3machinetemplate-concurrency", 10,
 		"Number of Metal3MachineTemplates to reconcile at the same time.")
+}
+
+func (f *Flags) addIronic(set *pflag.FlagSet) {
+	set.StringVar(&f.GuardImage, "keepalived-guard-image", "",
+		"Container image with keepalived and its guard that control-plane machines get with spec.ironic. Empty means "+
+			guardImage+" of the version of the manager.")
+	set.DurationVar(&f.EndpointInterval, "ironic-endpoint-interval", metal3cluster.DefaultInterval,
+		"How often to look who answers on the Ironic endpoint of a Metal3Cluster.")
+}
+
+// guardImageOf is the image of the guard that belongs to a version of the manager.
+func guardImageOf(version string) string {
+	if version == "" {
+		// Not built by the Makefile.
+		version = "latest"
+	}
+	// A tag cannot hold what semantic versions put before build metadata.
+	return guardImage + ":" + strings.ReplaceAll(version, "+", "-")
 }
 
 func (f *Flags) addServers(set *pflag.FlagSet) {

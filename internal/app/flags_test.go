@@ -55,6 +55,8 @@ func TestDefaults(t *testing.T) {
 		"tls-cipher-suites":                 "[]",
 		"skip-crd-migration-phases":         "[]",
 		"fast-track":                        "false",
+		"keepalived-guard-image":            "",
+		"ironic-endpoint-interval":          "10s",
 		"logging-format":                    "text",
 		"v":                                 "0",
 	}
@@ -79,7 +81,8 @@ func TestFlagsReachTheirSettings(t *testing.T) {
 		"--leader-elect-retry-period=3s", "--kube-api-qps=7.5", "--kube-api-burst=8", "--clustercache-client-qps=9",
 		"--clustercache-client-burst=10", "--clustercache-concurrency=11", "--metal3cluster-concurrency=12",
 		"--metal3machine-concurrency=13", "--metal3machinetemplate-concurrency=14", "--webhook-port=15", "--fast-track",
-		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields", "--health_addr=:16")
+		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields", "--health_addr=:16",
+		"--keepalived-guard-image=registry/guard:17", "--ironic-endpoint-interval=18s")
 	type picked struct {
 		LeaderElect, FastTrack         bool
 		Namespace, WatchFilter, Health string
@@ -88,18 +91,22 @@ func TestFlagsReachTheirSettings(t *testing.T) {
 		Numbers                        []int
 		Concurrency                    controllers.Concurrency
 		Skipped                        []string
+		GuardImage                     string
+		EndpointInterval               time.Duration
 	}
 	want := picked{
 		LeaderElect: true, FastTrack: true, Namespace: "metal3", WatchFilter: "mine", Health: ":16",
 		SyncPeriod: time.Hour, Retry: 3 * time.Second, QPS: 7.5, ClusterCacheQPS: 9, Numbers: []int{8, 10, 11, 15},
 		Concurrency: controllers.Concurrency{Metal3Cluster: 12, Metal3Machine: 13, Metal3MachineTemplate: 14},
 		Skipped:     []string{"StorageVersionMigration", "CleanupManagedFields"},
+		GuardImage:  "registry/guard:17", EndpointInterval: 18 * time.Second,
 	}
 	got := picked{
 		settings.LeaderElect, settings.FastTrack, settings.Namespace, settings.WatchFilter, settings.HealthAddress,
 		settings.SyncPeriod, settings.Retry, settings.QPS, settings.ClusterCacheQPS,
 		[]int{settings.Burst, settings.ClusterCacheBurst, settings.ClusterCacheConcurrency, settings.WebhookPort},
 		settings.Concurrency, settings.SkipCRDMigrationPhases,
+		settings.GuardImage, settings.EndpointInterval,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

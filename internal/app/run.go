@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -50,7 +51,10 @@ func Run(ctx context.Context, restConfig *rest.Config, settings *Flags) error {
 		WatchFilter: settings.WatchFilter,
 		FastTrack:   settings.FastTrack,
 		SpecProblem: specProblem,
+		GuardImage:  cmp.Or(settings.GuardImage, guardImageOf(version.Get().GitVersion)),
 		Concurrency: settings.Concurrency,
+
+		EndpointInterval: settings.EndpointInterval,
 	})
 	if err != nil {
 		return err

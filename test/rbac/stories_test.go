@@ -33,14 +33,21 @@ const clusterName = "cluster"
 const oldVersion = "v1beta1"
 
 // describeLife is the life of a cluster with one machine of everything that asks for a right of its own: a host, data,
-// a control plane that keeps hosts, bootstrap data that nobody labelled, a template with a cleaning mode.
+// a control plane that keeps hosts, bootstrap data that nobody labelled, a template with a cleaning mode, an Ironic
+// endpoint with credentials of the user.
 func describeLife(i *installation) {
 	It("makes a cluster ready and reports a pause", func(ctx context.Context) {
 		cluster := build.Cluster(clusterName, build.InNamespace(i.namespace), build.InfrastructureReady())
 		i.create(ctx, cluster)
 		i.create(ctx, build.Metal3Cluster(clusterName, build.InNamespace(i.namespace), build.OwnedBy(cluster),
-			build.Labels(map[string]string{clusterv1.ClusterNameLabel: clusterName})))
+			build.Labels(map[string]string{clusterv1.ClusterNameLabel: clusterName}), withIronic()))
 		i.eventually(ctx, &infrav1.Metal3Cluster{}, clusterName, infrav1.ReadyCondition, stage.IsTrue())
+		i.create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "ironic-credentials"},
+			StringData: map[string]string{"username": "ironic", "password": "a-password"},
+		})
+		i.eventually(ctx, &infrav1.Metal3Cluster{}, clusterName, infrav1.IronicEndpointReadyCondition,
+			stage.IsFalseBecause(infrav1.EndpointUnreachableReason, ""))
 		i.pause(ctx, true)
 		i.eventually(ctx, &infrav1.Metal3Cluster{}, clusterName, infrav1.PausedCondition, stage.IsTrue())
 		i.pause(ctx, false)
@@ -59,7 +66,7 @@ func describeLife(i *installation) {
 			build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""})))
 		owner := build.ControlPlaneMachine("machine", clusterName, build.InNamespace(i.namespace), build.OwnedBy(control))
 		i.create(ctx, owner)
-		i.create(ctx, build.BootstrapSecret("machine", "", []byte("data"), build.InNamespace(i.namespace)))
+		i.create(ctx, build.BootstrapSecret("machine", "", []byte("#cloud-config\n{}\n"), build.InNamespace(i.namespace)))
 		i.create(ctx, build.Metal3Machine("machine", clusterName, build.InNamespace(i.namespace), build.OwnedBy(owner),
 			build.Annotations(map[string]string{
 				clusterv1.TemplateClonedFromNameAnnotation:      "template",
@@ -71,6 +78,7 @@ func describeLife(i *installation) {
 			stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
 		i.render(ctx)
 		i.eventually(ctx, &infrav1.Metal3Machine{}, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
+		Expect(i.server.Client.Get(ctx, i.key("machine-ironic-userdata"), &corev1.Secret{})).To(Succeed())
 	})
 
 	It("releases the host and keeps it for the next machine", func(ctx context.Context) {
@@ -240,6 +248,18 @@ func (i *installation) token(ctx context.Context, name string) string {
 	request := &authenticationv1.TokenRequest{}
 	Expect(i.server.Client.SubResource("token").Create(ctx, account, request)).To(Succeed())
 	return request.Status.Token
+}
+
+// withIronic makes a Metal3Cluster with an Ironic endpoint that nobody holds, and with credentials of the user.
+func withIronic() build.ObjectOption {
+	return stage.With(func(infra *infrav1.Metal3Cluster) {
+		infra.Spec.Ironic = &infrav1.Ironic{
+			Endpoint: infrav1.IronicEndpoint{
+				VirtualIPs: []string{"192.0.2.2"}, CIDRs: []string{"192.0.2.0/24"}, Interface: "eth0",
+			},
+			CredentialsRef: &corev1.LocalObjectReference{Name: "ironic-credentials"},
+		}
+	})
 }
 
 func controlPlane(namespace string) *controlplanev1.KubeadmControlPlane {

@@ -3,6 +3,7 @@ package hostoperator_test
 import (
 	"context"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -58,21 +59,29 @@ func describeFaults(s *suite, b *fakeBackend) {
 		w := s.world(ctx, b)
 		w.rules.Capacity = 1
 		w.operate()
-		names := []string{"one", "two", "three", "four"}
+		names := []string{"first", "second"}
 		for _, name := range names {
-			w.host(ctx, name, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Image = w.image() })
+			w.host(ctx, name)
 		}
-		delayed := func(ctx context.Context) (bool, error) {
-			hosts := &bmov1alpha1.BareMetalHostList{}
-			err := w.List(ctx, hosts)
-			for _, host := range hosts.Items {
-				if host.Status.OperationalStatus == bmov1alpha1.OperationalStatusDelayed {
-					return true, err
-				}
-			}
-			return false, err
+		for _, name := range names {
+			w.eventually(ctx, name, inState(bmov1alpha1.StateAvailable), isFine(), isOn(true))
 		}
-		Eventually(delayed, ctx).WithPolling(pollEvery / 10).Should(BeTrue())
+
+		By("working on one of two hosts")
+		b.breakBy(fakeironic.Faults{Stuck: true})
+		DeferCleanup(heal)
+		w.change(ctx, "first", func(host *bmov1alpha1.BareMetalHost) { host.Spec.Image = w.image() })
+		Eventually(func() string {
+			node, _ := b.server.Node(w.namespace + "~first")
+			return node.ProvisionState
+		}).Should(Equal(string(nodes.Cleaning)))
+		w.change(ctx, "second", func(host *bmov1alpha1.BareMetalHost) { host.Spec.Image = w.image() })
+		w.eventually(ctx, "second", inState(bmov1alpha1.StateProvisioning),
+			HaveField("Status.OperationalStatus", BeEquivalentTo(bmov1alpha1.OperationalStatusDelayed)))
+		w.eventually(ctx, "first", inState(bmov1alpha1.StateProvisioning), isFine())
+
+		By("working on one after the other")
+		heal()
 		for _, name := range names {
 			w.eventually(ctx, name, inState(bmov1alpha1.StateProvisioned), isFine())
 		}

@@ -62,6 +62,9 @@ type Faults struct {
 
 	// Power is what is wrong with every change of power.
 	Power string
+
+	// Stuck lets no work end.
+	Stuck bool
 }
 
 // Call is a request that changes something.
@@ -189,6 +192,9 @@ func (s *Server) guard(next http.Handler) http.Handler {
 
 // settle ends all work whose time has come.
 func (s *Server) settle() {
+	if s.faults.Stuck {
+		return
+	}
 	for _, node := range s.nodes {
 		for node.done != nil && !time.Now().Before(node.at) {
 			done := node.done

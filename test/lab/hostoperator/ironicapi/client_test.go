@@ -128,7 +128,7 @@ func TestObserveCountsOthers(t *testing.T) {
 		w.do(id, to(nodes.TargetManage))
 		w.observe(step.Query{Name: one})
 	}
-	w.server.Work = 1 << 40
+	w.server.Break(fakeironic.Faults{Stuck: true})
 	for _, one := range []string{"a", "b"} {
 		w.do(w.observe(step.Query{Name: one}).Node.UUID, to(nodes.TargetInspect))
 	}
@@ -183,7 +183,7 @@ func TestDo(t *testing.T) {
 		t.Errorf("node: %+v", node)
 	}
 
-	w.server.Work = 1 << 40
+	w.server.Break(fakeironic.Faults{Stuck: true})
 	w.do(id, to(nodes.TargetManage))
 	if err := w.client.Do(t.Context(), id, step.Update{Changes: nodes.UpdateOpts{
 		nodes.UpdateOperation{Op: nodes.AddOp, Path: "/name", Value: "other"},
@@ -241,7 +241,7 @@ func TestUnreachable(t *testing.T) {
 func TestTrust(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"drivers": [{"name": "lab"}], "ports": []}`))
+		_, _ = w.Write([]byte(`{"drivers": [{"name": "lab"}]}`))
 	}))
 	t.Cleanup(server.Close)
 	own := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})

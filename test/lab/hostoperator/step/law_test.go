@@ -155,6 +155,11 @@ func TestQueryFor(t *testing.T) {
 	if diff := cmp.Diff(want, step.QueryFor(host)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	host.Status.Provisioning.State = bmov1alpha1.StateDeprovisioning
+	want.Inventory = false
+	if diff := cmp.Diff(want, step.QueryFor(host)); diff != "" {
+		t.Errorf("deprovisioning (-want +got):\n%s", diff)
+	}
 	host.Status.Provisioning.State = bmov1alpha1.StateProvisioned
 	want.Inventory, want.Busy = false, false
 	if diff := cmp.Diff(want, step.QueryFor(host)); diff != "" {

@@ -56,8 +56,8 @@ func TestDeprovisioning(t *testing.T) {
 		},
 		"done for ever": {
 			reason: "a host that is deleted must not keep running",
-			seen:   running(deprovisioning, nodes.Available, deleted),
-			want:   want{state: bmov1alpha1.StatePoweringOffBeforeDelete}, check: isClean,
+			seen:   running(deprovisioning, nodes.Available, deleted, failed(provisioningError, 1)),
+			want:   want{state: bmov1alpha1.StatePoweringOffBeforeDelete, status: isOK}, check: isClean,
 		},
 		"failed": {
 			reason: "Ironic does not say why", seen: running(deprovisioning, nodes.Error),
@@ -69,6 +69,16 @@ func TestDeprovisioning(t *testing.T) {
 			reason: "the time of the back-off is over",
 			seen:   running(deprovisioning, nodes.Error, failed(provisioningError, 1)),
 			want:   want{status: isOK, count: 1, call: to(nodes.TargetDeleted), after: rules.Poll},
+		},
+		"failed again, delayed": {
+			reason: "Ironic works on as many hosts as it may",
+			seen:   running(deprovisioning, nodes.Error, failed(provisioningError, 1), crowded),
+			want:   want{status: isDelayed, count: 1, after: rules.Retry},
+		},
+		"cleaning again, delayed": {
+			reason: "Ironic works on as many hosts as it may",
+			seen:   running(deprovisioning, nodes.Manageable, crowded),
+			want:   want{status: isDelayed, after: rules.Retry},
 		},
 		"cleaning failed": {
 			reason: "Ironic says why", seen: running(deprovisioning, nodes.CleanFail, lastError("no answer")),
@@ -161,7 +171,23 @@ func TestDeletion(t *testing.T) {
 			want: want{call: power(nodes.PowerOff), after: rules.Poll},
 		},
 		"off": {
-			reason: "it does not run", seen: seen(poweringOff, nodes.Manageable, deleted), want: want{state: deleting},
+			reason: "it does not run",
+			seen: seen(poweringOff, nodes.Manageable, deleted, onHost(func(host *bmov1alpha1.BareMetalHost) {
+				host.Status.ErrorCount, host.Status.PoweredOn = 1, true
+			})),
+			want: want{state: deleting},
+			check: func(t *testing.T, host *bmov1alpha1.BareMetalHost) {
+				t.Helper()
+				if host.Status.PoweredOn {
+					t.Error("the host counts as on")
+				}
+			},
+		},
+		"going off": {
+			reason: "Ironic is at it",
+			seen: seen(poweringOff, nodes.Manageable, deleted, isOn,
+				onNode(func(node *nodes.Node) { node.TargetPowerState = "power off" })),
+			want: want{after: rules.Poll},
 		},
 		"off while inspected": {
 			reason: "Ironic would refuse", seen: seen(poweringOff, nodes.InspectWait, deleted, isOn),

@@ -1,0 +1,163 @@
+package pivot
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+)
+
+// clusterIDDigits is the length of a clusterID that the provider chooses.
+const clusterIDDigits = 8
+
+// Answer is the kind of answer that an endpoint gave. The values are those of the client that asked.
+type Answer string
+
+// Values of Answer.
+const (
+	Answers      Answer = "Answers"
+	Unreachable  Answer = "Unreachable"
+	Untrusted    Answer = "Untrusted"
+	Unauthorized Answer = "Unauthorized"
+	Broken       Answer = "Broken"
+	Unsupported  Answer = "Unsupported"
+)
+
+// Sighting is what was seen of an endpoint.
+type Sighting struct {
+	Answer Answer
+
+	// Detail says what is wrong. Empty for Answers.
+	Detail string
+
+	// Conductors are the names of the live conductors. None means that the Ironic has just started.
+	Conductors []string
+
+	// Nodes are the states of all nodes that the Ironic knows, by their names.
+	Nodes map[string]string
+}
+
+// Cluster is what is known of the cluster itself.
+type Cluster struct {
+	// ClusterID is the prefix of its conductors.
+	ClusterID string
+
+	// Address is what the endpoint is called in messages.
+	Address string
+
+	// ControlPlane are the names of the nodes of its control plane.
+	ControlPlane []string
+
+	// Hosts are the names that its hosts have as nodes of Ironic.
+	Hosts []string
+}
+
+// Verdict is what a sighting means for a cluster.
+type Verdict struct {
+	// Holder of the address. Nil means that it is not known.
+	Holder *infrav1.IronicHolder
+
+	// KnownHosts is how many of the hosts the Ironic knows. Nil unless it is the Ironic of the cluster.
+	KnownHosts *int32
+
+	// Outcome is done when the Ironic of the cluster answers.
+	Outcome outcome.Outcome
+
+	// Message says who answers. Empty unless Outcome is done.
+	Message string
+}
+
+// ClusterID makes the clusterID of a cluster from the UID that it was created with.
+func ClusterID(uid string) string {
+	sum := sha256.Sum256([]byte(uid))
+	return hex.EncodeToString(sum[:])[:clusterIDDigits]
+}
+
+// Judge says who holds the endpoint of a cluster and whether it is as it should be.
+//
+//	seen                                    holder                 ready
+//	nobody                                  None                   no
+//	a conductor of a control-plane node     ControlPlane, node     yes
+//	another conductor with our prefix       Management, node       yes
+//	only conductors of other prefixes       Foreign, conductor     no
+//	an Ironic without conductors            not known              no
+//	anything else                           not known              no
+func Judge(cluster Cluster, seen Sighting) Verdict {
+	switch seen.Answer {
+	case Answers:
+		return cluster.identify(seen)
+	case Unreachable:
+		return Verdict{
+			Holder: &infrav1.IronicHolder{Kind: infrav1.HolderNone},
+			Outcome: outcome.Waiting(infrav1.EndpointUnreachableReason, fmt.Sprintf(
+				"Waiting for Ironic to answer on %s: %s", cluster.Address, seen.Detail)),
+		}
+	case Untrusted:
+		return waiting(infrav1.EndpointUntrustedReason,
+			"What answers on %s is not trusted: %s; give the Ironic there the certificate of this cluster", cluster, seen)
+	case Unauthorized:
+		return waiting(infrav1.EndpointUnauthorizedReason,
+			"The Ironic on %s is not used: %s; give it the credentials of this cluster", cluster, seen)
+	case Unsupported:
+		return waiting(infrav1.EndpointUnsupportedReason, "The Ironic on %s is too old: %s; upgrade it", cluster, seen)
+	default:
+		return waiting(infrav1.EndpointBrokenReason,
+			"What answers on %s does not behave like Ironic: %s; look at its log", cluster, seen)
+	}
+}
+
+// waiting is a verdict without a holder. The format takes the address and the detail.
+func waiting(reason, format string, cluster Cluster, seen Sighting) Verdict {
+	return Verdict{Outcome: outcome.Waiting(reason, fmt.Sprintf(format, cluster.Address, seen.Detail))}
+}
+
+func (c Cluster) identify(seen Sighting) Verdict {
+	if len(seen.Conductors) == 0 {
+		return Verdict{Outcome: outcome.Waiting(infrav1.EndpointStartingReason, fmt.Sprintf(
+			"Waiting for the Ironic on %s to start: it has no conductor yet", c.Address))}
+	}
+	holder := c.holder(seen.Conductors)
+	if holder.Kind == infrav1.HolderForeign {
+		return Verdict{Holder: &holder, Outcome: outcome.Waiting(infrav1.EndpointForeignReason, fmt.Sprintf(
+			"Conductor %s answers on %s and does not belong to clusterID %s: take the address from it, or choose another one",
+			holder.Name, c.Address, c.ClusterID))}
+	}
+	return Verdict{
+		Holder: &holder, KnownHosts: c.known(seen.Nodes), Outcome: outcome.Done(),
+		Message: fmt.Sprintf("%s %s answers on %s", holder.Kind, holder.Name, c.Address),
+	}
+}
+
+// holder finds who holds the address among the conductors that answer. Of several with our prefix, the one on a node of
+// the control plane counts: it is the one that is certain.
+func (c Cluster) holder(conductors []string) infrav1.IronicHolder {
+	var ours []string
+	for _, conductor := range slices.Sorted(slices.Values(conductors)) {
+		if node, is := strings.CutPrefix(conductor, c.ClusterID+"-"); is && node != "" {
+			ours = append(ours, node)
+		}
+	}
+	for _, node := range ours {
+		if slices.Contains(c.ControlPlane, node) {
+			return infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: node}
+		}
+	}
+	if len(ours) > 0 {
+		return infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: ours[0]}
+	}
+	return infrav1.IronicHolder{Kind: infrav1.HolderForeign, Name: slices.Min(conductors)}
+}
+
+func (c Cluster) known(nodes map[string]string) *int32 {
+	var count int32
+	for _, host := range c.Hosts {
+		if _, known := nodes[host]; known {
+			count++
+		}
+	}
+	return &count
+}

@@ -1,0 +1,163 @@
+package metal3cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
+)
+
+// holderChanged is the reason of the event that tells of another holder.
+const holderChanged = "IronicHolderChanged"
+
+// keepsIronic says whether there is an Ironic endpoint to care for now.
+func (s *scope) keepsIronic() bool {
+	return s.infra.Spec.Ironic != nil && s.cluster != nil && !s.paused && s.infra.DeletionTimestamp.IsZero()
+}
+
+// readControlPlane reads the names of the nodes of the control plane. It asks the cache.
+func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
+	if !s.keepsIronic() {
+		return nil
+	}
+	var machines clusterv1.MachineList
+	if err := r.Client.List(ctx, &machines, client.InNamespace(s.infra.Namespace), client.UnsafeDisableDeepCopy,
+		client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name},
+		client.HasLabels{clusterv1.MachineControlPlaneLabel}); err != nil {
+		return fmt.Errorf("listing the control-plane Machines of Cluster %s: %w", s.cluster.Name, err)
+	}
+	for i := range machines.Items {
+		if node := machines.Items[i].Status.NodeRef.Name; node != "" {
+			s.controlPlane = append(s.controlPlane, node)
+		}
+	}
+	return nil
+}
+
+// readHosts reads the hosts of the cluster. It asks the cache.
+func (r *Reconciler) readHosts(ctx context.Context, s *scope) error {
+	if !s.keepsIronic() {
+		return nil
+	}
+	var hosts bmov1alpha1.BareMetalHostList
+	if err := r.Client.List(ctx, &hosts, client.InNamespace(s.infra.Namespace), client.UnsafeDisableDeepCopy,
+		client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
+		return fmt.Errorf("listing the hosts of Cluster %s: %w", s.cluster.Name, err)
+	}
+	for i := range hosts.Items {
+		// This is how the host operator calls them.
+		s.hosts = append(s.hosts, hosts.Items[i].Namespace+"~"+hosts.Items[i].Name)
+	}
+	return nil
+}
+
+// chooseClusterID gives the endpoint its identity where admission did not. It is stored before anything is made with
+// it, because UIDs change at a move and it must not.
+func chooseClusterID(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.infra.Spec.Ironic == nil || s.infra.Spec.Ironic.ClusterID != "" {
+		return outcome.Done(), nil
+	}
+	s.infra.Spec.Ironic.ClusterID = pivot.ClusterID(string(s.infra.UID))
+	return outcome.Done(), s.pass.Save(ctx)
+}
+
+// keepSecret keeps the Secret that the control-plane machines wait for.
+func (r *Reconciler) keepSecret(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.infra.Spec.Ironic == nil {
+		return outcome.Done(), nil
+	}
+	material, kept, err := r.Secrets.Ensure(ctx, s.infra, s.cluster.Name)
+	if err != nil {
+		return outcome.Done(), err
+	}
+	if !kept.IsDone() {
+		return s.record(infrav1.IronicEndpointReadyCondition, kept), nil
+	}
+	s.material = material
+	return outcome.Done(), nil
+}
+
+// lookAtIronic judges what was seen of the endpoint.
+func (r *Reconciler) lookAtIronic(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.infra.Spec.Ironic == nil {
+		r.Endpoints.Forget(client.ObjectKeyFromObject(s.infra))
+		return outcome.Done(), nil
+	}
+	described := s.infra.Spec.Ironic.Endpoint
+	port := described.Port
+	if port == 0 {
+		port = infrav1.DefaultIronicPort
+	}
+	address := net.JoinHostPort(described.VirtualIPs[0], strconv.Itoa(int(port)))
+	seen, known := r.Endpoints.See(ctx, client.ObjectKeyFromObject(s.infra), ironicapi.Endpoint{
+		URL:       "https://" + address + "/v1/",
+		Username:  string(s.material.Username),
+		Password:  string(s.material.Password),
+		Authority: s.material.Authority,
+	})
+	if !known {
+		return s.record(infrav1.IronicEndpointReadyCondition, outcome.Waiting(infrav1.NotYetObservedReason,
+			"Waiting for the first look at "+address)), nil
+	}
+	verdict := pivot.Judge(pivot.Cluster{
+		ClusterID: s.infra.Spec.Ironic.ClusterID, Address: address, ControlPlane: s.controlPlane, Hosts: s.hosts,
+	}, pivot.Sighting{
+		Answer: pivot.Answer(seen.Answer), Detail: seen.Detail, Conductors: seen.Conductors, Nodes: seen.Nodes,
+	})
+	s.verdict = &verdict
+	return s.record(infrav1.IronicEndpointReadyCondition, verdict.Outcome), nil
+}
+
+// again makes sure that an endpoint is looked at again. No event announces that its holder has changed, or that a
+// Secret of the user has.
+func (r *Reconciler) again(s *scope, reached outcome.Outcome) outcome.Outcome {
+	if s.keepsIronic() && (reached.After == 0 || reached.After > r.Interval) {
+		return reached.WithAfter(r.Interval)
+	}
+	return reached
+}
+
+// announceHolder tells of a holder that is another one than before. That nobody answers at first is no news.
+func (r *Reconciler) announceHolder(s *scope) {
+	before, after := s.holder, holderOf(s.infra)
+	if after == nil || ptr.Equal(before, after) || before == nil && after.Kind == infrav1.HolderNone {
+		return
+	}
+	eventType := corev1.EventTypeNormal
+	if after.Kind == infrav1.HolderForeign || after.Kind == infrav1.HolderNone {
+		eventType = corev1.EventTypeWarning
+	}
+	holderChanges.WithLabelValues(string(after.Kind)).Inc()
+	r.Recorder.Eventf(s.infra, nil, eventType, holderChanged, "Observe", "The Ironic endpoint is held by %s, before by %s",
+		holderName(after), holderName(before))
+}
+
+// holderOf returns a copy of the holder in the status.
+func holderOf(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
+	if infra.Status.Ironic == nil || infra.Status.Ironic.Holder == nil {
+		return nil
+	}
+	return ptr.To(*infra.Status.Ironic.Holder)
+}
+
+func holderName(holder *infrav1.IronicHolder) string {
+	switch {
+	case holder == nil:
+		return "somebody unknown"
+	case holder.Kind == infrav1.HolderNone:
+		return "nobody"
+	default:
+		return string(holder.Kind) + " " + holder.Name
+	}
+}

@@ -1,0 +1,329 @@
+package metal3cluster_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// fakeIronic is an Ironic on the endpoint of a story. It serves with what the Secret of the endpoint holds.
+type fakeIronic struct {
+	port int32
+
+	mutex sync.Mutex
+
+	// material is nil while nobody listens in the sense of Ironic: connections end at once.
+	material *secrets.Material
+
+	// conductors and nodes are what it tells.
+	conductors, nodes []string
+
+	// stuck requests are never answered.
+	stuck bool
+}
+
+// newIronic starts an Ironic that does not answer yet.
+func newIronic() *fakeIronic {
+	GinkgoHelper()
+	i := &fakeIronic{}
+	server := httptest.NewUnstartedServer(i)
+	// The client names no server, because an address is no name; then GetCertificate would not be asked.
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: i.identity}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	DeferCleanup(server.CloseClientConnections)
+	DeferCleanup(server.Close)
+	address, isTCP := server.Listener.Addr().(*net.TCPAddr)
+	Expect(isTCP).To(BeTrue())
+	i.port = int32(address.Port)
+	return i
+}
+
+func (i *fakeIronic) change(edit func(*fakeIronic)) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	edit(i)
+}
+
+func (i *fakeIronic) identity(*tls.ClientHelloInfo) (*tls.Config, error) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	if i.material == nil {
+		return nil, errors.New("nobody is here")
+	}
+	pair, err := tls.X509KeyPair(i.material.Certificate, i.material.Key)
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, err
+}
+
+func (i *fakeIronic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	i.mutex.Lock()
+	material, stuck := i.material, i.stuck
+	conductors, nodes := i.conductors, i.nodes
+	i.mutex.Unlock()
+	if stuck {
+		<-r.Context().Done()
+		return
+	}
+	user, password, _ := r.BasicAuth()
+	var answer any
+	switch {
+	case r.URL.Path == "/v1/":
+		answer = map[string]any{"version": map[string]string{"id": "v1", "min_version": "1.1", "version": "1.96", "status": "CURRENT"}}
+	case user != string(material.Username) || password != string(material.Password):
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	case strings.HasPrefix(r.URL.Path, "/v1/drivers"):
+		answer = map[string]any{"drivers": []any{map[string]any{"name": "redfish", "hosts": conductors}}}
+	default:
+		list := []any{}
+		for _, name := range nodes {
+			list = append(list, map[string]string{"uuid": name, "name": name, "provision_state": "active"})
+		}
+		answer = map[string]any{"nodes": list}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	// A client that has gone does not matter.
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// withIronic makes a Metal3Cluster with an Ironic endpoint.
+func withIronic(i *fakeIronic, edit ...func(*infrav1.Ironic)) build.ObjectOption {
+	return stage.With(func(infra *infrav1.Metal3Cluster) {
+		infra.Spec.Ironic = &infrav1.Ironic{
+			ClusterID: "c1",
+			Endpoint: infrav1.IronicEndpoint{
+				VirtualIPs: []string{"127.0.0.1"}, CIDRs: []string{"127.0.0.0/8"}, Interface: "lo", Port: i.port,
+			},
+		}
+		for _, change := range edit {
+			change(infra.Spec.Ironic)
+		}
+	})
+}
+
+// material waits for the Secret of the endpoint.
+func (w *world) material(ctx context.Context) secrets.Material {
+	GinkgoHelper()
+	var material secrets.Material
+	Eventually(func(g Gomega) {
+		secret := &corev1.Secret{}
+		g.Expect(w.client.Get(ctx, w.key("cluster-ironic"), secret)).To(Succeed())
+		var err error
+		material, err = secrets.Read(secret.Data)
+		g.Expect(err).NotTo(HaveOccurred())
+	}).Should(Succeed())
+	return material
+}
+
+func (w *world) holder(ctx context.Context, kind infrav1.HolderKind, name string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(w.get(ctx, g).Status.Ironic).To(HaveValue(HaveField("Holder",
+			HaveValue(Equal(infrav1.IronicHolder{Kind: kind, Name: name})))))
+	}).Should(Succeed())
+}
+
+// news are the notes of the events about holders.
+func (w *world) news(ctx context.Context, g Gomega) []string {
+	var list eventsv1.EventList
+	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+	var notes []string
+	for _, event := range list.Items {
+		if event.Reason == "IronicHolderChanged" {
+			notes = append(notes, event.Note)
+		}
+	}
+	return notes
+}
+
+// describeIronic are the stories of the Ironic endpoint.
+func describeIronic(s *suite) {
+	It("tells who holds the Ironic endpoint through a pivot and back", func(ctx context.Context) {
+		w := s.world(ctx)
+		ironic := newIronic()
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
+		w.controlPlaneNode(ctx, "cp-0")
+		for _, host := range []string{"a", "b"} {
+			w.create(ctx, build.Host(host, build.InNamespace(w.namespace),
+				build.Labels(map[string]string{clusterv1.ClusterNameLabel: clusterName})))
+		}
+		material := w.material(ctx)
+		w.ready(ctx)
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.EndpointUnreachableReason, "127.0.0.1"))
+		w.holder(ctx, infrav1.HolderNone, "")
+
+		ironic.change(func(i *fakeIronic) { i.material, i.conductors = &material, []string{"c1-management"} })
+		w.holder(ctx, infrav1.HolderManagement, "management")
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
+		Expect(w.get(ctx, Default).Status.Ironic.KnownHosts).To(HaveValue(BeZero()))
+
+		ironic.change(func(i *fakeIronic) {
+			i.conductors = []string{"c1-cp-0"}
+			i.nodes = []string{w.namespace + "~a", w.namespace + "~stranger"}
+		})
+		w.holder(ctx, infrav1.HolderControlPlane, "cp-0")
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g).Status.Ironic.KnownHosts).To(HaveValue(BeEquivalentTo(1)))
+		}).Should(Succeed())
+
+		ironic.change(func(i *fakeIronic) { i.conductors = []string{"other-node"} })
+		w.holder(ctx, infrav1.HolderForeign, "other-node")
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.EndpointForeignReason, "other-node"))
+		w.eventually(ctx, infrav1.ReadyCondition, stage.IsTrue())
+		Expect(w.get(ctx, Default).Status.Ironic.KnownHosts).To(BeNil(), "what a foreign Ironic knows is none of our business")
+
+		ironic.change(func(i *fakeIronic) { i.conductors = []string{"c1-cp-0"} })
+		w.holder(ctx, infrav1.HolderControlPlane, "cp-0")
+		Eventually(func(g Gomega) {
+			g.Expect(w.news(ctx, g)).To(ConsistOf(
+				"The Ironic endpoint is held by Management management, before by nobody",
+				"The Ironic endpoint is held by ControlPlane cp-0, before by Management management",
+				"The Ironic endpoint is held by Foreign other-node, before by ControlPlane cp-0",
+				"The Ironic endpoint is held by ControlPlane cp-0, before by Foreign other-node",
+			))
+		}).Should(Succeed())
+		w.untouched(ctx)
+	})
+
+	It("tells a stranger and other credentials from nobody", func(ctx context.Context) {
+		w := s.world(ctx)
+		ironic := newIronic()
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
+		material := w.material(ctx)
+		refusing := material
+		refusing.Password = []byte("another")
+		ironic.change(func(i *fakeIronic) { i.material = &refusing })
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.EndpointUnauthorizedReason, "credentials"))
+		ironic.change(func(i *fakeIronic) { i.material = &material })
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.EndpointStartingReason, "no conductor"))
+		Expect(w.get(ctx, Default).Status.Ironic).To(BeNil(), "nothing is known of the holder")
+
+		other := s.world(ctx)
+		otherIronic := newIronic()
+		other.manager.Start()
+		other.infrastructure(ctx, other.cluster(ctx), withIronic(otherIronic))
+		stranger := other.material(ctx)
+		ironic.change(func(i *fakeIronic) { i.material = &stranger })
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.EndpointUntrustedReason, "authority"))
+
+		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			infra.Spec.Ironic.Endpoint.Port = unusedPort()
+		})
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.EndpointUnreachableReason, "refused"))
+		w.holder(ctx, infrav1.HolderNone, "")
+		w.ready(ctx)
+	})
+
+	It("keeps nobody waiting for an Ironic that does not answer", func(ctx context.Context) {
+		w := s.world(ctx)
+		ironic := newIronic()
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
+		material := w.material(ctx)
+		ironic.change(func(i *fakeIronic) { i.material, i.stuck = &material, true })
+		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			infra.Spec.FailureDomains = domains("a")
+		})
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g).Status.FailureDomains).To(Equal(domains("a")))
+		}).WithTimeout(patience / 20).Should(Succeed())
+	})
+
+	It("chooses a clusterID where admission did not, and keeps it", func(ctx context.Context) {
+		w := s.world(ctx)
+		running := w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), withIronic(newIronic(), func(i *infrav1.Ironic) { i.ClusterID = "" }))
+		material := w.material(ctx)
+		chosen := w.get(ctx, Default).Spec.Ironic.ClusterID
+		Expect(chosen).To(MatchRegexp("^[0-9a-f]{8}$"))
+		running.Stop()
+		w.manager.Start()
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, HaveField("Reason", Not(Equal(infrav1.NotYetObservedReason))))
+		Expect(w.get(ctx, Default).Spec.Ironic.ClusterID).To(Equal(chosen))
+		Expect(w.material(ctx)).To(Equal(material), "a restart makes no other credentials")
+	})
+
+	It("waits for a Secret of the user and asks to have it corrected", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), withIronic(newIronic(), func(i *infrav1.Ironic) {
+			i.CredentialsRef = &corev1.LocalObjectReference{Name: "mine"}
+		}))
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.WaitingForIronicSecretReason,
+			"Waiting for Secret mine, which spec.ironic.credentialsRef names"))
+		w.ready(ctx)
+		mine := &corev1.Secret{ObjectMeta: named(w.namespace, "mine"), StringData: map[string]string{"username": "admin"}}
+		w.create(ctx, mine)
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.IronicSecretInvalidReason,
+			"Secret mine, which spec.ironic.credentialsRef names, lacks password: add it"))
+		stage.Change(ctx, w.client, w.key("mine"), mine, func(secret *corev1.Secret) {
+			secret.StringData = map[string]string{"password": "given"}
+		})
+		Expect(w.material(ctx).Password).To(BeEquivalentTo("given"))
+		Expect(w.client.Get(ctx, w.key("mine"), mine)).To(Succeed())
+		Expect(mine.OwnerReferences).To(ConsistOf(HaveField("UID", w.get(ctx, Default).UID)))
+	})
+
+	It("forgets the endpoint when it is described no more", func(ctx context.Context) {
+		w := s.world(ctx)
+		ironic := newIronic()
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
+		material := w.material(ctx)
+		ironic.change(func(i *fakeIronic) { i.material, i.conductors = &material, []string{"c1-management"} })
+		w.holder(ctx, infrav1.HolderManagement, "management")
+		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			infra.Spec.Ironic = nil
+		})
+		Eventually(func(g Gomega) {
+			infra := w.get(ctx, g)
+			g.Expect(infra.Status.Ironic).To(BeNil())
+			g.Expect(meta.FindStatusCondition(infra.Status.Conditions, infrav1.IronicEndpointReadyCondition)).To(BeNil())
+		}).Should(Succeed())
+		w.untouched(ctx)
+	})
+}
+
+// unusedPort is a port that nobody listens on.
+func unusedPort() int32 {
+	GinkgoHelper()
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	address, isTCP := listener.Addr().(*net.TCPAddr)
+	Expect(isTCP).To(BeTrue())
+	Expect(listener.Close()).To(Succeed())
+	return int32(address.Port)
+}
+
+// controlPlaneNode makes a Machine of the control plane that has a node.
+func (w *world) controlPlaneNode(ctx context.Context, node string) {
+	GinkgoHelper()
+	machine := build.ControlPlaneMachine(node, clusterName, build.InNamespace(w.namespace))
+	machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: node}
+	w.create(ctx, machine)
+	Expect(metav1.HasLabel(machine.ObjectMeta, clusterv1.MachineControlPlaneLabel)).To(BeTrue())
+}

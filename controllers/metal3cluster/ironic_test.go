@@ -1,0 +1,263 @@
+package metal3cluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+var errAway = errors.New("the API server is away")
+
+// kept answers as the keeper of Secrets.
+type kept struct {
+	material secrets.Material
+	outcome  outcome.Outcome
+	err      error
+}
+
+func (k kept) Ensure(context.Context, *infrav1.Metal3Cluster, string) (secrets.Material, outcome.Outcome, error) {
+	return k.material, k.outcome, k.err
+}
+
+func unreachable(context.Context, ironicapi.Endpoint) ironicapi.Observation {
+	return ironicapi.Observation{Answer: ironicapi.Unreachable, Detail: "nobody"}
+}
+
+func withEndpoint(infra *infrav1.Metal3Cluster) {
+	infra.Spec.Ironic = &infrav1.Ironic{
+		ClusterID: "c1", Endpoint: infrav1.IronicEndpoint{VirtualIPs: []string{"2001:db8::2"}},
+	}
+}
+
+// reconciler is one for a Metal3Cluster with an Ironic endpoint.
+func reconciler(infra *infrav1.Metal3Cluster, funcs interceptor.Funcs, keeper Secrets) (*Reconciler, client.Client) {
+	cluster := build.Cluster("cluster")
+	cluster.UID = "cluster"
+	build.OwnedBy(cluster)(infra)
+	stored := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(infra, cluster).
+		WithStatusSubresource(infra).Build()
+	return &Reconciler{
+		Client: interceptor.NewClient(stored, funcs), Recorder: events.NewFakeRecorder(10), Secrets: keeper,
+		Endpoints: NewLookout(unreachable, clock.RealClock{}, testInterval), Interval: testInterval,
+	}, stored
+}
+
+func TestTheEndpointIsLookedAtAgain(t *testing.T) {
+	ready := kept{}
+	cases := map[string]struct {
+		reason string
+		change func(*infrav1.Metal3Cluster)
+		keeper kept
+		want   time.Duration
+		says   string
+	}{
+		"Normal":   {"no event announces a holder", withEndpoint, ready, testInterval, infrav1.NotYetObservedReason},
+		"NoIronic": {"there is nothing to look at", func(*infrav1.Metal3Cluster) {}, ready, 0, ""},
+		"Waiting": {
+			"nor a Secret without a label", withEndpoint,
+			kept{outcome: outcome.Waiting(infrav1.WaitingForIronicSecretReason, "")}, testInterval,
+			infrav1.WaitingForIronicSecretReason,
+		},
+		"Blocked": {
+			"nor its correction", withEndpoint, kept{outcome: outcome.Blocked(infrav1.IronicSecretInvalidReason, "")},
+			testInterval, infrav1.IronicSecretInvalidReason,
+		},
+		"Paused": {
+			"nobody looks during a pause", func(infra *infrav1.Metal3Cluster) {
+				withEndpoint(infra)
+				infra.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+			}, ready, 0, "",
+		},
+		"NoEndpoint": {
+			"an endpoint is looked at later than the one of the API server is found",
+			func(infra *infrav1.Metal3Cluster) {
+				withEndpoint(infra)
+				infra.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
+			}, ready, testInterval, infrav1.NotYetObservedReason,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			infra := build.Metal3Cluster("cluster")
+			tc.change(infra)
+			r, stored := reconciler(infra, interceptor.Funcs{}, tc.keeper)
+			key := client.ObjectKeyFromObject(infra)
+			result, err := r.Reconcile(context.Background(), ctrl.Request{NamespacedName: key})
+			if err != nil || result.RequeueAfter != tc.want {
+				t.Errorf("%s: got %+v, %v, want %s", tc.reason, result, err, tc.want)
+			}
+			if err := stored.Get(context.Background(), key, infra); err != nil {
+				t.Fatal(err)
+			}
+			if got := conditions.GetReason(infra, infrav1.IronicEndpointReadyCondition); got != tc.says {
+				t.Errorf("%s: the condition says %q, want %q", tc.reason, got, tc.says)
+			}
+			if ready := conditions.IsTrue(infra, infrav1.ReadyCondition); ready != (name != "Paused" && name != "NoEndpoint") {
+				t.Errorf("%s: ready is %t", tc.reason, ready)
+			}
+		})
+	}
+}
+
+// TestFailedRequests fails one request each, and demands that what was read before is not lost.
+func TestFailedRequests(t *testing.T) {
+	listFails := func(fails func(client.ObjectList) bool) interceptor.Funcs {
+		return interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				if fails(list) {
+					return errAway
+				}
+				return c.List(ctx, list, options...)
+			},
+		}
+	}
+	cases := map[string]struct {
+		funcs       interceptor.Funcs
+		keeper      kept
+		provisioned bool
+	}{
+		"Machines": {funcs: listFails(func(list client.ObjectList) bool { _, is := list.(*clusterv1.MachineList); return is })},
+		"Hosts":    {funcs: listFails(func(list client.ObjectList) bool { _, is := list.(*bmov1alpha1.BareMetalHostList); return is })},
+		"ClusterID": {funcs: interceptor.Funcs{
+			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+				return errAway
+			},
+		}},
+		"Secret": {keeper: kept{err: errAway}, provisioned: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			infra := build.Metal3Cluster("cluster")
+			withEndpoint(infra)
+			infra.Spec.Ironic.ClusterID = ""
+			r, stored := reconciler(infra, tc.funcs, tc.keeper)
+			key := client.ObjectKeyFromObject(infra)
+			if _, err := r.Reconcile(context.Background(), ctrl.Request{NamespacedName: key}); !errors.Is(err, errAway) {
+				t.Fatalf("got %v, want the error of the request", err)
+			}
+			if err := stored.Get(context.Background(), key, infra); err != nil {
+				t.Fatal(err)
+			}
+			if got := ptr.Deref(infra.Status.Initialization.Provisioned, false); got != tc.provisioned {
+				t.Errorf("provisioned is %t, want %t: the endpoint must not hold it up", got, tc.provisioned)
+			}
+		})
+	}
+}
+
+func TestAnnounceHolder(t *testing.T) {
+	holder := func(kind infrav1.HolderKind, name string) *infrav1.IronicHolder {
+		return &infrav1.IronicHolder{Kind: kind, Name: name}
+	}
+	management, node := holder(infrav1.HolderManagement, "m"), holder(infrav1.HolderControlPlane, "cp-0")
+	nobody, foreign := holder(infrav1.HolderNone, ""), holder(infrav1.HolderForeign, "other-x")
+	cases := map[string]struct {
+		reason        string
+		before, after *infrav1.IronicHolder
+		want          string
+	}{
+		"Same":        {"nothing happened", management, holder(infrav1.HolderManagement, "m"), ""},
+		"Pivot":       {"the news", management, node, "Normal IronicHolderChanged The Ironic endpoint is held by ControlPlane cp-0, before by Management m"},
+		"OtherNode":   {"a takeover", node, holder(infrav1.HolderControlPlane, "cp-1"), "Normal"},
+		"First":       {"the first holder", nil, management, "before by somebody unknown"},
+		"NobodyFirst": {"a cluster that has no Ironic yet", nil, nobody, ""},
+		"Lost":        {"nobody is left", node, nobody, "Warning IronicHolderChanged The Ironic endpoint is held by nobody"},
+		"Foreign":     {"somebody else", node, foreign, "Warning"},
+		"Unknown":     {"what is not known is no change", node, nil, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			recorder := events.NewFakeRecorder(1)
+			s := &scope{infra: build.Metal3Cluster("cluster"), holder: tc.before}
+			s.infra.Status.Ironic = &infrav1.IronicStatus{Holder: tc.after}
+			(&Reconciler{Recorder: recorder}).announceHolder(s)
+			got := ""
+			select {
+			case got = <-recorder.Events:
+			default:
+			}
+			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestSetIronic(t *testing.T) {
+	held := &infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: "m"}
+	old := &infrav1.IronicStatus{Holder: held, KnownHosts: ptr.To[int32](3)}
+	nodes := []infrav1.IronicNode{{Name: "cp-0"}}
+	cases := map[string]struct {
+		reason  string
+		before  *infrav1.IronicStatus
+		verdict *pivot.Verdict
+		change  func(*infrav1.Metal3Cluster)
+		want    *infrav1.IronicStatus
+	}{
+		"NotLooked": {"what was seen stays", old, nil, withEndpoint, old},
+		"Seen":      {"the first look", nil, &pivot.Verdict{Holder: held}, withEndpoint, &infrav1.IronicStatus{Holder: held}},
+		"Unknown":   {"an empty status is refused", old, &pivot.Verdict{}, withEndpoint, nil},
+		"Nodes": {
+			"what others report stays", &infrav1.IronicStatus{Holder: held, Nodes: nodes}, &pivot.Verdict{}, withEndpoint,
+			&infrav1.IronicStatus{Nodes: nodes},
+		},
+		"Gone": {"described no more", old, nil, func(*infrav1.Metal3Cluster) {}, nil},
+		"Deleting": {"what was seen stays", old, nil, func(infra *infrav1.Metal3Cluster) {
+			withEndpoint(infra)
+			infra.DeletionTimestamp = ptr.To(metav1.Unix(1_700_000_000, 0))
+		}, old},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			infra := build.Metal3Cluster("cluster")
+			tc.change(infra)
+			infra.Status.Ironic = tc.before.DeepCopy()
+			setIronic(&scope{infra: infra, verdict: tc.verdict, reached: map[string]outcome.Outcome{}})
+			if diff := cmp.Diff(tc.want, infra.Status.Ironic); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestHoldersAreCollected(t *testing.T) {
+	held, unknown := build.Metal3Cluster("held"), build.Metal3Cluster("unknown")
+	held.Status.Ironic = &infrav1.IronicStatus{Holder: &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "cp-0"}}
+	reader := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(held, unknown).Build()
+	want := `# HELP metal3_ironic_holder 1 for who holds the Ironic endpoint of a Metal3Cluster.
+# TYPE metal3_ironic_holder gauge
+metal3_ironic_holder{kind="ControlPlane",metal3cluster="held",name="cp-0",namespace="metal3"} 1
+`
+	if err := testutil.CollectAndCompare(holderCollector{reader}, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+	broken := interceptor.NewClient(reader, interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return errAway },
+	})
+	if err := testutil.CollectAndCompare(holderCollector{broken}, strings.NewReader("")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,207 @@
+package metal3machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/bootdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
+)
+
+const (
+	// userDataSuffix follows the name of the Metal3Machine in the name of the Secret with its equipped bootstrap data.
+	userDataSuffix = "-ironic-userdata"
+
+	// valueKey and formatKey are the keys of bootstrap data in a Secret.
+	valueKey  = "value"
+	formatKey = "format"
+)
+
+// carriesIronic says whether the machine is one that carries the Ironic endpoint of its cluster: a control-plane
+// machine with bootstrap data to carry it in.
+func (s *scope) carriesIronic() bool {
+	return s.infra != nil && s.infra.Spec.Ironic != nil && s.owner != nil && util.IsControlPlaneMachine(s.owner) &&
+		ptr.Deref(s.bootstrap.name, "") != ""
+}
+
+// isLost says whether the machine was provisioned once and its host is gone. It gets no other one.
+func (s *scope) isLost() bool {
+	return s.host == nil && s.machine.Spec.ProviderID != "" && recordedHost(s.machine) != ""
+}
+
+// equip adds the Ironic endpoint to the bootstrap data of a control-plane machine, in a Secret of its own. A host that
+// runs keeps what it has: it would not read other data, and a change comes with a rollout.
+func (r *Reconciler) equip(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if !s.carriesIronic() || s.isLost() || s.host != nil && isImaged(s.host) {
+		return outcome.Done(), nil
+	}
+	data, result, err := r.equipped(ctx, s)
+	if err == nil && result.IsDone() {
+		result, err = r.storeUserData(ctx, s, data)
+	}
+	if err != nil || result.IsDone() {
+		return result, err
+	}
+	return s.record(infrav1.HostAssociatedCondition, result), nil
+}
+
+// equipped is the data of the Secret. Only set when the outcome is done.
+func (r *Reconciler) equipped(ctx context.Context, s *scope) (map[string][]byte, outcome.Outcome, error) {
+	bootstrap := &corev1.Secret{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: *s.bootstrap.name}, bootstrap)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, outcome.Done(), fmt.Errorf("reading bootstrap data Secret %s: %w", *s.bootstrap.name, err)
+	}
+	// What the cache said of it may have changed since.
+	s.bootstrap.found, s.bootstrap.hasValue = err == nil, bootstrap.Data[valueKey] != nil
+	if problem := bootstrapProblem(s); !problem.IsDone() {
+		return nil, problem, nil
+	}
+	material, err := r.material(ctx, s)
+	if err != nil {
+		return nil, outcome.Done(), err
+	}
+	if material == nil {
+		return nil, outcome.Waiting(infrav1.WaitingForIronicSecretReason, fmt.Sprintf(
+			"Waiting for Secret %s of the Ironic endpoint; see the condition %s of Metal3Cluster %s",
+			secrets.Name(s.cluster.Name), infrav1.IronicEndpointReadyCondition, s.infra.Name)), nil
+	}
+	files, err := controlplane.Files(endpoint(s.infra.Spec.Ironic, r.GuardImage, material))
+	if err != nil {
+		return nil, invalidEndpoint(s, err), nil
+	}
+	value, err := bootdata.Add(bootstrap.Data[valueKey], string(bootstrap.Data[formatKey]), files)
+	if err != nil {
+		return nil, unequippable(s, err), nil
+	}
+	data := map[string][]byte{valueKey: value}
+	if format, given := bootstrap.Data[formatKey]; given {
+		data[formatKey] = format
+	}
+	return data, outcome.Done(), nil
+}
+
+// material reads the Secret of the endpoint. Nil means that it does not exist or is not complete yet.
+func (r *Reconciler) material(ctx context.Context, s *scope) (*secrets.Material, error) {
+	if s.infra.Spec.Ironic.ClusterID == "" {
+		return nil, nil
+	}
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: secrets.Name(s.cluster.Name)}
+	err := r.Live.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", key.Name, err)
+	}
+	if !metav1.IsControlledBy(secret, s.infra) {
+		return nil, nil
+	}
+	material, err := secrets.Read(secret.Data)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the Metal3Cluster says what is wrong with its Secret
+	}
+	return &material, nil
+}
+
+func endpoint(described *infrav1.Ironic, guardImage string, material *secrets.Material) controlplane.Endpoint {
+	return controlplane.Endpoint{
+		Ironic:     *described.DeepCopy(),
+		GuardImage: guardImage,
+		Credentials: controlplane.Credentials{
+			Username: material.Username, Password: material.Password, Htpasswd: material.Htpasswd,
+		},
+		Certificates: controlplane.Certificates{
+			Certificate: material.Certificate, Key: material.Key, Authority: material.Authority,
+		},
+	}
+}
+
+func invalidEndpoint(s *scope, err error) outcome.Outcome {
+	return outcome.Blocked(infrav1.IronicEndpointInvalidReason, fmt.Sprintf(
+		"Correct spec.ironic of Metal3Cluster %s or Secret %s: %s", s.infra.Name, secrets.Name(s.cluster.Name), err))
+}
+
+// unequippable is the answer to bootstrap data that cannot take the files.
+func unequippable(s *scope, err error) outcome.Outcome {
+	var file *bootdata.InvalidFileError
+	if errors.As(err, &file) {
+		// The only paths that people choose are those of the manifests.
+		return invalidEndpoint(s, err)
+	}
+	var unparsable *bootdata.UnparsableError
+	remedy := ""
+	if errors.As(err, &unparsable) {
+		remedy = "; correct the bootstrap configuration"
+	}
+	return outcome.Blocked(infrav1.BootstrapDataInvalidReason, fmt.Sprintf(
+		"The Ironic endpoint cannot be added to Secret %s of Machine %s: %s%s",
+		*s.bootstrap.name, s.owner.Name, err, remedy)).WithAfter(secretDelay)
+}
+
+// userDataName is the name of the Secret with the equipped bootstrap data.
+func userDataName(s *scope) string { return s.machine.Name + userDataSuffix }
+
+// storeUserData writes the Secret where it differs from what is wanted.
+func (r *Reconciler) storeUserData(ctx context.Context, s *scope, data map[string][]byte) (outcome.Outcome, error) {
+	current := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: userDataName(s)}
+	err := r.Live.Get(ctx, key, current)
+	if apierrors.IsNotFound(err) {
+		return outcome.Done(), r.createUserData(ctx, s, data)
+	}
+	if err != nil {
+		return outcome.Done(), fmt.Errorf("reading Secret %s: %w", key.Name, err)
+	}
+	if !metav1.IsControlledBy(current, s.machine) {
+		return outcome.Blocked(infrav1.BootstrapDataInvalidReason, fmt.Sprintf(
+			"Secret %s exists and does not belong to Metal3Machine %s, which needs this name: remove it",
+			key.Name, s.machine.Name)).WithAfter(secretDelay), nil
+	}
+	desired := current.DeepCopy()
+	desired.Data = maps.Clone(data)
+	if equality.Semantic.DeepEqual(current.Data, desired.Data) {
+		return outcome.Done(), nil
+	}
+	patch := client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, desired, patch); err != nil {
+		return outcome.Done(), fmt.Errorf("updating Secret %s: %w", key.Name, err)
+	}
+	return outcome.Done(), nil
+}
+
+func (r *Reconciler) createUserData(ctx context.Context, s *scope, data map[string][]byte) error {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.machine.Namespace,
+			Name:      userDataName(s),
+			Labels:    map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name},
+		},
+		Type: clusterv1.ClusterSecretType,
+		Data: data,
+	}
+	// Being owned makes it move with its machine, and go with it.
+	if err := controllerutil.SetControllerReference(s.machine, secret, r.Client.Scheme()); err != nil {
+		return fmt.Errorf("owning Secret %s: %w", secret.Name, err)
+	}
+	if err := r.Client.Create(ctx, secret); err != nil {
+		return fmt.Errorf("creating Secret %s: %w", secret.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,370 @@
+package metal3machine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/bootdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+const cloudConfig = "#cloud-config\nruncmd:\n- kubeadm join\n"
+
+// equipping is a control-plane machine of a cluster with an Ironic endpoint, and the Secrets around it.
+type equipping struct {
+	scope    *scope
+	client   client.WithWatch
+	requests int
+
+	// failing is the request that fails, counted from 1. None if it is 0.
+	failing int
+}
+
+var errAway = errors.New("the API server is away")
+
+func (e *equipping) request() error {
+	e.requests++
+	if e.requests == e.failing {
+		return errAway
+	}
+	return nil
+}
+
+func newEquipping(t *testing.T, format, data string) *equipping {
+	t.Helper()
+	e := &equipping{scope: complete()}
+	s := e.scope
+	s.owner = build.ControlPlaneMachine("machine", "cluster")
+	s.machine.UID, s.infra.UID = "machine", "infra"
+	s.infra.Spec.Ironic = &infrav1.Ironic{
+		ClusterID: "3f9c1a7e",
+		Endpoint: infrav1.IronicEndpoint{
+			VirtualIPs: []string{"192.0.2.2"}, CIDRs: []string{"192.0.2.0/24"}, Interface: "eth0",
+		},
+	}
+	stored := fake.NewClientBuilder().WithScheme(build.Scheme()).
+		WithObjects(build.BootstrapSecret("machine", format, []byte(data))).Build()
+	keeper := secrets.Keeper{Client: stored, Random: rand.Reader, Clock: clock.RealClock{}, Hash: secrets.HashPassword}
+	if _, kept, err := keeper.Ensure(context.Background(), s.infra, "cluster"); err != nil || !kept.IsDone() {
+		t.Fatal(kept, err)
+	}
+	e.client = interceptor.NewClient(stored, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if err := e.request(); err != nil {
+				return err
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if err := e.request(); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if err := e.request(); err != nil {
+				return err
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+	})
+	return e
+}
+
+func (e *equipping) reconciler() *Reconciler {
+	return &Reconciler{Client: e.client, Live: e.client, GuardImage: "registry.example.com/guard:v1"}
+}
+
+func (e *equipping) read(t *testing.T, name string) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	if err := e.client.Get(context.Background(), client.ObjectKey{Namespace: build.DefaultNamespace, Name: name}, secret); err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+// change changes a Secret.
+func (e *equipping) change(t *testing.T, name string, edit func(*corev1.Secret)) {
+	t.Helper()
+	secret := e.read(t, name)
+	edit(secret)
+	if err := e.client.Update(context.Background(), secret); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// equip runs the phase, which has to be done.
+func (e *equipping) equip(t *testing.T) {
+	t.Helper()
+	e.requests = 0
+	if got, err := e.reconciler().equip(context.Background(), e.scope); err != nil || !got.IsDone() {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+}
+
+func TestEquip(t *testing.T) {
+	ignition := `{"ignition":{"version":"3.4.0"}}`
+	for format, data := range map[string]string{"": cloudConfig, "cloud-config": cloudConfig, "ignition": ignition} {
+		t.Run("Format"+format, func(t *testing.T) {
+			e := newEquipping(t, format, data)
+			e.equip(t)
+			if e.requests != 4 {
+				t.Errorf("%d requests, want three reads and one write", e.requests)
+			}
+			made := e.read(t, "machine-ironic-userdata")
+			moves(t, made, e.scope.machine)
+			carries(t, made, format, data)
+			if reference := desiredClaim(e.scope).Provision.UserData; reference.Name != made.Name {
+				t.Errorf("the host gets %s", reference.Name)
+			}
+			e.equip(t)
+			if e.requests != 3 {
+				t.Errorf("the second time takes %d requests, want three reads", e.requests)
+			}
+			if diff := cmp.Diff(made, e.read(t, made.Name)); diff != "" {
+				t.Errorf("the second time changes it:\n%s", diff)
+			}
+			e.change(t, "machine-bootstrap", func(secret *corev1.Secret) { secret.Data["value"] = []byte(data + "\n") })
+			e.equip(t)
+			carries(t, e.read(t, made.Name), format, data+"\n")
+		})
+	}
+}
+
+func moves(t *testing.T, made *corev1.Secret, owner client.Object) {
+	t.Helper()
+	if made.Type != clusterv1.ClusterSecretType || made.Labels[clusterv1.ClusterNameLabel] != "cluster" ||
+		!metav1.IsControlledBy(made, owner) {
+		t.Errorf("the Secret would not move: %s %v %v", made.Type, made.Labels, made.OwnerReferences)
+	}
+}
+
+// carries demands that a Secret holds bootstrap data and the endpoint.
+func carries(t *testing.T, made *corev1.Secret, format, data string) {
+	t.Helper()
+	value := string(made.Data["value"])
+	if string(made.Data["format"]) != format || !strings.Contains(value, "metal3-vip.yaml") {
+		t.Errorf("the format is %q, the endpoint is not in the data", made.Data["format"])
+	}
+	plain, err := bootdata.Add([]byte(value), format, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// An Ignition config keeps the list that the files were in.
+	if format != "ignition" && string(plain) != data {
+		t.Errorf("the data of the bootstrap provider is not in it: %q", plain)
+	}
+}
+
+// TestEquipLeavesOthersAlone demands that not even a request is made.
+func TestEquipLeavesOthersAlone(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		change func(*scope)
+		own    bool
+	}{
+		"Worker":   {"only the control plane carries it", func(s *scope) { s.owner = build.Machine("machine", "cluster") }, true},
+		"NoIronic": {"nobody asked for it", func(s *scope) { s.infra.Spec.Ironic = nil }, true},
+		"NoData":   {"nothing can carry it", func(s *scope) { s.bootstrap = bootstrapData{name: ptr.To("")} }, true},
+		"Running":  {"a host that runs gets no new data", func(s *scope) { onHost(build.Provisioned())(s) }, false},
+		"Lost": {"its host is gone for good", func(s *scope) {
+			s.machine.Spec.ProviderID = "metal3://a/b/c"
+			setHostAnnotation(s.machine, "b")
+		}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			e := newEquipping(t, "", cloudConfig)
+			tc.change(e.scope)
+			got, err := e.reconciler().equip(context.Background(), e.scope)
+			if err != nil || !got.IsDone() || e.requests != 0 {
+				t.Errorf("%s: got %+v, %v after %d requests", tc.reason, got, err, e.requests)
+			}
+			if reference := userData(e.scope); tc.own && reference != nil && reference.Name == userDataName(e.scope) {
+				t.Errorf("%s: the host would get a Secret that nobody makes", tc.reason)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeEquipped(t *testing.T) {
+	huge := "#cloud-config\nruncmd:\n- echo " + strings.Repeat("a", bootdata.Limit-100) + "\n"
+	cases := map[string]struct {
+		reason  string
+		format  string
+		data    string
+		change  func(t *testing.T, e *equipping)
+		want    string
+		says    string
+		blocked bool
+	}{
+		"Conflict": {
+			reason: "one of two files would be lost",
+			data:   "#cloud-config\nwrite_files:\n- path: /etc/kubernetes/manifests/metal3-vip.yaml\n  content: mine\n",
+			want:   infrav1.BootstrapDataInvalidReason, says: "writes /etc/kubernetes/manifests/metal3-vip.yaml already", blocked: true,
+		},
+		"Format": {
+			reason: "an unknown format", format: "talos", data: "version: v1alpha1\n",
+			want: infrav1.BootstrapDataInvalidReason, says: "is not supported; supported: cloud-config", blocked: true,
+		},
+		"Garbage": {
+			reason: "no YAML", data: "#cloud-config\n{do-not-tell\n", want: infrav1.BootstrapDataInvalidReason,
+			says: "correct the bootstrap configuration", blocked: true,
+		},
+		"Large": {
+			reason: "a Secret holds no more", data: huge, want: infrav1.BootstrapDataInvalidReason, says: "would grow to", blocked: true,
+		},
+		"NoValue": {
+			reason: "emptied since the cache saw it", data: cloudConfig, want: infrav1.BootstrapDataInvalidReason,
+			says: `no key "value"`, blocked: true,
+			change: func(t *testing.T, e *equipping) {
+				t.Helper()
+				e.change(t, "machine-bootstrap", func(secret *corev1.Secret) { secret.Data = nil })
+			},
+		},
+		"NoSecret": {
+			reason: "removed since the cache saw it", data: cloudConfig, want: infrav1.WaitingForBootstrapDataReason,
+			says: "Waiting for Secret machine-bootstrap",
+			change: func(t *testing.T, e *equipping) {
+				t.Helper()
+				if err := e.client.Delete(context.Background(), e.read(t, "machine-bootstrap")); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
+		"NoMaterial": {
+			reason: "the Metal3Cluster was not looked at yet", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
+			says: "Waiting for Secret cluster-ironic",
+			change: func(t *testing.T, e *equipping) {
+				t.Helper()
+				if err := e.client.Delete(context.Background(), e.read(t, "cluster-ironic")); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
+		"HalfMaterial": {
+			reason: "a Secret that is being completed", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
+			says: "IronicEndpointReady of Metal3Cluster cluster",
+			change: func(t *testing.T, e *equipping) {
+				t.Helper()
+				e.change(t, "cluster-ironic", func(secret *corev1.Secret) { delete(secret.Data, secrets.KeyKey) })
+			},
+		},
+		"StrangeMaterial": {
+			reason: "a Secret that was not judged", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
+			says: "Waiting for Secret cluster-ironic",
+			change: func(t *testing.T, e *equipping) {
+				t.Helper()
+				e.change(t, "cluster-ironic", func(secret *corev1.Secret) { secret.OwnerReferences = nil })
+			},
+		},
+		"NoClusterID": {
+			reason: "an endpoint without identity", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
+			says:   "Waiting for Secret cluster-ironic",
+			change: func(_ *testing.T, e *equipping) { e.scope.infra.Spec.Ironic.ClusterID = "" },
+		},
+		"Endpoint": {
+			reason: "a certificate for another address", data: cloudConfig, want: infrav1.IronicEndpointInvalidReason,
+			says: "Correct spec.ironic of Metal3Cluster cluster or Secret cluster-ironic", blocked: true,
+			change: func(_ *testing.T, e *equipping) {
+				e.scope.infra.Spec.Ironic.Endpoint.VirtualIPs = []string{"192.0.2.9"}
+			},
+		},
+		"Path": {
+			reason: "a path that no bootstrap data can hold", data: cloudConfig, want: infrav1.IronicEndpointInvalidReason,
+			says: "Correct spec.ironic", blocked: true,
+			change: func(_ *testing.T, e *equipping) {
+				e.scope.infra.Spec.Ironic.ManifestsDirectory = "/a{b"
+			},
+		},
+		"Taken": {
+			reason: "somebody else has the name", data: cloudConfig, want: infrav1.BootstrapDataInvalidReason,
+			says: "Secret machine-ironic-userdata exists and does not belong to", blocked: true,
+			change: func(t *testing.T, e *equipping) {
+				t.Helper()
+				taken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+					Namespace: build.DefaultNamespace, Name: "machine-ironic-userdata",
+				}}
+				if err := e.client.Create(context.Background(), taken); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			e := newEquipping(t, tc.format, tc.data)
+			material := e.read(t, "cluster-ironic").Data
+			if tc.change != nil {
+				tc.change(t, e)
+			}
+			got, err := e.reconciler().equip(context.Background(), e.scope)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !says(got, tc.want, tc.says) || got.IsBlocked() != tc.blocked {
+				t.Errorf("%s: got %+v, want %s with %q", tc.reason, got, tc.want, tc.says)
+			}
+			if e.scope.reached[infrav1.HostAssociatedCondition] != got {
+				t.Errorf("%s: the condition says something else", tc.reason)
+			}
+			tellsNothing(t, got.Message, "do-not-tell", string(material[secrets.PasswordKey]), "PRIVATE")
+		})
+	}
+}
+
+func says(got outcome.Outcome, reason, words string) bool {
+	return got.Reason == reason && strings.Contains(got.Message, words)
+}
+
+func tellsNothing(t *testing.T, message string, secrets ...string) {
+	t.Helper()
+	for _, secret := range secrets {
+		if strings.Contains(message, secret) {
+			t.Errorf("a secret is told: %s", message)
+		}
+	}
+}
+
+func TestEquipFails(t *testing.T) {
+	for failing := 1; failing <= 4; failing++ {
+		e := newEquipping(t, "", cloudConfig)
+		e.failing = failing
+		got, err := e.reconciler().equip(context.Background(), e.scope)
+		if !errors.Is(err, errAway) {
+			t.Errorf("request %d: got %+v, %v, want its error", failing, got, err)
+		}
+		if said, recorded := e.scope.reached[infrav1.HostAssociatedCondition]; recorded {
+			t.Errorf("request %d: the condition would say %+v", failing, said)
+		}
+		if got, err := e.reconciler().equip(context.Background(), e.scope); err != nil || !got.IsDone() {
+			t.Errorf("request %d: it does not heal: %+v, %v", failing, got, err)
+		}
+	}
+	e := newEquipping(t, "", cloudConfig)
+	if _, err := e.reconciler().equip(context.Background(), e.scope); err != nil {
+		t.Fatal(err)
+	}
+	e.change(t, "machine-bootstrap", func(secret *corev1.Secret) { secret.Data["value"] = []byte(cloudConfig + "hostname: a\n") })
+	e.requests, e.failing = 0, 4
+	if _, err := e.reconciler().equip(context.Background(), e.scope); !errors.Is(err, errAway) {
+		t.Errorf("got %v, want the error of the patch", err)
+	}
+}

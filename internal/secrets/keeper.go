@@ -1,0 +1,206 @@
+package secrets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+)
+
+// Keeper keeps the Secrets of endpoints. All fields are needed.
+type Keeper struct {
+	// Client reads Secrets with their values, not from a cache that leaves them out.
+	Client client.Client
+
+	// Random is where passwords, keys and serial numbers come from. The standard library draws keys from its own source
+	// whatever it is given.
+	Random io.Reader
+
+	// Clock says whether a certificate is valid.
+	Clock clock.PassiveClock
+
+	// Hash makes the hash of a password for a htpasswd. It draws its salt by itself.
+	Hash func(password []byte) ([]byte, error)
+}
+
+// content is what a Secret holds. Nil data means that there is no such Secret, or that none is named.
+type content struct {
+	name string
+	data map[string][]byte
+}
+
+// Ensure makes sure that the Secret of a Metal3Cluster with spec.ironic is complete, and returns what it holds. It is
+// done when the material may be used, waits for a Secret that spec.ironic names, and is blocked where a Secret has to
+// be corrected. The material is only set when it is done.
+func (k *Keeper) Ensure(
+	ctx context.Context, owner *infrav1.Metal3Cluster, cluster string,
+) (Material, outcome.Outcome, error) {
+	material, err := k.ensure(ctx, owner, cluster)
+	var wrong *problem
+	var absent *absence
+	switch {
+	case errors.As(err, &wrong):
+		return Material{}, outcome.Blocked(infrav1.IronicSecretInvalidReason, wrong.message), nil
+	case errors.As(err, &absent):
+		return Material{}, outcome.Waiting(infrav1.WaitingForIronicSecretReason, absent.Error()), nil
+	case err != nil:
+		return Material{}, outcome.Done(), fmt.Errorf("keeping the Secret of Ironic endpoint %s: %w", owner.Name, err)
+	default:
+		return material, outcome.Done(), nil
+	}
+}
+
+// absence says that a Secret does not exist which spec.ironic names.
+type absence struct{ name, field string }
+
+// Error implements error.
+func (a *absence) Error() string {
+	return fmt.Sprintf("Waiting for Secret %s, which spec.ironic.%s names", a.name, a.field)
+}
+
+func (k *Keeper) ensure(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (Material, error) {
+	spec := owner.Spec.Ironic
+	wanted := identity{clusterID: spec.ClusterID, addresses: spec.Endpoint.VirtualIPs}
+	if err := wanted.check(); err != nil {
+		return Material{}, err
+	}
+	current, err := k.current(ctx, owner, cluster)
+	if err != nil {
+		return Material{}, err
+	}
+	found := content{current.Name, current.Data}
+	givenCredentials, err := k.given(ctx, owner, cluster, reference{spec.CredentialsRef, "credentialsRef"})
+	if err != nil {
+		return Material{}, err
+	}
+	givenCertificates, err := k.given(ctx, owner, cluster, reference{spec.TLSRef, "tlsRef"})
+	if err != nil {
+		return Material{}, err
+	}
+	credentials, err := k.credentials(found, givenCredentials)
+	if err != nil {
+		return Material{}, err
+	}
+	certificates, err := k.certificates(found, givenCertificates, wanted)
+	if err != nil {
+		return Material{}, err
+	}
+	maps.Copy(credentials, certificates)
+	if err := k.store(ctx, current, owner, cluster, credentials); err != nil {
+		return Material{}, err
+	}
+	return Read(credentials)
+}
+
+// current reads the Secret of the cluster. It has no resource version if it does not exist.
+func (k *Keeper) current(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: owner.Namespace, Name: Name(cluster)}
+	err := k.Client.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Type: clusterv1.ClusterSecretType,
+		}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", key.Name, err)
+	}
+	if other := metav1.GetControllerOf(secret); other != nil && other.UID != owner.UID {
+		return nil, problemf("Secret %s belongs to %s %s, but Metal3Cluster %s needs this name: remove it",
+			key.Name, other.Kind, other.Name, owner.Name)
+	}
+	return secret, nil
+}
+
+// reference is a Secret that a field of spec.ironic names. Without a name it is generated.
+type reference struct {
+	*corev1.LocalObjectReference
+	field string
+}
+
+// given reads a Secret that the user named, and sees to it that it moves with the cluster.
+func (k *Keeper) given(
+	ctx context.Context, owner *infrav1.Metal3Cluster, cluster string, from reference,
+) (content, error) {
+	if from.LocalObjectReference == nil || from.Name == "" || from.Name == Name(cluster) {
+		return content{}, nil
+	}
+	secret := &corev1.Secret{}
+	err := k.Client.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: from.Name}, secret)
+	if apierrors.IsNotFound(err) {
+		return content{}, &absence{from.Name, from.field}
+	}
+	if err != nil {
+		return content{}, fmt.Errorf("reading Secret %s: %w", from.Name, err)
+	}
+	if len(secret.OwnerReferences) == 0 {
+		if err := k.own(ctx, secret, owner, cluster); err != nil {
+			return content{}, err
+		}
+	}
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	return content{from.Name, secret.Data}, nil
+}
+
+// own makes the Metal3Cluster an owner of a Secret of the user: clusterctl moves what is owned by what it moves. A
+// Secret with an owner of its own is left alone, because it moves with that one or is not meant to.
+func (k *Keeper) own(ctx context.Context, secret *corev1.Secret, owner *infrav1.Metal3Cluster, cluster string) error {
+	before := secret.DeepCopy()
+	if err := controllerutil.SetOwnerReference(owner, secret, k.Client.Scheme()); err != nil {
+		return fmt.Errorf("owning Secret %s: %w", secret.Name, err)
+	}
+	if secret.Labels[clusterv1.ClusterNameLabel] == "" {
+		metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterv1.ClusterNameLabel, cluster)
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := k.Client.Patch(ctx, secret, patch); err != nil {
+		return fmt.Errorf("owning Secret %s: %w", secret.Name, err)
+	}
+	return nil
+}
+
+// store writes the Secret where it differs from what is wanted. Keys that are none of ours stay.
+func (k *Keeper) store(
+	ctx context.Context, current *corev1.Secret, owner *infrav1.Metal3Cluster, cluster string, data map[string][]byte,
+) error {
+	desired := current.DeepCopy()
+	if err := controllerutil.SetControllerReference(owner, desired, k.Client.Scheme()); err != nil {
+		return fmt.Errorf("owning Secret %s: %w", desired.Name, err)
+	}
+	metav1.SetMetaDataLabel(&desired.ObjectMeta, clusterv1.ClusterNameLabel, cluster)
+	if desired.Data == nil {
+		desired.Data = map[string][]byte{}
+	}
+	if owner.Spec.Ironic.TLSRef != nil && data[AuthorityKeyKey] == nil {
+		// The key of a generated authority has no use beside the authority of the user.
+		delete(desired.Data, AuthorityKeyKey)
+	}
+	maps.Copy(desired.Data, data)
+	switch {
+	case current.ResourceVersion == "":
+		if err := k.Client.Create(ctx, desired); err != nil {
+			return fmt.Errorf("creating Secret %s: %w", desired.Name, err)
+		}
+	case !equality.Semantic.DeepEqual(current, desired):
+		patch := client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})
+		if err := k.Client.Patch(ctx, desired, patch); err != nil {
+			return fmt.Errorf("completing Secret %s: %w", desired.Name, err)
+		}
+	}
+	return nil
+}

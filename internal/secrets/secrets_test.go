@@ -1,0 +1,487 @@
+package secrets
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+const (
+	clusterName = "cluster"
+	namespace   = "metal3"
+
+	// secretPassword must never be told.
+	secretPassword = "do-not-tell"
+)
+
+// start is when all tests play.
+var start = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// world is one Metal3Cluster and the Secrets around it.
+type world struct {
+	keeper *Keeper
+	clock  *clocktesting.FakePassiveClock
+	client client.Client
+	owner  *infrav1.Metal3Cluster
+	writes *int
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	writes := 0
+	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(objects...).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+				writes++
+				return c.Create(ctx, o, options...)
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch,
+				options ...client.PatchOption,
+			) error {
+				writes++
+				return c.Patch(ctx, o, patch, options...)
+			},
+		}).Build()
+	owner := build.Metal3Cluster(clusterName, build.InNamespace(namespace))
+	owner.UID = "metal3cluster"
+	owner.Spec.Ironic = &infrav1.Ironic{
+		ClusterID: "3f9c1a7e",
+		Endpoint:  infrav1.IronicEndpoint{VirtualIPs: []string{"192.0.2.2", "2001:db8::2"}},
+	}
+	now := clocktesting.NewFakePassiveClock(start)
+	return &world{
+		keeper: &Keeper{Client: c, Random: rand.Reader, Clock: now, Hash: HashPassword},
+		clock:  now, client: c, owner: owner, writes: &writes,
+	}
+}
+
+// ensure runs the keeper, and demands that nothing it says holds a secret.
+func (w *world) ensure(t *testing.T) (Material, outcome.Outcome) {
+	t.Helper()
+	material, result, err := w.keeper.Ensure(context.Background(), w.owner, clusterName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := fmt.Sprintf("%v %+v %#v %s %v", material, material, material, result.Message, err)
+	for _, secret := range []string{secretPassword, string(material.Password), "PRIVATE KEY"} {
+		if secret != "" && strings.Contains(told, secret) {
+			t.Errorf("a secret is told: %s", told)
+		}
+	}
+	return material, result
+}
+
+func (w *world) complete(t *testing.T) Material {
+	t.Helper()
+	material, result := w.ensure(t)
+	if !result.IsDone() {
+		t.Fatalf("got %+v, want a complete Secret", result)
+	}
+	return material
+}
+
+func (w *world) stored(t *testing.T, name string) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: name}, secret); err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func secret(name string, data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: maps.Clone(data)}
+}
+
+// generated is the data of a generated Secret.
+func generated(t *testing.T, addresses ...string) map[string][]byte {
+	t.Helper()
+	w := newWorld(t)
+	if len(addresses) > 0 {
+		w.owner.Spec.Ironic.Endpoint.VirtualIPs = addresses
+	}
+	w.complete(t)
+	return w.stored(t, Name(clusterName)).Data
+}
+
+func TestEverythingIsGeneratedOnce(t *testing.T) {
+	w := newWorld(t)
+	first := w.complete(t)
+	stored := w.stored(t, "cluster-ironic")
+	if stored.Type != clusterv1.ClusterSecretType || stored.Labels[clusterv1.ClusterNameLabel] != clusterName ||
+		!metav1.IsControlledBy(stored, w.owner) {
+		t.Errorf("the Secret would not move: %s %v %v", stored.Type, stored.Labels, stored.OwnerReferences)
+	}
+	if string(first.Username) != "ironic" || len(first.Password) != 32 || !admits(first.Htpasswd, first.Username, first.Password) {
+		t.Errorf("the credentials do not fit: %s", first)
+	}
+	serves(t, first)
+	second := w.complete(t)
+	if diff := cmp.Diff(first, second); diff != "" || *w.writes != 1 {
+		t.Errorf("it is written %d times, the second look changes it:\n%s", *w.writes, diff)
+	}
+	if other := newWorld(t).complete(t); string(other.Password) == string(first.Password) {
+		t.Error("two clusters have one password")
+	}
+}
+
+// serves demands that clients of both addresses trust the certificate, today and until it ends.
+func serves(t *testing.T, first Material) {
+	t.Helper()
+	pair, err := tls.X509KeyPair(first.Certificate, first.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(first.Authority)
+	for _, address := range []string{"192.0.2.2", "2001:db8::2"} {
+		for _, at := range []time.Time{start, start.AddDate(10, 0, -1)} {
+			options := x509.VerifyOptions{Roots: roots, DNSName: address, CurrentTime: at}
+			if _, err := pair.Leaf.Verify(options); err != nil {
+				t.Errorf("a client of %s in %s refuses the certificate: %v", address, at, err)
+			}
+		}
+	}
+	if pair.Leaf.IsCA {
+		t.Error("whoever takes a node could sign for others")
+	}
+}
+
+// TestWhatIsThereIsKept begins with a part of a Secret each time.
+func TestWhatIsThereIsKept(t *testing.T) {
+	all := generated(t)
+	cases := map[string]struct {
+		reason string
+		keys   []string
+		want   string
+	}{
+		"All":            {"nothing is missing", []string{UsernameKey, PasswordKey, HtpasswdKey, AuthorityKey, AuthorityKeyKey, CertificateKey, KeyKey}, ""},
+		"Credentials":    {"certificates are generated", []string{UsernameKey, PasswordKey}, ""},
+		"Authority":      {"credentials and a certificate are", []string{AuthorityKey, AuthorityKeyKey}, ""},
+		"NoAuthorityKey": {"a certificate of somebody else needs no more", []string{AuthorityKey, CertificateKey, KeyKey}, ""},
+		"OnlyUsername":   {"half of the credentials", []string{UsernameKey}, "lacks password"},
+		"OnlyPassword":   {"the other half", []string{PasswordKey}, "lacks username"},
+		"OnlyHtpasswd":   {"nobody knows its password", []string{HtpasswdKey}, "neither username nor password"},
+		"OnlyAuthority":  {"nothing can be signed", []string{AuthorityKey}, "has ca.crt but not ca.key, tls.crt, tls.key"},
+		"NoAuthority":    {"nobody could check it", []string{CertificateKey, KeyKey}, "but not ca.crt"},
+		"OnlyKey":        {"a key without its certificate", []string{AuthorityKey, AuthorityKeyKey, KeyKey}, "but not tls.crt"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			given := pick(all, tc.keys...)
+			w := newWorld(t, secret("cluster-ironic", given))
+			_, result := w.ensure(t)
+			stored := w.stored(t, "cluster-ironic")
+			if diff := cmp.Diff(given, pick(stored.Data, tc.keys...)); diff != "" {
+				t.Errorf("%s: what was there changed:\n%s", tc.reason, diff)
+			}
+			if tc.want == "" {
+				if _, err := Read(stored.Data); err != nil || !result.IsDone() || !metav1.IsControlledBy(stored, w.owner) {
+					t.Errorf("%s: got %+v, %v", tc.reason, result, err)
+				}
+				return
+			}
+			if !result.IsBlocked() || result.Reason != infrav1.IronicSecretInvalidReason || *w.writes != 0 ||
+				!strings.Contains(result.Message, tc.want) || !strings.Contains(result.Message, "cluster-ironic") {
+				t.Errorf("%s: got %+v after %d writes, want blocked because of %q", tc.reason, result, *w.writes, tc.want)
+			}
+		})
+	}
+}
+
+func TestWhatDoesNotFit(t *testing.T) {
+	all, others := generated(t), generated(t, "192.0.2.3", "2001:db8::2")
+	cases := map[string]struct {
+		reason string
+		change func(w *world, data map[string][]byte)
+		want   string
+	}{
+		"Htpasswd": {
+			"a hash of another password", func(_ *world, data map[string][]byte) { data[HtpasswdKey] = others[HtpasswdKey] },
+			"remove htpasswd",
+		},
+		"Pair": {
+			"a key of another certificate", func(_ *world, data map[string][]byte) { data[KeyKey] = others[KeyKey] },
+			"do not belong together",
+		},
+		"Authority": {
+			"signed by another", func(_ *world, data map[string][]byte) { data[AuthorityKey] = others[AuthorityKey] },
+			"was not signed by ca.crt",
+		},
+		"NoPEM": {
+			"no certificate", func(_ *world, data map[string][]byte) { data[AuthorityKey] = []byte(secretPassword) },
+			"ca.crt holds no certificate",
+		},
+		"Addresses": {
+			"the endpoint has moved", func(w *world, _ map[string][]byte) {
+				w.owner.Spec.Ironic.Endpoint.VirtualIPs = []string{"192.0.2.9"}
+			}, "is not valid for 192.0.2.9: remove tls.crt and tls.key from Secret cluster-ironic",
+		},
+		"Expired": {
+			"ten years later", func(w *world, _ map[string][]byte) { w.clock.SetTime(start.AddDate(11, 0, 0)) }, "has expired",
+		},
+		"TooEarly": {
+			"a clock that is wrong", func(w *world, _ map[string][]byte) { w.clock.SetTime(start.AddDate(-1, 0, 0)) },
+			"not valid yet",
+		},
+		"Username": {
+			"basic authentication ends a name with a colon",
+			func(_ *world, data map[string][]byte) { data[UsernameKey] = []byte("a:b") }, "has a colon",
+		},
+		"LineEnd": {
+			"as echo writes it",
+			func(_ *world, data map[string][]byte) { data[PasswordKey] = []byte(secretPassword + "\n") }, "has a line end",
+		},
+		"LongPassword": {
+			"bcrypt would cut it",
+			func(_ *world, data map[string][]byte) { data[PasswordKey] = []byte(strings.Repeat("a", 73)) }, "longer than 72",
+		},
+		"Address": {
+			"an address that came around admission",
+			func(w *world, _ map[string][]byte) { w.owner.Spec.Ironic.Endpoint.VirtualIPs = []string{"x"} }, `has "x"`,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			data := maps.Clone(all)
+			w := newWorld(t)
+			tc.change(w, data)
+			if err := w.client.Create(context.Background(), secret("cluster-ironic", data)); err != nil {
+				t.Fatal(err)
+			}
+			*w.writes = 0
+			_, result := w.ensure(t)
+			if !result.IsBlocked() || !strings.Contains(result.Message, tc.want) || *w.writes != 0 {
+				t.Errorf("%s: got %+v after %d writes, want blocked because of %q", tc.reason, result, *w.writes, tc.want)
+			}
+		})
+	}
+}
+
+func TestRemoveToHaveItIssuedAgain(t *testing.T) {
+	data := generated(t)
+	w := newWorld(t, secret("cluster-ironic", pick(data, UsernameKey, PasswordKey, HtpasswdKey, AuthorityKey, AuthorityKeyKey)))
+	w.owner.Spec.Ironic.Endpoint.VirtualIPs = []string{"192.0.2.9"}
+	material := w.complete(t)
+	if diff := cmp.Diff(data[AuthorityKey], material.Authority); diff != "" {
+		t.Error("clients would have to be told of another authority")
+	}
+}
+
+// given is a world in which the user has brought both Secrets after everything was generated.
+func given(t *testing.T) (w *world, data map[string][]byte) {
+	t.Helper()
+	data = generated(t)
+	credentials := map[string][]byte{UsernameKey: []byte("admin"), PasswordKey: []byte(secretPassword)}
+	w = newWorld(t, secret("mine", credentials), secret("mine-tls", pick(data, AuthorityKey, CertificateKey, KeyKey)))
+	w.complete(t)
+	w.owner.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "mine"}
+	w.owner.Spec.Ironic.TLSRef = &corev1.LocalObjectReference{Name: "mine-tls"}
+	return w, data
+}
+
+func TestSecretsOfTheUserWin(t *testing.T) {
+	w, data := given(t)
+	material := w.complete(t)
+	if string(material.Username) != "admin" || !admits(material.Htpasswd, []byte("admin"), []byte(secretPassword)) ||
+		string(material.Authority) != string(data[AuthorityKey]) {
+		t.Errorf("the Secrets of the user do not win: %s", material)
+	}
+	if _, left := w.stored(t, "cluster-ironic").Data[AuthorityKeyKey]; left {
+		t.Error("the key of another authority is left")
+	}
+	before := *w.writes
+	if again := w.complete(t); *w.writes != before || string(again.Htpasswd) != string(material.Htpasswd) {
+		t.Error("a second look changes something")
+	}
+}
+
+func TestSecretsOfTheUserMove(t *testing.T) {
+	w, _ := given(t)
+	w.complete(t)
+	for _, name := range []string{"mine", "mine-tls"} {
+		owned := w.stored(t, name)
+		if len(owned.OwnerReferences) != 1 || owned.OwnerReferences[0].Name != w.owner.Name ||
+			metav1.GetControllerOf(owned) != nil || owned.Labels[clusterv1.ClusterNameLabel] != clusterName {
+			t.Errorf("%s would not move: %v %v", name, owned.OwnerReferences, owned.Labels)
+		}
+	}
+}
+
+func TestSecretsOfTheUserAreFollowed(t *testing.T) {
+	w, _ := given(t)
+	w.complete(t)
+	rotated := w.stored(t, "mine")
+	rotated.Data[PasswordKey] = []byte("another")
+	if err := w.client.Update(context.Background(), rotated); err != nil {
+		t.Fatal(err)
+	}
+	if again := w.complete(t); !admits(again.Htpasswd, []byte("admin"), []byte("another")) {
+		t.Error("a rotation does not arrive")
+	}
+	w.owner.Spec.Ironic.CredentialsRef, w.owner.Spec.Ironic.TLSRef = nil, nil
+	if again := w.complete(t); string(again.Password) != "another" {
+		t.Error("what is used changes when it is named no more")
+	}
+}
+
+func TestSecretsOfTheUserThatCannotBeUsed(t *testing.T) {
+	data := generated(t)
+	cases := map[string]struct {
+		reason string
+		secret *corev1.Secret
+		want   outcome.Outcome
+	}{
+		"Missing": {
+			"it may come", nil,
+			outcome.Waiting(infrav1.WaitingForIronicSecretReason, "Waiting for Secret mine, which spec.ironic.%s names"),
+		},
+		"Empty": {
+			"a Secret without keys", secret("mine", nil), outcome.Blocked(infrav1.IronicSecretInvalidReason, "lacks"),
+		},
+		"Half": {
+			"half of it", secret("mine", pick(data, PasswordKey, CertificateKey)),
+			outcome.Blocked(infrav1.IronicSecretInvalidReason, "lacks"),
+		},
+	}
+	for name, tc := range cases {
+		for _, field := range []string{"credentialsRef", "tlsRef"} {
+			t.Run(name+field, func(t *testing.T) {
+				var objects []client.Object
+				if tc.secret != nil {
+					objects = append(objects, tc.secret.DeepCopy())
+				}
+				w := newWorld(t, objects...)
+				reference := &corev1.LocalObjectReference{Name: "mine"}
+				if field == "tlsRef" {
+					w.owner.Spec.Ironic.TLSRef = reference
+				} else {
+					w.owner.Spec.Ironic.CredentialsRef = reference
+				}
+				_, got := w.ensure(t)
+				message := strings.ReplaceAll(tc.want.Message, "%s", field)
+				if got.Reason != tc.want.Reason || got.IsBlocked() != tc.want.IsBlocked() ||
+					!strings.Contains(got.Message, message) || !strings.Contains(got.Message, field) {
+					t.Errorf("%s: got %+v, want %+v", tc.reason, got, tc.want)
+				}
+			})
+		}
+	}
+}
+
+func TestOwnersOfOthersStay(t *testing.T) {
+	owned := secret("mine", map[string][]byte{UsernameKey: []byte("admin"), PasswordKey: []byte(secretPassword)})
+	build.OwnedBy(build.Cluster("other"))(owned)
+	w := newWorld(t, owned)
+	w.owner.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "mine"}
+	w.complete(t)
+	if diff := cmp.Diff(owned.ObjectMeta, w.stored(t, "mine").ObjectMeta); diff != "" {
+		t.Errorf("a Secret that has an owner was changed:\n%s", diff)
+	}
+	taken := secret("cluster-ironic", nil)
+	taken.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(build.Cluster("other"), clusterv1.GroupVersion.WithKind("Cluster"))}
+	w = newWorld(t, taken)
+	if _, got := w.ensure(t); !got.IsBlocked() || !strings.Contains(got.Message, "belongs to Cluster other") {
+		t.Errorf("got %+v, want that the name is taken", got)
+	}
+	w = newWorld(t)
+	w.owner.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "cluster-ironic"}
+	w.complete(t)
+}
+
+// failing makes the request with a number fail, and counts requests.
+func (w *world) failing(t *testing.T, number int) *int {
+	t.Helper()
+	inner, ok := w.client.(client.WithWatch)
+	if !ok {
+		t.Fatal("the client cannot be wrapped")
+	}
+	requests := 0
+	fails := func(request func() error) error {
+		requests++
+		if requests == number {
+			return errAway
+		}
+		return request()
+	}
+	w.keeper.Client = interceptor.NewClient(inner, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			return fails(func() error { return c.Get(ctx, key, o, opts...) })
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return fails(func() error { return c.Create(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return fails(func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+	})
+	return &requests
+}
+
+var errAway = errors.New("the API server is away")
+
+// TestFailures fails every request once: two reads, the owner of the user's Secret, the Secret itself, and its completion.
+func TestFailures(t *testing.T) {
+	mine := secret("mine", map[string][]byte{UsernameKey: []byte("admin"), PasswordKey: []byte(secretPassword)})
+	half := secret("cluster-ironic", map[string][]byte{"note": []byte("of the user")})
+	for name, objects := range map[string][]client.Object{"Create": {mine}, "Complete": {mine, half}} {
+		for number := 1; number <= 4; number++ {
+			w := newWorld(t, objects...)
+			w.owner.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "mine"}
+			requests := w.failing(t, number)
+			material, result, err := w.keeper.Ensure(context.Background(), w.owner, clusterName)
+			if !errors.Is(err, errAway) || *requests != number || len(material.Password) > 0 {
+				t.Fatalf("%s, request %d: got %v, %v, want its error and nothing else", name, number, result, err)
+			}
+			if strings.Contains(err.Error(), secretPassword) {
+				t.Errorf("%s, request %d: a secret is told: %v", name, number, err)
+			}
+			w.complete(t)
+		}
+	}
+}
+
+func TestDiceAndHashThatFail(t *testing.T) {
+	broken := errors.New("no dice")
+	w := newWorld(t)
+	w.keeper.Random = brokenReader{broken}
+	if _, _, err := w.keeper.Ensure(context.Background(), w.owner, clusterName); !errors.Is(err, broken) || *w.writes != 0 {
+		t.Errorf("got %v after %d writes", err, *w.writes)
+	}
+	w = newWorld(t)
+	w.keeper.Hash = func([]byte) ([]byte, error) { return nil, broken }
+	if _, _, err := w.keeper.Ensure(context.Background(), w.owner, clusterName); !errors.Is(err, broken) || *w.writes != 0 {
+		t.Errorf("got %v after %d writes", err, *w.writes)
+	}
+}
+
+type brokenReader struct{ err error }
+
+func (b brokenReader) Read([]byte) (int, error) { return 0, b.err }
+
+func TestReadNamesWhatIsMissing(t *testing.T) {
+	_, err := Read(map[string][]byte{UsernameKey: []byte("a"), PasswordKey: []byte(secretPassword)})
+	if err == nil || !strings.Contains(err.Error(), "htpasswd, ca.crt, tls.crt, tls.key") || strings.Contains(err.Error(), secretPassword) {
+		t.Errorf("got %v", err)
+	}
+}
