@@ -115,6 +115,17 @@ func (w *world) changeWorkers(ctx context.Context, change func(*clusterv1.Machin
 	}, patiently()...).Should(Succeed())
 }
 
+// reuseNodes says whether the host of a worker that goes is kept for the one that replaces it.
+func (w *world) reuseNodes(ctx context.Context, reuse bool) {
+	GinkgoHelper()
+	template := &infrav1.Metal3MachineTemplate{}
+	key := client.ObjectKey{Namespace: lab.Namespace, Name: w.workers.Spec.Template.Spec.InfrastructureRef.Name}
+	Expect(w.Get(ctx, key, template)).To(Succeed())
+	before := template.DeepCopy()
+	template.Spec.NodeReuse = reuse
+	Expect(w.Patch(ctx, template, client.MergeFrom(before))).To(Succeed())
+}
+
 // untilRunning waits until a MachineDeployment has so many machines, all with ready nodes, and no more.
 func (w *world) untilRunning(ctx context.Context, deployment string, replicas int) {
 	GinkgoHelper()
