@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/bootdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
 
 // verdict is what Ignition says to a config that it accepts.
@@ -49,8 +50,8 @@ func validated(t *testing.T, program string, data []byte) verdict {
 // TestIgnition gives configs of all versions to Ignition, before and after.
 func TestIgnition(t *testing.T) {
 	program := ignition(t)
-	golden(t, "ignition-2", "input", run(t, nil, program, "render-init"))
-	golden(t, "ignition-2-join", "input", run(t, nil, program, "render-join"))
+	golden.Equal(t, filepath.Join("ignition-2", "input"), run(t, nil, program, "render-init"))
+	golden.Equal(t, filepath.Join("ignition-2-join", "input"), run(t, nil, program, "render-join"))
 
 	configs := map[string][]byte{}
 	for name, input := range samples(t) {

@@ -2,21 +2,18 @@ package bootdata_test
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	"sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/cloudinit"
 	"sigs.k8s.io/cluster-api/util/certs"
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/bootdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write what the goldens should be")
 
 // added are the files of all goldens: text that jinja would expand, any bytes, and nothing.
 func added() []bootdata.File {
@@ -53,26 +50,6 @@ func samples(tb testing.TB) map[string][]byte {
 	return inputs
 }
 
-func golden(t *testing.T, name, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name, file)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (write it anew with -update):\n%s", path, diff)
-	}
-}
-
 // TestSamplesOfKubeadm renders what the kubeadm bootstrap provider renders: the samples are no imitation of it.
 func TestSamplesOfKubeadm(t *testing.T) {
 	base := cloudinit.BaseUserData{
@@ -100,7 +77,7 @@ func TestSamplesOfKubeadm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "kubeadm-init", "input", first)
+	golden.Equal(t, filepath.Join("kubeadm-init", "input"), first)
 
 	join, err := cloudinit.NewJoinControlPlane(&cloudinit.ControlPlaneJoinInput{
 		BaseUserData: base, Certificates: certificates,
@@ -109,7 +86,7 @@ func TestSamplesOfKubeadm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "kubeadm-join", "input", join)
+	golden.Equal(t, filepath.Join("kubeadm-join", "input"), join)
 }
 
 func TestGoldens(t *testing.T) {
@@ -119,7 +96,7 @@ func TestGoldens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, "want", got)
+			golden.Equal(t, filepath.Join(name, "want"), got)
 		})
 	}
 }

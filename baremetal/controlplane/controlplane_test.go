@@ -6,13 +6,10 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
-	"flag"
 	"fmt"
 	"math/big"
 	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,26 +27,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/staticpod"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the files in testdata instead of comparing with them")
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, got, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; run the test with -update", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
-}
 
 // key is the same for the same number, and so is what it signs.
 func key(number byte) ed25519.PrivateKey {
@@ -158,11 +137,11 @@ func TestFiles(t *testing.T) {
 				fmt.Fprintf(&list, "%v %s\n", file.Mode, file.Path)
 				size += len(file.Content)
 				if strings.HasSuffix(file.Path, ".json") || strings.HasSuffix(file.Path, ".yaml") {
-					golden(t, filepath.Join(name, filepath.Base(file.Path)), file.Content)
+					golden.Equal(t, filepath.Join(name, filepath.Base(file.Path)), file.Content)
 					withoutSecrets(t, file, endpoint)
 				}
 			}
-			golden(t, filepath.Join(name, "files.txt"), []byte(list.String()))
+			golden.Equal(t, filepath.Join(name, "files.txt"), []byte(list.String()))
 			again, err := controlplane.Files(endpoint)
 			if err != nil {
 				t.Fatal(err)
@@ -374,8 +353,8 @@ func TestManagement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "management/deployment.yaml", rendered)
-	golden(t, "management/guard.json", data["guard.json"])
+	golden.Equal(t, "management/deployment.yaml", rendered)
+	golden.Equal(t, "management/guard.json", data["guard.json"])
 	for _, volume := range deployment.Spec.Template.Spec.Volumes {
 		if volume.Secret == nil {
 			continue

@@ -1,8 +1,6 @@
 package ironic_test
 
 import (
-	"errors"
-	"flag"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -18,26 +16,8 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/staticpod"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the files in testdata instead of comparing with them")
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, got, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; run the test with -update", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
-}
 
 // least is Ironic with nothing but what is needed.
 func least() ironic.Config {
@@ -94,7 +74,7 @@ func TestPods(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				golden(t, filepath.Join(name, pod.Name+".yaml"), content)
+				golden.Equal(t, filepath.Join(name, pod.Name+".yaml"), content)
 				complete(t, pod.Spec)
 			}
 		})
@@ -114,7 +94,7 @@ func TestDeployment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, filepath.Join(name, "deployment.yaml"), content)
+			golden.Equal(t, filepath.Join(name, "deployment.yaml"), content)
 			complete(t, deployment.Spec.Template.Spec)
 		})
 	}
@@ -283,7 +263,7 @@ func TestDNSMasq(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, filepath.Join(name, "dnsmasq.conf"), content)
+			golden.Equal(t, filepath.Join(name, "dnsmasq.conf"), content)
 			acceptedByDNSMasq(t, content)
 		})
 	}

@@ -1,8 +1,6 @@
 package keepalived_test
 
 import (
-	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"net/netip"
@@ -16,27 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the files in testdata instead of comparing with them")
-
-// golden compares with a file in testdata.
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, got, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; run the test with -update", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
-}
 
 var (
 	virtual4 = netip.MustParsePrefix("172.22.0.2/24")
@@ -96,7 +75,7 @@ func TestRender(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					golden(t, filepath.Join(name, "keepalived.conf"), content)
+					golden.Equal(t, filepath.Join(name, "keepalived.conf"), content)
 					oneStatementPerLine(t, string(content))
 					acceptedByKeepalived(t, config)
 				})

@@ -1,10 +1,6 @@
 package staticpod_test
 
 import (
-	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,26 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/staticpod"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the files in testdata instead of comparing with them")
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, got, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; run the test with -update", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
-}
 
 // least is the smallest pod that can be rendered.
 func least() *corev1.Pod {
@@ -73,7 +51,7 @@ func TestRender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "full/pod.yaml", content)
+	golden.Equal(t, "full/pod.yaml", content)
 	if diff := cmp.Diff(full(), pod); diff != "" {
 		t.Errorf("rendering changed the pod (-want +got):\n%s", diff)
 	}

@@ -2,16 +2,11 @@ package configdrive
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the files in testdata instead of comparing with them")
 
 func TestManagement(t *testing.T) {
 	drive, err := Management("management", 10)
@@ -22,7 +17,7 @@ func TestManagement(t *testing.T) {
 		t.Errorf("%d files, want 3", len(drive))
 	}
 	for path, content := range drive {
-		compare(t, filepath.Join("testdata", "management", filepath.Base(path)), string(content))
+		golden.Equal(t, filepath.Join("management", filepath.Base(path)), content)
 	}
 }
 
@@ -44,25 +39,5 @@ func TestNetworkData(t *testing.T) {
 			}
 			seen[value] = number
 		}
-	}
-}
-
-func compare(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; run the test with -update", err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
 }

@@ -1,34 +1,12 @@
 package ironic
 
 import (
-	"flag"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the files in testdata instead of comparing with them")
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		if err := os.WriteFile(path, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; run the test with -update", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
-}
 
 // ipv6 differs from the defaults in everything.
 var ipv6 = Config{
@@ -46,7 +24,7 @@ func TestRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, file, content)
+			golden.Equal(t, file, content)
 		})
 	}
 }

@@ -11,6 +11,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -63,7 +65,7 @@ func TestObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "deployment.yaml", content)
+	golden.Equal(t, "deployment.yaml", content)
 }
 
 // TestObjectsRollOut holds the annotation to its purpose: a pod is replaced when what it has read has changed.
