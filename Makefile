@@ -102,6 +102,10 @@ demo: root release-manifests ## Show a cluster on real nodes and a real Ironic, 
 demo-clean: root ## Remove the lab of a demo that was kept or killed
 	@go run ./hack/demo clean
 
+.PHONY: lab
+lab: root ## Build the files of the lab into the cache, unless they are there
+	@go run ./test/lab/cmd/lab build && echo "lab: everything is there"
+
 .PHONY: root
 root:
 	@test "$$(id -u)" = 0 || { \

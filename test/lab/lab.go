@@ -134,6 +134,16 @@ func (l *Lab) explain(ctx context.Context) error {
 	return nil
 }
 
+// Prepare builds what all labs share, unless it is cached. Start does that too; this is for whoever wants it done before.
+func Prepare(ctx context.Context, progress Progress) error {
+	checkout, err := binaries.Root()
+	if err != nil {
+		return err
+	}
+	prepared := &Lab{options: Options{Progress: progress}, checkout: checkout}
+	return prepared.prepare(ctx)
+}
+
 // prepare makes what all labs share.
 func (l *Lab) prepare(ctx context.Context) error {
 	output := &lines{progress: l.options.Progress}

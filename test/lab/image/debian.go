@@ -55,32 +55,12 @@ func (w workshop) debian(ctx context.Context) (string, error) {
 			if err := errors.Join(w.checkRoom(roomForAll), checkMirror(ctx, mirror)); err != nil {
 				return err
 			}
-			if err := w.ensureDebootstrap(ctx); err != nil {
+			if err := EnsureDebootstrap(ctx, w.progress); err != nil {
 				return err
 			}
 			return installDebian(ctx, target)
 		},
 	})
-}
-
-func (w workshop) ensureDebootstrap(ctx context.Context) error {
-	if _, err := exec.LookPath("debootstrap"); err == nil {
-		return nil
-	}
-	manager, err := exec.LookPath("apt-get")
-	if err != nil {
-		return errors.New("debootstrap is missing and so is apt-get; install debootstrap with the package manager of " +
-			"this machine")
-	}
-	fmt.Fprintln(w.progress, "debootstrap is missing: installing it with apt-get")
-	for _, arguments := range [][]string{
-		{"update", "-q"}, {"install", "-q", "-y", "--no-install-recommends", "debootstrap"},
-	} {
-		if err := runProgram(exec.CommandContext(ctx, manager, arguments...)); err != nil {
-			return fmt.Errorf("installing debootstrap (do it by hand to see more): %w", err)
-		}
-	}
-	return nil
 }
 
 // installDebian runs debootstrap in namespaces of its own, so that no process and no mount outlives it.

@@ -18,8 +18,8 @@ import (
 const (
 	bmcUser     = "operator"
 	bmcPassword = "correct-horse"
-	// image is what the image server of a test serves under every name that imageURL makes.
-	image = `{"rootfs":"0123456789abcdef"}` + "\n"
+	// served is what the image server of a test serves under every name that imageURL makes.
+	served = `{"rootfs":"0123456789abcdef"}` + "\n"
 )
 
 // bmc is one machine behind its BMC, and the server of its images.
@@ -50,9 +50,9 @@ func newBMC(t *testing.T) *bmc {
 	} {
 		mux.HandleFunc(pattern, b.guarded(handle))
 	}
-	mux.HandleFunc("GET /images/good.img", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, image) })
+	mux.HandleFunc("GET /images/good.img", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, served) })
 	mux.HandleFunc("GET /images/good.img.sha256sum", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "%s  other.img\n%s  good.img\n", strings.Repeat("0", 64), sha256Of(image))
+		fmt.Fprintf(w, "%s  other.img\n%s  good.img\n", strings.Repeat("0", 64), sha256Of(served))
 	})
 	b.server = httptest.NewServer(mux)
 	t.Cleanup(b.server.Close)

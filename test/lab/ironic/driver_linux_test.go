@@ -237,14 +237,14 @@ func testFailingDeployment(t *testing.T, client *gophercloud.ServiceClient) {
 	}
 	m.setImage(t, good, "sha256", wrong)
 	node = m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetActive}, nodes.DeployFail)
-	for _, word := range []string{good, wrong, sha256Of(image)} {
+	for _, word := range []string{good, wrong, sha256Of(served)} {
 		if !strings.Contains(node.LastError, word) {
 			t.Errorf("last_error does not name %s: %s", word, node.LastError)
 		}
 	}
 	m.expect(t)
 
-	m.setImage(t, good, "sha256", sha256Of(image))
+	m.setImage(t, good, "sha256", sha256Of(served))
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetActive}, nodes.Active)
 	m.expect(t, "write disk", "eject media", "power on")
 }
@@ -254,8 +254,8 @@ func testChecksums(t *testing.T, client *gophercloud.ServiceClient) {
 	source := m.bmc.imageURL("good.img")
 	target := nodes.TargetActive
 	for name, info := range map[string]map[string]any{
-		"sha512":               {"image_os_hash_algo": "sha512", "image_os_hash_value": sha512Of(image)},
-		"value without a type": {"image_checksum": sha256Of(image)},
+		"sha512":               {"image_os_hash_algo": "sha512", "image_os_hash_value": sha512Of(served)},
+		"value without a type": {"image_checksum": sha256Of(served)},
 		"URL without a type":   {"image_checksum": source + ".sha256sum"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -313,7 +313,7 @@ func testDisablePowerOff(t *testing.T, client *gophercloud.ServiceClient) {
 	m := available(t, client)
 	m.switchPower(t, nodes.PowerOn)
 	m.set(t, "/disable_power_off", true)
-	m.setImage(t, m.bmc.imageURL("good.img"), "sha256", sha256Of(image))
+	m.setImage(t, m.bmc.imageURL("good.img"), "sha256", sha256Of(served))
 	m.bmc.sent()
 	node := m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetActive}, nodes.DeployFail)
 	if !strings.Contains(node.LastError, "disable_power_off") {
@@ -326,7 +326,7 @@ func testDisablePowerOff(t *testing.T, client *gophercloud.ServiceClient) {
 func TestAdoption(t *testing.T) {
 	first := start(t, Options{Config: Config{PowerSyncSeconds: 1}})
 	before := available(t, newClient(t, first))
-	before.setImage(t, before.bmc.imageURL("good.img"), "sha256", sha256Of(image))
+	before.setImage(t, before.bmc.imageURL("good.img"), "sha256", sha256Of(served))
 	before.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetActive, ConfigDrive: configDrive}, nodes.Active)
 	before.bmc.sent()
 	if err := first.Stop(t.Context()); err != nil {

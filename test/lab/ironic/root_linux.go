@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
 )
 
 const (
@@ -78,8 +78,8 @@ func ensureBase(ctx context.Context, progress io.Writer) (dir, key string, err e
 		if os.Geteuid() != 0 {
 			return errors.New("debootstrap needs root: run this as root once, the result is cached")
 		}
-		if _, err := exec.LookPath("debootstrap"); err != nil {
-			return errors.New("debootstrap is not installed: apt-get install debootstrap")
+		if err := image.EnsureDebootstrap(ctx, progress); err != nil {
+			return err
 		}
 		return buildBase(ctx, partial, progress)
 	})

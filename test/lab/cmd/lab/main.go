@@ -1,5 +1,6 @@
 // Command lab runs a lab for a developer to look at, on this Linux machine and as root.
 //
+//	lab build  builds what all labs share into the cache, unless it is there
 //	lab up     makes a lab and runs it until Ctrl-C
 //	lab down   stops one that runs in another terminal, and removes what is left
 //	lab sweep  removes what is left of one that was killed
@@ -29,7 +30,8 @@ import (
 // stopLimit is how long the lab may take to stop after Ctrl-C.
 const stopLimit = 3 * time.Minute
 
-const usage = `usage: lab up|down|sweep --name NAME [flags]
+const usage = `usage: lab build
+       lab up|down|sweep --name NAME [flags]
 `
 
 const intro = `
@@ -78,6 +80,8 @@ func run(ctx context.Context, args []string) error {
 		fmt.Printf("[%6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, values...))
 	}
 	switch flags.Arg(0) {
+	case "build":
+		return lab.Prepare(ctx, options.Progress)
 	case "up":
 		return up(ctx, options)
 	case "down":
@@ -86,7 +90,7 @@ func run(ctx context.Context, args []string) error {
 		return lab.Sweep(ctx, options.Name)
 	default:
 		flags.Usage()
-		return fmt.Errorf("the command is %q: give up, down or sweep", flags.Arg(0))
+		return fmt.Errorf("the command is %q: give build, up, down or sweep", flags.Arg(0))
 	}
 }
 
