@@ -76,32 +76,39 @@ func describeFaults(w *world) {
 		w.noSurplus(ctx)
 	}, NodeTimeout(storyLimit))
 
-	It("says that hosts have wrong credentials, and takes them when they are corrected", func(ctx context.Context) {
-		right := map[string][]byte{}
-		for _, found := range w.hosts(ctx, Default) {
-			if found.Spec.ConsumerRef != nil {
-				continue
+	It("says that a host has wrong credentials, and takes it when they are corrected", func(ctx context.Context) {
+		chosen := w.anyFree(ctx)
+		owned := w.remember(ctx, chosen)
+		Expect(w.Delete(ctx, w.host(ctx, Default, chosen))).To(Succeed())
+		w.untilGone(ctx, owned)
+		selected := map[string]string{"story": "credentials"}
+		var right []byte
+		for _, object := range owned {
+			switch object := object.(type) {
+			case *corev1.Secret:
+				if password, has := object.Data["password"]; has {
+					right, object.Data["password"] = password, []byte("wrong")
+				}
+			case *bmov1alpha1.BareMetalHost:
+				object.Labels = selected
 			}
-			w.changeSecret(ctx, found.Spec.BMC.CredentialsName, func(credentials *corev1.Secret) {
-				right[found.Name] = credentials.Data["password"]
-				credentials.Data["password"] = []byte("wrong")
-			})
+			Expect(client.IgnoreAlreadyExists(w.Create(ctx, object))).To(Succeed())
 		}
-		for name := range right {
-			Eventually(func(g Gomega) {
-				g.Expect(w.host(ctx, g, name).Status.ErrorType).NotTo(BeEmpty())
-			}, patiently()...).Should(Succeed())
-		}
-		w.scale(ctx, 2)
-		w.untilReason(ctx, w.workers.Name, infrav1.NoHostAvailableReason, "in error")
-		for name, password := range right {
-			w.changeSecret(ctx, w.host(ctx, Default, name).Spec.BMC.CredentialsName, func(credentials *corev1.Secret) {
-				credentials.Data["password"] = password
-			})
-		}
-		w.untilRunning(ctx, w.workers.Name, 2)
-		w.scale(ctx, 1)
-		w.untilRunning(ctx, w.workers.Name, 1)
+		Eventually(func(g Gomega) {
+			g.Expect(w.host(ctx, g, chosen).Status.ErrorType).To(Equal(bmov1alpha1.RegistrationError))
+		}, patiently()...).Should(Succeed())
+		name := w.another(ctx, "wrong", func(_ *clusterv1.MachineDeployment, template *infrav1.Metal3MachineTemplate) {
+			template.Spec.Template.Spec.HostSelector.MatchLabels = selected
+		})
+		w.untilReason(ctx, name, infrav1.NoHostAvailableReason, "in error")
+		w.changeSecret(ctx, w.host(ctx, Default, chosen).Spec.BMC.CredentialsName, func(credentials *corev1.Secret) {
+			credentials.Data["password"] = right
+		})
+		w.untilRunning(ctx, name, 1)
+		Expect(w.onlyHost(ctx, Default, name)).To(Equal(chosen))
+		w.removeOther(ctx, name)
+		w.untilFree(ctx, chosen)
+		w.unlabel(ctx, chosen)
 	}, NodeTimeout(storyLimit))
 
 	It("quotes why an image cannot be deployed, and gives the host back", func(ctx context.Context) {
@@ -124,6 +131,7 @@ func describeFaults(w *world) {
 		Expect(w.Delete(ctx, &machines[0])).To(Succeed())
 		w.untilRunning(ctx, w.workers.Name, 1)
 		Expect(w.onlyHost(ctx, Default, w.workers.Name)).NotTo(Equal(lost))
+		w.untilGone(ctx, restore)
 		for _, object := range restore {
 			// A Secret that nobody owns is still there.
 			Expect(client.IgnoreAlreadyExists(w.Create(ctx, object))).To(Succeed())
@@ -225,6 +233,45 @@ func (w *world) removeOther(ctx context.Context, name string) {
 	}, patiently()...).Should(Succeed())
 	err := w.Delete(ctx, &infrav1.Metal3MachineTemplate{ObjectMeta: named})
 	Expect(client.IgnoreNotFound(err)).To(Succeed())
+}
+
+// anyFree is the name of a host that nobody has claimed.
+func (w *world) anyFree(ctx context.Context) string {
+	GinkgoHelper()
+	for _, candidate := range w.hosts(ctx, Default) {
+		if candidate.Spec.ConsumerRef == nil && candidate.Status.Provisioning.State == bmov1alpha1.StateAvailable {
+			return candidate.Name
+		}
+	}
+	Fail("no host is free")
+	return ""
+}
+
+// untilGone waits until a host that was deleted is gone, and with it the Secret that it owned.
+func (w *world) untilGone(ctx context.Context, objects []client.Object) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		for _, object := range objects {
+			found, isObject := object.DeepCopyObject().(client.Object)
+			g.Expect(isObject).To(BeTrue())
+			err := w.Get(ctx, client.ObjectKeyFromObject(object), found)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(found.GetOwnerReferences()).To(BeEmpty(), "%T %s goes with its owner", object, object.GetName())
+			g.Expect(found).NotTo(BeAssignableToTypeOf(&bmov1alpha1.BareMetalHost{}), found.GetName())
+		}
+	}, patiently()...).Should(Succeed())
+}
+
+// unlabel takes the labels of a host away.
+func (w *world) unlabel(ctx context.Context, name string) {
+	GinkgoHelper()
+	found := w.host(ctx, Default, name)
+	before := found.DeepCopy()
+	found.Labels = nil
+	Expect(w.Patch(ctx, found, client.MergeFrom(before))).To(Succeed())
 }
 
 // remember copies a host and its Secrets as their owner created them, because its deletion takes the Secrets along.
