@@ -74,13 +74,14 @@ format: ## Format the Go code as the linters demand it
 	@linters="$$(go run ./hack/binaries linters)"; \
 	"$$linters/golangci-lint" fmt
 
-# What is below test/integration and test/e2e starts the real programs of Cluster API; that is test-e2e.
+# What is below test/integration and test/e2e starts the real programs of Cluster API; that is test-e2e. Many tests wait
+# for real programs, so there are more packages at once than processors on a small machine.
 .PHONY: test
 test: programs ## Run all tests but those of test-e2e, with the race detector
 	@packages="$$(go list ./... | grep -v -e /test/integration -e /test/e2e)"; \
 	total="$$(wc -l <<<"$$packages")"; \
 	echo "==> compiling and testing $$total packages; the first results take some minutes on a cold cache"; \
-	go test -race -timeout 30m $$packages 2>&1 | awk -v total="$$total" ' \
+	go test -race -p 3 -timeout 30m $$packages 2>&1 | awk -v total="$$total" ' \
 		/^(ok|FAIL|\?)[ \t]+[^ \t]+\// { printf "[%d/%d] ", ++done, total } \
 		/^FAIL[ \t]+[^ \t]+\// { failed = failed "\n  " $$2 } \
 		/^ok[ \t]/ { passed++ } \
