@@ -130,7 +130,9 @@ var _ = Describe("A cluster", Ordered, func() {
 	describeFaults(w)
 
 	It("is deleted, and its hosts are as they were found", func(ctx context.Context) {
-		framework.DeleteClusterAndWait(ctx, framework.DeleteClusterAndWaitInput{
+		// Not DeleteClusterAndWait: in this release it refuses every Cluster as an invalid argument.
+		framework.DeleteCluster(ctx, framework.DeleteClusterInput{Deleter: w.Client, Cluster: w.cluster})
+		framework.WaitForClusterDeleted(ctx, framework.WaitForClusterDeletedInput{
 			ClusterProxy: bed.proxy, Cluster: w.cluster,
 		}, patiently()...)
 		for name, spec := range w.found {

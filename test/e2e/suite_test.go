@@ -76,9 +76,9 @@ var _ = ReportAfterEach(func(ctx SpecContext, report SpecReport) {
 	if !report.Failed() || bed.lab == nil {
 		return
 	}
-	folder, err := filepath.Abs(filepath.Join("..", "..", "out", "e2e", report.LeafNodeLocation.String()))
+	name := fmt.Sprintf("%s-line-%d", filepath.Base(report.LeafNodeLocation.FileName), report.LeafNodeLocation.LineNumber)
+	folder, err := filepath.Abs(filepath.Join("..", "..", "out", "e2e", name))
 	if err == nil {
-		folder = filepath.Join(filepath.Dir(folder), fmt.Sprintf("line-%d", report.LeafNodeLocation.LineNumber))
 		err = bed.lab.CollectArtefacts(ctx, folder)
 	}
 	fmt.Printf("\nWhat explains the failure of %q is in %s (%v)\n", report.FullText(), folder, err)
