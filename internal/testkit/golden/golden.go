@@ -1,5 +1,5 @@
-// Package golden compares what a test gets with a file in its testdata. With the flag -update it writes the file instead,
-// for a person to read the difference before it is committed.
+// Package golden compares what a test gets with a file in its testdata. With the flag -update it writes the file
+// instead, for a person to read the difference before it is committed.
 package golden
 
 import (

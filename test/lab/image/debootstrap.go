@@ -8,8 +8,8 @@ import (
 	"os/exec"
 )
 
-// EnsureDebootstrap installs debootstrap where it is missing, which needs apt-get and root. It is the one program that the
-// machine itself gets.
+// EnsureDebootstrap installs debootstrap where it is missing, which needs apt-get and root. It is the one program that
+// the machine itself gets.
 func EnsureDebootstrap(ctx context.Context, progress io.Writer) error {
 	if _, err := exec.LookPath("debootstrap"); err == nil {
 		return nil
