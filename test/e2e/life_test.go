@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -130,11 +131,12 @@ var _ = Describe("A cluster", Ordered, func() {
 	describeFaults(w)
 
 	It("is deleted, and its hosts are as they were found", func(ctx context.Context) {
-		// Not DeleteClusterAndWait: in this release it refuses every Cluster as an invalid argument.
+		// The framework's way of waiting wants a clusterctl configuration, or refuses every Cluster.
 		framework.DeleteCluster(ctx, framework.DeleteClusterInput{Deleter: w.Client, Cluster: w.cluster})
-		framework.WaitForClusterDeleted(ctx, framework.WaitForClusterDeletedInput{
-			ClusterProxy: bed.proxy, Cluster: w.cluster,
-		}, patiently()...)
+		Eventually(func(g Gomega) {
+			err := w.Get(ctx, client.ObjectKeyFromObject(w.cluster), &clusterv1.Cluster{})
+			g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the Cluster is still there")
+		}, patiently()...).Should(Succeed())
 		for name, spec := range w.found {
 			w.untilFree(ctx, name)
 			found := w.host(ctx, Default, name)
