@@ -8,9 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
 const (
@@ -47,30 +48,12 @@ func importImages(ctx context.Context, root, store string, archives []string) er
 // Both run on a thread of their own with a mount namespace of its own, which end together: nothing stays mounted,
 // whatever happens. What they start is killed by the kernel when the thread ends.
 func withContainerd(ctx context.Context, root, store string, work func() error) error {
-	return onOwnThread(func() error {
+	return thread.Own(func() error {
 		if err := mountStore(root, store); err != nil {
 			return err
 		}
 		return runContainerd(ctx, root, work)
 	})
-}
-
-// onOwnThread does some work on a thread that no other goroutine ever runs on and that ends with the work.
-func onOwnThread(work func() error) error {
-	result := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		if syscall.Gettid() == syscall.Getpid() {
-			// The first thread of a process would not end, and is the one that /proc shows to everybody. As long as it
-			// is taken, the next goroutine gets another.
-			defer runtime.UnlockOSThread()
-			result <- onOwnThread(work)
-			return
-		}
-		// Never unlocked: that is what makes the thread end with this goroutine.
-		result <- work()
-	}()
-	return <-result
 }
 
 // mountStore makes the root file system read-only for this thread, with what containerd writes mounted into it.

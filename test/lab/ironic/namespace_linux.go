@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
 // enterNetwork moves this thread into a network namespace. An empty name is where it is already.
@@ -36,7 +38,7 @@ func dialerIn(namespace string) Dialer {
 		return nil
 	}
 	return func(ctx context.Context, network, address string) (connection net.Conn, err error) {
-		err = onOwnThread(func() error {
+		err = thread.Own(func() error {
 			if err := enterNetwork(namespace); err != nil {
 				return err
 			}
@@ -50,7 +52,7 @@ func dialerIn(namespace string) Dialer {
 // freePort makes sure that nobody listens on a port, or finds a free one when it is zero. Without that, the API of
 // another Ironic could be taken for that of the one that starts.
 func freePort(namespace string, address netip.Addr, want int) (port int, err error) {
-	err = onOwnThread(func() error {
+	err = thread.Own(func() error {
 		if err := enterNetwork(namespace); err != nil {
 			return err
 		}

@@ -10,12 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"golang.org/x/sys/unix"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
 const (
@@ -70,7 +70,7 @@ func Run(ctx context.Context, options Options) (*Process, error) {
 	go func() {
 		defer close(process.done)
 		defer func() { process.ended = errors.Join(process.ended, os.Remove(scratch)) }()
-		process.ended = onOwnThread(func() error { return process.live(ctx, place, content, started) })
+		process.ended = thread.Own(func() error { return process.live(ctx, place, content, started) })
 	}()
 	if err := <-started; err != nil {
 		<-process.done
@@ -227,20 +227,4 @@ func (p *Process) ask(ctx context.Context, client *http.Client) error {
 		return fmt.Errorf("asking for the hardware type lab: %s", response.Status)
 	}
 	return nil
-}
-
-// onOwnThread calls a function on a thread that ends with it, so that no other code runs in its namespaces. The first
-// thread of the process cannot end and is passed over.
-func onOwnThread(do func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		// It is never unlocked: the thread ends together with this function.
-		runtime.LockOSThread()
-		if unix.Gettid() == os.Getpid() {
-			done <- onOwnThread(do)
-			return
-		}
-		done <- do()
-	}()
-	return <-done
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
 // stepLimitOfTest is how long a node may take to its next stable state on a busy machine.
@@ -255,7 +257,7 @@ func newNetworkNamespace(t *testing.T) string {
 	}
 	ready, end, ended := make(chan string, 1), make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- onOwnThread(func() error {
+		ended <- thread.Own(func() error {
 			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 				close(ready)
 				return err

@@ -11,13 +11,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
 const (
@@ -123,7 +124,7 @@ func checkCgroups(folder string) error {
 
 // checkLinks makes the interfaces of a lab where nobody sees them: in a network namespace that ends with the thread.
 func checkLinks() error {
-	return onOwnThread(func() error {
+	return thread.Own(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("making a network namespace: %w: a lab needs the capability CAP_SYS_ADMIN", err)
 		}
@@ -147,20 +148,4 @@ func checkFilter() error {
 		return fmt.Errorf("the kernel has no nf_tables (%w): run modprobe nf_tables", err)
 	}
 	return nil
-}
-
-// onOwnThread calls a function on a thread that ends with it, so that namespaces it enters are not left to others. The
-// first thread of a process cannot end and is passed over.
-func onOwnThread(do func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		// It is never unlocked: then the thread ends together with this function.
-		runtime.LockOSThread()
-		if unix.Gettid() == os.Getpid() {
-			done <- onOwnThread(do)
-			return
-		}
-		done <- do()
-	}()
-	return <-done
 }
