@@ -101,9 +101,12 @@ func (s *story) build() {
 }
 
 // one waits until a or b holds the addresses and says who it is. Their ranks lie so few milliseconds apart that a busy
-// machine may turn them around, which does no harm.
+// machine may turn them around, which does no harm. Two that miss the holder at the same moment may both take the
+// addresses until they hear one another, so who it is shows when nothing changes any longer.
 func (s *story) one(what string) (holder, other string) {
-	if s.until(what, s.holder("a"), s.holder("b")); s.holding() == s.holder("a") {
+	s.until(what, s.holder("a"), s.holder("b"))
+	s.settled(while)
+	if s.until(what+" and all agree", s.holder("a"), s.holder("b")); s.holding() == s.holder("a") {
 		return "a", "b"
 	}
 	return "b", "a"

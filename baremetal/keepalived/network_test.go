@@ -245,6 +245,21 @@ func (w *world) until(story string, wants ...string) time.Duration {
 	return took
 }
 
+// settled waits until nothing has changed for a while.
+func (w *world) settled(while time.Duration) {
+	w.t.Helper()
+	quiet := time.NewTimer(while)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-w.changed:
+			quiet.Reset(while)
+		case <-quiet.C:
+			return
+		}
+	}
+}
+
 // stays watches for a while that nobody but the wanted node holds anything, at any moment.
 func (w *world) stays(story, want string, while time.Duration) {
 	w.t.Helper()
