@@ -248,15 +248,14 @@ func (w *world) until(story string, wants ...string) time.Duration {
 // settled waits until nothing has changed for a while.
 func (w *world) settled(while time.Duration) {
 	w.t.Helper()
-	quiet := time.NewTimer(while)
-	defer quiet.Stop()
-	for {
+	for quiet := false; !quiet; {
+		end, cancel := context.WithTimeout(w.t.Context(), while)
 		select {
 		case <-w.changed:
-			quiet.Reset(while)
-		case <-quiet.C:
-			return
+		case <-end.Done():
+			quiet = true
 		}
+		cancel()
 	}
 }
 
