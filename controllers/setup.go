@@ -13,10 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostmove"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostsweep"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3cluster"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machinetemplate"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/movelabel"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/movesecret"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/handover"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
@@ -42,6 +46,9 @@ type Options struct {
 	// EndpointInterval is how often an Ironic endpoint is looked at.
 	EndpointInterval time.Duration
 
+	// KeepMoveLabels keeps the labels that clusterctl move needs on what others install and make.
+	KeepMoveLabels bool
+
 	// Concurrency is how many objects of a kind are reconciled at a time.
 	Concurrency Concurrency
 }
@@ -50,6 +57,9 @@ type Options struct {
 type Concurrency struct {
 	Metal3Cluster, Metal3Machine, Metal3MachineTemplate int
 }
+
+// hostMoves is how many hosts are prepared for a move at a time. Each takes two small writes.
+const hostMoves = 10
 
 // SetupWithManager registers all controllers, in the order of this function.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
@@ -72,7 +82,19 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := sweep.SetupWithManager(ctx, mgr, concurrency(1)); err != nil {
 		return err
 	}
-	if err := setupClusters(ctx, mgr, options); err != nil {
+	moves := &hostmove.Reconciler{
+		Client:   mgr.GetClient(),
+		Recorder: mgr.GetEventRecorder("hostmove"),
+		Clock:    clock.RealClock{},
+		Hosts:    hosts,
+	}
+	if err := moves.SetupWithManager(ctx, mgr, concurrency(hostMoves)); err != nil {
+		return err
+	}
+	if err := setupMoveLabels(ctx, mgr, options); err != nil {
+		return err
+	}
+	if err := setupClusters(ctx, mgr, hosts, options); err != nil {
 		return err
 	}
 	templates := &metal3machinetemplate.Reconciler{
@@ -89,7 +111,22 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	return machines.SetupWithManager(ctx, mgr, sources, concurrency(options.Concurrency.Metal3Machine))
 }
 
-func setupClusters(ctx context.Context, mgr ctrl.Manager, options Options) error {
+// setupMoveLabels registers what labels the definitions of the host operator and Secrets that nobody owns.
+func setupMoveLabels(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	if !options.KeepMoveLabels {
+		return nil
+	}
+	definitions := &movelabel.Reconciler{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("movelabel")}
+	if err := definitions.SetupWithManager(mgr, concurrency(1)); err != nil {
+		return err
+	}
+	named := &movesecret.Reconciler{
+		Client: mgr.GetClient(), Cached: mgr.GetCache(), WatchFilter: options.WatchFilter,
+	}
+	return named.SetupWithManager(ctx, mgr, concurrency(1))
+}
+
+func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store, options Options) error {
 	if err := metal3cluster.RegisterMetrics(mgr.GetCache()); err != nil {
 		return fmt.Errorf("registering metrics of Ironic endpoints: %w", err)
 	}
@@ -97,12 +134,17 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, options Options) error
 	clusters := &metal3cluster.Reconciler{
 		Client:      mgr.GetClient(),
 		Recorder:    mgr.GetEventRecorder("metal3cluster"),
+		Clock:       now,
+		Hosts:       hosts,
 		WatchFilter: options.WatchFilter,
 		Secrets: &secrets.Keeper{
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
 		},
 		Endpoints: metal3cluster.NewLookout(metal3cluster.AskIronic, now, options.EndpointInterval),
 		Interval:  options.EndpointInterval,
+
+		ControlPlanes: workload.NewControlPlanes(options.Clusters, mgr.GetAPIReader()),
+		Handover:      handover.New(mgr.GetClient()),
 	}
 	return clusters.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3Cluster))
 }

@@ -56,6 +56,10 @@ const (
 	// replaces all other annotations, a pause among them, so nobody may act on such an object.
 	DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
+	// IronicHolderAnnotation on a host names who held the Ironic endpoint when the host was last told of a change, as
+	// <kind>/<name>. Changing it makes the host operator look at the host at once.
+	IronicHolderAnnotation = "infrastructure.cluster.x-k8s.io/ironic-holder"
+
 	// HostUIDLabel on a Node carries the UID of the host at the time of provisioning. It goes stale at a move.
 	HostUIDLabel = "metal3.io/uuid"
 

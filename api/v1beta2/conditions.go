@@ -25,8 +25,8 @@ const (
 	// exists only where spec.ironic is set.
 	IronicEndpointReadyCondition = "IronicEndpointReady"
 
-	// ReadyForMoveCondition says whether clusterctl move would succeed now and lose nothing. It exists only where
-	// spec.ironic is set.
+	// ReadyForMoveCondition says whether clusterctl move would succeed now and lose nothing. The message names each
+	// obstacle and its remedy. While the Cluster is paused, it says which hosts the move waits for.
 	ReadyForMoveCondition = "ReadyForMove"
 )
 
@@ -208,6 +208,18 @@ const (
 
 	// IronicSecretInvalidReason is used when a Secret with credentials or certificates of the endpoint cannot be used.
 	IronicSecretInvalidReason = "IronicSecretInvalid"
+
+	// ReadyForMoveReason is used when a move would go through.
+	ReadyForMoveReason = "ReadyForMove"
+
+	// NotReadyForMoveReason is used while something is in the way of a move.
+	NotReadyForMoveReason = "NotReadyForMove"
+
+	// WaitingForHostsReason is used while a move waits for hosts that are not quiet and paused yet.
+	WaitingForHostsReason = "WaitingForHosts"
+
+	// MovableReason is used when a paused Cluster may be moved: all hosts are quiet and paused.
+	MovableReason = "HostsPaused"
 
 	// NotYetObservedReason is used until the endpoint was looked at.
 	NotYetObservedReason = "NotYetObserved"

@@ -50,7 +50,8 @@ type found struct {
 // Desired returns the host as the claim wants it. The given host is not changed. A host that already has an image keeps
 // all that it runs with: changing it would not be noticed by the host operator or would wipe a running system.
 //
-// A pause by the provider itself and a block on moving are lifted: whoever asks for the desired host is not paused.
+// A block on moving is lifted: whoever asks for the desired host is not being moved. A pause stays, also the provider's
+// own, because a machine does not know whether the host operator may act yet.
 func Desired(host *bmov1alpha1.BareMetalHost, claim Claim) *bmov1alpha1.BareMetalHost {
 	desired := host.DeepCopy()
 	if !ConsumedBy(host, claim.Namespace, claim.Machine) {
@@ -69,9 +70,6 @@ func Desired(host *bmov1alpha1.BareMetalHost, claim Claim) *bmov1alpha1.BareMeta
 	metav1.SetMetaDataLabel(&desired.ObjectMeta, clusterv1.ClusterNameLabel, claim.Cluster)
 	delete(desired.Labels, infrav1.NodeReuseLabel)
 	delete(desired.Annotations, infrav1.BlockMoveAnnotation)
-	if pausedByProvider(desired) {
-		delete(desired.Annotations, bmov1alpha1.PausedAnnotation)
-	}
 	desired.OwnerReferences = withoutMachineOwners(desired.OwnerReferences)
 	if claim.CleaningMode != "" {
 		desired.Spec.AutomatedCleaningMode = bmov1alpha1.AutomatedCleaningMode(claim.CleaningMode)

@@ -174,11 +174,17 @@ func TestDesired(t *testing.T) {
 			claim:  claim(),
 			want:   claimed(),
 		},
-		"OwnPauseAndBlockAreLifted": {
-			reason: "whoever asks for the desired host is not paused",
-			host:   claimed(note(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider), note(blockMove, "true")),
+		"BlockIsLifted": {
+			reason: "whoever asks for the desired host is not being moved",
+			host:   claimed(note(blockMove, "true")),
 			claim:  claim(),
 			want:   claimed(),
+		},
+		"OwnPauseStays": {
+			reason: "a foreign Ironic may answer in the cluster that the host was moved to",
+			host:   claimed(note(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)),
+			claim:  claim(),
+			want:   claimed(note(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)),
 		},
 		"PauseOfTheUserStays": {
 			reason: "only the user knows when it may end",

@@ -13,11 +13,10 @@ import (
 //	leftover                             on               harm
 //	owner reference of a Metal3Machine   every host       the garbage collector deletes the host with the machine
 //	block-move                           unclaimed hosts  every later clusterctl move waits in vain
-//	its own pause                        unclaimed hosts  the host operator ignores the host for ever
 //	record of a claim                    unclaimed hosts  a later release would put back stale values
 //
 // While a Cluster of the namespace is paused, a move may be under way and only the owner references go. A host that a
-// move is deleting is left alone.
+// move is deleting is left alone. The own pause of a provider is taken back by whoever knows when a move is over.
 func WithoutLeftovers(host *bmov1alpha1.BareMetalHost, clusterPaused bool) (*bmov1alpha1.BareMetalHost, bool) {
 	if _, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]; moving {
 		return host, false
@@ -26,9 +25,6 @@ func WithoutLeftovers(host *bmov1alpha1.BareMetalHost, clusterPaused bool) (*bmo
 	clean.OwnerReferences = withoutMachineOwners(clean.OwnerReferences)
 	if host.Spec.ConsumerRef == nil && !clusterPaused {
 		delete(clean.Annotations, infrav1.BlockMoveAnnotation)
-		if pausedByProvider(clean) {
-			delete(clean.Annotations, bmov1alpha1.PausedAnnotation)
-		}
 		if _, reserved := host.Labels[infrav1.NodeReuseLabel]; !reserved {
 			delete(clean.Annotations, infrav1.ReleaseAnnotation)
 		}

@@ -35,7 +35,7 @@ func TestWithoutLeftovers(t *testing.T) {
 		"EverythingOnAnUnclaimedHost": {
 			reason: "nobody else takes these away",
 			host:   bare(ownPause, block, record, oldOwner),
-			want:   bare(userOwner),
+			want:   bare(ownPause, userOwner),
 		},
 		"OwnerOnAClaimedHost": {
 			reason: "the garbage collector would delete the host with its machine",

@@ -165,3 +165,17 @@ func FuzzParseProviderID(f *testing.F) {
 		}
 	})
 }
+
+func TestArrived(t *testing.T) {
+	moved := build.Host("host-0", build.Annotations(map[string]string{bmov1alpha1.StatusAnnotation: "{}"}))
+	if !host.Arrived(moved) {
+		t.Error("its status is in the annotation, and nobody has taken it up")
+	}
+	moved.Status.Provisioning.State = bmov1alpha1.StateProvisioned
+	if host.Arrived(moved) {
+		t.Error("the host operator has taken its status up")
+	}
+	if host.Arrived(build.Host("host-0")) {
+		t.Error("a new host comes from nowhere")
+	}
+}

@@ -1,5 +1,5 @@
 // Package hostsweep removes from hosts what a provider left behind and what would do harm later: owner references of
-// Metal3Machines, and on hosts that no machine holds, blocks on moving, forgotten pauses and stale records.
+// Metal3Machines, and on hosts that no machine holds, blocks on moving and stale records.
 //
 // CAPM3 leaves such things behind, so the sweep makes an upgrade from it safe; it runs for every host when the manager
 // starts, and again for a host that is restored from a backup. It refuses to touch anything that a user has set.

@@ -51,14 +51,13 @@ func describeUpgrade(s *suite) {
 // describeSweep are the stories about annotations.
 func describeSweep(s *suite) {
 	leftovers := map[string]string{
-		infrav1.BlockMoveAnnotation:  "",
-		bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider,
-		infrav1.ReleaseAnnotation:    `{"online":true}`,
-		"example.com/asset":          "4711",
+		infrav1.BlockMoveAnnotation: "",
+		infrav1.ReleaseAnnotation:   `{"online":true}`,
+		"example.com/asset":         "4711",
 	}
 	all := build.Annotations(leftovers)
 
-	It("frees unclaimed hosts of blocks, forgotten pauses and old records", func(ctx context.Context) {
+	It("frees unclaimed hosts of blocks and old records", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "before-the-start", all)
 		w.manager.Start()

@@ -2,26 +2,19 @@ package metal3cluster
 
 import (
 	"context"
-	"fmt"
 	"time"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/client-go/tools/events"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/labels"
-	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 )
@@ -31,10 +24,23 @@ type Secrets interface {
 	Ensure(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (secrets.Material, outcome.Outcome, error)
 }
 
+// Hosts reads hosts and the Clusters around them.
+type Hosts interface {
+	Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
+	Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error)
+}
+
+// Handover tells the Ironic of the management cluster whether a cluster is handed over.
+type Handover interface {
+	Tell(ctx context.Context, clusterID string, handedOver bool) error
+}
+
 // Reconciler reconciles Metal3Clusters.
 type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+	Hosts    Hosts
 
 	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that an object must carry. Empty means any.
 	WatchFilter string
@@ -45,17 +51,28 @@ type Reconciler struct {
 	// Endpoints looks at Ironic endpoints.
 	Endpoints *Lookout
 
+	// ControlPlanes looks at the nodes that carry an Ironic endpoint.
+	ControlPlanes ControlPlanes
+
+	// Handover is told when a cluster with an Ironic endpoint is moved away, and when it is here.
+	Handover Handover
+
 	// Interval is how often an Ironic endpoint is looked at.
 	Interval time.Duration
 
 	memory flow.Memory
+	visits visits
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3remediations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
+// +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=ironic-handover,verbs=patch
 
 // Reconcile moves one Metal3Cluster towards what its spec wants.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -63,6 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, infra); err != nil {
 		r.memory.Forget(req.NamespacedName)
 		r.Endpoints.Forget(req.NamespacedName)
+		r.visits.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if r.ignores(infra) {
@@ -77,7 +95,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	s := &scope{infra: infra, pass: pass, holder: holderOf(infra), reached: map[string]outcome.Outcome{}}
-	if err := flow.Observe(ctx, s, r.readCluster, r.readMachines, r.readControlPlane, r.readHosts); err != nil {
+	if err := flow.Observe(ctx, s,
+		r.readCluster, r.readMachines, r.readControlPlane, r.readMove, nameHosts, r.readNodes); err != nil {
 		// Nothing is reported: what was not read would look as if it were not there.
 		return ctrl.Result{}, err
 	}
@@ -99,59 +118,13 @@ func (r *Reconciler) ignores(infra *infrav1.Metal3Cluster) bool {
 func (r *Reconciler) route(s *scope) []flow.Phase[*scope] {
 	switch {
 	case s.paused:
-		return nil
+		return []flow.Phase[*scope]{r.openGate}
 	case !s.infra.DeletionTimestamp.IsZero():
 		return []flow.Phase[*scope]{waitForMachines, dropFinalizer}
 	default:
 		return []flow.Phase[*scope]{
-			waitForCluster, keepFinalizer, chooseClusterID, findEndpoint, r.keepSecret, r.lookAtIronic,
+			waitForCluster, keepFinalizer, keepGate, chooseClusterID, findEndpoint, r.takeBackHandover, r.keepSecret,
+			r.armNodes, r.lookAtIronic,
 		}
 	}
-}
-
-// SetupWithManager registers the controller.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	log := ctrl.LoggerFrom(ctx)
-	kind := infrav1.GroupVersion.WithKind("Metal3Cluster")
-	toInfrastructure := util.ClusterToInfrastructureMapFunc(ctx, kind, mgr.GetClient(), &infrav1.Metal3Cluster{})
-	err := ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.Metal3Cluster{}, builder.WithPredicates(flow.NotOnlyStatus(),
-			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
-		WithOptions(options).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToInfrastructure),
-			builder.WithPredicates(onlyDeletes())).
-		WatchesRawSource(source.Channel(r.Endpoints.news, &handler.EnqueueRequestForObject{})).
-		Complete(r)
-	if err != nil {
-		return fmt.Errorf("setting up the Metal3Cluster controller: %w", err)
-	}
-	return nil
-}
-
-// onlyDeletes lets through the only event of a Machine that a Metal3Cluster waits for: its end.
-func onlyDeletes() predicate.Funcs {
-	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
-}
-
-func (r *Reconciler) machineToInfrastructure(ctx context.Context, object client.Object) []ctrl.Request {
-	machine, isMachine := object.(*clusterv1.Machine)
-	if !isMachine {
-		return nil
-	}
-	var list infrav1.Metal3ClusterList
-	if err := r.Client.List(ctx, &list, client.InNamespace(machine.Namespace),
-		client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName}); err != nil {
-		return nil
-	}
-	requests := make([]ctrl.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return requests
 }

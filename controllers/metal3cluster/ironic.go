@@ -6,7 +6,6 @@ import (
 	"net"
 	"strconv"
 
-	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -18,8 +17,15 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 )
 
-// holderChanged is the reason of the event that tells of another holder.
-const holderChanged = "IronicHolderChanged"
+// Reasons of events.
+const (
+	// holderChanged tells of another holder.
+	holderChanged = "IronicHolderChanged"
+
+	// nodeArmed and nodeDisarmed tell of a node that may hold the address, or may not any longer.
+	nodeArmed    = "NodeArmed"
+	nodeDisarmed = "NodeDisarmed"
+)
 
 // keepsIronic says whether there is an Ironic endpoint to care for now.
 func (s *scope) keepsIronic() bool {
@@ -45,19 +51,16 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readHosts reads the hosts of the cluster. It asks the cache.
-func (r *Reconciler) readHosts(ctx context.Context, s *scope) error {
+// nameHosts finds the names that the hosts of the cluster have in Ironic.
+func nameHosts(_ context.Context, s *scope) error {
 	if !s.keepsIronic() {
 		return nil
 	}
-	var hosts bmov1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &hosts, client.InNamespace(s.infra.Namespace), client.UnsafeDisableDeepCopy,
-		client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
-		return fmt.Errorf("listing the hosts of Cluster %s: %w", s.cluster.Name, err)
-	}
-	for i := range hosts.Items {
-		// This is how the host operator calls them.
-		s.hosts = append(s.hosts, hosts.Items[i].Namespace+"~"+hosts.Items[i].Name)
+	for _, host := range s.move.Hosts {
+		if host.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name {
+			// This is how the host operator calls them.
+			s.hosts = append(s.hosts, host.Namespace+"~"+host.Name)
+		}
 	}
 	return nil
 }
@@ -105,7 +108,7 @@ func (r *Reconciler) lookAtIronic(ctx context.Context, s *scope) (outcome.Outcom
 		Username:  string(s.material.Username),
 		Password:  string(s.material.Password),
 		Authority: s.material.Authority,
-	})
+	}, s.missesHosts())
 	if !known {
 		return s.record(infrav1.IronicEndpointReadyCondition, outcome.Waiting(infrav1.NotYetObservedReason,
 			"Waiting for the first look at "+address)), nil
@@ -117,6 +120,12 @@ func (r *Reconciler) lookAtIronic(ctx context.Context, s *scope) (outcome.Outcom
 	})
 	s.verdict = &verdict
 	return s.record(infrav1.IronicEndpointReadyCondition, verdict.Outcome), nil
+}
+
+// missesHosts says whether the Ironic did not know all hosts of the cluster when it was last asked.
+func (s *scope) missesHosts() bool {
+	status := s.infra.Status.Ironic
+	return status != nil && status.KnownHosts != nil && int(*status.KnownHosts) < len(s.hosts)
 }
 
 // again makes sure that an endpoint is looked at again. No event announces that its holder has changed, or that a
@@ -149,6 +158,15 @@ func holderOf(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 		return nil
 	}
 	return ptr.To(*infra.Status.Ironic.Holder)
+}
+
+// announceArming tells that a node may hold the address from now on, or may not any longer.
+func (r *Reconciler) announceArming(s *scope, node string, armed bool) {
+	reason, note := nodeDisarmed, "Node %s must not take the Ironic endpoint: the cluster is managed from elsewhere"
+	if armed {
+		reason, note = nodeArmed, "Node %s may take the Ironic endpoint: the cluster manages itself"
+	}
+	r.Recorder.Eventf(s.infra, nil, corev1.EventTypeNormal, reason, "Arm", note, node)
 }
 
 func holderName(holder *infrav1.IronicHolder) string {

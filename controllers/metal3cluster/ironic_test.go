@@ -11,6 +11,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -24,9 +25,11 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
 var errAway = errors.New("the API server is away")
@@ -42,7 +45,16 @@ func (k kept) Ensure(context.Context, *infrav1.Metal3Cluster, string) (secrets.M
 	return k.material, k.outcome, k.err
 }
 
-func unreachable(context.Context, ironicapi.Endpoint) ironicapi.Observation {
+// nobody is a world without workload clusters and without an Ironic of the management cluster.
+type nobody struct{}
+
+func (nobody) Arm(context.Context, types.NamespacedName, string, bool) error { return nil }
+func (nobody) Tell(context.Context, string, bool) error                      { return nil }
+func (nobody) Look(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
+	return workload.ControlPlane{}, workload.ErrUnreachable
+}
+
+func unreachable(context.Context, ironicapi.Endpoint, *ironicapi.Observation) ironicapi.Observation {
 	return ironicapi.Observation{Answer: ironicapi.Unreachable, Detail: "nobody"}
 }
 
@@ -59,9 +71,11 @@ func reconciler(infra *infrav1.Metal3Cluster, funcs interceptor.Funcs, keeper Se
 	build.OwnedBy(cluster)(infra)
 	stored := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(infra, cluster).
 		WithStatusSubresource(infra).Build()
+	watched := interceptor.NewClient(stored, funcs)
 	return &Reconciler{
-		Client: interceptor.NewClient(stored, funcs), Recorder: events.NewFakeRecorder(10), Secrets: keeper,
+		Client: watched, Recorder: events.NewFakeRecorder(10), Secrets: keeper,
 		Endpoints: NewLookout(unreachable, clock.RealClock{}, testInterval), Interval: testInterval,
+		Clock: clock.RealClock{}, Hosts: hoststore.New(watched, watched), ControlPlanes: nobody{}, Handover: nobody{},
 	}, stored
 }
 
@@ -141,6 +155,15 @@ func TestFailedRequests(t *testing.T) {
 	}{
 		"Machines": {funcs: listFails(func(list client.ObjectList) bool { _, is := list.(*clusterv1.MachineList); return is })},
 		"Hosts":    {funcs: listFails(func(list client.ObjectList) bool { _, is := list.(*bmov1alpha1.BareMetalHostList); return is })},
+		"Clusters": {funcs: listFails(func(list client.ObjectList) bool { _, is := list.(*clusterv1.ClusterList); return is })},
+		"Remediations": {funcs: listFails(func(list client.ObjectList) bool {
+			_, is := list.(*infrav1.Metal3RemediationList)
+			return is
+		})},
+		"Definitions": {funcs: listFails(func(list client.ObjectList) bool {
+			_, is := list.(*metav1.PartialObjectMetadataList)
+			return is
+		})},
 		"ClusterID": {funcs: interceptor.Funcs{
 			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 				return errAway

@@ -17,7 +17,10 @@ import (
 
 const (
 	// DefaultInterval is how often an endpoint is looked at. Nothing announces that its holder has changed.
-	DefaultInterval = 10 * time.Second
+	DefaultInterval = time.Second
+
+	// nodesEvery is how often all nodes are listed. In between it is enough to know who answers.
+	nodesEvery = 10 * time.Second
 
 	// lookLimit is how long one look may take.
 	lookLimit = 5 * time.Second
@@ -27,16 +30,19 @@ const (
 	newsKept = 1024
 )
 
-// Ask asks an endpoint once.
-type Ask func(ctx context.Context, endpoint ironicapi.Endpoint) ironicapi.Observation
+// Ask asks an endpoint once. Last is an earlier answer whose nodes still count if the same Ironic answers; nil asks for
+// everything.
+type Ask func(ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation) ironicapi.Observation
 
 // AskIronic asks over the network.
-func AskIronic(ctx context.Context, endpoint ironicapi.Endpoint) ironicapi.Observation {
+func AskIronic(
+	ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation,
+) ironicapi.Observation {
 	client, err := ironicapi.New(endpoint)
 	if err != nil {
 		return ironicapi.Observation{Answer: ironicapi.Broken, Detail: err.Error()}
 	}
-	return client.Observe(ctx)
+	return client.Observe(ctx, last)
 }
 
 // Lookout looks at endpoints beside the reconciles, so that an endpoint that does not answer keeps nobody waiting: what
@@ -60,9 +66,10 @@ type sight struct {
 	// seen is the last result. Nil until there is one.
 	seen *ironicapi.Observation
 
-	// looked is when the last look began, looking says that it has not ended.
-	looked  time.Time
-	looking bool
+	// looked is when the last look began, looking says that it has not ended. listed is when the last look began that
+	// asked for everything.
+	looked, listed time.Time
+	looking        bool
 }
 
 // NewLookout makes a lookout for endpoints that are asked about in an interval.
@@ -75,9 +82,10 @@ func NewLookout(ask Ask, now clock.PassiveClock, interval time.Duration) *Lookou
 }
 
 // See returns what was seen of the endpoint of a Metal3Cluster at the last look, and begins another look if that was
-// some time ago. Nothing is known of an endpoint that was never looked at, or that is another one than before.
+// some time ago. Nothing is known of an endpoint that was never looked at, or that is another one than before. Eager
+// asks for everything at each look, while something is still missing there.
 func (l *Lookout) See(
-	ctx context.Context, cluster types.NamespacedName, endpoint ironicapi.Endpoint,
+	ctx context.Context, cluster types.NamespacedName, endpoint ironicapi.Endpoint, eager bool,
 ) (seen ironicapi.Observation, known bool) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -88,7 +96,11 @@ func (l *Lookout) See(
 	}
 	if !current.looking && (current.looked.IsZero() || l.clock.Since(current.looked) >= l.rest) {
 		current.looking, current.looked = true, l.clock.Now()
-		go l.look(context.WithoutCancel(ctx), cluster, current)
+		last := current.seen
+		if eager || l.clock.Since(current.listed) >= nodesEvery {
+			last, current.listed = nil, current.looked
+		}
+		go l.look(context.WithoutCancel(ctx), cluster, current, last)
 	}
 	if current.seen == nil {
 		return ironicapi.Observation{}, false
@@ -104,11 +116,13 @@ func (l *Lookout) Forget(cluster types.NamespacedName) {
 }
 
 // look asks and remembers the answer. The sight may have been dropped in the meantime; then nobody reads it.
-func (l *Lookout) look(ctx context.Context, cluster types.NamespacedName, current *sight) {
+func (l *Lookout) look(
+	ctx context.Context, cluster types.NamespacedName, current *sight, last *ironicapi.Observation,
+) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	began := l.clock.Now()
-	seen := l.ask(ctx, current.endpoint)
+	seen := l.ask(ctx, current.endpoint, last)
 	lookSeconds.WithLabelValues(string(seen.Answer)).Observe(l.clock.Since(began).Seconds())
 	l.mutex.Lock()
 	changed := current.seen == nil || !equality.Semantic.DeepEqual(seen, *current.seen)

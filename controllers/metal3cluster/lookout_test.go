@@ -19,6 +19,10 @@ type looking struct {
 	clock   *clocktesting.FakePassiveClock
 	asked   chan ironicapi.Endpoint
 	answers chan ironicapi.Observation
+
+	// last is what the last question carried, eager what the next reconcile wants.
+	last  *ironicapi.Observation
+	eager bool
 }
 
 const testInterval = 10 * time.Second
@@ -28,10 +32,13 @@ func newLooking() *looking {
 		clock: clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0)),
 		asked: make(chan ironicapi.Endpoint), answers: make(chan ironicapi.Observation),
 	}
-	l.Lookout = NewLookout(func(ctx context.Context, endpoint ironicapi.Endpoint) ironicapi.Observation {
+	l.Lookout = NewLookout(func(
+		ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation,
+	) ironicapi.Observation {
 		if _, limited := ctx.Deadline(); !limited || ctx.Err() != nil {
 			return ironicapi.Observation{Answer: "the look has no time limit, or ends with its reconcile"}
 		}
+		l.last = last
 		l.asked <- endpoint
 		return <-l.answers
 	}, l.clock, testInterval)
@@ -42,7 +49,7 @@ func newLooking() *looking {
 func (l *looking) see(name string, endpoint ironicapi.Endpoint) (ironicapi.Observation, bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	return l.See(ctx, types.NamespacedName{Name: name}, endpoint)
+	return l.See(ctx, types.NamespacedName{Name: name}, endpoint, l.eager)
 }
 
 // news tells whether the cluster was woken. It waits where something is expected.
@@ -136,6 +143,30 @@ func TestLookoutLooksOnceAnInterval(t *testing.T) {
 	}
 }
 
+func TestLookoutAsksForEverythingNowAndThen(t *testing.T) {
+	l := newLooking()
+	l.rest = time.Second
+	endpoint := ironicapi.Endpoint{URL: "https://192.0.2.2:6385/v1/"}
+	for step, tc := range []struct {
+		after      time.Duration
+		eager      bool
+		everything bool
+	}{
+		{0, false, true}, {time.Second, false, false}, {time.Second, true, true}, {8 * time.Second, false, false},
+		{2 * time.Second, false, true}, {time.Second, false, false},
+	} {
+		l.clock.SetTime(l.clock.Now().Add(tc.after))
+		l.eager = tc.eager
+		l.see("a", endpoint)
+		<-l.asked
+		if everything := l.last == nil; everything != tc.everything {
+			t.Errorf("step %d: asks for everything: %v, want %v", step, everything, tc.everything)
+		}
+		l.answers <- ironicapi.Observation{Answer: ironicapi.Answers}
+		l.settled(t, "a")
+	}
+}
+
 func TestLookoutForgetsAnotherEndpoint(t *testing.T) {
 	l := newLooking()
 	before := ironicapi.Endpoint{URL: "https://192.0.2.2:6385/v1/", Authority: []byte("a")}
@@ -162,7 +193,8 @@ func TestLookoutForgetsAnotherEndpoint(t *testing.T) {
 }
 
 func TestAnIncompleteEndpointIsNoIronic(t *testing.T) {
-	seen := AskIronic(context.Background(), ironicapi.Endpoint{URL: "https://192.0.2.2:6385/v1/", Password: "do-not-tell"})
+	seen := AskIronic(
+		context.Background(), ironicapi.Endpoint{URL: "https://192.0.2.2:6385/v1/", Password: "do-not-tell"}, nil)
 	if seen.Answer != ironicapi.Broken || seen.Detail == "" {
 		t.Errorf("got %+v", seen)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
 // scope is what one reconcile knows.
@@ -33,6 +34,13 @@ type scope struct {
 
 	// endpoint is where the API server answers. Not valid until somebody gave one.
 	endpoint clusterv1.APIEndpoint
+
+	// move is what decides whether the namespace can be moved. While the Cluster is paused, only hosts and Clusters are
+	// read.
+	move pivot.MoveFacts
+
+	// plane is what was seen of the nodes of the control plane. Nil without spec.ironic, and while nobody answers.
+	plane *workload.ControlPlane
 
 	// controlPlane are the names of the nodes of the control plane, and hosts the names that the hosts of the cluster have
 	// in Ironic. Not read without spec.ironic.

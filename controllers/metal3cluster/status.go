@@ -8,12 +8,14 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
 func announce() flow.Announcement {
 	quiet := []string{
-		infrav1.ReadyCondition, infrav1.WaitingForClusterReason, clusterv1.NotPausedReason, infrav1.NotYetObservedReason,
+		infrav1.ReadyCondition, infrav1.ReadyForMoveCondition, infrav1.WaitingForClusterReason,
+		clusterv1.NotPausedReason, infrav1.NotYetObservedReason,
 	}
 	trouble := []string{
 		infrav1.EndpointMissingReason, infrav1.IronicSecretInvalidReason, infrav1.EndpointForeignReason,
@@ -26,6 +28,7 @@ func announce() flow.Announcement {
 // setStatus reports what the reconcile saw. It is the only writer of conditions.
 func setStatus(s *scope) {
 	flow.SetPaused(s.infra, s.paused)
+	setReadyForMove(s)
 	if s.paused {
 		return
 	}
@@ -36,6 +39,33 @@ func setStatus(s *scope) {
 		flow.Reached{Reason: infrav1.InfrastructureReadyReason, Message: disagreement(s)}, infrav1.WaitingForClusterReason)
 	// The Ironic endpoint is not among the stages: whether it answers must not keep anything from being provisioned.
 	flow.SetReady(s.infra, infrav1.InfrastructureReadyCondition)
+}
+
+// setReadyForMove reports whether a move would go through, or, while one is under way, whether it may go on.
+func setReadyForMove(s *scope) {
+	if !s.caresForMove() {
+		return
+	}
+	condition := metav1.Condition{
+		Type: infrav1.ReadyForMoveCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReadyForMoveReason,
+	}
+	waits, asked := s.reached[infrav1.ReadyForMoveCondition]
+	switch {
+	case s.paused && !asked:
+		// The Metal3Cluster is paused, and its Cluster is not: this is no move.
+		return
+	case s.paused && waits.IsDone():
+		condition.Reason = infrav1.MovableReason
+	case s.paused:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, waits.Reason, waits.Message
+	default:
+		s.move.Endpoint = s.reached[infrav1.IronicEndpointReadyCondition]
+		if obstacles := pivot.Obstacles(s.move); len(obstacles) > 0 {
+			condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
+			condition.Message = "Not ready for clusterctl move: " + pivot.Enumerate(obstacles)
+		}
+	}
+	conditions.Set(s.infra, condition)
 }
 
 // setIronic reports the Ironic endpoint. What was not looked at this time stays as it was.
@@ -53,15 +83,17 @@ func setIronic(s *scope) {
 		done.Message = s.verdict.Message
 	}
 	flow.SetStage(s.infra, infrav1.IronicEndpointReadyCondition, s.reached, done, infrav1.NotYetObservedReason)
-	if s.verdict == nil {
-		return
-	}
 	if s.infra.Status.Ironic == nil {
 		s.infra.Status.Ironic = &infrav1.IronicStatus{}
 	}
 	status := s.infra.Status.Ironic
-	status.Holder, status.KnownHosts = s.verdict.Holder, s.verdict.KnownHosts
-	if status.Holder == nil && status.KnownHosts == nil && status.Nodes == nil {
+	if s.plane != nil {
+		status.Nodes = nodesStatus(s.plane)
+	}
+	if s.verdict != nil {
+		status.Holder, status.KnownHosts = s.verdict.Holder, s.verdict.KnownHosts
+	}
+	if status.Holder == nil && status.KnownHosts == nil && len(status.Nodes) == 0 {
 		// An empty one is refused.
 		s.infra.Status.Ironic = nil
 	}

@@ -135,7 +135,8 @@ func describeOthers(s *suite) {
 		w.untouched(ctx)
 		infra := w.get(ctx, Default)
 		Expect(infra.Finalizers).To(BeEmpty())
-		Expect(infra.Status.Conditions).To(HaveLen(1))
+		Expect(infra.Status.Conditions).To(ConsistOf(
+			HaveField("Type", infrav1.PausedCondition), HaveField("Type", infrav1.ReadyForMoveCondition)))
 		w.pause(ctx, false)
 		w.ready(ctx)
 		w.eventually(ctx, infrav1.PausedCondition, HaveField("Reason", clusterv1.NotPausedReason))

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -21,7 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3cluster"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
@@ -66,12 +69,28 @@ var _ = Describe("A Metal3Cluster", Ordered, ContinueOnFailure, func() {
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
 			components.Provider, components.ClusterAPI, components.HostOperator,
 		}})
+		s.labelDefinitions(ctx)
 	})
 
 	describeLife(s)
 	describeOthers(s)
 	describeIronic(s)
+	describeMoves(s)
 })
+
+// labelDefinitions gives the definitions of the host operator the labels that clusterctl move needs.
+func (s *suite) labelDefinitions(ctx context.Context) {
+	GinkgoHelper()
+	var definitions apiextensionsv1.CustomResourceDefinitionList
+	Expect(s.server.Client.List(ctx, &definitions)).To(Succeed())
+	for i := range definitions.Items {
+		definition := &definitions.Items[i]
+		for _, label := range pivot.MoveLabels(definition.Name) {
+			metav1.SetMetaDataLabel(&definition.ObjectMeta, label, "")
+		}
+		Expect(s.server.Client.Update(ctx, definition)).To(Succeed())
+	}
+}
 
 // world is a namespace in which one story plays.
 type world struct {
@@ -79,11 +98,14 @@ type world struct {
 	namespace   string
 	watchFilter string
 	manager     stage.Manager
+
+	// crew stands for the nodes of the control plane and the Ironic of the management cluster.
+	crew *crew
 }
 
 func (s *suite) world(ctx context.Context) *world {
 	GinkgoHelper()
-	w := &world{client: s.server.Client, namespace: stage.Namespace(ctx, s.server)}
+	w := &world{client: s.server.Client, namespace: stage.Namespace(ctx, s.server), crew: newCrew()}
 	w.manager = stage.Manager{Config: s.server.Config, Namespace: w.namespace, Writes: &stage.Writes{}, Setup: w.setup}
 	return w
 }
@@ -94,12 +116,17 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.Clus
 	return (&metal3cluster.Reconciler{
 		Client:      mgr.GetClient(),
 		Recorder:    mgr.GetEventRecorder("metal3cluster"),
+		Clock:       now,
+		Hosts:       hoststore.New(mgr.GetClient(), mgr.GetAPIReader()),
 		WatchFilter: w.watchFilter,
 		Secrets: &secrets.Keeper{
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
 		},
 		Endpoints: metal3cluster.NewLookout(metal3cluster.AskIronic, now, interval),
 		Interval:  interval,
+
+		ControlPlanes: w.crew,
+		Handover:      w.crew,
 	}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})
 }
 

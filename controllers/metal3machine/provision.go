@@ -99,6 +99,10 @@ func (r *Reconciler) provisionHost(ctx context.Context, s *scope) (outcome.Outco
 		return outcome.Done(), err
 	}
 	s.host = stored
+	if s.machine.Spec.ProviderID != "" && host.Arrived(s.host) {
+		// The provider ID was published when the host was provisioned, and it came here with the machine.
+		return s.record(infrav1.HostProvisionedCondition, outcome.Done()), nil
+	}
 	return s.record(infrav1.HostProvisionedCondition, host.Progress(s.host)), nil
 }
 

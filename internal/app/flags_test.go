@@ -56,7 +56,8 @@ func TestDefaults(t *testing.T) {
 		"skip-crd-migration-phases":         "[]",
 		"fast-track":                        "false",
 		"keepalived-guard-image":            "",
-		"ironic-endpoint-interval":          "10s",
+		"ironic-endpoint-interval":          "1s",
+		"keep-move-labels":                  "true",
 		"logging-format":                    "text",
 		"v":                                 "0",
 	}
@@ -82,7 +83,8 @@ func TestFlagsReachTheirSettings(t *testing.T) {
 		"--clustercache-client-burst=10", "--clustercache-concurrency=11", "--metal3cluster-concurrency=12",
 		"--metal3machine-concurrency=13", "--metal3machinetemplate-concurrency=14", "--webhook-port=15", "--fast-track",
 		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields", "--health_addr=:16",
-		"--keepalived-guard-image=registry/guard:17", "--ironic-endpoint-interval=18s")
+		"--keepalived-guard-image=registry/guard:17", "--ironic-endpoint-interval=18s",
+		"--keep-move-labels=false")
 	type picked struct {
 		LeaderElect, FastTrack         bool
 		Namespace, WatchFilter, Health string
@@ -93,6 +95,7 @@ func TestFlagsReachTheirSettings(t *testing.T) {
 		Skipped                        []string
 		GuardImage                     string
 		EndpointInterval               time.Duration
+		KeepMoveLabels                 bool
 	}
 	want := picked{
 		LeaderElect: true, FastTrack: true, Namespace: "metal3", WatchFilter: "mine", Health: ":16",
@@ -106,7 +109,7 @@ func TestFlagsReachTheirSettings(t *testing.T) {
 		settings.SyncPeriod, settings.Retry, settings.QPS, settings.ClusterCacheQPS,
 		[]int{settings.Burst, settings.ClusterCacheBurst, settings.ClusterCacheConcurrency, settings.WebhookPort},
 		settings.Concurrency, settings.SkipCRDMigrationPhases,
-		settings.GuardImage, settings.EndpointInterval,
+		settings.GuardImage, settings.EndpointInterval, settings.KeepMoveLabels,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -55,6 +55,7 @@ func Run(ctx context.Context, restConfig *rest.Config, settings *Flags) error {
 		Concurrency: settings.Concurrency,
 
 		EndpointInterval: settings.EndpointInterval,
+		KeepMoveLabels:   settings.KeepMoveLabels,
 	})
 	if err != nil {
 		return err

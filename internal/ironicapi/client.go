@@ -81,12 +81,16 @@ func New(endpoint Endpoint) (*Client, error) {
 // errRedirected is the answer to an endpoint that sends its clients somewhere else.
 var errRedirected = errors.New("the endpoint redirects to another one")
 
-// Observe asks who answers and which nodes it knows.
-func (c *Client) Observe(ctx context.Context) Observation {
+// Observe asks who answers and which nodes it knows. Last is an earlier observation that is returned if the same
+// conductors answer; nil asks for everything.
+func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
 	// First what every version understands: it is also what tells a bad answer best.
 	conductors, err := c.conductors(ctx)
 	if err != nil {
 		return failed(err)
+	}
+	if last != nil && last.Answer == Answers && slices.Equal(last.Conductors, conductors) {
+		return *last
 	}
 	versions, err := utils.GetSupportedMicroversions(ctx, c.service)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,7 +121,7 @@ func observe(t *testing.T, endpoint ironicapi.Endpoint) ironicapi.Observation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := client.Observe(context.Background())
+	seen := client.Observe(context.Background(), nil)
 	if strings.Contains(fmt.Sprint(seen), password) || strings.Contains(fmt.Sprint(seen), "secret") {
 		t.Errorf("the observation repeats a secret: %+v", seen)
 	}
@@ -230,6 +231,34 @@ func TestObserve(t *testing.T) {
 				t.Errorf("%s: the detail of %s is %q", tc.reason, got.Answer, got.Detail)
 			}
 		})
+	}
+}
+
+// TestObserveAgain asks an Ironic that answered before: while the same conductors answer, its nodes are not listed again.
+func TestObserveAgain(t *testing.T) {
+	ironic := healthy()
+	certificate, authority := identity(t, nil)
+	client, err := ironicapi.New(ironicapi.Endpoint{
+		URL: serve(t, ironic, certificate), Username: user, Password: password, Authority: authority,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := client.Observe(t.Context(), nil)
+	ironic.nodes = say(`{"nodes":[]}`)
+	if diff := cmp.Diff(first, client.Observe(t.Context(), &first)); diff != "" {
+		t.Errorf("the same conductors answer; -want +got:\n%s", diff)
+	}
+	if seen := client.Observe(t.Context(), nil); len(seen.Nodes) != 0 {
+		t.Errorf("everything was asked for, and the nodes are %v", seen.Nodes)
+	}
+	ironic.drivers = say(`{"drivers":[{"name":"redfish","hosts":["c1-c"]}]}`)
+	if seen := client.Observe(t.Context(), &first); len(seen.Nodes) != 0 || !slices.Equal(seen.Conductors, []string{"c1-c"}) {
+		t.Errorf("another conductor answers, and it was seen as %+v", seen)
+	}
+	bad := ironicapi.Observation{Answer: ironicapi.Broken}
+	if seen := client.Observe(t.Context(), &bad); seen.Answer != ironicapi.Answers {
+		t.Errorf("an answer that was bad goes on to count: %+v", seen)
 	}
 }
 

@@ -1,4 +1,5 @@
-// Package webhooks registers admission and conversion of the nine kinds.
+// Package webhooks registers admission and conversion of the nine kinds, and the webhook for hosts of the host
+// operator.
 //
 // It holds no rules: admission lives in the package named after the hub version, conversion lives beside the types. A
 // kind cannot be listed here without its conversion, because objects that cannot be read in one of their versions stop
@@ -16,6 +17,7 @@ import (
 
 	infrav1beta1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta1"
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
 )
 
@@ -54,6 +56,7 @@ func SetupWithManager(mgr ctrl.Manager) error {
 			return err
 		}
 	}
+	host.SetupWithManager(mgr)
 	return nil
 }
 

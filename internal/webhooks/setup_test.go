@@ -23,6 +23,7 @@ import (
 	infrav1beta1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta1"
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/host"
 )
 
 // registered sets all webhooks up. The server that the manager would talk to is never asked.
@@ -122,6 +123,13 @@ func TestEveryWebhookIsAnnounced(t *testing.T) {
 	}
 	if len(markers) != len(want)+3 {
 		t.Errorf("nine kinds are judged and three filled in, but there are %d markers", len(markers))
+	}
+}
+
+// TestHostWebhookIsRegistered: it is announced in config/webhook, and no marker tells of it.
+func TestHostWebhookIsRegistered(t *testing.T) {
+	if !handles(t, registered(t), host.Path) {
+		t.Errorf("nothing answers at %s", host.Path)
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// hostWebhook is the only one for a kind of somebody else.
+const hostWebhook = "pause.baremetalhost.metal3.io"
+
 // entry is what the two kinds of webhooks have in common.
 type entry struct {
 	name          string
@@ -102,11 +105,58 @@ func TestWebhooksHaveTheirOwnPathAndVersion(t *testing.T) {
 			t.Errorf("%s and %s have the path %s", webhook.name, other, path)
 		}
 		paths[path] = webhook.name
+		if webhook.name == hostWebhook {
+			continue
+		}
 		for _, rule := range webhook.rules {
 			if !slices.Equal(rule.APIGroups, []string{group}) || !slices.Equal(rule.APIVersions, []string{"v1beta2"}) {
 				t.Errorf("%s: groups %v, versions %v", webhook.name, rule.APIGroups, rule.APIVersions)
 			}
 		}
+	}
+}
+
+// A webhook that is called for other writes of hosts as well would stop the host operator whenever the manager is away.
+func TestHostsNeedTheManagerOnlyToLeave(t *testing.T) {
+	configuration := only[admissionregistrationv1.MutatingWebhookConfiguration](t, components(t),
+		"MutatingWebhookConfiguration")
+	var got []admissionregistrationv1.MutatingWebhook
+	for _, webhook := range configuration.Webhooks {
+		if webhook.Name == hostWebhook {
+			webhook.ClientConfig = admissionregistrationv1.WebhookClientConfig{}
+			got = append(got, webhook)
+		}
+	}
+	want := []admissionregistrationv1.MutatingWebhook{{
+		Name:                    hostWebhook,
+		AdmissionReviewVersions: []string{"v1"},
+		FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
+		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
+		ReinvocationPolicy:      ptr.To(admissionregistrationv1.IfNeededReinvocationPolicy),
+		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+		TimeoutSeconds:          ptr.To[int32](5),
+		Rules: []admissionregistrationv1.RuleWithOperations{{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+			Rule: admissionregistrationv1.Rule{
+				APIGroups: []string{"metal3.io"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"baremetalhosts"},
+				Scope: ptr.To(admissionregistrationv1.NamespacedScope),
+			},
+		}},
+		MatchConditions: []admissionregistrationv1.MatchCondition{
+			{
+				Name: "is-deleted-by-a-move",
+				Expression: "has(object.metadata.annotations) && " +
+					"'clusterctl.cluster.x-k8s.io/delete-for-move' in object.metadata.annotations",
+			},
+			{
+				Name: "is-not-paused",
+				Expression: "has(object.metadata.annotations) && " +
+					"!('baremetalhost.metal3.io/paused' in object.metadata.annotations)",
+			},
+		},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
 	}
 }
 

@@ -86,7 +86,9 @@ func createHost(ctx context.Context, c client.Client, number int) error {
 func (f *fixture) createMachines(ctx context.Context, count int) error {
 	label := build.Labels(map[string]string{clusterv1.ClusterNameLabel: clusterName})
 	if err := inParallel(count, func(number int) error {
-		secret := build.BootstrapSecret(machineName(number), build.CloudConfig, []byte("#cloud-config"), label)
+		// Bootstrap data has an owner, as from a bootstrap provider. Without one, the manager labels it for a move.
+		secret := build.BootstrapSecret(machineName(number), build.CloudConfig, []byte("#cloud-config"), label,
+			build.OwnedBy(f.cluster))
 		return f.client.Create(ctx, secret)
 	}); err != nil {
 		return fmt.Errorf("creating bootstrap data: %w", err)

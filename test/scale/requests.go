@@ -40,4 +40,8 @@ func isHosts(request env.Request) bool {
 	return request.Resource == "baremetalhosts" && request.Subresource == ""
 }
 
+func isClusterReport(request env.Request) bool {
+	return request.Resource == "metal3clusters" && request.Subresource == "status"
+}
+
 func isHostList(request env.Request) bool { return isHosts(request) && request.Verb == "list" }

@@ -1,0 +1,112 @@
+package pivot
+
+import (
+	"slices"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// Neighbour is a Cluster in the namespace of a host, as far as it decides about hosts. Only Clusters with a
+// Metal3Cluster count.
+type Neighbour struct {
+	// Name of the Cluster.
+	Name string
+
+	// Paused says that the Cluster is paused, which clusterctl move does first of all.
+	Paused bool
+
+	// Verified says that the host operator may act on the hosts of the cluster.
+	Verified bool
+
+	// Holder is who holds the Ironic endpoint. Nil if nobody knows, or if there is no endpoint.
+	Holder *infrav1.IronicHolder
+}
+
+// NeighbourOf makes a neighbour of a Cluster and its Metal3Cluster, which is nil if it does not exist (yet).
+func NeighbourOf(cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster) Neighbour {
+	neighbour := Neighbour{Name: cluster.Name, Paused: ptr.Deref(cluster.Spec.Paused, false)}
+	if infra != nil {
+		neighbour.Verified, neighbour.Holder = Verified(infra), Holder(infra)
+	}
+	return neighbour
+}
+
+// Verified says whether the host operator may act on the hosts of a cluster: its own Ironic answers on the endpoint, or
+// this provider manages no endpoint for it.
+func Verified(infra *infrav1.Metal3Cluster) bool {
+	return infra.Spec.Ironic == nil ||
+		meta.IsStatusConditionTrue(infra.Status.Conditions, infrav1.IronicEndpointReadyCondition)
+}
+
+// Holder is who was seen to hold the Ironic endpoint of a cluster. Nil if nobody knows.
+func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
+	if infra.Status.Ironic == nil {
+		return nil
+	}
+	return infra.Status.Ironic.Holder
+}
+
+// Wish is what the clusters around a host want of it.
+type Wish string
+
+// Values of Wish.
+const (
+	// Park wants the host quiet and ready to be copied to another cluster.
+	Park Wish = "Park"
+
+	// Run wants the host operator to care for the host.
+	Run Wish = "Run"
+
+	// Unclear wants the host left as it is, because those who decide are not there or do not know yet.
+	Unclear Wish = "Unclear"
+)
+
+// WishFor says what the clusters of its namespace want of a host.
+//
+//	host serves      its cluster                                         wish
+//	a cluster        is paused                                           Park
+//	                 runs and is verified                                Run
+//	                 runs and is not verified, or is not there           Unclear
+//	nobody of ours   all clusters are paused                             Park
+//	                 some run, and all of those are verified             Run
+//	                 some run and are not verified, or there are none    Unclear
+//
+// A host that serves nobody moves with its namespace. clusterctl move pauses all Clusters of it, so one that runs says
+// that this is no move.
+func WishFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Wish {
+	if name := ClusterOf(host); name != "" {
+		around = slices.DeleteFunc(slices.Clone(around), func(other Neighbour) bool { return other.Name != name })
+	}
+	running := slices.DeleteFunc(slices.Clone(around), func(other Neighbour) bool { return other.Paused })
+	switch {
+	case len(around) == 0:
+		return Unclear
+	case len(running) == 0:
+		return Park
+	case slices.ContainsFunc(running, func(other Neighbour) bool { return !other.Verified }):
+		return Unclear
+	default:
+		return Run
+	}
+}
+
+// ClusterOf is the name of the Cluster that a host serves or is reserved for. Empty for a host that serves nobody of
+// ours.
+func ClusterOf(host *bmov1alpha1.BareMetalHost) string {
+	consumer := host.Spec.ConsumerRef
+	switch {
+	case consumer == nil:
+		return ""
+	case consumer.Kind == clusterv1.ClusterKind && consumer.GroupVersionKind().Group == clusterv1.GroupVersion.Group:
+		return consumer.Name
+	case consumer.GroupVersionKind().Group == infrav1.GroupVersion.Group:
+		return host.Labels[clusterv1.ClusterNameLabel]
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,185 @@
+package pivot
+
+import (
+	"encoding/json"
+	"fmt"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// Step is what to do with a host next.
+type Step string
+
+// Values of Step.
+const (
+	// Leave does nothing.
+	Leave Step = "Leave"
+
+	// Pause keeps the host operator from acting on the host.
+	Pause Step = "Pause"
+
+	// Settle waits for what the host operator had begun before the pause.
+	Settle Step = "Settle"
+
+	// Record writes the status into an annotation, from which the host operator takes it up in the other cluster.
+	Record Step = "Record"
+
+	// Resume takes back the own pause.
+	Resume Step = "Resume"
+
+	// Nudge makes the host operator look at the host at once, because another Ironic answers now.
+	Nudge Step = "Nudge"
+)
+
+// PlanHost says what to do with a host next. Settled says that the pause is older than what the host operator could
+// have begun before it.
+//
+//	wish      host is                                        step
+//	any       being deleted by a move                        Leave
+//	Unclear   anything                                       Leave
+//	Park      busy, paused by us                             Resume: let it finish first
+//	Park      busy, anything else                            Leave: it comes back when it is quiet
+//	Park      quiet, not paused                              Pause
+//	Park      quiet, paused by anybody, not settled          Settle
+//	Park      quiet, paused by anybody, status not recorded  Record
+//	Park      quiet, paused by anybody, status recorded      Leave: it is parked
+//	Run       paused by us                                   Resume
+//	Run       last seen by another Ironic than the holder    Nudge
+//	Run       anything else                                  Leave
+func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, settled bool) Step {
+	if _, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]; moving {
+		return Leave
+	}
+	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+	ours := by == infrav1.HostPausedByProvider
+	switch WishFor(host, around) {
+	case Park:
+		return planParking(host, paused, ours, settled)
+	case Run:
+		switch {
+		case ours:
+			return Resume
+		case needsNudge(host, HolderFor(host, around)):
+			return Nudge
+		}
+	case Unclear:
+	}
+	return Leave
+}
+
+func planParking(host *bmov1alpha1.BareMetalHost, paused, ours, settled bool) Step {
+	switch {
+	case Busy(host) != "" && ours:
+		return Resume
+	case Busy(host) != "", Parked(host):
+		return Leave
+	case !paused:
+		return Pause
+	case !settled:
+		return Settle
+	default:
+		return Record
+	}
+}
+
+// Busy says what the host operator is doing with a host that a move would interrupt. Empty means nothing. A host that
+// got stuck with an error is not busy: it goes on from there in the other cluster.
+func Busy(host *bmov1alpha1.BareMetalHost) string {
+	if !host.DeletionTimestamp.IsZero() {
+		return "being deleted"
+	}
+	if host.Status.ErrorType != "" || host.Status.OperationalStatus == bmov1alpha1.OperationalStatusDetached {
+		return ""
+	}
+	state := host.Status.Provisioning.State
+	switch state {
+	case bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile, bmov1alpha1.StateInspecting,
+		bmov1alpha1.StatePreparing, bmov1alpha1.StateProvisioning, bmov1alpha1.StateDeprovisioning,
+		bmov1alpha1.StatePoweringOffBeforeDelete, bmov1alpha1.StateDeleting:
+		return string(state)
+	default:
+		return ""
+	}
+}
+
+// Parked says whether a host can be copied to another cluster without losing anything: it is paused by whomever, and
+// the annotation holds the status that it has. A host that the host operator has never seen has no status to lose.
+func Parked(host *bmov1alpha1.BareMetalHost) bool {
+	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+	return paused && recorded(host)
+}
+
+func recorded(host *bmov1alpha1.BareMetalHost) bool {
+	if host.Status.LastUpdated.IsZero() {
+		return true
+	}
+	var kept bmov1alpha1.BareMetalHostStatus
+	if json.Unmarshal([]byte(host.Annotations[bmov1alpha1.StatusAnnotation]), &kept) != nil {
+		return false
+	}
+	return kept.LastUpdated.Equal(host.Status.LastUpdated) &&
+		kept.OperationalStatus == host.Status.OperationalStatus &&
+		kept.ErrorType == host.Status.ErrorType &&
+		equality.Semantic.DeepEqual(kept.Provisioning, host.Status.Provisioning)
+}
+
+// StatusAnnotation makes the annotation from the status of a host as the API server has it. Hardware details are left
+// out: they have an object of their own, and would not fit.
+func StatusAnnotation(status map[string]any) (string, error) {
+	kept := make(map[string]any, len(status))
+	for key, value := range status {
+		if key != "hardware" {
+			kept[key] = value
+		}
+	}
+	content, err := json.Marshal(kept)
+	if err != nil {
+		return "", fmt.Errorf("recording the status: %w", err)
+	}
+	return string(content), nil
+}
+
+// HolderFor is the holder of the Ironic endpoint that a host depends on: that of its own cluster, or, if it serves
+// nobody, the first one that is known. Nil if none is.
+func HolderFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) *infrav1.IronicHolder {
+	name := ClusterOf(host)
+	for _, other := range around {
+		if (name == "" || other.Name == name) && other.Holder != nil {
+			return other.Holder
+		}
+	}
+	return nil
+}
+
+// HolderName is how a holder is written into the annotation that nudges a host.
+func HolderName(holder infrav1.IronicHolder) string { return string(holder.Kind) + "/" + holder.Name }
+
+// needsNudge says whether another Ironic answers than the host was registered with. The first one is the management
+// cluster's, and hosts need no annotation to be found by it.
+func needsNudge(host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) bool {
+	if holder == nil || holder.Kind != infrav1.HolderManagement && holder.Kind != infrav1.HolderControlPlane {
+		return false
+	}
+	known, nudged := host.Annotations[infrav1.IronicHolderAnnotation]
+	return nudged && known != HolderName(*holder) || !nudged && holder.Kind == infrav1.HolderControlPlane
+}
+
+// Apply does a step on a copy of the host. Record is done by whoever can read the whole status; Leave and Settle change
+// nothing.
+func Apply(step Step, host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) *bmov1alpha1.BareMetalHost {
+	changed := host.DeepCopy()
+	switch step {
+	case Pause:
+		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
+	case Resume:
+		delete(changed.Annotations, bmov1alpha1.PausedAnnotation)
+	case Nudge:
+		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.IronicHolderAnnotation, HolderName(*holder))
+	case Leave, Settle, Record:
+	}
+	return changed
+}

@@ -1,0 +1,375 @@
+package pivot_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+var seenAt = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+
+// claimed is a provisioned host of cluster "c".
+func claimed() *bmov1alpha1.BareMetalHost {
+	host := &bmov1alpha1.BareMetalHost{}
+	host.Namespace, host.Name = "metal3", "host-0"
+	host.Labels = map[string]string{clusterv1.ClusterNameLabel: "c"}
+	host.Annotations = map[string]string{}
+	host.Spec.ConsumerRef = &corev1.ObjectReference{
+		APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Machine", Namespace: "metal3", Name: "m",
+	}
+	host.Status.LastUpdated = &seenAt
+	host.Status.OperationalStatus = bmov1alpha1.OperationalStatusOK
+	host.Status.Provisioning.State = bmov1alpha1.StateProvisioned
+	host.Status.Provisioning.ID = "uuid"
+	return host
+}
+
+func free() *bmov1alpha1.BareMetalHost {
+	host := claimed()
+	host.Labels, host.Spec.ConsumerRef = nil, nil
+	host.Status.Provisioning.State = bmov1alpha1.StateAvailable
+	return host
+}
+
+// record gives a host the annotation that its status makes.
+func record(t *testing.T, host *bmov1alpha1.BareMetalHost) {
+	t.Helper()
+	content, err := json.Marshal(host.Status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var status map[string]any
+	if err := json.Unmarshal(content, &status); err != nil {
+		t.Fatal(err)
+	}
+	annotation, err := pivot.StatusAnnotation(status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.Annotations[bmov1alpha1.StatusAnnotation] = annotation
+}
+
+var (
+	paused     = pivot.Neighbour{Name: "c", Paused: true, Verified: true}
+	runs       = pivot.Neighbour{Name: "c", Verified: true}
+	unverified = pivot.Neighbour{Name: "c"}
+)
+
+// stand makes a host of which the facts are true.
+func stand(t *testing.T, moving, busy, pause, recorded string) *bmov1alpha1.BareMetalHost {
+	t.Helper()
+	host := claimed()
+	if busy == "busy" {
+		host.Status.Provisioning.State = bmov1alpha1.StateProvisioning
+	}
+	if recorded == "recorded" {
+		record(t, host)
+	}
+	if pause != "nobody" {
+		host.Annotations[bmov1alpha1.PausedAnnotation] = map[string]string{"ours": infrav1.HostPausedByProvider}[pause]
+	}
+	if moving == "moving" {
+		host.Annotations[infrav1.DeleteForMoveAnnotation] = ""
+	}
+	return host
+}
+
+// TestPlanHost goes through every combination of the facts.
+func TestPlanHost(t *testing.T) {
+	table := [][]string{
+		// wish, clusterctl deletes it, host operator, paused by, pause, status, step
+		{"*", "moving", "*", "*", "*", "*", "Leave"},
+		{"Unclear", "*", "*", "*", "*", "*", "Leave"},
+		{"Park", "*", "busy", "ours", "*", "*", "Resume"},
+		{"Park", "*", "busy", "*", "*", "*", "Leave"},
+		{"Park", "*", "*", "nobody", "*", "*", "Pause"},
+		{"Park", "*", "*", "*", "*", "recorded", "Leave"},
+		{"Park", "*", "*", "*", "fresh", "*", "Settle"},
+		{"Park", "*", "*", "*", "*", "*", "Record"},
+		{"Run", "*", "*", "ours", "*", "*", "Resume"},
+		{"Run", "*", "*", "*", "*", "*", "Leave"},
+	}
+	around := map[string][]pivot.Neighbour{"Park": {paused}, "Run": {runs}, "Unclear": {unverified}}
+	for _, facts := range combinations(
+		[]string{"Park", "Run", "Unclear"}, []string{"moving", "here"}, []string{"busy", "quiet"},
+		[]string{"nobody", "ours", "theirs"}, []string{"settled", "fresh"}, []string{"recorded", "not recorded"},
+	) {
+		host := stand(t, facts[1], facts[2], facts[3], facts[5])
+		got := pivot.PlanHost(host, around[facts[0]], facts[4] == "settled")
+		if want := answer(table, facts); string(got) != want {
+			t.Errorf("%v: got %s, want %s", facts, got, want)
+		}
+	}
+}
+
+func TestWishFor(t *testing.T) {
+	other := func(paused, verified bool) pivot.Neighbour {
+		return pivot.Neighbour{Name: "other", Paused: paused, Verified: verified}
+	}
+	reserved := free()
+	reserved.Spec.ConsumerRef = &corev1.ObjectReference{
+		APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c",
+	}
+	stranger := free()
+	stranger.Labels = map[string]string{clusterv1.ClusterNameLabel: "c"}
+	stranger.Spec.ConsumerRef = &corev1.ObjectReference{APIVersion: "example.org/v1", Kind: "Thing", Name: "x"}
+	for name, tc := range map[string]struct {
+		reason string
+		host   *bmov1alpha1.BareMetalHost
+		around []pivot.Neighbour
+		want   pivot.Wish
+	}{
+		"OwnPaused":      {"its cluster moves", claimed(), []pivot.Neighbour{paused, other(false, true)}, pivot.Park},
+		"OwnRuns":        {"that another one is paused says nothing", claimed(), []pivot.Neighbour{other(true, true), runs}, pivot.Run},
+		"OwnUnverified":  {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{unverified, other(false, true)}, pivot.Unclear},
+		"OwnMissing":     {"in the other cluster a host may arrive first", claimed(), []pivot.Neighbour{other(false, true)}, pivot.Unclear},
+		"Alone":          {"nobody to ask", free(), nil, pivot.Unclear},
+		"FreeAllPaused":  {"free hosts move with the namespace", free(), []pivot.Neighbour{paused, other(true, false)}, pivot.Park},
+		"FreeSomePaused": {"a move pauses all", free(), []pivot.Neighbour{paused, other(false, true)}, pivot.Run},
+		"FreeUnverified": {"one of those that run is not sure", free(), []pivot.Neighbour{runs, other(false, false)}, pivot.Unclear},
+		"FreeRuns":       {"all is well", free(), []pivot.Neighbour{runs, other(false, true)}, pivot.Run},
+		"Reserved":       {"it belongs to its cluster", reserved, []pivot.Neighbour{paused, other(false, true)}, pivot.Park},
+		"Stranger":       {"a foreign consumer counts as nobody, whatever the label says", stranger, []pivot.Neighbour{paused, other(false, true)}, pivot.Run},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := pivot.WishFor(tc.host, tc.around); got != tc.want {
+				t.Errorf("%s: got %s, want %s", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestBusy(t *testing.T) {
+	quiet := []bmov1alpha1.ProvisioningState{
+		bmov1alpha1.StateNone, bmov1alpha1.StateUnmanaged, bmov1alpha1.StateReady, bmov1alpha1.StateAvailable,
+		bmov1alpha1.StateProvisioned, bmov1alpha1.StateExternallyProvisioned,
+	}
+	busy := []bmov1alpha1.ProvisioningState{
+		bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile, bmov1alpha1.StateInspecting,
+		bmov1alpha1.StatePreparing, bmov1alpha1.StateProvisioning, bmov1alpha1.StateDeprovisioning,
+		bmov1alpha1.StatePoweringOffBeforeDelete, bmov1alpha1.StateDeleting,
+	}
+	host := claimed()
+	for _, state := range quiet {
+		if host.Status.Provisioning.State = state; pivot.Busy(host) != "" {
+			t.Errorf("a host that is %q is quiet", state)
+		}
+	}
+	for _, state := range busy {
+		host.Status.Provisioning.State = state
+		if pivot.Busy(host) == "" {
+			t.Errorf("a host that is %q is busy", state)
+		}
+		stuck, detached := host.DeepCopy(), host.DeepCopy()
+		stuck.Status.ErrorType = bmov1alpha1.RegistrationError
+		detached.Status.OperationalStatus = bmov1alpha1.OperationalStatusDetached
+		if pivot.Busy(stuck) != "" || pivot.Busy(detached) != "" {
+			t.Errorf("a host that is stuck or detached in %q would be waited for in vain", state)
+		}
+	}
+	now := metav1.Now()
+	host.Status.Provisioning.State, host.DeletionTimestamp = bmov1alpha1.StateAvailable, &now
+	if pivot.Busy(host) == "" {
+		t.Error("a move takes no deletion along, so it has to wait for it")
+	}
+}
+
+func TestParked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		change func(host *bmov1alpha1.BareMetalHost)
+		want   bool
+	}{
+		"Parked": {"nothing happened since", func(*bmov1alpha1.BareMetalHost) {}, true},
+		"State": {"another state", func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.Provisioning.State = bmov1alpha1.StateDeprovisioning
+		}, false},
+		"Later": {"a write that had begun before the pause", func(host *bmov1alpha1.BareMetalHost) {
+			later := metav1.NewTime(seenAt.Add(time.Second))
+			host.Status.LastUpdated = &later
+		}, false},
+		"Error": {"a new error", func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.ErrorType = bmov1alpha1.PowerManagementError
+		}, false},
+		"Damaged": {"somebody wrote into it", func(host *bmov1alpha1.BareMetalHost) {
+			host.Annotations[bmov1alpha1.StatusAnnotation] = "{"
+		}, false},
+		"Missing": {"there is none", func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, bmov1alpha1.StatusAnnotation)
+		}, false},
+		"Running": {"not paused", func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
+		}, false},
+		"Arrived": {"after a move the annotation is all there is, and must not be replaced by an empty status",
+			func(host *bmov1alpha1.BareMetalHost) { host.Status = bmov1alpha1.BareMetalHostStatus{} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := claimed()
+			host.Annotations[bmov1alpha1.PausedAnnotation] = "somebody"
+			record(t, host)
+			tc.change(host)
+			if got := pivot.Parked(host); got != tc.want {
+				t.Errorf("%s: got %v", tc.reason, got)
+			}
+		})
+	}
+}
+
+func TestStatusAnnotationLeavesOutHardware(t *testing.T) {
+	annotation, err := pivot.StatusAnnotation(map[string]any{
+		"hardware": map[string]any{"hostname": "x"}, "poweredOn": true, "unknown": "kept",
+	})
+	if err != nil || annotation != `{"poweredOn":true,"unknown":"kept"}` {
+		t.Errorf("got %s, %v", annotation, err)
+	}
+}
+
+func TestNudge(t *testing.T) {
+	with := func(kind infrav1.HolderKind) []pivot.Neighbour {
+		return []pivot.Neighbour{{Name: "c", Verified: true, Holder: &infrav1.IronicHolder{Kind: kind, Name: "n"}}}
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		told   string
+		around []pivot.Neighbour
+		want   pivot.Step
+	}{
+		"First":     {"the management cluster's Ironic found it without", "", with(infrav1.HolderManagement), pivot.Leave},
+		"Takeover":  {"an Ironic that has never seen it", "", with(infrav1.HolderControlPlane), pivot.Nudge},
+		"Same":      {"told already", "ControlPlane/n", with(infrav1.HolderControlPlane), pivot.Leave},
+		"Next":      {"the next node", "ControlPlane/o", with(infrav1.HolderControlPlane), pivot.Nudge},
+		"Back":      {"back to a management cluster", "ControlPlane/n", with(infrav1.HolderManagement), pivot.Nudge},
+		"Nobody":    {"nobody could answer", "ControlPlane/o", with(infrav1.HolderNone), pivot.Leave},
+		"Foreign":   {"not ours", "ControlPlane/o", with(infrav1.HolderForeign), pivot.Leave},
+		"NoHolder":  {"there is no endpoint", "", []pivot.Neighbour{runs}, pivot.Leave},
+		"FreeHosts": {"a free host depends on it too", "", with(infrav1.HolderControlPlane), pivot.Nudge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := claimed()
+			if name == "FreeHosts" {
+				host = free()
+			}
+			if tc.told != "" {
+				host.Annotations[infrav1.IronicHolderAnnotation] = tc.told
+			}
+			got := pivot.PlanHost(host, tc.around, true)
+			if got != tc.want {
+				t.Fatalf("%s: got %s, want %s", tc.reason, got, tc.want)
+			}
+			changed := pivot.Apply(got, host, pivot.HolderFor(host, tc.around))
+			if again := pivot.PlanHost(changed, tc.around, true); again != pivot.Leave {
+				t.Errorf("%s: after it, the step is %s", tc.reason, again)
+			}
+		})
+	}
+}
+
+// TestMoveAndBack walks one host through a move, and a second one through a move that is given up.
+func TestMoveAndBack(t *testing.T) {
+	host := claimed()
+	walk := func(around pivot.Neighbour, want ...pivot.Step) {
+		t.Helper()
+		for _, step := range want {
+			got := pivot.PlanHost(host, []pivot.Neighbour{around}, true)
+			if got != step {
+				t.Fatalf("got %s, want %s for %v", got, step, host.Annotations)
+			}
+			if step == pivot.Record {
+				record(t, host)
+				continue
+			}
+			host = pivot.Apply(step, host, nil)
+		}
+	}
+	walk(paused, pivot.Pause, pivot.Record, pivot.Leave)
+	walk(runs, pivot.Resume, pivot.Leave)
+	walk(paused, pivot.Pause, pivot.Leave)
+	host.Status = bmov1alpha1.BareMetalHostStatus{}
+	walk(paused, pivot.Leave)
+	walk(unverified, pivot.Leave)
+	walk(runs, pivot.Resume, pivot.Leave)
+	if host.Annotations[bmov1alpha1.StatusAnnotation] == "" {
+		t.Error("the host operator takes the status up from the annotation, and it is gone")
+	}
+}
+
+func TestObstacles(t *testing.T) {
+	busy, blocked, owned, frozen := claimed(), free(), free(), claimed()
+	busy.Name, blocked.Name, owned.Name, frozen.Name = "busy", "blocked", "owned", "frozen"
+	busy.Status.Provisioning.State = bmov1alpha1.StateInspecting
+	frozen.Status.Provisioning.State = bmov1alpha1.StateDeprovisioning
+	frozen.Annotations[bmov1alpha1.PausedAnnotation] = "me"
+	blocked.Annotations[infrav1.BlockMoveAnnotation] = ""
+	owned.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "example.org/v1", Kind: "Rack", Name: "r1"},
+		{APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Machine", Name: "m"},
+	}
+	if got := pivot.Obstacles(pivot.MoveFacts{Hosts: []*bmov1alpha1.BareMetalHost{claimed(), free()}}); len(got) != 0 {
+		t.Errorf("nothing is in the way, and it says %q", got)
+	}
+	got := pivot.Obstacles(pivot.MoveFacts{
+		Hosts:               []*bmov1alpha1.BareMetalHost{claimed(), busy, blocked, owned, frozen},
+		MachinesWithoutNode: []string{"machine-1"},
+		Remediations:        []string{"remediation-1"},
+		MissingLabels:       []string{"baremetalhosts.metal3.io: label"},
+		Endpoint: pivot.Judge(pivot.Cluster{ClusterID: "c1", Address: "192.0.2.2:6385"},
+			pivot.Sighting{Answer: pivot.Answers, Conductors: []string{"c2-x"}}).Outcome,
+		BareNodes:    []string{"node-1"},
+		NodesUnknown: "no connection",
+	})
+	for _, want := range []string{
+		"Ironic endpoint: Conductor c2-x answers", "no connection", "node node-1 does not run", "baremetalhosts.metal3.io: label is missing",
+		"Machine machine-1 has no node", "Metal3Remediation remediation-1", "host busy is inspecting",
+		"host blocked carries annotation " + infrav1.BlockMoveAnnotation, "host owned is owned by Rack r1",
+		"host frozen is paused in the middle of deprovisioning",
+	} {
+		if !strings.Contains(strings.Join(got, "\n"), want) {
+			t.Errorf("%q is not among %q", want, got)
+		}
+	}
+	if len(got) != 10 {
+		t.Errorf("got %d obstacles, want 10: %q", len(got), got)
+	}
+	if line := pivot.Enumerate(got); !strings.HasSuffix(line, "; and 2 more") {
+		t.Errorf("got %q", line)
+	}
+}
+
+func TestNotParked(t *testing.T) {
+	hosts := make([]*bmov1alpha1.BareMetalHost, 0, 4)
+	for i := range 4 {
+		host := claimed()
+		host.Name = fmt.Sprintf("host-%d", i)
+		hosts = append(hosts, host)
+	}
+	hosts[0].Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+	record(t, hosts[0])
+	hosts[1].Status.Provisioning.State = bmov1alpha1.StateProvisioning
+	hosts[3].Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
+	facts := pivot.MoveFacts{Hosts: hosts, Around: []pivot.Neighbour{paused}}
+	got := strings.Join(pivot.NotParked(facts), "\n")
+	if want := "host host-1 is provisioning: wait until it is done\nhost host-2 is being paused"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	facts.Around = []pivot.Neighbour{runs}
+	if got := pivot.NotParked(facts); len(got) != 0 {
+		t.Errorf("a cluster that runs waits for nobody, and it says %q", got)
+	}
+}
+
+func TestWaveDelay(t *testing.T) {
+	if pivot.WaveDelay(0) != 0 || pivot.WaveDelay(99) != 0 || pivot.WaveDelay(100) != 2*time.Second ||
+		pivot.WaveDelay(299) != 4*time.Second {
+		t.Error("a hundred at once, the next hundred two seconds later")
+	}
+}

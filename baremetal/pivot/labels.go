@@ -1,0 +1,39 @@
+package pivot
+
+import (
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// MoveLabels returns the labels that a move needs on a definition, and nothing for a definition that is none of the
+// host operator's. Clusterctl moves only kinds whose definition carries the first of them.
+//
+//	definition                                             discover  move  hierarchy  because
+//	baremetalhosts                                         x         x     x          nothing owns it; it owns the rest
+//	hardwaredata                                           x         x                not every one has an owner
+//	bmceventsubscriptions, hostclaims, hostdeploypolicies  x         x                nothing owns them
+//	all others                                             x                          a host owns them, directly or not
+func MoveLabels(definition string) []string {
+	switch definition {
+	case "baremetalhosts.metal3.io":
+		return []string{infrav1.DiscoverLabel, infrav1.MoveLabel, infrav1.MoveHierarchyLabel}
+	case "hardwaredata.metal3.io",
+		"bmceventsubscriptions.metal3.io", "hostclaims.metal3.io", "hostdeploypolicies.metal3.io":
+		return []string{infrav1.DiscoverLabel, infrav1.MoveLabel}
+	case "hostfirmwaresettings.metal3.io", "hostfirmwarecomponents.metal3.io", "firmwareschemas.metal3.io",
+		"hostupdatepolicies.metal3.io", "preprovisioningimages.metal3.io", "dataimages.metal3.io":
+		return []string{infrav1.DiscoverLabel}
+	default:
+		return nil
+	}
+}
+
+// MissingLabels returns those of the labels that a definition does not carry. A label counts with any value.
+func MissingLabels(definition string, labels map[string]string) []string {
+	var keys []string
+	for _, key := range MoveLabels(definition) {
+		if _, there := labels[key]; !there {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,190 @@
+package hostmove
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+)
+
+const (
+	// settleTime is how long after a pause the host operator may still write what it had begun before. The status is
+	// recorded after it, and again if it changes later.
+	settleTime = 2 * time.Second
+
+	// conflictDelay is how long to wait before looking again at a host that somebody else has just changed.
+	conflictDelay = 200 * time.Millisecond
+)
+
+// Hosts reads and writes hosts.
+type Hosts interface {
+	Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
+	Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error)
+	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
+	RecordStatus(ctx context.Context, host types.NamespacedName) error
+}
+
+// Reconciler parks hosts before a move, resumes them after it, and nudges them when another Ironic takes over.
+type Reconciler struct {
+	Client   client.Client
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+	Hosts    Hosts
+
+	// mutex guards what follows. Losing it makes a host wait a little longer, nothing else.
+	mutex sync.Mutex
+	// paused says since when a host that is to be parked was seen paused.
+	paused map[types.NamespacedName]time.Time
+	// holders says since when a holder was seen in a namespace.
+	holders map[string]time.Time
+}
+
+// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters,verbs=get;list;watch
+
+// Reconcile takes one host one step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	host := &bmov1alpha1.BareMetalHost{}
+	if err := r.Client.Get(ctx, req.NamespacedName, host); err != nil {
+		r.forget(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	around, err := r.Hosts.Neighbours(ctx, host.Namespace)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	since := r.pausedFor(host)
+	step := pivot.PlanHost(host, around, since >= settleTime)
+	holder := pivot.HolderFor(host, around)
+	switch step {
+	case pivot.Leave:
+		return ctrl.Result{}, nil
+	case pivot.Settle:
+		return ctrl.Result{RequeueAfter: settleTime - since}, nil
+	case pivot.Nudge:
+		after, err := r.untilTurn(ctx, host, *holder)
+		if err != nil || after > 0 {
+			return ctrl.Result{RequeueAfter: after}, err
+		}
+	case pivot.Pause, pivot.Record, pivot.Resume:
+	}
+	err = r.do(ctx, step, host, holder)
+	if errors.Is(err, hoststore.ErrConflict) {
+		return ctrl.Result{RequeueAfter: conflictDelay}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}
+
+func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.BareMetalHost,
+	holder *infrav1.IronicHolder,
+) error {
+	if step == pivot.Record {
+		if err := r.Hosts.RecordStatus(ctx, client.ObjectKeyFromObject(host)); err != nil {
+			return err
+		}
+	} else if _, err := r.Hosts.Write(ctx, host, pivot.Apply(step, host, holder)); err != nil {
+		return err
+	}
+	if reason, note := announce(step); reason != "" {
+		r.Recorder.Eventf(host, nil, corev1.EventTypeNormal, reason, "Move", "%s", note)
+	}
+	return nil
+}
+
+// announce is the event that a step gives. A nudge gives none: there is one on the Metal3Cluster for all of its hosts.
+func announce(step pivot.Step) (reason, note string) {
+	switch step {
+	case pivot.Pause:
+		return "PausedForMove", "Paused because the Clusters that the host belongs to are paused"
+	case pivot.Record:
+		return "ReadyForMove", "Recorded the status for the host operator of another cluster"
+	case pivot.Resume:
+		return "ResumedAfterMove", "Took the pause back: the Clusters that the host belongs to run"
+	default:
+		return "", ""
+	}
+}
+
+// pausedFor is for how long a host was seen paused. What it was before this process began does not count.
+func (r *Reconciler) pausedFor(host *bmov1alpha1.BareMetalHost) time.Duration {
+	key := client.ObjectKeyFromObject(host)
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; !paused {
+		delete(r.paused, key)
+		return 0
+	}
+	if _, known := r.paused[key]; !known {
+		if r.paused == nil {
+			r.paused = map[types.NamespacedName]time.Time{}
+		}
+		r.paused[key] = r.Clock.Now()
+	}
+	return r.Clock.Since(r.paused[key])
+}
+
+func (r *Reconciler) forget(host types.NamespacedName) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	delete(r.paused, host)
+}
+
+// untilTurn is how long a host has to wait to be nudged. Zero means that it is its turn.
+func (r *Reconciler) untilTurn(ctx context.Context, host *bmov1alpha1.BareMetalHost, holder infrav1.IronicHolder,
+) (time.Duration, error) {
+	hosts, err := r.Hosts.Hosts(ctx, host.Namespace)
+	if err != nil {
+		return 0, err
+	}
+	place := 0
+	for _, other := range hosts {
+		if strings.Compare(other.Name, host.Name) < 0 {
+			place++
+		}
+	}
+	return max(0, pivot.WaveDelay(place)-r.heldFor(host.Namespace, holder)), nil
+}
+
+// heldFor is for how long a holder was seen. One holder at a time is remembered for each namespace.
+func (r *Reconciler) heldFor(namespace string, holder infrav1.IronicHolder) time.Duration {
+	key := namespace + " " + pivot.HolderName(holder)
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if _, known := r.holders[key]; !known {
+		if r.holders == nil {
+			r.holders = map[string]time.Time{}
+		}
+		for other := range r.holders {
+			if strings.HasPrefix(other, namespace+" ") {
+				delete(r.holders, other)
+			}
+		}
+		r.holders[key] = r.Clock.Now()
+	}
+	return r.Clock.Since(r.holders[key])
+}
+
+// sortedKeys are the keys of hosts by name, the order in which they are nudged.
+func sortedKeys(hosts []*bmov1alpha1.BareMetalHost) []ctrl.Request {
+	requests := make([]ctrl.Request, 0, len(hosts))
+	for _, host := range hosts {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(host)})
+	}
+	slices.SortFunc(requests, func(a, b ctrl.Request) int { return strings.Compare(a.Name, b.Name) })
+	return requests
+}

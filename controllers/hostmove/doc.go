@@ -1,0 +1,12 @@
+// Package hostmove makes hosts ready to be moved to another cluster by clusterctl, and puts them to work again
+// afterwards.
+//
+// While the Clusters that a host belongs to are paused it waits until the host operator is done with the host, pauses
+// it, and writes its status into the annotation that the host operator of the other cluster takes it up from. Free
+// hosts move too, so they are treated in the same way. When the Clusters run again, here or there, and their own
+// Ironic answers, it takes the pause back; and when another Ironic takes over, it makes the host operator look at
+// every host at once.
+//
+// It works host by host and remembers nothing: what to do next follows from the host and the Clusters around it
+// (baremetal/pivot). It refuses to touch a pause by anybody else, and a host that clusterctl is deleting.
+package hostmove

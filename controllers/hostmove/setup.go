@@ -1,0 +1,78 @@
+package hostmove
+
+import (
+	"context"
+	"fmt"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	all := handler.EnqueueRequestsFromMapFunc(r.hostsOfNamespace)
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("hostmove").
+		For(&bmov1alpha1.BareMetalHost{}, builder.WithPredicates(hostMatters())).
+		WithOptions(options).
+		Watches(&clusterv1.Cluster{}, all,
+			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
+		Watches(&infrav1.Metal3Cluster{}, all, builder.WithPredicates(clusterMatters())).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("setting up the moves of hosts: %w", err)
+	}
+	return nil
+}
+
+// hostMatters lets through what the next step of a host depends on.
+func hostMatters() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, isHost := e.ObjectOld.(*bmov1alpha1.BareMetalHost)
+		after, stillHost := e.ObjectNew.(*bmov1alpha1.BareMetalHost)
+		if !isHost || !stillHost {
+			return false
+		}
+		for _, annotation := range []string{
+			bmov1alpha1.PausedAnnotation, bmov1alpha1.StatusAnnotation, infrav1.IronicHolderAnnotation,
+		} {
+			if before.Annotations[annotation] != after.Annotations[annotation] {
+				return true
+			}
+		}
+		_, paused := after.Annotations[bmov1alpha1.PausedAnnotation]
+		return pivot.Busy(before) != pivot.Busy(after) ||
+			paused && !equality.Semantic.DeepEqual(before.Status.LastUpdated, after.Status.LastUpdated)
+	}}
+}
+
+// clusterMatters lets through what changes who may act on hosts.
+func clusterMatters() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, isCluster := e.ObjectOld.(*infrav1.Metal3Cluster)
+		after, stillCluster := e.ObjectNew.(*infrav1.Metal3Cluster)
+		return isCluster && stillCluster &&
+			(pivot.Verified(before) != pivot.Verified(after) ||
+				!equality.Semantic.DeepEqual(pivot.Holder(before), pivot.Holder(after)))
+	}}
+}
+
+func (r *Reconciler) hostsOfNamespace(ctx context.Context, object client.Object) []ctrl.Request {
+	hosts, err := r.Hosts.Hosts(ctx, object.GetNamespace())
+	if err != nil {
+		return nil
+	}
+	return sortedKeys(hosts)
+}

@@ -1,0 +1,241 @@
+package hostmove_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// ours is the value of the provider's own pause.
+const ours = infrav1.HostPausedByProvider
+
+// withIronic makes a Metal3Cluster with an Ironic endpoint.
+func withIronic() build.Metal3ClusterOption {
+	return stage.With(func(infra *infrav1.Metal3Cluster) {
+		infra.Spec.Ironic = &infrav1.Ironic{ClusterID: "c1", Endpoint: infrav1.IronicEndpoint{
+			VirtualIPs: []string{"192.0.2.2"}, CIDRs: []string{"192.0.2.0/24"}, Interface: "eth0",
+		}}
+	})
+}
+
+// describeParking are the stories about what happens before hosts are copied.
+func describeParking(s *suite) {
+	It("parks claimed and free hosts while their Cluster is paused", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "claimed", build.Provisioned(), build.NIC("eth0", "02:00:00:00:00:01", "192.0.2.21"), w.claimed())
+		w.host(ctx, "free", build.Available())
+		w.manager.Start()
+		w.stays(ctx, "claimed")
+		w.pause(ctx, true)
+		w.parked(ctx, "claimed", ours)
+		w.parked(ctx, "free", ours)
+		Eventually(func(g Gomega) {
+			g.Expect(w.events(ctx, g, "free")).To(ConsistOf("PausedForMove", "ReadyForMove"))
+		}).Should(Succeed())
+		Expect(w.writes.Done()).To(HaveLen(4), "two writes for each host")
+	})
+
+	It("waits until a host is quiet, and lets one go on that was paused too early", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "busy", build.State(bmov1alpha1.StateInspecting))
+		w.host(ctx, "caught", build.State(bmov1alpha1.StatePreparing), build.Paused(ours))
+		w.pause(ctx, true)
+		w.manager.Start()
+		w.running(ctx, "caught")
+		w.stays(ctx, "busy")
+		for _, name := range []string{"busy", "caught"} {
+			w.report(ctx, name, func(status *bmov1alpha1.BareMetalHostStatus) {
+				status.Provisioning.State = bmov1alpha1.StateAvailable
+			})
+			w.parked(ctx, name, ours)
+		}
+	})
+
+	It("records what the host operator still writes after the pause", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "host", build.Provisioned(), w.claimed())
+		w.pause(ctx, true)
+		w.manager.Start()
+		w.parked(ctx, "host", ours)
+		w.report(ctx, "host", func(status *bmov1alpha1.BareMetalHostStatus) {
+			later := metav1.NewTime(status.LastUpdated.Add(time.Second))
+			status.LastUpdated, status.PoweredOn = &later, false
+		})
+		w.parked(ctx, "host", ours)
+	})
+
+	It("records a host that somebody else has paused, and leaves that pause", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "host", build.Provisioned(), w.claimed(), build.Paused("maintenance"))
+		w.pause(ctx, true)
+		w.manager.Start()
+		w.parked(ctx, "host", "maintenance")
+		w.pause(ctx, false)
+		w.stays(ctx, "host")
+		Expect(w.get(ctx, Default, "host").Annotations).To(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, "maintenance"))
+	})
+
+	It("moves hosts with errors and detached ones as they are", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "failed", build.State(bmov1alpha1.StateRegistering), build.Error("wrong password"))
+		w.host(ctx, "detached", build.Provisioned(), w.claimed(), stage.With(func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.OperationalStatus = bmov1alpha1.OperationalStatusDetached
+		}))
+		w.host(ctx, "new")
+		w.pause(ctx, true)
+		w.manager.Start()
+		w.parked(ctx, "failed", ours)
+		w.parked(ctx, "detached", ours)
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g, "new").Annotations).To(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours))
+		}).Should(Succeed())
+		w.stays(ctx, "new")
+	})
+
+	It("leaves free hosts alone while another Cluster of the namespace runs", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.create(ctx, build.Cluster("other", build.InNamespace(w.namespace)))
+		w.create(ctx, build.Metal3Cluster("other", build.InNamespace(w.namespace)))
+		w.host(ctx, "claimed", build.Provisioned(), w.claimed())
+		w.host(ctx, "free", build.Available())
+		w.pause(ctx, true)
+		w.manager.Start()
+		w.parked(ctx, "claimed", ours)
+		w.stays(ctx, "free")
+		w.running(ctx, "free")
+	})
+}
+
+// describeResuming are the stories about what happens afterwards, in the same cluster or in another one.
+func describeResuming(s *suite) {
+	It("takes the pause back when a move is given up", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "claimed", build.Provisioned(), w.claimed())
+		w.host(ctx, "free", build.Available())
+		w.pause(ctx, true)
+		w.manager.Start()
+		w.parked(ctx, "claimed", ours)
+		w.parked(ctx, "free", ours)
+		w.pause(ctx, false)
+		w.running(ctx, "claimed")
+		w.running(ctx, "free")
+	})
+
+	It("keeps what a move has brought until the own Ironic answers", func(ctx context.Context) {
+		w := s.world(ctx)
+		brought := build.Annotations(map[string]string{
+			bmov1alpha1.PausedAnnotation: ours, bmov1alpha1.StatusAnnotation: `{"provisioning":{"state":"provisioned"}}`,
+		})
+		w.host(ctx, "claimed", brought, w.claimed())
+		w.host(ctx, "free", brought)
+		w.manager.Start()
+		w.stays(ctx, "free")
+		w.cluster(ctx, withIronic())
+		w.pause(ctx, true)
+		w.stays(ctx, "claimed")
+		w.pause(ctx, false)
+		w.observe(ctx, metav1.ConditionFalse, infrav1.IronicHolder{Kind: infrav1.HolderForeign, Name: "c2-x"})
+		w.stays(ctx, "claimed")
+		w.stays(ctx, "free")
+		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: "m"})
+		w.running(ctx, "claimed")
+		w.running(ctx, "free")
+		Expect(w.get(ctx, Default, "free").Annotations).To(HaveKey(bmov1alpha1.StatusAnnotation))
+	})
+
+	It("leaves a host alone that clusterctl deletes", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "host", build.Provisioned(), w.claimed(), build.Annotations(map[string]string{
+			infrav1.DeleteForMoveAnnotation: "",
+		}))
+		w.manager.Start()
+		w.pause(ctx, true)
+		w.stays(ctx, "host")
+		w.pause(ctx, false)
+		w.stays(ctx, "host")
+		Expect(w.writes.Done()).To(BeEmpty())
+	})
+
+	It("nudges every host when another Ironic takes over, a hundred at a time", func(ctx context.Context) {
+		w := s.world(ctx)
+		const hosts = 105
+		w.cluster(ctx, withIronic())
+		for i := range hosts {
+			w.host(ctx, fmt.Sprintf("host-%03d", i), build.Available())
+		}
+		w.manager.Start()
+		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: "m"})
+		w.stays(ctx, "host-000")
+		told := func(name string) func(g Gomega) {
+			return func(g Gomega) {
+				var list bmov1alpha1.BareMetalHostList
+				g.Expect(w.client.List(ctx, &list)).To(Succeed())
+				for _, host := range list.Items {
+					if host.Namespace == w.namespace {
+						g.Expect(host.Annotations).To(HaveKeyWithValue(infrav1.IronicHolderAnnotation, name))
+					}
+				}
+			}
+		}
+		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n1"})
+		Eventually(told("ControlPlane/n1")).Should(Succeed())
+		w.observe(ctx, metav1.ConditionFalse, infrav1.IronicHolder{Kind: infrav1.HolderNone})
+		w.stays(ctx, "host-000")
+		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n2"})
+		Eventually(told("ControlPlane/n2")).Should(Succeed())
+		Expect(w.writes.Done()).To(HaveLen(2*hosts), "one write for each host and change")
+	})
+}
+
+// describeFaults are the stories about an API server that fails.
+func describeFaults(s *suite) {
+	It("parks and resumes although writes are refused, lost and overtaken", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "host", build.Provisioned(), w.claimed())
+		turn := 0
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if write.Kind != "BareMetalHost" {
+				return stage.Verdict{}
+			}
+			turn++
+			switch turn % 4 {
+			case 1:
+				return stage.Verdict{Err: errors.New("no connection")}
+			case 2:
+				stage.Change(ctx, w.client, w.key(write.Name), &bmov1alpha1.BareMetalHost{},
+					func(host *bmov1alpha1.BareMetalHost) {
+						build.Annotations(map[string]string{"example.com/turn": fmt.Sprint(turn)})(host)
+					})
+				return stage.Verdict{}
+			case 3:
+				return stage.Verdict{Err: errors.New("no answer"), Lost: true}
+			default:
+				return stage.Verdict{}
+			}
+		})
+		w.manager.Start()
+		w.pause(ctx, true)
+		w.parked(ctx, "host", ours)
+		w.pause(ctx, false)
+		w.running(ctx, "host")
+	})
+}

@@ -1,0 +1,129 @@
+package metal3cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+)
+
+// gatherTime is how long changes of hosts and Machines are gathered until the Metal3Clusters of their namespace look at
+// all of them at once.
+const gatherTime = time.Second
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	log := ctrl.LoggerFrom(ctx)
+	kind := infrav1.GroupVersion.WithKind("Metal3Cluster")
+	toInfrastructure := util.ClusterToInfrastructureMapFunc(ctx, kind, mgr.GetClient(), &infrav1.Metal3Cluster{})
+	err := ctrl.NewControllerManagedBy(mgr).
+		For(&infrav1.Metal3Cluster{}, builder.WithPredicates(flow.NotOnlyStatus(),
+			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
+		WithOptions(options).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToInfrastructure),
+			builder.WithPredicates(onlyDeletes())).
+		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(nodeChanges())).
+		Watches(&bmov1alpha1.BareMetalHost{}, r.later(), builder.WithPredicates(hostChanges())).
+		Watches(&infrav1.Metal3Remediation{}, r.later(), builder.WithPredicates(notUpdates())).
+		WatchesRawSource(source.Channel(r.Endpoints.news, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("setting up the Metal3Cluster controller: %w", err)
+	}
+	return nil
+}
+
+// onlyDeletes lets through the only event of a Machine that a Metal3Cluster waits for: its end.
+func onlyDeletes() predicate.Funcs {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// notUpdates lets through objects that come and go.
+func notUpdates() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+}
+
+// nodeChanges lets through Machines that come, go, or get their node.
+func nodeChanges() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, isMachine := e.ObjectOld.(*clusterv1.Machine)
+		after, stillMachine := e.ObjectNew.(*clusterv1.Machine)
+		return isMachine && stillMachine && before.Status.NodeRef.IsDefined() != after.Status.NodeRef.IsDefined()
+	}}
+}
+
+// hostChanges lets through what decides whether a host can be moved.
+func hostChanges() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, isHost := e.ObjectOld.(*bmov1alpha1.BareMetalHost)
+		after, stillHost := e.ObjectNew.(*bmov1alpha1.BareMetalHost)
+		if !isHost || !stillHost {
+			return false
+		}
+		return pivot.Busy(before) != pivot.Busy(after) || pivot.Parked(before) != pivot.Parked(after) ||
+			before.Annotations[infrav1.BlockMoveAnnotation] != after.Annotations[infrav1.BlockMoveAnnotation] ||
+			pivot.ClusterOf(before) != pivot.ClusterOf(after) ||
+			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
+	}}
+}
+
+// later wakes all Metal3Clusters of the namespace of an object, some time after the first of many changes.
+func (r *Reconciler) later() handler.Funcs {
+	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+	wake := func(ctx context.Context, object client.Object, q queue) {
+		var list infrav1.Metal3ClusterList
+		here := client.InNamespace(object.GetNamespace())
+		if err := r.Client.List(ctx, &list, here, client.UnsafeDisableDeepCopy); err != nil {
+			return
+		}
+		for i := range list.Items {
+			q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])}, gatherTime)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { wake(ctx, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, e.Object, q) },
+	}
+}
+
+func (r *Reconciler) machineToInfrastructure(ctx context.Context, object client.Object) []ctrl.Request {
+	machine, isMachine := object.(*clusterv1.Machine)
+	if !isMachine {
+		return nil
+	}
+	var list infrav1.Metal3ClusterList
+	if err := r.Client.List(ctx, &list, client.InNamespace(machine.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName}); err != nil {
+		return nil
+	}
+	requests := make([]ctrl.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}

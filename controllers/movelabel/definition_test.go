@@ -1,0 +1,93 @@
+package movelabel_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
+)
+
+const (
+	discover  = "clusterctl.cluster.x-k8s.io"
+	move      = "clusterctl.cluster.x-k8s.io/move"
+	hierarchy = "clusterctl.cluster.x-k8s.io/move-hierarchy"
+)
+
+func TestMissing(t *testing.T) {
+	cases := map[string]struct {
+		reason     string
+		definition string
+		labels     map[string]string
+		want       []string
+	}{
+		"Hosts": {
+			"a host moves by itself, with all that it owns", "baremetalhosts.metal3.io", nil,
+			[]string{discover, move, hierarchy},
+		},
+		"Owned": {
+			"what a host owns only has to be found", "hostfirmwaresettings.metal3.io", nil, []string{discover},
+		},
+		"OwnedNowAndThen": {
+			"one without owner would stay behind", "hardwaredata.metal3.io", nil, []string{discover, move},
+		},
+		"Alone": {
+			"nothing owns a subscription", "bmceventsubscriptions.metal3.io", nil, []string{discover, move},
+		},
+		"Some": {
+			"what is there is not written again", "baremetalhosts.metal3.io",
+			map[string]string{"app": "operator", move: ""}, []string{discover, hierarchy},
+		},
+		"AnyValue": {
+			"clusterctl looks at the key alone, and the value is somebody else's", "hardwaredata.metal3.io",
+			map[string]string{discover: "no", move: "false"}, nil,
+		},
+		"Complete": {
+			"nothing to do", "dataimages.metal3.io", map[string]string{discover: ""}, nil,
+		},
+		"OtherOfTheGroup": {
+			"a kind that nobody has thought about", "baremetalswitches.metal3.io", nil, nil,
+		},
+		"SamePlural": {
+			"the group counts", "baremetalhosts.example.com", nil, nil,
+		},
+		"Ours": {
+			"these are labelled as they are installed", "metal3machines.infrastructure.cluster.x-k8s.io", nil, nil,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, pivot.MissingLabels(tc.definition, tc.labels)); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestEveryDefinitionIsKnown: a kind that a newer host operator adds needs a decision, and the right to label it.
+func TestEveryDefinitionIsKnown(t *testing.T) {
+	root, err := binaries.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	definitions, err := components.Source{Root: root, Progress: os.Stderr}.Definitions(t.Context(), components.HostOperator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	role, err := os.ReadFile(root + "/config/rbac/role.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, definition := range definitions {
+		if len(pivot.MoveLabels(definition.Name)) == 0 {
+			t.Errorf("nobody has decided whether %s moves", definition.Name)
+		}
+		if !strings.Contains(string(role), "- "+definition.Name+"\n") {
+			t.Errorf("the manager has no right to label %s", definition.Name)
+		}
+	}
+}

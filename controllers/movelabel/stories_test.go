@@ -1,0 +1,82 @@
+package movelabel_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+const (
+	hosts  = "baremetalhosts.metal3.io"
+	images = "dataimages.metal3.io"
+)
+
+func describeLabels(s *suite) {
+	all := map[string]string{infrav1.DiscoverLabel: "", infrav1.MoveLabel: "", infrav1.MoveHierarchyLabel: ""}
+
+	It("is left alone when the labels are not wanted", func(ctx context.Context) {
+		s.manager.Setup = setupWithoutLabels
+		s.label(ctx, hosts, nil)
+		s.manager.Start()
+		Consistently(func(g Gomega) { g.Expect(s.labels(ctx, g, hosts)).To(BeEmpty()) }).Should(Succeed())
+		Expect(s.writes.Done()).To(BeEmpty())
+	})
+
+	It("gets its labels when the manager starts, and no other definition does", func(ctx context.Context) {
+		foreign := []string{s.foreign(ctx, "hosts", "example.com"), s.foreign(ctx, "baremetalswitches", "metal3.io")}
+		s.label(ctx, hosts, map[string]string{"example.com/by": "operator", infrav1.MoveLabel: "yes"})
+		s.manager.Start()
+		Eventually(func(g Gomega) {
+			g.Expect(s.labels(ctx, g, hosts)).To(Equal(map[string]string{
+				"example.com/by": "operator", infrav1.DiscoverLabel: "", infrav1.MoveLabel: "yes", infrav1.MoveHierarchyLabel: "",
+			}))
+			g.Expect(s.labels(ctx, g, images)).To(Equal(map[string]string{infrav1.DiscoverLabel: ""}))
+			g.Expect(s.labels(ctx, g, "hostclaims.metal3.io")).To(And(
+				HaveKey(infrav1.DiscoverLabel), HaveKey(infrav1.MoveLabel), Not(HaveKey(infrav1.MoveHierarchyLabel))))
+			g.Expect(s.events(ctx, g, hosts)).To(ContainElement("LabelledForMove"))
+			// Hardware data is labelled by whoever installed it here; each of the others needs one write.
+			g.Expect(s.writes.Done()).To(HaveLen(10))
+		}).Should(Succeed())
+		Consistently(func(g Gomega) {
+			for _, name := range foreign {
+				g.Expect(s.labels(ctx, g, name)).To(BeEmpty())
+			}
+			g.Expect(s.writes.Done()).To(HaveLen(10))
+		}).Should(Succeed())
+	})
+
+	It("gets back what it loses", func(ctx context.Context) {
+		s.manager.Start()
+		s.label(ctx, hosts, nil)
+		Eventually(func(g Gomega) { g.Expect(s.labels(ctx, g, hosts)).To(Equal(all)) }).Should(Succeed())
+		s.label(ctx, hosts, map[string]string{infrav1.DiscoverLabel: "", "example.com/by": "operator"})
+		Eventually(func(g Gomega) { g.Expect(s.labels(ctx, g, hosts)).To(HaveLen(4)) }).Should(Succeed())
+		Consistently(s.writes.Done).Should(HaveExactElements(
+			stage.Write{Verb: "patch", Kind: "CustomResourceDefinition", Name: hosts},
+			stage.Write{Verb: "patch", Kind: "CustomResourceDefinition", Name: hosts},
+		))
+	})
+
+	It("gets its labels when it appears later", func(ctx context.Context) {
+		s.manager.Start()
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		definition.Name = images
+		Expect(s.server.Client.Delete(ctx, definition)).To(Succeed())
+		Eventually(func(g Gomega) {
+			err := s.server.Client.Get(ctx, client.ObjectKey{Name: images}, &apiextensionsv1.CustomResourceDefinition{})
+			g.Expect(err).To(HaveOccurred())
+			g.Expect(client.IgnoreNotFound(err)).To(Succeed())
+		}).Should(Succeed())
+		Expect(s.server.InstallDefinitions(ctx, components.HostOperator)).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(s.labels(ctx, g, images)).To(HaveKey(infrav1.DiscoverLabel))
+		}).Should(Succeed())
+	})
+}

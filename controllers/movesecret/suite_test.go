@@ -1,0 +1,161 @@
+package movesecret_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/movesecret"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+const (
+	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
+	patience = time.Minute
+
+	// pollEvery is how often it looks.
+	pollEvery = 50 * time.Millisecond
+
+	// quiet is how long nothing may happen where nothing should.
+	quiet = time.Second
+
+	// managerUser is who the manager is for the API server, so that its requests can be told from those of a story.
+	managerUser = "manager"
+)
+
+func TestMoveSecret(t *testing.T) {
+	klog.SetOutput(GinkgoWriter)
+	ctrl.SetLogger(klog.Background())
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Secrets that move")
+}
+
+// suite is what all stories share.
+type suite struct {
+	server  *env.Server
+	manager *rest.Config
+}
+
+var _ = Describe("A Secret", Ordered, ContinueOnFailure, func() {
+	s := &suite{}
+
+	BeforeAll(func(ctx context.Context) {
+		SetDefaultEventuallyTimeout(patience)
+		SetDefaultEventuallyPollingInterval(pollEvery)
+		SetDefaultConsistentlyDuration(quiet)
+		s.server = stage.Start(ctx, env.Options{
+			Definitions: []components.Group{components.Provider, components.HostOperator}, Audit: true,
+		})
+		var err error
+		s.manager, err = s.server.User(managerUser, "system:masters")
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	describeLabels(s)
+	describeCost(s)
+})
+
+// world is a namespace in which one story plays.
+type world struct {
+	*suite
+	client      client.Client
+	namespace   string
+	writes      *stage.Writes
+	watchFilter string
+	manager     stage.Manager
+}
+
+func (s *suite) world(ctx context.Context) *world {
+	GinkgoHelper()
+	w := &world{
+		suite: s, client: s.server.Client, namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{},
+	}
+	w.manager = stage.Manager{Config: s.manager, Namespace: w.namespace, Writes: w.writes, Setup: w.setup}
+	return w
+}
+
+func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) error {
+	shared := true
+	return (&movesecret.Reconciler{
+		Client: mgr.GetClient(), Cached: mgr.GetCache(), WatchFilter: w.watchFilter,
+	}).
+		SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})
+}
+
+func (w *world) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: w.namespace, Name: name}
+}
+
+func (w *world) create(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	Expect(build.CreateWithStatus(ctx, w.client, object)).To(Succeed())
+}
+
+// secrets makes Secrets that nobody owns.
+func (w *world) secrets(ctx context.Context, names ...string) {
+	GinkgoHelper()
+	for _, name := range names {
+		w.secret(ctx, name)
+	}
+}
+
+func (w *world) secret(ctx context.Context, name string, options ...build.ObjectOption) {
+	GinkgoHelper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+		StringData: map[string]string{"value": "of " + name},
+	}
+	for _, option := range options {
+		option(secret)
+	}
+	w.create(ctx, secret)
+}
+
+func (w *world) reference(name string) *corev1.SecretReference {
+	return &corev1.SecretReference{Namespace: w.namespace, Name: name}
+}
+
+// moves says whether a Secret has the label.
+func (w *world) moves(ctx context.Context, g Gomega, name string) bool {
+	secret := &corev1.Secret{}
+	g.Expect(w.client.Get(ctx, w.key(name), secret)).To(Succeed())
+	_, moves := secret.Labels[infrav1.MoveLabel]
+	return moves
+}
+
+// eventuallyMove waits until all these Secrets have the label.
+func (w *world) eventuallyMove(ctx context.Context, names ...string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		for _, name := range names {
+			g.Expect(w.moves(ctx, g, name)).To(BeTrue(), name)
+		}
+	}).Should(Succeed())
+}
+
+// looks counts how often the manager has looked at each Secret of the namespace.
+func (w *world) looks(g Gomega) map[string]int {
+	requests, err := w.server.Requests()
+	g.Expect(err).NotTo(HaveOccurred())
+	return env.CountRequests(requests, func(request env.Request) string {
+		if request.User != managerUser || request.Namespace != w.namespace || request.String() != "get secrets" {
+			return ""
+		}
+		return request.Name
+	})
+}

@@ -1,0 +1,82 @@
+package hoststore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// Neighbours returns the Clusters of a namespace that decide about its hosts: those with a Metal3Cluster. It asks the
+// cache.
+func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error) {
+	var clusters clusterv1.ClusterList
+	if err := s.client.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Clusters: %w", err)
+	}
+	var list infrav1.Metal3ClusterList
+	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Metal3Clusters: %w", err)
+	}
+	infras := make(map[string]*infrav1.Metal3Cluster, len(list.Items))
+	for i := range list.Items {
+		infras[list.Items[i].Name] = &list.Items[i]
+	}
+	var around []pivot.Neighbour
+	for i := range clusters.Items {
+		cluster := &clusters.Items[i]
+		if cluster.Spec.InfrastructureRef.Kind == "Metal3Cluster" {
+			around = append(around, pivot.NeighbourOf(cluster, infras[cluster.Spec.InfrastructureRef.Name]))
+		}
+	}
+	return around, nil
+}
+
+// RecordStatus writes the status of a host into the annotation that a host operator takes it up from in another
+// cluster. It reads past the cache, which holds less than all of it. ErrConflict means that somebody changed the host
+// since.
+func (s *Store) RecordStatus(ctx context.Context, key Key) error {
+	current := &unstructured.Unstructured{}
+	current.SetGroupVersionKind(bmov1alpha1.GroupVersion.WithKind("BareMetalHost"))
+	if err := s.live.Get(ctx, key, current); err != nil {
+		return fmt.Errorf("reading host %s: %w", key.Name, err)
+	}
+	status, _, err := unstructured.NestedMap(current.Object, "status")
+	if err != nil {
+		return fmt.Errorf("reading the status of host %s: %w", key.Name, err)
+	}
+	_, paused := current.GetAnnotations()[bmov1alpha1.PausedAnnotation]
+	if updated, _ := status["lastUpdated"].(string); !paused || updated == "" {
+		// It is another one than was looked at: a status must not be recorded while it goes on changing, and an empty one
+		// must not replace what was brought from another cluster.
+		return fmt.Errorf("recording the status of host %s: %w", key.Name, ErrConflict)
+	}
+	annotation, err := pivot.StatusAnnotation(status)
+	if err != nil {
+		return fmt.Errorf("recording the status of host %s: %w", key.Name, err)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": current.GetResourceVersion(),
+		"annotations":     map[string]string{bmov1alpha1.StatusAnnotation: annotation},
+	}})
+	if err != nil {
+		return fmt.Errorf("recording the status of host %s: %w", key.Name, err)
+	}
+	err = s.client.Patch(ctx, current, client.RawPatch(types.MergePatchType, patch))
+	switch {
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("recording the status of host %s: %w", key.Name, ErrConflict)
+	case err != nil:
+		return fmt.Errorf("recording the status of host %s: %w", key.Name, err)
+	}
+	return nil
+}

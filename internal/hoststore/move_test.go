@@ -1,0 +1,143 @@
+package hoststore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+var errAway = errors.New("no connection")
+
+func moveClient(funcs interceptor.Funcs, objects ...client.Object) client.Client {
+	return fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
+}
+
+func TestNeighbours(t *testing.T) {
+	holder := infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: "m"}
+	seen := build.Metal3Cluster("seen")
+	seen.Spec.Ironic = &infrav1.Ironic{ClusterID: "c1"}
+	seen.Status.Ironic = &infrav1.IronicStatus{Holder: &holder}
+	unseen := seen.DeepCopy()
+	unseen.Name, unseen.Status.Ironic = "unseen", nil
+	meta.SetStatusCondition(&seen.Status.Conditions, metav1.Condition{
+		Type: infrav1.IronicEndpointReadyCondition, Status: metav1.ConditionTrue, Reason: "Story",
+	})
+	other := build.Cluster("other")
+	other.Spec.InfrastructureRef.Kind = "SomethingElse"
+	c := moveClient(interceptor.Funcs{},
+		build.Cluster("plain", build.ClusterPaused()), build.Metal3Cluster("plain"), build.Cluster("seen"), seen,
+		build.Cluster("unseen"), unseen, build.Cluster("bare"), other, build.Metal3Cluster("other"),
+		build.Cluster("elsewhere", build.InNamespace("elsewhere")))
+	got, err := hoststore.New(c, c).Neighbours(t.Context(), build.DefaultNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []pivot.Neighbour{
+		{Name: "bare"}, {Name: "plain", Paused: true, Verified: true},
+		{Name: "seen", Verified: true, Holder: &holder}, {Name: "unseen"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, fails := range []func(list client.ObjectList) bool{
+		func(list client.ObjectList) bool { _, is := list.(*infrav1.Metal3ClusterList); return is },
+		func(list client.ObjectList) bool { _, is := list.(*infrav1.Metal3ClusterList); return !is },
+	} {
+		broken := moveClient(interceptor.Funcs{List: func(
+			ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
+		) error {
+			if fails(list) {
+				return errAway
+			}
+			return c.List(ctx, list, options...)
+		}})
+		if _, err := hoststore.New(broken, broken).Neighbours(t.Context(), "x"); !errors.Is(err, errAway) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestRecordStatus(t *testing.T) {
+	paused := func(edit ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
+		host := build.Host("host", build.Provisioned(), build.Paused(infrav1.HostPausedByProvider))
+		host.Status.OperationHistory.Register.Start = *host.Status.LastUpdated
+		for _, change := range edit {
+			change(host)
+		}
+		return host
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		host   *bmov1alpha1.BareMetalHost
+		funcs  interceptor.Funcs
+		want   error
+	}{
+		"Paused": {reason: "the usual case", host: paused()},
+		"Running": {
+			reason: "its status goes on changing", want: hoststore.ErrConflict,
+			host: paused(func(h *bmov1alpha1.BareMetalHost) { h.Annotations = nil }),
+		},
+		"Arrived": {
+			reason: "an empty status must not replace what was brought", want: hoststore.ErrConflict,
+			host: paused(func(h *bmov1alpha1.BareMetalHost) { h.Status = bmov1alpha1.BareMetalHostStatus{} }),
+		},
+		"Changed": {
+			reason: "somebody was faster", host: paused(), want: hoststore.ErrConflict,
+			funcs: interceptor.Funcs{Patch: func(_ context.Context, _ client.WithWatch, object client.Object, _ client.Patch,
+				_ ...client.PatchOption,
+			) error {
+				return apierrors.NewConflict(bmov1alpha1.GroupVersion.WithResource("baremetalhosts").GroupResource(),
+					object.GetName(), errAway)
+			}},
+		},
+		"Away": {
+			reason: "the API server", host: paused(), want: errAway,
+			funcs: interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch,
+				...client.PatchOption,
+			) error {
+				return errAway
+			}},
+		},
+		"Unread": {
+			reason: "the API server", host: paused(), want: errAway,
+			funcs: interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object,
+				...client.GetOption,
+			) error {
+				return errAway
+			}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := moveClient(tc.funcs, tc.host)
+			key := client.ObjectKeyFromObject(tc.host)
+			err := hoststore.New(c, c).RecordStatus(t.Context(), key)
+			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
+				t.Fatalf("%s: got %v, want %v", tc.reason, err, tc.want)
+			}
+			if err != nil {
+				return
+			}
+			var stored bmov1alpha1.BareMetalHost
+			if err := c.Get(t.Context(), key, &stored); err != nil {
+				t.Fatal(err)
+			}
+			if !pivot.Parked(&stored) || stored.Annotations[bmov1alpha1.PausedAnnotation] != infrav1.HostPausedByProvider {
+				t.Errorf("%s: the annotations are %v", tc.reason, stored.Annotations)
+			}
+		})
+	}
+}

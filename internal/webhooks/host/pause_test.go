@@ -1,0 +1,155 @@
+package host_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/host"
+)
+
+const (
+	moving = `"clusterctl.cluster.x-k8s.io/delete-for-move":""`
+	byUser = `"baremetalhost.metal3.io/paused":"maintenance"`
+	byUs   = `"baremetalhost.metal3.io/paused":"metal3.io/capm3"`
+)
+
+// annotated is a host with annotations, and with a field that no version knows yet.
+func annotated(annotations ...string) string {
+	return `{"metadata":{"name":"host","annotations":{` + strings.Join(annotations, ",") + `}},"spec":{"later":1}}`
+}
+
+func TestPauseIsPutBack(t *testing.T) {
+	put := func(value string) string {
+		return `[{"op":"add","path":"/metadata/annotations/baremetalhost.metal3.io~1paused","value":"` + value + `"}]`
+	}
+	cases := map[string]struct {
+		reason        string
+		before, after string
+		want          string
+	}{
+		"PausedForTheMove": {
+			"the write of clusterctl replaces all annotations", annotated(byUs, `"a":"b"`), annotated(moving),
+			put("metal3.io/capm3"),
+		},
+		"PausedByUser": {
+			"whose pause it is stays known", annotated(byUser), annotated(moving), put("maintenance"),
+		},
+		"PausedWithoutValue": {
+			"any value is a pause", annotated(`"baremetalhost.metal3.io/paused":""`), annotated(moving), put(""),
+		},
+		"NotPaused": {
+			"a host that leaves is not worked on either", annotated(`"a":"b"`), annotated(moving), put("metal3.io/capm3"),
+		},
+		"NoAnnotations": {
+			"nor one that never had annotations", `{"metadata":{"name":"host"}}`, annotated(moving), put("metal3.io/capm3"),
+		},
+		"NullAnnotations": {
+			"null is none", `{"metadata":{"annotations":null}}`, annotated(moving), put("metal3.io/capm3"),
+		},
+		"Again": {
+			"clusterctl repeats its write", annotated(moving, byUser), annotated(moving), put("maintenance"),
+		},
+		"StillPaused": {
+			"the pause was not lost", annotated(byUser), annotated(moving, byUser), "",
+		},
+		"OtherPause": {
+			"somebody pauses it in their own name", annotated(byUser), annotated(moving, byUs), "",
+		},
+		"NoMove": {
+			"who unpauses a host that stays means it", annotated(byUs), annotated(`"a":"b"`), "",
+		},
+		"MoveIsOver": {
+			"who takes the mark off may unpause it", annotated(moving, byUs), annotated(), "",
+		},
+		"AllAnnotationsGone": {
+			"no mark, no move", annotated(byUs), `{"metadata":{"name":"host"}}`, "",
+		},
+		"FinalizersGo": {
+			"the last write of clusterctl", `{"metadata":{"finalizers":["f"],"annotations":{` + moving + `,` + byUs + `}}}`,
+			annotated(moving, byUs), "",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			response := review(t, tc.before, tc.after)
+			if !response.Allowed {
+				t.Fatalf("%s: refused: %v", tc.reason, response.Result)
+			}
+			if diff := cmp.Diff(tc.want, string(response.Patch)); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+			if typed := response.PatchType != nil; typed != (tc.want != "") {
+				t.Errorf("%s: type of the patch given: %t", tc.reason, typed)
+			}
+		})
+	}
+}
+
+func TestUnreadableHostIsRefused(t *testing.T) {
+	for name, pair := range map[string][2]string{
+		"stored host": {`{"metadata":{"annotations":1}}`, annotated(moving)},
+		"host":        {annotated(byUs), `{"metadata":{"annotations":1}}`},
+	} {
+		response := review(t, pair[0], pair[1])
+		if response.Allowed || !strings.HasPrefix(response.Result.Message, "reading the "+name+" host-0: ") {
+			t.Errorf("%s: allowed %t, %s", name, response.Allowed, response.Result.Message)
+		}
+	}
+}
+
+// TestConfigurationLeadsHere: an entry with another path would refuse every host that moves.
+func TestConfigurationLeadsHere(t *testing.T) {
+	root, err := binaries.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(root, "config", "webhook", "host_webhook_patch.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(content), "\n      path: "+host.Path+"\n") {
+		t.Errorf("nothing in config/webhook leads to %s", host.Path)
+	}
+}
+
+// review asks the webhook about a step as the API server does.
+func review(t *testing.T, before, after string) *admissionv1.AdmissionResponse {
+	t.Helper()
+	body, err := json.Marshal(admissionv1.AdmissionReview{Request: &admissionv1.AdmissionRequest{
+		UID: "1", Name: "host-0", Operation: admissionv1.Update,
+		OldObject: runtime.RawExtension{Raw: []byte(before)}, Object: runtime.RawExtension{Raw: []byte(after)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mgr, err := ctrl.NewManager(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{
+		Scheme: runtime.NewScheme(), Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.SetupWithManager(mgr)
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, host.Path, bytes.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	recorder := httptest.NewRecorder()
+	mgr.GetWebhookServer().WebhookMux().ServeHTTP(recorder, request)
+	var reviewed admissionv1.AdmissionReview
+	if err := json.Unmarshal(recorder.Body.Bytes(), &reviewed); err != nil {
+		t.Fatalf("reading %q: %v", recorder.Body, err)
+	}
+	return reviewed.Response
+}

@@ -1,0 +1,131 @@
+package host_test
+
+import (
+	"context"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// describeMove are the stories, in this order: without the webhook, with it but without anybody who answers, and whole.
+func describeMove(s *suite) {
+	It("would be seen without its pause", func(ctx context.Context) {
+		current := s.host(ctx, build.Paused(infrav1.HostPausedByProvider))
+		seen := s.sights(ctx, current)
+		Expect(s.moveAway(ctx, current)).To(Succeed())
+		Expect(seen()).To(ContainElement(sight{Deleting: true}), "so the stories below show something")
+	})
+
+	It("depends on the webhook, and no other host does", func(ctx context.Context) {
+		s.configure(ctx)
+		current := s.host(ctx, build.Paused(infrav1.HostPausedByProvider), build.Available())
+		// It may take a moment until the API server knows of the webhook.
+		Eventually(func() error { return s.mark(ctx, current) }).Should(MatchError(ContainSubstring("connection refused")))
+		Expect(s.paused(ctx, current)).To(BeTrue(), "what is refused changes nothing")
+
+		key := client.ObjectKeyFromObject(current)
+		for _, edit := range []func(*bmov1alpha1.BareMetalHost){
+			func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = true },
+			func(host *bmov1alpha1.BareMetalHost) { host.Annotations["example.com/asset"] = "4711" },
+			func(host *bmov1alpha1.BareMetalHost) { host.Annotations = nil },
+			func(host *bmov1alpha1.BareMetalHost) {
+				host.Annotations = map[string]string{
+					infrav1.DeleteForMoveAnnotation: "", bmov1alpha1.PausedAnnotation: "maintenance",
+				}
+			},
+			func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = false },
+			func(host *bmov1alpha1.BareMetalHost) { host.Finalizers = nil },
+		} {
+			stage.Change(ctx, s.server.Client, key, &bmov1alpha1.BareMetalHost{}, edit)
+		}
+		stage.ChangeStatus(ctx, s.server.Client, key, &bmov1alpha1.BareMetalHost{},
+			func(host *bmov1alpha1.BareMetalHost) { host.Status.PoweredOn = true })
+		Expect(s.server.Client.Delete(ctx, current)).To(Succeed())
+	})
+
+	Context("with the webhook", Ordered, func() {
+		BeforeAll(func() { s.serve() })
+
+		DescribeTable("stays paused until it is gone",
+			func(ctx context.Context, want string, options ...build.HostOption) {
+				current := s.host(ctx, options...)
+				seen := s.sights(ctx, current)
+				Expect(s.moveAway(ctx, current)).To(Succeed())
+				all := seen()
+				Expect(all).To(HaveEach(And(HaveField("Paused", true), HaveField("Value", want))))
+				Expect(all).To(ContainElement(HaveField("Deleting", true)))
+			},
+			Entry("when the move paused it", infrav1.HostPausedByProvider, build.Paused(infrav1.HostPausedByProvider)),
+			Entry("when a user paused it", "maintenance", build.Paused("maintenance")),
+			Entry("when nobody did", infrav1.HostPausedByProvider),
+		)
+
+		It("loses nothing but its annotations", func(ctx context.Context) {
+			current := s.host(ctx, build.Provisioned(), build.Labels(map[string]string{"a": "b"}),
+				build.Annotations(map[string]string{"example.com/asset": "4711"}))
+			Expect(s.mark(ctx, current)).To(Succeed())
+			after := &bmov1alpha1.BareMetalHost{}
+			Expect(s.server.Client.Get(ctx, client.ObjectKeyFromObject(current), after)).To(Succeed())
+			Expect(after.Annotations).To(Equal(map[string]string{
+				infrav1.DeleteForMoveAnnotation: "", bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider,
+			}))
+			Expect(after.Spec).To(Equal(current.Spec))
+			Expect(after.Status).To(Equal(current.Status))
+			Expect(after.Labels).To(Equal(current.Labels))
+			Expect(after.Finalizers).To(Equal(current.Finalizers))
+			Expect(after.Generation).To(Equal(current.Generation))
+		})
+
+		It("stays paused when clusterctl has to try again", func(ctx context.Context) {
+			current := s.host(ctx, build.Paused("maintenance"))
+			seen := s.sights(ctx, current)
+			Expect(s.mark(ctx, current)).To(Succeed())
+			Expect(s.server.Client.Delete(ctx, current)).To(Succeed())
+			Expect(s.moveAway(ctx, current)).To(Succeed())
+			Expect(seen()).To(HaveEach(HaveField("Value", "maintenance")))
+		})
+	})
+}
+
+// host creates a host with a finalizer that the host operator would have to take away.
+func (s *suite) host(ctx context.Context, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
+	GinkgoHelper()
+	namespace := stage.Namespace(ctx, s.server)
+	options = append([]build.HostOption{
+		build.InNamespace(namespace), build.Finalizers(bmov1alpha1.BareMetalHostFinalizer),
+	}, options...)
+	current := build.Host("host", options...)
+	Expect(build.CreateWithStatus(ctx, s.server.Client, current)).To(Succeed())
+	return current
+}
+
+// moveAway does to a host what clusterctl move does with each object in the cluster that it leaves.
+func (s *suite) moveAway(ctx context.Context, current *bmov1alpha1.BareMetalHost) error {
+	if err := s.mark(ctx, current); err != nil {
+		return err
+	}
+	if err := s.server.Client.Delete(ctx, current.DeepCopy()); err != nil {
+		return err
+	}
+	return s.server.Client.Patch(ctx, current.DeepCopy(),
+		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":[]}}`)))
+}
+
+func (s *suite) mark(ctx context.Context, current *bmov1alpha1.BareMetalHost) error {
+	return s.server.Client.Patch(ctx, current.DeepCopy(), client.RawPatch(types.JSONPatchType, []byte(
+		`[{"op":"add","path":"/metadata/annotations","value":{"`+infrav1.DeleteForMoveAnnotation+`":""}}]`)))
+}
+
+func (s *suite) paused(ctx context.Context, current *bmov1alpha1.BareMetalHost) bool {
+	GinkgoHelper()
+	now := &bmov1alpha1.BareMetalHost{}
+	Expect(s.server.Client.Get(ctx, client.ObjectKeyFromObject(current), now)).To(Succeed())
+	return sightOf(now).Paused
+}

@@ -1,0 +1,138 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/host"
+)
+
+const (
+	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
+	patience = time.Minute
+
+	// pollEvery is how often it looks.
+	pollEvery = 50 * time.Millisecond
+
+	// serviceNamespace is where the Service of the webhooks is before the installation names it.
+	serviceNamespace = "system"
+)
+
+func TestStories(t *testing.T) {
+	klog.SetOutput(GinkgoWriter)
+	ctrl.SetLogger(klog.Background())
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Hosts that are moved away")
+}
+
+// suite is what all stories share: an API server on which the webhook is configured by and by.
+type suite struct{ server *env.Server }
+
+var _ = Describe("A host that is moved away", Ordered, func() {
+	s := &suite{}
+
+	BeforeAll(func(ctx context.Context) {
+		SetDefaultEventuallyTimeout(patience)
+		SetDefaultEventuallyPollingInterval(pollEvery)
+		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{components.HostOperator}})
+	})
+
+	describeMove(s)
+})
+
+// configure installs the webhooks as they are released, with the address of a process that does not run yet.
+func (s *suite) configure(ctx context.Context) {
+	GinkgoHelper()
+	folder, err := binaries.Ensure(ctx, s.server.Root(), binaries.Tools(), GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	command := exec.CommandContext(ctx, filepath.Join(folder, "kustomize"), "build", "config/webhook")
+	command.Dir = s.server.Root()
+	built, err := command.Output()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(s.server.Client.Create(ctx, build.Namespace(serviceNamespace))).To(Succeed())
+	_, err = s.server.KubectlWithInput(ctx, bytes.NewReader(built), "apply", "--filename=-")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(s.server.RedirectWebhooks(ctx, serviceNamespace, s.server.Webhook)).To(Succeed())
+}
+
+// serve runs the webhook until the end of the suite.
+func (s *suite) serve() {
+	GinkgoHelper()
+	mgr, err := ctrl.NewManager(s.server.Config, ctrl.Options{
+		Scheme:  build.Scheme(),
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Host: s.server.Webhook.Host, Port: s.server.Webhook.Port, CertDir: s.server.Webhook.CertDir,
+		}),
+	})
+	Expect(err).NotTo(HaveOccurred())
+	host.SetupWithManager(mgr)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	DeferCleanup(func() {
+		stop()
+		Eventually(ended).Should(Receive(Not(HaveOccurred())))
+	})
+	Eventually(func() error { return mgr.GetWebhookServer().StartedChecker()(nil) }).Should(Succeed())
+}
+
+// sight is what a host operator sees of a host at one moment.
+type sight struct {
+	Paused, Deleting bool
+	// Value of the pause.
+	Value string
+}
+
+// sights watches a host from its next change to its end and returns all that a host operator could have seen.
+func (s *suite) sights(ctx context.Context, seen *bmov1alpha1.BareMetalHost) func() []sight {
+	GinkgoHelper()
+	watcher, err := client.NewWithWatch(s.server.Config, client.Options{Scheme: build.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	stream, err := watcher.Watch(ctx, &bmov1alpha1.BareMetalHostList{}, client.InNamespace(seen.Namespace),
+		client.MatchingFields{"metadata.name": seen.Name})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(stream.Stop)
+	return func() []sight {
+		GinkgoHelper()
+		var all []sight
+		for {
+			var event watch.Event
+			Eventually(stream.ResultChan()).Should(Receive(&event))
+			current, isHost := event.Object.(*bmov1alpha1.BareMetalHost)
+			Expect(isHost).To(BeTrue(), "%v", event)
+			if event.Type == watch.Added {
+				// It is there from the beginning.
+				continue
+			}
+			all = append(all, sightOf(current))
+			if event.Type == watch.Deleted {
+				return all
+			}
+		}
+	}
+}
+
+func sightOf(current *bmov1alpha1.BareMetalHost) sight {
+	value, paused := current.Annotations[bmov1alpha1.PausedAnnotation]
+	return sight{Paused: paused, Value: value, Deleting: !current.DeletionTimestamp.IsZero()}
+}

@@ -1,0 +1,159 @@
+package workload
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+)
+
+// controlPlaneRole is the label of nodes that kubeadm gives to a control plane.
+const controlPlaneRole = "node-role.kubernetes.io/control-plane"
+
+// ControlPlanes reads and arms the nodes that carry an Ironic endpoint.
+type ControlPlanes struct {
+	clusters clustercache.ClusterCache
+	// own reads the cluster that the manager runs in, past the cache.
+	own client.Reader
+}
+
+// NewControlPlanes returns the control planes of the clusters that a cache connects to. Own reads the cluster that the
+// manager runs in.
+func NewControlPlanes(clusters clustercache.ClusterCache, own client.Reader) *ControlPlanes {
+	return &ControlPlanes{clusters: clusters, own: own}
+}
+
+// ControlPlane is what was seen of the nodes of a control plane.
+type ControlPlane struct {
+	// Own says that the cluster is the one that the manager runs in.
+	Own bool
+
+	// Nodes of the control plane, by name.
+	Nodes []ControlPlaneNode
+}
+
+// ControlPlaneNode is what was seen of one node.
+type ControlPlaneNode struct {
+	// Name of the node.
+	Name string
+
+	// Armed says that the node may hold the Ironic address after a move.
+	Armed bool
+
+	// Carries says that the pods of the endpoint are on the node, PodsReady that all of them are ready.
+	Carries, PodsReady bool
+
+	// ConfigHash is the hash of the configuration that the pods run with.
+	ConfigHash string
+}
+
+// Look reads the nodes of a control plane and the pods of its Ironic endpoint. ErrUnreachable means that there is no
+// connection.
+//
+// It asks live: nodes are cached without their annotations, and pods not at all.
+func (c *ControlPlanes) Look(
+	ctx context.Context, cluster types.NamespacedName, clusterID string,
+) (ControlPlane, error) {
+	reader, err := c.clusters.GetUncachedClient(ctx, cluster)
+	if err != nil {
+		return ControlPlane{}, unreachable(err)
+	}
+	seen := ControlPlane{}
+	if seen.Own, err = c.isOwn(ctx, reader); err != nil {
+		return ControlPlane{}, err
+	}
+	nodes := metav1.PartialObjectMetadataList{}
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := reader.List(ctx, &nodes, client.HasLabels{controlPlaneRole}); err != nil {
+		return ControlPlane{}, fmt.Errorf("listing the control-plane nodes of cluster %s: %w", cluster, err)
+	}
+	var pods corev1.PodList
+	if err := reader.List(ctx, &pods, client.InNamespace(ironic.Namespace),
+		client.MatchingLabels{ironic.ClusterLabel: clusterID}); err != nil {
+		return ControlPlane{}, fmt.Errorf("listing the Ironic pods of cluster %s: %w", cluster, err)
+	}
+	for i := range nodes.Items {
+		node := ControlPlaneNode{
+			Name:  nodes.Items[i].Name,
+			Armed: nodes.Items[i].Annotations[ironic.ArmedAnnotation] == ironic.ArmedValue,
+		}
+		seen.Nodes = append(seen.Nodes, node.with(pods.Items))
+	}
+	slices.SortFunc(seen.Nodes, func(a, b ControlPlaneNode) int { return cmp.Compare(a.Name, b.Name) })
+	return seen, nil
+}
+
+// with adds what the pods of the node tell.
+func (n ControlPlaneNode) with(pods []corev1.Pod) ControlPlaneNode {
+	ready, keepalived, serving := true, false, false
+	for i := range pods {
+		if pods[i].Spec.NodeName != n.Name {
+			continue
+		}
+		ready = ready && isReady(&pods[i])
+		switch pods[i].Labels[ironic.ComponentLabel] {
+		case "vip":
+			keepalived = true
+		case "ironic":
+			serving = true
+			n.ConfigHash = pods[i].Annotations[ironic.HashAnnotation]
+		}
+	}
+	n.Carries = keepalived && serving
+	n.PodsReady = n.Carries && ready
+	return n
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// isOwn compares the namespaces that no two clusters share.
+func (c *ControlPlanes) isOwn(ctx context.Context, workload client.Reader) (bool, error) {
+	there, here := &corev1.Namespace{}, &corev1.Namespace{}
+	key := client.ObjectKey{Name: metav1.NamespaceSystem}
+	if err := workload.Get(ctx, key, there); err != nil {
+		return false, fmt.Errorf("reading namespace %s of the workload cluster: %w", key.Name, err)
+	}
+	if err := c.own.Get(ctx, key, here); err != nil {
+		return false, fmt.Errorf("reading namespace %s: %w", key.Name, err)
+	}
+	return there.UID == here.UID, nil
+}
+
+// Arm lets a node of a control plane hold the Ironic address, or takes that back.
+func (c *ControlPlanes) Arm(ctx context.Context, cluster types.NamespacedName, node string, armed bool) error {
+	writer, err := c.clusters.GetUncachedClient(ctx, cluster)
+	if err != nil {
+		return unreachable(err)
+	}
+	// Null removes an annotation.
+	annotations := map[string]any{ironic.ArmedAnnotation: nil}
+	if armed {
+		annotations[ironic.ArmedAnnotation] = ironic.ArmedValue
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	if err != nil {
+		return fmt.Errorf("arming node %s: %w", node, err)
+	}
+	target := &corev1.Node{}
+	target.Name = node
+	if err := writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("arming node %s: %w", node, err)
+	}
+	return nil
+}
