@@ -24,7 +24,8 @@ func Progress(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
 		fmt.Sprintf("Waiting for host %s to be provisioned, its state is %s", host.Name, stateName(host)))
 }
 
-// Arrived says whether the host operator has not looked at a host since it was moved here: its status is in an annotation.
+// Arrived says whether the host operator has not looked at a host since it was moved here: its status is in an
+// annotation.
 func Arrived(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Status.LastUpdated.IsZero() && host.Status.Provisioning.State == bmov1alpha1.StateNone &&
 		host.Annotations[bmov1alpha1.StatusAnnotation] != ""
