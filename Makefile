@@ -116,6 +116,11 @@ root:
 bench: programs ## Measure how it scales
 	@go run ./test/scale
 
+# Ten takeovers of each kind take some minutes. With the files of make lab in the cache, the Ironic is a real one.
+.PHONY: bench-vip
+bench-vip: ## Measure how fast the Ironic address moves, as root
+	@go test -run '^$$' -bench '^BenchmarkEndpoint$$' -benchtime 10x -timeout 60m ./internal/guard
+
 .PHONY: verify
 verify: generate ## Generate everything anew and demand that nothing changes
 	@changed=0; \

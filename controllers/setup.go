@@ -87,6 +87,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Recorder: mgr.GetEventRecorder("hostmove"),
 		Clock:    clock.RealClock{},
 		Hosts:    hosts,
+		Statuses: hosts,
 	}
 	if err := moves.SetupWithManager(ctx, mgr, concurrency(hostMoves)); err != nil {
 		return err

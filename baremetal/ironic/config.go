@@ -25,6 +25,9 @@ const (
 	// StateDirectory is what the pods of a node tell one another. It is empty after a reboot.
 	StateDirectory = "/run/metal3-ironic"
 
+	// HandoverDirectory has a file for each key of HandoverConfigMap, in the Deployment.
+	HandoverDirectory = StateDirectory + "/handed-over"
+
 	// SharedDirectory is the folder of Ironic and httpd. Deploy kernel and ramdisk are in html/images below it; whoever
 	// turns the downloader off puts them there.
 	SharedDirectory = "/var/lib/metal3-ironic/shared"
@@ -76,6 +79,11 @@ const (
 	// HashAnnotation changes when the configuration of the pods does.
 	HashAnnotation = "ironic.infrastructure.cluster.x-k8s.io/config-hash"
 )
+
+// HandoverConfigMap lies beside the Deployment of the management side, which does without it as well. Each key is a
+// clusterID that was handed over to its own control plane; values do not matter. A management side that finds its own
+// clusterID keeps the address while it has it, and does not take it back.
+const HandoverConfigMap = "ironic-handover"
 
 // GuardPort is where the guard answers /livez and /readyz, on the loopback interface.
 const GuardPort = 9650

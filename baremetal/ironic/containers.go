@@ -39,6 +39,16 @@ func (c Config) vip() part {
 	return result
 }
 
+// managementVIP is the guard of the management side, which is told what was handed over. That lies below the state
+// because the files of the node are read-only: no mount can be made there.
+func (c Config) managementVIP() part {
+	result := c.vip()
+	mounts := &result.containers[0].VolumeMounts
+	*mounts = append(*mounts, corev1.VolumeMount{Name: handoverVolume, MountPath: HandoverDirectory, ReadOnly: true})
+	result.volumes = append(result.volumes, handoverVolume)
+	return result
+}
+
 // ironic is Ironic with its web server.
 func (c Config) ironic() part {
 	result := part{

@@ -6,8 +6,9 @@ package ironic
 //	gate     --while-vip FLAGS -- PROGRAM         run a program while an address is on the interface
 //	probe    held-and-lost FLAGS --marker=FILE    fail once an address was here and is gone
 //	install  DIRECTORY                            copy itself, for containers of other images
-//	prepare  --owner=USER:GROUP [--directory=PATH]... [--copy=FROM:TO]...
-//	                                              make directories, and copies of files, that belong to a user
+//	prepare  --owner=USER:GROUP [--closed=PATH] [--directory=PATH]... [--copy=FROM:TO]...
+//	                                              make directories, and copies of files, that belong to a user, and let
+//	                                              nobody but its owner into the closed one, unless it is read-only
 //
 // FLAGS are --interface=NAME and --addresses=ADDRESS,ADDRESS; any of them counts. The directories above a copy are made
 // as needed and belong to the user as well; a copy has the mode 0400.

@@ -100,7 +100,8 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-// TestOnePodSpec compares the containers of the two wrappings.
+// TestOnePodSpec compares the containers of the two wrappings. Only the guard of the management side is told what was
+// handed over.
 func TestOnePodSpec(t *testing.T) {
 	pods, err := ironic.Pods(full())
 	if err != nil {
@@ -120,6 +121,12 @@ func TestOnePodSpec(t *testing.T) {
 	together = append(together, deployment.Spec.Template.Spec.InitContainers...)
 	together = append(together, deployment.Spec.Template.Spec.Containers...)
 	slices.SortFunc(together, byName)
+	guard := slices.IndexFunc(together, func(c corev1.Container) bool { return c.Name == "guard" })
+	last := len(together[guard].VolumeMounts) - 1
+	if mount := together[guard].VolumeMounts[last]; mount.MountPath != ironic.HandoverDirectory || !mount.ReadOnly {
+		t.Errorf("the guard of the Deployment sees what was handed over at %+v", mount)
+	}
+	together[guard].VolumeMounts = together[guard].VolumeMounts[:last]
 	if diff := cmp.Diff(apart, together); diff != "" {
 		t.Errorf("containers of static pods and of the Deployment differ (-static +deployment):\n%s", diff)
 	}

@@ -82,14 +82,15 @@ func (c Config) installContainer() corev1.Container {
 }
 
 // prepareContainer runs as root: only root can read the files of the node, and Ironic is not root. It gives away what
-// it made, and therefore has to write into what it gave away the time before.
+// it made, and therefore has to write into what it gave away the time before. It alone may write to the folder of the
+// files, to close it: cloud-init makes folders that everybody may list.
 func (c Config) prepareContainer(arguments []string) corev1.Container {
 	container := c.container("prepare", c.Images.Guard, "5m", "16Mi")
 	owner := fmt.Sprintf("--owner=%d:%d", userOfIronic, groupOfIronic)
-	container.Command = append([]string{GuardProgram, "prepare", owner}, arguments...)
+	container.Command = append([]string{GuardProgram, "prepare", owner, "--closed=" + NodeDirectory}, arguments...)
 	container.SecurityContext = asRoot("CHOWN", "DAC_OVERRIDE", "FOWNER")
 	container.VolumeMounts = []corev1.VolumeMount{
-		nodeMount(), {Name: privateVolume, MountPath: private}, sharedMount(),
+		{Name: nodeVolume, MountPath: NodeDirectory}, {Name: privateVolume, MountPath: private}, sharedMount(),
 	}
 	return container
 }

@@ -10,6 +10,7 @@ const (
 	cacheVolume        = "cache"
 	kubeconfigVolume   = "kubeconfig"
 	certificatesVolume = "kubelet-pki"
+	handoverVolume     = "handover"
 	nodeVolume         = "node"
 	privateVolume      = "private"
 	sharedVolume       = "shared"
@@ -36,7 +37,7 @@ func onTheNode() map[string]corev1.VolumeSource {
 }
 
 // inDeployment takes the files of the node from a Secret with the last part of each path as key, and keeps the state in
-// the pod, since all containers are in one.
+// the pod, since all containers are in one. What is handed over follows the ConfigMap without a restart.
 func (c Config) inDeployment(secret string) map[string]corev1.VolumeSource {
 	sources := onTheNode()
 	files := []string{
@@ -51,6 +52,9 @@ func (c Config) inDeployment(secret string) map[string]corev1.VolumeSource {
 	}
 	sources[nodeVolume] = corev1.VolumeSource{Secret: volume}
 	sources[stateVolume] = inMemory("1Mi")
+	sources[handoverVolume] = corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: HandoverConfigMap}, Optional: new(true),
+	}}
 	return sources
 }
 

@@ -31,12 +31,23 @@ const (
 	// Resume takes back the own pause.
 	Resume Step = "Resume"
 
+	// Shield keeps a system that runs: the Ironic that was deploying it is gone, and the next one would begin anew.
+	Shield Step = "Shield"
+
 	// Nudge makes the host operator look at the host at once, because another Ironic answers now.
 	Nudge Step = "Nudge"
 )
 
-// PlanHost says what to do with a host next. Settled says that the pause is older than what the host operator could
-// have begun before it.
+// HostFacts are what counts of a host besides the host itself.
+type HostFacts struct {
+	// Settled says that the pause is older than what the host operator could have begun before it.
+	Settled bool
+
+	// Joined says that the Machine of the host has a node: what was deployed runs.
+	Joined bool
+}
+
+// PlanHost says what to do with a host next.
 //
 //	wish      host is                                        step
 //	any       being deleted by a move                        Leave
@@ -48,9 +59,11 @@ const (
 //	Park      quiet, paused by anybody, status not recorded  Record
 //	Park      quiet, paused by anybody, status recorded      Leave: it is parked
 //	Run       paused by us                                   Resume
+//	Run       last seen by another Ironic than the holder,   Shield
+//	          and provisioning although its node has joined
 //	Run       last seen by another Ironic than the holder    Nudge
 //	Run       anything else                                  Leave
-func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, settled bool) Step {
+func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFacts) Step {
 	if _, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]; moving {
 		return Leave
 	}
@@ -58,12 +71,16 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, settled bool)
 	ours := by == infrav1.HostPausedByProvider
 	switch WishFor(host, around) {
 	case Park:
-		return planParking(host, paused, ours, settled)
+		return planParking(host, paused, ours, facts.Settled)
 	case Run:
 		switch {
 		case ours:
 			return Resume
-		case needsNudge(host, HolderFor(host, around)):
+		case !needsNudge(host, HolderFor(host, around)):
+			return Leave
+		case facts.Joined && host.Status.Provisioning.State == bmov1alpha1.StateProvisioning:
+			return Shield
+		default:
 			return Nudge
 		}
 	case Unclear:
@@ -168,8 +185,8 @@ func needsNudge(host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) b
 	return nudged && known != HolderName(*holder) || !nudged && holder.Kind == infrav1.HolderControlPlane
 }
 
-// Apply does a step on a copy of the host. Record is done by whoever can read the whole status; Leave and Settle change
-// nothing.
+// Apply does a step on a copy of the host. Record and Shield are done by whoever can read the whole status; Leave and
+// Settle change nothing.
 func Apply(step Step, host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) *bmov1alpha1.BareMetalHost {
 	changed := host.DeepCopy()
 	switch step {
@@ -179,7 +196,7 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHol
 		delete(changed.Annotations, bmov1alpha1.PausedAnnotation)
 	case Nudge:
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.IronicHolderAnnotation, HolderName(*holder))
-	case Leave, Settle, Record:
+	case Leave, Settle, Record, Shield:
 	}
 	return changed
 }

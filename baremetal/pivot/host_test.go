@@ -105,7 +105,7 @@ func TestPlanHost(t *testing.T) {
 		[]string{"nobody", "ours", "theirs"}, []string{"settled", "fresh"}, []string{"recorded", "not recorded"},
 	) {
 		host := stand(t, facts[1], facts[2], facts[3], facts[5])
-		got := pivot.PlanHost(host, around[facts[0]], facts[4] == "settled")
+		got := pivot.PlanHost(host, around[facts[0]], pivot.HostFacts{Settled: facts[4] == "settled"})
 		if want := answer(table, facts); string(got) != want {
 			t.Errorf("%v: got %s, want %s", facts, got, want)
 		}
@@ -262,15 +262,44 @@ func TestNudge(t *testing.T) {
 			if tc.told != "" {
 				host.Annotations[infrav1.IronicHolderAnnotation] = tc.told
 			}
-			got := pivot.PlanHost(host, tc.around, true)
+			got := pivot.PlanHost(host, tc.around, pivot.HostFacts{Settled: true})
 			if got != tc.want {
 				t.Fatalf("%s: got %s, want %s", tc.reason, got, tc.want)
 			}
 			changed := pivot.Apply(got, host, pivot.HolderFor(host, tc.around))
-			if again := pivot.PlanHost(changed, tc.around, true); again != pivot.Leave {
+			if again := pivot.PlanHost(changed, tc.around, pivot.HostFacts{Settled: true}); again != pivot.Leave {
 				t.Errorf("%s: after it, the step is %s", tc.reason, again)
 			}
 		})
+	}
+}
+
+// TestShield is about hosts whose deployment the loss of an Ironic interrupts.
+func TestShield(t *testing.T) {
+	taken := []pivot.Neighbour{{
+		Name: "c", Verified: true, Holder: &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"},
+	}}
+	for name, tc := range map[string]struct {
+		reason string
+		state  bmov1alpha1.ProvisioningState
+		joined bool
+		told   string
+		want   pivot.Step
+	}{
+		"Joined":         {"what runs must not be wiped", bmov1alpha1.StateProvisioning, true, "", pivot.Shield},
+		"NotJoined":      {"nothing runs yet, so it begins anew", bmov1alpha1.StateProvisioning, false, "", pivot.Nudge},
+		"SameIronic":     {"it knows what it does", bmov1alpha1.StateProvisioning, true, "ControlPlane/n", pivot.Leave},
+		"Deprovisioning": {"it is to be wiped", bmov1alpha1.StateDeprovisioning, true, "", pivot.Nudge},
+		"Provisioned":    {"it is adopted as it is", bmov1alpha1.StateProvisioned, true, "", pivot.Nudge},
+	} {
+		host := claimed()
+		host.Status.Provisioning.State = tc.state
+		if tc.told != "" {
+			host.Annotations[infrav1.IronicHolderAnnotation] = tc.told
+		}
+		if got := pivot.PlanHost(host, taken, pivot.HostFacts{Joined: tc.joined}); got != tc.want {
+			t.Errorf("%s: %s: got %s, want %s", name, tc.reason, got, tc.want)
+		}
 	}
 }
 
@@ -280,7 +309,7 @@ func TestMoveAndBack(t *testing.T) {
 	walk := func(around pivot.Neighbour, want ...pivot.Step) {
 		t.Helper()
 		for _, step := range want {
-			got := pivot.PlanHost(host, []pivot.Neighbour{around}, true)
+			got := pivot.PlanHost(host, []pivot.Neighbour{around}, pivot.HostFacts{Settled: true})
 			if got != step {
 				t.Fatalf("got %s, want %s for %v", got, step, host.Annotations)
 			}

@@ -34,8 +34,14 @@ const (
 type Hosts interface {
 	Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
 	Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error)
+	Joined(ctx context.Context, host *bmov1alpha1.BareMetalHost) (bool, error)
 	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
+}
+
+// Statuses deals with what the host operator reports.
+type Statuses interface {
 	RecordStatus(ctx context.Context, host types.NamespacedName) error
+	MarkProvisioned(ctx context.Context, host *bmov1alpha1.BareMetalHost) error
 }
 
 // Reconciler parks hosts before a move, resumes them after it, and nudges them when another Ironic takes over.
@@ -44,6 +50,7 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 	Hosts    Hosts
+	Statuses Statuses
 
 	// mutex guards what follows. Losing it makes a host wait a little longer, nothing else.
 	mutex sync.Mutex
@@ -54,8 +61,9 @@ type Reconciler struct {
 }
 
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts/status,verbs=patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters;metal3machines,verbs=get;list;watch
 
 // Reconcile takes one host one step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -69,7 +77,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	since := r.pausedFor(host)
-	step := pivot.PlanHost(host, around, since >= settleTime)
+	facts := pivot.HostFacts{Settled: since >= settleTime}
+	if host.Status.Provisioning.State == bmov1alpha1.StateProvisioning {
+		if facts.Joined, err = r.Hosts.Joined(ctx, host); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	step := pivot.PlanHost(host, around, facts)
 	holder := pivot.HolderFor(host, around)
 	switch step {
 	case pivot.Leave:
@@ -81,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if err != nil || after > 0 {
 			return ctrl.Result{RequeueAfter: after}, err
 		}
-	case pivot.Pause, pivot.Record, pivot.Resume:
+	case pivot.Pause, pivot.Record, pivot.Resume, pivot.Shield:
 	}
 	err = r.do(ctx, step, host, holder)
 	if errors.Is(err, hoststore.ErrConflict) {
@@ -93,30 +107,38 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.BareMetalHost,
 	holder *infrav1.IronicHolder,
 ) error {
-	if step == pivot.Record {
-		if err := r.Hosts.RecordStatus(ctx, client.ObjectKeyFromObject(host)); err != nil {
-			return err
-		}
-	} else if _, err := r.Hosts.Write(ctx, host, pivot.Apply(step, host, holder)); err != nil {
+	var err error
+	switch step {
+	case pivot.Record:
+		err = r.Statuses.RecordStatus(ctx, client.ObjectKeyFromObject(host))
+	case pivot.Shield:
+		err = r.Statuses.MarkProvisioned(ctx, host)
+	default:
+		_, err = r.Hosts.Write(ctx, host, pivot.Apply(step, host, holder))
+	}
+	if err != nil {
 		return err
 	}
-	if reason, note := announce(step); reason != "" {
-		r.Recorder.Eventf(host, nil, corev1.EventTypeNormal, reason, "Move", "%s", note)
+	if eventType, reason, note := announce(step); reason != "" {
+		r.Recorder.Eventf(host, nil, eventType, reason, "Move", "%s", note)
 	}
 	return nil
 }
 
 // announce is the event that a step gives. A nudge gives none: there is one on the Metal3Cluster for all of its hosts.
-func announce(step pivot.Step) (reason, note string) {
+func announce(step pivot.Step) (eventType, reason, note string) {
 	switch step {
+	case pivot.Shield:
+		return corev1.EventTypeWarning, "ProvisioningInterrupted",
+			"The Ironic that was provisioning the host is gone, and its node has joined: it is kept as it is"
 	case pivot.Pause:
-		return "PausedForMove", "Paused because the Clusters that the host belongs to are paused"
+		return corev1.EventTypeNormal, "PausedForMove", "Paused because the Clusters that the host belongs to are paused"
 	case pivot.Record:
-		return "ReadyForMove", "Recorded the status for the host operator of another cluster"
+		return corev1.EventTypeNormal, "ReadyForMove", "Recorded the status for the host operator of another cluster"
 	case pivot.Resume:
-		return "ResumedAfterMove", "Took the pause back: the Clusters that the host belongs to run"
+		return corev1.EventTypeNormal, "ResumedAfterMove", "Took the pause back: the Clusters that the host belongs to run"
 	default:
-		return "", ""
+		return "", "", ""
 	}
 }
 

@@ -7,6 +7,9 @@
 // Ironic answers, it takes the pause back; and when another Ironic takes over, it makes the host operator look at
 // every host at once.
 //
+// A host whose system runs although it is still being provisioned, as far as the host operator knows, is kept from
+// being provisioned again by an Ironic that has never seen it.
+//
 // It works host by host and remembers nothing: what to do next follows from the host and the Clusters around it
 // (baremetal/pivot). It refuses to touch a pause by anybody else, and a host that clusterctl is deleting.
 package hostmove

@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -202,6 +203,33 @@ func describeResuming(s *suite) {
 		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n2"})
 		Eventually(told("ControlPlane/n2")).Should(Succeed())
 		Expect(w.writes.Done()).To(HaveLen(2*hosts), "one write for each host and change")
+	})
+}
+
+// describeShield is the story of an Ironic that is lost in the middle of its work.
+func describeShield(s *suite) {
+	It("keeps a host whose node has joined although it is still being provisioned", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx, withIronic())
+		owner := build.Machine("machine", "cluster", build.InNamespace(w.namespace), stage.With(func(m *clusterv1.Machine) {
+			m.Status.NodeRef.Name = "node"
+		}))
+		w.create(ctx, owner)
+		w.create(ctx, build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace), build.OwnedBy(owner)))
+		w.host(ctx, "joined", build.Provisioned(), build.State(bmov1alpha1.StateProvisioning), w.claimed(),
+			stage.With(func(host *bmov1alpha1.BareMetalHost) { host.Status.Provisioning.Image = bmov1alpha1.Image{} }))
+		w.manager.Start()
+		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: "m"})
+		w.stays(ctx, "joined")
+		Expect(w.get(ctx, Default, "joined").Status.Provisioning.State).To(Equal(bmov1alpha1.StateProvisioning))
+		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"})
+		Eventually(func(g Gomega) {
+			host := w.get(ctx, g, "joined")
+			g.Expect(host.Status.Provisioning.State).To(Equal(bmov1alpha1.StateProvisioned))
+			g.Expect(host.Status.Provisioning.Image).To(Equal(*host.Spec.Image), "another one would be deprovisioned")
+			g.Expect(host.Annotations).To(HaveKeyWithValue(infrav1.IronicHolderAnnotation, "ControlPlane/n"))
+			g.Expect(w.events(ctx, g, "joined")).To(ContainElement("ProvisioningInterrupted"))
+		}).Should(Succeed())
 	})
 }
 

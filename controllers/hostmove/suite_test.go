@@ -66,6 +66,7 @@ var _ = Describe("A move of hosts", Ordered, ContinueOnFailure, func() {
 
 	describeParking(s)
 	describeResuming(s)
+	describeShield(s)
 	describeFaults(s)
 })
 
@@ -86,11 +87,13 @@ func (s *suite) world(ctx context.Context) *world {
 
 func setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) error {
 	shared := true
+	hosts := hoststore.New(mgr.GetClient(), mgr.GetAPIReader())
 	return (&hostmove.Reconciler{
 		Client:   mgr.GetClient(),
 		Recorder: mgr.GetEventRecorder("hostmove"),
 		Clock:    clock.RealClock{},
-		Hosts:    hoststore.New(mgr.GetClient(), mgr.GetAPIReader()),
+		Hosts:    hosts,
+		Statuses: hosts,
 	}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})
 }
 

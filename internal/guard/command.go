@@ -29,8 +29,9 @@ const usage = `Usage: guard [run] [flags]                         hold the Ironi
        guard probe livez|readyz [flags]              ask a running guard
        guard probe held-and-lost [flags]             fail once the address was here and is not any more
        guard install DIRECTORY                       copy this program, for containers that do not have it
-       guard prepare --owner=USER:GROUP [--directory=PATH]... [--copy=FROM:TO]...
-                                                     make directories, and copies of files, that belong to a user
+       guard prepare --owner=USER:GROUP [--closed=PATH] [--directory=PATH]... [--copy=FROM:TO]...
+                                                     make directories, and copies of files, that belong to a user, and
+                                                     close the one that they come from
 Each command explains its flags with --help.
 `
 

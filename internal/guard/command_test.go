@@ -113,6 +113,43 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
+// TestPrepareCloses: whoever wrote the files of the node may have made their directory for everybody.
+func TestPrepareCloses(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to mount a directory")
+	}
+	folder := t.TempDir()
+	closed := filepath.Join(folder, "closed")
+	must(t, os.Mkdir(closed, 0o755))
+	if code, said := command(nil, "prepare", "--owner=997:994", "--closed="+closed); code != 0 {
+		t.Fatalf("code %d, said %q", code, said)
+	}
+	info, err := os.Stat(closed)
+	must(t, err)
+	system, _ := info.Sys().(*syscall.Stat_t)
+	if info.Mode().Perm() != 0o700 || system.Uid != 0 {
+		t.Errorf("the directory has %s and belongs to %d", info.Mode(), system.Uid)
+	}
+	if code, said := command(nil, "prepare", "--owner=997:994", "--closed="+filepath.Join(folder, "none")); code != 1 {
+		t.Errorf("a directory that is not there: code %d, said %q", code, said)
+	}
+	secret := filepath.Join(folder, "secret")
+	must(t, os.Mkdir(secret, 0o755))
+	mounted := readOnly(secret, func() error {
+		if code, said := command(nil, "prepare", "--owner=997:994", "--closed="+secret); code != 0 {
+			t.Errorf("a Secret: code %d, said %q", code, said)
+		}
+		return nil
+	})
+	if mounted != nil {
+		t.Skipf("cannot mount: %v", mounted)
+	}
+	if info, err = os.Stat(secret); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("a Secret: %v, %v", info.Mode(), err)
+	}
+}
+
 // TestPrepareFollowsNoLinks: who may write below a directory must not choose what root gives away.
 func TestPrepareFollowsNoLinks(t *testing.T) {
 	t.Parallel()

@@ -18,15 +18,15 @@ import (
 )
 
 // alone starts a node that holds the address, with a peer that exists only on paper.
-func alone(t *testing.T) (*lab, *node) {
-	t.Helper()
-	l := newLab(t)
+func alone(tb testing.TB) (*lab, *node) {
+	tb.Helper()
+	l := newLab(tb)
 	n, absent := l.addNode("n"), l.addNode("absent")
 	n.configure(vip.Management, n, absent)
 	n.startAPIServer()
 	n.startIronic()
 	n.start()
-	eventually(t, generous, "the node takes the address", heldBy(n, n))
+	eventually(tb, generous, "the node takes the address", heldBy(n, n))
 	return l, n
 }
 
@@ -135,14 +135,18 @@ func TestDeaths(t *testing.T) {
 	if nobody(n)() == "" {
 		t.Fatal("killing everything left no address behind, so this test shows nothing")
 	}
+	eventually(t, generous, "both died: the kernel removes the address", nobody(n))
+
+	// Whoever gave it an address without a lease, only a new guard removes that.
+	link, err := n.links.LinkByName("eth0")
+	must(t, err)
+	left, err := netlink.ParseAddr(vip4.String() + "/24")
+	must(t, err)
+	must(t, n.links.AddrAdd(link, left))
 	n.stopIronic()
 	n.start()
-	took = eventually(t, leaseLimit, "a new guard removes what was left behind", nobody(n))
-	t.Logf("both killed: a new guard removed the address after %s", took)
+	eventually(t, generous, "a new guard removes what was left behind", nobody(n))
 }
-
-// leaseLimit is less than the kernel takes to remove an address by itself.
-const leaseLimit = 5 * time.Second
 
 func number(count int) string {
 	if count == 0 {
@@ -316,4 +320,27 @@ func TestSilence(t *testing.T) {
 	m.start()
 	eventually(t, generous, "management is back", heldBy(m, m, a))
 	eventually(t, generous, "the node is not armed any more", func() string { return differs("0", a.file("armed")) })
+}
+
+// TestSlowAdvertisements: a new holder that still hears the last words of the one before keeps the address.
+func TestSlowAdvertisements(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	a, b := l.addNode("a"), l.addNode("b")
+	both := []*node{a, b}
+	for _, n := range both {
+		n.configure(vip.ControlPlane, both...)
+		settings := n.settings
+		settings.Takeover, settings.AdvertisementInterval = vip.Always, vip.Duration(time.Second)
+		n.use(settings)
+		n.startAPIServer()
+		n.startIronic()
+	}
+	a.start()
+	eventually(t, generous, "the first one holds the address", heldBy(a, both...))
+	b.start()
+	eventually(t, generous, "the second one takes part", b.ready)
+	a.write("etc/armed", "0\n")
+	eventually(t, generous, "demotion", heldBy(b, both...))
+	throughout(t, 6*time.Second, "the new holder keeps it", heldBy(b, both...))
 }

@@ -67,6 +67,7 @@ type guard struct {
 
 	// Only for keepFiles: what was last rendered and decided, and who was last heard.
 	pages     pages
+	tracks    tracks
 	decision  policy.Decision
 	strangers []advert.Stranger
 
@@ -257,6 +258,13 @@ func (g *guard) silenceFile() string {
 	return inState(g.settings, "management-silent")
 }
 
+// isHandedOver says whether there is a file of the clusterID among those that are handed over; what is in it does not
+// matter. A folder that cannot be read is none: the side that builds clusters must not lose them to a damaged disk.
+func isHandedOver(settings vip.NodeSettings) bool {
+	_, err := os.Stat(filepath.Join(inState(settings, track.HandedOver), settings.ClusterID))
+	return settings.ClusterID != "" && err == nil
+}
+
 func (g *guard) overrideFile() string {
 	return filepath.Join(filepath.Dir(g.options.Settings), track.Armed)
 }
@@ -268,6 +276,8 @@ func (g *guard) observePolicy(settings vip.NodeSettings, current snapshot, now t
 		Takeover:     settings.Takeover,
 		Override:     readOverride(g.overrideFile()),
 		Annotation:   current.annotation,
+		HandedOver:   isHandedOver(settings),
+		Holding:      current.holding,
 		Silence:      g.ledger.Silence(now),
 		SilenceLimit: time.Duration(settings.TakeoverAfterSilence),
 	}

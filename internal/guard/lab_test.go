@@ -46,16 +46,16 @@ var (
 )
 
 // requireLab skips where the lab cannot be built.
-func requireLab(t *testing.T) {
-	t.Helper()
+func requireLab(tb testing.TB) {
+	tb.Helper()
 	if testing.Short() {
-		t.Skip("starts real programs, which takes longer than a short test may")
+		tb.Skip("starts real programs, which takes longer than a short test may")
 	}
 	if _, err := os.Stat(keepalive); err != nil {
-		t.Skipf("needs keepalived at %s; install the package keepalived", keepalive)
+		tb.Skipf("needs keepalived at %s; install the package keepalived", keepalive)
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to make network namespaces")
+		tb.Skip("needs root, to make network namespaces")
 	}
 	err := within(netns.None(), func() error {
 		made, err := netns.New()
@@ -65,7 +65,7 @@ func requireLab(t *testing.T) {
 		return err
 	})
 	if err != nil {
-		t.Skipf("cannot make network namespaces: %v", err)
+		tb.Skipf("cannot make network namespaces: %v", err)
 	}
 }
 
@@ -91,40 +91,40 @@ func within(space netns.NsHandle, do func() error) error {
 	return <-result
 }
 
-func newSpace(t *testing.T) netns.NsHandle {
-	t.Helper()
+func newSpace(tb testing.TB) netns.NsHandle {
+	tb.Helper()
 	space := netns.None()
-	must(t, within(netns.None(), func() error {
+	must(tb, within(netns.None(), func() error {
 		var err error
 		space, err = netns.New()
 		return err
 	}))
-	t.Cleanup(func() { _ = space.Close() })
-	handle := linksIn(t, space)
+	tb.Cleanup(func() { _ = space.Close() })
+	handle := linksIn(tb, space)
 	loopback, err := handle.LinkByName("lo")
-	must(t, err)
-	must(t, handle.LinkSetUp(loopback))
+	must(tb, err)
+	must(tb, handle.LinkSetUp(loopback))
 	return space
 }
 
-func linksIn(t *testing.T, space netns.NsHandle) *netlink.Handle {
-	t.Helper()
+func linksIn(tb testing.TB, space netns.NsHandle) *netlink.Handle {
+	tb.Helper()
 	handle, err := netlink.NewHandleAt(space)
-	must(t, err)
-	t.Cleanup(handle.Close)
+	must(tb, err)
+	tb.Cleanup(handle.Close)
 	return handle
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
+func must(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
 // eventually waits until the function returns nothing, and fails with what it returned last.
-func eventually(t *testing.T, limit time.Duration, what string, missing func() string) time.Duration {
-	t.Helper()
+func eventually(tb testing.TB, limit time.Duration, what string, missing func() string) time.Duration {
+	tb.Helper()
 	began := time.Now()
 	for {
 		left := missing()
@@ -132,7 +132,7 @@ func eventually(t *testing.T, limit time.Duration, what string, missing func() s
 			return time.Since(began)
 		}
 		if time.Since(began) > limit {
-			t.Fatalf("%s: not within %s: %s", what, limit, left)
+			tb.Fatalf("%s: not within %s: %s", what, limit, left)
 		}
 		runtime.Gosched()
 		<-time.After(10 * time.Millisecond)
@@ -140,17 +140,17 @@ func eventually(t *testing.T, limit time.Duration, what string, missing func() s
 }
 
 // throughout demands that the function returns nothing for as long.
-func throughout(t *testing.T, span time.Duration, what string, wrong func() string) {
-	t.Helper()
+func throughout(tb testing.TB, span time.Duration, what string, wrong func() string) {
+	tb.Helper()
 	for began := time.Now(); time.Since(began) < span; <-time.After(10 * time.Millisecond) {
 		if left := wrong(); left != "" {
-			t.Fatalf("%s: after %s: %s", what, time.Since(began), left)
+			tb.Fatalf("%s: after %s: %s", what, time.Since(began), left)
 		}
 	}
 }
 
 type lab struct {
-	t      *testing.T
+	t      testing.TB
 	bridge *netlink.Handle
 	space  netns.NsHandle
 	folder string
@@ -194,19 +194,19 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func newLab(t *testing.T) *lab {
-	t.Helper()
-	requireLab(t)
+func newLab(tb testing.TB) *lab {
+	tb.Helper()
+	requireLab(tb)
 	binary, err := buildOnce()
-	must(t, err)
-	l := &lab{t: t, space: newSpace(t), folder: t.TempDir(), binary: binary, next: 11}
-	l.issued = issue(t, []net.IP{net.ParseIP(vip4.String()), net.ParseIP(vip6.String())}, time.Now().Add(time.Hour))
-	l.bridge = linksIn(t, l.space)
+	must(tb, err)
+	l := &lab{t: tb, space: newSpace(tb), folder: tb.TempDir(), binary: binary, next: 11}
+	l.issued = issue(tb, []net.IP{net.ParseIP(vip4.String()), net.ParseIP(vip6.String())}, time.Now().Add(time.Hour))
+	l.bridge = linksIn(tb, l.space)
 	snooping := false
-	must(t, l.bridge.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}, MulticastSnooping: &snooping}))
+	must(tb, l.bridge.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}, MulticastSnooping: &snooping}))
 	link, err := l.bridge.LinkByName("br0")
-	must(t, err)
-	must(t, l.bridge.LinkSetUp(link))
+	must(tb, err)
+	must(tb, l.bridge.LinkSetUp(link))
 	return l
 }
 
@@ -521,16 +521,22 @@ func (n *node) startIronic() {
 		}
 		_ = json.NewEncoder(writer).Encode(drivers(clusterID + "-" + n.name))
 	})
+	secure := &http.Server{Handler: api, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}}
+	n.ironic = &stubIronic{[]*http.Server{secure, n.startImages()}}
+	go func(listener net.Listener) { _ = secure.ServeTLS(listener, "", "") }(n.listen(":6385"))
+	n.lab.t.Cleanup(n.stopIronic)
+}
+
+// startImages serves what the web server beside Ironic does.
+func (n *node) startImages() *http.Server {
 	images := http.NewServeMux()
 	images.HandleFunc("/images/", func(writer http.ResponseWriter, _ *http.Request) {
 		_, _ = writer.Write([]byte("image"))
 	})
-	secure := &http.Server{Handler: api, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}}
-	plain := &http.Server{Handler: images}
-	n.ironic = &stubIronic{[]*http.Server{secure, plain}}
-	go func(listener net.Listener) { _ = secure.ServeTLS(listener, "", "") }(n.listen(":6385"))
-	go func(listener net.Listener) { _ = plain.Serve(listener) }(n.listen(":6180"))
-	n.lab.t.Cleanup(n.stopIronic)
+	server := &http.Server{Handler: images}
+	go func(listener net.Listener) { _ = server.Serve(listener) }(n.listen(":6180"))
+	n.lab.t.Cleanup(func() { _ = server.Close() })
+	return server
 }
 
 func (n *node) stopIronic() {

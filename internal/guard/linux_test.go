@@ -2,11 +2,14 @@ package guard_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
 // setImmutable makes a directory that not even root can write to.
@@ -50,4 +53,20 @@ func (n *node) runKeepalived() func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		<-ended
 	}
+}
+
+// readOnly does something on a thread that sees the directory as the kubelet mounts a Secret.
+func readOnly(path string, do func() error) error {
+	return thread.Own(func() error {
+		err := errors.Join(
+			unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS),
+			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+			unix.Mount(path, path, "", unix.MS_BIND, ""),
+			unix.Mount("", path, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""),
+		)
+		if err != nil {
+			return err
+		}
+		return do()
+	})
 }

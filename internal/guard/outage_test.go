@@ -12,8 +12,8 @@ import (
 
 // sample is one attempt of a client to reach Ironic on the address.
 type sample struct {
-	at   time.Time
-	node string
+	at, ended time.Time
+	node      string
 }
 
 // meter asks for Ironic on the address all the time.
@@ -23,9 +23,9 @@ type meter struct {
 }
 
 // watch starts a meter on a machine of its own that runs until the test ends.
-func (l *lab) watch(t *testing.T) *meter {
-	t.Helper()
-	client := l.addNode("client").client()
+func (l *lab) watch(tb testing.TB) *meter {
+	tb.Helper()
+	client := l.addNode("meter").client()
 	m := &meter{}
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -36,7 +36,7 @@ func (l *lab) watch(t *testing.T) *meter {
 			began := time.Now()
 			name := answering(client)
 			m.mutex.Lock()
-			m.samples = append(m.samples, sample{began, name})
+			m.samples = append(m.samples, sample{began, time.Now(), name})
 			m.mutex.Unlock()
 			select {
 			case <-stop:
@@ -45,7 +45,7 @@ func (l *lab) watch(t *testing.T) *meter {
 			}
 		}
 	}()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		close(stop)
 		<-stopped
 	})
@@ -83,6 +83,18 @@ func (m *meter) now() string {
 		return ""
 	}
 	return m.samples[len(m.samples)-1].node
+}
+
+// answered is when Ironic of a node answered first since then.
+func (m *meter) answered(then time.Time, node string) (time.Time, bool) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	for _, sample := range m.samples {
+		if sample.node == node && sample.ended.After(then) {
+			return sample.ended, true
+		}
+	}
+	return time.Time{}, false
 }
 
 // outage is the longest time without an answer since then, counted from the last answer to the next.

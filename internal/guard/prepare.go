@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
@@ -33,6 +34,7 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 	flags := newFlags("prepare", environment)
 	whose := flags.String("owner", "", "numbers of the user and the group that what is made belongs to, like 997:994")
 	var directories, copies []string
+	closed := flags.String("closed", "", "absolute path of a directory that nobody but its owner may enter from now on")
 	flags.Func("directory", "absolute path of a directory to make; may be given again", func(value string) error {
 		directories = append(directories, value)
 		return nil
@@ -47,6 +49,9 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 	to, err := parseOwner(*whose)
 	if err != nil {
 		return exitUsage, err
+	}
+	if err := closeDirectory(*closed); err != nil {
+		return exitFailure, err
 	}
 	for _, directory := range directories {
 		if err := to.directory(directory, 0o755); err != nil {
@@ -63,6 +68,20 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 		}
 	}
 	return 0, nil
+}
+
+// closeDirectory lets nobody but the owner into a directory: whoever writes files at the first boot makes directories
+// that everybody may list. What cannot be written, such as a Secret, is left alone: its maker chose who sees it.
+func closeDirectory(path string) error {
+	if path == "" {
+		return nil
+	}
+	//nolint:gosec // A directory needs the right to enter it.
+	err := os.Chmod(path, 0o700)
+	if errors.Is(err, syscall.EROFS) {
+		return nil
+	}
+	return err
 }
 
 // directory makes a directory and those above it. What was there before keeps its mode, and those above their owner.

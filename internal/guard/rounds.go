@@ -14,6 +14,7 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/advert"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/health"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/node"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
@@ -31,8 +32,13 @@ const (
 	nodeInterval = 5 * time.Second
 
 	// leaseValidity is for how long the kernel keeps the address without the guard, leaseInterval how often the guard
-	// extends that.
-	leaseValidity, leaseInterval = 10 * time.Second, 3 * time.Second
+	// extends that. Another node takes the address when keepalived is silent for some three quarters of a second, so two
+	// have it for little more than a second. The price: a guard that gets no processor for a second and a half loses
+	// the address, as a keepalived does that gets none for half of that.
+	leaseValidity, leaseInterval = 2 * time.Second, 600 * time.Millisecond
+
+	// doubtPause lies between a check that failed at once and the next one, while Ironic still counts as well.
+	doubtPause = 500 * time.Millisecond
 
 	// listenPause lies between two attempts to listen to VRRP.
 	listenPause = 5 * time.Second
@@ -44,8 +50,6 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 	if prober != nil {
 		defer prober.Close()
 	}
-	ticks := time.NewTicker(health.Interval)
-	defer ticks.Stop()
 	for {
 		began := time.Now()
 		err := g.checkOnce(ctx, settings, prober)
@@ -61,15 +65,20 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 			g.log.Info("Ironic of this node", "well", well, "reason", health.ReasonOf(err), "error", err)
 			nudge(g.look)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
+		pause(ctx, time.Until(began.Add(untilNextCheck(well, err))))
 		if prober == nil && looksAtIronic(settings) {
 			prober = g.proberFor(settings)
 		}
 	}
+}
+
+// untilNextCheck is the time between the starts of two checks. Where somebody says no, or nobody is there to say
+// anything, it is asked again soon; one that was too slow is not pressed.
+func untilNextCheck(well bool, failure error) time.Duration {
+	if well && failure != nil && !health.IsSlow(failure) {
+		return doubtPause
+	}
+	return health.Interval
 }
 
 func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings, prober *health.Prober) error {
@@ -109,7 +118,7 @@ func (g *guard) proberFor(settings vip.NodeSettings) *health.Prober {
 func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
 	ticks := time.NewTicker(filesInterval)
 	defer ticks.Stop()
-	g.pages = pages{}
+	g.pages, g.tracks = pages{}, newTracks(settings)
 	for {
 		g.writeFiles(settings, time.Now())
 		g.reportSpeakers(time.Now())
@@ -120,6 +129,16 @@ func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
 		case <-g.look:
 		}
 	}
+}
+
+// tracks are the files of one version of the settings.
+type tracks struct {
+	ironicOK, armed, holder track.Keeper
+}
+
+func newTracks(settings vip.NodeSettings) tracks {
+	keeper := func(name string) track.Keeper { return track.Keeper{Path: inState(settings, name)} }
+	return tracks{ironicOK: keeper(track.IronicOK), armed: keeper(track.Armed), holder: keeper(track.Holder)}
 }
 
 // nudge wakes whoever waits for the channel. One that is awake already looks again.
@@ -143,10 +162,7 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	}
 	g.facts.setVerdict(fit, decision, now)
 	err := errors.Join(
-		track.Ensure(inState(settings, track.IronicOK), fit),
-		track.Ensure(inState(settings, track.Armed), decision.Armed),
-		track.Ensure(inState(settings, track.Holder), current.holding),
-	)
+		g.tracks.ironicOK.Ensure(fit), g.tracks.armed.Ensure(decision.Armed), g.tracks.holder.Ensure(current.holding))
 	g.logOnce("files", "Cannot write the track files, so keepalived must not run", err)
 	g.wish(settings, current.seen, err == nil)
 }
@@ -244,27 +260,27 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 	ticks := time.NewTicker(leaseInterval)
 	defer ticks.Stop()
+	contest := advert.Contest{Interval: time.Duration(settings.AdvertisementInterval)}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-g.arrived:
 		case <-ticks.C:
-			if !g.extends(settings, time.Now()) {
+			if contest.Lost(time.Now(), g.ledger.HolderHeard()) || !g.extends() {
 				continue
 			}
 		}
-		err := address.Lease(settings.Interface, virtualAddresses(settings), leaseValidity)
+		err := address.Lease(g.facts.snapshot().seen.Index, virtualAddresses(settings), leaseValidity)
 		g.logOnce("lease", "Cannot extend the lease of the address", err)
 	}
 }
 
-// extends says whether this node means to hold the address that it has. Where another node speaks as the holder, an
-// address that is still here is a leftover, and its lease has to end.
-func (g *guard) extends(settings vip.NodeSettings, now time.Time) bool {
+// extends says whether this node means to hold the address that it has. Where another node goes on speaking as the
+// holder, an address that is still here is a leftover, and its lease has to end.
+func (g *guard) extends() bool {
 	current := g.facts.snapshot()
-	alone := now.Sub(g.ledger.HolderHeard()) > 3*time.Duration(settings.AdvertisementInterval)+time.Second
-	return current.holding && current.running && current.fitAndArmed && alone
+	return current.holding && current.running && current.fitAndArmed
 }
 
 // readNode asks for the annotation, again and again. Without an answer the last one stays.

@@ -10,9 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
@@ -39,6 +41,54 @@ func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neigh
 		}
 	}
 	return around, nil
+}
+
+// Joined says whether the Machine that holds a host has a node. It asks the cache.
+func (s *Store) Joined(ctx context.Context, current *bmov1alpha1.BareMetalHost) (bool, error) {
+	name, held := host.Consumer(current)
+	if !held {
+		return false, nil
+	}
+	holder := &infrav1.Metal3Machine{}
+	if err := s.client.Get(ctx, Key{Namespace: current.Namespace, Name: name}, holder); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	machine, err := util.GetOwnerMachine(ctx, s.client, holder.ObjectMeta)
+	if err != nil || machine == nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return machine.Status.NodeRef.IsDefined() && holder.DeletionTimestamp.IsZero(), nil
+}
+
+// MarkProvisioned makes the host operator take what runs on a host for provisioned. ErrConflict means that somebody
+// changed the host since it was read.
+func (s *Store) MarkProvisioned(ctx context.Context, current *bmov1alpha1.BareMetalHost) error {
+	provisioning := map[string]any{"state": bmov1alpha1.StateProvisioned}
+	// The host operator compares these with the spec, and deprovisions where they differ.
+	if current.Spec.Image != nil {
+		provisioning["image"] = current.Spec.Image
+	}
+	if current.Spec.CustomDeploy != nil {
+		provisioning["customDeploy"] = current.Spec.CustomDeploy
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": current.ResourceVersion},
+		"status": map[string]any{
+			"provisioning": provisioning, "operationalStatus": bmov1alpha1.OperationalStatusOK,
+			"errorType": nil, "errorMessage": "", "errorCount": 0,
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("keeping host %s provisioned: %w", current.Name, err)
+	}
+	err = s.client.Status().Patch(ctx, current.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	switch {
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("keeping host %s provisioned: %w", current.Name, ErrConflict)
+	case err != nil:
+		return fmt.Errorf("keeping host %s provisioned: %w", current.Name, err)
+	}
+	return nil
 }
 
 // RecordStatus writes the status of a host into the annotation that a host operator takes it up from in another

@@ -123,7 +123,15 @@ func (i Interface) Source(virtual netip.Prefix, virtuals, peers []netip.Addr) (n
 // Remove takes the addresses from the interface and returns those that were there.
 func Remove(name string, addresses []netip.Addr) ([]netip.Addr, error) {
 	var removed []netip.Addr
-	err := each(name, addresses, func(link netlink.Link, entry netlink.Addr, address netip.Addr) error {
+	link, err := netlink.LinkByName(name)
+	var missing netlink.LinkNotFoundError
+	if errors.As(err, &missing) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking up interface %s: %w", name, err)
+	}
+	err = each(link, addresses, func(link netlink.Link, entry netlink.Addr, address netip.Addr) error {
 		if err := netlink.AddrDel(link, &entry); err != nil {
 			return fmt.Errorf("removing %s from %s: %w", address, name, err)
 		}
@@ -134,10 +142,12 @@ func Remove(name string, addresses []netip.Addr) ([]netip.Addr, error) {
 }
 
 // Lease lets the kernel remove the addresses by itself when nobody extends the lease again: whatever happens to the
-// processes that hold an address, it does not stay for longer than this.
-func Lease(name string, addresses []netip.Addr, validity time.Duration) error {
+// processes that hold an address, it does not stay for longer than this. The interface is named by its index, which is
+// what the kernel needs: this is done all the time.
+func Lease(index int, addresses []netip.Addr, validity time.Duration) error {
 	seconds := int(validity / time.Second)
-	return each(name, addresses, func(link netlink.Link, entry netlink.Addr, address netip.Addr) error {
+	link := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: index}}
+	return each(link, addresses, func(link netlink.Link, entry netlink.Addr, address netip.Addr) error {
 		entry.ValidLft = seconds
 		if entry.PreferedLft != 0 {
 			// 0 marks an address that must not become a source; that stays.
@@ -146,27 +156,20 @@ func Lease(name string, addresses []netip.Addr, validity time.Duration) error {
 		// What is there already is changed; only its times differ.
 		entry.LinkIndex, entry.Label, entry.Broadcast = 0, "", nil
 		if err := netlink.AddrReplace(link, &entry); err != nil {
-			return fmt.Errorf("extending the lease of %s on %s: %w", address, name, err)
+			return fmt.Errorf("extending the lease of %s: %w", address, err)
 		}
 		return nil
 	})
 }
 
 // each calls the function for those of the addresses that the interface has.
-func each(name string, addresses []netip.Addr, change func(netlink.Link, netlink.Addr, netip.Addr) error) error {
-	link, err := netlink.LinkByName(name)
-	var missing netlink.LinkNotFoundError
-	if errors.As(err, &missing) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("looking up interface %s: %w", name, err)
-	}
+func each(link netlink.Link, addresses []netip.Addr, change func(netlink.Link, netlink.Addr, netip.Addr) error) error {
+	var failures []error
 	entries, err := netlink.AddrList(link, netlink.FAMILY_ALL)
 	if err != nil {
-		return fmt.Errorf("listing the addresses of %s: %w", name, err)
+		// A list that was interrupted by a change has some addresses, and those count.
+		failures = append(failures, fmt.Errorf("listing the addresses of the interface: %w", err))
 	}
-	var failures []error
 	for _, entry := range entries {
 		if prefix, ok := prefixOf(entry); ok && slices.Contains(addresses, prefix.Addr()) {
 			failures = append(failures, change(link, entry, prefix.Addr()))

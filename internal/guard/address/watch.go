@@ -3,6 +3,8 @@ package address
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -11,8 +13,9 @@ import (
 // lookAgain is how long an observation is trusted without an event: the kernel may drop events of a slow reader.
 const lookAgain = 10 * time.Second
 
-// Watch calls the function with what is observed of the interface, at once and after each change of any interface or
-// address, until the context ends. The function is not called twice at a time.
+// Watch calls the function with what is observed of the interface, at once and after each change of it or of its
+// addresses, until the context ends. The function is not called twice at a time. That an address is given more time is
+// no change, nor is anything of another interface: both happen all the time.
 func Watch(ctx context.Context, name string, changed func(Interface)) error {
 	for ctx.Err() == nil {
 		if err := watchOnce(ctx, name, changed); err != nil {
@@ -51,14 +54,37 @@ func watchOnce(ctx context.Context, name string, changed func(Interface)) error 
 			return err
 		}
 		changed(observed)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-again.C:
-		case <-addresses:
-		case <-links:
+		for waiting := true; waiting; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-again.C:
+				waiting = false
+			case update := <-addresses:
+				waiting = observed.knows(update)
+			case update := <-links:
+				waiting = observed.isOther(update, name)
+			}
 		}
 	}
+}
+
+// isOther says whether the update is about another interface than this one and the one of the name.
+func (i Interface) isOther(update netlink.LinkUpdate, name string) bool {
+	return i.Index != 0 && update.Link != nil && update.Attrs().Index != i.Index && update.Attrs().Name != name
+}
+
+// knows says whether the update brings nothing new.
+func (i Interface) knows(update netlink.AddrUpdate) bool {
+	if i.Index == 0 || update.LinkIndex != i.Index {
+		return i.Index != 0
+	}
+	address, valid := netip.AddrFromSlice(update.LinkAddress.IP)
+	bits, _ := update.LinkAddress.Mask.Size()
+	address = address.Unmap()
+	usable := update.Flags&unusableFlags == 0 && !address.IsLinkLocalUnicast()
+	return update.NewAddr && valid && slices.Contains(i.Addresses, netip.PrefixFrom(address, bits)) &&
+		usable != slices.Contains(i.Unusable, address)
 }
 
 func drain[T any](updates <-chan T) {

@@ -180,3 +180,49 @@ func TestLedgerIsBounded(t *testing.T) {
 		t.Errorf("a flood of sources is remembered: %d", got)
 	}
 }
+
+func TestContest(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_700_000_000, 0)
+	for name, test := range map[string]struct {
+		reason   string
+		interval time.Duration
+		// lastHeard is when the other one was last heard, as seen at a moment.
+		lastHeard func(elapsed time.Duration) time.Duration
+		want      time.Duration
+	}{
+		"nobody": {
+			reason: "silence is no contest", interval: 200 * time.Millisecond,
+			lastHeard: func(time.Duration) time.Duration { return -time.Hour }, want: -1,
+		},
+		"its last words": {
+			reason: "who gave the address away is not heard again", interval: 200 * time.Millisecond,
+			lastHeard: func(time.Duration) time.Duration { return 0 }, want: -1,
+		},
+		"its last words, slowly": {
+			reason: "with long intervals one word lasts longer", interval: 10 * time.Second,
+			lastHeard: func(time.Duration) time.Duration { return 0 }, want: -1,
+		},
+		"it gives in": {
+			reason: "networks that meet again decide within some advertisements", interval: 200 * time.Millisecond,
+			lastHeard: func(elapsed time.Duration) time.Duration { return min(elapsed, time.Second) }, want: -1,
+		},
+		"it goes on": {
+			reason: "what is here is a leftover", interval: 200 * time.Millisecond,
+			lastHeard: func(elapsed time.Duration) time.Duration { return elapsed }, want: 1700 * time.Millisecond,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			contest, got := advert.Contest{Interval: test.interval}, time.Duration(-1)
+			for elapsed := time.Duration(0); elapsed < time.Minute && got < 0; elapsed += 100 * time.Millisecond {
+				if contest.Lost(start.Add(elapsed), start.Add(test.lastHeard(elapsed))) {
+					got = elapsed
+				}
+			}
+			if got != test.want {
+				t.Errorf("%s: lost after %s, want %s", test.reason, got, test.want)
+			}
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"strings"
 	"syscall"
 )
 
@@ -41,6 +42,14 @@ func ReasonOf(err error) string {
 	}
 }
 
+// slow is the reason of a check that ran out of time.
+const slow = "Slow"
+
+// IsSlow says whether a check failed only because it ran out of time.
+func IsSlow(err error) bool {
+	return strings.HasSuffix(ReasonOf(err), slow)
+}
+
 // reasonOf names what went wrong on the way.
 func reasonOf(err error) string {
 	var invalid x509.CertificateInvalidError
@@ -52,7 +61,7 @@ func reasonOf(err error) string {
 	case errors.As(err, &untrusted):
 		return "CertificateWrong"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return "Slow"
+		return slow
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "Refused"
 	default:

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -300,4 +301,16 @@ func issue(t *testing.T, change func(*x509.Certificate)) ([]byte, tls.Certificat
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: rawAuthority}),
 		tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
+}
+
+func TestIsSlow(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string]bool{"Slow": true, "ImageSlow": true, "Refused": false, "APIStatus": false} {
+		if got := health.IsSlow(&health.Failure{Reason: reason, Cause: errors.New(reason)}); got != want {
+			t.Errorf("%s: got %t", reason, got)
+		}
+	}
+	if health.IsSlow(nil) {
+		t.Error("a check that succeeded is slow")
+	}
 }

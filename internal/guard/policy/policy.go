@@ -1,13 +1,18 @@
 // Package policy decides whether this node may hold the Ironic address. It is pure: what it knows is in Observation.
 //
 // It refuses in doubt. The one exception is the management side, which holds the address from the first day and loses
-// it only when somebody says so: there is nobody else yet who could serve Ironic.
+// it only when somebody says so: there is nobody else yet who could serve Ironic. Once its cluster is handed over there
+// is: then it may keep the address, whose Ironic knows the hosts, but one that lost it comes back with an Ironic that
+// knows none, and leaves it where it is.
+//
+//	who            override file   node annotation   handed over   armed
+//	anybody        1               any               any           yes
+//	anybody        0 or garbage    any               any           no
+//	management     none            false             any           no
+//	management     none            anything else     no            yes
+//	management     none            anything else     yes           while it holds the address
 //
 //	who            override file   takeover    node annotation   management silent   armed
-//	anybody        1               any         any               any                 yes
-//	anybody        0 or garbage    any         any               any                 no
-//	management     none            any         false             any                 no
-//	management     none            any         anything else     any                 yes
 //	control plane  none            Always      false             any                 no
 //	control plane  none            Always      anything else     any                 yes
 //	control plane  none            AfterMove   true              any                 yes
@@ -52,6 +57,12 @@ type Observation struct {
 	// Annotation is the annotation of the node's own Node object, as last read.
 	Annotation Answer
 
+	// HandedOver says that the management side gave the cluster to its own control plane.
+	HandedOver bool
+
+	// Holding says that this node has the address.
+	Holding bool
+
 	// Silence is for how long the management side was not heard, while it could have been.
 	Silence time.Duration
 
@@ -81,12 +92,19 @@ func Decide(seen Observation) Decision {
 	}
 	switch seen.Role {
 	case vip.Management:
-		return unlessRefused(seen.Annotation, "Management")
+		return management(seen)
 	case vip.ControlPlane:
 		return controlPlane(seen)
 	default:
 		return Decision{Reason: "UnknownRole"}
 	}
+}
+
+func management(seen Observation) Decision {
+	if seen.HandedOver && !seen.Holding {
+		return Decision{Reason: "HandedOver"}
+	}
+	return unlessRefused(seen.Annotation, "Management")
 }
 
 func controlPlane(seen Observation) Decision {

@@ -52,6 +52,36 @@ func TestDecide(t *testing.T) {
 			in:     policy.Observation{Role: vip.Management, Override: policy.Unclear},
 			want:   policy.Decision{Reason: "UnreadableFile"},
 		},
+		"management, handed over while it holds the address": {
+			reason: "its Ironic knows the hosts; the next one has to learn them",
+			in:     policy.Observation{Role: vip.Management, HandedOver: true, Holding: true},
+			want:   policy.Decision{Armed: true, Reason: "Management"},
+		},
+		"management, handed over and without the address": {
+			reason: "it came back, and the control plane serves Ironic",
+			in:     policy.Observation{Role: vip.Management, HandedOver: true},
+			want:   policy.Decision{Reason: "HandedOver"},
+		},
+		"management, handed over and demoted while it holds the address": {
+			reason: "no is an answer",
+			in:     policy.Observation{Role: vip.Management, HandedOver: true, Holding: true, Annotation: policy.No},
+			want:   policy.Decision{Reason: "DisarmedByAnnotation"},
+		},
+		"management, handed over and armed by file": {
+			reason: "the person on the node has the last word",
+			in:     policy.Observation{Role: vip.Management, HandedOver: true, Override: policy.Yes},
+			want:   policy.Decision{Armed: true, Reason: "ArmedByFile"},
+		},
+		"management, not handed over and without the address": {
+			reason: "it takes back what it lost",
+			in:     policy.Observation{Role: vip.Management, Annotation: policy.Unclear},
+			want:   policy.Decision{Armed: true, Reason: "Management"},
+		},
+		"control plane, handed over": {
+			reason: "the word is for the other side",
+			in:     with(func(o *policy.Observation) { o.HandedOver = true; o.Annotation = policy.Yes }),
+			want:   policy.Decision{Armed: true, Reason: "ArmedByAnnotation"},
+		},
 		"before the move": {
 			reason: "the cluster does not manage itself yet",
 			in:     waiting,

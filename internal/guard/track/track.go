@@ -24,12 +24,42 @@ const (
 	Holder = "holder"
 )
 
+// HandedOver is a folder in the state directory with one file for each clusterID that the management side gave to its
+// own control plane. The guard only reads it.
+const HandedOver = "handed-over"
+
 // Value is what a file says.
 func Value(yes bool) string {
 	if yes {
 		return "1\n"
 	}
 	return "0\n"
+}
+
+// Keeper keeps one file saying what it should, and looks at it so cheaply that it may do so many times a second. Not
+// safe for concurrent use.
+type Keeper struct {
+	// Path of the file.
+	Path string
+
+	said  bool
+	known os.FileInfo
+}
+
+// Ensure makes the file say the value. It reads nothing while the file is the one that it left.
+func (k *Keeper) Ensure(yes bool) error {
+	found, err := os.Stat(k.Path)
+	if err == nil && k.known != nil && k.said == yes && os.SameFile(found, k.known) &&
+		found.ModTime().Equal(k.known.ModTime()) && found.Size() == k.known.Size() {
+		return nil
+	}
+	k.known = nil
+	if err := Ensure(k.Path, yes); err != nil {
+		return err
+	}
+	k.said = yes
+	k.known, err = os.Stat(k.Path)
+	return err
 }
 
 // Ensure makes the file say the value. It writes nothing when the file does already.

@@ -101,12 +101,15 @@ func advertisement(path *field.Path, vrrp infrav1.VRRP) field.ErrorList {
 		"cannot be expressed in VRRP; use a multiple of %s up to %s", advertisementStep, maxAdvertisement))}
 }
 
-// peers judges who hears the advertisements. In mode Unicast each family needs a peer: without one keepalived has
-// nobody to talk to in that family, and every node would hold the address of that family.
+// minMembers is how many nodes a group of mode Unicast needs: a node leaves itself out of the list that it talks to.
+const minMembers = 2
+
+// peers judges who hears the advertisements. In mode Unicast each family needs two: a node that is alone in the list of
+// a family has nobody to talk to, and its guard refuses to start.
 func peers(path *field.Path, vrrp infrav1.VRRP, networks []virtualNetwork) field.ErrorList {
 	var errs field.ErrorList
 	list := path.Child("peers")
-	heard := map[string]bool{}
+	heard := map[string]int{}
 	seen := map[netip.Addr]bool{}
 	for i, value := range vrrp.Peers {
 		peer, err := peerAddress(list.Index(i), value, networks)
@@ -118,15 +121,16 @@ func peers(path *field.Path, vrrp infrav1.VRRP, networks []virtualNetwork) field
 			continue
 		}
 		seen[peer] = true
-		heard[Family(peer)] = true
+		heard[Family(peer)]++
 	}
 	if effectiveMode(vrrp) != infrav1.VRRPUnicast || len(errs) > 0 {
 		return errs
 	}
 	for _, virtual := range networks {
-		if !heard[Family(virtual.address)] {
+		if family := Family(virtual.address); heard[family] < minMembers {
 			errs = append(errs, field.Required(list, fmt.Sprintf("mode Unicast needs the %s addresses of all nodes that may "+
-				"hold %s; list them, or set mode to Multicast", Family(virtual.address), virtual.address)))
+				"hold %s, at least %d, and there are %d; list them, or set mode to Multicast",
+				family, virtual.address, minMembers, heard[family])))
 		}
 	}
 	return errs

@@ -222,16 +222,25 @@ func TestIronicVRRP(t *testing.T) {
 			change: func(ironic *infrav1.Ironic) { ironic.VRRP.Peers = nil },
 			want: []string{
 				"ironic.vrrp.peers: Required value: mode Unicast needs the IPv4 addresses of all nodes that may hold " +
-					"172.22.0.2; list them, or set mode to Multicast",
+					"172.22.0.2, at least 2, and there are 0; list them, or set mode to Multicast",
 				"ironic.vrrp.peers: Required value: mode Unicast needs the IPv6 addresses of all nodes that may hold " +
-					"fd00:22::2; list them, or set mode to Multicast",
+					"fd00:22::2, at least 2, and there are 0; list them, or set mode to Multicast",
 			},
 		},
 		"peers of one family": {
 			reason: "each family is its own conversation",
-			change: func(ironic *infrav1.Ironic) { ironic.VRRP.Peers = []string{"fd00:22::11"} },
+			change: func(ironic *infrav1.Ironic) { ironic.VRRP.Peers = []string{"fd00:22::11", "fd00:22::12"} },
 			want: []string{"ironic.vrrp.peers: Required value: mode Unicast needs the IPv4 addresses of all nodes that may " +
-				"hold 172.22.0.2; list them, or set mode to Multicast"},
+				"hold 172.22.0.2, at least 2, and there are 0; list them, or set mode to Multicast"},
+		},
+		"a single peer": {
+			reason: "it is the node itself, which has nobody to talk to",
+			change: func(ironic *infrav1.Ironic) {
+				*ironic = *least()
+				ironic.VRRP = infrav1.VRRP{Mode: infrav1.VRRPUnicast, Peers: []string{"172.22.0.11"}}
+			},
+			want: []string{"ironic.vrrp.peers: Required value: mode Unicast needs the IPv4 addresses of all nodes that may " +
+				"hold 172.22.0.2, at least 2, and there are 1; list them, or set mode to Multicast"},
 		},
 		"wrong peers": {
 			reason: "each peer is another node's own address",

@@ -5,12 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
 const (
@@ -44,11 +48,44 @@ func packages() []string {
 	}
 }
 
+// EnsureDebian returns the installation of Debian that machines are made from, making it when the cache has none, which
+// takes minutes. Programs takes programs out of it. Nobody may write to the folder.
+func EnsureDebian(ctx context.Context, progress io.Writer) (string, error) {
+	cache, err := binaries.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	shop := workshop{cache: cache, progress: progress}
+	if err := shop.checkMachine(); err != nil {
+		return "", err
+	}
+	return shop.debian(ctx)
+}
+
+// CachedDebian is the folder of EnsureDebian where the cache has it, and empty where it has not. It makes nothing, for
+// tests that must not take minutes.
+func CachedDebian() (string, error) {
+	cache, err := binaries.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(cache, debianName())
+	if present, err := exists(path); !present || err != nil {
+		return "", err
+	}
+	return path, nil
+}
+
+// debianName is what the cache calls the installation.
+func debianName() string {
+	return "lab-debian-" + key(suite, runtime.GOARCH, packages())
+}
+
 // debian is the smallest installation of Debian with the packages. The key names the packages but not their versions:
 // the newest of the release are taken, and stay until the folder is removed.
 func (w workshop) debian(ctx context.Context) (string, error) {
 	return w.ensure(ctx, step{
-		name:  "lab-debian-" + key(suite, runtime.GOARCH, packages()),
+		name:  debianName(),
 		label: "installing Debian " + suite + " for the machines of the lab",
 		limit: debianLimit,
 		make: func(ctx context.Context, target string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -69,15 +70,26 @@ func freePort(namespace string, address netip.Addr, want int) (port int, err err
 	return port, err
 }
 
-// place is where one Ironic runs: a network namespace, and a writable view of a root file system. What is written goes
-// to memory, mounted on the scratch folder.
-type place struct{ namespace, root, scratch string }
+// Place is where a program runs that starts from a root file system: a network namespace, and a writable view of the
+// root file system. What is written goes to memory and is gone in the end.
+type Place struct {
+	// Namespace is the file of a network namespace. Empty means that of this process.
+	Namespace string
+	// Root is the root file system. It is not changed.
+	Root string
+	// Scratch is an empty folder to mount things on.
+	Scratch string
+	// Shared are folders of this machine that the view has as they are, by their paths in it.
+	Shared map[string]string
+}
 
-func (p place) merged() string { return filepath.Join(p.scratch, "merged") }
+// View is the folder that is the root of the program, seen from the thread that entered the place.
+func (p Place) View() string { return filepath.Join(p.Scratch, "merged") }
 
-// enter moves this thread into the network namespace and into a new mount namespace, where it assembles the view.
-func (p place) enter() error {
-	if err := enterNetwork(p.namespace); err != nil {
+// Enter moves this thread into the network namespace and into a new mount namespace, where it assembles the view. The
+// thread must be one of thread.Own, and must call Leave whether this fails or not. It needs root.
+func (p Place) Enter() error {
+	if err := enterNetwork(p.Namespace); err != nil {
 		return err
 	}
 	// The thread needs a root and working folder of its own before it may leave the mount namespace of the others.
@@ -87,33 +99,56 @@ func (p place) enter() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making the mounts private: %w", err)
 	}
-	if err := unix.Mount("tmpfs", p.scratch, "tmpfs", unix.MS_NOSUID, "mode=755"); err != nil {
-		return fmt.Errorf("mounting memory on %s: %w", p.scratch, err)
+	if err := p.mountRoot(); err != nil {
+		return err
 	}
-	upper, work := filepath.Join(p.scratch, "upper"), filepath.Join(p.scratch, "work")
-	for _, dir := range []string{upper, work, p.merged()} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			return err
-		}
-	}
-	overlay := strings.Join([]string{"lowerdir=" + p.root, "upperdir=" + upper, "workdir=" + work}, ",")
-	if err := unix.Mount("overlay", p.merged(), "overlay", unix.MS_NOSUID, overlay); err != nil {
-		return fmt.Errorf("mounting the root file system %s: %w", p.root, err)
-	}
-	if err := unix.Mount("proc", filepath.Join(p.merged(), "proc"), "proc", unix.MS_NOSUID, ""); err != nil {
+	if err := unix.Mount("proc", filepath.Join(p.View(), "proc"), "proc", unix.MS_NOSUID, ""); err != nil {
 		return fmt.Errorf("mounting /proc: %w", err)
 	}
-	if err := unix.Mount("/dev", filepath.Join(p.merged(), "dev"), "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("mounting /dev: %w", err)
+	for inside, folder := range p.shared() {
+		if err := unix.Mount(folder, filepath.Join(p.View(), inside), "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("mounting %s: %w", inside, err)
+		}
 	}
 	return nil
 }
 
-// leave takes the view apart. What was not mounted is no error: enter may have failed half-way.
-func (p place) leave() error {
-	for _, dir := range []string{
-		filepath.Join(p.merged(), "dev"), filepath.Join(p.merged(), "proc"), p.merged(), p.scratch,
-	} {
+func (p Place) mountRoot() error {
+	if err := unix.Mount("tmpfs", p.Scratch, "tmpfs", unix.MS_NOSUID, "mode=755"); err != nil {
+		return fmt.Errorf("mounting memory on %s: %w", p.Scratch, err)
+	}
+	upper, work := filepath.Join(p.Scratch, "upper"), filepath.Join(p.Scratch, "work")
+	for _, dir := range []string{upper, work, p.View()} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	for inside := range p.Shared {
+		if err := os.MkdirAll(filepath.Join(upper, inside), 0o755); err != nil {
+			return err
+		}
+	}
+	overlay := strings.Join([]string{"lowerdir=" + p.Root, "upperdir=" + upper, "workdir=" + work}, ",")
+	if err := unix.Mount("overlay", p.View(), "overlay", unix.MS_NOSUID, overlay); err != nil {
+		return fmt.Errorf("mounting the root file system %s: %w", p.Root, err)
+	}
+	return nil
+}
+
+// shared are the folders that are mounted as they are.
+func (p Place) shared() map[string]string {
+	all := map[string]string{"/dev": "/dev"}
+	maps.Copy(all, p.Shared)
+	return all
+}
+
+// Leave takes the view apart. What was not mounted is no error: Enter may have failed half-way.
+func (p Place) Leave() error {
+	mounts := []string{filepath.Join(p.View(), "proc"), p.View(), p.Scratch}
+	for inside := range p.shared() {
+		mounts = append([]string{filepath.Join(p.View(), inside)}, mounts...)
+	}
+	for _, dir := range mounts {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil &&
 			!errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("unmounting %s: %w", dir, err)

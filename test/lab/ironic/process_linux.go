@@ -65,7 +65,7 @@ func Run(ctx context.Context, options Options) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	place := place{namespace: options.NetworkNamespace, root: options.Root, scratch: scratch}
+	place := Place{Namespace: options.NetworkNamespace, Root: options.Root, Scratch: scratch}
 	started := make(chan error)
 	go func() {
 		defer close(process.done)
@@ -142,19 +142,19 @@ func (p *Process) Stop(ctx context.Context) error {
 }
 
 // live is the whole life of one Ironic, on one thread. It reports on started once Ironic runs, or why it does not.
-func (p *Process) live(ctx context.Context, place place, content map[string][]byte, started chan<- error) error {
-	if err := place.enter(); err != nil {
-		started <- errors.Join(err, place.leave())
+func (p *Process) live(ctx context.Context, place Place, content map[string][]byte, started chan<- error) error {
+	if err := place.Enter(); err != nil {
+		started <- errors.Join(err, place.Leave())
 		return nil
 	}
 	// Ironic outlives the context of the call that starts it.
-	if err := p.start(context.WithoutCancel(ctx), place.merged(), content); err != nil {
-		started <- errors.Join(err, place.leave())
+	if err := p.start(context.WithoutCancel(ctx), place.View(), content); err != nil {
+		started <- errors.Join(err, place.Leave())
 		return nil
 	}
 	started <- nil
 	_ = p.command.Wait()
-	return place.leave()
+	return place.Leave()
 }
 
 func (p *Process) start(ctx context.Context, root string, content map[string][]byte) error {

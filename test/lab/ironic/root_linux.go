@@ -22,6 +22,8 @@ const (
 	debianRelease = "trixie"
 	// ironicVersion is the release series that the hardware type is written for.
 	ironicVersion = "29"
+	// rootPrefix is how the folders of the cache begin that hold a root file system.
+	rootPrefix = "ironic-"
 	// recipe is raised when the way of building the base changes and its list of packages does not.
 	recipe = "1"
 )
@@ -31,14 +33,18 @@ var packages = []string{
 	"ironic-common",
 	// What builds the ISO image of a config drive.
 	"genisoimage",
+	// What serves images and the API with TLS, addresses, and the first program of a machine that boots from the network.
+	"apache2-bin", "dnsmasq-base", "ipxe",
 	"ca-certificates",
 	// debootstrap and apt do not see that the cryptography of Python needs it.
 	"python3-cffi-backend",
 }
 
-// pruned is what no running Ironic reads: documentation, translations, tests, caches, the package's own configuration.
+// pruned is what no running Ironic reads: documentation, translations, tests, caches, the package's own configuration,
+// tools of the web server in Perl.
 var pruned = []string{
 	"dev/*", "etc/ironic", "etc/dpkg/dpkg.cfg.d/lab", "tmp/*", "usr/sbin/policy-rc.d",
+	"usr/lib/ipxe/ipxe*", "usr/lib/*-linux-gnu/perl/*", "usr/share/perl/*",
 	"usr/lib/python3/dist-packages/*/tests", "usr/lib/python3/dist-packages/numpy/*/tests",
 	"usr/share/doc/*", "usr/share/i18n/*", "usr/share/ieee-data/*", "usr/share/info/*", "usr/share/locale/*",
 	"usr/share/man/*",
@@ -49,15 +55,15 @@ var pruned = []string{
 // none. That takes minutes, root, debootstrap and a Debian mirror; later calls cost a hash. Nobody may write to the
 // folder. A Debian point release does not change the key: the first build stays until the cache is emptied.
 func EnsureRoot(ctx context.Context, progress io.Writer) (dir, key string, err error) {
-	base, baseKey, err := ensureBase(ctx, progress)
+	key, err = RootKey()
 	if err != nil {
 		return "", "", err
 	}
-	key, err = driverKey(baseKey)
+	base, err := ensureBase(ctx, progress)
 	if err != nil {
 		return "", "", err
 	}
-	dir, err = ensureDir("ironic-"+key, func(partial string) error {
+	dir, err = ensureDir(rootPrefix+key, func(partial string) error {
 		if err := linkTree(base, partial); err != nil {
 			return fmt.Errorf("linking %s: %w", base, err)
 		}
@@ -69,12 +75,41 @@ func EnsureRoot(ctx context.Context, progress io.Writer) (dir, key string, err e
 	return dir, key, nil
 }
 
-// ensureBase is Debian with Ironic, without anything of the lab.
-func ensureBase(ctx context.Context, progress io.Writer) (dir, key string, err error) {
+// RootKey is the key of what EnsureRoot returns. It makes nothing.
+func RootKey() (string, error) {
+	return driverKey(baseKey())
+}
+
+// CachedRoot is the folder of EnsureRoot where the cache has it, and empty where it has not. It makes nothing, for
+// tests that must not take minutes.
+func CachedRoot() (string, error) {
+	key, err := RootKey()
+	if err != nil {
+		return "", err
+	}
+	cache, err := binaries.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, rootPrefix+key)
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	return dir, nil
+}
+
+// baseKey changes with all that makes the base.
+func baseKey() string {
 	hash := sha256.New()
 	fmt.Fprintln(hash, recipe, runtime.GOARCH, debianRelease, ironicVersion, packages, pruned, corrections)
-	key = hex.EncodeToString(hash.Sum(nil))[:16]
-	dir, err = ensureDir("ironic-base-"+key, func(partial string) error {
+	return hex.EncodeToString(hash.Sum(nil))[:16]
+}
+
+// ensureBase is Debian with Ironic, without anything of the lab.
+func ensureBase(ctx context.Context, progress io.Writer) (string, error) {
+	dir, err := ensureDir("ironic-base-"+baseKey(), func(partial string) error {
 		if os.Geteuid() != 0 {
 			return errors.New("debootstrap needs root: run this as root once, the result is cached")
 		}
@@ -84,9 +119,9 @@ func ensureBase(ctx context.Context, progress io.Writer) (dir, key string, err e
 		return buildBase(ctx, partial, progress)
 	})
 	if err != nil {
-		return "", "", fmt.Errorf("building the Debian that Ironic runs on: %w", err)
+		return "", fmt.Errorf("building the Debian that Ironic runs on: %w", err)
 	}
-	return dir, key, nil
+	return dir, nil
 }
 
 func buildBase(ctx context.Context, dir string, progress io.Writer) error {

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/handover"
+)
+
+// read decodes a document of a file in the checkout, strictly.
+func read[T any](t *testing.T, name string, index int) T {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root(t), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var typed T
+	if err := yaml.UnmarshalStrict(bytes.Split(content, []byte("\n---\n"))[index], &typed); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return typed
+}
+
+// TestHandover: the object that the guard sees is the one that the provider may write, and nothing else of the namespace.
+func TestHandover(t *testing.T) {
+	const file = folder + "/components/keepalived/handover.yaml"
+	place := metav1.ObjectMeta{Name: ironic.HandoverConfigMap, Namespace: namespace}
+	object := read[corev1.ConfigMap](t, file, 0)
+	if handover.Name != object.Name || handover.Namespace != object.Namespace {
+		t.Errorf("the provider writes ConfigMap %s of namespace %s", handover.Name, handover.Namespace)
+	}
+	if diff := cmp.Diff(place, object.ObjectMeta); diff != "" || object.Data != nil {
+		t.Errorf("the ConfigMap has data %v, or is another one: -want, +got:\n%s", object.Data, diff)
+	}
+}

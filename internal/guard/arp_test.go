@@ -1,0 +1,175 @@
+package guard_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// askInterval is how often a client asks who has the address. It is the resolution of what it measures.
+const askInterval = 10 * time.Millisecond
+
+// claim is one answer to the question who has the address.
+type claim struct {
+	at  time.Time
+	who string
+}
+
+// census asks the network all the time who has the IPv4 address, and keeps all answers. Unlike the cache of a system it
+// sees when two answer.
+type census struct {
+	names  map[string]string
+	mutex  sync.Mutex
+	claims []claim
+}
+
+// takeCensus starts to ask from a client until the test ends. Answers of others than these nodes are kept as well.
+func (l *lab) takeCensus(tb testing.TB, client *node, nodes ...*node) *census {
+	tb.Helper()
+	c := &census{names: map[string]string{}}
+	for _, n := range nodes {
+		link, err := n.links.LinkByName("eth0")
+		must(tb, err)
+		c.names[string(link.Attrs().HardwareAddr)] = n.name
+	}
+	link, err := client.links.LinkByName("eth0")
+	must(tb, err)
+	var socket int
+	must(tb, within(client.space, func() error {
+		var err error
+		// The protocol is in the order of the network.
+		protocol := int(binary.BigEndian.Uint16([]byte{unix.ETH_P_ARP & 0xff, unix.ETH_P_ARP >> 8}))
+		socket, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, protocol)
+		return err
+	}))
+	must(tb, unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 50_000}))
+	question := question(link.Attrs().HardwareAddr, client.address4.AsSlice())
+	everybody := &unix.SockaddrLinklayer{
+		Protocol: binary.BigEndian.Uint16([]byte{unix.ETH_P_ARP & 0xff, unix.ETH_P_ARP >> 8}), Ifindex: link.Attrs().Index,
+		Halen: 6, Addr: [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+	}
+	stop := make(chan struct{})
+	var both sync.WaitGroup
+	both.Go(func() {
+		ticks := time.NewTicker(askInterval)
+		defer ticks.Stop()
+		for {
+			_ = unix.Sendto(socket, question, 0, everybody)
+			select {
+			case <-stop:
+				return
+			case <-ticks.C:
+			}
+		}
+	})
+	both.Go(func() { c.collect(socket, client.address4.AsSlice(), stop) })
+	tb.Cleanup(func() {
+		close(stop)
+		both.Wait()
+		_ = unix.Close(socket)
+	})
+	return c
+}
+
+// question is an ARP request for the address.
+func question(hardware net.HardwareAddr, own []byte) []byte {
+	packet := []byte{0, 1, 8, 0, 6, 4, 0, 1}
+	packet = append(append(packet, hardware...), own...)
+	packet = append(packet, make([]byte, 6)...)
+	return append(packet, vip4.AsSlice()...)
+}
+
+// collect keeps the answers to our own questions; announcements are none.
+func (c *census) collect(socket int, own []byte, stop <-chan struct{}) {
+	packet := make([]byte, 128)
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		size, _, err := unix.Recvfrom(socket, packet, 0)
+		if err != nil && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EINTR) {
+			return
+		}
+		if err != nil || size < 28 || packet[7] != 2 || !bytes.Equal(packet[14:18], vip4.AsSlice()) ||
+			!bytes.Equal(packet[24:28], own) {
+			continue
+		}
+		who, known := c.names[string(packet[8:14])]
+		if !known {
+			who = net.HardwareAddr(packet[8:14]).String()
+		}
+		c.mutex.Lock()
+		c.claims = append(c.claims, claim{time.Now(), who})
+		c.mutex.Unlock()
+	}
+}
+
+// since returns the answers from then on.
+func (c *census) since(then time.Time) []claim {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	for i := range c.claims {
+		if !c.claims[i].at.Before(then) {
+			return append([]claim(nil), c.claims[i:]...)
+		}
+	}
+	return nil
+}
+
+// arrival is when another node than the old one answered first.
+func (c *census) arrival(then time.Time, old string) (time.Time, string, bool) {
+	for _, claim := range c.since(then) {
+		if claim.who != old {
+			return claim.at, claim.who, true
+		}
+	}
+	return time.Time{}, "", false
+}
+
+// overlap is for how long the old holder answered after another one had begun to.
+func (c *census) overlap(then time.Time, old string) time.Duration {
+	began, _, moved := c.arrival(then, old)
+	longest := time.Duration(0)
+	for _, claim := range c.since(then) {
+		if moved && claim.who == old {
+			longest = max(longest, claim.at.Sub(began))
+		}
+	}
+	return longest
+}
+
+// settled returns nothing when one node alone answered for a while.
+func (c *census) settled(while time.Duration) func() string {
+	return func() string {
+		claims := c.since(time.Now().Add(-while))
+		if len(claims) < int(while/askInterval)/2 {
+			return fmt.Sprintf("%d answers in %s", len(claims), while)
+		}
+		for _, claim := range claims {
+			if claim.who != claims[0].who {
+				return fmt.Sprintf("%s and %s answer", claims[0].who, claim.who)
+			}
+		}
+		return ""
+	}
+}
+
+// holder is who answered last.
+func (c *census) holder() string {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if len(c.claims) == 0 {
+		return ""
+	}
+	return c.claims[len(c.claims)-1].who
+}

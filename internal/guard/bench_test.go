@@ -1,0 +1,305 @@
+package guard_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
+)
+
+// measures are what a row of the table is made from, in the order of the table.
+type measures struct {
+	rows []*row
+}
+
+// row is one thing that is measured, in one unit.
+type row struct {
+	what, unit string
+	goal       float64
+	values     []float64
+}
+
+func (m *measures) row(what, unit string, goal float64) *row {
+	added := &row{what: what, unit: unit, goal: goal}
+	m.rows = append(m.rows, added)
+	return added
+}
+
+func (r *row) add(value float64) {
+	r.values = append(r.values, value)
+}
+
+// print writes the table. What was not measured says so: a goal without a number is not reached.
+func (m *measures) print() {
+	var table strings.Builder
+	fmt.Fprintf(&table, "\n%-66s %10s %10s %10s %5s\n", "", "median", "worst", "goal", "of")
+	for _, row := range m.rows {
+		slices.Sort(row.values)
+		count := len(row.values)
+		if count == 0 {
+			fmt.Fprintf(&table, "%-66s %s\n", row.what, "not measured")
+			continue
+		}
+		number := func(value float64) string { return fmt.Sprintf("%.2f %s", value, row.unit) }
+		fmt.Fprintf(&table, "%-66s %10s %10s %10s %5d\n", row.what, number(row.values[count/2]),
+			number(row.values[count-1]), number(row.goal), count)
+	}
+	_, _ = fmt.Fprint(os.Stdout, table.String())
+}
+
+// BenchmarkEndpoint measures what a client on the network sees, with the real keepalived and, where its root file system
+// is in the cache, the real Ironic. `make bench-vip` runs it; each iteration is one takeover.
+func BenchmarkEndpoint(b *testing.B) {
+	all := &measures{}
+	b.Run("takeover", func(b *testing.B) { benchmarkTakeover(b, all) })
+	b.Run("footprint", func(b *testing.B) { benchmarkFootprint(b, all) })
+	b.Run("rendering", func(b *testing.B) { benchmarkRendering(b, all) })
+	all.print()
+}
+
+// stage is a control plane of three nodes with clients that watch.
+type stage struct {
+	*lab
+	nodes  []*node
+	census *census
+	meter  *meter
+
+	// kubelets run the real Ironic. Without one in the cache there are none, and stubs answer for it.
+	kubelets map[*node]*kubelet
+
+	// again is how long the API takes to answer after the address moved.
+	again *row
+}
+
+func newStage(b *testing.B, again *row) *stage {
+	b.Helper()
+	requireLab(b)
+	root, err := ironic.CachedRoot()
+	must(b, err)
+	s := &stage{lab: newLab(b), kubelets: map[*node]*kubelet{}, again: again}
+	s.issueForAll()
+	if root == "" {
+		b.Log("a stub answers instead of Ironic, whose root file system is not in the cache; `make lab` as root puts it there")
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		s.nodes = append(s.nodes, s.addNode(name))
+	}
+	for _, n := range s.nodes {
+		n.configure(vip.ControlPlane, s.nodes...)
+		settings := n.settings
+		settings.Takeover = vip.Always
+		n.use(settings)
+		n.startAPIServer()
+		if root == "" {
+			n.startIronic()
+		} else {
+			s.kubelets[n] = n.startKubelet(root)
+		}
+		n.start()
+	}
+	s.census = s.takeCensus(b, s.addNode("client"), s.nodes...)
+	s.meter = s.watch(b)
+	s.rest(b)
+	return s
+}
+
+// rest waits until all is well again, so that what comes next finds standbys that compete. For two seconds after its
+// start keepalived would wait that much longer.
+func (s *stage) rest(b *testing.B) {
+	b.Helper()
+	for _, n := range s.nodes {
+		eventually(b, 2*time.Minute, "the node takes part", n.ready)
+	}
+	eventually(b, time.Minute, "one node answers", s.census.settled(3*time.Second))
+}
+
+func (s *stage) holder() *node {
+	index := slices.IndexFunc(s.nodes, func(n *node) bool { return n.name == s.census.holder() })
+	return s.nodes[max(index, 0)]
+}
+
+// moves returns how long after then another node than the old one answered.
+func (s *stage) moves(b *testing.B, then time.Time, old *node) time.Duration {
+	b.Helper()
+	var at time.Time
+	var next string
+	eventually(b, time.Minute, "another node answers", func() string {
+		arrived, who, moved := s.census.arrival(then, old.name)
+		if at, next = arrived, who; moved {
+			return ""
+		}
+		return "still " + s.census.holder()
+	})
+	if len(s.kubelets) == 0 {
+		return at.Sub(then)
+	}
+	eventually(b, time.Minute, "Ironic answers", func() string {
+		answered, does := s.meter.answered(at, next)
+		if !does {
+			return s.meter.now() + " answers"
+		}
+		s.again.add(answered.Sub(at).Seconds())
+		return ""
+	})
+	return at.Sub(then)
+}
+
+// turnPort switches the port of the switch that the node is plugged into.
+func (n *node) turnPort(on bool) {
+	t := n.lab.t
+	port, err := n.lab.bridge.LinkByName("p-" + n.name + "-eth0")
+	must(t, err)
+	turn := n.lab.bridge.LinkSetDown
+	if on {
+		turn = n.lab.bridge.LinkSetUp
+	}
+	must(t, turn(port))
+}
+
+func benchmarkTakeover(b *testing.B, all *measures) {
+	b.Helper()
+	lost := all.row("a host is lost: the address answers elsewhere", "s", 1)
+	demoted := all.row("a holder is demoted (guard told to end): it answers elsewhere", "s", 0.3)
+	byFile := all.row("a holder is demoted by its file: it answers elsewhere", "s", 0.3)
+	crashed := all.row("Ironic crashed: the address answers elsewhere", "s", 2)
+	again := all.row("the address moved to a warm standby: the API of Ironic answers", "s", 2)
+	both := all.row("the vip pod is killed: two answer for the address", "s", 2)
+	s := newStage(b, again)
+	for round := 1; b.Loop(); round++ {
+		fmt.Fprintf(os.Stderr, "takeovers of round %d\n", round)
+		lost.add(s.loseHost(b).Seconds())
+		demoted.add(s.endGuard(b).Seconds())
+		byFile.add(s.demote(b).Seconds())
+		crashed.add(s.crashIronic(b).Seconds())
+		both.add(s.killPod(b).Seconds())
+	}
+}
+
+// loseHost cuts power and cable.
+func (s *stage) loseHost(b *testing.B) time.Duration {
+	b.Helper()
+	old, began := s.holder(), time.Now()
+	old.turnPort(false)
+	killAll(b, old)
+	took := s.moves(b, began, old)
+	<-old.ended
+	// What is left of the address would be gone after the start of the machine.
+	eventually(b, generous, "the address leaves the dead node", nobody(old))
+	old.turnPort(true)
+	old.start()
+	s.rest(b)
+	return took
+}
+
+func (s *stage) endGuard(b *testing.B) time.Duration {
+	b.Helper()
+	old, began := s.holder(), time.Now()
+	old.signal(syscall.SIGTERM)
+	took := s.moves(b, began, old)
+	<-old.ended
+	old.start()
+	s.rest(b)
+	return took
+}
+
+func (s *stage) demote(b *testing.B) time.Duration {
+	b.Helper()
+	old, began := s.holder(), time.Now()
+	old.write("etc/armed", "0\n")
+	took := s.moves(b, began, old)
+	must(b, os.Remove(old.path("etc", "armed")))
+	s.rest(b)
+	return took
+}
+
+func (s *stage) crashIronic(b *testing.B) time.Duration {
+	b.Helper()
+	old, began := s.holder(), time.Now()
+	kubelet, isReal := s.kubelets[old]
+	if isReal {
+		kubelet.crash()
+	} else {
+		old.stopIronic()
+	}
+	took := s.moves(b, began, old)
+	if !isReal {
+		old.startIronic()
+	}
+	s.rest(b)
+	return took
+}
+
+// killPod leaves the address on the interface of a machine that lives, with nobody to take it away.
+func (s *stage) killPod(b *testing.B) time.Duration {
+	b.Helper()
+	old, began := s.holder(), time.Now()
+	kill(b, slices.Concat(old.processes("guard"), old.processes("keepalived")))
+	s.moves(b, began, old)
+	eventually(b, generous, "the leftover goes", s.census.settled(500*time.Millisecond))
+	took := s.census.overlap(began, old.name)
+	<-old.ended
+	old.start()
+	s.rest(b)
+	return took
+}
+
+// footprintSpan is for how long the guard is watched in each iteration.
+const footprintSpan = 5 * time.Second
+
+// benchmarkFootprint watches a guard that holds the address, is asked for its metrics, and has nothing else to do.
+func benchmarkFootprint(b *testing.B, all *measures) {
+	b.Helper()
+	resident := all.row("memory of the guard", "MiB", 15)
+	busy := all.row("processor of the guard", "%", 0.5)
+	_, n := alone(b)
+	for b.Loop() {
+		_ = n.metric("vip_holder")
+		before := processorTime(b, n.process.Process.Pid)
+		<-time.After(footprintSpan)
+		used := processorTime(b, n.process.Process.Pid) - before
+		busy.add(100 * used.Seconds() / footprintSpan.Seconds())
+		resident.add(residentMemory(b, n.process.Process.Pid))
+	}
+}
+
+// residentMemory of the process in MiB.
+func residentMemory(tb testing.TB, pid int) float64 {
+	tb.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	must(tb, err)
+	for line := range strings.Lines(string(status)) {
+		if value, found := strings.CutPrefix(line, "VmRSS:"); found {
+			var kilobytes float64
+			_, err = fmt.Sscan(value, &kilobytes)
+			must(tb, err)
+			return kilobytes / 1024
+		}
+	}
+	tb.Fatalf("process %d has no VmRSS", pid)
+	return 0
+}
+
+// processorTime is how long the process has run on a processor, with a resolution of a nanosecond.
+func processorTime(tb testing.TB, pid int) time.Duration {
+	tb.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	must(tb, err)
+	var sum int64
+	for _, entry := range entries {
+		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", pid, entry.Name()))
+		if err != nil {
+			continue
+		}
+		var ran int64
+		_, err = fmt.Sscan(string(content), &ran)
+		must(tb, err)
+		sum += ran
+	}
+	return time.Duration(sum)
+}

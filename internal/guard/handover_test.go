@@ -1,0 +1,104 @@
+package guard_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/advert"
+)
+
+// speech is what a node hears of VRRP.
+type speech struct {
+	mutex sync.Mutex
+	heard []string
+}
+
+// hear listens to the VRRP of IPv4 on the network of the node until the test ends.
+func (n *node) hear() *speech {
+	t := n.lab.t
+	link, err := n.links.LinkByName("eth0")
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	said, ended := &speech{}, make(chan error, 1)
+	go func() {
+		ended <- within(n.space, func() error {
+			device := advert.Device{Name: "eth0", Index: int32(link.Attrs().Index)}
+			return advert.Listen(ctx, device, true, func(source netip.Addr, heard advert.Advertisement) {
+				said.mutex.Lock()
+				defer said.mutex.Unlock()
+				said.heard = append(said.heard, fmt.Sprintf("%s priority %d", source, heard.Priority))
+			})
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("listening to VRRP on %s: %v", n.name, err)
+		}
+	})
+	return said
+}
+
+// has returns nothing when this was heard.
+func (s *speech) has(want string) func() string {
+	return func() string {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		if slices.Contains(s.heard, want) {
+			return ""
+		}
+		return fmt.Sprintf("%q is not among %d advertisements", want, len(s.heard))
+	}
+}
+
+// TestHandedOver: the management side keeps the address that it has, but once it lost it, it comes back as a guest.
+func TestHandedOver(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	m, a := l.addNode("m"), l.addNode("a")
+	all := []*node{m, a}
+	m.configure(vip.Management, all...)
+	a.configure(vip.ControlPlane, all...)
+	for _, n := range all {
+		n.startAPIServer()
+		n.startIronic()
+		n.annotate("true")
+		n.start()
+	}
+	eventually(t, generous, "management holds the address", heldBy(m, all...))
+	eventually(t, generous, "the node is a standby", a.ready)
+	eventually(t, generous, "the node is armed", func() string { return differs("1", a.file("armed")) })
+	heard := a.hear()
+
+	keys := m.path("run", "handed-over")
+	must(t, os.Mkdir(keys, 0o755))
+	must(t, os.WriteFile(filepath.Join(keys, "another"), nil, 0o600))
+	must(t, os.WriteFile(filepath.Join(keys, clusterID), []byte("any"), 0o600))
+	throughout(t, 2*time.Second, "handed over while it holds the address", heldBy(m, all...))
+
+	m.signal(syscall.SIGTERM)
+	eventually(t, generous, "the end of the guard demotes it", oneAtMost(heldBy(a, all...), all...))
+	eventually(t, generous, "it says so to the others", heard.has(fmt.Sprintf("%s priority 0", m.address4)))
+	<-m.ended
+
+	m.start()
+	eventually(t, generous, "management is back", m.ready)
+	// It would take the address back after five seconds.
+	throughout(t, 7*time.Second, "it takes nothing back", heldBy(a, all...))
+	if reason := m.metric("armed"); !strings.Contains(reason, `reason="HandedOver"} 0`) {
+		t.Errorf("the reason is %q", reason)
+	}
+
+	must(t, os.Remove(filepath.Join(keys, clusterID)))
+	eventually(t, generous, "the cluster is taken back", heldBy(m, all...))
+}

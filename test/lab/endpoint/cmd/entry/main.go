@@ -1,0 +1,23 @@
+// Command entry is the entry points of the lab's images of the Ironic endpoint, by the name that it is called by.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint/entry"
+)
+
+func main() {
+	// As process 1 of a container it would not end without asking for the signal.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	err := entry.Main(ctx, os.Args[0], os.Getenv)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "FAILED:", err)
+		os.Exit(1)
+	}
+}

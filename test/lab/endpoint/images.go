@@ -1,0 +1,127 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint/entry"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
+)
+
+const (
+	// GuardImageName is the name of the image of GuardImage.
+	GuardImageName = "lab.invalid/keepalived-guard:lab"
+	// DownloaderImageName is the name of the image of DownloaderImage.
+	DownloaderImageName = "lab.invalid/ramdisk-downloader:lab"
+
+	// ironicRepository is the name of the image of IronicImage without its tag.
+	ironicRepository = "lab.invalid/metal3-ironic"
+
+	// ironicUser is the user and group of the containers, as in the upstream images.
+	ironicUser = "997:994"
+
+	// guardProgram is where the pods look for the guard.
+	guardProgram = "/guard"
+	// noUsers and noGroups are for an image that has none from elsewhere.
+	noUsers, noGroups = "root:x:0:0:root:/:/usr/sbin/nologin\n", "root:x:0:\n"
+
+	// bootPrograms is where Debian has what tftpFolder offers.
+	bootPrograms, tftpFolder = "/usr/lib/ipxe", "/tftpboot"
+)
+
+// IronicImageName is the name of the image of IronicImage. It makes nothing, and changes with the image.
+func IronicImageName() (string, error) {
+	key, err := ironicKey()
+	return ironicRepository + ":" + key, err
+}
+
+// IronicImage is the image of the containers ironic, httpd, ramdisk-logs and dnsmasq. What its root file system lacks
+// in the cache is built, which takes minutes the first time. Progress is for people.
+func IronicImage(ctx context.Context, progress io.Writer) (image.Image, error) {
+	key, err := ironicKey()
+	if err != nil {
+		return image.Image{}, err
+	}
+	root, _, err := ironic.EnsureRoot(ctx, progress)
+	if err != nil {
+		return image.Image{}, err
+	}
+	checkout, err := binaries.Root()
+	if err != nil {
+		return image.Image{}, err
+	}
+	program, err := build(ctx, entryProgram(checkout))
+	if err != nil {
+		return image.Image{}, err
+	}
+	return image.Image{
+		Names: []string{ironicRepository + ":" + key}, Key: key, User: ironicUser, Environment: ironicEnvironment(),
+		Folder: root, Files: ironicFiles(program.path),
+	}, nil
+}
+
+// ironicEnvironment is what Python needs: to write text, and a place for what belongs to no user.
+func ironicEnvironment() []string { return []string{"LC_ALL=C.UTF-8", "HOME=/tmp"} }
+
+// ironicFiles are what the image has on top of its root file system.
+func ironicFiles(program string) []image.File {
+	// The folder /bin is a link, through which no file of an image may go.
+	files := []image.File{{Path: "/usr" + entry.RunIronic, From: program}}
+	for _, name := range []string{entry.RunHTTPD, entry.RunLogWatch} {
+		files = append(files, image.File{Path: "/usr" + name, Link: path.Base(entry.RunIronic)})
+	}
+	for _, name := range []string{"snponly.efi", "undionly.kpxe"} {
+		files = append(files, image.File{Path: path.Join(tftpFolder, name), Link: path.Join(bootPrograms, name)})
+	}
+	return files
+}
+
+// GuardImage is the image of the container guard, and of those that prepare the others: the guard of a checkout and
+// keepalived of the Debian that machines run. Progress is for people.
+func GuardImage(ctx context.Context, checkout string, progress io.Writer) (image.Image, error) {
+	debian, err := image.EnsureDebian(ctx, progress)
+	if err != nil {
+		return image.Image{}, err
+	}
+	files, err := image.Programs(debian, "keepalived")
+	if err != nil {
+		return image.Image{}, err
+	}
+	program, err := build(ctx, guardSource(checkout))
+	if err != nil {
+		return image.Image{}, err
+	}
+	return image.Image{
+		Names: []string{GuardImageName}, Key: hash(debian, program.key, noUsers, noGroups),
+		Entrypoint: []string{guardProgram},
+		Files: append(files,
+			image.File{Path: guardProgram, From: program.path},
+			image.File{Path: "/etc/passwd", Content: []byte(noUsers)},
+			image.File{Path: "/etc/group", Content: []byte(noGroups)},
+		),
+	}, nil
+}
+
+// DownloaderImage is the image of the container download, with the archive of Ramdisk in it. Progress is for people.
+func DownloaderImage(ctx context.Context, checkout string, _ io.Writer) (image.Image, error) {
+	archive, err := Ramdisk()
+	if err != nil {
+		return image.Image{}, fmt.Errorf("packing the ramdisk: %w", err)
+	}
+	program, err := build(ctx, entryProgram(checkout))
+	if err != nil {
+		return image.Image{}, err
+	}
+	return image.Image{
+		Names: []string{DownloaderImageName}, Key: hash(program.key, string(archive)), User: ironicUser,
+		Entrypoint: []string{entry.GetResource},
+		Files: []image.File{
+			{Path: entry.GetResource, From: program.path},
+			{Path: path.Join(entry.RamdiskFolder, entry.RamdiskArchive), Content: archive},
+		},
+	}, nil
+}
