@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -139,5 +140,79 @@ func TestRecordStatus(t *testing.T) {
 				t.Errorf("%s: the annotations are %v", tc.reason, stored.Annotations)
 			}
 		})
+	}
+}
+
+func TestJoined(t *testing.T) {
+	machine := build.Machine("machine", "cluster")
+	machine.UID = "machine"
+	holder := build.Metal3Machine("machine", "cluster", build.OwnedBy(machine))
+	held := build.Host("held", build.Consumed(holder))
+	joined := machine.DeepCopy()
+	joined.Status.NodeRef.Name = "node"
+	leaving := holder.DeepCopy()
+	leaving.Finalizers, leaving.DeletionTimestamp = []string{"x"}, &metav1.Time{Time: time.Unix(1_700_000_000, 0)}
+	for name, tc := range map[string]struct {
+		host    *bmov1alpha1.BareMetalHost
+		objects []client.Object
+		want    bool
+	}{
+		"Free":       {host: build.Host("free")},
+		"NoHolder":   {host: held},
+		"NoMachine":  {host: held, objects: []client.Object{holder}},
+		"NoNode":     {host: held, objects: []client.Object{holder, machine}},
+		"Joined":     {host: held, objects: []client.Object{holder, joined}, want: true},
+		"BeingWiped": {host: held, objects: []client.Object{leaving, joined}},
+	} {
+		c := moveClient(interceptor.Funcs{}, tc.objects...)
+		if got, err := hoststore.New(c, c).Joined(t.Context(), tc.host); err != nil || got != tc.want {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+	}
+	away := moveClient(interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object,
+		...client.GetOption,
+	) error {
+		return errAway
+	}})
+	if _, err := hoststore.New(away, away).Joined(t.Context(), held); !errors.Is(err, errAway) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMarkProvisioned(t *testing.T) {
+	interrupted := build.Host("host", build.Provisioned(), build.State(bmov1alpha1.StateProvisioning), build.Error("gone"))
+	interrupted.Status.Provisioning.Image = bmov1alpha1.Image{}
+	interrupted.Status.Provisioning.ID = "uuid"
+	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(interrupted).WithStatusSubresource(interrupted).Build()
+	key := client.ObjectKeyFromObject(interrupted)
+	var read, stored bmov1alpha1.BareMetalHost
+	if err := c.Get(t.Context(), key, &read); err != nil {
+		t.Fatal(err)
+	}
+	store := hoststore.New(c, c)
+	if err := store.MarkProvisioned(t.Context(), &read); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), key, &stored); err != nil {
+		t.Fatal(err)
+	}
+	want := read.DeepCopy()
+	want.ResourceVersion = stored.ResourceVersion
+	want.Status.Provisioning.State, want.Status.Provisioning.Image = bmov1alpha1.StateProvisioned, *read.Spec.Image
+	want.Status.OperationalStatus, want.Status.ErrorType = bmov1alpha1.OperationalStatusOK, ""
+	want.Status.ErrorMessage, want.Status.ErrorCount = "", 0
+	if diff := cmp.Diff(want, &stored); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if err := store.MarkProvisioned(t.Context(), &read); !errors.Is(err, hoststore.ErrConflict) {
+		t.Errorf("from an old copy: %v", err)
+	}
+	away := moveClient(interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object,
+		client.Patch, ...client.SubResourcePatchOption,
+	) error {
+		return errAway
+	}})
+	if err := hoststore.New(away, away).MarkProvisioned(t.Context(), &read); !errors.Is(err, errAway) {
+		t.Errorf("got %v", err)
 	}
 }
