@@ -72,6 +72,10 @@ const (
 	ArmedAnnotation = "ironic.infrastructure.cluster.x-k8s.io/armed"
 	ArmedValue      = "true"
 
+	// ArmedByAnnotation is beside it where this provider has armed the node, and not a person.
+	ArmedByAnnotation = "ironic.infrastructure.cluster.x-k8s.io/armed-by"
+	ArmedByProvider   = "provider"
+
 	// ComponentLabel names the pod without its prefix, ClusterLabel has the clusterID.
 	ComponentLabel = "ironic.infrastructure.cluster.x-k8s.io/component"
 	ClusterLabel   = "ironic.infrastructure.cluster.x-k8s.io/cluster"

@@ -19,24 +19,40 @@ const (
 	Disarm Arming = "Disarm"
 )
 
+// Armed says whether a node may take the Ironic endpoint, and who said so.
+type Armed string
+
+// Values of Armed.
+const (
+	// NotArmed means that nobody said anything, so it may not.
+	NotArmed Armed = "No"
+
+	// ArmedByProvider means that this provider has armed the node.
+	ArmedByProvider Armed = "ByProvider"
+
+	// ArmedByUser means that a person has.
+	ArmedByUser Armed = "ByUser"
+
+	// Refused means that a person has said that it may not.
+	Refused Armed = "Refused"
+)
+
 // PlanArming says what to do with a node of the control plane. Own says that the cluster manages itself: the manager
 // runs in the cluster that it manages.
 //
-//	takeover   own   armed   holder       do
-//	other      any   any     any          Keep: the guard on the node decides, or a person
-//	AfterMove  yes   no      any          Arm
-//	AfterMove  yes   yes     any          Keep
-//	AfterMove  no    yes     Management   Disarm: the cluster was moved back, and there it is served again
-//	AfterMove  no    yes     other        Keep: nobody else could serve it
-//	AfterMove  no    no      any          Keep
-func PlanArming(takeover infrav1.TakeoverPolicy, own, armed bool, holder *infrav1.IronicHolder) Arming {
+//	takeover   own   armed        holder       do
+//	other      any   any          any          Keep: the guard on the node decides, or a person
+//	AfterMove  yes   no           any          Arm
+//	AfterMove  no    by provider  Management   Disarm: the cluster was moved back, and there it is served again
+//	AfterMove  any   otherwise    any          Keep: nobody else could serve it, or a person has decided
+func PlanArming(takeover infrav1.TakeoverPolicy, own bool, armed Armed, holder *infrav1.IronicHolder) Arming {
 	managed := holder != nil && holder.Kind == infrav1.HolderManagement
 	switch {
 	case takeover != "" && takeover != infrav1.TakeoverAfterMove:
 		return KeepArming
-	case own && !armed:
+	case own && armed == NotArmed:
 		return Arm
-	case !own && armed && managed:
+	case !own && armed == ArmedByProvider && managed:
 		return Disarm
 	default:
 		return KeepArming

@@ -121,8 +121,11 @@ func (r *Reconciler) armNodes(ctx context.Context, s *scope) (outcome.Outcome, e
 			return outcome.Done(), err
 		}
 		// The copy that is remembered is the same one: it must not lead to the same write again.
-		node.Armed = arming == pivot.Arm
-		r.announceArming(s, node.Name, node.Armed)
+		node.Armed = pivot.NotArmed
+		if arming == pivot.Arm {
+			node.Armed = pivot.ArmedByProvider
+		}
+		r.announceArming(s, node.Name, arming == pivot.Arm)
 	}
 	return outcome.Done(), nil
 }
@@ -132,8 +135,12 @@ func nodesStatus(seen *workload.ControlPlane) []infrav1.IronicNode {
 	nodes := make([]infrav1.IronicNode, 0, len(seen.Nodes))
 	for _, node := range seen.Nodes {
 		nodes = append(nodes, infrav1.IronicNode{
-			Name: node.Name, Armed: ptr.To(node.Armed), PodsReady: ptr.To(node.PodsReady), ConfigHash: node.ConfigHash,
+			Name: node.Name, Armed: ptr.To(isArmed(node.Armed)), PodsReady: ptr.To(node.PodsReady), ConfigHash: node.ConfigHash,
 		})
 	}
 	return nodes
+}
+
+func isArmed(armed pivot.Armed) bool {
+	return armed == pivot.ArmedByProvider || armed == pivot.ArmedByUser
 }

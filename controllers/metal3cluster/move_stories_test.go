@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
@@ -32,7 +33,7 @@ func newCrew(nodes ...string) *crew {
 	c := &crew{handed: map[string]bool{}}
 	for _, name := range nodes {
 		c.seen.Nodes = append(c.seen.Nodes, workload.ControlPlaneNode{
-			Name: name, Carries: true, PodsReady: true, ConfigHash: "hash",
+			Name: name, Armed: pivot.NotArmed, Carries: true, PodsReady: true, ConfigHash: "hash",
 		})
 	}
 	return c
@@ -57,7 +58,10 @@ func (c *crew) Arm(_ context.Context, _ types.NamespacedName, node string, armed
 	defer c.mutex.Unlock()
 	for i := range c.seen.Nodes {
 		if c.seen.Nodes[i].Name == node {
-			c.seen.Nodes[i].Armed = armed
+			c.seen.Nodes[i].Armed = pivot.NotArmed
+			if armed {
+				c.seen.Nodes[i].Armed = pivot.ArmedByProvider
+			}
 		}
 	}
 	return c.err
@@ -83,7 +87,7 @@ func (c *crew) armed() []bool {
 	defer c.mutex.Unlock()
 	var armed []bool
 	for _, node := range c.seen.Nodes {
-		armed = append(armed, node.Armed)
+		armed = append(armed, node.Armed != pivot.NotArmed)
 	}
 	return armed
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
 // controlPlaneRole is the label of nodes that kubeadm gives to a control plane.
@@ -46,8 +47,8 @@ type ControlPlaneNode struct {
 	// Name of the node.
 	Name string
 
-	// Armed says that the node may hold the Ironic address after a move.
-	Armed bool
+	// Armed says whether the node may hold the Ironic address, and who said so.
+	Armed pivot.Armed
 
 	// Carries says that the pods of the endpoint are on the node, PodsReady that all of them are ready.
 	Carries, PodsReady bool
@@ -82,14 +83,25 @@ func (c *ControlPlanes) Look(
 		return ControlPlane{}, fmt.Errorf("listing the Ironic pods of cluster %s: %w", cluster, err)
 	}
 	for i := range nodes.Items {
-		node := ControlPlaneNode{
-			Name:  nodes.Items[i].Name,
-			Armed: nodes.Items[i].Annotations[ironic.ArmedAnnotation] == ironic.ArmedValue,
-		}
+		node := ControlPlaneNode{Name: nodes.Items[i].Name, Armed: armed(nodes.Items[i].Annotations)}
 		seen.Nodes = append(seen.Nodes, node.with(pods.Items))
 	}
 	slices.SortFunc(seen.Nodes, func(a, b ControlPlaneNode) int { return cmp.Compare(a.Name, b.Name) })
 	return seen, nil
+}
+
+func armed(annotations map[string]string) pivot.Armed {
+	value, said := annotations[ironic.ArmedAnnotation]
+	switch {
+	case !said:
+		return pivot.NotArmed
+	case value != ironic.ArmedValue:
+		return pivot.Refused
+	case annotations[ironic.ArmedByAnnotation] == ironic.ArmedByProvider:
+		return pivot.ArmedByProvider
+	default:
+		return pivot.ArmedByUser
+	}
 }
 
 // with adds what the pods of the node tell.
@@ -142,9 +154,10 @@ func (c *ControlPlanes) Arm(ctx context.Context, cluster types.NamespacedName, n
 		return unreachable(err)
 	}
 	// Null removes an annotation.
-	annotations := map[string]any{ironic.ArmedAnnotation: nil}
+	annotations := map[string]any{ironic.ArmedAnnotation: nil, ironic.ArmedByAnnotation: nil}
 	if armed {
 		annotations[ironic.ArmedAnnotation] = ironic.ArmedValue
+		annotations[ironic.ArmedByAnnotation] = ironic.ArmedByProvider
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 	if err != nil {

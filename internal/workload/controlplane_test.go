@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
@@ -55,12 +56,16 @@ func TestLook(t *testing.T) {
 		ironicPod("vip", "cp-1", "c1", yes), ironicPod("ironic", "cp-1", "c1", yes), ironicPod("dnsmasq", "cp-1", "c1", yes),
 		controlPlaneNode("cp-0", map[string]string{ironic.ArmedAnnotation: "false"}),
 		ironicPod("vip", "cp-0", "c1", yes), ironicPod("ironic", "cp-0", "c1", yes), ironicPod("dnsmasq", "cp-0", "c1", no),
-		controlPlaneNode("cp-2", nil), ironicPod("vip", "cp-2", "c1", yes), ironicPod("ironic", "cp-2", "c2", yes),
+		controlPlaneNode("cp-2", map[string]string{
+			ironic.ArmedAnnotation: "true", ironic.ArmedByAnnotation: "provider",
+		}), ironicPod("vip", "cp-2", "c1", yes), ironicPod("ironic", "cp-2", "c2", yes),
+		controlPlaneNode("cp-3", nil),
 	}
 	want := workload.ControlPlane{Nodes: []workload.ControlPlaneNode{
-		{Name: "cp-0", Carries: true, ConfigHash: "hash-of-ironic"},
-		{Name: "cp-1", Armed: true, Carries: true, PodsReady: true, ConfigHash: "hash-of-ironic"},
-		{Name: "cp-2"},
+		{Name: "cp-0", Armed: pivot.Refused, Carries: true, ConfigHash: "hash-of-ironic"},
+		{Name: "cp-1", Armed: pivot.ArmedByUser, Carries: true, PodsReady: true, ConfigHash: "hash-of-ironic"},
+		{Name: "cp-2", Armed: pivot.ArmedByProvider},
+		{Name: "cp-3", Armed: pivot.NotArmed},
 	}}
 	for uid, own := range map[types.UID]bool{"here": false, "there": true} {
 		want.Own = own
@@ -133,7 +138,7 @@ func TestArm(t *testing.T) {
 		}
 		want := map[string]string{"other": "stays"}
 		if armed {
-			want[ironic.ArmedAnnotation] = "true"
+			want[ironic.ArmedAnnotation], want[ironic.ArmedByAnnotation] = "true", "provider"
 		}
 		var got corev1.Node
 		if err := there.Get(t.Context(), client.ObjectKey{Name: "cp-0"}, &got); err != nil {
