@@ -26,7 +26,7 @@ const (
 	filesInterval = 200 * time.Millisecond
 
 	// checkPatience is how old the last check of Ironic may be before its result counts no longer.
-	checkPatience = 5 * time.Second
+	checkPatience = 10 * time.Second
 
 	// nodeInterval is how often the Node object is read.
 	nodeInterval = 5 * time.Second
@@ -60,7 +60,7 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 		if reason := health.ReasonOf(err); reason != "" {
 			g.facts.failures.WithLabelValues(reason).Inc()
 		}
-		well := g.debounce.Add(err == nil)
+		well := g.debounce.Add(err)
 		if before := g.facts.setIronic(well, time.Now()); before != well {
 			g.log.Info("Ironic of this node", "well", well, "reason", health.ReasonOf(err), "error", err)
 			nudge(g.look)

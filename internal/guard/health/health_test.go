@@ -155,11 +155,20 @@ func TestDebounce(t *testing.T) {
 		"1110101010":  "0011111111",
 		"00000":       "00000",
 		"11100110111": "00110000001",
+		// Slow ones count only when there are many, and do not make up for those that failed.
+		"111s":                 "0011",
+		"1110s0":               "001110",
+		"1110s10":              "0011111",
+		"1s1s11":               "000000",
+		"111ssssssssssssss":    "00111111111111111",
+		"111sssssssssssssss":   "001111111111111110",
+		"111ssssssssssssss1ss": "00111111111111111111",
 	} {
+		outcomes := map[rune]error{'0': errors.New("no"), 's': &health.Failure{Reason: "Slow"}}
 		var debounce health.Debounce
 		var got strings.Builder
 		for _, check := range checks {
-			got.WriteString(map[bool]string{true: "1", false: "0"}[debounce.Add(check == '1')])
+			got.WriteString(map[bool]string{true: "1", false: "0"}[debounce.Add(outcomes[check])])
 		}
 		if got.String() != want {
 			t.Errorf("checks %s: got %s, want %s", checks, got.String(), want)
