@@ -64,6 +64,10 @@ generate: ## Write deep copies, CRDs, roles, webhook manifests and parts of the 
 build: ## Build the manager into out/bin
 	CGO_ENABLED=0 go build -tags=fieldsv1string -trimpath -ldflags "$(LDFLAGS)" -o out/bin/manager .
 
+.PHONY: plugin
+plugin: ## Build the plugin of clusterctl and kubectl into out/bin
+	CGO_ENABLED=0 go build -tags=fieldsv1string -trimpath -ldflags "$(LDFLAGS)" -o out/bin/clusterctl-metal3 ./cmd/clusterctl-metal3
+
 .PHONY: lint
 lint: ## Run the linters
 	@linters="$$(go run ./hack/binaries linters)"; \
@@ -120,6 +124,14 @@ bench: programs ## Measure how it scales
 .PHONY: bench-vip
 bench-vip: ## Measure how fast the Ironic address moves, as root
 	@go test -run '^$$' -bench '^BenchmarkEndpoint$$' -benchtime 10x -timeout 60m ./internal/guard
+
+# PIVOT_IRONIC=real takes the real Ironic of make lab instead of the one in memory, as root.
+PIVOT_IRONIC ?= fake
+
+.PHONY: bench-pivot
+bench-pivot: programs ## Measure a pivot of 100 hosts, and play 20 pivots with random faults
+	@go test -count=1 -timeout 60m -v ./test/move -run '^TestMove$$' -args -move.measure -move.pivots=20 \
+		-ironic="$(PIVOT_IRONIC)"
 
 .PHONY: verify
 verify: generate ## Generate everything anew and demand that nothing changes

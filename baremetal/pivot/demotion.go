@@ -1,0 +1,120 @@
+package pivot
+
+import (
+	"fmt"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+)
+
+// DemotionFacts is all that decides whether the Ironic of the management cluster can be taken down, so that the control
+// plane takes the endpoint.
+type DemotionFacts struct {
+	// Infra is the Metal3Cluster whose endpoint it is, from the cluster that the hosts live in now.
+	Infra *infrav1.Metal3Cluster
+
+	// Paused says that its Cluster is paused.
+	Paused bool
+
+	// Hosts that the endpoint serves: all that the host operator there looks after.
+	Hosts []*bmov1alpha1.BareMetalHost
+}
+
+// DemotionObstacles names what is lost or what fails if the Ironic of the management cluster is taken down now, each
+// with its remedy. None means that a node of the control plane takes the endpoint and nothing is interrupted.
+//
+//	seen                                  obstacle
+//	Cluster is paused                     a move is not complete: nobody arms the nodes, nobody tells the hosts
+//	endpoint not ours, or not looked at   whoever answers there would not be replaced by one that knows the cluster
+//	held by the control plane             none besides: the management cluster has nothing to give away
+//	no node that is armed and ready       the address would be nowhere
+//	takeover Manual                       only the nodes know whether they are armed
+//	busy hosts                            the next Ironic knows nothing of what was begun
+func DemotionObstacles(facts DemotionFacts) []string {
+	var found []string
+	if facts.Paused {
+		found = append(found, fmt.Sprintf(
+			"the Cluster of Metal3Cluster %s is paused: complete the move, or unpause the Cluster", facts.Infra.Name))
+	}
+	if endpoint := EndpointOutcome(facts.Infra); !endpoint.IsDone() {
+		return append(found, "Ironic endpoint: "+endpoint.Message)
+	}
+	if holder := Holder(facts.Infra); holder != nil && holder.Kind == infrav1.HolderControlPlane {
+		return found
+	}
+	found = append(found, armedObstacles(facts.Infra)...)
+	for _, host := range facts.Hosts {
+		if busy := Busy(host); busy != "" {
+			found = append(found, fmt.Sprintf(
+				"host %s/%s is %s: wait until it is done, because the next Ironic would begin anew",
+				host.Namespace, host.Name, busy))
+		}
+	}
+	return found
+}
+
+// EndpointOutcome is how the Ironic endpoint of a cluster was judged, from the condition that says so. Done where this
+// provider manages none.
+func EndpointOutcome(infra *infrav1.Metal3Cluster) outcome.Outcome {
+	if Verified(infra) {
+		return outcome.Done()
+	}
+	condition := meta.FindStatusCondition(infra.Status.Conditions, infrav1.IronicEndpointReadyCondition)
+	if condition == nil {
+		return outcome.Waiting(infrav1.NotYetObservedReason, fmt.Sprintf(
+			"the manager has not looked at the endpoint of Metal3Cluster %s: see whether it runs", infra.Name))
+	}
+	return outcome.Waiting(condition.Reason, condition.Message)
+}
+
+// BareNodes are the nodes of the control plane that carry no pods of the Ironic endpoint, by the status of their
+// cluster, and why they are not known. Both are empty where there is no endpoint.
+func BareNodes(infra *infrav1.Metal3Cluster) (bare []string, unknown string) {
+	if infra.Spec.Ironic == nil {
+		return nil, ""
+	}
+	if infra.Status.Ironic == nil || len(infra.Status.Ironic.Nodes) == 0 {
+		return nil, fmt.Sprintf(
+			"the manager has seen no node of Metal3Cluster %s: see whether the API server of the cluster answers it", infra.Name)
+	}
+	for _, node := range infra.Status.Ironic.Nodes {
+		if node.ConfigHash == "" {
+			bare = append(bare, node.Name)
+		}
+	}
+	return bare, ""
+}
+
+// armedObstacles is empty if one node at least can take the endpoint.
+func armedObstacles(infra *infrav1.Metal3Cluster) []string {
+	if infra.Spec.Ironic == nil {
+		return []string{fmt.Sprintf("Metal3Cluster %s has no spec.ironic: no node can take the Ironic address", infra.Name)}
+	}
+	if infra.Spec.Ironic.Takeover == infrav1.TakeoverManual {
+		return []string{fmt.Sprintf(
+			"Metal3Cluster %s has takeover Manual: see on the nodes that one is armed by its file, then use --force",
+			infra.Name)}
+	}
+	if _, unknown := BareNodes(infra); unknown != "" {
+		return []string{unknown}
+	}
+	var found []string
+	for _, node := range infra.Status.Ironic.Nodes {
+		armed := ptr.Deref(node.Armed, false) || infra.Spec.Ironic.Takeover == infrav1.TakeoverAlways
+		switch {
+		case armed && ptr.Deref(node.PodsReady, false):
+			return nil
+		case armed:
+			found = append(found, fmt.Sprintf("node %s is armed, and its pods of the Ironic endpoint are not ready: "+
+				"look at them", node.Name))
+		default:
+			found = append(found, fmt.Sprintf("node %s is not armed: the manager arms it once the cluster manages itself; "+
+				"move the cluster first", node.Name))
+		}
+	}
+	return found
+}

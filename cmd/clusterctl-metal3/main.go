@@ -1,0 +1,24 @@
+// The plugin of clusterctl and kubectl that looks at a move from outside: clusterctl metal3, or kubectl metal3.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	// Ways to log in that a kubeconfig may ask for.
+	_ "k8s.io/client-go/plugin/pkg/client/auth"
+	"k8s.io/klog/v2"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/plugin"
+)
+
+func main() {
+	// What goes wrong is told as the result of a command. The libraries would tell it once more, in between.
+	klog.SetLogger(klog.Logger{})
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	code := plugin.Main(ctx, os.Args, plugin.Environment{Output: os.Stdout, Errors: os.Stderr})
+	stop()
+	os.Exit(code)
+}

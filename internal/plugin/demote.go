@@ -1,0 +1,233 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+const (
+	// defaultTimeout is how long demote waits until all is as it should be.
+	defaultTimeout = 10 * time.Minute
+
+	// pollEvery is how often it looks. The times that it tells are as exact as this.
+	pollEvery = 500 * time.Millisecond
+)
+
+// demoteCommand is demote with its flags.
+type demoteCommand struct {
+	where               sides
+	form                output
+	dryRun, force, undo bool
+	timeout             time.Duration
+
+	// management runs the Ironic that is taken down, home is where the hosts live.
+	management, home *cluster
+
+	// progress is where is told what goes on, result is where it ends.
+	progress, result io.Writer
+}
+
+// demotion is what became of it.
+type demotion struct {
+	Deployment string `json:"deployment"`
+	DryRun     bool   `json:"dryRun,omitempty"`
+	Forced     bool   `json:"forced,omitempty"`
+
+	// Refusals are why it was not done, or, if it was forced, what was ignored.
+	Refusals []string `json:"refusals"`
+
+	// Replicas of the Deployment before and after.
+	Before int32 `json:"replicasBefore"`
+	After  int32 `json:"replicasAfter"`
+
+	// Handover is how the endpoint got to the control plane. Nil if nobody waited for it.
+	Handover *arrivalReport `json:"handover,omitempty"`
+
+	// Notes are what to know about an undone demotion.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// arrivalReport is how the endpoint got to the control plane. Times count from the moment when the Deployment was
+// scaled.
+type arrivalReport struct {
+	// Done says that a node holds the address and knows all hosts.
+	Done bool `json:"done"`
+
+	// Holder is the last one that was seen, HolderSeconds when it was first seen on the control plane.
+	Holder        string   `json:"holder,omitempty"`
+	HolderSeconds *float64 `json:"holderSeconds,omitempty"`
+
+	// KnownHosts of Hosts are known to it; all of them after KnownSeconds.
+	KnownHosts   int32    `json:"knownHosts"`
+	Hosts        int      `json:"hosts"`
+	KnownSeconds *float64 `json:"knownSeconds,omitempty"`
+
+	// Problem is what was last in the way. Empty once it is done.
+	Problem string `json:"problem,omitempty"`
+}
+
+func setupDemote(set *pflag.FlagSet) func(context.Context, Environment) (int, error) {
+	c := &demoteCommand{}
+	c.where.add(set)
+	set.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
+	set.BoolVar(&c.force, "force", false, "do it in spite of the reasons against it")
+	set.BoolVar(&c.undo, "undo", false, "scale the Ironic of the management cluster back to what it was")
+	set.DurationVar(&c.timeout, "timeout", defaultTimeout, "how long to wait for the control plane")
+	c.form.add(set)
+	return c.run
+}
+
+func (c *demoteCommand) run(ctx context.Context, environment Environment) (int, error) {
+	if err := c.prepare(environment); err != nil {
+		return exitBlind, err
+	}
+	deployment := &appsv1.Deployment{}
+	if err := c.management.client.Get(ctx, ironicDeployment(), deployment); err != nil {
+		return exitBlind, c.management.blind(fmt.Errorf("reading Deployment %s: %w", ironicDeployment(), err))
+	}
+	if c.undo {
+		return c.promote(ctx, deployment)
+	}
+	seen, err := c.home.look(ctx, c.where.namespace)
+	if err != nil {
+		return exitBlind, err
+	}
+	served, problem := chooseServed(deployment, seen, c.home.flag)
+	done := demotion{
+		Deployment: ironicDeployment().String(), DryRun: c.dryRun, Refusals: []string{},
+		Before: replicas(deployment), After: replicas(deployment),
+	}
+	if problem != "" {
+		done.Refusals = append(done.Refusals, problem)
+		return exitNotReady, c.refuse(done, false)
+	}
+	// One that is down has nothing left to give away: all there is to do is to wait.
+	if done.Before > 0 {
+		if done.Refusals, err = c.refusals(ctx, seen, served); err != nil {
+			return exitBlind, err
+		}
+	}
+	if len(done.Refusals) > 0 && !c.force {
+		return exitNotReady, c.refuse(done, true)
+	}
+	done.Forced = len(done.Refusals) > 0
+	return c.demote(ctx, done, served)
+}
+
+func (c *demoteCommand) prepare(environment Environment) error {
+	if err := c.form.check(); err != nil {
+		return err
+	}
+	if c.timeout <= 0 {
+		return fmt.Errorf("--timeout is %s; use a time above zero, such as 10m", c.timeout)
+	}
+	var err error
+	if c.management, c.home, err = c.where.open(); err != nil {
+		return err
+	}
+	if c.home == nil {
+		// A cluster whose nodes take the address without a move still lives where it was created.
+		c.home = c.management
+	}
+	c.result, c.progress = environment.Output, environment.Output
+	if c.form.json() {
+		c.progress = environment.Errors
+	}
+	return nil
+}
+
+// refusals are the reasons against a demotion that force overrides.
+func (c *demoteCommand) refusals(ctx context.Context, seen *sight, served *infrav1.Metal3Cluster) ([]string, error) {
+	refusals := []string{}
+	problem, err := c.home.manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if problem != "" {
+		refusals = append(refusals, problem)
+	}
+	// The host operator has one Ironic for all hosts of the cluster, whatever namespace they are in.
+	everywhere, err := c.home.look(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	cluster := seen.clusterOf(served)
+	return append(refusals, pivot.DemotionObstacles(pivot.DemotionFacts{
+		Infra: served, Paused: cluster != nil && ptr.Deref(cluster.Spec.Paused, false), Hosts: everywhere.hosts,
+	})...), nil
+}
+
+// chooseServed finds the Metal3Cluster that the Deployment serves Ironic for. The problem says why there is none.
+func chooseServed(deployment *appsv1.Deployment, seen *sight, flag string) (*infrav1.Metal3Cluster, string) {
+	clusterID := deployment.Labels[ironic.ClusterLabel]
+	var others []string
+	for _, infra := range seen.infras {
+		if infra.Spec.Ironic == nil {
+			continue
+		}
+		if infra.Spec.Ironic.ClusterID == clusterID {
+			return infra, ""
+		}
+		others = append(others, fmt.Sprintf("%s has %q", infra.Name, infra.Spec.Ironic.ClusterID))
+	}
+	remedy := "name the cluster that was moved to with --to-kubeconfig, and its namespace with --namespace"
+	if len(others) == 0 {
+		return nil, fmt.Sprintf("namespace %s of %s has no Metal3Cluster with spec.ironic: %s", seen.namespace, flag, remedy)
+	}
+	return nil, fmt.Sprintf("Deployment %s serves clusterID %q, and in namespace %s of %s %s: %s",
+		client.ObjectKeyFromObject(deployment), clusterID, seen.namespace, flag, strings.Join(others, ", "), remedy)
+}
+
+// demote scales the Deployment to zero and waits.
+func (c *demoteCommand) demote(ctx context.Context, done demotion, served *infrav1.Metal3Cluster) (int, error) {
+	done.After = 0
+	for _, refusal := range done.Refusals {
+		if err := c.tell("Ignored because of --force: %s", refusal); err != nil {
+			return exitBlind, err
+		}
+	}
+	if c.dryRun {
+		return exitDone, c.finish(done)
+	}
+	before, err := scaleDown(ctx, c.management.client)
+	if err != nil {
+		return exitBlind, fmt.Errorf("scaling Deployment %s down: %w; see whether you may patch it", ironicDeployment(), err)
+	}
+	done.Before = before
+	if err := c.tellScaled(before); err != nil {
+		return exitBlind, err
+	}
+	arrived := newPatience(c, client.ObjectKeyFromObject(served)).wait(ctx)
+	done.Handover = &arrived
+	if err := c.finish(done); err != nil {
+		return exitBlind, err
+	}
+	if !arrived.Done {
+		return exitNotReady, nil
+	}
+	return exitDone, nil
+}
+
+func (c *demoteCommand) tellScaled(before int32) error {
+	if before == 0 {
+		return c.tell("Deployment %s has 0 replicas already; waiting for the control plane.", ironicDeployment())
+	}
+	return c.tell("Deployment %s has 0 replicas now, before %d; waiting for the control plane.",
+		ironicDeployment(), before)
+}
+
+func (c *demoteCommand) tell(format string, values ...any) error {
+	return say(c.progress, format, values...)
+}

@@ -1,0 +1,120 @@
+package plugin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// requestLimit is how long one request may take. An API server that answers later does not answer a person.
+	requestLimit = 30 * time.Second
+)
+
+// Sides of a move, as they are called in what is printed.
+const (
+	sourceSide = "source"
+	targetSide = "target"
+)
+
+// sides are the flags that name the clusters. They are those of clusterctl move.
+type sides struct {
+	kubeconfig, context, toKubeconfig, toContext, namespace string
+}
+
+func (s *sides) add(set *pflag.FlagSet) {
+	set.StringVar(&s.kubeconfig, "kubeconfig", "",
+		"file for the cluster that is left; default: as kubectl finds it")
+	set.StringVar(&s.context, "kubeconfig-context", "", "context in it; default: the current one")
+	set.StringVarP(&s.namespace, "namespace", "n", "",
+		"namespace of the Clusters and hosts; default: that of the context")
+	set.StringVar(&s.toKubeconfig, "to-kubeconfig", "", "file for the cluster that is moved to")
+	set.StringVar(&s.toContext, "to-kubeconfig-context", "", "context in it; default: the current one")
+}
+
+// output is the flag that chooses between text and JSON.
+type output string
+
+func (o *output) add(set *pflag.FlagSet) {
+	set.StringVarP((*string)(o), "output", "o", "text", "text or json")
+}
+
+func (o output) check() error {
+	if o != "text" && o != "json" {
+		return fmt.Errorf("--output is %q; use text or json", string(o))
+	}
+	return nil
+}
+
+func (o output) json() bool { return o == "json" }
+
+// cluster is one that can be looked at.
+type cluster struct {
+	client client.Client
+
+	// side is what it is called in what is printed, flag is what has named it.
+	side, flag string
+
+	// namespace is the one of the context.
+	namespace string
+}
+
+// open connects to the cluster that is left, and to the other one where one is named. Nothing is asked yet.
+func (s *sides) open() (source, target *cluster, err error) {
+	if s.toKubeconfig == "" && s.toContext != "" {
+		return nil, nil, fmt.Errorf("--to-kubeconfig-context is %q, and --to-kubeconfig is empty: name the file, too",
+			s.toContext)
+	}
+	if source, err = open(sourceSide, "--kubeconfig", s.kubeconfig, s.context); err != nil {
+		return nil, nil, err
+	}
+	if s.namespace == "" {
+		s.namespace = source.namespace
+	}
+	if s.toKubeconfig != "" {
+		target, err = open(targetSide, "--to-kubeconfig", s.toKubeconfig, s.toContext)
+	}
+	return source, target, err
+}
+
+func open(side, flag, file, chosen string) (*cluster, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: chosen})
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %q: %w; name a kubeconfig file", flag, file, err)
+	}
+	if _, known := raw.Contexts[chosen]; chosen != "" && !known {
+		names := make([]string, 0, len(raw.Contexts))
+		for name := range raw.Contexts {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		return nil, fmt.Errorf("%s-context is %q, which the file does not have; use one of: %s",
+			flag, chosen, strings.Join(names, ", "))
+	}
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %q: %w; name a kubeconfig file with a context", flag, file, err)
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("reading the namespace of %s %q: %w; set --namespace", flag, file, err)
+	}
+	// One person asks little, and the API server has limits of its own. A limit here would look like one that is reached.
+	config.Timeout, config.QPS = requestLimit, -1
+	config.WarningHandler = rest.NoWarnings{}
+	connected, err := client.New(config, client.Options{Scheme: scheme()})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster of %s %q: %w", flag, file, err)
+	}
+	return &cluster{client: connected, side: side, flag: flag, namespace: namespace}, nil
+}

@@ -1,0 +1,223 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/handover"
+)
+
+// replicasAnnotation on the Deployment of Ironic holds the replicas that it had before it was scaled down.
+const replicasAnnotation = "infrastructure.cluster.x-k8s.io/replicas-before-demotion"
+
+// ironicDeployment is where config/ironic puts the Ironic of the management cluster.
+func ironicDeployment() client.ObjectKey {
+	return client.ObjectKey{Namespace: handover.Namespace, Name: ironic.IronicPod}
+}
+
+func replicas(deployment *appsv1.Deployment) int32 { return ptr.Deref(deployment.Spec.Replicas, 1) }
+
+// scaleDown scales the Deployment to zero, and returns how many replicas it had. The number is written down in the same
+// request, so that it is there whenever the Deployment is down. One that is down already is left as it is.
+func scaleDown(ctx context.Context, c client.Client) (before int32, err error) {
+	err = changeDeployment(ctx, c, func(deployment *appsv1.Deployment) map[string]any {
+		before = replicas(deployment)
+		if before == 0 {
+			return nil
+		}
+		return scalePatch(0, strconv.Itoa(int(before)))
+	})
+	return before, err
+}
+
+// scaleUp scales the Deployment to the given replicas, and forgets what it had before.
+func scaleUp(ctx context.Context, c client.Client, to int32) error {
+	return changeDeployment(ctx, c, func(*appsv1.Deployment) map[string]any { return scalePatch(to, nil) })
+}
+
+// scalePatch sets the replicas and the annotation. Nil removes the annotation.
+func scalePatch(to int32, remembered any) map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{replicasAnnotation: remembered}},
+		"spec":     map[string]any{"replicas": to},
+	}
+}
+
+// changeDeployment patches the Deployment as it was read, and reads it again if somebody was faster. No patch means
+// that nothing is to be done.
+func changeDeployment(ctx context.Context, c client.Client, decide func(*appsv1.Deployment) map[string]any) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		deployment := &appsv1.Deployment{}
+		if err := c.Get(ctx, ironicDeployment(), deployment); err != nil {
+			return err
+		}
+		changes := decide(deployment)
+		if changes == nil {
+			return nil
+		}
+		metadata, _ := changes["metadata"].(map[string]any)
+		metadata["resourceVersion"] = deployment.ResourceVersion
+		patch, err := json.Marshal(changes)
+		if err != nil {
+			return err
+		}
+		return c.Patch(ctx, deployment, client.RawPatch(types.MergePatchType, patch))
+	})
+}
+
+// remembered is how many replicas the Deployment had before it was scaled down. The problem says why nobody knows.
+func remembered(deployment *appsv1.Deployment) (before int32, problem string) {
+	text, found := deployment.Annotations[replicasAnnotation]
+	if !found {
+		return 0, fmt.Sprintf("Deployment %s has no annotation %s, so it was not demoted by this command: use kubectl scale",
+			ironicDeployment(), replicasAnnotation)
+	}
+	count, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || count < 1 {
+		return 0, fmt.Sprintf("annotation %s of Deployment %s is %q, which is no number of replicas: use kubectl scale, "+
+			"and remove the annotation", replicasAnnotation, ironicDeployment(), text)
+	}
+	return int32(count), ""
+}
+
+// promote undoes a demotion.
+func (c *demoteCommand) promote(ctx context.Context, deployment *appsv1.Deployment) (int, error) {
+	done := demotion{
+		Deployment: ironicDeployment().String(), DryRun: c.dryRun, Refusals: []string{},
+		Before: replicas(deployment), After: replicas(deployment),
+	}
+	before, problem := remembered(deployment)
+	if problem != "" {
+		done.Refusals = append(done.Refusals, problem)
+		return exitNotReady, c.refuse(done, false)
+	}
+	done.After = before
+	note, err := c.takesBack(ctx, deployment.Labels[ironic.ClusterLabel])
+	if err != nil {
+		return exitBlind, err
+	}
+	done.Notes = append(done.Notes, note)
+	if !c.dryRun {
+		if err := scaleUp(ctx, c.management.client, before); err != nil {
+			return exitBlind, fmt.Errorf("scaling Deployment %s up: %w; see whether you may patch it", ironicDeployment(), err)
+		}
+	}
+	return exitDone, c.finish(done)
+}
+
+// takesBack says what the Ironic will do with the address once it runs again.
+func (c *demoteCommand) takesBack(ctx context.Context, clusterID string) (string, error) {
+	notice := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: handover.Namespace, Name: handover.Name}
+	if err := c.management.client.Get(ctx, key, notice); client.IgnoreNotFound(err) != nil {
+		return "", c.management.blind(fmt.Errorf("reading ConfigMap %s: %w", key, err))
+	}
+	if _, handedOver := notice.Data[clusterID]; handedOver {
+		return fmt.Sprintf("it does not take the address, because ConfigMap %s names clusterID %s: remove that key to "+
+			"have it back", key, clusterID), nil
+	}
+	return "it takes the address back as soon as it is healthy, because it has the higher priority", nil
+}
+
+// patience waits until the control plane of a cluster holds the endpoint and knows all hosts.
+type patience struct {
+	home  *cluster
+	key   client.ObjectKey
+	limit time.Duration
+	tell  func(format string, values ...any) error
+
+	began  time.Time
+	report arrivalReport
+}
+
+func newPatience(c *demoteCommand, key client.ObjectKey) *patience {
+	return &patience{
+		home: c.home, key: key, limit: c.timeout, tell: c.tell,
+		report: arrivalReport{Problem: "nothing was seen before it ended"},
+	}
+}
+
+// wait returns when it is done, when the limit is reached, or when the context ends. An API server that does not answer
+// for a while is part of what happens then: the nodes of the control plane have something to do.
+func (p *patience) wait(ctx context.Context) arrivalReport {
+	p.began = time.Now()
+	ctx, cancel := context.WithTimeout(ctx, p.limit)
+	defer cancel()
+	// What ended it is in the report already, in words that say more.
+	_ = wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
+		infra, hosts, err := p.look(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				p.report.Problem = err.Error()
+			}
+			return false, nil
+		}
+		return p.judge(infra, hosts)
+	})
+	p.report.Done = p.report.KnownSeconds != nil
+	return p.report
+}
+
+func (p *patience) look(ctx context.Context) (*infrav1.Metal3Cluster, int, error) {
+	infra := &infrav1.Metal3Cluster{}
+	if err := p.home.client.Get(ctx, p.key, infra); err != nil {
+		return nil, 0, p.home.blind(fmt.Errorf("reading Metal3Cluster %s: %w", p.key, err))
+	}
+	seen, err := p.home.look(ctx, p.key.Namespace)
+	if err != nil {
+		return nil, 0, err
+	}
+	name := infra.Labels[clusterv1.ClusterNameLabel]
+	if cluster := seen.clusterOf(infra); cluster != nil {
+		name = cluster.Name
+	}
+	return infra, seen.hostsOf(name), nil
+}
+
+// judge notes what was seen, and says whether that is the end. Its error is that nobody can be told.
+func (p *patience) judge(infra *infrav1.Metal3Cluster, hosts int) (bool, error) {
+	passed := time.Since(p.began)
+	p.report.Hosts, p.report.Problem = hosts, ""
+	holder := pivot.Holder(infra)
+	if holder == nil || holder.Kind != infrav1.HolderControlPlane {
+		p.report.Holder, p.report.KnownHosts = "", 0
+		p.report.Problem = "no node of the control plane holds the endpoint"
+		if holder != nil {
+			p.report.Holder = holderWords(*holder)
+		}
+		if endpoint := pivot.EndpointOutcome(infra); !endpoint.IsDone() {
+			p.report.Problem += ": " + endpoint.Message
+		}
+		return false, nil
+	}
+	p.report.Holder = holderWords(*holder)
+	p.report.KnownHosts = ptr.Deref(infra.Status.Ironic.KnownHosts, 0)
+	if p.report.HolderSeconds == nil {
+		p.report.HolderSeconds = ptr.To(passed.Seconds())
+		if err := p.tell("%s holds the endpoint after %s.", p.report.Holder, seconds(passed)); err != nil {
+			return false, err
+		}
+	}
+	if infra.Status.Ironic.KnownHosts == nil || int(p.report.KnownHosts) < hosts {
+		p.report.Problem = fmt.Sprintf("its Ironic knows %d of %s: see their conditions and events",
+			p.report.KnownHosts, number(hosts, "host"))
+		return false, nil
+	}
+	p.report.KnownSeconds = ptr.To(passed.Seconds())
+	return true, p.tell("Its Ironic knows %d of %s after %s.", p.report.KnownHosts, number(hosts, "host"), seconds(passed))
+}

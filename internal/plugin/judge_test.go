@@ -1,0 +1,339 @@
+package plugin
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+func TestSourceObstacles(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		edit   func(*scope)
+		want   []string
+	}{
+		"Ready": {reason: "nothing is in the way", edit: func(*scope) {}},
+		"NoEndpoint": {
+			reason: "a cluster without an endpoint has none that could fail",
+			edit:   func(s *scope) { s.infras[0].Spec.Ironic, s.infras[0].Status.Ironic = nil, nil },
+		},
+		"NoManager": {
+			reason: "nobody would pause the hosts",
+			edit:   func(s *scope) { s.managerProblem = "the manager is gone" },
+			want:   []string{"the manager is gone"},
+		},
+		"FromObstacles": {
+			reason: "what the domain knows is asked with what was read",
+			edit: func(s *scope) {
+				s.remediations = []string{"r"}
+				s.machines[0].Status.NodeRef = clusterv1.MachineNodeReference{}
+				s.hosts[0].Status.Provisioning.State = bmov1alpha1.StateInspecting
+				for i := range s.definitions {
+					if s.definitions[i].Kind == hostKind() {
+						delete(s.definitions[i].Labels, infrav1.MoveHierarchyLabel)
+					}
+				}
+			},
+			want: []string{
+				"CustomResourceDefinition baremetalhosts.metal3.io: clusterctl.cluster.x-k8s.io/move-hierarchy is missing: " +
+					"set this label, or run the manager with --keep-move-labels",
+				"Machine machine has no node: wait for it, or delete it",
+				"Metal3Remediation r is running: wait until it is done",
+				"host host is inspecting: wait until it is done",
+			},
+		},
+		"FromPreconditions": {
+			reason: "clusterctl refuses some clusters itself",
+			edit:   func(s *scope) { s.clusters[0].Spec.Paused = ptr.To(true) },
+			want:   []string{"Cluster c is paused: a move is under way or was given up; wait for it, or unpause the Cluster"},
+		},
+		"Endpoint": {
+			reason: "the condition has the message, the status has the nodes",
+			edit: func(s *scope) {
+				s.infras[0].Status.Conditions[0].Status = metav1.ConditionFalse
+				s.infras[0].Status.Conditions[0].Message = "Waiting for Ironic"
+				s.infras[0].Status.Ironic.Nodes[0].ConfigHash = ""
+			},
+			want: []string{
+				"Ironic endpoint: Waiting for Ironic",
+				"node node-0 does not run the pods of the Ironic endpoint: look at them, or roll the control plane out",
+			},
+		},
+		"TwoClusters": {
+			reason: "with several, a message of one names it",
+			edit: func(s *scope) {
+				s.clusters = append(s.clusters, runningCluster("d"))
+				s.infras = append(s.infras, runningInfra("d"))
+				s.infras[1].Status.Ironic = nil
+			},
+			want: []string{"Metal3Cluster d: whether the control plane could take the Ironic endpoint is not known: " +
+				"the manager has seen no node of Metal3Cluster d: see whether the API server of the cluster answers it"},
+		},
+		"StraySecret": {
+			reason: "each Secret of a host once, and only those that exist",
+			edit: func(s *scope) {
+				s.hosts[0].Spec.PreprovisioningNetworkDataName = "network"
+				s.hosts[0].Spec.UserData = &corev1.SecretReference{Name: "network"}
+				s.hosts[0].Spec.MetaData = &corev1.SecretReference{Name: "gone"}
+				s.hosts[0].Spec.NetworkData = &corev1.SecretReference{Name: "labelled"}
+				s.secrets["network"] = partial("network", "")
+				s.secrets["labelled"] = partial("labelled", "")
+				s.secrets["labelled"].Labels = map[string]string{infrav1.MoveLabel: ""}
+			},
+			want: []string{"Secret network of host host has no owner and would stay behind: " +
+				"set label clusterctl.cluster.x-k8s.io/move on it, or run the manager with --keep-move-labels"},
+		},
+		"Doubt": {
+			reason: "the manager sees nodes that nobody sees from here",
+			edit: func(s *scope) {
+				s.infras[0].Status.Conditions[1].Status = metav1.ConditionFalse
+				s.infras[0].Status.Conditions[1].Message = "node x is bare"
+			},
+			want: []string{"the manager says of Metal3Cluster c: node x is bare"},
+		},
+		"DoubtIsLast": {
+			reason: "the manager would only say the same",
+			edit: func(s *scope) {
+				s.infras[0].Status.Conditions = s.infras[0].Status.Conditions[:1]
+				s.remediations = []string{"r"}
+			},
+			want: []string{"Metal3Remediation r is running: wait until it is done"},
+		},
+		"NotJudged": {
+			reason: "a manager that has not looked has not set its gate for sure",
+			edit:   func(s *scope) { s.infras[0].Status.Conditions = s.infras[0].Status.Conditions[:1] },
+			want:   []string{"the manager has not judged Metal3Cluster c yet: see its log"},
+		},
+	}
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			source := ready()
+			test.edit(source)
+			source.neighbours()
+			if diff := cmp.Diff(test.want, departure{source}.obstacles()); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", test.reason, diff)
+			}
+		})
+	}
+}
+
+func TestTargetObstacles(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		edit   func(source, target *scope)
+		want   []string
+	}{
+		"Ready": {reason: "nothing is there yet", edit: func(_, _ *scope) {}},
+		"Same": {
+			reason: "a mistaken file must not lead to a flood",
+			edit:   func(_, target *scope) { target.identity, target.definitions = "source", nil },
+			want:   []string{"it is the same cluster as the source: name another one with --to-kubeconfig"},
+		},
+		"NoManager": {
+			reason: "nobody would resume the hosts",
+			edit:   func(_, target *scope) { target.managerProblem = "the manager is gone" },
+			want:   []string{"the manager is gone"},
+		},
+		"NothingInstalled": {
+			reason: "only kinds of ours, of the host operator and of clusterctl count; others come with their providers",
+			edit: func(source, target *scope) {
+				target.definitions = nil
+				source.definitions = only(source, "baremetalhosts")
+			},
+			want: []string{"CustomResourceDefinition baremetalhosts.metal3.io is missing: install what brings it, " +
+				"in the same version as in the source"},
+		},
+		"OtherStorage": {
+			reason: "objects are copied in the version that is stored",
+			edit: func(source, target *scope) {
+				source.definitions, target.definitions = only(source, "clusters.cluster"), definitionsOf("v2")
+			},
+			want: []string{"CustomResourceDefinition clusters.cluster.x-k8s.io stores v2, in the source v1: " +
+				"install the same version of what brings it"},
+		},
+		"NotOurs": {
+			reason: "a kind of another provider is left to clusterctl",
+			edit:   func(source, target *scope) { target.definitions = nil; source.definitions = only(source, "aws") },
+		},
+		"ProviderMissing": {
+			reason: "clusterctl refuses",
+			edit:   func(_, target *scope) { target.providers = nil },
+			want:   []string{"provider infrastructure-metal3 is missing: install v1.15.0 or newer with clusterctl init"},
+		},
+		"ProviderOlder": {
+			reason: "clusterctl refuses; of several the newest counts",
+			edit: func(_, target *scope) {
+				target.providers = []clusterctlv1.Provider{provider("v1.14.9"), provider("v1.9.0")}
+			},
+			want: []string{"provider infrastructure-metal3 has version v1.14.9, in the source v1.15.0: " +
+				"upgrade it with clusterctl upgrade"},
+		},
+		"ProviderNewer": {
+			reason: "clusterctl accepts",
+			edit:   func(_, target *scope) { target.providers = append(target.providers, provider("v1.16.0-rc.1")) },
+		},
+		"VersionUnreadable": {
+			reason: "clusterctl fails at either of them",
+			edit: func(source, target *scope) {
+				source.providers = append(source.providers, provider("dev"))
+				target.providers[0].Version = "main"
+			},
+			want: []string{
+				`Provider capm3-system/infrastructure-metal3 has version "main", which clusterctl cannot read: install a release`,
+				`Provider capm3-system/infrastructure-metal3 of the source has version "dev", which clusterctl cannot read: ` +
+					"install a release",
+			},
+		},
+		"Strangers": {
+			reason: "clusterctl overwrites what has the same name",
+			edit: func(source, target *scope) {
+				target.objects = map[schema.GroupKind]belongings{hostKind(): {"host": partial("host", "other")}}
+				source.secrets["certs"] = partial("certs", "c")
+				source.secrets["mine"] = partial("mine", "")
+				target.secrets = belongings{"certs": byCluster("certs", "other"), "mine": partial("mine", "other")}
+			},
+			want: []string{
+				"BareMetalHost host is there already, belongs to Cluster other and would be overwritten: rename one of them, " +
+					"or move to a cluster without it",
+				"Secret certs is there already, belongs to Cluster other and would be overwritten: rename one of them, " +
+					"or move to a cluster without it",
+			},
+		},
+		"LeftOvers": {
+			reason: "an earlier move that was given up has left the same objects",
+			edit: func(source, target *scope) {
+				target.objects = source.objects
+				target.sight = (&sight{hosts: source.hosts, clusters: source.clusters, infras: source.infras}).neighbours()
+			},
+		},
+		"OtherMachine": {
+			reason: "the name is the same, the machine is not",
+			edit: func(_, target *scope) {
+				target.hosts = []*bmov1alpha1.BareMetalHost{build.Host("host"), build.Host("another")}
+				target.hosts[0].Spec.BMC.Address = "ipmi://elsewhere"
+			},
+			want: []string{"BareMetalHost host is there already, has another spec.bmc.address and would be overwritten: " +
+				"rename one of them"},
+		},
+		"OtherCluster": {
+			reason: "the name is the same, the cluster is not",
+			edit: func(_, target *scope) {
+				target.infras = []*infrav1.Metal3Cluster{build.Metal3Cluster("c", build.Endpoint("192.0.2.99", 6443))}
+			},
+			want: []string{"Metal3Cluster c is there already, has control-plane endpoint 192.0.2.99:6443, in the source " +
+				"192.0.2.10:6443, and would be overwritten: rename one of them"},
+		},
+		"EndpointNotReached": {
+			reason: "what an earlier move has left shows whether the endpoint is reached from there",
+			edit: func(_, target *scope) {
+				left := runningInfra("c")
+				left.Status.Conditions[0].Status, left.Status.Conditions[0].Message = metav1.ConditionFalse, "nobody answers"
+				other := runningInfra("d")
+				other.Status.Conditions = nil
+				target.infras = []*infrav1.Metal3Cluster{left, other}
+				target.clusters = []*clusterv1.Cluster{runningCluster("c"), runningCluster("d")}
+			},
+			want: []string{"Ironic endpoint: nobody answers"},
+		},
+		"EndpointOfPaused": {
+			reason: "of a paused cluster nobody says anything, and a move must be possible again",
+			edit: func(_, target *scope) {
+				left := runningInfra("c")
+				left.Status.Conditions = nil
+				target.infras = []*infrav1.Metal3Cluster{left}
+				target.clusters = []*clusterv1.Cluster{build.Cluster("c", build.ClusterPaused())}
+			},
+		},
+	}
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			source, target := ready(), empty()
+			test.edit(source, target)
+			if diff := cmp.Diff(test.want, arrival{scope: target, from: source}.obstacles()); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", test.reason, diff)
+			}
+		})
+	}
+}
+
+// only are the definitions of a scope whose name begins with a word.
+func only(s *scope, word string) []definition {
+	var kept []definition
+	for _, found := range s.definitions {
+		if len(found.Name) > len(word) && found.Name[:len(word)] == word {
+			kept = append(kept, found)
+		}
+	}
+	return kept
+}
+
+func byCluster(name, cluster string) *metav1.PartialObjectMetadata {
+	object := partial(name, "")
+	object.OwnerReferences = []metav1.OwnerReference{{Kind: clusterv1.ClusterKind, Name: cluster}}
+	return object
+}
+
+func TestManagerProblem(t *testing.T) {
+	down := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "down"}}
+	up := down
+	up.Status.AvailableReplicas = 1
+	none := down
+	none.Spec.Replicas = ptr.To(int32(0))
+	cases := map[string]struct {
+		reason      string
+		deployments []appsv1.Deployment
+		want        string
+	}{
+		"None": {"it is not installed", nil, "the manager of this provider is not installed: there is no Deployment with the " +
+			"label cluster.x-k8s.io/provider=infrastructure-metal3; install it with clusterctl init"},
+		"Down": {"its pods do not run", []appsv1.Deployment{down}, "the manager of this provider does not run: " +
+			"Deployment n/down has 0 of 1 replicas available; look at its pods"},
+		"Zero": {"zero of zero is not available either", []appsv1.Deployment{none}, "the manager of this provider does not " +
+			"run: Deployment n/down has 0 of 0 replicas available; look at its pods"},
+		"One": {"one that runs is enough", []appsv1.Deployment{down, up}, ""},
+	}
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := managerProblem(test.deployments); got != test.want {
+				t.Errorf("%s: got %q, want %q", test.reason, got, test.want)
+			}
+		})
+	}
+}
+
+func TestRemembered(t *testing.T) {
+	cases := map[string]struct {
+		reason, annotation string
+		want               int32
+		known              bool
+	}{
+		"Number":  {"what was written down", "3", 3, true},
+		"Nothing": {"somebody else has scaled it", "", 0, false},
+		"Zero":    {"scaling to zero undoes nothing", "0", 0, false},
+		"Garbage": {"it was edited", "many", 0, false},
+		"Huge":    {"no cluster runs so many", "99999999999", 0, false},
+	}
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			deployment := &appsv1.Deployment{}
+			if test.annotation != "" {
+				deployment.Annotations = map[string]string{replicasAnnotation: test.annotation}
+			}
+			got, problem := remembered(deployment)
+			if got != test.want || (problem == "") != test.known {
+				t.Errorf("%s: got %d, %q", test.reason, got, problem)
+			}
+		})
+	}
+}

@@ -1,0 +1,326 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+)
+
+// providerName is the value of the label cluster.x-k8s.io/provider of all that this provider installs.
+const providerName = "infrastructure-metal3"
+
+// scheme knows the kinds that are read as what they are. All others are read as names, labels and owners.
+func scheme() *runtime.Scheme {
+	kinds := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme,
+		clusterctlv1.AddToScheme, bmov1alpha1.AddToScheme, infrav1.AddToScheme,
+	} {
+		utilruntime.Must(add(kinds))
+	}
+	return kinds
+}
+
+// sight is what is in one namespace of a cluster.
+type sight struct {
+	namespace string
+	hosts     []*bmov1alpha1.BareMetalHost
+	clusters  []*clusterv1.Cluster
+	infras    []*infrav1.Metal3Cluster
+
+	// around are the Clusters that decide about the hosts.
+	around []pivot.Neighbour
+}
+
+// clusterOf is the Cluster whose infrastructure a Metal3Cluster is. Nil if there is none.
+func (s *sight) clusterOf(infra *infrav1.Metal3Cluster) *clusterv1.Cluster {
+	for _, cluster := range s.clusters {
+		reference := cluster.Spec.InfrastructureRef
+		if cluster.Namespace == infra.Namespace && reference.Kind == "Metal3Cluster" && reference.Name == infra.Name {
+			return cluster
+		}
+	}
+	return nil
+}
+
+// blind makes an error of one that came from looking at a cluster.
+func (c *cluster) blind(err error) error {
+	return fmt.Errorf("looking at the %s cluster: %w; see whether %s names it, whether it answers, "+
+		"and whether you may read it", c.side, err, c.flag)
+}
+
+// look reads a namespace. A cluster without the kinds of this provider, or of the host operator, is an error: asking
+// for what nobody could have there is a mistake.
+func (c *cluster) look(ctx context.Context, namespace string) (*sight, error) {
+	seen := &sight{namespace: namespace}
+	store := hoststore.New(c.client, c.client)
+	var err error
+	if seen.hosts, err = store.Hosts(ctx, namespace); err != nil {
+		return nil, c.blind(err)
+	}
+	if seen.around, err = store.Neighbours(ctx, namespace); err != nil {
+		return nil, c.blind(err)
+	}
+	var clusters clusterv1.ClusterList
+	if err := c.client.List(ctx, &clusters, client.InNamespace(namespace)); err != nil {
+		return nil, c.blind(fmt.Errorf("listing Clusters: %w", err))
+	}
+	for i := range clusters.Items {
+		seen.clusters = append(seen.clusters, &clusters.Items[i])
+	}
+	var infras infrav1.Metal3ClusterList
+	if err := c.client.List(ctx, &infras, client.InNamespace(namespace)); err != nil {
+		return nil, c.blind(fmt.Errorf("listing Metal3Clusters: %w", err))
+	}
+	for i := range infras.Items {
+		seen.infras = append(seen.infras, &infras.Items[i])
+	}
+	return seen, nil
+}
+
+// lookLeniently is look, but accepts of a target that nothing is installed yet: it is empty then.
+func (c *cluster) lookLeniently(ctx context.Context, namespace string) (*sight, error) {
+	seen, err := c.look(ctx, namespace)
+	if c.side == targetSide && lacksKind(err) {
+		return &sight{namespace: namespace}, nil
+	}
+	return seen, err
+}
+
+// lacksKind says whether an error came from asking for a kind that is not installed.
+func lacksKind(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
+
+// manager says what is wrong with the manager of this provider. Empty if it runs.
+func (c *cluster) manager(ctx context.Context) (string, error) {
+	var deployments appsv1.DeploymentList
+	ours := client.MatchingLabels{clusterv1.ProviderNameLabel: providerName}
+	if err := c.client.List(ctx, &deployments, ours); err != nil {
+		return "", c.blind(fmt.Errorf("listing Deployments: %w", err))
+	}
+	return managerProblem(deployments.Items), nil
+}
+
+// managerProblem is empty if one of the Deployments runs. The condition alone would also be true with no replicas.
+func managerProblem(deployments []appsv1.Deployment) string {
+	if len(deployments) == 0 {
+		return fmt.Sprintf("the manager of this provider is not installed: there is no Deployment with the label %s=%s; "+
+			"install it with clusterctl init", clusterv1.ProviderNameLabel, providerName)
+	}
+	problem := ""
+	for i := range deployments {
+		deployment := &deployments[i]
+		if deployment.Status.AvailableReplicas > 0 {
+			return ""
+		}
+		if problem == "" {
+			problem = fmt.Sprintf("the manager of this provider does not run: Deployment %s/%s has 0 of %d replicas available; "+
+				"look at its pods", deployment.Namespace, deployment.Name, ptr.Deref(deployment.Spec.Replicas, 1))
+		}
+	}
+	return problem
+}
+
+// scope is all that decides about a move, of one of the two clusters.
+type scope struct {
+	*sight
+
+	// identity differs between any two clusters.
+	identity types.UID
+
+	machines                    []*clusterv1.Machine
+	remediations, pausedClasses []string
+	definitions                 []definition
+
+	// providers are what clusterctl has installed.
+	providers []clusterctlv1.Provider
+
+	// managerProblem says what is wrong with the manager of this provider. Empty if it runs.
+	managerProblem string
+
+	// objects are all that could move, by kind. Secrets are apart: they move one by one.
+	objects map[schema.GroupKind]belongings
+	secrets belongings
+}
+
+// definition is what counts of a CustomResourceDefinition.
+type definition struct {
+	Name, Storage string
+	Kind          schema.GroupKind
+	Labels        map[string]string
+}
+
+// moves says whether clusterctl looks at the kind.
+func (d definition) moves() bool {
+	_, labelled := d.Labels[infrav1.DiscoverLabel]
+	return labelled || len(pivot.MoveLabels(d.Name)) > 0
+}
+
+// belongings are the objects of one kind, by name.
+type belongings map[string]*metav1.PartialObjectMetadata
+
+// survey reads all that decides about a move of a namespace. Of a target it accepts that kinds are not installed.
+func (c *cluster) survey(ctx context.Context, namespace string) (*scope, error) {
+	seen, err := c.lookLeniently(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	s := &scope{sight: seen}
+	if s.managerProblem, err = c.manager(ctx); err != nil {
+		return nil, err
+	}
+	for _, read := range []func(context.Context, *scope) error{
+		c.readIdentity, c.readDefinitions, c.readMachines, c.readNames, c.readProviders, c.readObjects,
+	} {
+		if err := read(ctx, s); err != nil {
+			return nil, c.blind(err)
+		}
+	}
+	return s, nil
+}
+
+func (c *cluster) readIdentity(ctx context.Context, s *scope) error {
+	system := &corev1.Namespace{}
+	if err := c.client.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		return fmt.Errorf("reading namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	s.identity = system.UID
+	return nil
+}
+
+func (c *cluster) readDefinitions(ctx context.Context, s *scope) error {
+	var list apiextensionsv1.CustomResourceDefinitionList
+	if err := c.client.List(ctx, &list); err != nil {
+		return fmt.Errorf("listing CustomResourceDefinitions: %w", err)
+	}
+	for i := range list.Items {
+		item := &list.Items[i]
+		found := definition{
+			Name: item.Name, Labels: item.Labels,
+			Kind: schema.GroupKind{Group: item.Spec.Group, Kind: item.Spec.Names.Kind},
+		}
+		for _, version := range item.Spec.Versions {
+			if version.Storage {
+				found.Storage = version.Name
+			}
+		}
+		s.definitions = append(s.definitions, found)
+	}
+	return nil
+}
+
+func (c *cluster) readMachines(ctx context.Context, s *scope) error {
+	var machines clusterv1.MachineList
+	if err := c.client.List(ctx, &machines, client.InNamespace(s.namespace)); c.missing(err) != nil {
+		return fmt.Errorf("listing Machines: %w", err)
+	}
+	for i := range machines.Items {
+		s.machines = append(s.machines, &machines.Items[i])
+	}
+	return nil
+}
+
+// readNames reads what counts by its name.
+func (c *cluster) readNames(ctx context.Context, s *scope) error {
+	remediations, err := c.list(ctx, infrav1.GroupVersion.WithKind("Metal3Remediation"), s.namespace)
+	if err != nil {
+		return err
+	}
+	for _, remediation := range remediations {
+		s.remediations = append(s.remediations, remediation.Name)
+	}
+	classes, err := c.list(ctx, clusterv1.GroupVersion.WithKind("ClusterClass"), s.namespace)
+	if err != nil {
+		return err
+	}
+	for _, class := range classes {
+		if _, paused := class.Annotations[clusterv1.PausedAnnotation]; paused {
+			s.pausedClasses = append(s.pausedClasses, class.Name)
+		}
+	}
+	return nil
+}
+
+// readProviders reads what clusterctl has installed. It may have installed nothing, in either cluster.
+func (c *cluster) readProviders(ctx context.Context, s *scope) error {
+	var list clusterctlv1.ProviderList
+	err := c.client.List(ctx, &list)
+	if err != nil && !lacksKind(err) {
+		return fmt.Errorf("listing the Providers of clusterctl: %w", err)
+	}
+	s.providers = list.Items
+	return nil
+}
+
+// readObjects reads names, labels and owners of all that could move. The content of a Secret is not asked for.
+func (c *cluster) readObjects(ctx context.Context, s *scope) error {
+	s.objects = map[schema.GroupKind]belongings{}
+	for _, kind := range s.definitions {
+		if !kind.moves() {
+			continue
+		}
+		found, err := c.list(ctx, kind.Kind.WithVersion(kind.Storage), s.namespace)
+		if err != nil {
+			return err
+		}
+		s.objects[kind.Kind] = byName(found)
+	}
+	secrets, err := c.list(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), s.namespace)
+	if err != nil {
+		return err
+	}
+	s.secrets = byName(secrets)
+	return nil
+}
+
+func (c *cluster) list(
+	ctx context.Context, kind schema.GroupVersionKind, namespace string,
+) ([]metav1.PartialObjectMetadata, error) {
+	list := metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := c.client.List(ctx, &list, client.InNamespace(namespace)); c.missing(err) != nil {
+		return nil, fmt.Errorf("listing %s in namespace %s: %w", kind.GroupKind(), namespace, err)
+	}
+	return list.Items, nil
+}
+
+// missing ignores, for a target, that a kind is not installed: that is reported as such.
+func (c *cluster) missing(err error) error {
+	if c.side == targetSide && lacksKind(err) {
+		return nil
+	}
+	return err
+}
+
+func byName(objects []metav1.PartialObjectMetadata) belongings {
+	named := make(belongings, len(objects))
+	for i := range objects {
+		named[objects[i].Name] = &objects[i]
+	}
+	return named
+}
+
+// ours says whether a definition is of the host operator, of its address manager, or of this provider.
+func (d definition) ours() bool {
+	return d.Kind.Group == "metal3.io" || strings.HasSuffix(d.Kind.Group, ".metal3.io") ||
+		d.Kind.Group == infrav1.GroupVersion.Group && strings.HasPrefix(d.Kind.Kind, "Metal3")
+}

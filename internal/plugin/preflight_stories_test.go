@@ -1,0 +1,233 @@
+package plugin_test
+
+import (
+	"context"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// describeEmptyTarget are stories with a target in which nothing is installed.
+func describeEmptyTarget(c *clusters) {
+	It("names everything that has to be installed in the target", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		settle(ctx, c.source, namespace)
+		Expect(c.run(ctx, namespace, "preflight")).To(end(1,
+			"the manager of this provider is not installed",
+			"CustomResourceDefinition baremetalhosts.metal3.io is missing",
+			"CustomResourceDefinition metal3clusters.infrastructure.cluster.x-k8s.io is missing",
+			"CustomResourceDefinition clusters.cluster.x-k8s.io is missing",
+			"provider infrastructure-metal3 is missing: install v1.15.0 or newer",
+		))
+	})
+
+	It("shows a target in which nothing is installed as empty", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		settle(ctx, c.source, namespace)
+		Expect(c.run(ctx, namespace, "status")).To(end(0, namespace+"/cluster", "TARGET"))
+		Expect(c.run(ctx, namespace, "status --all-namespaces")).To(end(0, namespace+"/cluster", "TARGET"))
+	})
+
+	It("does not take a source for empty in which nothing is installed", func(ctx context.Context) {
+		for _, command := range []string{"preflight", "status", "status -A"} {
+			Expect(runOn(ctx, c.target.Kubeconfig, "", "metal3", command)).To(end(2,
+				"looking at the source cluster", "--kubeconfig"), command)
+		}
+	})
+}
+
+// describePreflight are stories before a move.
+func describePreflight(c *clusters) {
+	It("says that a move would succeed", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		settle(ctx, c.source, namespace)
+		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "Ready: clusterctl move of namespace "+namespace,
+			"Looked at 1 Cluster, 1 Machine and 1 host"))
+		told := c.run(ctx, namespace, "preflight --output json")
+		Expect(told).To(end(0))
+		Expect(told.decode()).To(And(HaveKeyWithValue("ready", true), HaveKeyWithValue("obstacles", BeEmpty())))
+		Expect(runOn(ctx, c.source.Kubeconfig, "", namespace, "preflight")).To(end(0, "the target was not looked at"))
+	})
+
+	It("says that there is nothing to move in a namespace that is empty or not there", func(ctx context.Context) {
+		Expect(c.run(ctx, stage.Namespace(ctx, c.source), "preflight")).To(end(1, "name another namespace with --namespace"))
+		Expect(c.run(ctx, "nowhere", "preflight")).To(end(1, "name another namespace with --namespace"))
+	})
+
+	It("notices that both sides are the same", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		settle(ctx, c.source, namespace)
+		Expect(runOn(ctx, c.source.Kubeconfig, c.source.Kubeconfig, namespace, "preflight")).To(end(1,
+			"it is the same cluster as the source"))
+	})
+
+	DescribeTable("names what is in the way in the source",
+		func(ctx context.Context, edit func(context.Context, world), want string) {
+			namespace := stage.Namespace(ctx, c.source)
+			w := settle(ctx, c.source, namespace)
+			edit(ctx, w)
+			Expect(c.run(ctx, namespace, "preflight")).To(end(1, "Not ready", want))
+		},
+		Entry("a busy host", func(ctx context.Context, w world) {
+			w.create(ctx, build.Host("new", build.State(bmov1alpha1.StateInspecting)))
+		}, "host new is inspecting: wait until it is done"),
+		Entry("a host of somebody who stays", func(ctx context.Context, w world) {
+			keeper := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "keeper"}}
+			w.create(ctx, keeper)
+			w.create(ctx, build.Host("kept", build.OwnedBy(keeper)))
+		}, "host kept is owned by ConfigMap keeper"),
+		Entry("a Machine without a node", func(ctx context.Context, w world) {
+			w.create(ctx, build.Machine("young", clusterName))
+		}, "Machine young has no node: wait for it, or delete it"),
+		Entry("a Machine that goes", func(ctx context.Context, w world) {
+			going := build.Machine("going", clusterName, build.Finalizers("example.com/stay"))
+			going.Status.NodeRef.Name = "node-9"
+			w.create(ctx, going)
+			Expect(w.client.Delete(ctx, going)).To(Succeed())
+		}, "Machine going is being deleted"),
+		Entry("a remediation", func(ctx context.Context, w world) {
+			w.create(ctx, &infrav1.Metal3Remediation{ObjectMeta: metav1.ObjectMeta{Name: "repair"}})
+		}, "Metal3Remediation repair is running"),
+		Entry("a Cluster that is paused", func(ctx context.Context, w world) {
+			stage.Change(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+				cluster.Spec.Paused = ptr.To(true)
+			})
+		}, "Cluster cluster is paused"),
+		Entry("a Cluster without control plane", func(ctx context.Context, w world) {
+			stage.ChangeStatus(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+				cluster.Status.Conditions[0].Status = metav1.ConditionFalse
+			})
+		}, "the control plane of Cluster cluster is not initialized"),
+		Entry("a gate that is open", func(ctx context.Context, w world) {
+			w.changeInfra(ctx, func(infra *infrav1.Metal3Cluster) { infra.Annotations = nil })
+		}, "Metal3Cluster cluster lacks annotation clusterctl.cluster.x-k8s.io/block-move"),
+		Entry("a foreign Ironic", func(ctx context.Context, w world) {
+			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
+				infra.Status.Conditions[0].Status, infra.Status.Conditions[0].Message = metav1.ConditionFalse, "Conductor x answers"
+			})
+		}, "Ironic endpoint: Conductor x answers"),
+		Entry("a node without pods", func(ctx context.Context, w world) {
+			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) { infra.Status.Ironic.Nodes[0].ConfigHash = "" })
+		}, "node node-0 does not run the pods of the Ironic endpoint"),
+		Entry("nodes that nobody has seen", func(ctx context.Context, w world) {
+			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) { infra.Status.Ironic.Nodes = nil })
+		}, "the manager has seen no node of Metal3Cluster cluster"),
+		Entry("a Secret that stays", func(ctx context.Context, w world) {
+			w.create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "network"}})
+			host := build.Host("other", build.Available())
+			host.Spec.PreprovisioningNetworkDataName = "network"
+			w.create(ctx, host)
+		}, "Secret network of host other has no owner"),
+		Entry("a doubt of the manager", func(ctx context.Context, w world) {
+			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
+				infra.Status.Conditions[1].Status, infra.Status.Conditions[1].Message = metav1.ConditionFalse, "node x is bare"
+			})
+		}, "the manager says of Metal3Cluster cluster: node x is bare"),
+	)
+
+	It("names a CRD without its label, and a manager that does not run", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		settle(ctx, c.source, namespace)
+		hosts := client.ObjectKey{Name: "baremetalhosts.metal3.io"}
+		relabel := func(ctx context.Context, edit func(map[string]string)) {
+			stage.Change(ctx, c.source.Client, hosts, &apiextensionsv1.CustomResourceDefinition{},
+				func(definition *apiextensionsv1.CustomResourceDefinition) { edit(definition.Labels) })
+		}
+		relabel(ctx, func(labels map[string]string) { delete(labels, infrav1.MoveHierarchyLabel) })
+		DeferCleanup(func(ctx context.Context) {
+			relabel(ctx, func(labels map[string]string) { labels[infrav1.MoveHierarchyLabel] = "" })
+		})
+		available(ctx, c.source, 0)
+		DeferCleanup(func(ctx context.Context) { available(ctx, c.source, 1) })
+		Expect(c.run(ctx, namespace, "preflight")).To(end(1,
+			"CustomResourceDefinition baremetalhosts.metal3.io: clusterctl.cluster.x-k8s.io/move-hierarchy is missing",
+			"Deployment capm3-system/capm3-controller-manager has 0 of 1 replicas available"))
+	})
+
+	It("names a manager of the target that does not run, and an older one", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		settle(ctx, c.source, namespace)
+		available(ctx, c.target, 0)
+		DeferCleanup(func(ctx context.Context) { available(ctx, c.target, 1) })
+		revise(ctx, c.target, "v1.14.0")
+		DeferCleanup(func(ctx context.Context) { revise(ctx, c.target, "v1.15.0") })
+		Expect(c.run(ctx, namespace, "preflight")).To(end(1,
+			"target    the manager of this provider does not run",
+			"provider infrastructure-metal3 has version v1.14.0, in the source v1.15.0"))
+	})
+
+	It("names objects of others in the target, and accepts those of an earlier move", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		settle(ctx, c.source, namespace)
+		Expect(c.target.Client.Create(ctx, build.Namespace(namespace))).To(Succeed())
+		left := settle(ctx, c.target, namespace)
+		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "of an earlier move are in the target"))
+
+		machine := &clusterv1.Machine{}
+		stage.Change(ctx, c.target.Client, left.key("machine"), machine, func(machine *clusterv1.Machine) {
+			machine.Labels = map[string]string{clusterv1.ClusterNameLabel: "other"}
+		})
+		stage.Change(ctx, c.target.Client, left.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.BMC.Address = "ipmi://elsewhere.example"
+		})
+		Expect(c.run(ctx, namespace, "preflight")).To(end(1,
+			"Machine machine is there already, belongs to Cluster other",
+			"BareMetalHost host is there already, has another spec.bmc.address"))
+	})
+
+	It("says that it could not look when an API server is away or refuses", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		settle(ctx, c.source, namespace)
+		line := stage.NewLine(c.target.Config)
+		file, err := c.target.WriteKubeconfig("line", line.Config)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(runOn(ctx, c.source.Kubeconfig, file, namespace, "preflight")).To(end(0, "Ready"))
+		line.Cut()
+		Expect(runOn(ctx, c.source.Kubeconfig, file, namespace, "preflight")).To(end(2,
+			"looking at the target cluster", "connection refused", "see whether --to-kubeconfig names it"))
+		Expect(runOn(ctx, file, "", namespace, "preflight")).To(end(2, "looking at the source cluster"))
+
+		nobody := userFile(c.source, "nobody")
+		Expect(runOn(ctx, nobody, "", namespace, "preflight")).To(end(2, "forbidden", "whether you may read it"))
+	})
+}
+
+// userFile is a kubeconfig of somebody without any right.
+func userFile(server *env.Server, name string) string {
+	GinkgoHelper()
+	config, err := server.User(name)
+	Expect(err).NotTo(HaveOccurred())
+	file, err := server.WriteKubeconfig(name, config)
+	Expect(err).NotTo(HaveOccurred())
+	return file
+}
+
+// available sets how many replicas of the manager run.
+func available(ctx context.Context, server *env.Server, count int32) {
+	GinkgoHelper()
+	key := client.ObjectKey{Namespace: managerNamespace, Name: "capm3-controller-manager"}
+	stage.ChangeStatus(ctx, server.Client, key, &appsv1.Deployment{}, func(manager *appsv1.Deployment) {
+		manager.Status.ReadyReplicas, manager.Status.AvailableReplicas = count, count
+	})
+}
+
+// revise sets the version that clusterctl has written down.
+func revise(ctx context.Context, server *env.Server, version string) {
+	GinkgoHelper()
+	stage.Change(ctx, server.Client, client.ObjectKey{Namespace: managerNamespace, Name: "infrastructure-metal3"},
+		provider(""), func(installed *unstructured.Unstructured) { installed.Object["version"] = version })
+}

@@ -1,0 +1,138 @@
+package plugin
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// columnGap is the space between two columns.
+const columnGap = 3
+
+// printJSON writes one document. A document of a stream takes one line, a single one is indented.
+func printJSON(writer io.Writer, document any, stream bool) error {
+	encoder := json.NewEncoder(writer)
+	if !stream {
+		encoder.SetIndent("", "  ")
+	}
+	if err := encoder.Encode(document); err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}
+
+// printTable writes rows with columns below each other.
+func printTable(writer io.Writer, rows [][]string) error {
+	aligned := tabwriter.NewWriter(writer, 0, 0, columnGap, ' ', 0)
+	for _, row := range rows {
+		if _, err := fmt.Fprintln(aligned, strings.Join(row, "\t")); err != nil {
+			return fmt.Errorf("writing the result: %w", err)
+		}
+	}
+	if err := aligned.Flush(); err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}
+
+// say writes a line of text.
+func say(writer io.Writer, format string, values ...any) error {
+	if _, err := fmt.Fprintf(writer, format+"\n", values...); err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}
+
+// number writes a count with its word: 1 host, 2 hosts.
+func number(count int, word string) string {
+	if count == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", count, word)
+}
+
+func (p preflight) write(writer io.Writer, form output) error {
+	if form.json() {
+		return printJSON(writer, p, false)
+	}
+	head := "Ready: clusterctl move of namespace %s would succeed now and lose nothing."
+	if !p.Ready {
+		head = "Not ready for clusterctl move of namespace %s."
+	}
+	if err := say(writer, head, p.Namespace); err != nil {
+		return err
+	}
+	if err := say(writer, "Looked at %s, %s and %s.\n", number(p.Counted.Clusters, "Cluster"),
+		number(p.Counted.Machines, "Machine"), number(p.Counted.Hosts, "host")); err != nil {
+		return err
+	}
+	var rows [][]string
+	if !p.Ready {
+		rows = append(rows, []string{"CLUSTER", "IN THE WAY"})
+	}
+	for _, found := range p.Obstacles {
+		rows = append(rows, []string{found.Cluster, found.Message})
+	}
+	for _, note := range p.Notes {
+		rows = append(rows, []string{"note", note})
+	}
+	return printTable(writer, rows)
+}
+
+// refuse tells why nothing was done. Forcible says that --force would do it all the same.
+func (c *demoteCommand) refuse(done demotion, forcible bool) error {
+	if c.form.json() {
+		return printJSON(c.result, done, false)
+	}
+	kept := number(int(done.Before), "replica")
+	if err := say(c.result, "Not done: Deployment %s keeps %s, because:", done.Deployment, kept); err != nil {
+		return err
+	}
+	for _, refusal := range done.Refusals {
+		if err := say(c.result, "- %s", refusal); err != nil {
+			return err
+		}
+	}
+	if forcible {
+		return say(c.result, "\nTo do it all the same, use --force.")
+	}
+	return nil
+}
+
+// finish tells what was done, or would be.
+func (c *demoteCommand) finish(done demotion) error {
+	if c.form.json() {
+		return printJSON(c.result, done, false)
+	}
+	if err := c.sayScaled(done); err != nil {
+		return err
+	}
+	for _, note := range done.Notes {
+		if err := say(c.result, "Note: %s.", note); err != nil {
+			return err
+		}
+	}
+	if done.Handover == nil || done.Handover.Done {
+		return nil
+	}
+	return say(c.result, "Not complete: %s.\nRun it again to go on waiting, or give the Ironic back with --undo.",
+		done.Handover.Problem)
+}
+
+// sayScaled tells of the replicas, unless that was told when it happened.
+func (c *demoteCommand) sayScaled(done demotion) error {
+	switch {
+	case done.DryRun && !c.undo:
+		return say(c.result, "Would scale Deployment %s from %d to %d replicas, and wait until the control plane holds the "+
+			"endpoint and knows all hosts.", done.Deployment, done.Before, done.After)
+	case done.DryRun:
+		return say(c.result, "Would scale Deployment %s from %d to %d replicas.", done.Deployment, done.Before, done.After)
+	case c.undo:
+		return say(c.result, "Deployment %s has %s now, before %d.", done.Deployment,
+			number(int(done.After), "replica"), done.Before)
+	default:
+		return nil
+	}
+}

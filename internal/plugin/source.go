@@ -1,0 +1,145 @@
+package plugin
+
+import (
+	"fmt"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// departure judges the cluster that is left.
+type departure struct{ *scope }
+
+func (s departure) obstacles() []string {
+	var found []string
+	if s.managerProblem != "" {
+		found = append(found, s.managerProblem)
+	}
+	found = append(found, pivot.Preconditions(pivot.MoveScope{
+		Clusters: s.clusters, Machines: s.machines, Infras: s.infras, PausedClasses: s.pausedClasses,
+		Hosts: len(s.hosts), Around: s.around,
+	})...)
+	found = append(found, pivot.Obstacles(s.facts())...)
+	for _, infra := range s.infras {
+		found = append(found, s.endpointObstacles(infra)...)
+	}
+	found = append(found, s.straySecrets()...)
+	if len(found) > 0 {
+		return found
+	}
+	for _, infra := range s.infras {
+		if doubt := managerDoubt(infra); doubt != "" {
+			found = append(found, doubt)
+		}
+	}
+	return found
+}
+
+// facts are those that all Metal3Clusters of the namespace share.
+func (s departure) facts() pivot.MoveFacts {
+	facts := pivot.MoveFacts{Hosts: s.hosts, Around: s.around, Remediations: s.remediations}
+	for _, machine := range s.machines {
+		if !machine.Status.NodeRef.IsDefined() {
+			facts.MachinesWithoutNode = append(facts.MachinesWithoutNode, machine.Name)
+		}
+	}
+	for _, definition := range s.definitions {
+		for _, label := range pivot.MissingLabels(definition.Name, definition.Labels) {
+			facts.MissingLabels = append(facts.MissingLabels, definition.Name+": "+label)
+		}
+	}
+	return facts
+}
+
+// endpointObstacles are those of one Metal3Cluster alone. They name it where there are several.
+func (s departure) endpointObstacles(infra *infrav1.Metal3Cluster) []string {
+	bare, unknown := pivot.BareNodes(infra)
+	found := pivot.Obstacles(pivot.MoveFacts{
+		Endpoint: pivot.EndpointOutcome(infra), BareNodes: bare, NodesUnknown: unknown,
+	})
+	if len(s.infras) > 1 {
+		for i := range found {
+			found[i] = fmt.Sprintf("Metal3Cluster %s: %s", infra.Name, found[i])
+		}
+	}
+	return found
+}
+
+// straySecrets names the Secrets of hosts that nothing takes along. One that does not exist is the host operator's
+// matter.
+func (s departure) straySecrets() []string {
+	var found []string
+	told := map[string]bool{}
+	for _, host := range s.hosts {
+		for _, name := range secretsOf(host) {
+			secret, exists := s.secrets[name]
+			if !exists || told[name] {
+				continue
+			}
+			told[name] = true
+			if stray := pivot.StrayObstacle(host.Name, secret); stray != "" {
+				found = append(found, stray)
+			}
+		}
+	}
+	return found
+}
+
+func secretsOf(host *bmov1alpha1.BareMetalHost) []string {
+	names := []string{host.Spec.BMC.CredentialsName, host.Spec.PreprovisioningNetworkDataName}
+	if host.Spec.UserData != nil {
+		names = append(names, host.Spec.UserData.Name)
+	}
+	if host.Spec.MetaData != nil {
+		names = append(names, host.Spec.MetaData.Name)
+	}
+	if host.Spec.NetworkData != nil {
+		names = append(names, host.Spec.NetworkData.Name)
+	}
+	return names
+}
+
+// managerDoubt is what the manager finds that cannot be seen from here, such as what runs on the nodes. It is asked
+// last: while something else is in the way, it says the same.
+func managerDoubt(infra *infrav1.Metal3Cluster) string {
+	condition := meta.FindStatusCondition(infra.Status.Conditions, infrav1.ReadyForMoveCondition)
+	switch {
+	case condition == nil:
+		return fmt.Sprintf("the manager has not judged Metal3Cluster %s yet: see its log", infra.Name)
+	case condition.Status != metav1.ConditionTrue:
+		return fmt.Sprintf("the manager says of Metal3Cluster %s: %s", infra.Name, condition.Message)
+	default:
+		return ""
+	}
+}
+
+func (s departure) notes() []string {
+	var notes []string
+	for _, host := range s.hosts {
+		by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+		switch {
+		case paused && by != infrav1.HostPausedByProvider:
+			notes = append(notes, fmt.Sprintf("host %s is paused by somebody, and stays so", host.Name))
+		case host.Status.ErrorType != "":
+			notes = append(notes, fmt.Sprintf("host %s has a %s, and goes on with it in the target", host.Name,
+				host.Status.ErrorType))
+		}
+	}
+	for _, infra := range s.infras {
+		if infra.Status.Ironic == nil {
+			continue
+		}
+		for _, node := range infra.Status.Ironic.Nodes {
+			if node.ConfigHash != "" && !ptr.Deref(node.PodsReady, false) {
+				notes = append(notes, fmt.Sprintf("the pods of the Ironic endpoint on node %s are not ready: "+
+					"look at them before the handover", node.Name))
+			}
+		}
+	}
+	return notes
+}

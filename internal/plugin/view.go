@@ -1,0 +1,309 @@
+package plugin
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// view is where clusters and hosts are. It holds no time, so that two views of the same state are the same.
+type view struct {
+	Source *sideView `json:"source"`
+
+	// Target is nil if no target was named.
+	Target *sideView `json:"target,omitempty"`
+}
+
+// sideView is what was seen of one cluster.
+type sideView struct {
+	// Problem says why nothing was seen. Empty if something was.
+	Problem string `json:"problem,omitempty"`
+
+	// Clusters are in the order of their namespaces and names.
+	Clusters []clusterView `json:"clusters"`
+
+	// Free are the hosts that serve no Cluster that is there, by namespace.
+	Free []freeView `json:"free"`
+}
+
+// clusterView is one Metal3Cluster.
+type clusterView struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+
+	// Paused says that the Cluster is paused.
+	Paused bool `json:"paused"`
+
+	// ReadyForMove is the condition of this name. Empty if nobody has judged.
+	ReadyForMove metav1.ConditionStatus `json:"readyForMove,omitempty"`
+	Reason       string                 `json:"reason,omitempty"`
+	Message      string                 `json:"message,omitempty"`
+
+	// Ironic is what was seen of the Ironic endpoint. Nil where the provider manages none.
+	Ironic *ironicView `json:"ironic,omitempty"`
+
+	// Hosts of the Cluster, and how many of them are in which phase.
+	Hosts  int                 `json:"hosts"`
+	Phases map[pivot.Phase]int `json:"phases"`
+}
+
+// ironicView is an Ironic endpoint.
+type ironicView struct {
+	// Holder is a kind and a name. Empty if it is not known.
+	Holder string `json:"holder,omitempty"`
+
+	// Nodes of the control plane that carry the endpoint, and how many of them are armed and have ready pods.
+	Nodes     int `json:"nodes"`
+	Armed     int `json:"armed"`
+	PodsReady int `json:"podsReady"`
+
+	// KnownHosts is how many hosts of the Cluster the Ironic knows that answers. Nil if that is not ours.
+	KnownHosts *int32 `json:"knownHosts,omitempty"`
+}
+
+// freeView are hosts of a namespace that serve nobody.
+type freeView struct {
+	Namespace string              `json:"namespace"`
+	Hosts     int                 `json:"hosts"`
+	Phases    map[pivot.Phase]int `json:"phases"`
+}
+
+// complete says whether all sides were seen.
+func (v view) complete() bool {
+	return v.Source.Problem == "" && (v.Target == nil || v.Target.Problem == "")
+}
+
+// summarize makes a view of what was seen in each namespace of a cluster.
+func summarize(sights []*sight) *sideView {
+	seen := &sideView{Clusters: []clusterView{}, Free: []freeView{}}
+	for _, in := range sights {
+		free := freeView{Namespace: in.namespace, Phases: map[pivot.Phase]int{}}
+		places := map[string]int{}
+		for _, infra := range in.infras {
+			if cluster := in.clusterOf(infra); cluster != nil {
+				places[cluster.Name] = len(seen.Clusters)
+			}
+			seen.Clusters = append(seen.Clusters, in.summarizeCluster(infra))
+		}
+		for _, host := range in.hosts {
+			phase := pivot.PhaseOf(host, in.around)
+			if place, found := places[pivot.ClusterOf(host)]; found {
+				seen.Clusters[place].Phases[phase]++
+				continue
+			}
+			free.Hosts++
+			free.Phases[phase]++
+		}
+		if free.Hosts > 0 {
+			seen.Free = append(seen.Free, free)
+		}
+	}
+	slices.SortFunc(seen.Clusters, func(a, b clusterView) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return seen
+}
+
+func (s *sight) summarizeCluster(infra *infrav1.Metal3Cluster) clusterView {
+	seen := clusterView{Namespace: infra.Namespace, Name: infra.Name, Phases: map[pivot.Phase]int{}}
+	if cluster := s.clusterOf(infra); cluster != nil {
+		seen.Paused = ptr.Deref(cluster.Spec.Paused, false)
+		seen.Hosts = s.hostsOf(cluster.Name)
+	}
+	if judged := meta.FindStatusCondition(infra.Status.Conditions, infrav1.ReadyForMoveCondition); judged != nil {
+		seen.ReadyForMove, seen.Reason, seen.Message = judged.Status, judged.Reason, judged.Message
+	}
+	if infra.Spec.Ironic != nil {
+		seen.Ironic = summarizeIronic(infra.Status.Ironic)
+	}
+	return seen
+}
+
+// hostsOf counts the hosts that a Metal3Cluster counts as known, when its Ironic knows them.
+func (s *sight) hostsOf(cluster string) int {
+	count := 0
+	for _, host := range s.hosts {
+		if host.Labels[clusterv1.ClusterNameLabel] == cluster {
+			count++
+		}
+	}
+	return count
+}
+
+func summarizeIronic(status *infrav1.IronicStatus) *ironicView {
+	if status == nil {
+		return &ironicView{}
+	}
+	seen := &ironicView{Nodes: len(status.Nodes), KnownHosts: status.KnownHosts}
+	if status.Holder != nil {
+		seen.Holder = holderWords(*status.Holder)
+	}
+	for _, node := range status.Nodes {
+		if ptr.Deref(node.Armed, false) {
+			seen.Armed++
+		}
+		if ptr.Deref(node.PodsReady, false) {
+			seen.PodsReady++
+		}
+	}
+	return seen
+}
+
+func holderWords(holder infrav1.IronicHolder) string {
+	return strings.TrimSpace(string(holder.Kind) + " " + holder.Name)
+}
+
+// row is one line of the table: what is told of what, and how it is on each side.
+type row struct {
+	subject, fact string
+
+	// sides has one cell, or two where a target was named.
+	sides []string
+}
+
+func (r row) cells() []string { return append([]string{r.subject, r.fact}, r.sides...) }
+
+const (
+	// absent is the cell of a side that does not have the subject.
+	absent = "-"
+
+	// unseen is the cell of a side that could not be looked at.
+	unseen = "?"
+)
+
+// rows are the table of a view, without its head. Each row can stand alone.
+func (v view) rows() []row {
+	sides := []*sideView{v.Source}
+	if v.Target != nil {
+		sides = append(sides, v.Target)
+	}
+	facts := make([]map[string]map[string]string, len(sides))
+	subjects := sets.New[string]()
+	for i, side := range sides {
+		facts[i] = side.facts()
+		subjects = subjects.Union(sets.KeySet(facts[i]))
+	}
+	var all []row
+	for _, subject := range sets.List(subjects) {
+		for _, fact := range factOrder() {
+			if cells, told := beside(sides, facts, subject, fact); told {
+				all = append(all, row{subject, fact, cells})
+			}
+		}
+	}
+	return all
+}
+
+// beside puts the cells of all sides beside one another. It tells nothing of a fact that no side has.
+func beside(sides []*sideView, facts []map[string]map[string]string, subject, fact string) (cells []string, told bool) {
+	for i, side := range sides {
+		cell, known := facts[i][subject][fact]
+		switch {
+		case known:
+			told = true
+		case side.Problem != "":
+			cell = unseen
+		default:
+			cell = absent
+		}
+		cells = append(cells, cell)
+	}
+	return cells, told
+}
+
+// facts are the cells of one side, by subject and fact.
+func (s *sideView) facts() map[string]map[string]string {
+	all := map[string]map[string]string{}
+	for _, cluster := range s.Clusters {
+		all[cluster.Namespace+"/"+cluster.Name] = cluster.facts()
+	}
+	for _, free := range s.Free {
+		all[free.Namespace+" (no Cluster)"] = map[string]string{factHosts: phaseWords(free.Phases)}
+	}
+	return all
+}
+
+// What is told of a subject.
+const (
+	factPaused = "paused"
+	factReady  = "ready for move"
+	factHolder = "Ironic is held by"
+	factNodes  = "nodes"
+	factKnown  = "hosts known to Ironic"
+	factHosts  = "hosts"
+)
+
+func factOrder() []string {
+	return []string{factPaused, factReady, factHolder, factNodes, factKnown, factHosts}
+}
+
+func (c clusterView) facts() map[string]string {
+	facts := map[string]string{
+		factPaused: map[bool]string{true: "yes", false: "no"}[c.Paused],
+		factReady:  "not judged yet",
+		factHosts:  phaseWords(c.Phases),
+	}
+	switch c.ReadyForMove {
+	case "":
+	case metav1.ConditionTrue:
+		facts[factReady] = "yes: " + c.Reason
+	default:
+		facts[factReady] = "no: " + c.Reason
+	}
+	if c.Ironic == nil {
+		return facts
+	}
+	facts[factHolder] = cmp.Or(c.Ironic.Holder, "not known")
+	facts[factNodes] = fmt.Sprintf("%d: %d armed, %d with ready pods", c.Ironic.Nodes, c.Ironic.Armed, c.Ironic.PodsReady)
+	facts[factKnown] = "not known"
+	if c.Ironic.KnownHosts != nil {
+		facts[factKnown] = fmt.Sprintf("%d of %d", *c.Ironic.KnownHosts, c.Hosts)
+	}
+	return facts
+}
+
+// phaseWords says how many hosts are where, in the words of people.
+func phaseWords(phases map[pivot.Phase]int) string {
+	words := map[pivot.Phase]string{
+		pivot.Running: "running", pivot.Working: "busy", pivot.Parking: "being parked", pivot.AtRest: "parked",
+		pivot.WaitingForEndpoint: "waiting for the endpoint", pivot.Resuming: "being resumed",
+		pivot.PausedByUser: "paused by user", pivot.Leaving: "leaving",
+	}
+	var parts []string
+	for _, phase := range pivot.Phases() {
+		if phases[phase] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", phases[phase], words[phase]))
+		}
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
+}
+
+// why are the lines below the table: what keeps each side from being seen, and each Metal3Cluster from being moved.
+func (v view) why() []string {
+	var lines []string
+	for i, side := range []*sideView{v.Source, v.Target} {
+		if side == nil {
+			continue
+		}
+		name := []string{sourceSide, targetSide}[i]
+		if side.Problem != "" {
+			lines = append(lines, name+" not seen: "+side.Problem)
+		}
+		for _, cluster := range side.Clusters {
+			if cluster.Message != "" && cluster.ReadyForMove != metav1.ConditionTrue {
+				lines = append(lines, fmt.Sprintf("%s %s/%s: %s", name, cluster.Namespace, cluster.Name, cluster.Message))
+			}
+		}
+	}
+	return lines
+}
