@@ -13,7 +13,9 @@ const loopback = "127.0.0.1"
 
 // vip is the guard with keepalived.
 func (c Config) vip() part {
-	guard := c.container("guard", c.Images.Guard, "10m", "24Mi")
+	// It uses far less. On a busy node the request is what gives keepalived its turn in time: a holder that is
+	// silent for three advertisements loses the address, and Ironic its database.
+	guard := c.container("guard", c.Images.Guard, "100m", "24Mi")
 	guard.Command = []string{
 		GuardProgram, "run", "--settings=" + onNode(SettingsFile), "--cache=" + CacheDirectory,
 	}

@@ -3,6 +3,7 @@ package pivot
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -31,8 +32,12 @@ const (
 	// Resume takes back the own pause.
 	Resume Step = "Resume"
 
-	// Shield keeps a system that runs: the Ironic that was deploying it is gone, and the next one would begin anew.
+	// Shield keeps a system that runs: the Ironic that was deploying it is gone, or the status that tells of it, and the
+	// host operator would begin anew.
 	Shield Step = "Shield"
+
+	// Await keeps the pause of a host whose status was lost until its node shows that what was deployed runs.
+	Await Step = "Await"
 
 	// Nudge makes the host operator look at the host at once, because another Ironic answers now.
 	Nudge Step = "Nudge"
@@ -58,7 +63,9 @@ type HostFacts struct {
 //	Park      quiet, paused by anybody, not settled          Settle
 //	Park      quiet, paused by anybody, status not recorded  Record
 //	Park      quiet, paused by anybody, status recorded      Leave: it is parked
-//	Run       paused by us                                   Resume
+//	Run       paused by us, bereft, its node has joined      Shield
+//	Run       paused by us, bereft                           Await
+//	Run       paused by us, anything else                    Resume
 //	Run       last seen by another Ironic than the holder,   Shield
 //	          and provisioning although its node has joined
 //	Run       last seen by another Ironic than the holder    Nudge
@@ -75,7 +82,7 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 	case Run:
 		switch {
 		case ours:
-			return Resume
+			return planResuming(host, facts.Joined)
 		case !needsNudge(host, HolderFor(host, around)):
 			return Leave
 		case facts.Joined && host.Status.Provisioning.State == bmov1alpha1.StateProvisioning:
@@ -101,6 +108,26 @@ func planParking(host *bmov1alpha1.BareMetalHost, paused, ours, settled bool) St
 	default:
 		return Record
 	}
+}
+
+func planResuming(host *bmov1alpha1.BareMetalHost, joined bool) Step {
+	switch {
+	case !Bereft(host):
+		return Resume
+	case joined:
+		return Shield
+	default:
+		return Await
+	}
+}
+
+// Bereft says whether a host was given an image and has no status that tells what has become of it, neither its own nor
+// one to be taken up, although a host operator has known it. That happens to hosts that come out of a backup: the host
+// operator would take such a host for a new one, and provision it over what runs there.
+func Bereft(host *bmov1alpha1.BareMetalHost) bool {
+	return (host.Spec.Image != nil || host.Spec.CustomDeploy != nil) && !host.Spec.ExternallyProvisioned &&
+		host.Status.Provisioning.State == bmov1alpha1.StateNone && host.Annotations[bmov1alpha1.StatusAnnotation] == "" &&
+		slices.Contains(host.Finalizers, bmov1alpha1.BareMetalHostFinalizer)
 }
 
 // Busy says what the host operator is doing with a host that a move would interrupt. Empty means nothing. A host that
@@ -196,7 +223,7 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHol
 		delete(changed.Annotations, bmov1alpha1.PausedAnnotation)
 	case Nudge:
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.IronicHolderAnnotation, HolderName(*holder))
-	case Leave, Settle, Record, Shield:
+	case Leave, Settle, Await, Record, Shield:
 	}
 	return changed
 }

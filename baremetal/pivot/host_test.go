@@ -303,6 +303,47 @@ func TestShield(t *testing.T) {
 	}
 }
 
+// TestBereft is about hosts that come without the status that they had.
+func TestBereft(t *testing.T) {
+	running := []pivot.Neighbour{{Name: "c", Verified: true}}
+	for name, tc := range map[string]struct {
+		reason string
+		edit   func(*bmov1alpha1.BareMetalHost)
+		joined bool
+		want   pivot.Step
+	}{
+		"Joined":    {"what runs must not be provisioned over", func(*bmov1alpha1.BareMetalHost) {}, true, pivot.Shield},
+		"NotJoined": {"nobody knows whether something runs", func(*bmov1alpha1.BareMetalHost) {}, false, pivot.Await},
+		"CustomDeploy": {"the same with another way to deploy", func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.Image, host.Spec.CustomDeploy = nil, &bmov1alpha1.CustomDeploy{Method: "m"}
+		}, false, pivot.Await},
+		"Recorded": {"it brings its status", func(host *bmov1alpha1.BareMetalHost) {
+			host.Annotations[bmov1alpha1.StatusAnnotation] = "{}"
+		}, true, pivot.Resume},
+		"HasStatus": {"it has its status", func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.Provisioning.State = bmov1alpha1.StateProvisioned
+		}, false, pivot.Resume},
+		"NoImage": {"there is nothing to lose", func(host *bmov1alpha1.BareMetalHost) { host.Spec.Image = nil }, true, pivot.Resume},
+		"External": {"the host operator deploys nothing there", func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.ExternallyProvisioned = true
+		}, false, pivot.Resume},
+		"New": {"no host operator has known it", func(host *bmov1alpha1.BareMetalHost) { host.Finalizers = nil }, false, pivot.Resume},
+		"NotPaused": {"the host operator has it already", func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
+		}, true, pivot.Leave},
+	} {
+		host := claimed()
+		host.Spec.Image = &bmov1alpha1.Image{URL: "http://images.example/node"}
+		host.Status = bmov1alpha1.BareMetalHostStatus{}
+		host.Finalizers = []string{bmov1alpha1.BareMetalHostFinalizer}
+		host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+		tc.edit(host)
+		if got := pivot.PlanHost(host, running, pivot.HostFacts{Joined: tc.joined}); got != tc.want {
+			t.Errorf("%s: %s: got %s, want %s", name, tc.reason, got, tc.want)
+		}
+	}
+}
+
 // TestMoveAndBack walks one host through a move, and a second one through a move that is given up.
 func TestMoveAndBack(t *testing.T) {
 	host := claimed()

@@ -26,6 +26,9 @@ const (
 	// recorded after it, and again if it changes later.
 	settleTime = 2 * time.Second
 
+	// awaitNode is how often to look whether a node has joined. Nothing else depends on it.
+	awaitNode = 5 * time.Second
+
 	// conflictDelay is how long to wait before looking again at a host that somebody else has just changed.
 	conflictDelay = 200 * time.Millisecond
 )
@@ -77,11 +80,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	since := r.pausedFor(host)
-	facts := pivot.HostFacts{Settled: since >= settleTime}
-	if host.Status.Provisioning.State == bmov1alpha1.StateProvisioning {
-		if facts.Joined, err = r.Hosts.Joined(ctx, host); err != nil {
-			return ctrl.Result{}, err
-		}
+	facts, err := r.facts(ctx, host, since)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	step := pivot.PlanHost(host, around, facts)
 	holder := pivot.HolderFor(host, around)
@@ -90,6 +91,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	case pivot.Settle:
 		return ctrl.Result{RequeueAfter: settleTime - since}, nil
+	case pivot.Await:
+		r.announce(host, step)
+		return ctrl.Result{RequeueAfter: awaitNode}, nil
 	case pivot.Nudge:
 		after, err := r.untilTurn(ctx, host, *holder)
 		if err != nil || after > 0 {
@@ -102,6 +106,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
+}
+
+// facts are what counts of a host that has been paused for some time. Only few hosts depend on their nodes.
+func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost, since time.Duration,
+) (pivot.HostFacts, error) {
+	facts := pivot.HostFacts{Settled: since >= settleTime}
+	if host.Status.Provisioning.State != bmov1alpha1.StateProvisioning && !pivot.Bereft(host) {
+		return facts, nil
+	}
+	var err error
+	facts.Joined, err = r.Hosts.Joined(ctx, host)
+	return facts, err
 }
 
 func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.BareMetalHost,
@@ -119,18 +135,26 @@ func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.
 	if err != nil {
 		return err
 	}
-	if eventType, reason, note := announce(step); reason != "" {
-		r.Recorder.Eventf(host, nil, eventType, reason, "Move", "%s", note)
-	}
+	r.announce(host, step)
 	return nil
 }
 
-// announce is the event that a step gives. A nudge gives none: there is one on the Metal3Cluster for all of its hosts.
-func announce(step pivot.Step) (eventType, reason, note string) {
+func (r *Reconciler) announce(host *bmov1alpha1.BareMetalHost, step pivot.Step) {
+	if eventType, reason, note := announcement(step); reason != "" {
+		r.Recorder.Eventf(host, nil, eventType, reason, "Move", "%s", note)
+	}
+}
+
+// announcement is the event that a step gives. A nudge gives none: there is one on the Metal3Cluster for all of its
+// hosts.
+func announcement(step pivot.Step) (eventType, reason, note string) {
 	switch step {
 	case pivot.Shield:
 		return corev1.EventTypeWarning, "ProvisioningInterrupted",
-			"The Ironic that was provisioning the host is gone, and its node has joined: it is kept as it is"
+			"Nothing tells any more that the host is provisioned, and its node has joined: it is kept as it is"
+	case pivot.Await:
+		return corev1.EventTypeWarning, "StatusLost", "The host has an image and came without its status: it stays paused " +
+			"until its node has joined. Remove the pause to have it provisioned anew"
 	case pivot.Pause:
 		return corev1.EventTypeNormal, "PausedForMove", "Paused because the Clusters that the host belongs to are paused"
 	case pivot.Record:

@@ -53,7 +53,7 @@ func hostMatters() predicate.Funcs {
 			}
 		}
 		_, paused := after.Annotations[bmov1alpha1.PausedAnnotation]
-		return pivot.Busy(before) != pivot.Busy(after) ||
+		return pivot.Busy(before) != pivot.Busy(after) || pivot.Bereft(before) != pivot.Bereft(after) ||
 			paused && !equality.Semantic.DeepEqual(before.Status.LastUpdated, after.Status.LastUpdated)
 	}}
 }

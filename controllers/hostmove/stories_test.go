@@ -231,6 +231,28 @@ func describeShield(s *suite) {
 			g.Expect(w.events(ctx, g, "joined")).To(ContainElement("ProvisioningInterrupted"))
 		}).Should(Succeed())
 	})
+
+	It("keeps a host paused that came without its status, until its node has joined", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		owner := build.Machine("machine", "cluster", build.InNamespace(w.namespace))
+		w.create(ctx, owner)
+		w.create(ctx, build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace), build.OwnedBy(owner)))
+		w.host(ctx, "restored", build.Provisioned(), w.claimed(), build.Paused(ours),
+			build.Finalizers(bmov1alpha1.BareMetalHostFinalizer), stage.With(func(host *bmov1alpha1.BareMetalHost) {
+				host.Status = bmov1alpha1.BareMetalHostStatus{}
+			}))
+		w.manager.Start()
+		w.stays(ctx, "restored")
+		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g, "restored")).To(ConsistOf("StatusLost")) }).Should(Succeed())
+		stage.ChangeStatus(ctx, w.client, w.key("machine"), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+			machine.Status.NodeRef.Name = "node"
+		})
+		w.running(ctx, "restored")
+		host := w.get(ctx, Default, "restored")
+		Expect(host.Status.Provisioning.State).To(Equal(bmov1alpha1.StateProvisioned))
+		Expect(host.Status.Provisioning.Image).To(Equal(*host.Spec.Image))
+	})
 }
 
 // describeFaults are the stories about an API server that fails.

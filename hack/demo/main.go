@@ -28,14 +28,15 @@ import (
 const stopLimit = 3 * time.Minute
 
 const intro = `This demo
-  needs    root, Linux with Debian's debootstrap (installed if missing), 6 GiB of memory, 12 GiB of disk; the first run
+  needs    root, Linux with Debian's debootstrap (installed if missing), 10 GiB of memory, 15 GiB of disk; the first run
            builds Kubernetes and installs two Debian systems into a cache: 15 to 25 minutes; later ones are short
   makes    a lab named %q: a management cluster and %d bare-metal machines out of namespaces, with real systemd,
            cloud-init, containerd, kubeadm, kubelet and Ironic; BMCs, host operator and cert-manager are stand-ins
-  shows    clusterctl init, generate cluster (control-plane nodes: %d, workers: %d), describe; scaling; deletion
+  shows    clusterctl init, generate cluster (control-plane nodes: %d, workers: %d), describe; %s
   changes  nothing but the cache folder and, if it is lower, fs.inotify.max_user_instances; no interface, route or rule
            of this machine. It removes the lab at the end. DEMO_KEEP=1 keeps it running; make demo-clean removes it
-  sizes    DEMO_CONTROL_PLANES, DEMO_WORKERS, DEMO_HOSTS; DEMO_NAME names the lab
+  sizes    DEMO_CONTROL_PLANES, DEMO_WORKERS, DEMO_HOSTS; DEMO_NAME names the lab; DEMO_STORY=life tells another story:
+           scaling and deletion instead of the pivot
 `
 
 func main() {
@@ -62,7 +63,11 @@ func run(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("the arguments are %q: give none, or clean", args)
 	}
-	fmt.Printf(intro, size.name, size.hosts, size.controlPlanes, size.workers)
+	plot := "scaling; deletion"
+	if size.pivot {
+		plot = "clusterctl move; the loss of the management machine and of a node"
+	}
+	fmt.Printf(intro, size.name, size.hosts, size.controlPlanes, size.workers, plot)
 	told := newScreen(os.Stdout)
 	running, err := lab.Start(ctx, lab.Options{Name: size.name, Hosts: size.hosts, Progress: told.say})
 	if err != nil {
@@ -73,7 +78,9 @@ func run(ctx context.Context, args []string) error {
 
 // show tells the story and, on demand, waits at its end. When the story fails, the artefacts are collected first.
 func show(ctx context.Context, running *lab.Lab, size size, told *screen) error {
-	s := &story{lab: running, size: size, screen: told, namespace: lab.Namespace}
+	s := &story{
+		lab: running, size: size, screen: told, namespace: lab.Namespace, manager: running.Management(),
+	}
 	if err := s.tell(ctx); err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 		defer cancel()
@@ -90,7 +97,7 @@ func show(ctx context.Context, running *lab.Lab, size size, told *screen) error 
 	fmt.Printf("\nThe lab keeps running. In another terminal:\n  export KUBECONFIG=%s\n"+
 		"  %s get cluster-api,baremetalhosts --namespace %s\n"+
 		"Press Ctrl-C here, or run make demo-clean there, to remove it.\n",
-		running.Management().Kubeconfig, running.Management().KubectlPath(), lab.Namespace)
+		s.manager.Kubeconfig, s.manager.KubectlPath(), lab.Namespace)
 	select {
 	case <-ctx.Done():
 	case <-running.StopRequested():

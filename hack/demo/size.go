@@ -12,11 +12,30 @@ type size struct {
 	name                          string
 	controlPlanes, workers, hosts int
 	keep                          bool
+	// pivot tells how the cluster comes to manage itself. Otherwise it is scaled and deleted.
+	pivot bool
+}
+
+// leastControlPlanes is how many nodes of the control plane the story needs.
+func (s size) leastControlPlanes() int {
+	if s.pivot {
+		return 3
+	}
+	return 1
 }
 
 // readSize reads the variables of the demo. There are enough hosts for the cluster, and one more for scaling up.
 func readSize(getenv func(string) string) (size, error) {
-	read := size{name: "demo", controlPlanes: 1, workers: 1, keep: getenv("DEMO_KEEP") == "1"}
+	read := size{name: "demo", controlPlanes: 1, workers: 1, keep: getenv("DEMO_KEEP") == "1", pivot: true}
+	switch story := getenv("DEMO_STORY"); story {
+	case "", "pivot":
+		// One node of the control plane can be lost.
+		read.controlPlanes = 3
+	case "life":
+		read.pivot = false
+	default:
+		return size{}, fmt.Errorf("DEMO_STORY is %q: give pivot or life", story)
+	}
 	if name := getenv("DEMO_NAME"); name != "" {
 		read.name = name
 	}
@@ -25,7 +44,7 @@ func readSize(getenv func(string) string) (size, error) {
 		value   *int
 		minimum func() int
 	}{
-		{"DEMO_CONTROL_PLANES", &read.controlPlanes, func() int { return 1 }},
+		{"DEMO_CONTROL_PLANES", &read.controlPlanes, read.leastControlPlanes},
 		{"DEMO_WORKERS", &read.workers, func() int { return 1 }},
 		{"DEMO_HOSTS", &read.hosts, func() int { return read.controlPlanes + read.workers + 1 }},
 	} {

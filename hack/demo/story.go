@@ -13,6 +13,7 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
 
 // clusterName is the cluster of the story.
@@ -25,38 +26,53 @@ type story struct {
 	screen    *screen
 	namespace string
 
+	// manager is the cluster that manages: at first the management cluster, after a pivot the cluster itself.
+	manager *lab.Cluster
+	// witness watches the Ironic address, and began is since when. Nil where there is no pivot.
+	witness *witness.Witness
+	began   time.Time
+	// moved is when the move began.
+	moved time.Time
+	// orders is how many requests the BMCs had got when the move began.
+	orders int
+
 	// found is how the hosts were before the first claim.
 	found map[string]bmov1alpha1.BareMetalHostSpec
 	// marks are what came about, in order.
 	marks []mark
 }
 
-// mark says how long something took.
+// chapter is a part of the story.
+type chapter struct {
+	title string
+	tell  func(context.Context) error
+}
+
+// mark says how long something took, and when it was done.
 type mark struct {
 	what string
 	took time.Duration
+	at   time.Time
 }
 
 func (s *story) mark(what string, took time.Duration) {
-	s.marks = append(s.marks, mark{what: what, took: took})
+	s.marks = append(s.marks, mark{what: what, took: took, at: time.Now()})
 	s.screen.say("%s after %.1f s", what, took.Seconds())
 }
 
 // tell tells the story, chapter by chapter.
 func (s *story) tell(ctx context.Context) error {
-	nodes := s.size.controlPlanes + s.size.workers
-	for _, chapter := range []struct {
-		title string
-		tell  func(context.Context) error
-	}{
-		{"The hosts as they were found", s.remember},
-		{fmt.Sprintf("A cluster with %d nodes", nodes), s.create},
-		{"clusterctl describes it", s.describe},
-		{"One more worker", func(ctx context.Context) error { return s.scale(ctx, s.size.workers+1) }},
-		{"One worker less", func(ctx context.Context) error { return s.scale(ctx, s.size.workers) }},
-		{"The cluster is deleted", s.remove},
-		{"The hosts are as they were found", s.compare},
-	} {
+	chapters := s.life()
+	if s.size.pivot {
+		var err error
+		if s.witness, err = s.lab.WatchIronic(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		defer func() { _ = s.witness.Stop() }()
+		s.began = time.Now()
+		chapters = s.pivot()
+	}
+	for _, chapter := range chapters {
 		fmt.Println()
 		s.screen.say("== %s", chapter.title)
 		if err := chapter.tell(ctx); err != nil {
@@ -68,6 +84,20 @@ func (s *story) tell(ctx context.Context) error {
 		fmt.Printf("%7.1f s  %s\n", mark.took.Seconds(), mark.what)
 	}
 	return nil
+}
+
+// life are the chapters of a cluster from its creation to its deletion.
+func (s *story) life() []chapter {
+	nodes := s.size.controlPlanes + s.size.workers
+	return []chapter{
+		{"The hosts as they were found", s.remember},
+		{fmt.Sprintf("A cluster with %d nodes", nodes), s.create},
+		{"clusterctl describes it", s.describe},
+		{"One more worker", func(ctx context.Context) error { return s.scale(ctx, s.size.workers+1) }},
+		{"One worker less", func(ctx context.Context) error { return s.scale(ctx, s.size.workers) }},
+		{"The cluster is deleted", s.remove},
+		{"The hosts are as they were found", s.compare},
+	}
 }
 
 func (s *story) remember(ctx context.Context) error {
@@ -84,18 +114,25 @@ func (s *story) remember(ctx context.Context) error {
 }
 
 func (s *story) create(ctx context.Context) error {
+	template := s.lab.Template()
+	if s.size.pivot {
+		template = s.lab.TemplateWithIronic()
+		if err := s.lab.ShareIronic(ctx); err != nil {
+			return err
+		}
+	}
 	arguments := []string{
-		"generate", "cluster", clusterName, "--from", s.lab.Template(),
+		"generate", "cluster", clusterName, "--from", template,
 		"--target-namespace", s.namespace, "--kubernetes-version", binaries.KubernetesVersion,
 		"--control-plane-machine-count", strconv.Itoa(s.size.controlPlanes),
 		"--worker-machine-count", strconv.Itoa(s.size.workers),
 	}
 	s.screen.say("clusterctl %s | kubectl apply -f -", strings.Join(arguments, " "))
-	manifest, err := s.lab.Management().Clusterctl().Run(ctx, arguments...)
+	manifest, err := s.manager.Clusterctl().Run(ctx, arguments...)
 	if err != nil {
 		return err
 	}
-	if _, err := s.lab.Management().KubectlWithInput(ctx, strings.NewReader(manifest), "apply", "-f", "-"); err != nil {
+	if _, err := s.manager.KubectlWithInput(ctx, strings.NewReader(manifest), "apply", "-f", "-"); err != nil {
 		return err
 	}
 	if err := s.untilRunning(ctx, s.size.controlPlanes+s.size.workers); err != nil {
@@ -111,7 +148,7 @@ func (s *story) untilRunning(ctx context.Context, nodes int) error {
 }
 
 func (s *story) describe(ctx context.Context) error {
-	output, err := s.lab.Management().Clusterctl().Run(ctx,
+	output, err := s.manager.Clusterctl().Run(ctx,
 		"describe", "cluster", clusterName, "--namespace", s.namespace, "--echo")
 	if err != nil {
 		return err
@@ -134,7 +171,7 @@ func (s *story) scale(ctx context.Context, workers int) error {
 		"--replicas", strconv.Itoa(workers),
 	}
 	s.screen.say("kubectl %s", strings.Join(arguments, " "))
-	if _, err := s.lab.Management().Kubectl(ctx, arguments...); err != nil {
+	if _, err := s.manager.Kubectl(ctx, arguments...); err != nil {
 		return err
 	}
 	return s.untilRunning(ctx, s.size.controlPlanes+workers)
@@ -143,7 +180,7 @@ func (s *story) scale(ctx context.Context, workers int) error {
 func (s *story) remove(ctx context.Context) error {
 	arguments := []string{"delete", "cluster", clusterName, "--namespace", s.namespace, "--wait=false"}
 	s.screen.say("kubectl %s", strings.Join(arguments, " "))
-	if _, err := s.lab.Management().Kubectl(ctx, arguments...); err != nil {
+	if _, err := s.manager.Kubectl(ctx, arguments...); err != nil {
 		return err
 	}
 	return s.until(ctx, "all Machines are gone and all hosts are free", func(seen world) bool {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ type world struct {
 	hosts    []bmov1alpha1.BareMetalHost
 	machines []clusterv1.Machine
 	metal3   []infrav1.Metal3Machine
+	// infra is the Metal3Cluster. Nil if there is none.
+	infra *infrav1.Metal3Cluster
 }
 
 func (s *story) look(ctx context.Context) (world, error) {
@@ -36,12 +39,17 @@ func (s *story) look(ctx context.Context) (world, error) {
 	var hosts bmov1alpha1.BareMetalHostList
 	var machines clusterv1.MachineList
 	var metal3 infrav1.Metal3MachineList
-	for _, list := range []client.ObjectList{&clusters, &hosts, &machines, &metal3} {
-		if err := s.lab.Management().Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
+	var infra infrav1.Metal3ClusterList
+	for _, list := range []client.ObjectList{&clusters, &hosts, &machines, &metal3, &infra} {
+		if err := s.manager.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
 			return world{}, err
 		}
 	}
-	return world{clusters: clusters.Items, hosts: hosts.Items, machines: machines.Items, metal3: metal3.Items}, nil
+	seen := world{clusters: clusters.Items, hosts: hosts.Items, machines: machines.Items, metal3: metal3.Items}
+	if len(infra.Items) > 0 {
+		seen.infra = &infra.Items[0]
+	}
+	return seen, nil
 }
 
 // describe says of each object, by its name for people, how it is.
@@ -51,6 +59,10 @@ func (w world) describe() map[string]string {
 		available := describeCondition(w.clusters[i].Status.Conditions, clusterv1.AvailableCondition)
 		// The message lists everything below; here it would be too much.
 		objects["Cluster "+w.clusters[i].Name], _, _ = strings.Cut(available, ":")
+	}
+	if w.infra != nil && w.infra.Spec.Ironic != nil {
+		objects["Ironic endpoint"] = describeIronic(w.infra)
+		objects["ReadyForMove"] = describeCondition(w.infra.Status.Conditions, infrav1.ReadyForMoveCondition)
 	}
 	for i := range w.hosts {
 		objects["BareMetalHost "+w.hosts[i].Name] = describeHost(&w.hosts[i])
@@ -74,6 +86,9 @@ func describeHost(host *bmov1alpha1.BareMetalHost) string {
 		power = "on"
 	}
 	text := fmt.Sprintf("%s, power %s", state, power)
+	if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; paused {
+		text += ", paused"
+	}
 	if host.Spec.ConsumerRef != nil {
 		text += ", held by " + host.Spec.ConsumerRef.Name
 	}
@@ -155,17 +170,17 @@ func (s *story) until(ctx context.Context, what string, wanted func(world) bool)
 	defer ticker.Stop()
 	for {
 		seen, err := s.look(ctx)
-		if err != nil {
-			return fmt.Errorf("waiting until %s: %w", what, err)
-		}
-		s.screen.show(seen.describe())
-		if wanted(seen) {
-			s.mark(what, time.Since(started))
-			return nil
+		// An API server may be away for a moment when its node is.
+		if err == nil {
+			s.screen.show(seen.describe())
+			if wanted(seen) {
+				s.mark(what, time.Since(started))
+				return nil
+			}
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting until %s: %w", what, context.Cause(ctx))
+			return fmt.Errorf("waiting until %s: %w", what, errors.Join(context.Cause(ctx), err))
 		case <-ticker.C:
 		}
 	}

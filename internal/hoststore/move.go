@@ -63,7 +63,8 @@ func (s *Store) Joined(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 // MarkProvisioned makes the host operator take what runs on a host for provisioned. ErrConflict means that somebody
 // changed the host since it was read.
 func (s *Store) MarkProvisioned(ctx context.Context, current *bmov1alpha1.BareMetalHost) error {
-	provisioning := map[string]any{"state": bmov1alpha1.StateProvisioned}
+	// A host without any status needs all fields that its definition demands.
+	provisioning := map[string]any{"state": bmov1alpha1.StateProvisioned, "ID": current.Status.Provisioning.ID}
 	// The host operator compares these with the spec, and deprovisions where they differ.
 	if current.Spec.Image != nil {
 		provisioning["image"] = current.Spec.Image
@@ -75,7 +76,7 @@ func (s *Store) MarkProvisioned(ctx context.Context, current *bmov1alpha1.BareMe
 		"metadata": map[string]any{"resourceVersion": current.ResourceVersion},
 		"status": map[string]any{
 			"provisioning": provisioning, "operationalStatus": bmov1alpha1.OperationalStatusOK,
-			"errorType": nil, "errorMessage": "", "errorCount": 0,
+			"errorType": nil, "errorMessage": "", "errorCount": 0, "poweredOn": current.Status.PoweredOn,
 		},
 	})
 	if err != nil {

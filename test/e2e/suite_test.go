@@ -41,6 +41,8 @@ func patiently() []any { return []any{10 * time.Minute, 500 * time.Millisecond} 
 var bed struct {
 	lab   *lab.Lab
 	proxy framework.ClusterProxy
+	// explained is the story whose failure was explained last.
+	explained string
 }
 
 func TestE2E(t *testing.T) {
@@ -73,13 +75,23 @@ var _ = BeforeSuite(func(ctx context.Context) {
 }, NodeTimeout(startLimit))
 
 var _ = ReportAfterEach(func(ctx SpecContext, report SpecReport) {
-	if !report.Failed() || bed.lab == nil {
+	if report.Failed() && bed.lab != nil {
+		explain(ctx, report)
+	}
+})
+
+// explain collects what explains the failure of a story, unless that was done before: what cleans up after a story takes
+// away what explains it.
+func explain(ctx context.Context, report SpecReport) {
+	location := report.LeafNodeLocation
+	name := fmt.Sprintf("%s-line-%d", filepath.Base(location.FileName), location.LineNumber)
+	if bed.explained == name {
 		return
 	}
-	name := fmt.Sprintf("%s-line-%d", filepath.Base(report.LeafNodeLocation.FileName), report.LeafNodeLocation.LineNumber)
+	bed.explained = name
 	folder, err := filepath.Abs(filepath.Join("..", "..", "out", "e2e", name))
 	if err == nil {
 		err = bed.lab.CollectArtefacts(ctx, folder)
 	}
 	fmt.Printf("\nWhat explains the failure of %q is in %s (%v)\n", report.FullText(), folder, err)
-})
+}

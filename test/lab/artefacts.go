@@ -13,6 +13,8 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
 )
 
 const (
@@ -22,13 +24,17 @@ const (
 	// answerLimit is how long an API server may take to answer. Of one that takes longer, nothing is collected.
 	answerLimit = 5 * time.Second
 
+	// linesOfLog is how many lines of each log of a container are kept.
+	linesOfLog = "2000"
+
 	folderMode = 0o755
 	fileMode   = 0o644
 )
 
 // CollectArtefacts writes what explains a failure into a folder: for each cluster its objects, events and the logs of
-// its pods; for each machine its console and its journal; and what the BMCs were told. Secrets are left out. It
-// collects what it can: an error says what is missing, not that there is nothing.
+// its pods; for each machine its console, its journal and what the pods of an Ironic endpoint left on it; and what the
+// BMCs were told. Secrets are left out. It collects what it can: an error says what is missing, not that there is
+// nothing.
 func (l *Lab) CollectArtefacts(ctx context.Context, folder string) error {
 	if err := os.MkdirAll(folder, folderMode); err != nil {
 		return err
@@ -119,6 +125,41 @@ func (l *Lab) collectMachine(ctx context.Context, name, folder string) error {
 			ctx, cancel := context.WithTimeout(ctx, collectLimit)
 			defer cancel()
 			output, err := machine.Run(ctx, program...)
+			return errors.Join(err, os.WriteFile(filepath.Join(folder, file), output, fileMode))
+		}())
+	}
+	return errors.Join(errors.Join(failures...), l.collectIronic(ctx, machine, folder))
+}
+
+// collectIronic reads what the pods of an Ironic endpoint leave on their machine, which can be read without an API
+// server: their logs, also of containers that have ended, and what the guard was told and says. A machine without such
+// pods has none of it.
+func (l *Lab) collectIronic(ctx context.Context, from *machine.Machine, folder string) error {
+	var failures []error
+	for file, part := range map[string]struct{ find, show []string }{
+		"ironic-logs.txt": {
+			find: []string{"/var/log/pods", "-path", "*metal3-*/*.log"},
+			show: []string{"tail", "--verbose", "--lines=" + linesOfLog},
+		},
+		"ironic-state.txt": {
+			// On the management machine a volume of the pod has what is in a folder of the other machines.
+			find: []string{
+				"/run/metal3-ironic", "/etc/kubernetes/metal3-ironic/guard.json", "/var/lib/kubelet/pods", "(",
+				"-path", "/run/metal3-ironic/*", "-o", "-name", "guard.json", "-o", "-path", "*~empty-dir/state/*", ")",
+			},
+			show: []string{"grep", "--with-filename", ""},
+		},
+	} {
+		failures = append(failures, func() error {
+			ctx, cancel := context.WithTimeout(ctx, collectLimit)
+			defer cancel()
+			// It complains where a folder is missing, and names what is in the others all the same.
+			found, _ := from.Run(ctx, append(append([]string{"find"}, part.find...), "-type", "f", "-size", "+0")...)
+			files := strings.Fields(string(found))
+			if len(files) == 0 {
+				return nil
+			}
+			output, err := from.Run(ctx, append(part.show, files...)...)
 			return errors.Join(err, os.WriteFile(filepath.Join(folder, file), output, fileMode))
 		}())
 	}

@@ -83,7 +83,7 @@ func (l *Lab) complete(ctx context.Context, cluster *Cluster) error {
 	if err != nil {
 		return err
 	}
-	cluster.clusterctl.Variables = templateVariables()
+	cluster.clusterctl.Variables = l.templateVariables()
 	if cluster.Config, err = clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig); err != nil {
 		return err
 	}

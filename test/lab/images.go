@@ -14,9 +14,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/issuer"
 )
 
@@ -47,15 +47,14 @@ type program struct {
 	flags string
 }
 
-// ironicImage is the image of Ironic. It changes rarely, so it is among those that all labs share.
-func ironicImage(ctx context.Context, progress io.Writer) (image.Image, error) {
-	root, key, err := ironic.EnsureRoot(ctx, progress)
+// endpointImages are those of Ironic's pods that change with the checkout. Ironic itself does not.
+func endpointImages(ctx context.Context, checkout string, progress io.Writer) ([]image.Image, error) {
+	guard, err := endpoint.GuardImage(ctx, checkout, progress)
 	if err != nil {
-		return image.Image{}, err
+		return nil, err
 	}
-	return image.Image{
-		Names: []string{"lab.invalid/ironic:" + key}, Folder: root, Key: key, Entrypoint: []string{ironic.EntryPoint},
-	}, nil
+	downloader, err := endpoint.DownloaderImage(ctx, checkout, progress)
+	return []image.Image{guard, downloader}, err
 }
 
 // programs are all that change with the checkout.
@@ -90,6 +89,24 @@ func (l *Lab) packPrograms(ctx context.Context) ([]string, error) {
 		l.options.Progress("building %s (%d of %d)", program.name, i+1, len(programs))
 		archives[i] = filepath.Join(folder, program.name+".tar")
 		if err := l.pack(ctx, program, archives[i]); err != nil {
+			return nil, err
+		}
+	}
+	more, err := l.packEndpoint(ctx, folder)
+	return append(archives, more...), err
+}
+
+// packEndpoint packs the images of Ironic's pods.
+func (l *Lab) packEndpoint(ctx context.Context, folder string) ([]string, error) {
+	l.options.Progress("building the images of the Ironic endpoint")
+	images, err := endpointImages(ctx, l.checkout, &lines{progress: l.options.Progress})
+	if err != nil {
+		return nil, err
+	}
+	archives := make([]string, len(images))
+	for i, packed := range images {
+		archives[i] = filepath.Join(folder, fmt.Sprintf("endpoint-%d.tar", i))
+		if err := image.Pack(packed, archives[i]); err != nil {
 			return nil, err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"time"
 
@@ -18,9 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/issuer"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
 const (
@@ -41,6 +38,14 @@ const (
 // API and this provider. The endpoint is the Ironic that the host operator talks to. It returns when all Deployments
 // are available.
 func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.Settings) error {
+	if err := l.installIssuer(ctx, cluster); err != nil {
+		return err
+	}
+	return l.installProvider(ctx, cluster, endpoint)
+}
+
+// installIssuer installs the stand-in for cert-manager and waits for it, as what comes after it needs certificates.
+func (l *Lab) installIssuer(ctx context.Context, cluster *Cluster) error {
 	definitions, err := l.source().Definitions(ctx, components.CertManager, components.HostOperator)
 	if err != nil {
 		return err
@@ -48,13 +53,15 @@ func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.
 	if err := l.installDefinitions(ctx, cluster, definitions); err != nil {
 		return err
 	}
-	objects := append(issuer.Objects(issuerImage), hostoperator.Objects(hostOperatorImage, endpoint)...)
-	objects = append(objects, build.Namespace(Namespace))
-	if err := create(ctx, cluster.Client, objects...); err != nil {
+	if err := create(ctx, cluster.Client, issuer.Objects(issuerImage)...); err != nil {
 		return err
 	}
-	// What clusterctl installs needs certificates before it can start.
-	if err := l.waitForDeployments(ctx, cluster, client.InNamespace(issuer.Namespace)); err != nil {
+	return l.waitForDeployments(ctx, cluster, client.InNamespace(issuer.Namespace))
+}
+
+func (l *Lab) installProvider(ctx context.Context, cluster *Cluster, endpoint ironicapi.Settings) error {
+	objects := append(hostoperator.Objects(hostOperatorImage, endpoint), build.Namespace(Namespace))
+	if err := create(ctx, cluster.Client, objects...); err != nil {
 		return err
 	}
 	l.options.Progress("clusterctl init on cluster %s", cluster.Name)
@@ -155,25 +162,15 @@ func (l *Lab) WaitForNodes(ctx context.Context, cluster *Cluster, count int, lim
 	})
 }
 
-// installManagement installs Ironic on the management cluster and everything else.
+// installManagement makes the management cluster of the lab: one with Ironic, which starts while the rest is installed.
 func (l *Lab) installManagement(ctx context.Context) error {
-	address := network.Address4(managementNumber)
-	config := ironic.Config{Address: address, DeploySeconds: int(math.Ceil(l.options.DeployDelay.Seconds()))}
-	credentials, err := ironic.NewCredentials(time.Now(), address)
-	if err != nil {
+	if err := l.installIssuer(ctx, l.management); err != nil {
 		return err
 	}
-	objects, err := ironic.Objects(l.ironicImage, config, credentials)
-	if err != nil {
+	if err := l.installIronic(ctx); err != nil {
 		return err
 	}
-	if err := create(ctx, l.management.Client, objects...); err != nil {
-		return err
-	}
-	l.ironic = ironicapi.Settings{
-		Endpoint: config.Endpoint(), Username: credentials.Username, Password: credentials.Password, CA: credentials.CA,
-	}
-	return l.Install(ctx, l.management, l.ironic)
+	return l.installProvider(ctx, l.management, l.ironic)
 }
 
 // source finds the definitions and makes the clusterctl repository.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/configdrive"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
@@ -46,13 +48,15 @@ type Lab struct {
 	artefacts image.Artefacts
 	// store is the image store of this lab: the shared one and the images of what the checkout builds.
 	store string
-	// ironicImage is the name of the container image of Ironic.
-	ironicImage      string
+	// ironicImage is the name of the container image of Ironic, and ironicManifest what installs Ironic.
+	ironicImage, ironicManifest string
+
 	clusterctlConfig string
 	control          *control
 	claim            *machine.Claim
 	network          *network.Switch
 	bmc              *bmc.Server
+	ramdisk          *http.Server
 	management       *Cluster
 	ironic           ironicapi.Settings
 
@@ -111,6 +115,8 @@ func (l *Lab) start(ctx context.Context) error {
 		l.acquire,
 		l.fillStore,
 		l.writeRepository,
+		l.writeIronic,
+		l.writeTemplate,
 		l.connectMachines,
 		l.bootManagement,
 		l.installManagement,
@@ -142,13 +148,18 @@ func Prepare(ctx context.Context, progress Progress) error {
 		return err
 	}
 	prepared := &Lab{options: Options{Progress: progress}, checkout: checkout}
-	return prepared.prepare(ctx)
+	if err := prepared.prepare(ctx); err != nil {
+		return err
+	}
+	// They change with the checkout and are packed for each lab; this leaves them compiled.
+	_, err = endpointImages(ctx, checkout, &lines{progress: progress})
+	return err
 }
 
 // prepare makes what all labs share.
 func (l *Lab) prepare(ctx context.Context) error {
 	output := &lines{progress: l.options.Progress}
-	packed, err := ironicImage(ctx, output)
+	packed, err := endpoint.IronicImage(ctx, output)
 	if err != nil {
 		return err
 	}
@@ -197,6 +208,9 @@ func (l *Lab) connectMachines(ctx context.Context) error {
 		return err
 	}
 	if l.bmc, err = bmc.Start(context.WithoutCancel(ctx), l.network); err != nil {
+		return err
+	}
+	if l.ramdisk, err = serveRamdisk(context.WithoutCancel(ctx), l.network); err != nil {
 		return err
 	}
 	return l.bmc.AddImage(NodeImage, l.artefacts.RootKey)
@@ -259,7 +273,7 @@ func (l *Lab) bootManagement(ctx context.Context) error {
 // Management is the management cluster.
 func (l *Lab) Management() *Cluster { return l.management }
 
-// Ironic says how to reach the Ironic that runs on the management cluster, from inside of the lab.
+// Ironic says how to reach Ironic from inside of the lab, on whichever machine it answers.
 func (l *Lab) Ironic() ironicapi.Settings { return l.ironic }
 
 // Network is the switch of the lab.
@@ -310,6 +324,9 @@ func (l *Lab) Stop(ctx context.Context) error {
 	var failures []error
 	if l.bmc != nil {
 		failures = append(failures, l.bmc.Close())
+	}
+	if l.ramdisk != nil {
+		failures = append(failures, l.ramdisk.Close())
 	}
 	// Without the claim these are the files of somebody else.
 	if l.claim != nil {

@@ -122,16 +122,18 @@ func testArtefacts(t *testing.T, started *lab.Lab) {
 		t.Error(err)
 	}
 	for path, want := range map[string]string{
-		"cluster-management/overview.txt":    "capm3-system",
-		"cluster-management/objects.yaml":    "kind: BareMetalHost",
-		"cluster-one/overview.txt":           "host-0",
-		"cluster-one/events.txt":             "kube-system",
-		"machine-host-0/journal.txt":         "kubelet",
-		"machine-management/console.txt":     "cloud-init",
-		"machine-host-1/cloud-init.txt":      "kubeadm",
-		"machine-host-0/addresses.txt":       "172.22.0.20",
-		"bmc.json":                           "\"resource\": \"disk\"",
-		"cluster-management/dump/nodes.json": "management",
+		"cluster-management/overview.txt":     "capm3-system",
+		"cluster-management/objects.yaml":     "kind: BareMetalHost",
+		"cluster-one/overview.txt":            "host-0",
+		"cluster-one/events.txt":              "kube-system",
+		"machine-host-0/journal.txt":          "kubelet",
+		"machine-management/console.txt":      "cloud-init",
+		"machine-host-1/cloud-init.txt":       "kubeadm",
+		"machine-host-0/addresses.txt":        "172.22.0.20",
+		"machine-management/ironic-logs.txt":  "keepalived",
+		"machine-management/ironic-state.txt": "virtualRouterID",
+		"bmc.json":                            "\"resource\": \"disk\"",
+		"cluster-management/dump/nodes.json":  "management",
 	} {
 		content, err := os.ReadFile(folder + "/" + path)
 		if err != nil || !strings.Contains(string(content), want) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,12 +18,16 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
 )
 
 // Shape is the size of a workload cluster.
 type Shape struct {
 	// ControlPlanes and Workers are how many machines there are of each.
 	ControlPlanes, Workers int
+
+	// Ironic gives the control plane the Ironic endpoint, which it takes over from the management cluster.
+	Ironic bool
 
 	// Variables go into the template, as NAME=value, and win over those of the lab. A second cluster needs
 	// CLUSTER_APIENDPOINT_HOST and CLUSTER_APIENDPOINT_VRID.
@@ -34,11 +39,32 @@ func (l *Lab) Template() string {
 	return filepath.Join(l.checkout, "test", "lab", "templates", "cluster-template-lab.yaml")
 }
 
+// TemplateWithIronic is the same template with the Ironic endpoint of the lab. Its clusters need ShareIronic.
+func (l *Lab) TemplateWithIronic() string {
+	return filepath.Join(l.folder, "cluster-template-ironic.yaml")
+}
+
+// writeTemplate makes the template with the Ironic endpoint.
+func (l *Lab) writeTemplate(ctx context.Context) error {
+	content, err := l.kustomize(ctx, filepath.Dir(l.Template()))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(l.TemplateWithIronic(), []byte(content), fileMode)
+}
+
 // CreateCluster creates a cluster from the template of the lab, on hosts of the lab. It does not wait for anything.
 func (l *Lab) CreateCluster(ctx context.Context, name string, shape Shape) error {
+	template := l.Template()
+	if shape.Ironic {
+		template = l.TemplateWithIronic()
+		if err := l.ShareIronic(ctx); err != nil {
+			return err
+		}
+	}
 	clusterctl := l.management.Clusterctl()
 	clusterctl.Variables = slices.Concat(clusterctl.Variables, shape.Variables)
-	manifest, err := clusterctl.Run(ctx, "generate", "cluster", name, "--from="+l.Template(),
+	manifest, err := clusterctl.Run(ctx, "generate", "cluster", name, "--from="+template,
 		"--target-namespace="+Namespace, "--kubernetes-version="+binaries.KubernetesVersion,
 		"--control-plane-machine-count="+strconv.Itoa(shape.ControlPlanes),
 		"--worker-machine-count="+strconv.Itoa(shape.Workers))
@@ -81,7 +107,13 @@ func unavailable(machines []clusterv1.Machine, count int) error {
 	return errors.Join(missing...)
 }
 
-// templateVariables are what the template of the lab wants beyond what the arguments of clusterctl say, as NAME=value.
-func templateVariables() []string {
-	return []string{"IMAGE_URL=" + bmc.ImageURL(NodeImage), "IMAGE_CHECKSUM=" + bmc.ChecksumURL(NodeImage)}
+// templateVariables are what the templates of the lab want beyond what the arguments of clusterctl say, as NAME=value.
+func (l *Lab) templateVariables() []string {
+	return []string{
+		"IMAGE_URL=" + bmc.ImageURL(NodeImage), "IMAGE_CHECKSUM=" + bmc.ChecksumURL(NodeImage),
+		"IRONIC_CLUSTER_ID=" + IronicClusterID, "IRONIC_ADDRESS=" + IronicAddress,
+		"IRONIC_VRID=" + strconv.Itoa(ironicRouterID), "IRONIC_RAMDISK_URL=http://" + ramdiskAddress,
+		"IRONIC_IMAGE=" + l.ironicImage, "KEEPALIVED_GUARD_IMAGE=" + endpoint.GuardImageName,
+		"RAMDISK_DOWNLOADER_IMAGE=" + endpoint.DownloaderImageName,
+	}
 }

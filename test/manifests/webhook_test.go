@@ -14,8 +14,11 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// hostWebhook is the only one for a kind of somebody else.
-const hostWebhook = "pause.baremetalhost.metal3.io"
+// The webhooks for a kind of somebody else.
+const (
+	pauseWebhook   = "pause.baremetalhost.metal3.io"
+	arrivalWebhook = "arrival.baremetalhost.metal3.io"
+)
 
 // entry is what the two kinds of webhooks have in common.
 type entry struct {
@@ -105,7 +108,7 @@ func TestWebhooksHaveTheirOwnPathAndVersion(t *testing.T) {
 			t.Errorf("%s and %s have the path %s", webhook.name, other, path)
 		}
 		paths[path] = webhook.name
-		if webhook.name == hostWebhook {
+		if webhook.name == pauseWebhook || webhook.name == arrivalWebhook {
 			continue
 		}
 		for _, rule := range webhook.rules {
@@ -117,18 +120,55 @@ func TestWebhooksHaveTheirOwnPathAndVersion(t *testing.T) {
 }
 
 // A webhook that is called for other writes of hosts as well would stop the host operator whenever the manager is away.
-func TestHostsNeedTheManagerOnlyToLeave(t *testing.T) {
+func TestHostsNeedTheManagerOnlyToMove(t *testing.T) {
 	configuration := only[admissionregistrationv1.MutatingWebhookConfiguration](t, components(t),
 		"MutatingWebhookConfiguration")
 	var got []admissionregistrationv1.MutatingWebhook
 	for _, webhook := range configuration.Webhooks {
-		if webhook.Name == hostWebhook {
+		if webhook.Name == pauseWebhook || webhook.Name == arrivalWebhook {
 			webhook.ClientConfig = admissionregistrationv1.WebhookClientConfig{}
 			got = append(got, webhook)
 		}
 	}
-	want := []admissionregistrationv1.MutatingWebhook{{
-		Name:                    hostWebhook,
+	want := []admissionregistrationv1.MutatingWebhook{
+		forHosts(pauseWebhook, admissionregistrationv1.Update,
+			admissionregistrationv1.MatchCondition{
+				Name: "is-deleted-by-a-move",
+				Expression: "has(object.metadata.annotations) && " +
+					"'clusterctl.cluster.x-k8s.io/delete-for-move' in object.metadata.annotations",
+			},
+			admissionregistrationv1.MatchCondition{
+				Name: "is-not-paused",
+				Expression: "has(object.metadata.annotations) && " +
+					"!('baremetalhost.metal3.io/paused' in object.metadata.annotations)",
+			}),
+		forHosts(arrivalWebhook, admissionregistrationv1.Create,
+			admissionregistrationv1.MatchCondition{
+				Name: "was-known-to-a-host-operator",
+				Expression: "has(object.metadata.finalizers) && " +
+					"'baremetalhost.metal3.io' in object.metadata.finalizers",
+			},
+			admissionregistrationv1.MatchCondition{
+				Name: "has-an-image", Expression: "has(object.spec.image) || has(object.spec.customDeploy)",
+			},
+			admissionregistrationv1.MatchCondition{
+				Name: "is-not-paused-and-brings-no-status",
+				Expression: "!has(object.metadata.annotations) || " +
+					"!('baremetalhost.metal3.io/paused' in object.metadata.annotations) && " +
+					"!('baremetalhost.metal3.io/status' in object.metadata.annotations)",
+			}),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// forHosts is a webhook for one operation on hosts.
+func forHosts(name string, operation admissionregistrationv1.OperationType,
+	conditions ...admissionregistrationv1.MatchCondition,
+) admissionregistrationv1.MutatingWebhook {
+	return admissionregistrationv1.MutatingWebhook{
+		Name:                    name,
 		AdmissionReviewVersions: []string{"v1"},
 		FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
 		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
@@ -136,27 +176,13 @@ func TestHostsNeedTheManagerOnlyToLeave(t *testing.T) {
 		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          ptr.To[int32](5),
 		Rules: []admissionregistrationv1.RuleWithOperations{{
-			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+			Operations: []admissionregistrationv1.OperationType{operation},
 			Rule: admissionregistrationv1.Rule{
 				APIGroups: []string{"metal3.io"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"baremetalhosts"},
 				Scope: ptr.To(admissionregistrationv1.NamespacedScope),
 			},
 		}},
-		MatchConditions: []admissionregistrationv1.MatchCondition{
-			{
-				Name: "is-deleted-by-a-move",
-				Expression: "has(object.metadata.annotations) && " +
-					"'clusterctl.cluster.x-k8s.io/delete-for-move' in object.metadata.annotations",
-			},
-			{
-				Name: "is-not-paused",
-				Expression: "has(object.metadata.annotations) && " +
-					"!('baremetalhost.metal3.io/paused' in object.metadata.annotations)",
-			},
-		},
-	}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want, +got:\n%s", diff)
+		MatchConditions: conditions,
 	}
 }
 

@@ -1,8 +1,13 @@
-// Package move moves hosts from one management cluster to another with the real clusterctl, while the manager runs in
-// the cluster that they leave, with the webhooks that are installed and with its default flags.
+// Package move moves clusters and their hosts from one management cluster to another with the real clusterctl, while
+// the manager and a host operator run in both, with the rights and the webhooks that are installed.
 //
-// Nobody sets a label or an owner by hand: what arrives in the target shows that the manager has made it movable, and
-// what a host operator in the source could have seen of the hosts shows that it had no reason to touch them. There are
-// two API servers and no host operator; hosts are what stays behind most easily, because no Cluster owns them, so there
-// is no Cluster either.
+// Each manager is a process of its own (the test binary, started again), so that it can be killed. Both host operators
+// talk to one Ironic in memory, which stands for the address that does not move. It writes down whatever is asked of
+// it: a move is good if every host is afterwards as it was, and nobody has asked for anything that would touch a
+// machine. Lines to the API servers can be cut, and clusterctl can be killed at any moment.
+//
+// It refuses to need nodes. Cluster API runs nowhere: what it would write, the nodes of Machines above all, is written
+// by the stories, and nobody is armed to take the Ironic endpoint. The package test/e2e has nodes.
+//
+// `make bench-pivot` measures with the same means.
 package move

@@ -23,17 +23,17 @@ func describeHosts(c *clusters) {
 		Eventually(func(g Gomega) {
 			for _, name := range []string{"hostfirmwaresettings.metal3.io", "bmceventsubscriptions.metal3.io"} {
 				definition := &apiextensionsv1.CustomResourceDefinition{}
-				g.Expect(c.source.Client.Get(ctx, client.ObjectKey{Name: name}, definition)).To(Succeed())
+				g.Expect(c.source.client.Get(ctx, client.ObjectKey{Name: name}, definition)).To(Succeed())
 				g.Expect(definition.Labels).To(HaveKey(infrav1.DiscoverLabel))
 			}
 		}).Should(Succeed())
 	})
 
 	It("takes hosts along with all that belongs to them, and leaves them paused", func(ctx context.Context) {
-		namespace := stage.Namespace(ctx, c.source)
+		namespace := stage.Namespace(ctx, c.source.server)
 		create := func(object client.Object) {
 			GinkgoHelper()
-			Expect(build.CreateWithStatus(ctx, c.source.Client, object)).To(Succeed())
+			Expect(build.CreateWithStatus(ctx, c.source.client, object)).To(Succeed())
 		}
 		secret := func(name string) *corev1.Secret {
 			return &corev1.Secret{
@@ -61,13 +61,13 @@ func describeHosts(c *clusters) {
 			})))
 		belongings := belongings(running)
 		for _, object := range belongings {
-			Expect(c.source.Client.Create(ctx, object)).To(Succeed())
+			Expect(c.source.client.Create(ctx, object)).To(Succeed())
 		}
 		c.eventuallyLabelled(ctx, namespace, secrets)
 
 		seen := c.sights(ctx, namespace, 2)
-		_, err := c.clusterctl.Run(ctx, "move", "--kubeconfig="+c.source.Kubeconfig,
-			"--to-kubeconfig="+c.target.Kubeconfig, "--namespace="+namespace)
+		_, err := c.clusterctl.Run(ctx, "move", "--kubeconfig="+c.source.kubeconfig,
+			"--to-kubeconfig="+c.target.kubeconfig, "--namespace="+namespace)
 		Expect(err).NotTo(HaveOccurred())
 
 		deleting := 0
@@ -80,16 +80,16 @@ func describeHosts(c *clusters) {
 		Expect(deleting).To(BeNumerically(">=", 2))
 		for _, name := range secrets {
 			arrived := secret(name)
-			Expect(c.target.Client.Get(ctx, client.ObjectKeyFromObject(arrived), arrived)).To(Succeed(), name)
+			Expect(c.target.client.Get(ctx, client.ObjectKeyFromObject(arrived), arrived)).To(Succeed(), name)
 			Expect(arrived.Data).To(Equal(secret(name).Data))
 		}
 		for _, object := range append([]client.Object{running, free}, belongings...) {
 			key := client.ObjectKeyFromObject(object)
-			Expect(c.target.Client.Get(ctx, key, object)).To(Succeed(), "%T", object)
+			Expect(c.target.client.Get(ctx, key, object)).To(Succeed(), "%T", object)
 		}
 		Expect(running.Annotations).To(Equal(map[string]string{bmov1alpha1.PausedAnnotation: "maintenance"}))
 		Expect(free.Annotations).NotTo(HaveKey(bmov1alpha1.PausedAnnotation))
-		Expect(c.source.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "unrelated"}, secret(""))).To(Succeed())
+		Expect(c.source.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "unrelated"}, secret(""))).To(Succeed())
 	})
 }
 
@@ -111,7 +111,7 @@ func (c *clusters) eventuallyLabelled(ctx context.Context, namespace string, nam
 	Eventually(func(g Gomega) {
 		for _, name := range names {
 			secret := &corev1.Secret{}
-			g.Expect(c.source.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)).To(Succeed())
+			g.Expect(c.source.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)).To(Succeed())
 			g.Expect(secret.Labels).To(HaveKey(infrav1.MoveLabel), name)
 		}
 	}).Should(Succeed())
@@ -126,7 +126,7 @@ type sight struct {
 // sights watches the hosts of the source until as many as wanted are gone, and returns all that could have been seen.
 func (c *clusters) sights(ctx context.Context, namespace string, gone int) func() []sight {
 	GinkgoHelper()
-	watcher, err := client.NewWithWatch(c.source.Config, client.Options{Scheme: build.Scheme()})
+	watcher, err := client.NewWithWatch(c.source.server.Config, client.Options{Scheme: build.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	stream, err := watcher.Watch(ctx, &bmov1alpha1.BareMetalHostList{}, client.InNamespace(namespace))
 	Expect(err).NotTo(HaveOccurred())

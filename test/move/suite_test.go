@@ -1,12 +1,11 @@
 package move_test
 
 import (
-	"bytes"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -18,11 +17,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/fakeironic"
 )
 
 const (
@@ -32,9 +30,60 @@ const (
 	// pollEvery is how often it looks.
 	pollEvery = 50 * time.Millisecond
 
-	// serviceNamespace is where the Service of the webhooks is before the installation names it.
-	serviceNamespace = "system"
+	// quiet is how long nothing may happen where nothing should.
+	quiet = time.Second
+
+	// ironicWork is how long the Ironic in memory takes for everything.
+	ironicWork = 30 * time.Millisecond
+
+	// roleVariable makes the test binary the manager.
+	roleVariable = "METAL3_MOVE_ROLE"
+	roleManager  = "manager"
 )
+
+var (
+	seed = flag.Uint64("move.seed", 0, "Seed of the random faults. 0 takes one from the clock and prints it.")
+
+	pivots = flag.Int("move.pivots", 5, "Number of pivots with random faults.")
+
+	measure = flag.Bool("move.measure", false, "Measure instead of testing, and print a table.")
+
+	ironicKind = flag.String("ironic", ironicFake, "What to measure with: fake is in memory, real is the one of make lab.")
+)
+
+// Values of the flag -ironic.
+const (
+	ironicFake = "fake"
+	ironicReal = "real"
+)
+
+// TestMain is the manager where a story wants another process of it, so that it can be killed, and so that two of them
+// do not share what belongs to a process.
+func TestMain(m *testing.M) {
+	if os.Getenv(roleVariable) != roleManager {
+		os.Exit(m.Run())
+	}
+	if err := runManager(); err != nil {
+		fmt.Fprintln(os.Stderr, "Unable to run the manager:", err)
+		os.Exit(1)
+	}
+}
+
+// runManager does what main does.
+func runManager() error {
+	settings := app.NewFlags(func(string) string { return "" })
+	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	settings.Add(set)
+	if err := set.Parse(os.Args[1:]); err != nil {
+		return err
+	}
+	ctrl.SetLogger(klog.Background())
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	return app.Run(ctrl.SetupSignalHandler(), config, settings)
+}
 
 func TestMove(t *testing.T) {
 	klog.SetOutput(GinkgoWriter)
@@ -45,26 +94,48 @@ func TestMove(t *testing.T) {
 
 // clusters are the two management clusters.
 type clusters struct {
-	source, target *env.Server
+	source, target *side
 	clusterctl     components.Clusterctl
+
+	// ironic answers both: it stands for the address that does not move.
+	ironic *fakeironic.Server
 }
 
-var _ = Describe("A move by clusterctl", Ordered, func() {
+// All stories share two API servers with a manager each. Each has a namespace of its own, with its own host operators.
+var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 	c := &clusters{}
 
 	BeforeAll(func(ctx context.Context) {
 		SetDefaultEventuallyTimeout(patience)
 		SetDefaultEventuallyPollingInterval(pollEvery)
-		options := env.Options{Definitions: []components.Group{
-			components.Provider, components.ClusterAPI, components.HostOperator,
-		}}
-		c.source, c.target = stage.Start(ctx, options), stage.Start(ctx, options)
+		SetDefaultConsistentlyDuration(quiet)
+		c.source, c.target = newSide(ctx, "source"), newSide(ctx, "target")
+		c.ironic = fakeironic.New()
+		c.ironic.Work = ironicWork
+		DeferCleanup(c.ironic.Close)
 		c.prepare(ctx)
-		c.configure(ctx)
-		c.run(ctx)
+		c.source.start(ctx)
+		c.target.start(ctx)
 	})
 
+	BeforeEach(func() {
+		c.heal()
+		DeferCleanup(func() { c.tellManagers(CurrentSpecReport().Failed()) })
+	})
+
+	if *measure {
+		describeMeasurements(c)
+		describeChaos(c)
+		return
+	}
 	describeHosts(c)
+	describeMoves(c)
+	describeGivingUp(c)
+	describeOutages(c)
+	describeEndpoint(c)
+	describeDirectory(c)
+	describeReturn(c)
+	describeChaos(c)
 })
 
 // prepare makes clusterctl ready, with a configuration that names no provider: nothing is installed by it.
@@ -73,55 +144,27 @@ func (c *clusters) prepare(ctx context.Context) {
 	config := filepath.Join(GinkgoT().TempDir(), "clusterctl.yaml")
 	Expect(os.WriteFile(config, []byte("providers: []\n"), 0o600)).To(Succeed())
 	var err error
-	c.clusterctl, err = components.Source{Root: c.source.Root(), Progress: GinkgoWriter}.
-		Clusterctl(ctx, config, c.source.Kubeconfig)
+	c.clusterctl, err = components.Source{Root: c.source.server.Root(), Progress: GinkgoWriter}.
+		Clusterctl(ctx, config, c.source.kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// configure installs the webhooks in the source as they are released, with the address of the manager under test.
-func (c *clusters) configure(ctx context.Context) {
+// tellManagers shows the ends of the managers' logs where a story has failed, and demands that they are alive.
+func (c *clusters) tellManagers(failed bool) {
 	GinkgoHelper()
-	folder, err := binaries.Ensure(ctx, c.source.Root(), binaries.Tools(), GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred())
-	command := exec.CommandContext(ctx, filepath.Join(folder, "kustomize"), "build", "config/webhook")
-	command.Dir = c.source.Root()
-	built, err := command.Output()
-	Expect(err).NotTo(HaveOccurred())
-	Expect(c.source.Client.Create(ctx, build.Namespace(serviceNamespace))).To(Succeed())
-	_, err = c.source.KubectlWithInput(ctx, bytes.NewReader(built), "apply", "--filename=-")
-	Expect(err).NotTo(HaveOccurred())
-	Expect(c.source.RedirectWebhooks(ctx, serviceNamespace, c.source.Webhook)).To(Succeed())
+	var ended error
+	for _, side := range []*side{c.source, c.target} {
+		if failed && side.manager != nil {
+			GinkgoWriter.Printf("the manager of the %s says at last:\n%s\n", side.name, side.manager.LogTail())
+		}
+		ended = errors.Join(ended, side.problem())
+	}
+	Expect(ended).NotTo(HaveOccurred())
 }
 
-// run runs the manager in the source as main does.
-func (c *clusters) run(ctx context.Context) {
+func startServer(ctx context.Context) *env.Server {
 	GinkgoHelper()
-	health, err := c.source.Group().Address()
-	Expect(err).NotTo(HaveOccurred())
-	settings := app.NewFlags(func(string) string { return "" })
-	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
-	settings.Add(set)
-	Expect(set.Parse([]string{
-		"--health-addr=" + health,
-		"--diagnostics-address=0",
-		fmt.Sprintf("--webhook-port=%d", c.source.Webhook.Port),
-		"--webhook-cert-dir=" + c.source.Webhook.CertDir,
-	})).To(Succeed())
-
-	running, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- app.Run(running, c.source.Config, settings) }()
-	DeferCleanup(func() {
-		stop()
-		Eventually(ended).Should(Receive(Not(HaveOccurred())))
-	})
-	Eventually(func(g Gomega) {
-		g.Expect(ended).NotTo(Receive(), "the manager has ended")
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+health+"/readyz", http.NoBody)
-		g.Expect(err).NotTo(HaveOccurred())
-		response, err := http.DefaultClient.Do(request)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(response.Body.Close()).To(Succeed())
-		g.Expect(response.StatusCode).To(Equal(http.StatusOK))
-	}).Should(Succeed())
+	return stage.Start(ctx, env.Options{Definitions: []components.Group{
+		components.Provider, components.ClusterAPI, components.HostOperator,
+	}})
 }

@@ -1,4 +1,5 @@
-// Package host keeps a host of the host operator paused while clusterctl move deletes it in the cluster that it leaves.
+// Package host keeps a host of the host operator paused while clusterctl move deletes it in the cluster that it leaves,
+// and pauses one that arrives without its status.
 //
 // clusterctl copies a host to the target first. Then it replaces all annotations of the copy that stays behind by
 // delete-for-move, deletes it, and takes its finalizers away. The pause is an annotation too, so between the second and
@@ -12,12 +13,17 @@
 // The webhook puts the pause back in the same write that would lose it. A host that was not paused is paused as well:
 // it leaves for good, and nothing may be done to its machine from here.
 //
+// A host that comes out of a backup, such as the files of clusterctl move --to-directory, has an image, the finalizer
+// of a host operator that has known it, and nothing that tells what has become of it. A host operator would take it for
+// a new one and provision it over what runs there. It is paused as it is created; controllers/hostmove decides when it
+// may go on.
+//
 // It refuses nothing and changes nothing else, so finalizers go as clusterctl wants it. It works on the annotations of
 // the raw object and answers with one operation, so that fields of newer host operators are not lost. The trade-off is
 // that nobody can unpause a host that carries delete-for-move without taking that off first.
 //
-// The webhook is called for no other write: the match conditions in config/webhook see to that. They cannot be
-// generated, so the whole entry is written there by hand.
+// The webhooks are called for no other write: the match conditions in config/webhook see to that. They cannot be
+// generated, so the whole entries are written there by hand.
 package host
 
 import (
@@ -33,14 +39,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// Path is where the API server calls the webhook.
-const Path = "/mutate-metal3-io-v1alpha1-baremetalhost"
+// Path and ArrivalPath are where the API server calls the webhooks, for updates and for creations.
+const (
+	Path        = "/mutate-metal3-io-v1alpha1-baremetalhost"
+	ArrivalPath = "/mutate-metal3-io-v1alpha1-baremetalhost-arrival"
+)
 
-// SetupWithManager registers the webhook with the webhook server of the manager.
+// SetupWithManager registers the webhooks with the webhook server of the manager.
 func SetupWithManager(mgr ctrl.Manager) {
-	mgr.GetWebhookServer().Register(Path, &admission.Webhook{Handler: admission.HandlerFunc(handle)})
+	server := mgr.GetWebhookServer()
+	server.Register(Path, &admission.Webhook{Handler: admission.HandlerFunc(handle)})
+	server.Register(ArrivalPath, &admission.Webhook{Handler: admission.HandlerFunc(receive)})
 }
 
 // handle answers an update of a host.
@@ -53,19 +65,45 @@ func handle(_ context.Context, request admission.Request) admission.Response {
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("reading the host %s: %w", request.Name, err))
 	}
-	response := admission.Allowed("")
 	value, lost := lostPause(before, after)
 	if !lost {
-		return response
+		return admission.Allowed("")
 	}
-	response.Patch, err = json.Marshal([]operation{{
+	return paused(request.Name, operation{
 		Op: "add", Path: "/metadata/annotations/" + escaped.Replace(bmov1alpha1.PausedAnnotation), Value: value,
-	}})
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("pausing the host %s: %w", request.Name, err))
+	})
+}
+
+// receive answers the creation of a host.
+func receive(_ context.Context, request admission.Request) admission.Response {
+	arriving := &bmov1alpha1.BareMetalHost{}
+	if err := json.Unmarshal(request.Object.Raw, arriving); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("reading the host %s: %w", request.Name, err))
 	}
-	kind := admissionv1.PatchTypeJSONPatch
-	response.PatchType = &kind
+	// Its status is dropped, whatever it holds.
+	arriving.Status = bmov1alpha1.BareMetalHostStatus{}
+	if _, isPaused := arriving.Annotations[bmov1alpha1.PausedAnnotation]; isPaused || !pivot.Bereft(arriving) {
+		return admission.Allowed("")
+	}
+	if len(arriving.Annotations) == 0 {
+		return paused(request.Name, operation{Op: "add", Path: "/metadata/annotations", Value: map[string]string{
+			bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider,
+		}})
+	}
+	return paused(request.Name, operation{
+		Op: "add", Path: "/metadata/annotations/" + escaped.Replace(bmov1alpha1.PausedAnnotation),
+		Value: infrav1.HostPausedByProvider,
+	})
+}
+
+// paused allows a write with an operation that pauses the host.
+func paused(name string, pause operation) admission.Response {
+	patch, err := json.Marshal([]operation{pause})
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("pausing the host %s: %w", name, err))
+	}
+	response, kind := admission.Allowed(""), admissionv1.PatchTypeJSONPatch
+	response.Patch, response.PatchType = patch, &kind
 	return response
 }
 
@@ -94,7 +132,7 @@ func lostPause(before, after map[string]string) (value string, lost bool) {
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
-	Value string `json:"value"`
+	Value any    `json:"value"`
 }
 
 // escaped writes a key as a part of a JSON pointer.

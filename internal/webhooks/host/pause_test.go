@@ -99,6 +99,44 @@ func TestPauseIsPutBack(t *testing.T) {
 	}
 }
 
+// TestArrival is about hosts that are created with the finalizer of a host operator.
+func TestArrival(t *testing.T) {
+	arriving := func(annotations, spec string) string {
+		return `{"metadata":{"name":"host","finalizers":["baremetalhost.metal3.io"],"annotations":` + annotations + `},"spec":{` +
+			spec + `},"status":{"provisioning":{"state":"provisioned"}}}`
+	}
+	const image = `"later":1,"image":{"url":"http://images.example/node"}`
+	for name, tc := range map[string]struct {
+		reason, host, want string
+	}{
+		"FromBackup": {
+			"it would be provisioned anew", arriving(`{"a":"b"}`, image),
+			`[{"op":"add","path":"/metadata/annotations/baremetalhost.metal3.io~1paused","value":"metal3.io/capm3"}]`,
+		},
+		"NoAnnotations": {
+			"the map has to be made", arriving("null", image),
+			`[{"op":"add","path":"/metadata/annotations","value":{"baremetalhost.metal3.io/paused":"metal3.io/capm3"}}]`,
+		},
+		"Paused":     {"whose pause it is stays known", arriving(`{`+byUser+`}`, image), ""},
+		"WithStatus": {"it brings its status", arriving(`{"baremetalhost.metal3.io/status":"{}"}`, image), ""},
+		"NoImage":    {"there is nothing to lose", arriving("null", `"online":true`), ""},
+		"New":        {"nobody has known it", `{"metadata":{"name":"host"},"spec":{` + image + `}}`, ""},
+	} {
+		response := reviewAt(t, host.ArrivalPath, admissionv1.AdmissionRequest{
+			Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(tc.host)},
+		})
+		if diff := cmp.Diff(tc.want, string(response.Patch)); !response.Allowed || diff != "" {
+			t.Errorf("%s: %s: allowed %t, -want +got:\n%s", name, tc.reason, response.Allowed, diff)
+		}
+	}
+	response := reviewAt(t, host.ArrivalPath, admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(`{"metadata":1}`)},
+	})
+	if response.Allowed || !strings.HasPrefix(response.Result.Message, "reading the host host-0: ") {
+		t.Errorf("allowed %t, %s", response.Allowed, response.Result.Message)
+	}
+}
+
 func TestUnreadableHostIsRefused(t *testing.T) {
 	for name, pair := range map[string][2]string{
 		"stored host": {`{"metadata":{"annotations":1}}`, annotated(moving)},
@@ -121,18 +159,27 @@ func TestConfigurationLeadsHere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(content), "\n      path: "+host.Path+"\n") {
-		t.Errorf("nothing in config/webhook leads to %s", host.Path)
+	for _, path := range []string{host.Path, host.ArrivalPath} {
+		if !strings.Contains(string(content), "\n      path: "+path+"\n") {
+			t.Errorf("nothing in config/webhook leads to %s", path)
+		}
 	}
 }
 
 // review asks the webhook about a step as the API server does.
 func review(t *testing.T, before, after string) *admissionv1.AdmissionResponse {
 	t.Helper()
-	body, err := json.Marshal(admissionv1.AdmissionReview{Request: &admissionv1.AdmissionRequest{
-		UID: "1", Name: "host-0", Operation: admissionv1.Update,
+	return reviewAt(t, host.Path, admissionv1.AdmissionRequest{
+		Operation: admissionv1.Update,
 		OldObject: runtime.RawExtension{Raw: []byte(before)}, Object: runtime.RawExtension{Raw: []byte(after)},
-	}})
+	})
+}
+
+// reviewAt asks one of the webhooks.
+func reviewAt(t *testing.T, path string, asked admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	t.Helper()
+	asked.UID, asked.Name = "1", "host-0"
+	body, err := json.Marshal(admissionv1.AdmissionReview{Request: &asked})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +190,7 @@ func review(t *testing.T, before, after string) *admissionv1.AdmissionResponse {
 		t.Fatal(err)
 	}
 	host.SetupWithManager(mgr)
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, host.Path, bytes.NewReader(body))
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, bytes.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
 	mgr.GetWebhookServer().WebhookMux().ServeHTTP(recorder, request)

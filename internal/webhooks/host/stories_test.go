@@ -83,6 +83,23 @@ func describeMove(s *suite) {
 			Expect(after.Generation).To(Equal(current.Generation))
 		})
 
+		DescribeTable("is paused when it arrives without its status",
+			func(ctx context.Context, want bool, options ...build.HostOption) {
+				namespace := stage.Namespace(ctx, s.server)
+				current := build.Host("host", append([]build.HostOption{build.InNamespace(namespace)}, options...)...)
+				Expect(s.server.Client.Create(ctx, current)).To(Succeed())
+				Expect(s.paused(ctx, current)).To(Equal(want))
+			},
+			Entry("with an image", true, build.Provisioned(), build.Finalizers(bmov1alpha1.BareMetalHostFinalizer)),
+			Entry("with an image and annotations", true, build.Provisioned(),
+				build.Finalizers(bmov1alpha1.BareMetalHostFinalizer), build.Annotations(map[string]string{"a": "b"})),
+			Entry("but not with its status", false, build.Provisioned(),
+				build.Finalizers(bmov1alpha1.BareMetalHostFinalizer),
+				build.Annotations(map[string]string{bmov1alpha1.StatusAnnotation: "{}"})),
+			Entry("nor without an image", false, build.Finalizers(bmov1alpha1.BareMetalHostFinalizer)),
+			Entry("nor a new one", false, build.Provisioned()),
+		)
+
 		It("stays paused when clusterctl has to try again", func(ctx context.Context) {
 			current := s.host(ctx, build.Paused("maintenance"))
 			seen := s.sights(ctx, current)

@@ -99,7 +99,7 @@ func (r *certificateReconciler) ensure(ctx context.Context, name client.ObjectKe
 		return issued{notBefore: certificate.NotBefore, notAfter: certificate.NotAfter, renewAt: renewAt}, nil, nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Issuing a certificate", "reason", stale.Error())
-	made, err := issue(spec, by, r.now())
+	made, err := issue(spec, secret, by, r.now())
 	if err != nil {
 		return issued{}, nil, err
 	}

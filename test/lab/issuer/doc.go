@@ -6,8 +6,9 @@
 // carry the annotation cert-manager.io/inject-ca-from. That is what Cluster API and its providers use cert-manager for.
 //
 // It refuses everything else, by name: a Certificate with a field that is unknown here, or an issuer of another type,
-// becomes not Ready with a message that says so. Keys are ECDSA P-256 and are made anew at every issue. There is no
-// validating webhook, so mistakes show up in the conditions and not at apply.
+// becomes not Ready with a message that says so. Keys are ECDSA P-256 and are made anew at every issue,
+// unless the Certificate says that its key stays. There is no validating webhook, so mistakes show up in the conditions
+// and not at apply.
 //
 // Secrets are watched by their metadata and read when they are needed: nothing secret is kept in memory. The price is
 // one read per certificate for every change of any Secret in its namespace.

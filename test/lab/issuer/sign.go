@@ -50,15 +50,18 @@ func readAuthority(secret *corev1.Secret) (*authority, error) {
 	return &authority{certificate: loaded.Leaf, key: signer}, nil
 }
 
-// issue makes a key and a certificate for it.
-func issue(spec certificateSpec, by *authority, now time.Time) (pair, error) {
+// issue makes a certificate, and a key for it unless the spec keeps the one that the Secret has. Present is nil for a
+// Secret that does not exist.
+func issue(spec certificateSpec, present *corev1.Secret, by *authority, now time.Time) (pair, error) {
 	template, err := newTemplate(spec, now)
 	if err != nil {
 		return pair{}, err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return pair{}, fmt.Errorf("making a key: %w", err)
+	key := keptKey(spec, present)
+	if key == nil {
+		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			return pair{}, fmt.Errorf("making a key: %w", err)
+		}
 	}
 	encodedKey, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
@@ -80,10 +83,30 @@ func issue(spec certificateSpec, by *authority, now time.Time) (pair, error) {
 	return made, nil
 }
 
+// keptKey is the key that a certificate keeps, nil where there is none to keep.
+func keptKey(spec certificateSpec, present *corev1.Secret) *ecdsa.PrivateKey {
+	if spec.PrivateKey.RotationPolicy != keepKey || present == nil {
+		return nil
+	}
+	loaded, err := tls.X509KeyPair(present.Data[corev1.TLSCertKey], present.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return nil
+	}
+	key, isECDSA := loaded.PrivateKey.(*ecdsa.PrivateKey)
+	if !isECDSA || key.Curve != elliptic.P256() {
+		return nil
+	}
+	return key
+}
+
 func newTemplate(spec certificateSpec, now time.Time) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits))
 	if err != nil {
 		return nil, fmt.Errorf("choosing a serial number: %w", err)
+	}
+	usages, err := spec.keyUsages()
+	if err != nil {
+		return nil, err
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial,
@@ -91,13 +114,9 @@ func newTemplate(spec certificateSpec, now time.Time) (*x509.Certificate, error)
 		DNSNames:     spec.DNSNames,
 		NotBefore:    now,
 		NotAfter:     now.Add(spec.duration()),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage:     usages.key,
+		ExtKeyUsage:  usages.extended,
 		IsCA:         spec.IsCA, BasicConstraintsValid: true,
-	}
-	if spec.IsCA {
-		// Without usages of its own an authority may sign for every purpose.
-		template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature|x509.KeyUsageCertSign, nil
 	}
 	for _, text := range spec.IPAddresses {
 		template.IPAddresses = append(template.IPAddresses, net.ParseIP(text))
@@ -150,7 +169,10 @@ func says(certificate *x509.Certificate, spec certificateSpec) bool {
 	for i, text := range spec.IPAddresses {
 		wanted[i] = net.ParseIP(text).String()
 	}
-	return certificate.Subject.CommonName == spec.CommonName &&
+	usages, err := spec.keyUsages()
+	return err == nil && certificate.KeyUsage == usages.key &&
+		slices.Equal(certificate.ExtKeyUsage, usages.extended) &&
+		certificate.Subject.CommonName == spec.CommonName &&
 		slices.Equal(certificate.Subject.Organization, spec.Subject.Organizations) &&
 		slices.Equal(certificate.DNSNames, spec.DNSNames) &&
 		slices.Equal(addresses, wanted) &&

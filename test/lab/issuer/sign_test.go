@@ -29,7 +29,7 @@ func spec(change ...func(*certificateSpec)) certificateSpec {
 
 func secretOf(t *testing.T, spec certificateSpec, by *authority, now time.Time) *corev1.Secret {
 	t.Helper()
-	made, err := issue(spec, by, now)
+	made, err := issue(spec, nil, by, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,6 +107,11 @@ func TestInspect(t *testing.T) {
 			"it is to last longer", secretOf(t, spec(), nil, noon),
 			spec(func(s *certificateSpec) { s.Duration = nil }), nil, noon, "something else",
 		},
+		"Usages": {
+			"it is for servers alone", secretOf(t, spec(), nil, noon),
+			spec(func(s *certificateSpec) { s.Usages = []string{"digital signature", "server auth"} }), nil, noon,
+			"something else",
+		},
 		"RenewBefore": {
 			"it is to be renewed earlier", secretOf(t, spec(), nil, noon),
 			spec(func(s *certificateSpec) { s.RenewBefore = &metav1.Duration{Duration: 23 * time.Hour} }), nil,
@@ -126,6 +131,42 @@ func TestInspect(t *testing.T) {
 				t.Errorf("%s: error %v, want it to contain %q", tc.reason, err, tc.want)
 			}
 		})
+	}
+}
+
+// TestChain signs as Ironic has it: an authority that keeps its key, and a certificate for servers alone.
+func TestChain(t *testing.T) {
+	asCA := func(s *certificateSpec) {
+		s.IsCA, s.CommonName, s.PrivateKey.RotationPolicy = true, "authority", keepKey
+	}
+	first := secretOf(t, spec(asCA), nil, noon)
+	again, err := issue(spec(asCA), first, nil, noon.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(again.key) != string(first.Data[corev1.TLSPrivateKeyKey]) {
+		t.Error("the authority has another key, want the one that it had")
+	}
+	by, err := readAuthority(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := spec(func(s *certificateSpec) { s.Usages = []string{"digital signature", "server auth"} })
+	block, _ := pem.Decode(secretOf(t, leaf, by, noon).Data[corev1.TLSCertKey])
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Whoever trusts the renewed authority trusts what the first one has signed.
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(again.certificate)
+	options := x509.VerifyOptions{Roots: roots, DNSName: "192.0.2.1", CurrentTime: noon.Add(2 * time.Hour)}
+	if _, err := certificate.Verify(options); err != nil {
+		t.Error(err)
+	}
+	options.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	if _, err := certificate.Verify(options); err == nil {
+		t.Error("the certificate is good for clients too, want it for servers alone")
 	}
 }
 
@@ -149,6 +190,14 @@ func TestReadCertificate(t *testing.T) {
 		"Nothing":  {map[string]any{"secretName": "s", "issuerRef": reference}, "names nothing"},
 		"Address":  {map[string]any{"secretName": "s", "issuerRef": reference, "ipAddresses": []any{"300.1.1.1"}}, "300.1.1.1"},
 		"Duration": {map[string]any{"issuerRef": reference, "commonName": "a", "duration": "1ms"}, "1ms"},
+		"Usages": {
+			map[string]any{"issuerRef": reference, "commonName": "a", "usages": []any{"timestamping"}}, "timestamping",
+		},
+		"Key": {
+			map[string]any{
+				"issuerRef": reference, "commonName": "a", "privateKey": map[string]any{"algorithm": "RSA", "size": int64(2048)},
+			}, "RSA",
+		},
 		"RenewBefore": {
 			map[string]any{"issuerRef": reference, "commonName": "a", "duration": "1h", "renewBefore": "2h"}, "2h0m0s",
 		},

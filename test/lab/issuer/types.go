@@ -30,6 +30,12 @@ const (
 
 	readyCondition = "Ready"
 
+	// keyAlgorithm and keySize are those of every key that is made here.
+	keyAlgorithm, keySize = "ECDSA", 256
+
+	// keepKey is the rotation policy that keeps the key when a certificate is issued again.
+	keepKey = "Never"
+
 	// authorityKey is where a Secret holds the certificate of the authority, beside the two keys of kubernetes.io/tls.
 	authorityKey = "ca.crt"
 
@@ -51,6 +57,20 @@ type certificateSpec struct {
 	IsCA        bool             `json:"isCA,omitempty"`
 	Duration    *metav1.Duration `json:"duration,omitempty"`
 	RenewBefore *metav1.Duration `json:"renewBefore,omitempty"`
+	Usages      []string         `json:"usages,omitempty"`
+	PrivateKey  privateKey       `json:"privateKey,omitempty"`
+}
+
+// privateKey says what kind of key there is. Only ECDSA P-256 is made, also where the algorithm is left out.
+type privateKey struct {
+	Algorithm      string `json:"algorithm,omitempty"`
+	Size           int    `json:"size,omitempty"`
+	RotationPolicy string `json:"rotationPolicy,omitempty"`
+}
+
+// made says whether it is a key as they are made here.
+func (k privateKey) made() bool {
+	return (k.Algorithm == "" || k.Algorithm == keyAlgorithm) && (k.Size == 0 || k.Size == keySize)
 }
 
 type subject struct {
@@ -113,6 +133,13 @@ func readCertificate(object *unstructured.Unstructured) (certificateSpec, *probl
 			spec.renewBefore(), spec.duration())
 	case spec.CommonName == "" && len(spec.DNSNames) == 0 && len(spec.IPAddresses) == 0:
 		return spec, problemf(reasonInvalid, "spec names nothing: set commonName, dnsNames or ipAddresses")
+	}
+	if _, err := spec.keyUsages(); err != nil {
+		return spec, problemf(reasonUnsupported, "%v", err)
+	}
+	if !spec.PrivateKey.made() {
+		return spec, problemf(reasonUnsupported, "spec.privateKey asks for %s with %d bits: only %s with %d is made here",
+			spec.PrivateKey.Algorithm, spec.PrivateKey.Size, keyAlgorithm, keySize)
 	}
 	for _, address := range spec.IPAddresses {
 		if net.ParseIP(address) == nil {

@@ -43,6 +43,8 @@ A cluster on its hosts:
     --from=%[6]s --target-namespace=%[7]s \
     --kubernetes-version=%[8]s --control-plane-machine-count=1 --worker-machine-count=1 |
     %[2]s apply -f -
+For one whose control plane takes the Ironic endpoint over:
+    --from=%[9]s --control-plane-machine-count=3
 Press Ctrl-C to remove it.
 `
 
@@ -99,9 +101,12 @@ func up(ctx context.Context, options lab.Options) error {
 	if err != nil {
 		return err
 	}
+	if err := running.ShareIronic(ctx); err != nil {
+		return errors.Join(err, running.Stop(context.WithoutCancel(ctx)))
+	}
 	cluster, clusterctl := running.Management(), running.Management().Clusterctl()
 	fmt.Printf(intro, cluster.Kubeconfig, cluster.KubectlPath(), strings.Join(clusterctl.Variables, " "), clusterctl.Path,
-		clusterctl.Config, running.Template(), lab.Namespace, binaries.KubernetesVersion)
+		clusterctl.Config, running.Template(), lab.Namespace, binaries.KubernetesVersion, running.TemplateWithIronic())
 	// Ctrl-C and lab down end it alike.
 	select {
 	case <-ctx.Done():

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
+)
+
+// pivot are the chapters of a cluster that comes to manage itself.
+func (s *story) pivot() []chapter {
+	nodes := s.size.controlPlanes + s.size.workers
+	return []chapter{
+		{"The hosts as they were found", s.remember},
+		{fmt.Sprintf("A cluster with %d nodes and the Ironic endpoint", nodes), s.create},
+		{"clusterctl describes it", s.describe},
+		{"The cluster gets the programs that manage clusters", s.equip},
+		{"clusterctl move", s.move},
+		{"The management machine is switched off", s.loseManagement},
+		{"One more worker, provisioned by the cluster itself", func(ctx context.Context) error {
+			return s.scale(ctx, s.size.workers+1)
+		}},
+		{"The node that holds the Ironic address is switched off", s.loseHolder},
+		{"What happened when", s.sumUp},
+	}
+}
+
+// equip installs in the cluster what a management cluster has, but for Ironic, which its nodes carry already.
+func (s *story) equip(ctx context.Context) error {
+	began := time.Now()
+	target, err := s.lab.Workload(ctx, clusterName)
+	if err != nil {
+		return err
+	}
+	if err := s.lab.Install(ctx, target, s.lab.Ironic()); err != nil {
+		return err
+	}
+	s.mark("clusterctl init is done and all Deployments are available", time.Since(began))
+	return s.until(ctx, "ReadyForMove is true", func(seen world) bool {
+		return seen.hasCondition(infrav1.ReadyForMoveCondition)
+	})
+}
+
+// move moves everything into the cluster. From then on that is what is looked at.
+func (s *story) move(ctx context.Context) error {
+	target, err := s.lab.Workload(ctx, clusterName)
+	if err != nil {
+		return err
+	}
+	s.orders = len(s.lab.BMC().Operations())
+	began := time.Now()
+	s.moved = began
+	arguments := []string{"move", "--namespace=" + s.namespace, "--to-kubeconfig=" + target.Kubeconfig}
+	s.screen.say("clusterctl %s", strings.Join(arguments, " "))
+	if _, err := s.manager.Clusterctl().Run(ctx, arguments...); err != nil {
+		return err
+	}
+	s.mark("clusterctl move is done", time.Since(began))
+	s.manager = target
+	if err := s.until(ctx, "hosts and Machines go on in the cluster, and its nodes are armed", func(seen world) bool {
+		return seen.running() == s.size.controlPlanes+s.size.workers && seen.resumed() == len(s.found) && seen.armed()
+	}); err != nil {
+		return err
+	}
+	return s.untouched("the move")
+}
+
+// loseManagement is the moment that everything was for.
+func (s *story) loseManagement(ctx context.Context) error {
+	if err := s.lab.Machine(lab.ManagementName).PowerOff(ctx); err != nil {
+		return err
+	}
+	if err := s.until(ctx, "a node of the cluster holds the Ironic address", world.heldByNode); err != nil {
+		return err
+	}
+	if err := s.until(ctx, "the Ironic there knows every host of the cluster", world.allKnown); err != nil {
+		return err
+	}
+	return s.untouched("the handover")
+}
+
+func (s *story) loseHolder(ctx context.Context) error {
+	seen, err := s.look(ctx)
+	if err != nil {
+		return err
+	}
+	holder := seen.holder().Name
+	if s.lab.Machine(holder) == nil {
+		return fmt.Errorf("the holder of the Ironic address is %q, and no machine of that name is in the lab", holder)
+	}
+	s.screen.say("switching %s off", holder)
+	if err := s.lab.Machine(holder).PowerOff(ctx); err != nil {
+		return err
+	}
+	if err := s.until(ctx, "another node holds the Ironic address", func(seen world) bool {
+		return seen.heldByNode() && seen.holder().Name != holder
+	}); err != nil {
+		return err
+	}
+	return s.until(ctx, "the Ironic there knows every host of the cluster", world.allKnown)
+}
+
+// untouched demands that no machine was powered or rewritten since the move began.
+func (s *story) untouched(by string) error {
+	asked := s.lab.BMC().Operations()[s.orders:]
+	reads := func(operation bmc.Operation) bool { return !operation.Changes() }
+	if changed := slices.DeleteFunc(slices.Clone(asked), reads); len(changed) > 0 {
+		return fmt.Errorf("%s has changed machines: %v", by, changed)
+	}
+	s.screen.say("%d requests to the BMCs since the move began, and not one changed power, disk or media", len(asked))
+	return nil
+}
+
+// sumUp tells who held the address and who answered there, and writes the timeline.
+func (s *story) sumUp(context.Context) error {
+	for _, span := range calm(s.witness.Held.Since(s.moved)) {
+		fmt.Printf("  held by      %s\n", span)
+	}
+	for _, span := range calm(s.witness.Answered.Since(s.moved)) {
+		fmt.Printf("  answered by  %s\n", span)
+	}
+	if err := s.witness.Check(s.began, sharedLimit); err != nil {
+		return err
+	}
+	return s.writeTimeline()
+}
+
+// calm leaves out what is too short to mean anything: a single question that was not answered in time.
+func calm(spans []witness.Span) []witness.Span {
+	var kept []witness.Span
+	for _, span := range spans {
+		last := len(kept) - 1
+		switch {
+		case last >= 0 && kept[last].Who == span.Who:
+			kept[last].To = span.To
+		case last >= 0 && span.Who == witness.Nobody && span.Length() < missed:
+			kept[last].To = span.To
+		default:
+			kept = append(kept, span)
+		}
+	}
+	return kept
+}
+
+// missed is for how long a question may stay without an answer, and mean nothing.
+const missed = 250 * time.Millisecond
+
+// sharedLimit is for how long two machines may answer for the address, as one that leaves and one that comes do.
+const sharedLimit = 2 * time.Second
+
+// hasCondition says whether a condition of the Metal3Cluster is true.
+func (w world) hasCondition(conditionType string) bool {
+	return w.infra != nil && meta.IsStatusConditionTrue(w.infra.Status.Conditions, conditionType)
+}
+
+// resumed counts the hosts that the host operator cares for.
+func (w world) resumed() int {
+	count := 0
+	for i := range w.hosts {
+		if _, paused := w.hosts[i].Annotations[bmov1alpha1.PausedAnnotation]; !paused &&
+			w.hosts[i].Status.Provisioning.State != bmov1alpha1.StateNone {
+			count++
+		}
+	}
+	return count
+}
+
+// armed says whether all nodes of the control plane may take the Ironic address.
+func (w world) armed() bool {
+	if w.infra == nil || w.infra.Status.Ironic == nil || len(w.infra.Status.Ironic.Nodes) == 0 {
+		return false
+	}
+	for _, node := range w.infra.Status.Ironic.Nodes {
+		if !ptr.Deref(node.Armed, false) {
+			return false
+		}
+	}
+	return true
+}
+
+// holder is who holds the Ironic address. The kind is empty if nobody knows.
+func (w world) holder() infrav1.IronicHolder {
+	if w.infra == nil || w.infra.Status.Ironic == nil {
+		return infrav1.IronicHolder{}
+	}
+	return ptr.Deref(w.infra.Status.Ironic.Holder, infrav1.IronicHolder{})
+}
+
+func (w world) heldByNode() bool { return w.holder().Kind == infrav1.HolderControlPlane }
+
+// allKnown says whether the Ironic that answers knows every host that the cluster holds.
+func (w world) allKnown() bool {
+	held := 0
+	for i := range w.hosts {
+		if w.hosts[i].Spec.ConsumerRef != nil {
+			held++
+		}
+	}
+	return w.heldByNode() && ptr.Deref(w.infra.Status.Ironic.KnownHosts, 0) == int32(held)
+}
+
+// describeIronic says who holds the Ironic address and how many hosts are known there.
+func describeIronic(infra *infrav1.Metal3Cluster) string {
+	seen := world{infra: infra}
+	text := "nobody knows who holds it"
+	if holder := seen.holder(); holder.Kind == infrav1.HolderNone {
+		text = "nobody holds it"
+	} else if holder.Kind != "" {
+		text = fmt.Sprintf("held by %s %s", holder.Kind, holder.Name)
+	}
+	if status := infra.Status.Ironic; status != nil && status.KnownHosts != nil {
+		text += fmt.Sprintf(", %d hosts known", *status.KnownHosts)
+	}
+	if seen.armed() {
+		text += ", nodes armed"
+	}
+	return text
+}

@@ -1,0 +1,114 @@
+package e2e_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+)
+
+// scaleManagement starts or stops Ironic on the management cluster, and does not wait.
+func (e *endpoint) scaleManagement(ctx context.Context, replicas int) {
+	GinkgoHelper()
+	_, err := bed.lab.Management().Kubectl(ctx, "scale", "--namespace="+lab.IronicNamespace,
+		"deployment/"+lab.IronicDeployment, "--replicas="+strconv.Itoa(replicas))
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// armNodes arms all nodes that there are and those that come, until it is told to stop. A node that cannot be armed now
+// is armed with the next look.
+func (e *endpoint) armNodes() {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	e.disarm = func() {
+		stop()
+		<-done
+	}
+	go func() {
+		defer close(done)
+		ticks := time.NewTicker(armEvery)
+		defer ticks.Stop()
+		for {
+			e.armOnce(ctx)
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticks.C:
+			}
+		}
+	}()
+}
+
+func (e *endpoint) armOnce(ctx context.Context) {
+	var nodes corev1.NodeList
+	if e.workload.Client.List(ctx, &nodes) != nil {
+		return
+	}
+	for _, node := range nodes.Items {
+		if node.Annotations[ironic.ArmedAnnotation] == ironic.ArmedValue {
+			continue
+		}
+		before := node.DeepCopy()
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, ironic.ArmedAnnotation, ironic.ArmedValue)
+		_ = e.workload.Client.Patch(ctx, &node, client.MergeFrom(before))
+	}
+}
+
+// killContainer kills all that runs under the name of a container on a machine.
+func (e *endpoint) killContainer(ctx context.Context, machine, name string) {
+	GinkgoHelper()
+	const program, namespace = "ctr", "--namespace=k8s.io"
+	found, err := bed.lab.Machine(machine).Run(ctx, program, namespace, "containers", "list", "--quiet",
+		`labels."io.kubernetes.container.name"==`+name)
+	Expect(err).NotTo(HaveOccurred())
+	killed := 0
+	for _, container := range strings.Fields(string(found)) {
+		// Of containers that have ended nothing runs.
+		if _, err := bed.lab.Machine(machine).Run(ctx, program, namespace, "tasks", "kill", "--signal=SIGKILL",
+			container); err == nil {
+			killed++
+		}
+	}
+	Expect(killed).To(Equal(1), "containers %s on %s: %s", name, machine, found)
+}
+
+// machines are those of the control plane.
+func (e *endpoint) machines(ctx context.Context, g Gomega) []clusterv1.Machine {
+	var list clusterv1.MachineList
+	g.Expect(e.List(ctx, &list, client.InNamespace(lab.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: endpointCluster})).To(Succeed())
+	return list.Items
+}
+
+func (e *endpoint) machineNames(ctx context.Context) []string {
+	GinkgoHelper()
+	var names []string
+	for _, machine := range e.machines(ctx, Default) {
+		names = append(names, machine.Name)
+	}
+	return names
+}
+
+// rollOut replaces all nodes of the control plane, and does not wait.
+func (e *endpoint) rollOut(ctx context.Context) {
+	GinkgoHelper()
+	var found controlplanev1.KubeadmControlPlaneList
+	Expect(e.List(ctx, &found, client.InNamespace(lab.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: endpointCluster})).To(Succeed())
+	Expect(found.Items).To(HaveLen(1))
+	controlPlane := &found.Items[0]
+	before := controlPlane.DeepCopy()
+	controlPlane.Spec.Rollout.After = metav1.Now()
+	Expect(e.Patch(ctx, controlPlane, client.MergeFrom(before))).To(Succeed())
+}

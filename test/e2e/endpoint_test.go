@@ -1,0 +1,360 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
+)
+
+// These are the stories of an Ironic endpoint that a control plane takes over. A witness on the network watches all the
+// time. Each story tells for how long the address and Ironic were away; how long that may be is not judged here.
+var _ = Describe("An Ironic endpoint", Ordered, func() {
+	var e *endpoint
+
+	BeforeAll(func(ctx context.Context) {
+		e = &endpoint{Client: bed.lab.Management().Client, created: time.Now(), disarm: func() {}}
+		DeferCleanup(e.remove, NodeTimeout(storyLimit))
+		e.create(ctx)
+	}, NodeTimeout(storyLimit))
+
+	BeforeEach(func() { e.began = time.Now() })
+
+	AfterEach(func(ctx context.Context) {
+		var shared error
+		if e.seen != nil {
+			e.tell()
+			shared = e.seen.Check(e.began, overlapLimit)
+		}
+		if report := CurrentSpecReport(); report.Failed() || shared != nil {
+			explain(ctx, report)
+		}
+		Expect(shared).NotTo(HaveOccurred())
+	}, NodeTimeout(storyLimit))
+
+	It("is held by the management cluster while every node runs Ironic and may not hold it", func(ctx context.Context) {
+		for _, node := range e.nodes(ctx) {
+			e.eventually(ctx, node, "ironic-ok", "1")
+			e.eventually(ctx, node, "armed", "0")
+			e.eventually(ctx, node, "holder", "0")
+		}
+		e.untilPodsReady(ctx)
+		e.untilHolder(ctx, infrav1.HolderManagement)
+		Expect(e.seen.Held.Since(e.created)).To(HaveEach(HaveField("Shared()", BeFalse())))
+		for _, span := range e.seen.Held.Since(e.created) {
+			Expect(span.Who).To(BeElementOf(lab.ManagementName, witness.Nobody), "before anybody is armed: %s", span)
+		}
+	}, NodeTimeout(storyLimit))
+
+	It("stays with the management cluster when the nodes are armed", func(ctx context.Context) {
+		e.armNodes()
+		for _, node := range e.nodes(ctx) {
+			e.eventually(ctx, node, "armed", "1")
+		}
+		armed := time.Now()
+		Consistently(func(g Gomega) {
+			for _, node := range e.nodes(ctx) {
+				g.Expect(e.state(ctx, g, node, "armed")).To(Equal("1"), node)
+			}
+		}, calm, often).Should(Succeed())
+		e.untilHolder(ctx, infrav1.HolderManagement)
+		Expect(witness.Longest(e.seen.Held.Since(armed), func(span witness.Span) bool {
+			return !strings.Contains(span.Who, lab.ManagementName)
+		})).To(BeNumerically("<", moment), "somebody else had it, or nobody")
+	}, NodeTimeout(storyLimit))
+
+	It("goes to a node when Ironic of the management cluster is scaled down", func(ctx context.Context) {
+		e.scaleManagement(ctx, 0)
+		e.untilHolder(ctx, infrav1.HolderControlPlane)
+		e.untilHostsKnown(ctx)
+	}, NodeTimeout(storyLimit))
+
+	It("goes on when its node loses power, and does not return with it", func(ctx context.Context) {
+		lost := e.holder(ctx)
+		Expect(bed.lab.Machine(lost).PowerOff(ctx)).To(Succeed())
+		e.untilMoved(ctx, lost)
+		Expect(bed.lab.Machine(lost).PowerOn(ctx)).To(Succeed())
+		e.settle(ctx)
+		Expect(e.holder(ctx)).NotTo(Equal(lost), "a node that comes back takes nothing away")
+	}, NodeTimeout(storyLimit))
+
+	It("goes on when Ironic of its node dies", func(ctx context.Context) {
+		lost := e.holder(ctx)
+		e.killContainer(ctx, lost, "ironic")
+		e.untilMoved(ctx, lost)
+		e.settle(ctx)
+		Expect(e.holder(ctx)).NotTo(Equal(lost))
+	}, NodeTimeout(storyLimit))
+
+	It("is held once on each side of a partition, and once when the network is whole again", func(ctx context.Context) {
+		nodes, lost := e.nodes(ctx), e.holder(ctx)
+		rest := []string{lab.ManagementName}
+		for _, name := range bed.lab.Machines() {
+			if name != lost && name != lab.ManagementName {
+				rest = append(rest, name)
+			}
+		}
+		Expect(bed.lab.Network().Partition(rest, []string{lost})).To(Succeed())
+		e.untilMoved(ctx, lost)
+		Consistently(func(g Gomega) {
+			g.Expect(e.state(ctx, g, lost, "holder")).To(Equal("1"), "alone on its side")
+		}, calm, often).Should(Succeed())
+		Expect(bed.lab.Network().Heal()).To(Succeed())
+		e.settle(ctx)
+		Eventually(func(g Gomega) {
+			var holders []string
+			for _, node := range nodes {
+				if e.state(ctx, g, node, "holder") == "1" {
+					holders = append(holders, node)
+				}
+			}
+			g.Expect(holders).To(HaveExactElements(e.seen.Held.Last()))
+		}, patiently()...).Should(Succeed())
+	}, NodeTimeout(storyLimit))
+
+	It("goes on when its node is shut down and started again", func(ctx context.Context) {
+		lost := e.holder(ctx)
+		Expect(bed.lab.Machine(lost).Shutdown(ctx)).To(Succeed())
+		e.untilMoved(ctx, lost)
+		Expect(bed.lab.Machine(lost).PowerOn(ctx)).To(Succeed())
+		e.settle(ctx)
+		Expect(e.holder(ctx)).NotTo(Equal(lost))
+	}, NodeTimeout(storyLimit))
+
+	It("goes on when all nodes of the control plane are replaced", func(ctx context.Context) {
+		before := e.machineNames(ctx)
+		e.rollOut(ctx)
+		Eventually(func(g Gomega) {
+			after := e.machines(ctx, g)
+			g.Expect(after).To(HaveLen(controlPlanes))
+			for _, machine := range after {
+				g.Expect(before).NotTo(ContainElement(machine.Name))
+				g.Expect(machine.Status.Phase).To(BeEquivalentTo(clusterv1.MachinePhaseRunning), machine.Name)
+			}
+		}, patiently()...).Should(Succeed())
+		e.settle(ctx)
+		e.untilHolder(ctx, infrav1.HolderControlPlane)
+	}, NodeTimeout(rolloutLimit))
+
+	It("goes back to the management cluster when its Ironic is scaled up", func(ctx context.Context) {
+		e.scaleManagement(ctx, 1)
+		e.untilHolder(ctx, infrav1.HolderManagement)
+		e.untilHostsKnown(ctx)
+	}, NodeTimeout(storyLimit))
+})
+
+const (
+	endpointCluster = "endpoint"
+
+	// controlPlanes survive the loss of one.
+	controlPlanes = 3
+
+	// rolloutLimit is for replacing them one by one.
+	rolloutLimit = 30 * time.Minute
+
+	// overlapLimit is how long one that leaves and one that comes may both answer for the address. Usually that is a
+	// moment. A machine that gets no time to run cannot hear that another one took over, but it loses the address ten
+	// seconds after its guard has last run.
+	overlapLimit = 12 * time.Second
+
+	// moment is how long the address may be elsewhere when a machine gets no time to run: others think that it is gone,
+	// until it speaks again.
+	moment = 5 * time.Second
+
+	// calm is how long something has to stay as it is, and often how often that is looked at.
+	calm, often = 5 * time.Second, 200 * time.Millisecond
+
+	// armEvery is how often new nodes are armed.
+	armEvery = time.Second
+)
+
+// endpoint is a cluster with an Ironic endpoint, and whoever watches the endpoint.
+type endpoint struct {
+	client.Client
+
+	seen *witness.Witness
+	// created is when the cluster was, and began when the story did.
+	created, began time.Time
+	workload       *lab.Cluster
+	// disarm ends arming new nodes.
+	disarm func()
+}
+
+// create creates the cluster and waits until it is complete.
+func (e *endpoint) create(ctx context.Context) {
+	GinkgoHelper()
+	var err error
+	e.seen, err = bed.lab.WatchIronic(context.WithoutCancel(ctx))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(bed.lab.CreateCluster(ctx, endpointCluster, lab.Shape{ControlPlanes: controlPlanes, Ironic: true})).To(Succeed())
+	Expect(bed.lab.WaitForMachines(ctx, endpointCluster, controlPlanes, storyLimit)).To(Succeed())
+	e.workload, err = bed.lab.Workload(ctx, endpointCluster)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// remove gives all hosts back, wherever the stories have ended.
+func (e *endpoint) remove(ctx context.Context) {
+	e.disarm()
+	if e.seen != nil {
+		Expect(e.seen.Stop()).To(Succeed())
+	}
+	Expect(bed.lab.Network().Heal()).To(Succeed())
+	e.scaleManagement(ctx, 1)
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: endpointCluster}}
+	Expect(client.IgnoreNotFound(e.Delete(ctx, cluster))).To(Succeed())
+	Eventually(func(g Gomega) {
+		err := e.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)
+		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the Cluster is still there")
+		for _, host := range e.hosts(ctx, g) {
+			g.Expect(host.Spec.ConsumerRef).To(BeNil(), host.Name)
+			g.Expect(host.Status.Provisioning.State).To(Equal(bmov1alpha1.StateAvailable), host.Name)
+		}
+	}, patiently()...).Should(Succeed())
+}
+
+// tell prints what the witness saw during the story.
+func (e *endpoint) tell() {
+	away := func(span witness.Span) bool { return span.Who == witness.Nobody }
+	for _, watched := range []struct {
+		what    string
+		journal *witness.Journal
+	}{{"The address", &e.seen.Held}, {"Ironic", &e.seen.Answered}} {
+		spans := watched.journal.Since(e.began)
+		fmt.Printf("%s: away for %s at most, with several for %s at most\n", watched.what,
+			witness.Longest(spans, away).Round(time.Millisecond),
+			witness.Longest(spans, witness.Span.Shared).Round(time.Millisecond))
+		for _, span := range spans {
+			fmt.Printf("  %s\n", span)
+		}
+	}
+}
+
+func (e *endpoint) hosts(ctx context.Context, g Gomega) []bmov1alpha1.BareMetalHost {
+	var list bmov1alpha1.BareMetalHostList
+	g.Expect(e.List(ctx, &list, client.InNamespace(lab.Namespace))).To(Succeed())
+	return list.Items
+}
+
+// nodes are the names of the nodes of the cluster, which are those of their machines in the lab.
+func (e *endpoint) nodes(ctx context.Context) []string {
+	GinkgoHelper()
+	var names []string
+	Eventually(func(g Gomega) {
+		var list corev1.NodeList
+		g.Expect(e.workload.Client.List(ctx, &list)).To(Succeed())
+		names = nil
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		g.Expect(names).NotTo(BeEmpty())
+	}, patiently()...).Should(Succeed())
+	return names
+}
+
+// state is what a file of the guard says.
+func (e *endpoint) state(ctx context.Context, g Gomega, node, file string) string {
+	content, err := bed.lab.Machine(node).Run(ctx, "cat", path.Join(ironic.StateDirectory, file))
+	g.Expect(err).NotTo(HaveOccurred())
+	return strings.TrimSpace(string(content))
+}
+
+func (e *endpoint) eventually(ctx context.Context, node, file, want string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(e.state(ctx, g, node, file)).To(Equal(want))
+	}, patiently()...).Should(Succeed(), "%s of %s", file, node)
+}
+
+// untilPodsReady waits until the kubelets report that both static pods of every node are ready.
+func (e *endpoint) untilPodsReady(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var pods corev1.PodList
+		g.Expect(e.workload.Client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem),
+			client.HasLabels{ironic.ComponentLabel})).To(Succeed())
+		g.Expect(pods.Items).To(HaveLen(2 * controlPlanes))
+		for _, pod := range pods.Items {
+			g.Expect(pod.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodReady),
+				HaveField("Status", corev1.ConditionTrue))), pod.Name)
+		}
+	}, patiently()...).Should(Succeed())
+}
+
+// holder is the machine that has the address.
+func (e *endpoint) holder(ctx context.Context) string {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(bed.lab.Machines()).To(ContainElement(e.seen.Held.Last()))
+	}, patiently()...).WithContext(ctx).Should(Succeed())
+	return e.seen.Held.Last()
+}
+
+// untilHolder waits until one machine of a kind has the address, Ironic answers there, and the Metal3Cluster says so.
+func (e *endpoint) untilHolder(ctx context.Context, kind infrav1.HolderKind) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		holder := e.seen.Held.Last()
+		g.Expect(holder == lab.ManagementName).To(Equal(kind == infrav1.HolderManagement), "the holder is %s", holder)
+		g.Expect(e.seen.Answered.Last()).To(Equal(lab.IronicClusterID + "-" + holder))
+		var cluster infrav1.Metal3Cluster
+		g.Expect(e.Get(ctx, client.ObjectKey{Namespace: lab.Namespace, Name: endpointCluster}, &cluster)).To(Succeed())
+		g.Expect(cluster.Status.Conditions).To(ContainElement(And(
+			HaveField("Type", infrav1.IronicEndpointReadyCondition), HaveField("Status", metav1.ConditionTrue))))
+		g.Expect(cluster.Status.Ironic).NotTo(BeNil())
+		g.Expect(cluster.Status.Ironic.Holder).To(Equal(&infrav1.IronicHolder{Kind: kind, Name: holder}))
+	}, patiently()...).Should(Succeed())
+}
+
+// untilMoved waits until another node has the address and Ironic answers there.
+func (e *endpoint) untilMoved(ctx context.Context, from string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		holder := e.seen.Held.Last()
+		g.Expect(holder).NotTo(Or(Equal(from), Equal(lab.ManagementName)))
+		g.Expect(e.seen.Answered.Last()).To(Equal(lab.IronicClusterID + "-" + holder))
+	}, patiently()...).Should(Succeed())
+	e.untilHostsKnown(ctx)
+}
+
+// untilHostsKnown waits until the Ironic that answers knows all hosts, and until none of them is worked on.
+func (e *endpoint) untilHostsKnown(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		for _, host := range e.hosts(ctx, g) {
+			g.Expect(host.Status.ErrorMessage).To(BeEmpty(), host.Name)
+			g.Expect(host.Status.Provisioning.State).To(BeElementOf(bmov1alpha1.StateAvailable, bmov1alpha1.StateProvisioned),
+				host.Name)
+		}
+		var cluster infrav1.Metal3Cluster
+		g.Expect(e.Get(ctx, client.ObjectKey{Namespace: lab.Namespace, Name: endpointCluster}, &cluster)).To(Succeed())
+		g.Expect(cluster.Status.Ironic).NotTo(BeNil())
+		g.Expect(cluster.Status.Ironic.KnownHosts).To(HaveValue(BeNumerically("==", controlPlanes)))
+	}, patiently()...).Should(Succeed())
+}
+
+// settle waits until every node can take the address and could be lost.
+func (e *endpoint) settle(ctx context.Context) {
+	GinkgoHelper()
+	Expect(bed.lab.WaitForNodes(ctx, e.workload, controlPlanes, storyLimit)).To(Succeed())
+	for _, node := range e.nodes(ctx) {
+		e.eventually(ctx, node, "ironic-ok", "1")
+		e.eventually(ctx, node, "armed", "1")
+	}
+	Expect(bed.lab.WaitForMachines(ctx, endpointCluster, controlPlanes, storyLimit)).To(Succeed())
+	e.untilHostsKnown(ctx)
+}

@@ -1,0 +1,43 @@
+package issuer
+
+import (
+	"crypto/x509"
+	"fmt"
+)
+
+// usages are what a key may be used for.
+type usages struct {
+	key      x509.KeyUsage
+	extended []x509.ExtKeyUsage
+}
+
+// keyUsages are those that the spec asks for or, where it asks for none, those of a server that is a client too, and
+// of an authority that may sign for every purpose.
+func (s certificateSpec) keyUsages() (usages, error) {
+	var wanted usages
+	for _, name := range s.Usages {
+		switch name {
+		case "digital signature", "signing":
+			wanted.key |= x509.KeyUsageDigitalSignature
+		case "key encipherment":
+			wanted.key |= x509.KeyUsageKeyEncipherment
+		case "server auth":
+			wanted.extended = append(wanted.extended, x509.ExtKeyUsageServerAuth)
+		case "client auth":
+			wanted.extended = append(wanted.extended, x509.ExtKeyUsageClientAuth)
+		default:
+			return usages{}, fmt.Errorf("spec.usages holds %q: give digital signature, key encipherment, server auth or "+
+				"client auth, which are all that is known here", name)
+		}
+	}
+	if len(s.Usages) == 0 {
+		wanted.key = x509.KeyUsageDigitalSignature
+		if !s.IsCA {
+			wanted.extended = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+		}
+	}
+	if s.IsCA {
+		wanted.key |= x509.KeyUsageCertSign
+	}
+	return wanted, nil
+}

@@ -1,0 +1,76 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
+)
+
+// WatchIronic watches who holds the address of Ironic and who answers there, until the witness is stopped. Machines
+// have their names, and so have conductors.
+func (l *Lab) WatchIronic(ctx context.Context) (*witness.Witness, error) {
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(l.ironic.CA) {
+		return nil, errors.New("watching Ironic: its authority is no certificate")
+	}
+	// Every question is one of a new client, which has no connection to anybody.
+	asking := &http.Client{Transport: &http.Transport{
+		DialContext: l.network.Dial, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
+	}}
+	return witness.Start(ctx, witness.Options{
+		Switch: l.network, Address: netip.MustParseAddr(IronicAddress), Name: l.machineWith,
+		Ask: func(ctx context.Context) (string, error) { return l.askIronic(ctx, asking) },
+	})
+}
+
+// machineWith is the name of the machine that has a network card.
+func (l *Lab) machineWith(card net.HardwareAddr) string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for name, machine := range l.machines {
+		if bytes.Equal(network.HardwareAddress(machine.Port().Number), card) {
+			return name
+		}
+	}
+	return card.String()
+}
+
+// askIronic asks for the drivers, which says who the conductor is.
+func (l *Lab) askIronic(ctx context.Context, asking *http.Client) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, l.ironic.Endpoint+"drivers", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	request.SetBasicAuth(l.ironic.Username, l.ironic.Password)
+	response, err := asking.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	var answer struct {
+		Drivers []struct {
+			Hosts []string `json:"hosts"`
+		} `json:"drivers"`
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("asking Ironic for its drivers: %s", response.Status)
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return "", fmt.Errorf("reading the drivers of Ironic: %w", err)
+	}
+	if len(answer.Drivers) == 0 || len(answer.Drivers[0].Hosts) == 0 {
+		return "", errors.New("asking Ironic for its drivers: it has no conductor")
+	}
+	return answer.Drivers[0].Hosts[0], nil
+}

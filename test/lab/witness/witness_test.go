@@ -1,0 +1,128 @@
+package witness_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
+)
+
+const address = "172.22.0.2"
+
+// change adds an address to the card of a machine or removes it.
+func change(t *testing.T, machine string, how func(netlink.Link, *netlink.Addr) error) {
+	t.Helper()
+	err := network.Within(network.MachineName(lab, machine), func() error {
+		card, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		parsed, err := netlink.ParseAddr(address + "/24")
+		return errors.Join(err, netlink.LinkSetUp(card), how(card, parsed))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func until(t *testing.T, what string, now func() string, want string) {
+	t.Helper()
+	for began := time.Now(); now() != want; <-time.After(20 * time.Millisecond) {
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("%s: %q, want %q", what, now(), want)
+		}
+	}
+}
+
+const lab = "witness"
+
+// connect makes a switch with two machines, and returns who has which network card.
+func connect(t *testing.T) (made *network.Switch, names map[string]string) {
+	t.Helper()
+	made, err := network.Create(lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := made.Delete(); err != nil {
+			t.Error(err)
+		}
+	})
+	names = map[string]string{}
+	for name, number := range map[string]byte{"a": 20, "b": 21} {
+		if err := made.Plug(network.Port{Machine: name, Number: number}); err != nil {
+			t.Fatal(err)
+		}
+		names[network.HardwareAddress(number).String()] = name
+	}
+	return made, names
+}
+
+// TestWitness lets two machines have the address, together and one after the other.
+func TestWitness(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("makes network namespaces, which needs root")
+	}
+	made, names := connect(t)
+	var well atomic.Bool
+	seen, err := witness.Start(t.Context(), witness.Options{
+		Switch: made, Address: netip.MustParseAddr(address),
+		Name: func(card net.HardwareAddr) string { return names[card.String()] },
+		Ask: func(context.Context) (string, error) {
+			if !well.Load() {
+				return "", errors.New("nobody is there")
+			}
+			return "somebody", nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	until(t, "nobody has the address", seen.Held.Last, witness.Nobody)
+	change(t, "a", netlink.AddrAdd)
+	until(t, "one has the address", seen.Held.Last, "a")
+	change(t, "b", netlink.AddrAdd)
+	until(t, "two have the address", seen.Held.Last, "a and b")
+	until(t, "the witness names both", func() string {
+		if err := seen.Check(began, 0); err != nil && strings.Contains(err.Error(), "a and b") {
+			return "yes"
+		}
+		return "no"
+	}, "yes")
+	change(t, "a", netlink.AddrDel)
+	until(t, "the other one has the address", seen.Held.Last, "b")
+	alone := time.Now()
+	change(t, "b", netlink.AddrDel)
+	until(t, "nobody has the address any more", seen.Held.Last, witness.Nobody)
+	if err := seen.Check(alone, 0); err != nil {
+		t.Error(err)
+	}
+	until(t, "nobody answers", seen.Answered.Last, witness.Nobody)
+	well.Store(true)
+	until(t, "somebody answers", seen.Answered.Last, "somebody")
+	if err := seen.Stop(); err != nil {
+		t.Error(err)
+	}
+	if got := len(seen.Held.Since(began)); got < 5 {
+		t.Errorf("there are %d spans, want one for each change", got)
+	}
+}
+
+// TestStart refuses what cannot be watched.
+func TestStart(t *testing.T) {
+	_, err := witness.Start(t.Context(), witness.Options{Address: netip.MustParseAddr("fd00::2")})
+	if err == nil || !strings.Contains(err.Error(), "IPv4") {
+		t.Errorf("error %v, want one that asks for an address of IPv4", err)
+	}
+}

@@ -1,0 +1,290 @@
+package move_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
+)
+
+// clusterID is the prefix of the conductors of a cluster with an Ironic endpoint.
+const clusterID = "c1"
+
+// endpoint is the Ironic endpoint of a cluster: an Ironic behind TLS, with the certificate and the credentials of the
+// cluster, under the name of a conductor that can change.
+type endpoint struct {
+	host string
+	port int32
+
+	proxy *httputil.ReverseProxy
+
+	mutex sync.Mutex
+	// material is nil while nobody listens in the sense of Ironic: connections end at once.
+	material  *secrets.Material
+	conductor string
+
+	// expected are the names of hosts by what requests call their nodes, looked those that somebody has asked about.
+	expected map[string]string
+	looked   map[string]bool
+}
+
+// newEndpoint makes an endpoint in front of an Ironic. It does not answer before it is given its material.
+func newEndpoint(behind ironicapi.Settings) *endpoint {
+	GinkgoHelper()
+	e := &endpoint{host: ownAddress(), conductor: clusterID + "-management"}
+	target, err := url.Parse(strings.TrimSuffix(behind.Endpoint, "/v1/"))
+	Expect(err).NotTo(HaveOccurred())
+	e.proxy = &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.SetBasicAuth(behind.Username, behind.Password)
+		},
+		Transport: &http.Transport{TLSClientConfig: trust(behind.CA)},
+		ErrorLog:  log.New(io.Discard, "", 0),
+	}
+	server := httptest.NewUnstartedServer(e)
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort(e.host, "0"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(server.Listener.Close()).To(Succeed())
+	server.Listener = listener
+	// The client names no server, because an address is no name; then GetCertificate would not be asked.
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: e.identity}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	DeferCleanup(server.Close)
+	DeferCleanup(server.CloseClientConnections)
+	address, isTCP := listener.Addr().(*net.TCPAddr)
+	Expect(isTCP).To(BeTrue())
+	e.port = int32(address.Port)
+	return e
+}
+
+// trust is how to reach an Ironic whose certificate is signed by an authority. Without one it has none.
+func trust(authority []byte) *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authority)
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+}
+
+// ownAddress is an address of this machine that is not the loopback's, which is refused as an endpoint.
+func ownAddress() string {
+	GinkgoHelper()
+	addresses, err := net.InterfaceAddrs()
+	Expect(err).NotTo(HaveOccurred())
+	for _, address := range addresses {
+		network, isNetwork := address.(*net.IPNet)
+		if isNetwork && network.IP.To4() != nil && network.IP.IsGlobalUnicast() {
+			return network.IP.String()
+		}
+	}
+	Skip("this machine has no address but that of the loopback interface, which cannot be an Ironic endpoint")
+	return ""
+}
+
+func (e *endpoint) change(edit func(*endpoint)) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	edit(e)
+}
+
+// heldBy puts the endpoint into the hands of another conductor.
+func (e *endpoint) heldBy(conductor string) {
+	e.change(func(e *endpoint) { e.conductor = conductor })
+}
+
+func (e *endpoint) identity(*tls.ClientHelloInfo) (*tls.Config, error) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	if e.material == nil {
+		return nil, errors.New("nobody is here")
+	}
+	pair, err := tls.X509KeyPair(e.material.Certificate, e.material.Key)
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, err
+}
+
+// ServeHTTP answers who it is, and passes everything else on.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mutex.Lock()
+	material, conductor := e.material, e.conductor
+	if host, counts := e.expected[strings.TrimPrefix(r.URL.Path, "/v1/nodes/")]; counts {
+		e.looked[host] = true
+	}
+	e.mutex.Unlock()
+	user, password, _ := r.BasicAuth()
+	switch {
+	case r.URL.Path == "/v1/":
+		reply(w, map[string]any{"version": map[string]string{
+			"id": "v1", "min_version": "1.1", "version": "1.96", "status": "CURRENT",
+		}})
+	case user != string(material.Username) || password != string(material.Password):
+		w.WriteHeader(http.StatusUnauthorized)
+	case r.URL.Path == "/v1/drivers":
+		reply(w, map[string]any{"drivers": []any{map[string]any{"name": "lab", "hosts": []string{conductor}}}})
+	default:
+		e.proxy.ServeHTTP(w, r)
+	}
+}
+
+func reply(w http.ResponseWriter, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	// A client that has gone does not matter.
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// settings are how a host operator reaches the endpoint. It has to be open.
+func (e *endpoint) settings() ironicapi.Settings {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return ironicapi.Settings{
+		Endpoint: fmt.Sprintf("https://%s:%d/v1/", e.host, e.port), CA: e.material.Authority,
+		Username: string(e.material.Username), Password: string(e.material.Password),
+	}
+}
+
+// expect begins to count the hosts that somebody asks about. Looks says how many they are.
+func (e *endpoint) expect(hosts map[string]*bmov1alpha1.BareMetalHost) {
+	e.change(func(e *endpoint) {
+		e.expected, e.looked = map[string]string{}, map[string]bool{}
+		for name, host := range hosts {
+			e.expected[host.Status.Provisioning.ID], e.expected[host.Namespace+"~"+name] = name, name
+		}
+	})
+}
+
+func (e *endpoint) looks() int {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return len(e.looked)
+}
+
+// at makes a Metal3Cluster with this endpoint.
+func (e *endpoint) at() build.ObjectOption {
+	return stage.With(func(infra *infrav1.Metal3Cluster) {
+		infra.Spec.Ironic = &infrav1.Ironic{
+			ClusterID: clusterID,
+			Endpoint: infrav1.IronicEndpoint{
+				VirtualIPs: []string{e.host}, CIDRs: []string{e.host + "/24"}, Interface: "eth0", Port: e.port,
+			},
+		}
+	})
+}
+
+// open lets the endpoint answer with what the Secret of the cluster holds.
+func (w *world) open(ctx context.Context, e *endpoint, cluster string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		secret := &corev1.Secret{}
+		g.Expect(w.here.client.Get(ctx, w.key(secrets.Name(cluster)), secret)).To(Succeed())
+		material, err := secrets.Read(secret.Data)
+		g.Expect(err).NotTo(HaveOccurred())
+		e.change(func(e *endpoint) { e.material = &material })
+	}).Should(Succeed())
+	w.infras(ctx, stage.HaveCondition(infrav1.IronicEndpointReadyCondition, stage.IsTrue()))
+}
+
+// describeEndpoint are the stories of clusters with an Ironic endpoint. There are no nodes here, so nobody is armed, and
+// the condition ReadyForMove says that the nodes are not known.
+func describeEndpoint(c *clusters) {
+	It("resumes hosts with the own Ironic only, and has all of them adopted by another one", func(ctx context.Context) {
+		w := c.world(ctx)
+		e := newEndpoint(w.operators[w.here].settings)
+		w.cluster(ctx, "cluster", e.at())
+		w.open(ctx, e, "cluster")
+		for _, name := range []string{"cp-0", "worker-0", "worker-1"} {
+			w.host(ctx, name)
+		}
+		w.host(ctx, "free")
+		w.machine(ctx, "cluster", "cp-0", controlPlane())
+		w.machine(ctx, "cluster", "worker-0")
+		w.machine(ctx, "cluster", "worker-1")
+		w.settled(ctx)
+		w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition,
+			stage.IsFalseBecause(infrav1.NotReadyForMoveReason, "could take the Ironic endpoint is not known")))
+		before := w.trace(ctx)
+
+		By("arriving where a foreign Ironic answers")
+		journey := w.begin(ctx)
+		w.eventually(ctx, "cp-0", isPausedBy(infrav1.HostPausedByProvider))
+		e.heldBy("other-node")
+		w.arrive(ctx, journey)
+		w.infras(ctx, stage.HaveCondition(infrav1.IronicEndpointReadyCondition,
+			stage.IsFalseBecause(infrav1.EndpointForeignReason, "other-node")))
+		Consistently(func(g Gomega) {
+			for name, host := range w.hosts(ctx, g, w.here) {
+				g.Expect(host).To(And(isPausedBy(infrav1.HostPausedByProvider), inState(bmov1alpha1.StateNone)), name)
+			}
+		}).Should(Succeed())
+		w.nothingDone(before)
+
+		By("finding the own one there")
+		e.heldBy(clusterID + "-management")
+		w.unharmed(ctx, before)
+
+		By("handing the endpoint over to an Ironic that knows nothing")
+		handover := w.trace(ctx)
+		c.ironic.Empty()
+		e.heldBy(clusterID + "-cp-0")
+		Eventually(func(g Gomega) {
+			infra := &infrav1.Metal3Cluster{}
+			g.Expect(w.here.client.Get(ctx, w.key("cluster"), infra)).To(Succeed())
+			g.Expect(infra.Status.Ironic).To(HaveValue(And(
+				HaveField("Holder", HaveValue(Equal(infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "cp-0"}))),
+				HaveField("KnownHosts", HaveValue(BeEquivalentTo(3))),
+			)))
+		}).Should(Succeed())
+		w.adopted(ctx, handover, "ControlPlane/cp-0")
+
+		By("switching the management cluster on again")
+		after := w.trace(ctx)
+		w.there.kill()
+		w.there.start(ctx)
+		w.operators[w.there].restart()
+		Expect(w.hosts(ctx, Default, w.there)).To(BeEmpty())
+		w.unharmed(ctx, after)
+		w.nothingDone(after)
+	})
+}
+
+// adopted waits until all hosts are known to an Ironic that knew none, and are otherwise as they were.
+func (w *world) adopted(ctx context.Context, before trace, holder string) {
+	GinkgoHelper()
+	wanted := trace{pictures: map[string]picture{}, calls: before.calls}
+	for name, was := range before.pictures {
+		id := was.Status.Provisioning.ID
+		w.eventually(ctx, name, isFine(), inState(was.Status.Provisioning.State),
+			HaveField("Status.Provisioning.ID", Not(Equal(id))),
+			HaveField("Annotations", HaveKeyWithValue(infrav1.IronicHolderAnnotation, holder)))
+		node, known := w.ironic.Node(w.namespace + "~" + name)
+		Expect(known).To(BeTrue(), name)
+		was.Status.Provisioning.ID = node.UUID
+		was.Annotations = map[string]string{infrav1.IronicHolderAnnotation: holder}
+		for key, value := range before.pictures[name].Annotations {
+			was.Annotations[key] = value
+		}
+		wanted.pictures[name] = was
+	}
+	w.same(ctx, wanted)
+	w.nothingDone(before, "enroll", "port", "update", "manage", "adopt")
+}

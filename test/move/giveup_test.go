@@ -1,0 +1,135 @@
+package move_test
+
+import (
+	"context"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// glance is how often a story looks that waits for a moment which is soon over.
+const glance = 5 * time.Millisecond
+
+// describeGivingUp are the stories of a clusterctl that is killed.
+func describeGivingUp(c *clusters) {
+	It("goes on in the source when clusterctl is killed while it waits", func(ctx context.Context) {
+		w := c.world(ctx)
+		w.fleet(ctx, "cluster", 1, 1)
+		w.host(ctx, "late")
+		w.settled(ctx)
+		before := w.trace(ctx)
+		c.breakBy(stuck)
+		w.change(ctx, "late", imaged)
+		w.eventually(ctx, "late", inState(bmov1alpha1.StateProvisioning))
+		journey := w.begin(ctx)
+		for _, host := range []string{"cluster-0", "cluster-free-0"} {
+			w.eventually(ctx, host, isPausedBy(infrav1.HostPausedByProvider),
+				HaveField("Annotations", HaveKey(bmov1alpha1.StatusAnnotation)))
+		}
+		journey.lose()
+		w.pauseClusters(ctx, w.here, false)
+		w.unharmed(ctx, before.except("late"))
+		w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition,
+			stage.IsFalseBecause(infrav1.NotReadyForMoveReason, "host late is provisioning")))
+		c.heal()
+		w.readyForMove(ctx)
+		w.move(ctx)
+		w.settled(ctx)
+		w.unharmed(ctx, before.except("late"))
+	})
+
+	It("goes on in the source when clusterctl is killed while it copies", func(ctx context.Context) {
+		w := c.world(ctx)
+		w.fleet(ctx, "cluster", 2, 2)
+		w.readyForMove(ctx)
+		before := w.trace(ctx)
+		journey := w.begin(ctx)
+		w.duringCopy(ctx, w.there.cut)
+		journey.lose()
+		w.there.mend()
+		w.pauseClusters(ctx, w.here, false)
+		w.unharmed(ctx, before)
+		w.readyForMove(ctx)
+		w.move(ctx)
+		w.unharmed(ctx, before)
+		w.settled(ctx)
+	})
+
+	It("goes on in the target when clusterctl is killed while it deletes", func(ctx context.Context) {
+		w := c.world(ctx)
+		w.fleet(ctx, "cluster", 2, 2)
+		w.readyForMove(ctx)
+		before := w.trace(ctx)
+		journey := w.begin(ctx)
+		w.duringDeletion(ctx, w.here.cut)
+		journey.lose()
+		w.here.mend()
+		w.finish(ctx)
+		w.unharmed(ctx, before)
+		w.settled(ctx)
+
+		By("moving it back to where it came from, once nothing is left there")
+		w.clear(ctx, w.there)
+		w.readyForMove(ctx)
+		w.move(ctx)
+		w.unharmed(ctx, before)
+	})
+}
+
+// duringCopy waits until the first host is in the other cluster, and does something at that moment.
+func (w *world) duringCopy(ctx context.Context, do func()) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) int { return len(w.hosts(ctx, g, w.there)) }).WithPolling(glance).
+		WithTimeout(4 * patience).Should(BeNumerically(">", 0))
+	do()
+	Expect(w.isLeaving(ctx)).To(BeFalse(), "clusterctl was faster")
+}
+
+// duringDeletion waits until the first object leaves the source, and does something at that moment.
+func (w *world) duringDeletion(ctx context.Context, do func()) {
+	GinkgoHelper()
+	Eventually(func() bool { return w.isLeaving(ctx) }).WithPolling(glance).WithTimeout(4 * patience).Should(BeTrue())
+	do()
+}
+
+// isLeaving says whether clusterctl has begun to delete where the objects are. It begins with what is owned last.
+func (w *world) isLeaving(ctx context.Context) bool {
+	GinkgoHelper()
+	for _, list := range leftovers() {
+		Expect(w.here.client.List(ctx, list, client.InNamespace(w.namespace))).To(Succeed())
+		here := len(objectsOf(list))
+		Expect(w.there.client.List(ctx, list, client.InNamespace(w.namespace))).To(Succeed())
+		if here < len(objectsOf(list)) {
+			return true
+		}
+	}
+	return false
+}
+
+// finish does what is left to do when clusterctl was killed after everything had been copied.
+func (w *world) finish(ctx context.Context) {
+	GinkgoHelper()
+	w.pauseClusters(ctx, w.there, false)
+	w.here, w.there = w.there, w.here
+	w.pretend(ctx)
+}
+
+// clear takes away what a clusterctl that was killed has left, without anybody acting on it: finalizers first.
+func (w *world) clear(ctx context.Context, at *side) {
+	GinkgoHelper()
+	for _, list := range leftovers() {
+		Expect(at.client.List(ctx, list, client.InNamespace(w.namespace))).To(Succeed())
+		for _, object := range objectsOf(list) {
+			without := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+			Expect(client.IgnoreNotFound(at.client.Patch(ctx, object, without))).To(Succeed())
+			Expect(client.IgnoreNotFound(at.client.Delete(ctx, object))).To(Succeed())
+		}
+	}
+	Eventually(func(g Gomega) { g.Expect(w.hosts(ctx, g, at)).To(BeEmpty()) }).Should(Succeed())
+}

@@ -1,0 +1,176 @@
+package move_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
+	labironic "github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
+)
+
+// measuredHosts is how many hosts are moved and adopted.
+const measuredHosts = 100
+
+// The goals, in seconds.
+const (
+	goalMove  = 60
+	goalLook  = 2
+	goalAdopt = 30
+)
+
+// measuredIronic is an Ironic that can be replaced by an empty one.
+type measuredIronic interface {
+	settings() labironic.Settings
+
+	// empty replaces it, with the same address, credentials and certificate.
+	empty(ctx context.Context)
+
+	// controllers is the URL of the management controllers, without the name of the machine, and image one that can be
+	// written.
+	controllers() string
+	image() *infrav1.Image
+}
+
+// fakeMeasured is the Ironic in memory.
+type fakeMeasured struct{ *clusters }
+
+func (f fakeMeasured) settings() labironic.Settings {
+	return labironic.Settings{
+		Endpoint: f.ironic.Endpoint(), Username: f.ironic.Username, Password: f.ironic.Password,
+	}
+}
+func (f fakeMeasured) empty(context.Context) { f.ironic.Empty() }
+func (f fakeMeasured) controllers() string   { return fakeControllers }
+func (f fakeMeasured) image() *infrav1.Image { return nil }
+
+// describeMeasurements measures what the documents promise. Nothing is asserted but that nobody does anything to a host.
+func describeMeasurements(c *clusters) {
+	It("measures a pivot of many hosts", func(ctx context.Context) {
+		var behind measuredIronic = fakeMeasured{c}
+		if *ironicKind == ironicReal {
+			behind = newRealIronic(ctx)
+		}
+		w := c.worldWith(ctx, behind.settings())
+		w.controllers, w.image = behind.controllers(), behind.image()
+		e := newEndpoint(behind.settings())
+		w.cluster(ctx, "cluster", e.at())
+		w.open(ctx, e, "cluster")
+		for _, operator := range w.operators {
+			operator.stop()
+			operator.settings = e.settings()
+			operator.start()
+		}
+		fmt.Printf("making %d hosts and machines\n", measuredHosts)
+		for i := range measuredHosts {
+			name := fmt.Sprintf("host-%03d", i)
+			w.host(ctx, name)
+			if i == 0 {
+				w.machine(ctx, "cluster", name, controlPlane())
+			} else {
+				w.machine(ctx, "cluster", name)
+			}
+		}
+		w.settled(ctx)
+		before := w.trace(ctx)
+
+		fmt.Println("moving them")
+		began := time.Now()
+		journey := w.begin(ctx)
+		paused, quietAfter := w.stages(ctx, began)
+		w.duringCopy(ctx, func() {})
+		copied := time.Since(began)
+		w.arrive(ctx, journey)
+		moved := time.Since(began)
+		w.settled(ctx)
+		running := time.Since(began)
+
+		fmt.Println("handing the endpoint over")
+		behind.empty(ctx)
+		e.expect(w.hosts(ctx, Default, w.here))
+		began = time.Now()
+		e.heldBy(clusterID + "-host-000")
+		Eventually(e.looks).WithPolling(glance).WithTimeout(4 * patience).Should(Equal(measuredHosts))
+		looked := time.Since(began)
+		w.eventuallyActive(ctx, e)
+		adopted := time.Since(began)
+		w.settled(ctx)
+		if *ironicKind != ironicReal {
+			w.nothingDone(before, "enroll", "port", "update", "manage", "adopt")
+		}
+		table(*ironicKind, []row{
+			{"clusterctl move of 100 hosts, with the time until they are quiet", moved, goalMove},
+			{"  of this, until clusterctl has found all objects and paused the Cluster", paused, 0},
+			{"  until all hosts are parked", quietAfter, 0},
+			{"  until clusterctl has noticed and copied the first host", copied, 0},
+			{"until all of them run in the target", running, 0},
+			{"change of the holder to the first look at each of 100 hosts", looked, goalLook},
+			{"change of the holder until 100 hosts are adopted", adopted, goalAdopt},
+		})
+	})
+}
+
+// stages is when the Cluster was paused, and when the move was let go on.
+func (w *world) stages(ctx context.Context, began time.Time) (paused, quiet time.Duration) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		cluster := &clusterv1.Cluster{}
+		g.Expect(w.here.client.Get(ctx, w.key("cluster"), cluster)).To(Succeed())
+		g.Expect(cluster.Spec.Paused).To(HaveValue(BeTrue()))
+	}).WithPolling(glance).Should(Succeed())
+	paused = time.Since(began)
+	Eventually(func(g Gomega) {
+		infra := &infrav1.Metal3Cluster{}
+		g.Expect(w.here.client.Get(ctx, w.key("cluster"), infra)).To(Succeed())
+		g.Expect(infra.Annotations).NotTo(HaveKey(infrav1.BlockMoveAnnotation))
+	}).WithPolling(glance).WithTimeout(4 * patience).Should(Succeed())
+	return paused, time.Since(began)
+}
+
+// eventuallyActive waits until the Ironic behind an endpoint has adopted all hosts.
+func (w *world) eventuallyActive(ctx context.Context, e *endpoint) {
+	GinkgoHelper()
+	settings := e.settings()
+	observer, err := ironicapi.New(ironicapi.Endpoint{
+		URL: settings.Endpoint, Username: settings.Username, Password: settings.Password, Authority: settings.CA,
+	})
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func() int {
+		count := 0
+		for name, state := range observer.Observe(ctx, nil).Nodes {
+			if strings.HasPrefix(name, w.namespace+"~") && state == "active" {
+				count++
+			}
+		}
+		return count
+	}).WithTimeout(4 * patience).Should(Equal(measuredHosts))
+}
+
+// row is one line of the table.
+type row struct {
+	what string
+	took time.Duration
+	// goal in seconds. Zero means that there is none.
+	goal float64
+}
+
+// table prints what was measured beside the goals.
+func table(kind string, rows []row) {
+	var text strings.Builder
+	fmt.Fprintf(&text, "\n%-70s %10s %10s\n", "with a "+kind+" Ironic", "measured", "goal")
+	for _, row := range rows {
+		goal := "-"
+		if row.goal > 0 {
+			goal = fmt.Sprintf("%.0f s", row.goal)
+		}
+		fmt.Fprintf(&text, "%-70s %8.1f s %10s\n", row.what, row.took.Seconds(), goal)
+	}
+	_, _ = fmt.Fprintln(os.Stdout, text.String())
+}

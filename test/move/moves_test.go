@@ -1,0 +1,131 @@
+package move_test
+
+import (
+	"context"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/fakeironic"
+)
+
+// stuck lets no work of Ironic end.
+var stuck = fakeironic.Faults{Stuck: true}
+
+// describeMoves are the stories of moves that nothing happens to.
+func describeMoves(c *clusters) {
+	It("moves hosts of every kind, and does nothing to any of them", func(ctx context.Context) {
+		w := c.world(ctx)
+		w.everyKind(ctx)
+		before := w.trace(ctx)
+		w.readyForMove(ctx)
+		w.move(ctx)
+
+		// Nobody has asked for the pause to end, so the status waits in the annotation.
+		w.eventually(ctx, "paused", isPausedBy("maintenance"),
+			HaveField("Annotations", HaveKey(bmov1alpha1.StatusAnnotation)), inState(bmov1alpha1.StateNone))
+		// The credentials of this one are tried again and again, here as there.
+		w.eventually(ctx, "locked", hasFailed(bmov1alpha1.RegistrationError), inState(bmov1alpha1.StateRegistering))
+		w.unharmed(ctx, before.except("paused", "locked"))
+		w.nothingDone(before, "update", "manage")
+
+		By("letting the user end the pause, and correct the errors")
+		for _, host := range []string{"errored", "locked"} {
+			w.changeSecret(ctx, host, func(secret *corev1.Secret) {
+				secret.Data["username"], secret.Data["password"] = []byte("admin"), []byte(goodPassword)
+			})
+		}
+		w.change(ctx, "paused", func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
+		})
+		w.eventually(ctx, "paused", inState(bmov1alpha1.StateProvisioned), isFine(),
+			HaveField("Annotations", Not(HaveKey(bmov1alpha1.StatusAnnotation))))
+		w.eventually(ctx, "errored", inState(bmov1alpha1.StateProvisioned), isFine())
+		w.eventually(ctx, "locked", inState(bmov1alpha1.StateAvailable), isFine())
+		w.nothingDone(before.except("locked"), "update")
+	})
+
+	It("waits for a host that is provisioning, and loses nothing of it", func(ctx context.Context) {
+		w := c.world(ctx)
+		w.fleet(ctx, "cluster", 1, 1)
+		w.host(ctx, "late")
+		w.settled(ctx)
+		w.readyForMove(ctx)
+		before := w.trace(ctx)
+		c.breakBy(stuck)
+		w.change(ctx, "late", imaged)
+		w.eventually(ctx, "late", inState(bmov1alpha1.StateProvisioning))
+		journey := w.begin(ctx)
+		w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition,
+			stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host late is provisioning")))
+		w.eventually(ctx, "cluster-0", isPausedBy(infrav1.HostPausedByProvider))
+		c.heal()
+		w.arrive(ctx, journey)
+		w.eventually(ctx, "late", inState(bmov1alpha1.StateProvisioned), isFine(), isNotPaused())
+		w.unharmed(ctx, before.except("late"))
+		Expect(w.asked(before, "active")).To(Equal(1), "the host that was provisioning is provisioned once")
+	})
+
+	It("moves hosts that a scale-down and an earlier provider have left", func(ctx context.Context) {
+		w := c.world(ctx)
+		w.fleet(ctx, "cluster", 2, 1)
+		meta := metav1.ObjectMeta{Namespace: w.namespace, Name: "cluster-1"}
+		Expect(w.here.client.Delete(ctx, &infrav1.Metal3Machine{ObjectMeta: meta})).To(Succeed())
+		Expect(w.here.client.Delete(ctx, &clusterv1.Machine{ObjectMeta: meta})).To(Succeed())
+		w.change(ctx, "cluster-free-0", func(host *bmov1alpha1.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.BlockMoveAnnotation, "")
+		})
+		w.eventually(ctx, "cluster-1", inState(bmov1alpha1.StateAvailable), isFine(),
+			HaveField("Spec.ConsumerRef", BeNil()), HaveField("Status.PoweredOn", false))
+		w.eventually(ctx, "cluster-free-0", HaveField("Annotations", Not(HaveKey(infrav1.BlockMoveAnnotation))))
+		before := w.trace(ctx)
+		w.readyForMove(ctx)
+		w.move(ctx)
+		w.unharmed(ctx, before)
+	})
+
+	It("moves all clusters of a namespace", func(ctx context.Context) {
+		w := c.world(ctx)
+		w.fleet(ctx, "first", 2, 0)
+		w.fleet(ctx, "second", 1, 1)
+		before := w.trace(ctx)
+		w.readyForMove(ctx)
+		w.move(ctx)
+		w.unharmed(ctx, before)
+		w.settled(ctx)
+		w.readyForMove(ctx)
+	})
+}
+
+// everyKind makes hosts of every kind that stands still, and one that fails again and again.
+func (w *world) everyKind(ctx context.Context) {
+	GinkgoHelper()
+	w.fleet(ctx, "cluster", 2, 1)
+	for _, host := range []string{"errored", "detached", "paused"} {
+		w.host(ctx, host, imaged)
+	}
+	w.host(ctx, "external", func(host *bmov1alpha1.BareMetalHost) { host.Spec.ExternallyProvisioned = true })
+	w.host(ctx, "locked")
+	w.changeSecret(ctx, "locked", func(secret *corev1.Secret) { secret.Data["password"] = []byte("hunter2") })
+	for _, host := range []string{"errored", "detached", "paused"} {
+		w.eventually(ctx, host, inState(bmov1alpha1.StateProvisioned), isFine(), HaveField("Status.PoweredOn", true))
+	}
+	w.eventually(ctx, "external", inState(bmov1alpha1.StateExternallyProvisioned), isFine(),
+		HaveField("Status.PoweredOn", true))
+	w.changeSecret(ctx, "errored", func(secret *corev1.Secret) { delete(secret.Data, "username") })
+	w.change(ctx, "detached", func(host *bmov1alpha1.BareMetalHost) {
+		host.Annotations[bmov1alpha1.DetachedAnnotation] = ""
+	})
+	w.change(ctx, "paused", func(host *bmov1alpha1.BareMetalHost) {
+		host.Annotations[bmov1alpha1.PausedAnnotation] = "maintenance"
+	})
+	w.eventually(ctx, "errored", hasFailed(bmov1alpha1.RegistrationError))
+	w.eventually(ctx, "locked", hasFailed(bmov1alpha1.RegistrationError))
+	w.eventually(ctx, "detached", HaveField("Status.OperationalStatus", bmov1alpha1.OperationalStatusDetached))
+}

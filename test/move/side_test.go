@@ -1,0 +1,247 @@
+package move_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3cluster"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/process"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
+)
+
+// installNamespace is where everything is before the installation names it.
+const installNamespace = "system"
+
+// side is one of the two management clusters, with all that is installed in it.
+type side struct {
+	name   string
+	server *env.Server
+
+	// client reads and writes whatever happens to the line.
+	client client.Client
+
+	// line is how everybody else reaches the API server: clusterctl, the manager, and the host operators.
+	line *stage.Line
+
+	// kubeconfig is clusterctl's.
+	kubeconfig string
+
+	// isCut says that the line is cut.
+	isCut bool
+
+	// manager is nil while it does not run. Starts makes names for its logs.
+	manager *process.Child
+	starts  int
+	health  string
+}
+
+func newSide(ctx context.Context, name string) *side {
+	GinkgoHelper()
+	s := &side{name: name, server: startServer(ctx)}
+	s.client = s.server.Client
+	s.line = stage.NewLine(s.server.Config)
+	s.kubeconfig = s.credentials(s.server.Config, name)
+	var err error
+	s.health, err = s.server.Group().Address()
+	Expect(err).NotTo(HaveOccurred())
+	s.install(ctx)
+	return s
+}
+
+// credentials writes a kubeconfig that leads over the line.
+func (s *side) credentials(user *rest.Config, name string) string {
+	GinkgoHelper()
+	path, err := s.server.WriteKubeconfig(name, s.over(user))
+	Expect(err).NotTo(HaveOccurred())
+	return path
+}
+
+// over leads a client over the line.
+func (s *side) over(user *rest.Config) *rest.Config {
+	config := rest.CopyConfig(user)
+	config.Host = s.line.Config.Host
+	return config
+}
+
+// install installs the webhooks as they are released, with the address of the manager under test, and the rights of the
+// manager and of the host operator.
+func (s *side) install(ctx context.Context) {
+	GinkgoHelper()
+	folder, err := binaries.Ensure(ctx, s.server.Root(), binaries.Tools(), GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(s.client.Create(ctx, build.Namespace(installNamespace))).To(Succeed())
+	for _, part := range []string{"config/rbac", "config/webhook"} {
+		command := exec.CommandContext(ctx, filepath.Join(folder, "kustomize"), "build", part)
+		command.Dir = s.server.Root()
+		built, err := command.Output()
+		Expect(err).NotTo(HaveOccurred())
+		_, err = s.server.KubectlWithInput(ctx, bytes.NewReader(built), "apply", "--filename=-")
+		Expect(err).NotTo(HaveOccurred())
+	}
+	Expect(s.server.RedirectWebhooks(ctx, installNamespace, s.server.Webhook)).To(Succeed())
+	for _, object := range hostoperator.Objects("image", ironicapi.Settings{}) {
+		switch object.(type) {
+		case *corev1.Namespace, *corev1.ServiceAccount,
+			*rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *rbacv1.Role, *rbacv1.RoleBinding:
+			Expect(s.client.Create(ctx, object)).To(Succeed())
+		}
+	}
+}
+
+// start runs the manager with the rights that it has in a cluster, and waits until it is ready.
+func (s *side) start(ctx context.Context) {
+	GinkgoHelper()
+	s.begin()
+	ready := func(ctx context.Context) error { return probe(ctx, "http://"+s.health+"/readyz") }
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	Expect(s.manager.WaitReady(limited, ready)).To(Succeed())
+}
+
+// begin starts the manager and does not wait.
+func (s *side) begin() {
+	GinkgoHelper()
+	account, err := s.server.User("system:serviceaccount:"+installNamespace+":manager",
+		"system:serviceaccounts", "system:serviceaccounts:"+installNamespace)
+	Expect(err).NotTo(HaveOccurred())
+	program, err := os.Executable()
+	Expect(err).NotTo(HaveOccurred())
+	s.starts++
+	s.manager, err = s.server.Group().Start(process.Program{
+		Name: fmt.Sprintf("manager-%d", s.starts), Path: program,
+		Args: []string{
+			"--health-addr=" + s.health,
+			"--diagnostics-address=0",
+			"--ironic-endpoint-interval=" + endpointInterval().String(),
+			fmt.Sprintf("--webhook-port=%d", s.server.Webhook.Port),
+			"--webhook-cert-dir=" + s.server.Webhook.CertDir,
+		},
+		Env: []string{
+			"KUBECONFIG=" + s.credentials(account, "manager"), roleVariable + "=" + roleManager, "GORACE=halt_on_error=1",
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// cut cuts the line.
+func (s *side) cut() {
+	s.line.Cut()
+	s.isCut = true
+}
+
+// mend lets the line carry again.
+func (s *side) mend() {
+	GinkgoHelper()
+	if s.isCut {
+		Expect(s.line.Mend()).To(Succeed())
+		s.isCut = false
+	}
+}
+
+// endpointInterval is shorter than by default where nothing is measured, so that stories take less time.
+func endpointInterval() time.Duration {
+	if *measure {
+		return metal3cluster.DefaultInterval
+	}
+	return quiet / 5
+}
+
+// kill ends the manager as a lost machine does.
+func (s *side) kill() {
+	s.manager.Kill()
+	s.manager = nil
+}
+
+// problem says why the manager has ended, if it has and nobody has killed it.
+func (s *side) problem() error {
+	if s.manager == nil {
+		return nil
+	}
+	select {
+	case <-s.manager.Done():
+		return fmt.Errorf("the manager of the %s has ended:\n%s", s.name, s.manager.LogTail())
+	default:
+		return nil
+	}
+}
+
+func probe(ctx context.Context, address string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	if err := response.Body.Close(); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", address, response.Status)
+	}
+	return nil
+}
+
+// operator is a host operator for one namespace of one side.
+type operator struct {
+	side      *side
+	namespace string
+	settings  ironicapi.Settings
+
+	stop func()
+}
+
+// start runs it, with the rights that it has in a cluster, until rest or the end of the story.
+func (o *operator) start() {
+	GinkgoHelper()
+	account, err := o.side.server.User(
+		"system:serviceaccount:"+hostoperator.Namespace+":"+hostoperator.Name, "system:serviceaccounts")
+	Expect(err).NotTo(HaveOccurred())
+	options := hostoperator.NewOptions()
+	options.Namespace, options.HealthAddress, options.MetricsAddress = o.namespace, "0", "0"
+	options.Rules.Capacity = 0
+	if !*measure {
+		options.Rules.Poll = pollEvery
+	}
+	// Only an event can make a story go on.
+	options.Rules.Steady = 2 * patience
+	options.Rules.Retry, options.Rules.RetryLimit = operatorRetry, operatorRetryLimit
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- hostoperator.Run(ctx, o.side.over(account), o.settings, options)
+		close(ended)
+	}()
+	o.stop = func() {
+		GinkgoHelper()
+		cancel()
+		Eventually(ended).Should(Or(Receive(Not(HaveOccurred())), BeClosed()))
+	}
+	DeferCleanup(o.stop)
+}
+
+// restart ends it and runs another one.
+func (o *operator) restart() {
+	GinkgoHelper()
+	o.stop()
+	o.start()
+}

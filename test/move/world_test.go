@@ -1,0 +1,468 @@
+package move_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/fakeironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
+)
+
+const (
+	// goodPassword is the only one that the management controllers accept.
+	goodPassword = "correct-horse"
+
+	// operatorRetry and operatorRetryLimit are how long the host operators wait after errors. A host that nothing
+	// happens with is looked at once in a minute, as by the original, so that only an event can make a story go on.
+	operatorRetry      = time.Second
+	operatorRetryLimit = 5 * time.Second
+
+	// reservedLabel holds the name of the machine that a host is meant for.
+	reservedLabel = "example.com/for"
+)
+
+// fakeControllers is the URL of management controllers that only the Ironic in memory reaches.
+const fakeControllers = "http://bmc.example/machines/"
+
+// serial makes MAC addresses, which must differ over all stories because all know the same Ironic.
+var serial atomic.Uint32
+
+// world is a namespace in which one story plays.
+type world struct {
+	*clusters
+	namespace string
+
+	// here is where the objects are, there is where they are moved next.
+	here, there *side
+
+	// operators are the host operators of both sides.
+	operators map[*side]*operator
+
+	// controllers is the URL of the management controllers, without the name of the machine. Image is that of machines;
+	// nil leaves the one that they have.
+	controllers string
+	image       *infrav1.Image
+}
+
+// world makes a world with host operators on both sides that talk to the same Ironic.
+func (c *clusters) world(ctx context.Context) *world {
+	GinkgoHelper()
+	return c.worldWith(ctx, ironicapi.Settings{
+		Endpoint: c.ironic.Endpoint(), Username: c.ironic.Username, Password: c.ironic.Password,
+	})
+}
+
+// worldWith makes a world with an Ironic of its own.
+func (c *clusters) worldWith(ctx context.Context, settings ironicapi.Settings) *world {
+	GinkgoHelper()
+	w := &world{
+		clusters: c, namespace: stage.Namespace(ctx, c.source.server), here: c.source, there: c.target,
+		operators: map[*side]*operator{}, controllers: fakeControllers,
+	}
+	for _, side := range []*side{c.source, c.target} {
+		w.operators[side] = &operator{side: side, namespace: w.namespace, settings: settings}
+		w.operators[side].start()
+	}
+	return w
+}
+
+// breakBy makes things go wrong in the Ironic, and keeps what is so in every story.
+func (c *clusters) breakBy(faults fakeironic.Faults) {
+	faults.Password = goodPassword
+	c.ironic.Break(faults)
+}
+
+// heal ends all faults of the story before.
+func (c *clusters) heal() {
+	GinkgoHelper()
+	c.breakBy(fakeironic.Faults{})
+	for _, side := range []*side{c.source, c.target} {
+		side.mend()
+		if side.manager == nil {
+			side.start(context.Background())
+		}
+	}
+}
+
+func (w *world) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: w.namespace, Name: name}
+}
+
+func (w *world) create(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	Expect(build.CreateWithStatus(ctx, w.here.client, object)).To(Succeed())
+}
+
+// cluster makes a Cluster and its Metal3Cluster.
+func (w *world) cluster(ctx context.Context, name string, options ...build.Metal3ClusterOption) {
+	GinkgoHelper()
+	cluster := build.Cluster(name, build.InNamespace(w.namespace))
+	w.create(ctx, cluster)
+	options = append([]build.Metal3ClusterOption{
+		build.InNamespace(w.namespace), build.OwnedBy(cluster), ofCluster(name),
+	}, options...)
+	w.create(ctx, build.Metal3Cluster(name, options...))
+	w.pretend(ctx)
+}
+
+// machine makes a Machine with all that belongs to it, for the host of the same name.
+func (w *world) machine(ctx context.Context, cluster, name string, options ...build.MachineOption) {
+	GinkgoHelper()
+	owner := &clusterv1.Cluster{}
+	Expect(w.here.client.Get(ctx, w.key(cluster), owner)).To(Succeed())
+	options = append([]build.MachineOption{build.InNamespace(w.namespace), build.OwnedBy(owner)}, options...)
+	machine := build.Machine(name, cluster, options...)
+	w.create(ctx, machine)
+	w.create(ctx, build.BootstrapSecret(name, build.CloudConfig, []byte("#cloud-config\n"),
+		build.InNamespace(w.namespace), ofCluster(cluster), build.OwnedBy(machine)))
+	infra := build.Metal3Machine(name, cluster, build.InNamespace(w.namespace), build.OwnedBy(machine),
+		build.Selecting(map[string]string{reservedLabel: name}))
+	if w.image != nil {
+		infra.Spec.Image = w.image
+	}
+	w.create(ctx, infra)
+	w.pretend(ctx)
+}
+
+// controlPlane makes a Machine one of the control plane.
+func controlPlane() build.MachineOption {
+	return build.Labels(map[string]string{clusterv1.MachineControlPlaneLabel: ""})
+}
+
+func ofCluster(name string) build.ObjectOption {
+	return build.Labels(map[string]string{clusterv1.ClusterNameLabel: name})
+}
+
+// host makes a host that is online, and the Secret for it.
+func (w *world) host(ctx context.Context, name string, options ...func(*bmov1alpha1.BareMetalHost)) {
+	GinkgoHelper()
+	number := serial.Add(1)
+	host := build.Host(name, build.InNamespace(w.namespace), build.Labels(map[string]string{reservedLabel: name}),
+		build.Annotations(map[string]string{"example.com/rack": "7"}))
+	host.Spec.BMC.Address = "lab+" + w.address(name)
+	host.Spec.BootMACAddress = fmt.Sprintf("02:22:00:%02x:%02x:%02x", number>>16, number>>8&0xff, number&0xff)
+	host.Spec.Online = true
+	secret := build.ControllerSecret(host)
+	secret.Data["password"] = []byte(goodPassword)
+	for _, option := range options {
+		option(host)
+	}
+	w.create(ctx, secret)
+	w.create(ctx, host)
+}
+
+// address is that of the management controller of a host.
+func (w *world) address(host string) string {
+	return w.controllers + w.namespace + "-" + host
+}
+
+// imaged makes a host run an image without any machine.
+func imaged(host *bmov1alpha1.BareMetalHost) {
+	host.Spec.Image = &bmov1alpha1.Image{
+		URL: "http://images.example/own.img", Checksum: "http://images.example/own.img.sha256sum",
+		ChecksumType: bmov1alpha1.SHA256,
+	}
+}
+
+// fleet makes a cluster of machines on hosts, and free hosts, and waits until all of it is there.
+func (w *world) fleet(ctx context.Context, cluster string, machines, free int) {
+	GinkgoHelper()
+	w.cluster(ctx, cluster)
+	for i := range machines {
+		name := fmt.Sprintf("%s-%d", cluster, i)
+		w.host(ctx, name)
+		w.machine(ctx, cluster, name)
+	}
+	for i := range free {
+		w.host(ctx, fmt.Sprintf("%s-free-%d", cluster, i))
+	}
+	w.settled(ctx)
+}
+
+// settled waits until all machines run on their hosts and all others are as they should be.
+func (w *world) settled(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var machines infrav1.Metal3MachineList
+		g.Expect(w.here.client.List(ctx, &machines, client.InNamespace(w.namespace))).To(Succeed())
+		for _, machine := range machines.Items {
+			g.Expect(machine.Spec.ProviderID).NotTo(BeEmpty(), "%s: %v", machine.Name, machine.Status.Conditions)
+		}
+		for name, host := range w.hosts(ctx, g, w.here) {
+			want := bmov1alpha1.StateAvailable
+			if host.Spec.Image != nil {
+				want = bmov1alpha1.StateProvisioned
+			}
+			g.Expect(host).To(And(inState(want), isFine()), name)
+		}
+	}).Should(Succeed())
+}
+
+// pretend does what Cluster API would do: it runs nowhere here. It has to be done again after a move, because no status
+// is moved.
+func (w *world) pretend(ctx context.Context) {
+	GinkgoHelper()
+	here := client.InNamespace(w.namespace)
+	var clusters clusterv1.ClusterList
+	Expect(w.here.client.List(ctx, &clusters, here)).To(Succeed())
+	for i := range clusters.Items {
+		cluster := &clusters.Items[i]
+		stage.ChangeStatus(ctx, w.here.client, client.ObjectKeyFromObject(cluster), cluster, func(c *clusterv1.Cluster) {
+			c.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+			conditions.Set(c, metav1.Condition{
+				Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized",
+			})
+		})
+	}
+	var machines clusterv1.MachineList
+	Expect(w.here.client.List(ctx, &machines, here)).To(Succeed())
+	for i := range machines.Items {
+		machine := &machines.Items[i]
+		stage.ChangeStatus(ctx, w.here.client, client.ObjectKeyFromObject(machine), machine, func(m *clusterv1.Machine) {
+			m.Status.NodeRef.Name = m.Name
+		})
+	}
+}
+
+// hosts returns the hosts of a side by name.
+func (w *world) hosts(ctx context.Context, g Gomega, at *side) map[string]*bmov1alpha1.BareMetalHost {
+	var list bmov1alpha1.BareMetalHostList
+	g.Expect(at.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+	hosts := map[string]*bmov1alpha1.BareMetalHost{}
+	for i := range list.Items {
+		hosts[list.Items[i].Name] = &list.Items[i]
+	}
+	return hosts
+}
+
+// eventually waits until a host matches.
+func (w *world) eventually(ctx context.Context, name string, want ...gomegatypes.GomegaMatcher) {
+	GinkgoHelper()
+	Eventually(func(ctx context.Context) (*bmov1alpha1.BareMetalHost, error) {
+		host := &bmov1alpha1.BareMetalHost{}
+		return host, w.here.client.Get(ctx, w.key(name), host)
+	}).WithContext(ctx).Should(And(want...), "host %s", name)
+}
+
+// change changes a host as a user does.
+func (w *world) change(ctx context.Context, name string, edit func(*bmov1alpha1.BareMetalHost)) {
+	GinkgoHelper()
+	stage.Change(ctx, w.here.client, w.key(name), &bmov1alpha1.BareMetalHost{}, edit)
+}
+
+// readyForMove waits until all Metal3Clusters say that a move would go through.
+func (w *world) readyForMove(ctx context.Context) {
+	GinkgoHelper()
+	w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.ReadyForMoveReason)))
+}
+
+// infras waits until the conditions of all Metal3Clusters match.
+func (w *world) infras(ctx context.Context, want gomegatypes.GomegaMatcher) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var list infrav1.Metal3ClusterList
+		g.Expect(w.here.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+		g.Expect(list.Items).NotTo(BeEmpty())
+		for i := range list.Items {
+			g.Expect(list.Items[i].Status.Conditions).To(want, list.Items[i].Name)
+		}
+	}).Should(Succeed())
+}
+
+// pauseClusters pauses the Clusters of a side or lets them run, as the user does after a move that was given up.
+func (w *world) pauseClusters(ctx context.Context, at *side, paused bool) {
+	GinkgoHelper()
+	var list clusterv1.ClusterList
+	Expect(at.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+	for i := range list.Items {
+		stage.Change(ctx, at.client, client.ObjectKeyFromObject(&list.Items[i]), &clusterv1.Cluster{},
+			func(cluster *clusterv1.Cluster) { cluster.Spec.Paused = ptr.To(paused) })
+	}
+}
+
+// journey is a clusterctl that runs.
+type journey struct {
+	kill  context.CancelFunc
+	ended chan error
+}
+
+// begin starts to move everything.
+func (w *world) begin(ctx context.Context) *journey {
+	GinkgoHelper()
+	ctx, kill := context.WithCancel(ctx)
+	j := &journey{kill: kill, ended: make(chan error, 1)}
+	DeferCleanup(kill)
+	go func() {
+		_, log, err := w.clusterctl.RunWithLog(ctx, "move", "--kubeconfig="+w.here.kubeconfig,
+			"--to-kubeconfig="+w.there.kubeconfig, "--namespace="+w.namespace)
+		GinkgoWriter.Printf("clusterctl:\n%s\n", log)
+		j.ended <- err
+	}()
+	return j
+}
+
+// arrive waits until clusterctl has moved everything, and plays Cluster API there.
+func (w *world) arrive(ctx context.Context, j *journey) {
+	GinkgoHelper()
+	Eventually(j.ended).WithTimeout(4 * patience).Should(Receive(Not(HaveOccurred())))
+	w.here, w.there = w.there, w.here
+	w.pretend(ctx)
+}
+
+// lose kills clusterctl.
+func (j *journey) lose() {
+	GinkgoHelper()
+	j.kill()
+	Eventually(j.ended).Should(Receive(HaveOccurred()), "clusterctl was faster")
+}
+
+// move moves everything.
+func (w *world) move(ctx context.Context) {
+	GinkgoHelper()
+	w.arrive(ctx, w.begin(ctx))
+}
+
+// picture is a host with all that a move must not change.
+type picture struct {
+	Labels, Annotations map[string]string
+	Finalizers          []string
+	Spec                bmov1alpha1.BareMetalHostSpec
+	Status              bmov1alpha1.BareMetalHostStatus
+	Hardware            *bmov1alpha1.HardwareDetails
+	Powered             bool
+}
+
+// pictures takes a picture of each host where the objects are.
+func (w *world) pictures(ctx context.Context, g Gomega) map[string]picture {
+	pictures := map[string]picture{}
+	for name, host := range w.hosts(ctx, g, w.here) {
+		hardware := &bmov1alpha1.HardwareData{}
+		g.Expect(client.IgnoreNotFound(w.here.client.Get(ctx, w.key(name), hardware))).To(Succeed())
+		status := *host.Status.DeepCopy()
+		// The first one is the time of the last change, and errors are counted again. The others know the Secret by its
+		// version, which is another one in another cluster.
+		status.LastUpdated, status.ErrorCount = nil, 0
+		status.TriedCredentials, status.GoodCredentials = bmov1alpha1.CredentialsStatus{}, bmov1alpha1.CredentialsStatus{}
+		status.OperationHistory.Register = bmov1alpha1.OperationMetric{}
+		pictures[name] = picture{
+			Labels: host.Labels, Annotations: host.Annotations, Finalizers: host.Finalizers, Spec: host.Spec, Status: status,
+			Hardware: hardware.Spec.HardwareDetails, Powered: w.ironic.Powered(w.address(name)),
+		}
+	}
+	return pictures
+}
+
+// trace is what was so before a move.
+type trace struct {
+	pictures map[string]picture
+	calls    int
+}
+
+// trace remembers how all hosts are, and what was asked of Ironic so far.
+func (w *world) trace(ctx context.Context) trace {
+	GinkgoHelper()
+	return trace{pictures: w.pictures(ctx, Default), calls: len(w.ironic.Calls())}
+}
+
+// except leaves out hosts that are told of apart.
+func (t trace) except(hosts ...string) trace {
+	kept := maps.Clone(t.pictures)
+	maps.DeleteFunc(kept, func(name string, _ picture) bool { return slices.Contains(hosts, name) })
+	return trace{pictures: kept, calls: t.calls}
+}
+
+// unharmed waits until all hosts are as they were, and demands that Ironic was asked for nothing but to take note of
+// the credentials again, which the host operator does with a Secret of another version.
+func (w *world) unharmed(ctx context.Context, before trace) {
+	GinkgoHelper()
+	w.same(ctx, before)
+	w.nothingDone(before, "update")
+}
+
+// same waits until all hosts are as they were, and stay so.
+func (w *world) same(ctx context.Context, before trace) {
+	GinkgoHelper()
+	same := func(g Gomega) {
+		now := w.pictures(ctx, g)
+		for name, was := range before.pictures {
+			g.Expect(now).To(HaveKey(name))
+			g.Expect(cmp.Diff(was, now[name])).To(BeEmpty(), "host %s", name)
+		}
+	}
+	Eventually(same).Should(Succeed())
+	Consistently(same).WithPolling(quiet / 4).Should(Succeed())
+}
+
+// nothingDone demands that Ironic was asked for nothing but these since the trace.
+func (w *world) nothingDone(before trace, allowed ...string) {
+	GinkgoHelper()
+	for _, call := range w.ironic.Calls()[before.calls:] {
+		host, ours := strings.CutPrefix(call.Node, w.namespace+"~")
+		if _, counts := before.pictures[host]; ours && counts {
+			Expect(call.What).To(BeElementOf(allowed), "somebody did this to host %s: %v", host, call)
+		}
+	}
+}
+
+// asked counts how often Ironic was asked for something since the trace, for all hosts.
+func (w *world) asked(since trace, what string) int {
+	count := 0
+	for _, call := range w.ironic.Calls()[since.calls:] {
+		if strings.HasPrefix(call.Node, w.namespace+"~") && call.What == what {
+			count++
+		}
+	}
+	return count
+}
+
+func inState(state bmov1alpha1.ProvisioningState) gomegatypes.GomegaMatcher {
+	return HaveField("Status.Provisioning.State", state)
+}
+
+func isFine() gomegatypes.GomegaMatcher {
+	return And(
+		HaveField("Status.OperationalStatus", bmov1alpha1.OperationalStatusOK),
+		HaveField("Status.ErrorType", BeEmpty()),
+	)
+}
+
+func hasFailed(kind bmov1alpha1.ErrorType) gomegatypes.GomegaMatcher {
+	return And(
+		HaveField("Status.OperationalStatus", bmov1alpha1.OperationalStatusError),
+		HaveField("Status.ErrorType", kind),
+	)
+}
+
+func isPausedBy(value string) gomegatypes.GomegaMatcher {
+	return HaveField("Annotations", HaveKeyWithValue(bmov1alpha1.PausedAnnotation, value))
+}
+
+func isNotPaused() gomegatypes.GomegaMatcher {
+	return HaveField("Annotations", Not(HaveKey(bmov1alpha1.PausedAnnotation)))
+}
+
+// changeSecret changes the Secret of the management controller of a host.
+func (w *world) changeSecret(ctx context.Context, host string, edit func(*corev1.Secret)) {
+	GinkgoHelper()
+	stage.Change(ctx, w.here.client, w.key(host+"-bmc"), &corev1.Secret{}, edit)
+}
