@@ -78,14 +78,17 @@ format: ## Format the Go code as the linters demand it
 	@linters="$$(go run ./hack/binaries linters)"; \
 	"$$linters/golangci-lint" fmt
 
+# Packages whose tests take longest. They go first, so that nobody waits for one of them at the end.
+LONG := ./test/move ./test/lab/hostoperator ./internal/guard ./baremetal/keepalived ./internal/plugin ./test/lab/machine
+
 # What is below test/integration and test/e2e starts the real programs of Cluster API; that is test-e2e. Many tests wait
 # for real programs, so there are more packages at once than processors on a small machine.
 .PHONY: test
 test: programs ## Run all tests but those of test-e2e, with the race detector
-	@packages="$$(go list ./... | grep -v -e /test/integration -e /test/e2e)"; \
+	@packages="$$(go list $(LONG) ./... | grep -v -e /test/integration -e /test/e2e | awk '!seen[$$0]++')"; \
 	total="$$(wc -l <<<"$$packages")"; \
 	echo "==> compiling and testing $$total packages; the first results take some minutes on a cold cache"; \
-	go test -race -p 3 -timeout 30m $$packages 2>&1 | awk -v total="$$total" ' \
+	go test -race -p 4 -timeout 30m $$packages 2>&1 | awk -v total="$$total" ' \
 		/^(ok|FAIL|\?)[ \t]+[^ \t]+\// { printf "[%d/%d] ", ++done, total } \
 		/^FAIL[ \t]+[^ \t]+\// { failed = failed "\n  " $$2 } \
 		/^ok[ \t]/ { passed++ } \

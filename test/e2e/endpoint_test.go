@@ -168,9 +168,9 @@ const (
 	rolloutLimit = 30 * time.Minute
 
 	// overlapLimit is how long one that leaves and one that comes may both answer for the address. Usually that is a
-	// moment. A machine that gets no time to run cannot hear that another one took over, but it loses the address ten
+	// moment. A machine that gets no time to run cannot hear that another one took over, but it loses the address two
 	// seconds after its guard has last run.
-	overlapLimit = 12 * time.Second
+	overlapLimit = 4 * time.Second
 
 	// moment is how long the address may be elsewhere when a machine gets no time to run: others think that it is gone,
 	// until it speaks again.

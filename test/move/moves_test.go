@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
@@ -75,9 +76,7 @@ func describeMoves(c *clusters) {
 	It("moves hosts that a scale-down and an earlier provider have left", func(ctx context.Context) {
 		w := c.world(ctx)
 		w.fleet(ctx, "cluster", 2, 1)
-		meta := metav1.ObjectMeta{Namespace: w.namespace, Name: "cluster-1"}
-		Expect(w.here.client.Delete(ctx, &infrav1.Metal3Machine{ObjectMeta: meta})).To(Succeed())
-		Expect(w.here.client.Delete(ctx, &clusterv1.Machine{ObjectMeta: meta})).To(Succeed())
+		w.scaleDown(ctx, "cluster-1")
 		w.change(ctx, "cluster-free-0", func(host *bmov1alpha1.BareMetalHost) {
 			metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.BlockMoveAnnotation, "")
 		})
@@ -101,6 +100,21 @@ func describeMoves(c *clusters) {
 		w.settled(ctx)
 		w.readyForMove(ctx)
 	})
+}
+
+// scaleDown takes a Machine away with all that belongs to it, which Cluster API and the garbage collector do otherwise.
+func (w *world) scaleDown(ctx context.Context, name string) {
+	GinkgoHelper()
+	meta := metav1.ObjectMeta{Namespace: w.namespace, Name: name}
+	bootstrap := metav1.ObjectMeta{Namespace: w.namespace, Name: name + "-bootstrap"}
+	for _, object := range []client.Object{
+		&infrav1.Metal3Machine{ObjectMeta: meta}, &clusterv1.Machine{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: bootstrap},
+	} {
+		Expect(w.here.client.Delete(ctx, object)).To(Succeed())
+		Eventually(func() error {
+			return w.here.client.Get(ctx, client.ObjectKeyFromObject(object), object)
+		}).Should(MatchError(ContainSubstring("not found")))
+	}
 }
 
 // everyKind makes hosts of every kind that stands still, and one that fails again and again.
