@@ -97,10 +97,13 @@ test: programs ## Run all tests but those of test-e2e, with the race detector
 			if (failed) { print "test: FAILED in" failed; exit 1 } \
 			printf "test: %d packages passed, the other %d have no tests\n", passed, total - passed }'
 
+# E2E_FLAGS choose stories, such as -ginkgo.focus='host deleted' or -ginkgo.label-filter='!slow'.
+E2E_FLAGS ?=
+
 .PHONY: test-e2e
 test-e2e: programs release-manifests ## Run the release with the real programs of Cluster API; as root also on real nodes
 	@go test -timeout 40m -v ./test/integration/...
-	@go test -timeout 110m -v ./test/e2e/... -ginkgo.v && echo "test-e2e: passed"
+	@go test -timeout 110m -v ./test/e2e/... -ginkgo.v $(E2E_FLAGS) && echo "test-e2e: passed"
 
 .PHONY: demo
 demo: root release-manifests ## Show a cluster on real nodes and a real Ironic, from clusterctl init to clean hosts

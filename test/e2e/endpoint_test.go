@@ -136,7 +136,7 @@ var _ = Describe("An Ironic endpoint", Ordered, func() {
 		Expect(e.holder(ctx)).NotTo(Equal(lost))
 	}, NodeTimeout(storyLimit))
 
-	It("goes on when all nodes of the control plane are replaced", func(ctx context.Context) {
+	It("goes on when all nodes of the control plane are replaced", Label(slow), func(ctx context.Context) {
 		before := e.machineNames(ctx)
 		e.rollOut(ctx)
 		Eventually(func(g Gomega) {

@@ -81,7 +81,7 @@ func describeMoves(c *clusters) {
 			metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.BlockMoveAnnotation, "")
 		})
 		w.eventually(ctx, "cluster-1", inState(bmov1alpha1.StateAvailable), isFine(),
-			HaveField("Spec.ConsumerRef", BeNil()), HaveField("Status.PoweredOn", false))
+			HaveField("Spec.ConsumerRef", BeNil()), HaveField("Status.PoweredOn", true))
 		w.eventually(ctx, "cluster-free-0", HaveField("Annotations", Not(HaveKey(infrav1.BlockMoveAnnotation))))
 		before := w.trace(ctx)
 		w.readyForMove(ctx)

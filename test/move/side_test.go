@@ -110,6 +110,12 @@ func (s *side) install(ctx context.Context) {
 func (s *side) start(ctx context.Context) {
 	GinkgoHelper()
 	s.begin()
+	s.wait(ctx)
+}
+
+// wait waits until the manager is ready.
+func (s *side) wait(ctx context.Context) {
+	GinkgoHelper()
 	ready := func(ctx context.Context) error { return probe(ctx, "http://"+s.health+"/readyz") }
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
