@@ -23,6 +23,9 @@ type Neighbour struct {
 	// Verified says that the host operator may act on the hosts of the cluster.
 	Verified bool
 
+	// Endpoint says that the cluster has an Ironic endpoint, or that its Metal3Cluster is still to come.
+	Endpoint bool
+
 	// Holder is who holds the Ironic endpoint. Nil if nobody knows, or if there is no endpoint.
 	Holder *infrav1.IronicHolder
 }
@@ -30,9 +33,11 @@ type Neighbour struct {
 // NeighbourOf makes a neighbour of a Cluster and its Metal3Cluster, which is nil if it does not exist (yet).
 func NeighbourOf(cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster) Neighbour {
 	neighbour := Neighbour{Name: cluster.Name, Paused: ptr.Deref(cluster.Spec.Paused, false)}
-	if infra != nil {
-		neighbour.Verified, neighbour.Holder = Verified(infra), Holder(infra)
+	if infra == nil {
+		neighbour.Endpoint = cluster.DeletionTimestamp.IsZero()
+		return neighbour
 	}
+	neighbour.Verified, neighbour.Holder, neighbour.Endpoint = Verified(infra), Holder(infra), infra.Spec.Ironic != nil
 	return neighbour
 }
 
@@ -79,9 +84,7 @@ const (
 // A host that serves nobody moves with its namespace. clusterctl move pauses all Clusters of it, so one that runs says
 // that this is no move.
 func WishFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Wish {
-	if name := ClusterOf(host); name != "" {
-		around = slices.DeleteFunc(slices.Clone(around), func(other Neighbour) bool { return other.Name != name })
-	}
+	around = dependsOn(host, around)
 	running := slices.DeleteFunc(slices.Clone(around), func(other Neighbour) bool { return other.Paused })
 	switch {
 	case len(around) == 0:
@@ -93,6 +96,15 @@ func WishFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Wish {
 	default:
 		return Run
 	}
+}
+
+// dependsOn are the clusters that decide about a host: its own, or, if it serves nobody, all of them.
+func dependsOn(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour {
+	name := ClusterOf(host)
+	if name == "" {
+		return around
+	}
+	return slices.DeleteFunc(slices.Clone(around), func(other Neighbour) bool { return other.Name != name })
 }
 
 // ClusterOf is the name of the Cluster that a host serves or is reserved for. Empty for a host that serves nobody of

@@ -41,6 +41,9 @@ const (
 
 	// Nudge makes the host operator look at the host at once, because another Ironic answers now.
 	Nudge Step = "Nudge"
+
+	// Forget takes back what the last nudge wrote, because no cluster with an Ironic endpoint depends on the host any more.
+	Forget Step = "Forget"
 )
 
 // HostFacts are what counts of a host besides the host itself.
@@ -56,7 +59,7 @@ type HostFacts struct {
 //
 //	wish      host is                                        step
 //	any       being deleted by a move                        Leave
-//	Unclear   anything                                       Leave
+//	Unclear   anything but the case of Forget below          Leave
 //	Park      busy, paused by us                             Resume: let it finish first
 //	Park      busy, anything else                            Leave: it comes back when it is quiet
 //	Park      quiet, not paused                              Pause
@@ -69,6 +72,8 @@ type HostFacts struct {
 //	Run       last seen by another Ironic than the holder,   Shield
 //	          and provisioning although its node has joined
 //	Run       last seen by another Ironic than the holder    Nudge
+//	not Park  not paused, tells of a holder, and depends     Forget
+//	          on no cluster with an Ironic endpoint
 //	Run       anything else                                  Leave
 func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFacts) Step {
 	if _, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]; moving {
@@ -83,6 +88,8 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 		switch {
 		case ours:
 			return planResuming(host, facts.Joined)
+		case !paused && outOfDate(host, around):
+			return Forget
 		case !needsNudge(host, HolderFor(host, around)):
 			return Leave
 		case facts.Joined && host.Status.Provisioning.State == bmov1alpha1.StateProvisioning:
@@ -91,6 +98,9 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 			return Nudge
 		}
 	case Unclear:
+		if !paused && outOfDate(host, around) {
+			return Forget
+		}
 	}
 	return Leave
 }
@@ -190,13 +200,18 @@ func StatusAnnotation(status map[string]any) (string, error) {
 // HolderFor is the holder of the Ironic endpoint that a host depends on: that of its own cluster, or, if it serves
 // nobody, the first one that is known. Nil if none is.
 func HolderFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) *infrav1.IronicHolder {
-	name := ClusterOf(host)
-	for _, other := range around {
-		if (name == "" || other.Name == name) && other.Holder != nil {
+	for _, other := range dependsOn(host, around) {
+		if other.Holder != nil {
 			return other.Holder
 		}
 	}
 	return nil
+}
+
+// outOfDate says whether a host tells of a holder although it depends on no Ironic endpoint of ours any more.
+func outOfDate(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
+	_, told := host.Annotations[infrav1.IronicHolderAnnotation]
+	return told && !slices.ContainsFunc(dependsOn(host, around), func(other Neighbour) bool { return other.Endpoint })
 }
 
 // HolderName is how a holder is written into the annotation that nudges a host.
@@ -223,6 +238,8 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHol
 		delete(changed.Annotations, bmov1alpha1.PausedAnnotation)
 	case Nudge:
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.IronicHolderAnnotation, HolderName(*holder))
+	case Forget:
+		delete(changed.Annotations, infrav1.IronicHolderAnnotation)
 	case Leave, Settle, Await, Record, Shield:
 	}
 	return changed

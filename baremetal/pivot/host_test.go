@@ -236,7 +236,9 @@ func TestStatusAnnotationLeavesOutHardware(t *testing.T) {
 
 func TestNudge(t *testing.T) {
 	with := func(kind infrav1.HolderKind) []pivot.Neighbour {
-		return []pivot.Neighbour{{Name: "c", Verified: true, Holder: &infrav1.IronicHolder{Kind: kind, Name: "n"}}}
+		return []pivot.Neighbour{{
+			Name: "c", Verified: true, Endpoint: true, Holder: &infrav1.IronicHolder{Kind: kind, Name: "n"},
+		}}
 	}
 	for name, tc := range map[string]struct {
 		reason string
@@ -274,10 +276,53 @@ func TestNudge(t *testing.T) {
 	}
 }
 
+// TestForget is about hosts that were nudged by a cluster that has no Ironic endpoint any more.
+func TestForget(t *testing.T) {
+	other := pivot.Neighbour{Name: "other", Verified: true, Endpoint: true}
+	for name, tc := range map[string]struct {
+		reason string
+		host   *bmov1alpha1.BareMetalHost
+		told   bool
+		pause  string
+		around []pivot.Neighbour
+		want   pivot.Step
+	}{
+		"Last":      {"nothing of ours stays on a host", free(), true, "", nil, pivot.Forget},
+		"NeverTold": {"there is nothing to forget", free(), false, "", nil, pivot.Leave},
+		"FreeOther": {"a free host depends on every endpoint", free(), true, "", []pivot.Neighbour{runs, other}, pivot.Leave},
+		"Claimed":   {"its cluster has no endpoint", claimed(), true, "", []pivot.Neighbour{runs, other}, pivot.Forget},
+		"Unknown": {"the Metal3Cluster may still come, in the target of a move", claimed(), true, "",
+			[]pivot.Neighbour{{Name: "c", Endpoint: true}}, pivot.Leave},
+		"Deleted": {"the Metal3Cluster went first", claimed(), true, "", []pivot.Neighbour{unverified}, pivot.Forget},
+		"Moving":  {"nobody touches a host in a move", claimed(), true, "", []pivot.Neighbour{{Name: "c", Paused: true}}, pivot.Pause},
+		"Arrived": {"it came before its Cluster", claimed(), true, infrav1.HostPausedByProvider, nil, pivot.Leave},
+		"ByUser":  {"a pause is respected", claimed(), true, "me", []pivot.Neighbour{runs}, pivot.Leave},
+		"Resumed": {"first things first", claimed(), true, infrav1.HostPausedByProvider, []pivot.Neighbour{runs}, pivot.Resume},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.told {
+				tc.host.Annotations[infrav1.IronicHolderAnnotation] = "ControlPlane/n"
+			}
+			if tc.pause != "" {
+				tc.host.Annotations[bmov1alpha1.PausedAnnotation] = tc.pause
+			}
+			got := pivot.PlanHost(tc.host, tc.around, pivot.HostFacts{})
+			if got != tc.want {
+				t.Fatalf("%s: got %s, want %s", tc.reason, got, tc.want)
+			}
+			changed := pivot.Apply(got, tc.host, nil)
+			if _, told := changed.Annotations[infrav1.IronicHolderAnnotation]; told != (tc.told && got != pivot.Forget) {
+				t.Errorf("after %s the host tells of a holder: %v", got, told)
+			}
+		})
+	}
+}
+
 // TestShield is about hosts whose deployment the loss of an Ironic interrupts.
 func TestShield(t *testing.T) {
 	taken := []pivot.Neighbour{{
-		Name: "c", Verified: true, Holder: &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"},
+		Name: "c", Verified: true, Endpoint: true,
+		Holder: &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"},
 	}}
 	for name, tc := range map[string]struct {
 		reason string

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -99,15 +98,4 @@ func controlPlaneInitialized(cluster *clusterv1.Cluster) bool {
 	return meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition) &&
 		(!cluster.Spec.ControlPlaneRef.IsDefined() ||
 			ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false))
-}
-
-// StrayObstacle says that a Secret that a host names would stay behind. Empty if it moves: by its own label, or because
-// of an owner.
-func StrayObstacle(host string, secret metav1.Object) string {
-	_, labelled := secret.GetLabels()[infrav1.MoveLabel]
-	if labelled || len(secret.GetOwnerReferences()) > 0 {
-		return ""
-	}
-	return fmt.Sprintf("Secret %s of host %s has no owner and would stay behind: set label %s on it, "+
-		"or run the manager with --keep-move-labels", secret.GetName(), host, infrav1.MoveLabel)
 }

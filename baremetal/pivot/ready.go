@@ -6,6 +6,7 @@ import (
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
@@ -45,6 +46,20 @@ type MoveFacts struct {
 
 	// NodesUnknown says why the pods were not looked at. Empty if they were, or if there is no endpoint.
 	NodesUnknown string
+}
+
+// AddMachine enters a Machine of the namespace.
+func (f *MoveFacts) AddMachine(machine *clusterv1.Machine) {
+	if !machine.Status.NodeRef.IsDefined() {
+		f.MachinesWithoutNode = append(f.MachinesWithoutNode, machine.Name)
+	}
+}
+
+// AddDefinition enters a CRD and its labels.
+func (f *MoveFacts) AddDefinition(name string, labels map[string]string) {
+	for _, label := range MissingLabels(name, labels) {
+		f.MissingLabels = append(f.MissingLabels, name+": "+label)
+	}
 }
 
 // Obstacles names what keeps a move from succeeding, or what it would lose, each with its remedy. None means that a

@@ -99,7 +99,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if err != nil || after > 0 {
 			return ctrl.Result{RequeueAfter: after}, err
 		}
-	case pivot.Pause, pivot.Record, pivot.Resume, pivot.Shield:
+	case pivot.Pause, pivot.Record, pivot.Resume, pivot.Shield, pivot.Forget:
 	}
 	err = r.do(ctx, step, host, holder)
 	if errors.Is(err, hoststore.ErrConflict) {
@@ -146,7 +146,7 @@ func (r *Reconciler) announce(host *bmov1alpha1.BareMetalHost, step pivot.Step) 
 }
 
 // announcement is the event that a step gives. A nudge gives none: there is one on the Metal3Cluster for all of its
-// hosts.
+// hosts. To forget one gives none either: nothing follows from it.
 func announcement(step pivot.Step) (eventType, reason, note string) {
 	switch step {
 	case pivot.Shield:

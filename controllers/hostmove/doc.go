@@ -5,7 +5,7 @@
 // it, and writes its status into the annotation that the host operator of the other cluster takes it up from. Free
 // hosts move too, so they are treated in the same way. When the Clusters run again, here or there, and their own
 // Ironic answers, it takes the pause back; and when another Ironic takes over, it makes the host operator look at
-// every host at once.
+// every host at once, by an annotation that goes when the last cluster with an Ironic endpoint has gone.
 //
 // A host whose system runs although it is still being provisioned, as far as the host operator knows, is kept from
 // being provisioned again by an Ironic that has never seen it.

@@ -64,7 +64,8 @@ func clusterMatters() predicate.Funcs {
 		before, isCluster := e.ObjectOld.(*infrav1.Metal3Cluster)
 		after, stillCluster := e.ObjectNew.(*infrav1.Metal3Cluster)
 		return isCluster && stillCluster &&
-			(pivot.Verified(before) != pivot.Verified(after) ||
+			((before.Spec.Ironic == nil) != (after.Spec.Ironic == nil) ||
+				pivot.Verified(before) != pivot.Verified(after) ||
 				!equality.Semantic.DeepEqual(pivot.Holder(before), pivot.Holder(after)))
 	}}
 }

@@ -204,6 +204,29 @@ func describeResuming(s *suite) {
 		Eventually(told("ControlPlane/n2")).Should(Succeed())
 		Expect(w.writes.Done()).To(HaveLen(2*hosts), "one write for each host and change")
 	})
+
+	It("takes back what it told a host when the cluster with the endpoint is gone", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx, withIronic())
+		w.host(ctx, "host", build.Available(), build.Annotations(map[string]string{"of": "somebody"}))
+		w.manager.Start()
+		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"})
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g, "host").Annotations).To(HaveKey(infrav1.IronicHolderAnnotation))
+		}).Should(Succeed())
+		finalize := func(finalizers ...string) {
+			stage.Change(ctx, w.client, w.key("cluster"), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+				cluster.Finalizers = finalizers
+			})
+		}
+		finalize(clusterv1.ClusterFinalizer)
+		DeferCleanup(func() { finalize() })
+		Expect(w.client.Delete(ctx, build.Cluster("cluster", build.InNamespace(w.namespace)))).To(Succeed())
+		Expect(w.client.Delete(ctx, build.Metal3Cluster("cluster", build.InNamespace(w.namespace)))).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g, "host").Annotations).To(Equal(map[string]string{"of": "somebody"}))
+		}).Should(Succeed())
+	})
 }
 
 // describeShield is the story of an Ironic that is lost in the middle of its work.

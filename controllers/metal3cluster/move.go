@@ -39,9 +39,7 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 		return fmt.Errorf("listing Machines: %w", err)
 	}
 	for i := range machines.Items {
-		if !machines.Items[i].Status.NodeRef.IsDefined() {
-			s.move.MachinesWithoutNode = append(s.move.MachinesWithoutNode, machines.Items[i].Name)
-		}
+		s.move.AddMachine(&machines.Items[i])
 	}
 	var remediations infrav1.Metal3RemediationList
 	if err := r.Client.List(ctx, &remediations, here, client.UnsafeDisableDeepCopy); err != nil {
@@ -61,9 +59,7 @@ func (r *Reconciler) readMoveLabels(ctx context.Context, s *scope) error {
 		return fmt.Errorf("listing CustomResourceDefinitions: %w", err)
 	}
 	for i := range definitions.Items {
-		for _, label := range pivot.MissingLabels(definitions.Items[i].Name, definitions.Items[i].Labels) {
-			s.move.MissingLabels = append(s.move.MissingLabels, definitions.Items[i].Name+": "+label)
-		}
+		s.move.AddDefinition(definitions.Items[i].Name, definitions.Items[i].Labels)
 	}
 	return nil
 }

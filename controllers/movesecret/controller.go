@@ -35,6 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
 // Reconciler labels Secrets.
@@ -107,7 +108,7 @@ func (r *Reconciler) reconciler(empty client.Object) reconcile.Func {
 // secure makes the Secrets of an object move.
 func (r *Reconciler) secure(ctx context.Context, object client.Object, remembered *memory) error {
 	before, moving := remembered.recall(object), map[string]bool{}
-	for _, name := range named(object) {
+	for _, name := range pivot.NamedSecrets(object) {
 		key := client.ObjectKey{Namespace: object.GetNamespace(), Name: name}
 		if before[name] || r.seenMoving(ctx, key) {
 			moving[name] = true
@@ -129,7 +130,7 @@ func (r *Reconciler) secure(ctx context.Context, object client.Object, remembere
 // seenMoving says whether a Secret is in memory and moves. Any other answer is no: then the API server is asked.
 func (r *Reconciler) seenMoving(ctx context.Context, key client.ObjectKey) bool {
 	secret := &corev1.Secret{}
-	return r.Cached.Get(ctx, key, secret) == nil && moves(secret)
+	return r.Cached.Get(ctx, key, secret) == nil && pivot.Moves(secret)
 }
 
 // label makes a Secret move, unless it does already.
@@ -141,7 +142,7 @@ func (r *Reconciler) label(ctx context.Context, key client.ObjectKey) error {
 		if err := r.Client.Get(ctx, key, secret); err != nil {
 			return err
 		}
-		if moves(secret) || leaves(secret) {
+		if pivot.Moves(secret) || leaves(secret) {
 			return nil
 		}
 		before := secret.DeepCopy()

@@ -31,7 +31,7 @@ func generatedParts(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := map[string]string{"flags": flagTable(), "reasons metal3machines": reasons}
+	parts := map[string]string{"flags": flagTable(), "reasons metal3machines": reasons, "failures": failureTable()}
 	files, err := filepath.Glob(filepath.Join(root, "config", "crd", "bases", "*.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("looking for CRDs: %w", err)

@@ -17,13 +17,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 )
 
 // Namespace and Name are where config/ironic puts the ConfigMap. Its keys are the clusterIDs of clusters that were
 // handed over.
 const (
 	Namespace = "metal3-ironic-system"
-	Name      = "ironic-handover"
+	Name      = ironic.HandoverConfigMap
 )
 
 // Notice writes the ConfigMap. It must be used by one controller only.

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -37,19 +38,21 @@ func TestNeighbours(t *testing.T) {
 	meta.SetStatusCondition(&seen.Status.Conditions, metav1.Condition{
 		Type: infrav1.IronicEndpointReadyCondition, Status: metav1.ConditionTrue, Reason: "Story",
 	})
+	gone := build.Cluster("gone")
+	gone.DeletionTimestamp, gone.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{clusterv1.ClusterFinalizer}
 	other := build.Cluster("other")
 	other.Spec.InfrastructureRef.Kind = "SomethingElse"
 	c := moveClient(interceptor.Funcs{},
 		build.Cluster("plain", build.ClusterPaused()), build.Metal3Cluster("plain"), build.Cluster("seen"), seen,
-		build.Cluster("unseen"), unseen, build.Cluster("bare"), other, build.Metal3Cluster("other"),
+		build.Cluster("unseen"), unseen, build.Cluster("bare"), gone, other, build.Metal3Cluster("other"),
 		build.Cluster("elsewhere", build.InNamespace("elsewhere")))
 	got, err := hoststore.New(c, c).Neighbours(t.Context(), build.DefaultNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []pivot.Neighbour{
-		{Name: "bare"}, {Name: "plain", Paused: true, Verified: true},
-		{Name: "seen", Verified: true, Holder: &holder}, {Name: "unseen"},
+		{Name: "bare", Endpoint: true}, {Name: "gone"}, {Name: "plain", Paused: true, Verified: true},
+		{Name: "seen", Verified: true, Endpoint: true, Holder: &holder}, {Name: "unseen", Endpoint: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

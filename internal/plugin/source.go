@@ -44,14 +44,10 @@ func (s departure) obstacles() []string {
 func (s departure) facts() pivot.MoveFacts {
 	facts := pivot.MoveFacts{Hosts: s.hosts, Around: s.around, Remediations: s.remediations}
 	for _, machine := range s.machines {
-		if !machine.Status.NodeRef.IsDefined() {
-			facts.MachinesWithoutNode = append(facts.MachinesWithoutNode, machine.Name)
-		}
+		facts.AddMachine(machine)
 	}
 	for _, definition := range s.definitions {
-		for _, label := range pivot.MissingLabels(definition.Name, definition.Labels) {
-			facts.MissingLabels = append(facts.MissingLabels, definition.Name+": "+label)
-		}
+		facts.AddDefinition(definition.Name, definition.Labels)
 	}
 	return facts
 }
@@ -76,7 +72,7 @@ func (s departure) straySecrets() []string {
 	var found []string
 	told := map[string]bool{}
 	for _, host := range s.hosts {
-		for _, name := range secretsOf(host) {
+		for _, name := range pivot.NamedSecrets(host) {
 			secret, exists := s.secrets[name]
 			if !exists || told[name] {
 				continue
@@ -88,20 +84,6 @@ func (s departure) straySecrets() []string {
 		}
 	}
 	return found
-}
-
-func secretsOf(host *bmov1alpha1.BareMetalHost) []string {
-	names := []string{host.Spec.BMC.CredentialsName, host.Spec.PreprovisioningNetworkDataName}
-	if host.Spec.UserData != nil {
-		names = append(names, host.Spec.UserData.Name)
-	}
-	if host.Spec.MetaData != nil {
-		names = append(names, host.Spec.MetaData.Name)
-	}
-	if host.Spec.NetworkData != nil {
-		names = append(names, host.Spec.NetworkData.Name)
-	}
-	return names
 }
 
 // managerDoubt is what the manager finds that cannot be seen from here, such as what runs on the nodes. It is asked

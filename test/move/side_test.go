@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/process"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
@@ -116,7 +116,7 @@ func (s *side) start(ctx context.Context) {
 // wait waits until the manager is ready.
 func (s *side) wait(ctx context.Context) {
 	GinkgoHelper()
-	ready := func(ctx context.Context) error { return probe(ctx, "http://"+s.health+"/readyz") }
+	ready := func(ctx context.Context) error { return managers.Probe(ctx, "http://"+s.health+"/readyz") }
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	Expect(s.manager.WaitReady(limited, ready)).To(Succeed())
@@ -187,24 +187,6 @@ func (s *side) problem() error {
 	default:
 		return nil
 	}
-}
-
-func probe(ctx context.Context, address string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	if err := response.Body.Close(); err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", address, response.Status)
-	}
-	return nil
 }
 
 // operator is a host operator for one namespace of one side.

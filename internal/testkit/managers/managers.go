@@ -101,7 +101,7 @@ func Start(ctx context.Context, server *env.Server, managers ...Manager) ([]*Pro
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	for i, preparation := range prepared {
-		ready := func(ctx context.Context) error { return probe(ctx, "http://"+preparation.health+"/readyz") }
+		ready := func(ctx context.Context) error { return Probe(ctx, "http://"+preparation.health+"/readyz") }
 		if err := processes[i].Child.WaitReady(ctx, ready); err != nil {
 			return nil, err
 		}
@@ -190,7 +190,8 @@ func kubeconfigOf(server *env.Server, deployment *appsv1.Deployment) (string, er
 	return server.WriteKubeconfig(namespace, config)
 }
 
-func probe(ctx context.Context, address string) error {
+// Probe asks an address once, and fails unless it answers that all is well.
+func Probe(ctx context.Context, address string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return err

@@ -167,12 +167,11 @@ func (p *Process) start(ctx context.Context, root string, content map[string][]b
 			return err
 		}
 	}
-	arguments := command()
-	p.command = exec.CommandContext(ctx, arguments[0], arguments[1:]...)
+	p.command = exec.CommandContext(ctx, EntryPoint,
+		"--config-file", ConfigDir+"/"+configFile, "--credentials", ConfigDir)
 	p.command.Dir = "/"
-	for _, variable := range environment() {
-		p.command.Env = append(p.command.Env, variable.Name+"="+variable.Value)
-	}
+	// What Ironic needs to find its programs and to write text.
+	p.command.Env = []string{"PATH=/usr/sbin:/usr/bin", "HOME=" + StateDir, "LC_ALL=C.UTF-8"}
 	p.command.Stdout, p.command.Stderr = p.tail, p.tail
 	p.command.WaitDelay = time.Second
 	p.command.SysProcAttr = &syscall.SysProcAttr{

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// failure is something that goes wrong in a pivot. What people write is what happens and what they can do about it; what
+// becomes of hosts and of the Ironic address is asked of the decision tables.
+type failure struct {
+	what   string
+	left   state
+	remedy string
+	// then is what is there after the remedy. Nil if the remedy changes nothing of what is judged here.
+	then *state
+}
+
+// state is what is there in the middle of a pivot.
+type state struct {
+	source, target site
+	// management says that the machines of the management cluster run, and hold the Ironic address.
+	management bool
+	// taken says that a node of the control plane holds it.
+	taken bool
+}
+
+// site is what is in one of the two clusters. The zero site has nothing, or is gone.
+type site struct {
+	hosts []hostState
+	// paused says that the Cluster is, verified that the Ironic which answers is its own.
+	paused, verified bool
+	// idle says that no manager runs.
+	idle bool
+}
+
+// hostState is what a host of the site is like.
+type hostState int
+
+const (
+	busy hostState = iota
+	parked
+	leaving
+	free
+)
+
+// failures are told in the order of a pivot.
+func failures() []failure {
+	running := func(hosts ...hostState) site { return site{hosts: hosts, verified: true} }
+	resting := func(hosts ...hostState) site { return site{hosts: hosts, verified: true, paused: true} }
+	back := &state{source: running(parked), management: true}
+	forth := &state{target: running(parked), management: true}
+	return []failure{
+		{"the management cluster dies before the move", state{}, "restore it; or set `takeoverAfterSilence` beforehand",
+			&state{source: running(free), management: true}},
+		{"the API server of the target does not answer at the beginning: clusterctl gives up at once",
+			state{source: running(free), management: true}, "move when it is back", nil},
+		{"a host never gets quiet: clusterctl gives up after some six minutes",
+			state{source: resting(busy, parked), management: true},
+			"unpause the Cluster; `ReadyForMove` names the host", &state{source: running(busy, parked), management: true}},
+		{"the manager of the source is killed while it parks hosts",
+			state{source: site{hosts: []hostState{parked}, paused: true, idle: true}, management: true},
+			"nothing: it goes on when it runs again", &state{source: resting(parked), management: true}},
+		{"clusterctl is killed before it says `Deleting objects`",
+			state{source: resting(parked), target: resting(parked), management: true},
+			"unpause the Cluster in the source, and move again; objects that are in the target already are updated", back},
+		{"clusterctl is killed after that: the source has lost a part",
+			state{source: resting(leaving), target: resting(parked), management: true},
+			"unpause the Cluster in the target, and **not** in the source; see [below](#left-in-the-source)", forth},
+		{"an API server, or the manager of the target with its webhooks, goes away in the middle: clusterctl repeats each " +
+			"write for some two and a half minutes", state{source: resting(parked), target: resting(parked), management: true},
+			"bring it back by then; otherwise as if clusterctl had been killed", nil},
+		{"the management cluster dies before the target was unpaused", state{target: resting(parked)},
+			"unpause the Cluster in the target once all objects have arrived", &state{target: site{hosts: []hostState{parked}}}},
+		{"the target cannot reach the endpoint, or a foreign Ironic answers",
+			state{target: site{hosts: []hostState{parked}}, management: true},
+			"correct what `IronicEndpointReady` says", forth},
+		{"the management cluster dies after the move", state{target: running(free)},
+			"nothing", &state{target: running(free), taken: true}},
+		{"the node that holds the address dies later", state{target: running(free)},
+			"nothing", &state{target: running(free), taken: true}},
+	}
+}
+
+// failureTable writes them down.
+func failureTable() string {
+	var rows [][]string
+	for _, failure := range failures() {
+		then := ""
+		if failure.then != nil {
+			then = failure.then.hosts() + "; " + failure.then.address()
+		}
+		rows = append(rows, []string{failure.what, failure.left.hosts(), failure.left.address(), failure.remedy, then})
+	}
+	return table([]string{"What happens", "Hosts", "Ironic address", "What to do", "Then"}, rows)
+}
+
+// hosts says what becomes of the hosts of both clusters.
+func (s state) hosts() string {
+	var told []string
+	for _, place := range []struct {
+		name string
+		site site
+	}{{"source", s.source}, {"target", s.target}} {
+		for _, becomes := range place.site.becomes(s.holder()) {
+			if len(s.source.hosts) > 0 && len(s.target.hosts) > 0 {
+				becomes = place.name + ": " + becomes
+			}
+			told = append(told, becomes)
+		}
+	}
+	if len(told) == 0 {
+		return "run on, and nobody manages them"
+	}
+	return strings.Join(told, "; ")
+}
+
+// becomes says what the decision tables make of the hosts of a site.
+func (s site) becomes(holder *infrav1.IronicHolder) []string {
+	around := []pivot.Neighbour{{Name: "c", Paused: s.paused, Verified: s.verified, Endpoint: true, Holder: holder}}
+	var told []string
+	for _, state := range s.hosts {
+		host := state.example()
+		if s.idle {
+			told = append(told, "stay as they are")
+			continue
+		}
+		step := pivot.PlanHost(host, around, pivot.HostFacts{Settled: true})
+		told = append(told, words(pivot.PhaseOf(host, around), step))
+	}
+	return slices.Compact(told)
+}
+
+// words tell people of what the tables say.
+func words(phase pivot.Phase, step pivot.Step) string {
+	switch {
+	case phase == pivot.Leaving:
+		return "left alone"
+	case phase == pivot.Working:
+		return "one that is busy goes on"
+	case phase == pivot.AtRest && step == pivot.Leave:
+		return "stay paused"
+	case phase == pivot.WaitingForEndpoint && step == pivot.Leave:
+		return "stay paused until the own Ironic answers"
+	case phase == pivot.Resuming && step == pivot.Resume:
+		return "resumed"
+	case phase == pivot.Running && step == pivot.Nudge:
+		return "registered and adopted by the new Ironic"
+	case phase == pivot.Running && step == pivot.Leave:
+		return "run on"
+	default:
+		return string(phase) + ", " + string(step)
+	}
+}
+
+// address says who holds the Ironic address. Nodes are armed by the manager of a cluster that manages itself.
+func (s state) address() string {
+	armed := len(s.target.hosts) > 0 && !s.target.paused && !s.target.idle &&
+		pivot.PlanArming(infrav1.TakeoverAfterMove, true, pivot.NotArmed, s.holder()) == pivot.Arm
+	switch {
+	case s.management:
+		return "management cluster"
+	case armed:
+		return "a node takes it"
+	default:
+		return "nobody: no node is armed"
+	}
+}
+
+func (s state) holder() *infrav1.IronicHolder {
+	switch {
+	case s.management:
+		return &infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: "m"}
+	case s.taken:
+		return &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"}
+	default:
+		return nil
+	}
+}
+
+// example is a host of the cluster that is like that.
+func (h hostState) example() *bmov1alpha1.BareMetalHost {
+	seen := metav1.NewTime(time.Unix(1, 0))
+	host := &bmov1alpha1.BareMetalHost{}
+	host.Labels = map[string]string{clusterv1.ClusterNameLabel: "c"}
+	host.Annotations = map[string]string{}
+	host.Spec.ConsumerRef = &corev1.ObjectReference{APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Machine"}
+	host.Status.Provisioning.State = bmov1alpha1.StateProvisioned
+	switch h {
+	case busy:
+		host.Status.LastUpdated, host.Status.Provisioning.State = &seen, bmov1alpha1.StateProvisioning
+	case parked:
+		host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+	case leaving:
+		host.Annotations[infrav1.DeleteForMoveAnnotation] = ""
+	case free:
+	}
+	return host
+}

@@ -1,0 +1,64 @@
+package ironic
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func newCredentials(t *testing.T, addresses ...netip.Addr) Credentials {
+	t.Helper()
+	credentials, err := NewCredentials(noon, addresses...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return credentials
+}
+
+func TestCredentials(t *testing.T) {
+	v4, v6 := netip.MustParseAddr("172.22.0.2"), netip.MustParseAddr("fd00:172:22::2")
+	credentials := newCredentials(t, v4, v6)
+	pair, err := tls.X509KeyPair(credentials.Certificate, credentials.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(credentials.CA) {
+		t.Fatal("no certificate authority")
+	}
+	for name, test := range map[string]struct {
+		address string
+		now     time.Time
+		refused bool
+	}{
+		"IPv4":            {v4.String(), noon, false},
+		"IPv6":            {v6.String(), noon, false},
+		"clock behind":    {v4.String(), noon.Add(-backdate / 2), false},
+		"another address": {"172.22.0.3", noon, true},
+		"expired":         {v4.String(), noon.Add(validFor + time.Second), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: authorities, CurrentTime: test.now, DNSName: test.address})
+			if (err != nil) != test.refused {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	if other := newCredentials(t, v4); other.Password == credentials.Password || len(other.Password) < 20 {
+		t.Errorf("passwords are weak: %q, %q", other.Password, credentials.Password)
+	}
+}
+
+func TestCredentialsRefuse(t *testing.T) {
+	if _, err := NewCredentials(noon); err == nil || !strings.Contains(err.Error(), "address") {
+		t.Errorf("credentials for no address: %v", err)
+	}
+	if _, err := (Credentials{CA: []byte("none")}).HTTPClient(nil); err == nil {
+		t.Error("a client trusts an empty certificate authority")
+	}
+}
