@@ -214,13 +214,13 @@ func describeResuming(s *suite) {
 		Eventually(func(g Gomega) {
 			g.Expect(w.get(ctx, g, "host").Annotations).To(HaveKey(infrav1.IronicHolderAnnotation))
 		}).Should(Succeed())
-		finalize := func(finalizers ...string) {
+		finalize := func(ctx context.Context, finalizers ...string) {
 			stage.Change(ctx, w.client, w.key("cluster"), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
 				cluster.Finalizers = finalizers
 			})
 		}
-		finalize(clusterv1.ClusterFinalizer)
-		DeferCleanup(func() { finalize() })
+		finalize(ctx, clusterv1.ClusterFinalizer)
+		DeferCleanup(func(ctx context.Context) { finalize(ctx) })
 		Expect(w.client.Delete(ctx, build.Cluster("cluster", build.InNamespace(w.namespace)))).To(Succeed())
 		Expect(w.client.Delete(ctx, build.Metal3Cluster("cluster", build.InNamespace(w.namespace)))).To(Succeed())
 		Eventually(func(g Gomega) {
