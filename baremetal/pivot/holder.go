@@ -52,6 +52,10 @@ type Cluster struct {
 	// ControlPlane are the names of the nodes of its control plane.
 	ControlPlane []string
 
+	// Incomplete says that the control plane may have more nodes than those. It does right after a move, because no
+	// status of a Machine survives one.
+	Incomplete bool
+
 	// Hosts are the names that its hosts have as nodes of Ironic.
 	Hosts []string
 }
@@ -83,6 +87,7 @@ func ClusterID(uid string) string {
 //	nobody                                  None                   no
 //	a conductor of a control-plane node     ControlPlane, node     yes
 //	another conductor with our prefix       Management, node       yes
+//	the same, while nodes may be missing    not known              yes
 //	only conductors of other prefixes       Foreign, conductor     no
 //	an Ironic without conductors            not known              no
 //	anything else                           not known              no
@@ -121,6 +126,12 @@ func (c Cluster) identify(seen Sighting) Verdict {
 			"Waiting for the Ironic on %s to start: it has no conductor yet", c.Address))}
 	}
 	holder := c.holder(seen.Conductors)
+	if holder.Kind == infrav1.HolderManagement && c.Incomplete {
+		// Taken for the management cluster, a node that holds the address would be told to give it away.
+		return Verdict{KnownHosts: c.known(seen.Nodes), Outcome: outcome.Done(), Message: fmt.Sprintf(
+			"%s answers on %s, and whose node that is shows once the nodes of the control plane are known",
+			holder.Name, c.Address)}
+	}
 	if holder.Kind == infrav1.HolderForeign {
 		return Verdict{Holder: &holder, Outcome: outcome.Waiting(infrav1.EndpointForeignReason, fmt.Sprintf(
 			"Conductor %s answers on %s and does not belong to clusterID %s: take the address from it, or choose another one",

@@ -116,6 +116,24 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestJudgeWithoutAllNodes is about the time after a move in which the nodes are not all known again.
+func TestJudgeWithoutAllNodes(t *testing.T) {
+	cluster := pivot.Cluster{ClusterID: "c1", ControlPlane: []string{"cp-0"}, Incomplete: true}
+	for conductor, want := range map[string]*infrav1.IronicHolder{
+		"c1-cp-0": held(infrav1.HolderControlPlane, "cp-0"),
+		"c1-cp-1": nil,
+		"c2-cp-0": held(infrav1.HolderForeign, "c2-cp-0"),
+	} {
+		got := pivot.Judge(cluster, pivot.Sighting{Answer: pivot.Answers, Conductors: []string{conductor}})
+		if diff := cmp.Diff(want, got.Holder); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", conductor, diff)
+		}
+		if ours := strings.HasPrefix(conductor, "c1-"); got.Outcome.IsDone() != ours || ours && !strings.Contains(got.Message, "cp-") {
+			t.Errorf("%s: got %+v, %q: it is ours or not, whatever its node is", conductor, got.Outcome, got.Message)
+		}
+	}
+}
+
 func TestClusterID(t *testing.T) {
 	first, second := pivot.ClusterID("uid-1"), pivot.ClusterID("uid-2")
 	if len(first) != 8 || strings.Trim(first, "0123456789abcdef") != "" {

@@ -96,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	s := &scope{infra: infra, pass: pass, holder: holderOf(infra), reached: map[string]outcome.Outcome{}}
 	if err := flow.Observe(ctx, s,
-		r.readCluster, r.readMachines, r.readControlPlane, r.readMove, nameHosts, r.readNodes); err != nil {
+		r.readCluster, r.readMachines, r.readNodes, r.readControlPlane, r.readMove, nameHosts); err != nil {
 		// Nothing is reported: what was not read would look as if it were not there.
 		return ctrl.Result{}, err
 	}

@@ -32,10 +32,16 @@ func (s *scope) keepsIronic() bool {
 	return s.infra.Spec.Ironic != nil && s.cluster != nil && !s.paused && s.infra.DeletionTimestamp.IsZero()
 }
 
-// readControlPlane reads the names of the nodes of the control plane. It asks the cache.
+// readControlPlane reads the names of the nodes of the control plane, from its Machines, which are cached, and from what
+// was seen of its nodes. After a move either may come first.
 func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	if !s.keepsIronic() {
 		return nil
+	}
+	if s.plane != nil {
+		for i := range s.plane.Nodes {
+			s.controlPlane = append(s.controlPlane, s.plane.Nodes[i].Name)
+		}
 	}
 	var machines clusterv1.MachineList
 	if err := r.Client.List(ctx, &machines, client.InNamespace(s.infra.Namespace), client.UnsafeDisableDeepCopy,
@@ -44,8 +50,11 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 		return fmt.Errorf("listing the control-plane Machines of Cluster %s: %w", s.cluster.Name, err)
 	}
 	for i := range machines.Items {
-		if node := machines.Items[i].Status.NodeRef.Name; node != "" {
+		machine := &machines.Items[i]
+		if node := machine.Status.NodeRef.Name; node != "" {
 			s.controlPlane = append(s.controlPlane, node)
+		} else if machine.Spec.ProviderID != "" && s.plane == nil {
+			s.nodesMissing = true
 		}
 	}
 	return nil
@@ -114,7 +123,8 @@ func (r *Reconciler) lookAtIronic(ctx context.Context, s *scope) (outcome.Outcom
 			"Waiting for the first look at "+address)), nil
 	}
 	verdict := pivot.Judge(pivot.Cluster{
-		ClusterID: s.infra.Spec.Ironic.ClusterID, Address: address, ControlPlane: s.controlPlane, Hosts: s.hosts,
+		ClusterID: s.infra.Spec.Ironic.ClusterID, Address: address, Hosts: s.hosts,
+		ControlPlane: s.controlPlane, Incomplete: s.nodesMissing,
 	}, pivot.Sighting{
 		Answer: pivot.Answer(seen.Answer), Detail: seen.Detail, Conductors: seen.Conductors, Nodes: seen.Nodes,
 	})

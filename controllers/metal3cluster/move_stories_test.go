@@ -25,6 +25,9 @@ type crew struct {
 	seen  workload.ControlPlane
 	err   error
 
+	// away says that no node can be seen.
+	away bool
+
 	// handed says what Ironic was told last, by clusterID.
 	handed map[string]bool
 }
@@ -49,6 +52,9 @@ func (c *crew) change(edit func(*crew)) {
 func (c *crew) Look(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
+	if c.away {
+		return workload.ControlPlane{}, workload.ErrUnreachable
+	}
 	return workload.ControlPlane{Own: c.seen.Own, Nodes: slices.Clone(c.seen.Nodes)}, c.err
 }
 
@@ -209,6 +215,26 @@ func describeMoves(s *suite) {
 		Consistently(w.crew.armed).Should(Equal([]bool{true, true}), "nobody else could serve yet")
 		ironic.change(func(i *fakeIronic) { i.conductors = []string{"c1-management"} })
 		Eventually(w.crew.armed).Should(Equal([]bool{false, false}))
+	})
+
+	It("takes no address from a node that nobody knows yet after a move", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.crew = newCrew("cp-0")
+		w.crew.change(func(c *crew) { c.seen.Nodes[0].Armed, c.away = pivot.ArmedByProvider, true })
+		ironic := newIronic()
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
+		arrived := build.ControlPlaneMachine("cp-0", clusterName, build.InNamespace(w.namespace))
+		arrived.Spec.ProviderID = "metal3://metal3/host/cp-0"
+		w.create(ctx, arrived)
+		material := w.material(ctx)
+		ironic.change(func(i *fakeIronic) { i.material, i.conductors = &material, []string{"c1-cp-0"} })
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
+		Expect(w.get(ctx, Default).Status.Ironic.Holder).To(BeNil(), "neither a Machine nor a node tells whose it is")
+
+		w.crew.change(func(c *crew) { c.away = false })
+		w.holder(ctx, infrav1.HolderControlPlane, "cp-0")
+		Consistently(w.crew.armed).Should(Equal([]bool{true}))
 	})
 
 	It("tells the Ironic of the management cluster that the cluster leaves, and that it is back", func(ctx context.Context) {

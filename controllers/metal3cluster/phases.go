@@ -46,6 +46,10 @@ type scope struct {
 	// in Ironic. Not read without spec.ironic.
 	controlPlane, hosts []string
 
+	// nodesMissing says that there may be more nodes of the control plane than those: a Machine lost the name of its node
+	// in a move, and the nodes were not seen yet.
+	nodesMissing bool
+
 	// material is what the Ironic endpoint is served with. Empty until its Secret is complete.
 	material secrets.Material
 
