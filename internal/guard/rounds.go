@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// filesInterval is how soon an edit of the override file counts, and how long a damaged track file stays damaged.
+	// filesInterval is how soon an edit of the override file counts, and how long a damaged track file stays damaged. It
+	// is the beat of all rounds; the other intervals are multiples of it.
 	filesInterval = 200 * time.Millisecond
 
 	// checkPatience is how old the last check of Ironic may be before its result counts no longer.
@@ -65,20 +66,20 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 			g.log.Info("Ironic of this node", "well", well, "reason", health.ReasonOf(err), "error", err)
 			nudge(g.look)
 		}
-		pause(ctx, time.Until(began.Add(untilNextCheck(well, err))))
+		pause(ctx, g.untilNextCheck(began, well, err))
 		if prober == nil && looksAtIronic(settings) {
 			prober = g.proberFor(settings)
 		}
 	}
 }
 
-// untilNextCheck is the time between the starts of two checks. Where somebody says no, or nobody is there to say
-// anything, it is asked again soon; one that was too slow is not pressed.
-func untilNextCheck(well bool, failure error) time.Duration {
+// untilNextCheck is the time to the next check after one that began then. Where somebody says no, or nobody is there to
+// say anything, it is asked again soon; one that was too slow is not pressed.
+func (g *guard) untilNextCheck(began time.Time, well bool, failure error) time.Duration {
 	if well && failure != nil && !health.IsSlow(failure) {
-		return doubtPause
+		return time.Until(began.Add(doubtPause))
 	}
-	return health.Interval
+	return g.rhythm.Until(began.Add(health.Interval))
 }
 
 func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings, prober *health.Prober) error {
@@ -116,8 +117,8 @@ func (g *guard) proberFor(settings vip.NodeSettings) *health.Prober {
 
 // keepFiles makes the track files say what is true, at once when told to and often enough otherwise.
 func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
-	ticks := time.NewTicker(filesInterval)
-	defer ticks.Stop()
+	due := time.NewTimer(g.rhythm.After(filesInterval))
+	defer due.Stop()
 	g.pages, g.tracks = pages{}, newTracks(settings)
 	for {
 		g.writeFiles(settings, time.Now())
@@ -125,7 +126,8 @@ func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticks.C:
+		case <-due.C:
+			due.Reset(g.rhythm.After(filesInterval))
 		case <-g.look:
 		}
 	}
@@ -258,16 +260,17 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 
 // keepLease gives the address a lease as soon as it arrives, and extends that while this node means to hold it.
 func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
-	ticks := time.NewTicker(leaseInterval)
-	defer ticks.Stop()
+	due := time.NewTimer(g.rhythm.After(leaseInterval))
+	defer due.Stop()
 	contest := advert.Contest{Interval: time.Duration(settings.AdvertisementInterval)}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-g.arrived:
-		case <-ticks.C:
-			if contest.Lost(time.Now(), g.ledger.HolderHeard()) || !g.extends() {
+		case <-due.C:
+			due.Reset(g.rhythm.After(leaseInterval))
+			if contest.Lost(time.Now(), g.ledger.HolderHeard(), g.facts.snapshot().holdingSince) || !g.extends() {
 				continue
 			}
 		}
@@ -293,6 +296,7 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 		Yes:        settings.ArmedAnnotation.Value,
 		Caches:     []string{filepath.Join(g.options.Cache, cache), inState(settings, cache)},
 	}
+	defer reader.Close()
 	g.enterAnswer(reader.Cached())
 	for ctx.Err() == nil {
 		said, err := reader.Read(ctx)
@@ -308,7 +312,7 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 			g.facts.nodeErrors.Inc()
 		}
 		g.logOnce("node", "Cannot read the Node object and goes by the last answer", err)
-		pause(ctx, nodeInterval)
+		pause(ctx, g.rhythm.After(nodeInterval))
 	}
 }
 

@@ -189,7 +189,8 @@ func TestContest(t *testing.T) {
 		interval time.Duration
 		// lastHeard is when the other one was last heard, as seen at a moment.
 		lastHeard func(elapsed time.Duration) time.Duration
-		want      time.Duration
+		// arrived is when the address came here.
+		arrived, want time.Duration
 	}{
 		"nobody": {
 			reason: "silence is no contest", interval: 200 * time.Millisecond,
@@ -211,12 +212,21 @@ func TestContest(t *testing.T) {
 			reason: "what is here is a leftover", interval: 200 * time.Millisecond,
 			lastHeard: func(elapsed time.Duration) time.Duration { return elapsed }, want: 1700 * time.Millisecond,
 		},
+		"it gave in": {
+			reason: "a holder that spoke for long and was replaced is no rival", interval: time.Second,
+			lastHeard: func(elapsed time.Duration) time.Duration { return min(elapsed, 10*time.Second) },
+			arrived:   10 * time.Second, want: -1,
+		},
+		"it does not give in": {
+			reason: "it goes on although it was replaced", interval: time.Second, arrived: 10 * time.Second,
+			lastHeard: func(elapsed time.Duration) time.Duration { return elapsed }, want: 14100 * time.Millisecond,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			contest, got := advert.Contest{Interval: test.interval}, time.Duration(-1)
 			for elapsed := time.Duration(0); elapsed < time.Minute && got < 0; elapsed += 100 * time.Millisecond {
-				if contest.Lost(start.Add(elapsed), start.Add(test.lastHeard(elapsed))) {
+				if contest.Lost(start.Add(elapsed), start.Add(test.lastHeard(elapsed)), start.Add(test.arrived)) {
 					got = elapsed
 				}
 			}

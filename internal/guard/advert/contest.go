@@ -12,15 +12,19 @@ type Contest struct {
 	since time.Time
 }
 
-// Lost enters when the other holder was heard last, and returns whether it has spoken without a pause for longer than
-// any take-over lasts. It has to be asked more often than once in two intervals, or twice a second.
-func (c *Contest) Lost(now, heard time.Time) bool {
+// Lost enters when the other holder was heard last and since when the address is here, and returns whether the other
+// one has spoken all that time, without a pause, for longer than any take-over lasts. What it said before is how a
+// holder speaks. It has to be asked more often than once in two intervals, or twice a second.
+func (c *Contest) Lost(now, heard, arrived time.Time) bool {
 	if now.Sub(heard) > 2*c.Interval+time.Second/2 {
 		c.since = time.Time{}
 		return false
 	}
 	if c.since.IsZero() {
 		c.since = heard
+	}
+	if c.since.Before(arrived) {
+		c.since = arrived
 	}
 	return heard.Sub(c.since) > 3*c.Interval+time.Second
 }

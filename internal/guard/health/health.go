@@ -57,7 +57,7 @@ type Target struct {
 	// Username, Password and Authority are files.
 	Username, Password, Authority string
 
-	// Images are files that have to be served.
+	// Images are files that have to be served. One that vanishes is noticed after as many checks as there are images.
 	Images []string
 }
 
@@ -68,6 +68,10 @@ type Prober struct {
 	client             *http.Client
 	checks             int
 	now                func() time.Time
+
+	// turn is the image that is looked at next. As long as complete is false, a check looks at all of them.
+	turn     int
+	complete bool
 }
 
 // New reads the credentials and the certificate authority of the target. They are read once: whoever changes the files
@@ -115,8 +119,17 @@ func (p *Prober) Close() {
 	p.client.CloseIdleConnections()
 }
 
-// Check returns nil when Ironic is well, and a *Failure otherwise.
+// Check returns nil when Ironic is well, and a *Failure otherwise. It asks the API, and looks at all images at first
+// and after a failure, and at one of them, in turn, while nothing is wrong: files do not vanish as processes do.
 func (p *Prober) Check(ctx context.Context) error {
+	err := p.check(ctx)
+	if err != nil {
+		p.complete = false
+	}
+	return err
+}
+
+func (p *Prober) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	if p.checks++; p.checks%renewAfter == 0 {
@@ -125,11 +138,18 @@ func (p *Prober) Check(ctx context.Context) error {
 	if err := p.checkAPI(ctx); err != nil {
 		return err
 	}
-	for _, image := range p.target.Images {
-		if err := p.checkImage(ctx, image); err != nil {
+	count := len(p.target.Images)
+	if p.complete {
+		count = min(count, 1)
+	}
+	for range count {
+		// The turn stays at an image that is missing: the next check begins with it.
+		if err := p.checkImage(ctx, p.target.Images[p.turn]); err != nil {
 			return err
 		}
+		p.turn = (p.turn + 1) % len(p.target.Images)
 	}
+	p.complete = true
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,6 +47,9 @@ type ironic struct {
 	skipImages  bool
 	password    string
 	gone        bool
+
+	// serve returns the status of an image, instead of images.
+	serve func(image string) int
 }
 
 func TestCheck(t *testing.T) {
@@ -102,6 +106,44 @@ func TestCheck(t *testing.T) {
 				t.Errorf("the error tells the password: %v", err)
 			}
 		})
+	}
+}
+
+// TestImagesInTurn: one image per check is enough while all is well, and a missing one fails as many checks in a row as it
+// takes to give the address away.
+func TestImagesInTurn(t *testing.T) {
+	t.Parallel()
+	var mutex sync.Mutex
+	var asked []string
+	missing := ""
+	prober, _ := newProber(t, ironic{serve: func(image string) int {
+		mutex.Lock()
+		defer mutex.Unlock()
+		asked = append(asked, image)
+		if image == missing {
+			return http.StatusNotFound
+		}
+		return http.StatusOK
+	}})
+	for number, step := range []struct{ missing, asked, want string }{
+		{asked: "kernel ramdisk"},
+		{asked: "kernel"},
+		{asked: "ramdisk"},
+		{asked: "kernel"},
+		{asked: "ramdisk"},
+		{missing: "ramdisk", asked: "kernel"},
+		{missing: "ramdisk", asked: "ramdisk", want: "ImageMissing"},
+		{missing: "ramdisk", asked: "ramdisk", want: "ImageMissing"},
+		{asked: "ramdisk kernel"},
+		{asked: "ramdisk"},
+	} {
+		mutex.Lock()
+		asked, missing = nil, step.missing
+		mutex.Unlock()
+		got := health.ReasonOf(prober.Check(context.Background()))
+		if said := strings.Join(asked, " "); said != step.asked || got != step.want {
+			t.Errorf("check %d asked for %q and said %q, not %q and %q", number+1, said, got, step.asked, step.want)
+		}
 	}
 }
 
@@ -207,7 +249,11 @@ func (in ironic) api(released <-chan struct{}) http.Handler {
 // imageServer plays the server of kernel and ramdisk.
 func (in ironic) imageServer() http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
-		status := in.images[strings.TrimPrefix(request.URL.Path, "/images/")]
+		image := strings.TrimPrefix(request.URL.Path, "/images/")
+		status := in.images[image]
+		if in.serve != nil {
+			status = in.serve(image)
+		}
 		if in.emptyImages {
 			writer.Header().Set("Content-Length", "0")
 		} else {
