@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 const (
@@ -68,4 +70,22 @@ func items(files []File, indent int) string {
 		fmt.Fprintf(&out, "%scontent: %q\n", more, base64.StdEncoding.EncodeToString(file.Content))
 	}
 	return out.String()
+}
+
+// itemNodes is what items reads as. It is written down and not parsed, so that the two prove each other.
+func itemNodes(files []File) *yaml.Node {
+	scalar := func(style yaml.Style, value string) *yaml.Node {
+		return &yaml.Node{Kind: yaml.ScalarNode, Style: style, Tag: "!!str", Value: value}
+	}
+	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+	for _, file := range files {
+		list.Content = append(list.Content, &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: []*yaml.Node{
+			scalar(0, "path"), scalar(yaml.DoubleQuotedStyle, file.Path),
+			scalar(0, "owner"), scalar(0, "root:root"),
+			scalar(0, "permissions"), scalar(yaml.SingleQuotedStyle, fmt.Sprintf("%04o", file.Mode)),
+			scalar(0, "encoding"), scalar(0, "b64"),
+			scalar(0, "content"), scalar(yaml.DoubleQuotedStyle, base64.StdEncoding.EncodeToString(file.Content)),
+		}})
+	}
+	return list
 }

@@ -67,11 +67,11 @@ func addFiles(config []byte, files []File, major int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := written.conflicts(files); err != nil {
+		return nil, err
+	}
 	texts := make([]string, 0, len(files))
 	for _, file := range files {
-		if err := written.conflict(file.Path); err != nil {
-			return nil, err
-		}
 		text, err := ignitionText(file, major)
 		if err != nil {
 			return nil, err

@@ -42,9 +42,24 @@ func parse(text []byte) (*yaml.Node, error) {
 	return document.Content[0], nil
 }
 
-// addToText puts the files in the text of a cloud-config. It is false if there is no place for them that is certain.
-func addToText(data []byte, files []File) ([]byte, bool) {
-	root, where, ok := findPlace(data)
+// document is the text of a cloud-config and what it reads as. It is parsed once, however much is asked of it.
+type document struct {
+	text []byte
+	// template says that jinja renders the text first.
+	template bool
+	// root is nil if the document is empty or cannot be read.
+	root    *yaml.Node
+	problem error
+}
+
+func readDocument(text []byte, template bool) document {
+	root, err := parse(text)
+	return document{text: text, template: template, root: root, problem: err}
+}
+
+// add puts the files in the text. It is false if there is no place for them that is certain.
+func (d document) add(files []File) ([]byte, bool) {
+	where, ok := d.findPlace()
 	if !ok {
 		return nil, false
 	}
@@ -52,42 +67,39 @@ func addToText(data []byte, files []File) ([]byte, bool) {
 	if where.key {
 		lines = writeFiles + ":\n" + lines
 	}
-	added := insert(data, where.offset, block(lines))
-	return added, holds(added, root, files)
+	added := insert(d.text, where.offset, block(lines))
+	return added, holds(added, d.root, files)
 }
 
-// withoutBlock is the inverse of addToText.
+// withoutBlock is the inverse of add.
 func withoutBlock(data []byte) []byte {
 	start, end, found := findBlock(data)
 	if !found {
 		return data
 	}
 	rest := cut(data, start, end)
-	if _, where, ok := findPlace(rest); !ok || where.offset != start {
+	if where, ok := readDocument(rest, kindOf(rest) == jinjaConfig).findPlace(); !ok || where.offset != start {
 		return data
 	}
 	return rest
 }
 
-// findPlace parses the text and finds where a block goes.
-func findPlace(data []byte) (*yaml.Node, place, bool) {
-	if kindOf(data) == jinjaConfig && !onlyExpressions(data) {
-		return nil, place{}, false
+// findPlace finds where a block goes.
+func (d document) findPlace() (place, bool) {
+	if d.template && !onlyExpressions(d.text) {
+		return place{}, false
 	}
-	root, err := parse(data)
-	if err != nil || root == nil || !plainBlock(root, yaml.MappingNode) || root.Column != 1 {
-		return nil, place{}, false
+	if d.root == nil || !plainBlock(d.root, yaml.MappingNode) || d.root.Column != 1 {
+		return place{}, false
 	}
-	key, list, single := findList(root)
+	key, list, single := findList(d.root)
 	if !single {
-		return nil, place{}, false
+		return place{}, false
 	}
 	if list == nil {
-		where, ok := beforeFirstKey(data, root.Content[0])
-		return root, where, ok
+		return beforeFirstKey(d.text, d.root.Content[0])
 	}
-	where, ok := inList(data, key, list)
-	return root, where, ok
+	return inList(d.text, key, list)
 }
 
 // findList returns the list of files with its key, or nil. It is false if there is a second one, or one that comes from
@@ -166,10 +178,7 @@ func holds(text []byte, before *yaml.Node, files []File) bool {
 	if err != nil {
 		return false
 	}
-	wanted, err := parse([]byte(items(files, 0)))
-	if err != nil {
-		return false
-	}
+	wanted := itemNodes(files)
 	for i := 0; i < len(after.Content); i += 2 {
 		list := after.Content[i+1]
 		if after.Content[i].Value != writeFiles || len(list.Content) < len(files) {

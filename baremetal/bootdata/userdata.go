@@ -168,24 +168,36 @@ func addToUserData(packed []byte, files []File) ([]byte, error) {
 
 // addPlain adds files to user data that has no own files in it.
 func addPlain(data []byte, files []File) ([]byte, error) {
+	kind := kindOf(data)
+	if kind == cloudConfig || kind == jinjaConfig {
+		return addToDocument(readDocument(data, kind == jinjaConfig), files)
+	}
 	written, err := writtenByUserData(data, 0)
+	if err == nil {
+		err = written.conflicts(files)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case kind == multipart:
+		return addPart(data, files)
+	default:
+		return wrap(data, config(files)), nil
+	}
+}
+
+func addToDocument(read document, files []File) ([]byte, error) {
+	written, err := read.written()
+	if err == nil {
+		err = written.conflicts(files)
+	}
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range files {
-		if err := written.conflict(file.Path); err != nil {
-			return nil, err
-		}
+	if added, ok := read.add(files); ok {
+		return added, nil
 	}
-	switch kindOf(data) {
-	case multipart:
-		return addPart(data, files)
-	case cloudConfig, jinjaConfig:
-		if added, ok := addToText(data, files); ok {
-			return added, nil
-		}
-	}
-	return wrap(data, config(files)), nil
+	return wrap(read.text, config(files)), nil
 }
 
 // withoutOwn returns the user data as it was before files were added. What was added is recognised by adding it again:

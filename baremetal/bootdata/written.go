@@ -47,6 +47,16 @@ func (p paths) conflict(wanted string) error {
 	return nil
 }
 
+// conflicts returns an error for the first file that meets one of the paths.
+func (p paths) conflicts(files []File) error {
+	for _, file := range files {
+		if err := p.conflict(file.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func within(directory, file string) bool {
 	return strings.HasPrefix(file, strings.TrimSuffix(directory, "/")+"/")
 }
@@ -60,13 +70,9 @@ func writtenByUserData(data []byte, depth int) (paths, error) {
 	case multipart:
 		return writtenByEntity(data, depth)
 	case cloudConfig:
-		root, err := parse(data)
-		if err != nil {
-			return nil, unparsable(CloudConfig, "reading the YAML: %w", err)
-		}
-		return writtenByConfig(root)
+		return readDocument(data, false).written()
 	case jinjaConfig:
-		return writtenByTemplate(data)
+		return readDocument(data, true).written()
 	case archive:
 		return writtenByArchive(data, depth)
 	case jsonPatch:
@@ -75,18 +81,30 @@ func writtenByUserData(data []byte, depth int) (paths, error) {
 	return nil, nil
 }
 
+// written returns the paths that the document writes.
+func (d document) written() (paths, error) {
+	switch {
+	case d.template:
+		return d.writtenByTemplate()
+	case d.problem != nil:
+		return nil, unparsable(CloudConfig, "reading the YAML: %w", d.problem)
+	default:
+		return writtenByConfig(d.root)
+	}
+}
+
 // writtenByTemplate reads a template as if all its conditions were true. Where that is no YAML, whatever looks like a
 // path counts.
-func writtenByTemplate(data []byte) (paths, error) {
-	if root, err := parse(data); err == nil && onlyExpressions(data) {
-		written, err := writtenByConfig(root)
+func (d document) writtenByTemplate() (paths, error) {
+	if d.problem == nil && onlyExpressions(d.text) {
+		written, err := writtenByConfig(d.root)
 		if errors.Is(err, errNoList) {
 			// What is null in the template is null on the machine. An expression can be a list there.
-			return written, refuseNull(root)
+			return written, refuseNull(d.root)
 		}
 		return written, err
 	}
-	_, text, _ := bytes.Cut(data, []byte("\n"))
+	_, text, _ := bytes.Cut(d.text, []byte("\n"))
 	text = jinjaExpressions.ReplaceAll(jinjaBlocks.ReplaceAll(text, nil), []byte("jinja"))
 	if root, err := parse(text); err == nil {
 		// Which list, and whether there is one at all, is known on the machine only.
@@ -94,7 +112,7 @@ func writtenByTemplate(data []byte) (paths, error) {
 		return written, nil
 	}
 	var written paths
-	for _, found := range pathLines.FindAllSubmatch(data, -1) {
+	for _, found := range pathLines.FindAllSubmatch(d.text, -1) {
 		// It may as well be a directory in the content of some file.
 		written = append(written, writtenPath{path: string(found[1]), directory: true})
 	}

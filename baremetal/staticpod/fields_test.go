@@ -1,6 +1,8 @@
 package staticpod_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -8,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/staticpod"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
@@ -22,7 +26,10 @@ func TestEveryField(t *testing.T) {
 		pod := least()
 		set(reflect.ValueOf(&pod.Spec).Elem(), field.steps)
 		verdict := "allowed"
-		if _, err := staticpod.Render(pod); err != nil {
+		content, err := staticpod.Render(pod)
+		if err == nil {
+			sameAsLibrary(t, pod, content)
+		} else {
 			if !strings.Contains(err.Error(), "spec.") {
 				t.Errorf("%s is refused without naming a place: %v", field.path, err)
 			}
@@ -37,6 +44,30 @@ func TestEveryField(t *testing.T) {
 		}
 	}
 	golden.Equal(t, "fields/verdicts.txt", []byte(strings.Join(foldRefused(lines), "\n")+"\n"))
+}
+
+// sameAsLibrary compares a manifest with what the usual library writes, which goes through JSON.
+func sameAsLibrary(t *testing.T, pod *corev1.Pod, content []byte) {
+	t.Helper()
+	encoded, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(encoded))
+	decoder.UseNumber()
+	if err := decoder.Decode(&object); err != nil {
+		t.Fatal(err)
+	}
+	delete(object, "status")
+	object["apiVersion"], object["kind"] = "v1", "Pod"
+	want, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(content)); diff != "" {
+		t.Errorf("the manifest differs from what sigs.k8s.io/yaml writes (-want +got):\n%s", diff)
+	}
 }
 
 // harmless are fields that sound like references and are none.

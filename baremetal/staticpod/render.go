@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Render writes the manifest of a static pod, with the same bytes for the same pod. Keys, volumes, mounts and ports are
@@ -77,12 +78,18 @@ type metadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
+// marshal writes what sigs.k8s.io/yaml would. That makes JSON of the pod and reads it as YAML, to get at the tree that
+// it writes in the end with yaml/v2; here the pod is made into the tree at once, which takes half the time.
 func marshal(pod *corev1.Pod) ([]byte, error) {
-	return yaml.Marshal(manifest{
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&manifest{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		Metadata: metadata{
 			Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: pod.Annotations,
 		},
 		Spec: pod.Spec,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(tree)
 }
