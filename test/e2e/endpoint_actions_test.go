@@ -87,7 +87,8 @@ func (e *endpoint) killContainer(ctx context.Context, machine, name string) {
 func (e *endpoint) machines(ctx context.Context, g Gomega) []clusterv1.Machine {
 	var list clusterv1.MachineList
 	g.Expect(e.List(ctx, &list, client.InNamespace(lab.Namespace),
-		client.MatchingLabels{clusterv1.ClusterNameLabel: endpointCluster})).To(Succeed())
+		client.MatchingLabels{clusterv1.ClusterNameLabel: endpointCluster},
+		client.HasLabels{clusterv1.MachineControlPlaneLabel})).To(Succeed())
 	return list.Items
 }
 
@@ -111,4 +112,17 @@ func (e *endpoint) rollOut(ctx context.Context) {
 	before := controlPlane.DeepCopy()
 	controlPlane.Spec.Rollout.After = metav1.Now()
 	Expect(e.Patch(ctx, controlPlane, client.MergeFrom(before))).To(Succeed())
+}
+
+// untilReplaced waits until the control plane is complete and none of the machines of before is part of it.
+func (e *endpoint) untilReplaced(ctx context.Context, before []string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		after := e.machines(ctx, g)
+		g.Expect(after).To(HaveLen(controlPlanes))
+		for _, machine := range after {
+			g.Expect(before).NotTo(ContainElement(machine.Name))
+			g.Expect(machine.Status.Phase).To(BeEquivalentTo(clusterv1.MachinePhaseRunning), machine.Name)
+		}
+	}, patiently()...).Should(Succeed())
 }

@@ -25,11 +25,12 @@ import (
 // These are the stories of an Ironic endpoint that a control plane takes over. A witness on the network watches all the
 // time. Each story tells for how long the address and Ironic were away; how long that may be is not judged here.
 var _ = Describe("An Ironic endpoint", Ordered, func() {
-	var e *endpoint
+	e := &endpoint{disarm: func() {}}
 
 	BeforeAll(func(ctx context.Context) {
-		e = &endpoint{Client: bed.lab.Management().Client, created: time.Now(), disarm: func() {}}
-		DeferCleanup(e.remove, NodeTimeout(storyLimit))
+		e.created = time.Now()
+		e.live(bed.lab.Management())
+		DeferCleanup(e.remove, NodeTimeout(2*storyLimit))
 		e.create(ctx)
 	}, NodeTimeout(storyLimit))
 
@@ -139,14 +140,7 @@ var _ = Describe("An Ironic endpoint", Ordered, func() {
 	It("goes on when all nodes of the control plane are replaced", Label(slow), func(ctx context.Context) {
 		before := e.machineNames(ctx)
 		e.rollOut(ctx)
-		Eventually(func(g Gomega) {
-			after := e.machines(ctx, g)
-			g.Expect(after).To(HaveLen(controlPlanes))
-			for _, machine := range after {
-				g.Expect(before).NotTo(ContainElement(machine.Name))
-				g.Expect(machine.Status.Phase).To(BeEquivalentTo(clusterv1.MachinePhaseRunning), machine.Name)
-			}
-		}, patiently()...).Should(Succeed())
+		e.untilReplaced(ctx, before)
 		e.settle(ctx)
 		e.untilHolder(ctx, infrav1.HolderControlPlane)
 	}, NodeTimeout(rolloutLimit))
@@ -156,6 +150,8 @@ var _ = Describe("An Ironic endpoint", Ordered, func() {
 		e.untilHolder(ctx, infrav1.HolderManagement)
 		e.untilHostsKnown(ctx)
 	}, NodeTimeout(storyLimit))
+
+	describePivot(e)
 })
 
 const (
@@ -181,11 +177,24 @@ const (
 
 	// armEvery is how often new nodes are armed.
 	armEvery = time.Second
+
+	// controlPlaneLabel is on the nodes that kubeadm makes control planes of.
+	controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 )
 
 // endpoint is a cluster with an Ironic endpoint, and whoever watches the endpoint.
 type endpoint struct {
+	// Client is that of home.
 	client.Client
+
+	// home is the cluster that manages this one: that of the management machine, or the cluster itself.
+	home *lab.Cluster
+	// moved says that it was moved once, or that somebody has tried.
+	moved bool
+	// workers is how many nodes there are besides those of the control plane.
+	workers int
+	// untouched is since when no machine was to be changed.
+	untouched time.Time
 
 	seen *witness.Witness
 	// created is when the cluster was, and began when the story did.
@@ -207,14 +216,18 @@ func (e *endpoint) create(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// remove gives all hosts back, wherever the stories have ended.
+// remove gives all hosts back, wherever the stories have ended. A cluster that lives in itself cannot be deleted, and
+// without its hosts no other story can be told.
 func (e *endpoint) remove(ctx context.Context) {
 	e.disarm()
 	if e.seen != nil {
-		Expect(e.seen.Stop()).To(Succeed())
+		defer func() { Expect(e.seen.Stop()).To(Succeed()) }()
 	}
 	Expect(bed.lab.Network().Heal()).To(Succeed())
-	e.scaleManagement(ctx, 1)
+	if err := InterceptGomegaFailure(func() { e.comeHome(ctx) }); err != nil {
+		AbortSuite(fmt.Sprintf("cluster %s could not be brought back to the management cluster, so its hosts are lost for "+
+			"all other stories: %v", endpointCluster, err))
+	}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: endpointCluster}}
 	Expect(client.IgnoreNotFound(e.Delete(ctx, cluster))).To(Succeed())
 	Eventually(func(g Gomega) {
@@ -223,6 +236,7 @@ func (e *endpoint) remove(ctx context.Context) {
 		for _, host := range e.hosts(ctx, g) {
 			g.Expect(host.Spec.ConsumerRef).To(BeNil(), host.Name)
 			g.Expect(host.Status.Provisioning.State).To(Equal(bmov1alpha1.StateAvailable), host.Name)
+			g.Expect(host.Annotations).To(BeEmpty(), host.Name)
 		}
 	}, patiently()...).Should(Succeed())
 }
@@ -250,13 +264,13 @@ func (e *endpoint) hosts(ctx context.Context, g Gomega) []bmov1alpha1.BareMetalH
 	return list.Items
 }
 
-// nodes are the names of the nodes of the cluster, which are those of their machines in the lab.
+// nodes are the names of the nodes of the control plane, which are those of their machines in the lab.
 func (e *endpoint) nodes(ctx context.Context) []string {
 	GinkgoHelper()
 	var names []string
 	Eventually(func(g Gomega) {
 		var list corev1.NodeList
-		g.Expect(e.workload.Client.List(ctx, &list)).To(Succeed())
+		g.Expect(e.workload.Client.List(ctx, &list, client.HasLabels{controlPlaneLabel})).To(Succeed())
 		names = nil
 		for i := range list.Items {
 			names = append(names, list.Items[i].Name)
@@ -331,7 +345,7 @@ func (e *endpoint) untilMoved(ctx context.Context, from string) {
 	e.untilHostsKnown(ctx)
 }
 
-// untilHostsKnown waits until the Ironic that answers knows all hosts, and until none of them is worked on.
+// untilHostsKnown waits until the Ironic that answers knows all hosts of the cluster, and until none is worked on.
 func (e *endpoint) untilHostsKnown(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -343,7 +357,7 @@ func (e *endpoint) untilHostsKnown(ctx context.Context) {
 		var cluster infrav1.Metal3Cluster
 		g.Expect(e.Get(ctx, client.ObjectKey{Namespace: lab.Namespace, Name: endpointCluster}, &cluster)).To(Succeed())
 		g.Expect(cluster.Status.Ironic).NotTo(BeNil())
-		g.Expect(cluster.Status.Ironic.KnownHosts).To(HaveValue(BeNumerically("==", controlPlanes)))
+		g.Expect(cluster.Status.Ironic.KnownHosts).To(HaveValue(BeNumerically("==", controlPlanes+e.workers)))
 	}, patiently()...).Should(Succeed())
 }
 

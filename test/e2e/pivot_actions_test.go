@@ -1,0 +1,310 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/plugin"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
+)
+
+// live says which cluster manages this one from now on.
+func (e *endpoint) live(in *lab.Cluster) { e.home, e.Client = in, in.Client }
+
+// disarmNodes takes away what people have written on the nodes, and waits until the nodes know.
+func (e *endpoint) disarmNodes(ctx context.Context) {
+	GinkgoHelper()
+	e.disarm()
+	for _, name := range e.nodes(ctx) {
+		var node corev1.Node
+		Expect(e.workload.Client.Get(ctx, client.ObjectKey{Name: name}, &node)).To(Succeed())
+		before := node.DeepCopy()
+		delete(node.Annotations, ironic.ArmedAnnotation)
+		Expect(e.workload.Client.Patch(ctx, &node, client.MergeFrom(before))).To(Succeed())
+	}
+	e.untilDisarmed(ctx)
+}
+
+// ran is how a command of the plugin has ended.
+type ran struct {
+	Code int
+	Text string
+}
+
+// ended matches what ran by its exit code and by what it has to say.
+func ended(code int, words ...string) types.GomegaMatcher {
+	matchers := []types.GomegaMatcher{HaveField("Code", code)}
+	for _, word := range words {
+		matchers = append(matchers, HaveField("Text", ContainSubstring(word)))
+	}
+	return And(matchers...)
+}
+
+// pivot runs a command of the plugin for a move from home to another cluster.
+func (e *endpoint) pivot(ctx context.Context, to *lab.Cluster, command string) ran {
+	return plug(ctx, command, "--kubeconfig="+e.home.Kubeconfig, "--to-kubeconfig="+to.Kubeconfig)
+}
+
+// demote takes the Ironic of the management cluster down, or undoes that.
+func (e *endpoint) demote(ctx context.Context, flags ...string) ran {
+	return plug(ctx, "demote", append(flags, "--kubeconfig="+bed.lab.Management().Kubeconfig,
+		"--to-kubeconfig="+e.home.Kubeconfig)...)
+}
+
+// plug runs the plugin as its program does, and prints what it says.
+func plug(ctx context.Context, command string, flags ...string) ran {
+	var output bytes.Buffer
+	arguments := append([]string{"clusterctl-metal3", "pivot", command, "--namespace=" + lab.Namespace}, flags...)
+	code := plugin.Main(ctx, arguments, plugin.Environment{Output: &output, Errors: &output})
+	fmt.Printf("clusterctl metal3 pivot %s: exit code %d\n%s", command, code, output.String())
+	return ran{Code: code, Text: output.String()}
+}
+
+// untilReadyForMove waits until the provider has nothing against a move, and asks the plugin.
+func (e *endpoint) untilReadyForMove(ctx context.Context, to *lab.Cluster) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var infra infrav1.Metal3Cluster
+		g.Expect(e.Get(ctx, client.ObjectKey{Namespace: lab.Namespace, Name: endpointCluster}, &infra)).To(Succeed())
+		g.Expect(isTrue(infra.Status.Conditions, infrav1.ReadyForMoveCondition)).To(BeTrue(), "%v", infra.Status.Conditions)
+	}, patiently()...).Should(Succeed())
+	Expect(e.pivot(ctx, to, "preflight")).To(ended(0, "Ready: "))
+}
+
+// move moves the cluster with all hosts, and demands that nothing is left behind.
+func (e *endpoint) move(ctx context.Context, to *lab.Cluster) {
+	GinkgoHelper()
+	from, began := e.home, time.Now()
+	e.moved = true
+	_, err := from.Clusterctl().Run(ctx, "move", "--namespace="+lab.Namespace, "--to-kubeconfig="+to.Kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
+	fmt.Printf("clusterctl move from %s to %s took %s\n", from.Name, to.Name, time.Since(began).Round(time.Second))
+	Expect(e.hosts(ctx, Default)).To(BeEmpty(), "hosts are left in the source")
+	Expect(clusterIn(ctx, Default, from)).To(BeNil(), "the Cluster is left in the source")
+	e.live(to)
+}
+
+// clusterIn is the Cluster if it is in that cluster, and otherwise nil.
+func clusterIn(ctx context.Context, g Gomega, where *lab.Cluster) *clusterv1.Cluster {
+	var found clusterv1.Cluster
+	err := where.Client.Get(ctx, client.ObjectKey{Namespace: lab.Namespace, Name: endpointCluster}, &found)
+	g.Expect(client.IgnoreNotFound(err)).To(Succeed())
+	if err != nil {
+		return nil
+	}
+	return &found
+}
+
+// untilSettled waits until the cluster has all its machines and all of them are available, and until every host, free or
+// not, is cared for and quiet.
+func (e *endpoint) untilSettled(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var machines clusterv1.MachineList
+		g.Expect(e.List(ctx, &machines, client.InNamespace(lab.Namespace))).To(Succeed())
+		g.Expect(machines.Items).To(HaveLen(controlPlanes + e.workers))
+		for _, machine := range machines.Items {
+			g.Expect(machine.Status.Phase).To(BeEquivalentTo(clusterv1.MachinePhaseRunning), machine.Name)
+			g.Expect(isTrue(machine.Status.Conditions, clusterv1.AvailableCondition)).To(BeTrue(), machine.Name)
+		}
+		hosts := e.hosts(ctx, g)
+		g.Expect(hosts).To(HaveLen(labHosts))
+		free := 0
+		for _, host := range hosts {
+			want := bmov1alpha1.StateProvisioned
+			if host.Spec.ConsumerRef == nil {
+				want = bmov1alpha1.StateAvailable
+				free++
+			}
+			g.Expect(host.Annotations).NotTo(HaveKey(bmov1alpha1.PausedAnnotation), host.Name)
+			g.Expect(host.Status.Provisioning.State).To(Equal(want), host.Name)
+			g.Expect(host.Status.ErrorMessage).To(BeEmpty(), host.Name)
+			g.Expect(host.Status.PoweredOn).To(Equal(host.Spec.Online), host.Name)
+		}
+		g.Expect(free).To(Equal(labHosts-len(machines.Items)), "free hosts")
+	}, patiently()...).Should(Succeed())
+}
+
+// untilArmed waits until the provider has armed all nodes, and until they could take the address.
+func (e *endpoint) untilArmed(ctx context.Context) {
+	GinkgoHelper()
+	for _, name := range e.nodes(ctx) {
+		e.untilAnnotated(ctx, name, And(HaveKeyWithValue(ironic.ArmedAnnotation, ironic.ArmedValue),
+			HaveKeyWithValue(ironic.ArmedByAnnotation, ironic.ArmedByProvider)))
+		e.eventually(ctx, name, "armed", "1")
+		e.eventually(ctx, name, "ironic-ok", "1")
+	}
+	Eventually(func(g Gomega) {
+		var infra infrav1.Metal3Cluster
+		g.Expect(e.Get(ctx, client.ObjectKey{Namespace: lab.Namespace, Name: endpointCluster}, &infra)).To(Succeed())
+		g.Expect(infra.Status.Ironic).NotTo(BeNil())
+		g.Expect(infra.Status.Ironic.Nodes).To(And(HaveLen(controlPlanes), HaveEach(And(
+			HaveField("Armed", HaveValue(BeTrue())), HaveField("PodsReady", HaveValue(BeTrue()))))))
+	}, patiently()...).Should(Succeed())
+}
+
+// untilDisarmed waits until no node may take the address.
+func (e *endpoint) untilDisarmed(ctx context.Context) {
+	GinkgoHelper()
+	for _, name := range e.nodes(ctx) {
+		e.untilAnnotated(ctx, name, Not(Or(HaveKey(ironic.ArmedAnnotation), HaveKey(ironic.ArmedByAnnotation))))
+		e.eventually(ctx, name, "armed", "0")
+	}
+}
+
+func (e *endpoint) untilAnnotated(ctx context.Context, name string, as types.GomegaMatcher) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var node corev1.Node
+		g.Expect(e.workload.Client.Get(ctx, client.ObjectKey{Name: name}, &node)).To(Succeed())
+		g.Expect(node.Annotations).To(as, name)
+	}, patiently()...).Should(Succeed())
+}
+
+// changes are the requests to change power, disk or media of a machine, since a time.
+func changes(since time.Time) []bmc.Operation {
+	return slices.DeleteFunc(bed.lab.BMC().Operations(), func(operation bmc.Operation) bool {
+		return operation.Time.Before(since) || !operation.Changes()
+	})
+}
+
+// expectUntouched demands that nobody has changed a machine since that is not expected any more.
+func (e *endpoint) expectUntouched() {
+	GinkgoHelper()
+	Expect(changes(e.untouched)).To(BeEmpty(), "somebody has changed machines")
+}
+
+// addWorker asks for one more worker, and returns the name of its machine once it has a node.
+func (e *endpoint) addWorker(ctx context.Context) string {
+	GinkgoHelper()
+	var workers clusterv1.MachineDeploymentList
+	Expect(e.List(ctx, &workers, client.InNamespace(lab.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: endpointCluster})).To(Succeed())
+	Expect(workers.Items).To(HaveLen(1))
+	deployment := &workers.Items[0]
+	before := deployment.DeepCopy()
+	e.workers++
+	deployment.Spec.Replicas = ptr.To(int32(e.workers))
+	Expect(e.Patch(ctx, deployment, client.MergeFrom(before))).To(Succeed())
+	var node string
+	Eventually(func(g Gomega) {
+		var machines clusterv1.MachineList
+		g.Expect(e.List(ctx, &machines, client.InNamespace(lab.Namespace),
+			client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: deployment.Name})).To(Succeed())
+		g.Expect(machines.Items).To(HaveLen(e.workers))
+		node = machines.Items[0].Status.NodeRef.Name
+		g.Expect(node).NotTo(BeEmpty())
+	}, patiently()...).Should(Succeed())
+	return node
+}
+
+// untilStarted waits until everything runs that runs on the management cluster, after it was switched on. What an API
+// server says about pods of before is not new.
+func (e *endpoint) untilStarted(ctx context.Context, since time.Time, which ...client.ListOption) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var pods corev1.PodList
+		g.Expect(bed.lab.Management().Client.List(ctx, &pods, which...)).To(Succeed())
+		g.Expect(pods.Items).NotTo(BeEmpty())
+		for _, pod := range pods.Items {
+			g.Expect(pod.Status.ContainerStatuses).NotTo(BeEmpty(), pod.Name)
+			for _, container := range pod.Status.ContainerStatuses {
+				g.Expect(container.State.Running).NotTo(BeNil(), "%s of %s", container.Name, pod.Name)
+				g.Expect(container.State.Running.StartedAt.Time).To(BeTemporally(">=", since.Truncate(time.Second)),
+					"%s of %s", container.Name, pod.Name)
+				g.Expect(container.Ready).To(BeTrue(), "%s of %s", container.Name, pod.Name)
+			}
+		}
+	}, patiently()...).Should(Succeed())
+}
+
+func (e *endpoint) untilIronicStarted(ctx context.Context, since time.Time) {
+	GinkgoHelper()
+	e.untilStarted(ctx, since, client.InNamespace(lab.IronicNamespace))
+}
+
+// untilGuardSays waits until the guard of the management machine gives a reason for not taking the address.
+func (e *endpoint) untilGuardSays(ctx context.Context, reason string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		metrics, err := bed.lab.Machine(lab.ManagementName).Run(ctx, "curl", "--fail", "--silent",
+			"http://"+path.Join(guard.DefaultListen, "metrics"))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(metrics)).To(ContainSubstring(fmt.Sprintf("metal3_guard_armed{reason=%q} 0", reason)))
+	}, patiently()...).Should(Succeed())
+}
+
+// comeBack moves the cluster to the management cluster, whose Ironic takes the address back and keeps it. Until then a
+// node keeps it.
+func (e *endpoint) comeBack(ctx context.Context) {
+	GinkgoHelper()
+	e.untilReadyForMove(ctx, bed.lab.Management())
+	began := time.Now()
+	e.move(ctx, bed.lab.Management())
+	e.untilSettled(ctx)
+	e.untilHolder(ctx, infrav1.HolderManagement)
+	e.untilHostsKnown(ctx)
+	e.untilDisarmed(ctx)
+	Expect(witness.Longest(e.seen.Held.Since(began), func(span witness.Span) bool {
+		return span.Who == witness.Nobody
+	})).To(BeNumerically("<", moment), "nobody had it")
+	e.expectUntouched()
+}
+
+// comeHome brings the cluster back to the management cluster, wherever a story has left it, and the address as well:
+// whoever deletes a cluster must not ask its own nodes to do so. A move that was interrupted is beyond it.
+func (e *endpoint) comeHome(ctx context.Context) {
+	management, began := bed.lab.Management(), time.Now()
+	off := !bed.lab.Machine(management.Name).Powered()
+	Expect(bed.lab.Machine(management.Name).PowerOn(ctx)).To(Succeed())
+	if off {
+		e.untilStarted(ctx, began)
+	}
+	e.scaleManagement(ctx, 1)
+	if !e.moved {
+		return
+	}
+	var here, there *clusterv1.Cluster
+	Eventually(func(g Gomega) {
+		here, there = clusterIn(ctx, g, management), clusterIn(ctx, g, e.workload)
+	}, patiently()...).Should(Succeed())
+	Expect(here == nil || there == nil).To(BeTrue(), "a move was interrupted: the Cluster is in both clusters")
+	e.live(management)
+	if there != nil {
+		e.live(e.workload)
+	}
+	e.unpause(ctx)
+	if there != nil {
+		e.untilReadyForMove(ctx, management)
+		e.move(ctx, management)
+	}
+	e.untilHolder(ctx, infrav1.HolderManagement)
+}
+
+// unpause lets the controllers go on after a move that was given up.
+func (e *endpoint) unpause(ctx context.Context) {
+	GinkgoHelper()
+	found := clusterIn(ctx, Default, e.home)
+	Expect(found).NotTo(BeNil(), "the Cluster is nowhere")
+	before := found.DeepCopy()
+	found.Spec.Paused = nil
+	Expect(e.Patch(ctx, found, client.MergeFrom(before))).To(Succeed())
+}
