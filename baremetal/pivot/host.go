@@ -42,7 +42,7 @@ const (
 	// Nudge makes the host operator look at the host at once, because another Ironic answers now.
 	Nudge Step = "Nudge"
 
-	// Forget takes back what the last nudge wrote, because no cluster with an Ironic endpoint depends on the host any more.
+	// Forget takes back what the last nudge wrote: the host depends on no cluster with an Ironic endpoint any more.
 	Forget Step = "Forget"
 )
 
@@ -85,24 +85,29 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 	case Park:
 		return planParking(host, paused, ours, facts.Settled)
 	case Run:
-		switch {
-		case ours:
+		if ours {
 			return planResuming(host, facts.Joined)
-		case !paused && outOfDate(host, around):
-			return Forget
-		case !needsNudge(host, HolderFor(host, around)):
-			return Leave
-		case facts.Joined && host.Status.Provisioning.State == bmov1alpha1.StateProvisioning:
-			return Shield
-		default:
-			return Nudge
 		}
+		return planTelling(host, around, paused, facts.Joined)
 	case Unclear:
 		if !paused && outOfDate(host, around) {
 			return Forget
 		}
 	}
 	return Leave
+}
+
+func planTelling(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused, joined bool) Step {
+	switch {
+	case !paused && outOfDate(host, around):
+		return Forget
+	case !needsNudge(host, HolderFor(host, around)):
+		return Leave
+	case joined && host.Status.Provisioning.State == bmov1alpha1.StateProvisioning:
+		return Shield
+	default:
+		return Nudge
+	}
 }
 
 func planParking(host *bmov1alpha1.BareMetalHost, paused, ours, settled bool) Step {

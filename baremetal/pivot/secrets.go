@@ -12,8 +12,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// NamedSecrets returns the names of the Secrets that the spec of a host, a Metal3Machine or a template of them refers to
-// in the namespace of the object, sorted. A reference into another namespace is left out: it is not allowed, and
+// NamedSecrets returns the names of the Secrets that the spec of a host, a Metal3Machine or a template of them refers
+// to in the namespace of the object, sorted. A reference into another namespace is left out: it is not allowed, and
 // clusterctl does not look there.
 func NamedSecrets(object metav1.Object) []string {
 	var references []*corev1.SecretReference

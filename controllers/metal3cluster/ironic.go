@@ -32,8 +32,8 @@ func (s *scope) keepsIronic() bool {
 	return s.infra.Spec.Ironic != nil && s.cluster != nil && !s.paused && s.infra.DeletionTimestamp.IsZero()
 }
 
-// readControlPlane reads the names of the nodes of the control plane, from its Machines, which are cached, and from what
-// was seen of its nodes. After a move either may come first.
+// readControlPlane reads the names of the nodes of the control plane, from its Machines, which are cached, and from
+// what was seen of its nodes. After a move either may come first.
 func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	if !s.keepsIronic() {
 		return nil

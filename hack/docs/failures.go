@@ -14,8 +14,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// failure is something that goes wrong in a pivot. What people write is what happens and what they can do about it; what
-// becomes of hosts and of the Ironic address is asked of the decision tables.
+// failure is something that goes wrong in a pivot. What people write is what happens and what they can do about it;
+// what becomes of hosts and of the Ironic address is asked of the decision tables.
 type failure struct {
 	what   string
 	left   state
@@ -134,31 +134,32 @@ func (s site) becomes(holder *infrav1.IronicHolder) []string {
 			continue
 		}
 		step := pivot.PlanHost(host, around, pivot.HostFacts{Settled: true})
-		told = append(told, words(pivot.PhaseOf(host, around), step))
+		told = append(told, words(decision{pivot.PhaseOf(host, around), step}))
 	}
 	return slices.Compact(told)
 }
 
-// words tell people of what the tables say.
-func words(phase pivot.Phase, step pivot.Step) string {
-	switch {
-	case phase == pivot.Leaving:
-		return "left alone"
-	case phase == pivot.Working:
-		return "one that is busy goes on"
-	case phase == pivot.AtRest && step == pivot.Leave:
-		return "stay paused"
-	case phase == pivot.WaitingForEndpoint && step == pivot.Leave:
-		return "stay paused until the own Ironic answers"
-	case phase == pivot.Resuming && step == pivot.Resume:
-		return "resumed"
-	case phase == pivot.Running && step == pivot.Nudge:
-		return "registered and adopted by the new Ironic"
-	case phase == pivot.Running && step == pivot.Leave:
-		return "run on"
-	default:
-		return string(phase) + ", " + string(step)
+// decision is what the tables say of a host: where it stands, and what comes next.
+type decision struct {
+	phase pivot.Phase
+	step  pivot.Step
+}
+
+// words tell people of a decision.
+func words(decided decision) string {
+	known := map[decision]string{
+		{pivot.Leaving, pivot.Leave}:            "left alone",
+		{pivot.Working, pivot.Leave}:            "one that is busy goes on",
+		{pivot.AtRest, pivot.Leave}:             "stay paused",
+		{pivot.WaitingForEndpoint, pivot.Leave}: "stay paused until the own Ironic answers",
+		{pivot.Resuming, pivot.Resume}:          "resumed",
+		{pivot.Running, pivot.Nudge}:            "registered and adopted by the new Ironic",
+		{pivot.Running, pivot.Leave}:            "run on",
 	}
+	if told, is := known[decided]; is {
+		return told
+	}
+	return string(decided.phase) + ", " + string(decided.step)
 }
 
 // address says who holds the Ironic address. Nodes are armed by the manager of a cluster that manages itself.
