@@ -37,7 +37,10 @@ func NeighbourOf(cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster) Neigh
 		neighbour.Endpoint = cluster.DeletionTimestamp.IsZero()
 		return neighbour
 	}
-	neighbour.Verified, neighbour.Holder, neighbour.Endpoint = Verified(infra), Holder(infra), infra.Spec.Ironic != nil
+	neighbour.Verified, neighbour.Endpoint = Verified(infra), infra.Spec.Ironic != nil
+	if neighbour.Endpoint {
+		neighbour.Holder = Holder(infra)
+	}
 	return neighbour
 }
 

@@ -56,6 +56,9 @@ type Cluster struct {
 	// status of a Machine survives one.
 	Incomplete bool
 
+	// Before is who held the endpoint when it was last known. Nil if nobody knew, as after a move.
+	Before *infrav1.IronicHolder
+
 	// Hosts are the names that its hosts have as nodes of Ironic.
 	Hosts []string
 }
@@ -126,7 +129,7 @@ func (c Cluster) identify(seen Sighting) Verdict {
 			"Waiting for the Ironic on %s to start: it has no conductor yet", c.Address))}
 	}
 	holder := c.holder(seen.Conductors)
-	if holder.Kind == infrav1.HolderManagement && c.Incomplete {
+	if holder.Kind == infrav1.HolderManagement && c.Incomplete && (c.Before == nil || *c.Before != holder) {
 		// Taken for the management cluster, a node that holds the address would be told to give it away.
 		return Verdict{KnownHosts: c.known(seen.Nodes), Outcome: outcome.Done(), Message: fmt.Sprintf(
 			"%s answers on %s, and whose node that is shows once the nodes of the control plane are known",

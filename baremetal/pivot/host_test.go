@@ -311,6 +311,9 @@ func TestForget(t *testing.T) {
 				t.Fatalf("%s: got %s, want %s", tc.reason, got, tc.want)
 			}
 			changed := pivot.Apply(got, tc.host, nil)
+			if again := pivot.PlanHost(changed, tc.around, pivot.HostFacts{}); got == pivot.Forget && again != pivot.Leave {
+				t.Errorf("after it, the step is %s", again)
+			}
 			if _, told := changed.Annotations[infrav1.IronicHolderAnnotation]; told != (tc.told && got != pivot.Forget) {
 				t.Errorf("after %s the host tells of a holder: %v", got, told)
 			}

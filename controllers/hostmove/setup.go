@@ -27,14 +27,22 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("hostmove").
 		For(&bmov1alpha1.BareMetalHost{}, builder.WithPredicates(hostMatters())).
 		WithOptions(options).
-		Watches(&clusterv1.Cluster{}, all,
-			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
+		Watches(&clusterv1.Cluster{}, all, builder.WithPredicates(predicate.Or(
+			predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)), isGone()))).
 		Watches(&infrav1.Metal3Cluster{}, all, builder.WithPredicates(clusterMatters())).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the moves of hosts: %w", err)
 	}
 	return nil
+}
+
+// isGone lets through deletions only.
+func isGone() predicate.Funcs {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+	}
 }
 
 // hostMatters lets through what the next step of a host depends on.

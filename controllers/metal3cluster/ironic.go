@@ -124,7 +124,7 @@ func (r *Reconciler) lookAtIronic(ctx context.Context, s *scope) (outcome.Outcom
 	}
 	verdict := pivot.Judge(pivot.Cluster{
 		ClusterID: s.infra.Spec.Ironic.ClusterID, Address: address, Hosts: s.hosts,
-		ControlPlane: s.controlPlane, Incomplete: s.nodesMissing,
+		ControlPlane: s.controlPlane, Incomplete: s.nodesMissing, Before: s.holder,
 	}, pivot.Sighting{
 		Answer: pivot.Answer(seen.Answer), Detail: seen.Detail, Conductors: seen.Conductors, Nodes: seen.Nodes,
 	})

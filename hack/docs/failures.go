@@ -80,7 +80,7 @@ func failures() []failure {
 			"bring it back by then; otherwise as if clusterctl had been killed", nil},
 		{"the management cluster dies before the target was unpaused", state{target: resting(parked)},
 			"unpause the Cluster in the target once all objects have arrived", &state{target: site{hosts: []hostState{parked}}}},
-		{"the target cannot reach the endpoint, or a foreign Ironic answers",
+		{"the target cannot reach the endpoint",
 			state{target: site{hosts: []hostState{parked}}, management: true},
 			"correct what `IronicEndpointReady` says", forth},
 		{"the management cluster dies after the move", state{target: running(free)},

@@ -40,11 +40,13 @@ func TestNeighbours(t *testing.T) {
 	})
 	gone := build.Cluster("gone")
 	gone.DeletionTimestamp, gone.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{clusterv1.ClusterFinalizer}
+	without := seen.DeepCopy()
+	without.Name, without.Spec.Ironic = "without", nil
 	other := build.Cluster("other")
 	other.Spec.InfrastructureRef.Kind = "SomethingElse"
 	c := moveClient(interceptor.Funcs{},
 		build.Cluster("plain", build.ClusterPaused()), build.Metal3Cluster("plain"), build.Cluster("seen"), seen,
-		build.Cluster("unseen"), unseen, build.Cluster("bare"), gone, other, build.Metal3Cluster("other"),
+		build.Cluster("unseen"), unseen, build.Cluster("bare"), gone, build.Cluster("without"), without, other, build.Metal3Cluster("other"),
 		build.Cluster("elsewhere", build.InNamespace("elsewhere")))
 	got, err := hoststore.New(c, c).Neighbours(t.Context(), build.DefaultNamespace)
 	if err != nil {
@@ -53,6 +55,7 @@ func TestNeighbours(t *testing.T) {
 	want := []pivot.Neighbour{
 		{Name: "bare", Endpoint: true}, {Name: "gone"}, {Name: "plain", Paused: true, Verified: true},
 		{Name: "seen", Verified: true, Endpoint: true, Holder: &holder}, {Name: "unseen", Endpoint: true},
+		{Name: "without", Verified: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
