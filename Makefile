@@ -9,6 +9,8 @@ SHELL := /usr/bin/env bash
 # What is released.
 VERSION ?= v1.15.0
 IMAGE ?= ghcr.io/metal3-pivot/cluster-api-provider-metal3
+# The manager gives nodes the guard of its own version.
+GUARD_IMAGE ?= ghcr.io/metal3-pivot/keepalived-guard
 TAG ?= $(VERSION)
 PLATFORMS ?= linux/amd64,linux/arm64
 # Where an image goes: type=registry pushes it, type=docker loads one platform into the local engine.
@@ -97,6 +99,17 @@ test: programs ## Run all tests but those of test-e2e, with the race detector
 			if (failed) { print "test: FAILED in" failed; exit 1 } \
 			printf "test: %d packages passed, the other %d have no tests\n", passed, total - passed }'
 
+FUZZTIME ?= 30s
+
+.PHONY: fuzz
+fuzz: ## Feed what reads foreign data with random data, for FUZZTIME each
+	@for package in ./baremetal/bootdata ./baremetal/host ./baremetal/vip ./internal/guard/advert; do \
+		for target in $$(go test -list '^Fuzz' "$$package" | grep '^Fuzz'); do \
+			echo "==> $$target"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime "$(FUZZTIME)" "$$package"; \
+		done; \
+	done; echo "fuzz: nothing found"
+
 # E2E_FLAGS choose stories, such as -ginkgo.focus='host deleted' or -ginkgo.label-filter='!slow'.
 E2E_FLAGS ?=
 
@@ -164,13 +177,16 @@ release-manifests: ## Write what clusterctl reads into out/release/VERSION
 	@go run ./hack/releasemanifests -version "$(VERSION)" -image "$(IMAGE)" -tag "$(TAG)"
 
 .PHONY: images
-images: ## Build the image for all PLATFORMS
+images: ## Build the images of the manager and of the guard for all PLATFORMS
 	@command -v docker >/dev/null || { echo "images: FAILED: there is no docker command: install Docker with buildx"; exit 1; }
 	@docker info >/dev/null 2>&1 || { echo "images: FAILED: no docker engine answers: start one"; exit 1; }
 	@docker buildx version >/dev/null 2>&1 || { echo "images: FAILED: docker has no buildx: install the plugin"; exit 1; }
 	docker buildx build --platform "$(PLATFORMS)" --output "$(IMAGE_OUTPUT)" --tag "$(IMAGE):$(TAG)" \
 		--build-arg "VERSION=$(VERSION)" --build-arg "COMMIT=$(COMMIT)" --build-arg "CREATED=$(COMMIT_DATE)" \
 		--build-arg "LDFLAGS=$(LDFLAGS)" .
+	docker buildx build --platform "$(PLATFORMS)" --output "$(IMAGE_OUTPUT)" --tag "$(GUARD_IMAGE):$(TAG)" \
+		--build-arg "VERSION=$(VERSION)" --build-arg "COMMIT=$(COMMIT)" --build-arg "CREATED=$(COMMIT_DATE)" \
+		--file images/keepalived/Dockerfile .
 
 ##@ Housekeeping
 

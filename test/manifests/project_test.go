@@ -102,8 +102,8 @@ func TestReleasesFollowThoseOfCAPM3(t *testing.T) {
 	}
 }
 
-// The image is compiled by a Go that is at least as new as the one that go.mod asks for.
-func TestDockerfileUsesTheGoOfTheModule(t *testing.T) {
+// The images are compiled by a Go that is at least as new as the one that go.mod asks for.
+func TestDockerfilesUseTheGoOfTheModule(t *testing.T) {
 	read := func(name, pattern string) *version.Version {
 		content, err := os.ReadFile(filepath.Join(checkout(t), name))
 		if err != nil {
@@ -115,9 +115,11 @@ func TestDockerfileUsesTheGoOfTheModule(t *testing.T) {
 		}
 		return version.MustParseSemantic(string(match[1]))
 	}
-	image := read("Dockerfile", `(?m)^ARG GO_VERSION=(\S+)$`)
 	module := read("go.mod", `(?m)^go (\S+)$`)
-	if image.LessThan(module) || image.Minor() != module.Minor() {
-		t.Errorf("the Dockerfile compiles with Go %s, go.mod asks for %s", image, module)
+	for _, name := range []string{"Dockerfile", "images/keepalived/Dockerfile"} {
+		image := read(name, `(?m)^ARG GO_VERSION=(\S+)$`)
+		if image.LessThan(module) || image.Minor() != module.Minor() {
+			t.Errorf("%s compiles with Go %s, go.mod asks for %s", name, image, module)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
 // Limits of keepalived and dnsmasq.
@@ -43,11 +44,21 @@ func virtualNetworks(path *field.Path, endpoint infrav1.IronicEndpoint) ([]virtu
 		case address.IsValid() && !network.Masked().Contains(address):
 			errs = append(errs, field.Invalid(cidrs.Index(i), cidr, fmt.Sprintf("does not contain %s; give the network of "+
 				"each address, in the same order as virtualIPs", address)))
+		case address.IsValid() && isReserved(address, network):
+			errs = append(errs, field.Invalid(path.Child("virtualIPs").Index(i), endpoint.VirtualIPs[i], fmt.Sprintf(
+				"is the network address or the broadcast address of %s; choose another one", network.Masked())))
 		default:
 			networks = append(networks, virtualNetwork{address, network.Masked()})
 		}
 	}
 	return networks, errs
+}
+
+// isReserved says whether nobody may have an address of a network: its rendering is refused later, when a machine waits
+// for it already.
+func isReserved(address netip.Addr, network netip.Prefix) bool {
+	_, err := vip.NewAddress(address.String(), network.String())
+	return err != nil
 }
 
 // virtualAddresses returns one address for each entry. One that is wrong is invalid.

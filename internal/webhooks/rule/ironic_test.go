@@ -168,6 +168,18 @@ func TestIronicEndpoint(t *testing.T) {
 					"each address, in the same order as virtualIPs",
 			},
 		},
+		"nobody's addresses": {
+			reason: "no node could have them",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.Endpoint.VirtualIPs = []string{"172.22.0.255", "fd00:22::"}
+			},
+			want: []string{
+				`ironic.endpoint.virtualIPs[0]: Invalid value: "172.22.0.255": is the network address or the broadcast ` +
+					"address of 172.22.0.0/24; choose another one",
+				`ironic.endpoint.virtualIPs[1]: Invalid value: "fd00:22::": is the network address or the broadcast ` +
+					"address of fd00:22::/64; choose another one",
+			},
+		},
 		"network with host bits": {
 			reason: "what the node's address looks like with its prefix",
 			change: func(ironic *infrav1.Ironic) { ironic.Endpoint.CIDRs[0] = "172.22.0.2/24" },
