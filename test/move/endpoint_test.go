@@ -185,7 +185,7 @@ func (e *endpoint) at() build.ObjectOption {
 		infra.Spec.Ironic = &infrav1.Ironic{
 			ClusterID: clusterID,
 			Endpoint: infrav1.IronicEndpoint{
-				VirtualIPs: []string{e.host}, CIDRs: []string{e.host + "/24"}, Interface: "eth0", Port: e.port,
+				VirtualIPs: []string{e.host}, CIDRs: []string{e.host + "/8"}, Interface: "eth0", Port: e.port,
 			},
 		}
 	})

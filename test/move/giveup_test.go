@@ -16,7 +16,7 @@ import (
 // glance is how often a story looks that waits for a moment which is soon over.
 const glance = 5 * time.Millisecond
 
-// describeGivingUp are the stories of a clusterctl that is killed.
+// describeGivingUp are the stories of a clusterctl that is killed, alone or with the cluster that it moves from.
 func describeGivingUp(c *clusters) {
 	It("goes on in the source when clusterctl is killed while it waits", func(ctx context.Context) {
 		w := c.world(ctx)
@@ -61,7 +61,22 @@ func describeGivingUp(c *clusters) {
 		w.settled(ctx)
 	})
 
-	It("goes on in the target when clusterctl is killed while it deletes", func(ctx context.Context) {
+	It("keeps what has arrived as it is when the source is lost while clusterctl copies", func(ctx context.Context) {
+		w := c.world(ctx)
+		w.fleet(ctx, "cluster", 2, 2)
+		w.readyForMove(ctx)
+		before := w.trace(ctx)
+		journey := w.begin(ctx)
+		w.duringCopy(ctx, w.here.cut)
+		journey.lose()
+		Consistently(func(g Gomega) {
+			g.Expect(w.hosts(ctx, g, w.there)).To(And(Not(BeEmpty()),
+				HaveEach(And(isPausedBy(infrav1.HostPausedByProvider), inState(bmov1alpha1.StateNone)))))
+		}).Should(Succeed())
+		w.nothingDone(before)
+	})
+
+	It("goes on in the target when the source is lost while clusterctl deletes", func(ctx context.Context) {
 		w := c.world(ctx)
 		w.fleet(ctx, "cluster", 2, 2)
 		w.readyForMove(ctx)
@@ -69,12 +84,13 @@ func describeGivingUp(c *clusters) {
 		journey := w.begin(ctx)
 		w.duringDeletion(ctx, w.here.cut)
 		journey.lose()
-		w.here.mend()
 		w.finish(ctx)
 		w.unharmed(ctx, before)
 		w.settled(ctx)
+		w.readyForMove(ctx)
 
-		By("moving it back to where it came from, once nothing is left there")
+		By("moving it back to where it came from, once that is back and nothing is left there")
+		w.there.mend()
 		w.clear(ctx, w.there)
 		w.readyForMove(ctx)
 		w.move(ctx)
