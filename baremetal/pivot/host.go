@@ -59,21 +59,21 @@ type HostFacts struct {
 //
 //	wish      host is                                        step
 //	any       being deleted by a move                        Leave
-//	Unclear   anything but the case of Forget below          Leave
 //	Park      busy, paused by us                             Resume: let it finish first
 //	Park      busy, anything else                            Leave: it comes back when it is quiet
 //	Park      quiet, not paused                              Pause
 //	Park      quiet, paused by anybody, not settled          Settle
 //	Park      quiet, paused by anybody, status not recorded  Record
 //	Park      quiet, paused by anybody, status recorded      Leave: it is parked
+//	not Park  not paused, tells of a holder, and depends     Forget
+//	          on no cluster with an Ironic endpoint
+//	Unclear   anything else                                  Leave
 //	Run       paused by us, bereft, its node has joined      Shield
 //	Run       paused by us, bereft                           Await
 //	Run       paused by us, anything else                    Resume
 //	Run       last seen by another Ironic than the holder,   Shield
 //	          and provisioning although its node has joined
 //	Run       last seen by another Ironic than the holder    Nudge
-//	not Park  not paused, tells of a holder, and depends     Forget
-//	          on no cluster with an Ironic endpoint
 //	Run       anything else                                  Leave
 func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFacts) Step {
 	if _, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]; moving {
@@ -81,29 +81,19 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 	}
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	ours := by == infrav1.HostPausedByProvider
-	switch WishFor(host, around) {
-	case Park:
-		return planParking(host, paused, ours, facts.Settled)
-	case Run:
-		if ours {
-			return planResuming(host, facts.Joined)
-		}
-		return planTelling(host, around, paused, facts.Joined)
-	case Unclear:
-		if !paused && outOfDate(host, around) {
-			return Forget
-		}
-	}
-	return Leave
-}
-
-func planTelling(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused, joined bool) Step {
+	wish := WishFor(host, around)
 	switch {
+	case wish == Park:
+		return planParking(host, paused, ours, facts.Settled)
 	case !paused && outOfDate(host, around):
 		return Forget
+	case wish == Unclear:
+		return Leave
+	case ours:
+		return planResuming(host, facts.Joined)
 	case !needsNudge(host, HolderFor(host, around)):
 		return Leave
-	case joined && host.Status.Provisioning.State == bmov1alpha1.StateProvisioning:
+	case facts.Joined && host.Status.Provisioning.State == bmov1alpha1.StateProvisioning:
 		return Shield
 	default:
 		return Nudge

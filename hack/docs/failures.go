@@ -164,7 +164,7 @@ func words(decided decision) string {
 
 // address says who holds the Ironic address. Nodes are armed by the manager of a cluster that manages itself.
 func (s state) address() string {
-	armed := len(s.target.hosts) > 0 && !s.target.paused && !s.target.idle &&
+	armed := len(s.target.hosts) > 0 && !s.target.paused &&
 		pivot.PlanArming(infrav1.TakeoverAfterMove, true, pivot.NotArmed, s.holder()) == pivot.Arm
 	switch {
 	case s.management:

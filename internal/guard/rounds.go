@@ -23,7 +23,7 @@ import (
 
 const (
 	// filesInterval is how soon an edit of the override file counts, and how long a damaged track file stays damaged. It
-	// is the beat of all rounds; the other intervals are multiples of it.
+	// is the beat of all rounds, and the intervals of rounds are multiples of it.
 	filesInterval = 200 * time.Millisecond
 
 	// checkPatience is how old the last check of Ironic may be before its result counts no longer.

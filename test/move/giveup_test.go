@@ -46,9 +46,7 @@ func describeGivingUp(c *clusters) {
 
 	It("goes on in the source when clusterctl is killed while it copies", func(ctx context.Context) {
 		w := c.world(ctx)
-		w.fleet(ctx, "cluster", 2, 2)
-		w.readyForMove(ctx)
-		before := w.trace(ctx)
+		before := w.readyFleet(ctx)
 		journey := w.begin(ctx)
 		w.duringCopy(ctx, w.there.cut)
 		journey.lose()
@@ -63,9 +61,7 @@ func describeGivingUp(c *clusters) {
 
 	It("keeps what has arrived as it is when the source is lost while clusterctl copies", func(ctx context.Context) {
 		w := c.world(ctx)
-		w.fleet(ctx, "cluster", 2, 2)
-		w.readyForMove(ctx)
-		before := w.trace(ctx)
+		before := w.readyFleet(ctx)
 		journey := w.begin(ctx)
 		w.duringCopy(ctx, w.here.cut)
 		journey.lose()
@@ -78,9 +74,7 @@ func describeGivingUp(c *clusters) {
 
 	It("goes on in the target when the source is lost while clusterctl deletes", func(ctx context.Context) {
 		w := c.world(ctx)
-		w.fleet(ctx, "cluster", 2, 2)
-		w.readyForMove(ctx)
-		before := w.trace(ctx)
+		before := w.readyFleet(ctx)
 		journey := w.begin(ctx)
 		w.duringDeletion(ctx, w.here.cut)
 		journey.lose()

@@ -14,9 +14,7 @@ import (
 func describeOutages(c *clusters) {
 	It("leaves everything as it is when the target is away, and moves it later", func(ctx context.Context) {
 		w := c.world(ctx)
-		w.fleet(ctx, "cluster", 2, 2)
-		w.readyForMove(ctx)
-		before := w.trace(ctx)
+		before := w.readyFleet(ctx)
 		w.there.cut()
 		Eventually(w.begin(ctx).ended).Should(Receive(HaveOccurred()))
 		w.unharmed(ctx, before)
@@ -35,9 +33,7 @@ func describeOutages(c *clusters) {
 
 	It("goes on when the manager is killed while it parks hosts", func(ctx context.Context) {
 		w := c.world(ctx)
-		w.fleet(ctx, "cluster", 2, 2)
-		w.readyForMove(ctx)
-		before := w.trace(ctx)
+		before := w.readyFleet(ctx)
 		journey := w.begin(ctx)
 		w.eventually(ctx, "cluster-0", isPausedBy(infrav1.HostPausedByProvider))
 		w.here.kill()
@@ -48,9 +44,7 @@ func describeOutages(c *clusters) {
 
 	It("waits for the manager of the target", func(ctx context.Context) {
 		w := c.world(ctx)
-		w.fleet(ctx, "cluster", 2, 2)
-		w.readyForMove(ctx)
-		before := w.trace(ctx)
+		before := w.readyFleet(ctx)
 		w.there.kill()
 		journey := w.begin(ctx)
 		// This one needs no webhook of ours.
@@ -65,9 +59,7 @@ func describeOutages(c *clusters) {
 
 	It("does not mind managers that are replaced right before and right after", func(ctx context.Context) {
 		w := c.world(ctx)
-		w.fleet(ctx, "cluster", 2, 2)
-		w.readyForMove(ctx)
-		before := w.trace(ctx)
+		before := w.readyFleet(ctx)
 		both := []*side{w.here, w.there}
 		for _, side := range both {
 			side.kill()

@@ -199,6 +199,14 @@ func (w *world) fleet(ctx context.Context, cluster string, machines, free int) {
 	w.settled(ctx)
 }
 
+// readyFleet makes a cluster of two machines beside two free hosts, waits until it can move, and remembers how it is.
+func (w *world) readyFleet(ctx context.Context) trace {
+	GinkgoHelper()
+	w.fleet(ctx, "cluster", 2, 2)
+	w.readyForMove(ctx)
+	return w.trace(ctx)
+}
+
 // settled waits until all machines run on their hosts and all others are as they should be.
 func (w *world) settled(ctx context.Context) {
 	GinkgoHelper()

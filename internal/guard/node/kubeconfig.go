@@ -16,6 +16,8 @@ import (
 	"slices"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
 
 // kubeconfig holds the parts of the file that a kubelet's one uses.
@@ -79,8 +81,7 @@ func stampOf(path string) stamp {
 // holds says whether the file is still the same. One that could not be looked at never is.
 func (s stamp) holds() bool {
 	now := stampOf(s.path).info
-	return now != nil && s.info != nil && os.SameFile(now, s.info) && now.Size() == s.info.Size() &&
-		now.ModTime().Equal(s.info.ModTime())
+	return now != nil && s.info != nil && track.Unchanged(now, s.info)
 }
 
 // isCurrent says whether nothing has changed since the access was loaded.

@@ -49,8 +49,7 @@ type Keeper struct {
 // Ensure makes the file say the value. It reads nothing while the file is the one that it left.
 func (k *Keeper) Ensure(yes bool) error {
 	found, err := os.Stat(k.Path)
-	if err == nil && k.known != nil && k.said == yes && os.SameFile(found, k.known) &&
-		found.ModTime().Equal(k.known.ModTime()) && found.Size() == k.known.Size() {
+	if err == nil && k.known != nil && k.said == yes && Unchanged(found, k.known) {
 		return nil
 	}
 	k.known = nil
@@ -60,6 +59,11 @@ func (k *Keeper) Ensure(yes bool) error {
 	k.said = yes
 	k.known, err = os.Stat(k.Path)
 	return err
+}
+
+// Unchanged says whether a file is the same one as before, and was not written since.
+func Unchanged(now, before os.FileInfo) bool {
+	return os.SameFile(now, before) && now.Size() == before.Size() && now.ModTime().Equal(before.ModTime())
 }
 
 // Ensure makes the file say the value. It writes nothing when the file does already.
