@@ -35,6 +35,9 @@ type Writes struct {
 	mutex sync.Mutex
 	judge func(Write) Verdict
 	done  []Write
+
+	// underWay is held for reading from before a write reaches the API server until it is among those done.
+	underWay sync.RWMutex
 }
 
 // Judge sets who decides about the writes from now on. Nil lets everything through. The judge is asked by one
@@ -45,8 +48,11 @@ func (w *Writes) Judge(judge func(Write) Verdict) {
 	w.judge = judge
 }
 
-// Done returns the writes that the API server has accepted.
+// Done returns the writes that the API server has accepted. It waits for those under way, so that a write whose effect
+// somebody has seen is always among them.
 func (w *Writes) Done() []Write {
+	w.underWay.Lock()
+	defer w.underWay.Unlock()
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return slices.Clone(w.done)
@@ -71,6 +77,8 @@ func (w *Writes) do(c client.Client, verb string, object client.Object, write fu
 	if verdict.Err != nil && !verdict.Lost {
 		return verdict.Err
 	}
+	w.underWay.RLock()
+	defer w.underWay.RUnlock()
 	if err := write(); err != nil {
 		return err
 	}
