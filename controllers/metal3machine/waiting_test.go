@@ -57,8 +57,10 @@ func describeWaiting(s *suite) {
 		w.create(ctx, secret)
 		waits(infrav1.BootstrapDataInvalidReason, `Secret machine-bootstrap with the bootstrap data has no key "value"`)
 		Expect(w.held(ctx, Default, "machine")).To(BeEmpty())
-		Expect(w.events(ctx, Default, "machine")).To(ConsistOf(infrav1.BootstrapDataInvalidReason),
-			"waiting for what every machine waits for is no news")
+		Eventually(func(g Gomega) {
+			g.Expect(w.events(ctx, g, "machine")).To(ConsistOf(infrav1.BootstrapDataInvalidReason),
+				"waiting for what every machine waits for is no news")
+		}).Should(Succeed())
 
 		change(ctx, w, "machine-bootstrap", &corev1.Secret{}, func(secret *corev1.Secret) {
 			secret.Data = map[string][]byte{"value": []byte("#cloud-config")}
