@@ -411,5 +411,11 @@ func ironic() *infrav1.Ironic {
 		Endpoint: infrav1.IronicEndpoint{
 			VirtualIPs: []string{"172.22.0.2"}, CIDRs: []string{"172.22.0.0/24"}, Interface: "provisioning",
 		},
+		ManifestsDirectory: "/var/lib/rancher/rke2/agent/pod-manifests",
+		Kubelet: &infrav1.IronicKubelet{
+			Kubeconfig:            "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
+			CredentialFiles:       []string{"/var/lib/rancher/rke2/agent/client-kubelet.crt"},
+			CredentialDirectories: []string{"/var/lib/kubelet/pki"},
+		},
 	}
 }

@@ -25,6 +25,10 @@ const (
 	// exists only where spec.ironic is set.
 	IronicEndpointReadyCondition = "IronicEndpointReady"
 
+	// IronicEndpointUniqueCondition says whether nobody else uses the virtual addresses or the virtual router ID of
+	// spec.ironic, as far as the objects of the management cluster tell. It exists only where spec.ironic is set.
+	IronicEndpointUniqueCondition = "IronicEndpointUnique"
+
 	// ReadyForMoveCondition says whether clusterctl move would succeed now and lose nothing. The message names each
 	// obstacle and its remedy. While the Cluster is paused, it says which hosts the move waits for.
 	ReadyForMoveCondition = "ReadyForMove"
@@ -180,7 +184,7 @@ const (
 	CapacityUnknownReason = "CapacityUnknown"
 )
 
-// Reasons of IronicEndpointReady and ReadyForMove.
+// Reasons of IronicEndpointReady, IronicEndpointUnique and ReadyForMove.
 const (
 	// EndpointAnswersReason is used when this cluster's Ironic answers.
 	EndpointAnswersReason = "EndpointAnswers"
@@ -208,6 +212,16 @@ const (
 
 	// IronicSecretInvalidReason is used when a Secret with credentials or certificates of the endpoint cannot be used.
 	IronicSecretInvalidReason = "IronicSecretInvalid"
+
+	// EndpointUniqueReason is used when nobody else uses the addresses or the virtual router ID of the endpoint.
+	EndpointUniqueReason = "EndpointUnique"
+
+	// VirtualIPTakenReason is used when a cluster, a Metal3Machine or a host has a virtual address for something else.
+	// The message names each and its remedy.
+	VirtualIPTakenReason = "VirtualIPTaken"
+
+	// VirtualRouterIDTakenReason is used when another cluster on the network has the virtual router ID.
+	VirtualRouterIDTakenReason = "VirtualRouterIDTaken"
 
 	// ReadyForMoveReason is used when a move would go through.
 	ReadyForMoveReason = "ReadyForMove"

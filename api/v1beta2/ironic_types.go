@@ -120,6 +120,43 @@ type Ironic struct {
 	// +kubebuilder:validation:Pattern=`^/[^\s]*$`
 	// +kubebuilder:validation:MaxLength=256
 	ManifestsDirectory string `json:"manifestsDirectory,omitempty"`
+
+	// kubelet says where the kubelet keeps its credentials, which the guard reads the annotations of its Node with. Only
+	// for takeover AfterMove. Leave it out where kubeadm makes the nodes: the guard then uses
+	// /etc/kubernetes/kubelet.conf and the directory /var/lib/kubelet/pki. Other distributions need it together with
+	// manifestsDirectory.
+	// +optional
+	Kubelet *IronicKubelet `json:"kubelet,omitempty"`
+}
+
+// IronicKubelet says where the kubelet of a control-plane node keeps its credentials. The guard finds everything at the
+// same paths as the kubelet. Its pod does not start before all of it exists.
+type IronicKubelet struct {
+	// kubeconfig is the file that the kubelet finds its API server and its credentials with. RKE2 has it at
+	// /var/lib/rancher/rke2/agent/kubelet.kubeconfig and k3s at /var/lib/rancher/k3s/agent/kubelet.kubeconfig.
+	// +required
+	// +kubebuilder:validation:Pattern=`^/[^\s]*$`
+	// +kubebuilder:validation:MaxLength=256
+	Kubeconfig string `json:"kubeconfig"`
+
+	// credentialFiles are the client certificate, its key and the authority that the kubeconfig refers to, as far as
+	// they are files that are written in place. RKE2 and k3s have client-kubelet.crt, client-kubelet.key and
+	// server-ca.crt beside the kubeconfig. What the kubeconfig holds itself is not listed.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:Pattern=`^/[^\s]*$`
+	// +kubebuilder:validation:items:MaxLength=256
+	CredentialFiles []string `json:"credentialFiles,omitempty"`
+
+	// credentialDirectories hold such files where they are links, or are replaced by new files instead of written in
+	// place, as in /var/lib/kubelet/pki of kubeadm. The guard can read all that is in them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:Pattern=`^/[^\s]*$`
+	// +kubebuilder:validation:items:MaxLength=256
+	CredentialDirectories []string `json:"credentialDirectories,omitempty"`
 }
 
 // IronicEndpoint is where Ironic answers.
@@ -166,8 +203,9 @@ type IronicEndpoint struct {
 
 // VRRP tunes how the nodes agree on who holds the address.
 type VRRP struct {
-	// virtualRouterID tells VRRP groups on one network apart. Chosen from the clusterID when empty. 1 and 2 are
-	// refused because the control-plane address of many Metal3 clusters uses them.
+	// virtualRouterID tells VRRP groups on one network apart. When it is empty, the provider chooses and stores one
+	// that no other Metal3Cluster on the network has. 1 and 2 are refused because the control-plane address of many
+	// Metal3 clusters uses them.
 	// +optional
 	// +kubebuilder:validation:Minimum=3
 	// +kubebuilder:validation:Maximum=255

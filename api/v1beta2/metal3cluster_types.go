@@ -33,8 +33,8 @@ type Metal3ClusterSpec struct {
 // Metal3ClusterStatus is what the provider observed.
 // +kubebuilder:validation:MinProperties=1
 type Metal3ClusterStatus struct {
-	// conditions of the Metal3Cluster: Ready, BaremetalInfrastructureReady, IronicEndpointReady, ReadyForMove,
-	// Deleting and Paused.
+	// conditions of the Metal3Cluster: Ready, BaremetalInfrastructureReady, IronicEndpointReady, IronicEndpointUnique,
+	// ReadyForMove, Deleting and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -1,9 +1,7 @@
 package bootdata_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -11,47 +9,14 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/bootdata"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/verdict"
 )
-
-// verdict is what Ignition says to a config that it accepts.
-type verdict struct {
-	Files    []ignitionFile
-	Warnings []string
-}
-
-type ignitionFile struct {
-	Path      string
-	Mode      uint32
-	Content   []byte
-	Overwrite bool
-}
-
-// ignition builds the program in testdata/ignition, which has Ignition's own validators in it.
-func ignition(t *testing.T) string {
-	t.Helper()
-	download := exec.CommandContext(t.Context(), "go", "-C", "testdata/ignition", "mod", "download")
-	if output, err := download.CombinedOutput(); err != nil {
-		t.Skipf("the modules of Ignition cannot be had: %v\n%s", err, output)
-	}
-	program := filepath.Join(t.TempDir(), "ignition")
-	run(t, nil, "go", "-C", "testdata/ignition", "build", "-o", program, ".")
-	return program
-}
-
-func validated(t *testing.T, program string, data []byte) verdict {
-	t.Helper()
-	var said verdict
-	if err := json.Unmarshal(run(t, data, program, "validate"), &said); err != nil {
-		t.Fatal(err)
-	}
-	return said
-}
 
 // TestIgnition gives configs of all versions to Ignition, before and after.
 func TestIgnition(t *testing.T) {
-	program := ignition(t)
-	golden.Equal(t, filepath.Join("ignition-2", "input"), run(t, nil, program, "render-init"))
-	golden.Equal(t, filepath.Join("ignition-2-join", "input"), run(t, nil, program, "render-join"))
+	ignition := verdict.NewIgnition(t)
+	golden.Equal(t, filepath.Join("ignition-2", "input"), ignition.Render(t, true))
+	golden.Equal(t, filepath.Join("ignition-2-join", "input"), ignition.Render(t, false))
 
 	configs := map[string][]byte{}
 	for name, input := range samples(t) {
@@ -71,11 +36,13 @@ func TestIgnition(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			before, after := validated(t, program, config), validated(t, program, got)
-			want := make([]ignitionFile, 0, len(added())+len(before.Files))
+			before, after := ignition.Validate(t, config), ignition.Validate(t, got)
+			want := make([]verdict.IgnitionFile, 0, len(added())+len(before.Files))
 			for _, wanted := range added() {
 				content := append([]byte{}, wanted.Content...)
-				want = append(want, ignitionFile{wanted.Path, uint32(wanted.Mode), content, true})
+				want = append(want, verdict.IgnitionFile{
+					Path: wanted.Path, Mode: uint32(wanted.Mode), Content: content, Overwrite: true,
+				})
 			}
 			if diff := cmp.Diff(append(want, before.Files...), after.Files); diff != "" {
 				t.Errorf("files:\n%s", diff)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -92,7 +91,13 @@ func least(tb testing.TB) controlplane.Endpoint {
 	}
 }
 
-// full has everything set.
+// agent is where RKE2 keeps what kubeadm keeps in /etc/kubernetes, and manifests where its kubelet finds static pods.
+const (
+	agent     = "/var/lib/rancher/rke2/agent"
+	manifests = agent + "/pod-manifests"
+)
+
+// full has everything set, as for a control plane of RKE2.
 func full(tb testing.TB) controlplane.Endpoint {
 	tb.Helper()
 	endpoint := least(tb)
@@ -116,7 +121,11 @@ func full(tb testing.TB) controlplane.Endpoint {
 		RamdiskDownloader: "registry.example/ipa:v3", PullPolicy: corev1.PullAlways,
 	}
 	described.Ramdisk = infrav1.IronicRamdisk{BaseURL: "https://images.example/ipa"}
-	described.ManifestsDirectory = "/var/lib/rancher/manifests"
+	described.ManifestsDirectory = manifests
+	described.Kubelet = &infrav1.IronicKubelet{
+		Kubeconfig:      agent + "/kubelet.kubeconfig",
+		CredentialFiles: []string{agent + "/client-kubelet.crt", agent + "/client-kubelet.key", agent + "/server-ca.crt"},
+	}
 	return endpoint
 }
 
@@ -174,7 +183,7 @@ func TestPodsOfFiles(t *testing.T) {
 	}
 	hashes := map[string]bool{}
 	for _, file := range files {
-		if filepath.Dir(file.Path) != "/var/lib/rancher/manifests" {
+		if filepath.Dir(file.Path) != manifests {
 			continue
 		}
 		var pod corev1.Pod
@@ -201,22 +210,12 @@ func TestSettingsToKeepalived(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := keepalived.Config{
-		Name: settings.Conductor("node-1"), Interface: settings.Interface, VirtualRouterID: settings.VirtualRouterID,
-		Unicast: settings.Mode == vip.Unicast, AdvertisementInterval: time.Duration(settings.AdvertisementInterval),
-		HealthFile: settings.Files.State + "/ironic-ok", ArmedFile: settings.Files.State + "/armed",
-	}
-	own := []netip.Addr{netip.MustParseAddr("172.22.0.21"), netip.MustParseAddr("fd00:172:22::21")}
-	for i, address := range settings.VirtualIPs {
-		config.Instances = append(config.Instances,
-			keepalived.Instance{Address: address.OnInterface(), Source: own[i], Peers: settings.Peers})
-	}
-	rendered, err := keepalived.Render(config)
+	rendered, err := keepalived.Render(keepalivedOf(settings, 21))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"router_id 3f9c1a7e-node-1", "interface br0", "virtual_router_id 77", "advert_int 1.00",
+		"router_id 3f9c1a7e-node-21", "interface br0", "virtual_router_id 77", "advert_int 1.00",
 		"unicast_src_ip 172.22.0.21", "172.22.0.10 min_ttl 255 max_ttl 255", "172.22.0.2/24 dev br0",
 		"fd00:172:22::2/128 dev br0",
 	} {
@@ -248,7 +247,7 @@ func TestHash(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 		var pod corev1.Pod
-		if err := yaml.Unmarshal(content(t, files, "/var/lib/rancher/manifests/metal3-vip.yaml"), &pod); err != nil {
+		if err := yaml.Unmarshal(content(t, files, manifests+"/metal3-vip.yaml"), &pod); err != nil {
 			t.Fatal(err)
 		}
 		hash := pod.Annotations[ironic.HashAnnotation]
@@ -260,6 +259,7 @@ func TestHash(t *testing.T) {
 	note("nothing", func(*controlplane.Endpoint) {})
 	note("password", func(e *controlplane.Endpoint) { e.Credentials.Password = []byte("open-tahini") })
 	note("router ID", func(e *controlplane.Endpoint) { e.Ironic.VRRP.VirtualRouterID = 78 })
+	note("kubeconfig", func(e *controlplane.Endpoint) { e.Ironic.Kubelet = nil })
 	note("lease time", func(e *controlplane.Endpoint) { e.Ironic.DHCP.LeaseTime = nil })
 	note("certificate", func(e *controlplane.Endpoint) {
 		e.Certificates.Certificate = certificate(t, key(2), key(1), "172.22.0.2", "fd00:172:22::2", "172.22.0.3")
@@ -343,6 +343,32 @@ func TestFilesRefuses(t *testing.T) {
 	}
 }
 
+// TestKubelet describes credentials that cannot be mounted. Only control-plane nodes with takeover AfterMove need them.
+func TestKubelet(t *testing.T) {
+	endpoint := full(t)
+	endpoint.Ironic.Kubelet.CredentialDirectories = []string{"/run"}
+	files, err := controlplane.Files(endpoint)
+	if err == nil || !strings.Contains(err.Error(), `path "/run" of the kubelet overlaps`) || files != nil {
+		t.Errorf("want an error about the directory, got %v and %d files", err, len(files))
+	}
+	place := ironic.Management{Name: "ironic", Namespace: "metal3", Secret: "ironic-files"}
+	want, wantData, err := controlplane.Management(full(t), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, gotData, err := controlplane.Management(endpoint, place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got) + cmp.Diff(wantData, gotData); diff != "" {
+		t.Errorf("the management side has another kubelet, and yet it changed (-want +got):\n%s", diff)
+	}
+	endpoint.Ironic.Takeover, endpoint.Ironic.TakeoverAfterSilence = infrav1.TakeoverManual, nil
+	if _, err := controlplane.Files(endpoint); err != nil {
+		t.Errorf("nobody reads the Node with takeover Manual: %v", err)
+	}
+}
+
 func TestManagement(t *testing.T) {
 	deployment, data, err := controlplane.Management(full(t),
 		ironic.Management{Name: "ironic", Namespace: "metal3", Secret: "ironic-files"})
@@ -393,29 +419,6 @@ func BenchmarkFiles(b *testing.B) {
 	for b.Loop() {
 		if _, err := controlplane.Files(endpoint); err != nil {
 			b.Fatal(err)
-		}
-	}
-}
-
-// TestIntoBootstrapData adds the files to the least that a bootstrap provider makes. The sizes count: a Secret holds 1 MiB.
-func TestIntoBootstrapData(t *testing.T) {
-	files, err := controlplane.Files(full(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for format, data := range map[string]string{
-		bootdata.CloudConfig: "## template: jinja\n#cloud-config\nruncmd:\n- kubeadm init --node-name {{ ds.meta_data.name }}\n",
-		bootdata.Ignition:    `{"ignition":{"version":"3.4.0"}}`,
-	} {
-		added, err := bootdata.Add([]byte(data), format, files)
-		if err != nil {
-			t.Errorf("%s: %v", format, err)
-			continue
-		}
-		t.Logf("%s grows by %d bytes", format, len(added)-len(data))
-		again, err := bootdata.Add(added, format, files)
-		if err != nil || !bytes.Equal(added, again) {
-			t.Errorf("%s: adding the files again changes something: %v", format, err)
 		}
 	}
 }

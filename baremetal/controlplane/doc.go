@@ -12,4 +12,7 @@
 // addresses, a key that does not belong to it, an authority that did not sign it, a htpasswd without the user. It does
 // not look at the clock, so it does not refuse what has expired, and not into the hash of the password, which takes
 // longer than everything else together.
+//
+// It also chooses the virtual router ID of a new cluster beside those of others, and names who else uses the ID or the
+// addresses of an endpoint. The latter is for people: it keeps nothing from being composed.
 package controlplane

@@ -43,17 +43,13 @@ func orElse[value comparable](field *value, instead value) {
 
 // settings are what the guard of a node of the role gets.
 func (e Endpoint) settings(role vip.Role, addresses []vip.Address) (vip.NodeSettings, error) {
-	routerID, err := e.routerID()
-	if err != nil {
-		return vip.NodeSettings{}, err
-	}
 	described := e.Ironic
 	settings := vip.NodeSettings{
 		ClusterID:             described.ClusterID,
 		Role:                  role,
 		Interface:             described.Endpoint.Interface,
 		VirtualIPs:            addresses,
-		VirtualRouterID:       routerID,
+		VirtualRouterID:       groupOf(described).ID(),
 		Mode:                  vip.Mode(described.VRRP.Mode),
 		AdvertisementInterval: vip.Duration(keepalived.DefaultAdvertisementInterval),
 		Takeover:              vip.Takeover(described.Takeover),
@@ -72,25 +68,30 @@ func (e Endpoint) settings(role vip.Role, addresses []vip.Address) (vip.NodeSett
 	if silence := described.TakeoverAfterSilence; silence != nil {
 		settings.TakeoverAfterSilence = vip.Duration(silence.Duration)
 	}
-	if e.readsNode(role) {
-		settings.Files.Kubeconfig = ironic.Kubeconfig
+	if kubelet := e.kubelet(role); kubelet != nil {
+		settings.Files.Kubeconfig = kubelet.Kubeconfig
 	}
 	if described.VRRP.Mode == infrav1.VRRPUnicast {
-		settings.Peers, err = vip.Members(described.VRRP.Peers, addresses)
+		members, err := vip.Members(described.VRRP.Peers, addresses)
+		settings.Peers = members
+		return settings, err
 	}
-	return settings, err
+	return settings, nil
 }
 
-func (e Endpoint) routerID() (int, error) {
-	if e.Ironic.VRRP.VirtualRouterID != 0 {
-		return int(e.Ironic.VRRP.VirtualRouterID), nil
+// kubelet is whose credentials the guard asks its own Node object with whether it may hold the address. Nil means that
+// it does not ask.
+func (e Endpoint) kubelet(role vip.Role) *ironic.Kubelet {
+	if role != vip.ControlPlane || e.Ironic.Takeover != infrav1.TakeoverAfterMove {
+		return nil
 	}
-	return vip.RouterID(e.Ironic.ClusterID)
-}
-
-// readsNode says whether the guard asks its own Node object whether it may hold the address.
-func (e Endpoint) readsNode(role vip.Role) bool {
-	return role == vip.ControlPlane && e.Ironic.Takeover == infrav1.TakeoverAfterMove
+	described := e.Ironic.Kubelet
+	if described == nil {
+		return ironic.KubeletOfKubeadm()
+	}
+	return &ironic.Kubelet{
+		Kubeconfig: described.Kubeconfig, Files: described.CredentialFiles, Directories: described.CredentialDirectories,
+	}
 }
 
 func files() vip.Files {
@@ -112,8 +113,8 @@ func (e Endpoint) config(role vip.Role, addresses []vip.Address) (ironic.Config,
 		Ports: ironic.Ports{
 			API: described.Endpoint.Port, Image: described.Endpoint.ImagePort, ImageTLS: described.Endpoint.ImageTLSPort,
 		},
-		Cold:      described.Standby == infrav1.StandbyCold,
-		ReadsNode: e.readsNode(role),
+		Cold:    described.Standby == infrav1.StandbyCold,
+		Kubelet: e.kubelet(role),
 		Images: ironic.Images{
 			Guard: described.Images.Keepalived, Ironic: described.Images.Ironic,
 			Downloader: described.Images.RamdiskDownloader, PullPolicy: described.Images.PullPolicy,

@@ -54,13 +54,6 @@ const (
 	RamdiskFile = "ironic-python-agent.initramfs"
 )
 
-// Kubeconfig is how the guard reads the Node that it runs on, and CertificatesOfKubelet is where the credentials are
-// that it refers to.
-const (
-	Kubeconfig            = "/etc/kubernetes/kubelet.conf"
-	CertificatesOfKubelet = "/var/lib/kubelet/pki"
-)
-
 // Names of pods and what is written on them.
 const (
 	Namespace  = "kube-system"
@@ -109,8 +102,8 @@ type Config struct {
 	// Cold starts Ironic only where the address is.
 	Cold bool
 
-	// ReadsNode lets the guard read its own Node with the credentials of the kubelet.
-	ReadsNode bool
+	// Kubelet is whose credentials the guard reads its own Node with. Nil means that it does not read it.
+	Kubelet *Kubelet
 
 	// DHCP runs a DHCP server where the address is. Nil runs none.
 	DHCP *DHCP
@@ -200,11 +193,11 @@ func (c Config) check() error {
 		return errors.New("image of the guard is empty; give the one of this release")
 	case c.Ports.API < 1 || c.Ports.Image < 1 || c.Ports.ImageTLS < 1:
 		return fmt.Errorf("ports are %+v; all three are needed", c.Ports)
-	case c.DHCP != nil:
-		return c.checkDHCP()
-	default:
-		return nil
 	}
+	if err := c.Kubelet.check(); err != nil || c.DHCP == nil {
+		return err
+	}
+	return c.checkDHCP()
 }
 
 // addressFlags tell a subcommand of the guard which addresses on which interface it looks at.

@@ -1,6 +1,7 @@
 package ironic
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,18 +27,13 @@ func (c Config) vip() part {
 	}
 	guard.LivenessProbe = every(10, 3, 5, httpGet("/livez", GuardPort, corev1.URISchemeHTTP))
 	guard.ReadinessProbe = every(5, 1, 2, httpGet("/readyz", GuardPort, corev1.URISchemeHTTP))
-	result := part{
-		containers: []corev1.Container{guard},
-		volumes:    []string{cacheVolume, nodeVolume, stateVolume},
-		grace:      10,
+	result := part{volumes: []string{cacheVolume, nodeVolume, stateVolume}, grace: 10}
+	for _, place := range c.Kubelet.places() {
+		guard.VolumeMounts = append(guard.VolumeMounts,
+			corev1.VolumeMount{Name: place.volume, MountPath: place.path, ReadOnly: true})
+		result.volumes = append(result.volumes, place.volume)
 	}
-	if c.ReadsNode {
-		mounts := &result.containers[0].VolumeMounts
-		*mounts = append(*mounts,
-			corev1.VolumeMount{Name: kubeconfigVolume, MountPath: Kubeconfig, ReadOnly: true},
-			corev1.VolumeMount{Name: certificatesVolume, MountPath: CertificatesOfKubelet, ReadOnly: true})
-		result.volumes = append(result.volumes, kubeconfigVolume, certificatesVolume)
-	}
+	result.containers = []corev1.Container{guard}
 	return result
 }
 
@@ -68,22 +64,17 @@ func (c Config) ironic() part {
 	return result
 }
 
-// conductor is Ironic itself, API and conductor in one process.
+// conductor is Ironic itself, API and conductor in one process. It runs behind a gate that ends with it as soon as the
+// address leaves: what it knows of the hosts is out of date from then on, and the next container begins without it.
 func (c Config) conductor() corev1.Container {
 	container := c.ironicContainer("ironic", "100m", "320Mi", "/bin/runironic")
 	container.ReadinessProbe = every(10, 3, 5, httpGet("/v1", c.Ports.API, corev1.URISchemeHTTPS))
 	container.VolumeMounts = append(container.VolumeMounts, toolsMount())
+	gate := []string{tool, "gate", "--until-lost"}
 	if c.Cold {
-		gate := append([]string{tool, "gate", "--while-vip"}, c.addressFlags()...)
-		container.Command = append(append(gate, "--"), container.Command...)
-		return container
+		gate = append(gate, "--while-vip")
 	}
-	probe := append([]string{tool, "probe", "held-and-lost"}, c.addressFlags()...)
-	container.LivenessProbe = every(5, 1, 5, corev1.ProbeHandler{
-		Exec: &corev1.ExecAction{Command: append(probe, "--marker="+heldMarker)},
-	})
-	// What it would still write while it ends is out of date.
-	container.LivenessProbe.TerminationGracePeriodSeconds = new(int64(5))
+	container.Command = slices.Concat(gate, c.addressFlags(), []string{"--"}, container.Command)
 	return container
 }
 

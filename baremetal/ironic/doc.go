@@ -14,11 +14,13 @@
 //
 // Ironic is told its address instead of waiting for it (IRONIC_IP without PROVISIONING_IP), since the address comes
 // only to a node whose Ironic is healthy. Each node has a conductor name of its own. When the address leaves a node,
-// the Ironic there has to die: its memory of the hosts is out of date, and it would go on to correct their power.
+// the Ironic there has to die at once: its memory of the hosts is out of date, and it would go on to correct their
+// power. So it runs behind the guard's program, which hears from the kernel that the address has left, kills Ironic
+// with all that it has started, and ends with it. The kubelet starts the container again, without the files of the one
+// before. Where that happens again and again it waits longer and longer, and a warm standby is not healthy meanwhile.
 //
 // The probes of upstream are not used: they restart an Ironic that is merely slow, and an Ironic that restarts forgets
-// everything. Liveness asks one question, whether the node held the address and lost it; health is judged by the guard,
-// which sends the address elsewhere.
+// everything. Ironic has no liveness probe at all; health is judged by the guard, which sends the address elsewhere.
 //
 // Everything is served with TLS and demands credentials. There is no way to turn that off: the address is reachable for
 // the whole network.

@@ -4,7 +4,8 @@ package ironic
 //
 //	run      --settings=FILE --cache=DIRECTORY    hold the address, beside keepalived; runs until it is told to end
 //	gate     --while-vip FLAGS -- PROGRAM         run a program while an address is on the interface
-//	probe    held-and-lost FLAGS --marker=FILE    fail once an address was here and is gone
+//	gate     --until-lost FLAGS -- PROGRAM        run a program, and kill it and fail when an address has left; with
+//	                                              --while-vip as well, start it with the address
 //	install  DIRECTORY                            copy itself, for containers of other images
 //	prepare  --owner=USER:GROUP [--closed=PATH] [--directory=PATH]... [--copy=FROM:TO]...
 //	                                              make directories, and copies of files, that belong to a user, and let
@@ -26,9 +27,6 @@ const (
 	userOfIronic  = 997
 	groupOfIronic = 994
 )
-
-// heldMarker remembers that the address was here. It lies in the container, so that the next one begins without it.
-const heldMarker = "/tmp/held"
 
 // private is a folder in memory with what only Ironic may read.
 const private = "/private"

@@ -2,8 +2,6 @@ package ironic_test
 
 import (
 	"net/netip"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/staticpod"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/verdict"
 )
 
 // least is Ironic with nothing but what is needed.
@@ -49,7 +48,7 @@ func dhcp6() *ironic.DHCP {
 func full() ironic.Config {
 	config := least()
 	config.VirtualIPs = append(config.VirtualIPs, netip.MustParseAddr("fd00:172:22::2"))
-	config.ReadsNode, config.DHCP, config.Hash = true, dhcp4(), "5d41402abc4b2a76"
+	config.Kubelet, config.DHCP, config.Hash = ironic.KubeletOfKubeadm(), dhcp4(), "5d41402abc4b2a76"
 	config.Images = ironic.Images{
 		Guard: "registry.example/guard:v1", Ironic: "registry.example/ironic:v2", Downloader: "registry.example/ipa:v3",
 		PullPolicy: corev1.PullNever,
@@ -98,6 +97,64 @@ func TestDeployment(t *testing.T) {
 			complete(t, deployment.Spec.Template.Spec)
 		})
 	}
+}
+
+// TestKubelet mounts what a kubelet has where it has it. A runtime makes directories of missing paths without a type.
+func TestKubelet(t *testing.T) {
+	const agent = "/var/lib/rancher/rke2/agent/"
+	for name, c := range map[string]struct {
+		kubelet *ironic.Kubelet
+		want    map[string]corev1.HostPathType
+	}{
+		"none": {nil, map[string]corev1.HostPathType{}},
+		"kubeadm": {ironic.KubeletOfKubeadm(), map[string]corev1.HostPathType{
+			"/etc/kubernetes/kubelet.conf": corev1.HostPathFile, "/var/lib/kubelet/pki": corev1.HostPathDirectory,
+		}},
+		"all in the kubeconfig": {&ironic.Kubelet{Kubeconfig: agent + "kubelet.kubeconfig"},
+			map[string]corev1.HostPathType{agent + "kubelet.kubeconfig": corev1.HostPathFile}},
+		"files and directories": {&ironic.Kubelet{
+			Kubeconfig: agent + "kubelet.kubeconfig", Files: []string{agent + "server-ca.crt", agent + "client-kubelet.key"},
+			Directories: []string{"/opt/kubelet/pki"},
+		}, map[string]corev1.HostPathType{
+			agent + "kubelet.kubeconfig": corev1.HostPathFile, agent + "server-ca.crt": corev1.HostPathFile,
+			agent + "client-kubelet.key": corev1.HostPathFile, "/opt/kubelet/pki": corev1.HostPathDirectory,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := least()
+			config.Kubelet = c.kubelet
+			pods, err := ironic.Pods(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec := pods[len(pods)-1].Spec
+			complete(t, spec)
+			if diff := cmp.Diff(c.want, mountedInPlace(t, spec)); diff != "" {
+				t.Errorf("paths of the kubelet (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// mountedInPlace are the types of the paths of the node that the guard cannot write, without its own directory. Each has
+// to be where it is on the node.
+func mountedInPlace(t *testing.T, spec corev1.PodSpec) map[string]corev1.HostPathType {
+	t.Helper()
+	sources := map[string]*corev1.HostPathVolumeSource{}
+	for _, volume := range spec.Volumes {
+		sources[volume.Name] = volume.HostPath
+	}
+	found := map[string]corev1.HostPathType{}
+	for _, mount := range spec.Containers[0].VolumeMounts {
+		source := sources[mount.Name]
+		if source.Path != mount.MountPath {
+			t.Errorf("%s of the node is mounted at %s", source.Path, mount.MountPath)
+		}
+		if mount.ReadOnly && source.Path != ironic.NodeDirectory {
+			found[source.Path] = *source.Type
+		}
+	}
+	return found
 }
 
 // TestOnePodSpec compares the containers of the two wrappings. Only the guard of the management side is told what was
@@ -200,6 +257,26 @@ func TestRefuses(t *testing.T) {
 		"no port": {
 			reason: "port 0 is any", want: "all three are needed", change: func(c *ironic.Config) { c.Ports.Image = 0 },
 		},
+		"kubelet without kubeconfig": {
+			reason: "the guard would ask nobody", want: `path "" of the kubelet is not an absolute path`,
+			change: func(c *ironic.Config) { c.Kubelet = &ironic.Kubelet{} },
+		},
+		"kubelet on top of the state": {
+			reason: "nothing could be written there", want: `path "/run" of the kubelet overlaps with /run/metal3-ironic`,
+			change: func(c *ironic.Config) { c.Kubelet.Directories = []string{"/run"} },
+		},
+		"kubelet in the files": {
+			reason: "they are read-only", want: "overlaps with /etc/kubernetes/metal3-ironic",
+			change: func(c *ironic.Config) { c.Kubelet.Files = []string{"/etc/kubernetes/metal3-ironic/tls/ca.crt"} },
+		},
+		"kubelet instead of keepalived": {
+			reason: "the guard would not find its programs", want: `path "/usr/sbin" of the kubelet overlaps with /usr`,
+			change: func(c *ironic.Config) { c.Kubelet.Directories = []string{"/usr/sbin"} },
+		},
+		"kubelet twice": {
+			reason: "no pod has two mounts in one place", want: "is there twice",
+			change: func(c *ironic.Config) { c.Kubelet.Files = []string{ironic.KubeconfigOfKubeadm} },
+		},
 		"range of another family": {
 			reason: "nobody serves it", want: "has no virtual address of its family",
 			change: func(c *ironic.Config) { c.DHCP = dhcp6() },
@@ -242,7 +319,7 @@ func TestRefuses(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			config := least()
-			config.DHCP = dhcp4()
+			config.DHCP, config.Kubelet = dhcp4(), ironic.KubeletOfKubeadm()
 			c.change(&config)
 			pods, podsErr := ironic.Pods(config)
 			deployment, deploymentErr := ironic.Deployment(config, ironic.Management{Name: "ironic"})
@@ -271,27 +348,10 @@ func TestDNSMasq(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden.Equal(t, filepath.Join(name, "dnsmasq.conf"), content)
-			acceptedByDNSMasq(t, content)
+			verdict.DNSMasq(t, content)
 		})
 	}
 	if content, err := ironic.DNSMasq(least()); err == nil || content != nil {
 		t.Errorf("without a DHCP server there is %q and %v", content, err)
-	}
-}
-
-func acceptedByDNSMasq(t *testing.T, content []byte) {
-	t.Helper()
-	program, err := exec.LookPath("dnsmasq")
-	if err != nil {
-		t.Log("dnsmasq is not installed, so it did not check the file")
-		return
-	}
-	file := filepath.Join(t.TempDir(), "dnsmasq.conf")
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	output, err := exec.CommandContext(t.Context(), program, "--test", "--conf-file="+file).CombinedOutput()
-	if err != nil || !strings.Contains(string(output), "syntax check OK") {
-		t.Errorf("dnsmasq does not accept the file: %v\n%s", err, output)
 	}
 }

@@ -30,7 +30,7 @@ func (c Config) pod(name, component string, p part) *corev1.Pod {
 	return &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: c.objectMeta(name, Namespace, component),
-		Spec:       c.podSpec(joinParts(p), onTheNode()),
+		Spec:       c.podSpec(joinParts(p), c.onTheNode()),
 	}
 }
 

@@ -7,39 +7,40 @@ import (
 
 // Names of volumes.
 const (
-	cacheVolume        = "cache"
-	kubeconfigVolume   = "kubeconfig"
-	certificatesVolume = "kubelet-pki"
-	handoverVolume     = "handover"
-	nodeVolume         = "node"
-	privateVolume      = "private"
-	sharedVolume       = "shared"
-	stateVolume        = "state"
-	toolsVolume        = "tools"
+	cacheVolume      = "cache"
+	kubeconfigVolume = "kubeconfig"
+	handoverVolume   = "handover"
+	nodeVolume       = "node"
+	privateVolume    = "private"
+	sharedVolume     = "shared"
+	stateVolume      = "state"
+	toolsVolume      = "tools"
 )
 
 // onTheNode are the volumes of static pods. The kubelet waits for files that have to exist, instead of having the
 // runtime make folders of their names.
-func onTheNode() map[string]corev1.VolumeSource {
+func (c Config) onTheNode() map[string]corev1.VolumeSource {
 	path := func(path string, kind corev1.HostPathType) corev1.VolumeSource {
 		return corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: new(kind)}}
 	}
-	return map[string]corev1.VolumeSource{
-		cacheVolume:        path(CacheDirectory, corev1.HostPathDirectoryOrCreate),
-		kubeconfigVolume:   path(Kubeconfig, corev1.HostPathFile),
-		certificatesVolume: path(CertificatesOfKubelet, corev1.HostPathDirectory),
-		nodeVolume:         path(NodeDirectory, corev1.HostPathDirectory),
-		privateVolume:      inMemory("1Mi"),
-		sharedVolume:       path(SharedDirectory, corev1.HostPathDirectoryOrCreate),
-		stateVolume:        path(StateDirectory, corev1.HostPathDirectoryOrCreate),
-		toolsVolume:        scratch("64Mi"),
+	sources := map[string]corev1.VolumeSource{
+		cacheVolume:   path(CacheDirectory, corev1.HostPathDirectoryOrCreate),
+		nodeVolume:    path(NodeDirectory, corev1.HostPathDirectory),
+		privateVolume: inMemory("1Mi"),
+		sharedVolume:  path(SharedDirectory, corev1.HostPathDirectoryOrCreate),
+		stateVolume:   path(StateDirectory, corev1.HostPathDirectoryOrCreate),
+		toolsVolume:   scratch("64Mi"),
 	}
+	for _, place := range c.Kubelet.places() {
+		sources[place.volume] = path(place.path, place.kind)
+	}
+	return sources
 }
 
 // inDeployment takes the files of the node from a Secret with the last part of each path as key, and keeps the state in
 // the pod, since all containers are in one. What is handed over follows the ConfigMap without a restart.
 func (c Config) inDeployment(secret string) map[string]corev1.VolumeSource {
-	sources := onTheNode()
+	sources := c.onTheNode()
 	files := []string{
 		SettingsFile, UsernameFile, PasswordFile, HtpasswdFile, CertificateFile, KeyFile, AuthorityFile,
 	}

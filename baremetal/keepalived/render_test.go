@@ -2,10 +2,7 @@ package keepalived_test
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +12,7 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/verdict"
 )
 
 var (
@@ -77,7 +75,10 @@ func TestRender(t *testing.T) {
 					}
 					golden.Equal(t, filepath.Join(name, "keepalived.conf"), content)
 					oneStatementPerLine(t, string(content))
-					acceptedByKeepalived(t, config)
+					verdict.Keepalived(t, func(network string) ([]byte, error) {
+						config.Interface = network
+						return keepalived.Render(config)
+					})
 				})
 			}
 		}
@@ -96,46 +97,6 @@ func oneStatementPerLine(t *testing.T, content string) {
 			t.Errorf("line %d: %q holds more than the end of a block", number+1, line)
 		}
 	}
-}
-
-// acceptedByKeepalived runs the program's own check on the same node with an interface that exists here. It has to find
-// nothing to say: what it only warns of, it also ignores.
-func acceptedByKeepalived(t *testing.T, config keepalived.Config) {
-	t.Helper()
-	program, err := exec.LookPath("keepalived")
-	if err != nil {
-		t.Log("keepalived is not installed, so it did not check the file")
-		return
-	}
-	config.Interface = someInterface(t)
-	content, err := keepalived.Render(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "keepalived.conf")
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	output, err := exec.CommandContext(t.Context(), program, "--config-test", "--use-file", file).CombinedOutput()
-	if err != nil || len(output) > 0 {
-		t.Errorf("keepalived does not accept the file: %v\n%s", err, output)
-	}
-}
-
-// someInterface is one of this machine that keepalived would use.
-func someInterface(t *testing.T) string {
-	t.Helper()
-	interfaces, err := net.Interfaces()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, candidate := range interfaces {
-		if len(candidate.HardwareAddr) > 0 && candidate.Flags&net.FlagMulticast != 0 {
-			return candidate.Name
-		}
-	}
-	t.Skip("this machine has no Ethernet interface that keepalived could check the file with")
-	return ""
 }
 
 // TestRenderRefuses gives what keepalived would misread.

@@ -125,7 +125,7 @@ type Files struct {
 	// State is the directory that the pods of the node share: ironic-ok, armed and holder lie in it.
 	State string `json:"state"`
 
-	// Kubeconfig reads the node's own Node object. Empty means that there is no API server to ask.
+	// Kubeconfig is the kubelet's and reads the node's own Node object. Empty means that there is no API server to ask.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 }
 
@@ -267,6 +267,9 @@ func (s NodeSettings) checkFiles() error {
 			return fmt.Errorf("file %q is not an absolute path; username, password, certificate, authority and state are "+
 				"needed", file)
 		}
+	}
+	if s.Files.Kubeconfig != "" && !path.IsAbs(s.Files.Kubeconfig) {
+		return fmt.Errorf("kubeconfig %q is not an absolute path; name that of the kubelet", s.Files.Kubeconfig)
 	}
 	if s.Takeover == AfterMove && s.Role == ControlPlane && (s.Files.Kubeconfig == "" || s.ArmedAnnotation.Name == "") {
 		return errors.New("takeover AfterMove reads an annotation of the Node; give a kubeconfig and the annotation")

@@ -90,6 +90,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"ports":           {"two services on one", change(`6183`, `6180`), "use three different ones"},
 		"relative file":   {"relative to what", change(`"/files/password"`, `"password"`), `file "password" is not an absolute path`},
 		"no kubeconfig":   {"nobody would ever arm it", change(`"/etc/kubernetes/kubelet.conf"`, `""`), "give a kubeconfig and the annotation"},
+		"kubeconfig":      {"relative to what", change(`"/etc/kubernetes/kubelet.conf"`, `"kubelet.conf"`), `kubeconfig "kubelet.conf" is not`},
 		"alone":           {"keepalived would shout", change(`"172.22.0.10",`, ``), "at least two, and there are 1"},
 		"virtual as peer": {"it never moves", change(`"172.22.0.10",`, `"172.22.0.2",`), "cannot be the own address of a node"},
 	}

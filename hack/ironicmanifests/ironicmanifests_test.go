@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
@@ -59,6 +62,7 @@ func TestLocate(t *testing.T) {
 		"Flag":    {reason: "a value of a flag", text: "--interface=" + placeholderInterface, want: spot{origin{name: "PROVISIONING_INTERFACE"}, part{"=", 1}}, is: true},
 		"Name":    {reason: "a name that begins with it", text: placeholderID + "-$(NODE_NAME)", want: spot{origin{name: "CLUSTER_ID"}, part{"-$", 0}}, is: true},
 		"Prefix":  {reason: "the length of the prefix", text: "27", want: spot{origin: origin{"PROVISIONING_CIDR", true}}, is: true},
+		"Second":  {reason: "an address after another", text: "--addresses=" + placeholderIP + "," + placeholderSecondIP, want: spot{origin{name: "SECOND_IP"}, part{",", 1}}, is: true},
 		"Nothing": {reason: "what has nothing to do with a value", text: "node"},
 		"URL":     {reason: "a value within a text would stay as it is in everybody's cluster", text: "http://" + placeholderIP + ":6180", wantErr: "no replacement reaches PROVISIONING_IP"},
 		"List":    {reason: "the second of two values would stay", text: "--addresses=" + placeholderIP + ",fd00::2", wantErr: "no replacement reaches PROVISIONING_IP"},
@@ -76,34 +80,152 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join(root(t), valuesFile))
+// folderWith has config/ironic with other values: each of them takes the place of the one with its name.
+func folderWith(t *testing.T, peers string, changed ...string) string {
+	t.Helper()
+	target := t.TempDir()
+	if err := os.CopyFS(filepath.Join(target, folder), os.DirFS(filepath.Join(root(t), folder))); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(target, valuesFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cases := map[string]struct{ reason, old, new, want string }{
-		"AsItIs":   {reason: "the values in the checkout can be used"},
-		"Outside":  {reason: "an address outside of its network", old: "PROVISIONING_IP=172.22.0.2", new: "PROVISIONING_IP=10.0.0.2", want: "is not in its network"},
-		"RouterID": {reason: "a router ID that others use", old: "VIRTUAL_ROUTER_ID=193", new: "VIRTUAL_ROUTER_ID=1", want: "use 3 to 255"},
-		"NoNumber": {reason: "a router ID that is none", old: "VIRTUAL_ROUTER_ID=193", new: "VIRTUAL_ROUTER_ID=", want: "use a number"},
+	lines := strings.Split(string(content), "\n")
+	for _, line := range changed {
+		name, _, _ := strings.Cut(line, "=")
+		index := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, name+"=") })
+		if index < 0 {
+			t.Fatalf("%s has no %s", valuesFile, name)
+		}
+		lines[index] = line
+	}
+	file, err := os.ReadFile(filepath.Join(target, peersFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if peers != "" {
+		file = bytes.Replace(file, []byte("\npeers: []"), []byte("\npeers: "+peers), 1)
+	}
+	for name, content := range map[string][]byte{valuesFile: []byte(strings.Join(lines, "\n")), peersFile: file} {
+		if err := os.WriteFile(filepath.Join(target, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return target
+}
+
+// swapped are the values of a cluster whose first address is of IPv6.
+var swapped = []string{
+	"PROVISIONING_IP=fd00:172:22::2", "PROVISIONING_CIDR=fd00:172:22::/64",
+	"SECOND_IP=172.22.0.2", "SECOND_CIDR=172.22.0.0/24",
+}
+
+func TestCheck(t *testing.T) {
+	const four, both = "[172.22.0.10, 172.22.0.21]", "[172.22.0.10, 172.22.0.21, 'fd00:172:22::10', 'fd00:172:22::21']"
+	cases := map[string]struct {
+		reason     string
+		components []string
+		peers      string
+		changed    []string
+		want       string
+	}{
+		"AsItIs":   {reason: "the values in the checkout can be used", want: "virtualRouterID: 193"},
+		"IPv6":     {reason: "one address of IPv6", components: []string{"ipv6"}, changed: swapped, want: "virtualIPs:\n    - fd00:172:22::2\n  vrrp"},
+		"Unicast":  {reason: "peers of the other file", components: []string{"unicast"}, peers: four, want: "peers:\n    - 172.22.0.10\n    - 172.22.0.21\n"},
+		"Both":     {reason: "both families with peers", components: []string{"dual-stack", "unicast"}, peers: both, want: "- 172.22.0.2\n    - fd00:172:22::2\n"},
+		"Swapped":  {reason: "the one of IPv6 in URLs", components: []string{"dual-stack-ipv6"}, changed: swapped, want: "- fd00:172:22::2\n    - 172.22.0.2\n"},
+		"Interval": {reason: "both sides alike", components: []string{"advertisement-interval"}, changed: []string{"ADVERTISEMENT_INTERVAL=1s"}, want: "advertisementInterval: 1s"},
+		"DHCP": {
+			reason: "the words of dnsmasq in those of the API", components: []string{"dhcp", "dual-stack"},
+			changed: []string{"DHCP_DNS=option:dns-server,172.22.0.1,172.22.0.3", "DHCP_ROUTER=option:router,172.22.0.1"},
+			want:    "dns:\n    - 172.22.0.1\n    - 172.22.0.3\n    gateway: 172.22.0.1\n    rangeBegin: 172.22.0.100\n    rangeEnd: 172.22.0.200\n",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			folder := t.TempDir()
-			path := filepath.Join(folder, valuesFile)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, bytes.Replace(content, []byte(tc.old), []byte(tc.new), 1), 0o600); err != nil {
-				t.Fatal(err)
-			}
 			var printed bytes.Buffer
-			err := check(folder, &printed)
-			if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("%s: got error %v, want %q", tc.reason, err, tc.want)
+			if err := check(folderWith(t, tc.peers, tc.changed...), tc.components, &printed); err != nil {
+				t.Fatalf("%s: %v", tc.reason, err)
 			}
-			if err == nil && !strings.Contains(printed.String(), "virtualRouterID: 193") {
-				t.Errorf("%s: printed %s", tc.reason, printed.String())
+			if !strings.Contains(printed.String(), tc.want) {
+				t.Errorf("%s: want %q, printed\n%s", tc.reason, tc.want, printed.String())
+			}
+			described := struct{ Ironic infrav1.Ironic }{}
+			if err := yaml.UnmarshalStrict(printed.Bytes(), &described); err != nil {
+				t.Errorf("%s: what is printed is no part of a Metal3Cluster: %v", tc.reason, err)
+			}
+		})
+	}
+}
+
+// The document explains each value and each component that users choose, and check knows those components.
+func TestDocumentNamesEverything(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(root(t), documentName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := readValues(root(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := slices.Collect(maps.Keys(read.variables))
+	folders, err := os.ReadDir(filepath.Join(root(t), folder, "components"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	always := []string{"basic-auth", "endpoint", "keepalived", "tls"}
+	for _, folder := range folders {
+		if _, known := additions()[folder.Name()]; known == slices.Contains(always, folder.Name()) {
+			t.Errorf("check knows component %s: %v", folder.Name(), known)
+		}
+		if !slices.Contains(always, folder.Name()) {
+			words = append(words, folder.Name())
+		}
+	}
+	for _, word := range words {
+		if !bytes.Contains(content, []byte("`"+word+"`")) {
+			t.Errorf("%s does not explain %s", documentName, word)
+		}
+	}
+}
+
+func TestCheckRefuses(t *testing.T) {
+	cases := map[string]struct {
+		reason     string
+		components string
+		peers      string
+		changed    []string
+		want       string
+	}{
+		"Outside":   {reason: "an address outside of its network", changed: []string{"PROVISIONING_IP=10.0.0.2"}, want: "is not in its network"},
+		"RouterID":  {reason: "a router ID that others use", changed: []string{"VIRTUAL_ROUTER_ID=1"}, want: "use 3 to 255"},
+		"NoNumber":  {reason: "a router ID that is none", changed: []string{"VIRTUAL_ROUTER_ID="}, want: "use a number"},
+		"Component": {reason: "there is none of the name", components: "unicasts", want: `"unicasts" is no component`},
+		"NoPeers":   {reason: "a list that nobody wrote", components: "unicast", want: "there are 0; list them"},
+		"NoList":    {reason: "commas without a list", components: "unicast", peers: "172.22.0.10,172.22.0.21", want: "reading peers"},
+		"OneFamily": {reason: "the second address would have no peers", components: "unicast dual-stack", peers: "[172.22.0.10, 172.22.0.21]", want: "that may ever hold fd00:172:22::2"},
+		"Alike":     {reason: "two of one family may part", components: "dual-stack", changed: []string{"SECOND_IP=172.22.0.3", "SECOND_CIDR=172.22.0.0/24"}, want: "are of one family"},
+		"Forgotten": {reason: "the prefix would be that of the network", changed: swapped, want: "add component ipv6"},
+		"Needless":  {reason: "the prefix would be 128", components: "ipv6", want: "not of IPv6"},
+		"Order":     {reason: "the same of two", components: "dual-stack-ipv6", want: "use dual-stack"},
+		"Excluding": {reason: "which prefix counts", components: "dual-stack ipv6", changed: swapped, want: "exclude one another"},
+		"DHCPOverSix": {
+			reason: "dnsmasq would send hosts to an address of IPv6", components: "dhcp dual-stack-ipv6", changed: swapped,
+			want: "component dhcp serves IPv4",
+		},
+		"Mask":     {reason: "hosts would take others for neighbours", components: "dhcp", changed: []string{"DHCP_RANGE=172.22.0.100,172.22.0.200,255.255.0.0"}, want: "netmask"},
+		"NoRange":  {reason: "nothing to hand out", components: "dhcp", changed: []string{"DHCP_RANGE=172.22.0.100"}, want: "DHCP_RANGE is"},
+		"NoOption": {reason: "an address without an option", components: "dhcp", changed: []string{"DHCP_ROUTER=172.22.0.1"}, want: "write option:router"},
+		"Unit":     {reason: "200 what", components: "advertisement-interval", changed: []string{"ADVERTISEMENT_INTERVAL=200"}, want: "write it like 200ms"},
+		"Step":     {reason: "VRRP cannot say it", components: "advertisement-interval", changed: []string{"ADVERTISEMENT_INTERVAL=15ms"}, want: "multiple of 10ms"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var printed bytes.Buffer
+			err := check(folderWith(t, tc.peers, tc.changed...), strings.Fields(tc.components), &printed)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || printed.Len() > 0 {
+				t.Errorf("%s: got error %v and %q, want %q", tc.reason, err, printed.String(), tc.want)
 			}
 		})
 	}

@@ -5,13 +5,15 @@
 //
 // Without a command it writes these files. Two commands are for those who install:
 //
-//	check                             check values.env and print the spec.ironic that fits it
+//	check COMPONENT...                check what components of an overlay get from config/ironic/values, and print the
+//	                                  spec.ironic that fits
 //	credentials --namespace=NAME...   print a Secret with a new password for each namespace
 //
 // What is rendered holds placeholders, so that what is written does not depend on what somebody has in values.env. The
 // program refuses to write anything as soon as the renderer puts a value where no replacement of kustomize reaches it.
 // The trade-off: DHCP is set up with options of dnsmasq instead of the file that nodes get, because kustomize cannot
-// edit such a file.
+// edit such a file. Components without anything of the renderer are written by hand: they change values only. The tests
+// of test/manifests compare what all of them give with what it gives.
 package main
 
 import (
@@ -45,7 +47,7 @@ func run(arguments []string, output io.Writer) error {
 	}
 	switch arguments[0] {
 	case "check":
-		return check(root, output)
+		return check(root, arguments[1:], output)
 	case "credentials":
 		return credentials(arguments[1:], rand.Reader, output)
 	default:
@@ -84,7 +86,11 @@ func generated(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := made.files()
+	other, err := render(ipv6Next)
+	if err != nil {
+		return nil, err
+	}
+	files, err := made.files(other)
 	if err != nil {
 		return nil, err
 	}

@@ -34,34 +34,37 @@ func appendTo(list string, value any) operation {
 	return operation{Op: "add", Path: "/spec/template/spec/" + list + "/-", Value: value}
 }
 
-// files returns what is below config/ironic, by name.
-func (r rendered) files() (map[string][]byte, error) {
+// files returns what is below config/ironic, by name. The other rendering is that with a second address.
+func (r rendered) files(other rendered) (map[string][]byte, error) {
 	cut, err := r.cut()
 	if err != nil {
 		return nil, err
 	}
-	settings := map[string]any{}
-	if err := json.Unmarshal(r.settings, &settings); err != nil {
-		return nil, fmt.Errorf("reading the settings of the guard: %w", err)
+	guard, err := r.guard()
+	if err != nil {
+		return nil, err
 	}
-	files := map[string][]byte{"components/keepalived/guard.json": withoutNumbers(r.settings)}
+	second, err := other.second()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{path.Join(folder, "components/keepalived/guard.json"): withoutNumbers(r.settings)}
 	for name, content := range map[string]any{
-		"base/deployment.yaml":             cut.base,
-		"base/replacements.yaml":           tree{kind: "Deployment", name: deploymentName, root: cut.base},
-		"components/keepalived/patch.yaml": cut.keepalived,
-		"components/keepalived/replacements.yaml": tree{
-			kind: "ConfigMap", name: settingsName, prefix: `data.guard\.json`, root: settings,
-		},
-		"components/dhcp/patch.yaml": cut.dhcp,
-		"components/dhcp/replacements.yaml": tree{
+		"base/deployment.yaml":                    cut.base,
+		"base/replacements.yaml":                  []tree{{kind: "Deployment", name: deploymentName, root: cut.base}},
+		"components/keepalived/patch.yaml":        cut.keepalived,
+		"components/keepalived/replacements.yaml": []tree{guard},
+		"components/dhcp/patch.yaml":              cut.dhcp,
+		"components/dhcp/replacements.yaml": []tree{{
 			kind: "Deployment", name: deploymentName, root: cut.dnsmasq,
 			prefix: "spec.template.spec.containers.[name=" + cut.dnsmasq.Name + "]",
-		},
-		"components/basic-auth/patch.yaml": cut.credentials,
-		"components/tls/patch.yaml":        cut.tls,
+		}},
+		"components/basic-auth/patch.yaml":        cut.credentials,
+		"components/dual-stack/replacements.yaml": second,
+		"components/tls/patch.yaml":               cut.tls,
 	} {
-		if from, isTree := content.(tree); isTree {
-			content, err = from.replacements()
+		if trees, are := content.([]tree); are {
+			content, err = replacements(trees...)
 			if err != nil {
 				return nil, err
 			}
@@ -70,13 +73,30 @@ func (r rendered) files() (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		files[name] = append([]byte(header), text...)
+		files[path.Join(folder, name)] = append([]byte(header), text...)
 	}
-	named := map[string][]byte{}
-	for name, content := range files {
-		named[path.Join(folder, name)] = content
+	return files, nil
+}
+
+// guard is the tree of the settings.
+func (r rendered) guard() (tree, error) {
+	settings := map[string]any{}
+	if err := json.Unmarshal(r.settings, &settings); err != nil {
+		return tree{}, fmt.Errorf("reading the settings of the guard: %w", err)
 	}
-	return named, nil
+	return tree{kind: "ConfigMap", name: settingsName, prefix: `data.guard\.json`, root: settings}, nil
+}
+
+// second are the trees in which the second address stands, in what every overlay has and in the settings, where it has
+// to be made. dnsmasq does without it: it serves the family of the first address while that is here.
+func (r rendered) second() ([]tree, error) {
+	cut, err := r.cut()
+	if err != nil {
+		return nil, err
+	}
+	guard, err := r.guard()
+	guard.only, guard.create = secondValues, true
+	return []tree{{kind: "Deployment", name: deploymentName, root: cut.base, only: secondValues}, guard}, err
 }
 
 // withoutNumbers leaves zeros for the numbers that values replace. kustomize keeps what is there when a value is not a

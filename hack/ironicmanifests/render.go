@@ -42,6 +42,9 @@ const (
 	placeholderRouterID  = 251
 	placeholderServer    = "192.0.2.1"
 	placeholderRange     = "192.0.2.10,192.0.2.19,255.255.255.224"
+
+	placeholderSecondIP   = "2001:db8::2"
+	placeholderSecondCIDR = "2001:db8::/64"
 )
 
 // rendered is what the renderer gives.
@@ -52,32 +55,34 @@ type rendered struct {
 	dnsmasq []byte
 }
 
-func render() (rendered, error) {
-	certificates, err := throwaway(placeholderIP)
+// render renders placeholders with DHCP and other components.
+func render(components ...string) (rendered, error) {
+	described, err := describe(placeholders(), append(components, "dhcp")...)
 	if err != nil {
 		return rendered{}, err
 	}
-	described := describe(values{
-		address: placeholderIP, network: placeholderCIDR, device: placeholderInterface, clusterID: placeholderID,
-		routerID: placeholderRouterID,
-	})
-	described.DHCP = &infrav1.IronicDHCP{
-		RangeBegin: "192.0.2.10", RangeEnd: "192.0.2.19", Gateway: placeholderServer, DNS: []string{placeholderServer},
+	certificates, err := throwaway(described.Endpoint.VirtualIPs...)
+	if err != nil {
+		return rendered{}, err
 	}
 	return renderFor(described, certificates)
 }
 
-// renderFor renders the management side. Its secrets are thrown away, and with them the hash over them: the names of
-// ConfigMaps that kustomize makes change with their content, which has the same effect.
-func renderFor(described infrav1.Ironic, certificates controlplane.Certificates) (rendered, error) {
-	endpoint := controlplane.Endpoint{
+// endpointFor has secrets that are thrown away.
+func endpointFor(described infrav1.Ironic, certificates controlplane.Certificates) controlplane.Endpoint {
+	return controlplane.Endpoint{
 		Ironic: described, GuardImage: guardImage, Certificates: certificates,
 		Credentials: controlplane.Credentials{
 			Username: []byte("nobody"), Password: []byte("nothing"), Htpasswd: []byte("nobody:$2y$05$thrown.away\n"),
 		},
 	}
+}
+
+// renderFor renders the management side. The hash over the secrets goes with them: the names of ConfigMaps that
+// kustomize makes change with their content, which has the same effect.
+func renderFor(described infrav1.Ironic, certificates controlplane.Certificates) (rendered, error) {
 	place := ironic.Management{Name: deploymentName, Namespace: namespace, Secret: credentialName}
-	deployment, data, err := controlplane.Management(endpoint, place)
+	deployment, data, err := controlplane.Management(endpointFor(described, certificates), place)
 	if err != nil {
 		return rendered{}, err
 	}
@@ -91,15 +96,19 @@ func renderFor(described infrav1.Ironic, certificates controlplane.Certificates)
 }
 
 // throwaway makes a certificate that signs itself, since the renderer does without none.
-func throwaway(address string) (controlplane.Certificates, error) {
+func throwaway(addresses ...string) (controlplane.Certificates, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return controlplane.Certificates{}, fmt.Errorf("generating a key: %w", err)
 	}
+	ips := make([]net.IP, len(addresses))
+	for i, address := range addresses {
+		ips[i] = net.ParseIP(address)
+	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1, 0),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.ParseIP(address)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: ips,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

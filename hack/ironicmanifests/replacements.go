@@ -28,9 +28,13 @@ func variables() []value {
 	}
 }
 
+// secondValues begins the names of those that are only there with two addresses.
+const secondValues = "SECOND_"
+
 // allValues are all that a replacement may come from.
 func allValues() []value {
 	return append(variables(),
+		value{secondValues + "IP", placeholderSecondIP}, value{secondValues + "CIDR", placeholderSecondCIDR},
 		value{"PROVISIONING_CIDR", placeholderCIDR}, value{"CLUSTER_ID", placeholderID},
 		value{"VIRTUAL_ROUTER_ID", strconv.Itoa(placeholderRouterID)})
 }
@@ -59,16 +63,23 @@ type selector struct {
 	Name string `json:"name"`
 }
 
-// options name the part of a text between delimiters.
+// options name the part of a text between delimiters, or demand that the target is made where it is not there.
 type options struct {
-	Delimiter string `json:"delimiter"`
-	Index     int    `json:"index"`
+	Delimiter string `json:"delimiter,omitempty"`
+	Index     *int   `json:"index,omitempty"`
+	Create    bool   `json:"create,omitempty"`
 }
 
 // tree is an object, or what is below a path of it.
 type tree struct {
 	kind, name, prefix string
 	root               any
+
+	// only leaves out values whose names begin otherwise.
+	only string
+
+	// create makes targets that are not there.
+	create bool
 }
 
 // origin is what a replacement takes: a value, or the length of the prefix in it.
@@ -90,6 +101,18 @@ type spot struct {
 }
 
 // replacements put the values where the placeholders are. It fails for a placeholder that is out of reach.
+func replacements(trees ...tree) ([]replacement, error) {
+	var all []replacement
+	for _, tree := range trees {
+		those, err := tree.replacements()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, those...)
+	}
+	return all, nil
+}
+
 func (t tree) replacements() ([]replacement, error) {
 	root, err := plain(map[string]any{"": t.root})
 	if err != nil {
@@ -101,7 +124,7 @@ func (t tree) replacements() ([]replacement, error) {
 		if err != nil {
 			return fmt.Errorf("%s %s, %s: %w", t.kind, t.name, path, err)
 		}
-		if is {
+		if is && strings.HasPrefix(spot.name, t.only) {
 			found[spot] = append(found[spot], path)
 		}
 		return nil
@@ -112,7 +135,7 @@ func (t tree) replacements() ([]replacement, error) {
 	made := map[origin][]target{}
 	for _, spot := range slices.SortedFunc(maps.Keys(found), compareSpots) {
 		made[spot.origin] = append(made[spot.origin], target{
-			Select: selector{t.kind, t.name}, FieldPaths: found[spot], Options: spot.options(),
+			Select: selector{t.kind, t.name}, FieldPaths: found[spot], Options: spot.options(t.create),
 		})
 	}
 	var result []replacement
@@ -125,16 +148,20 @@ func (t tree) replacements() ([]replacement, error) {
 func (o origin) source() source {
 	from := source{Kind: "ConfigMap", Name: valuesName, FieldPath: "data." + o.name}
 	if o.prefix {
-		from.Options = &options{Delimiter: "/", Index: 1}
+		from.Options = &options{Delimiter: "/", Index: new(1)}
 	}
 	return from
 }
 
-func (p part) options() *options {
-	if p == (part{}) {
+func (p part) options(create bool) *options {
+	switch {
+	case p != (part{}):
+		return &options{Delimiter: p.delimiter, Index: &p.index, Create: create}
+	case create:
+		return &options{Create: true}
+	default:
 		return nil
 	}
-	return &options{Delimiter: p.delimiter, Index: p.index}
 }
 
 func compareOrigins(a, b origin) int {
@@ -165,6 +192,9 @@ func locate(text string) (spot, bool, error) {
 			return spot{origin: where}, true, nil
 		case after == value.placeholder && strings.HasPrefix(flag, "--"):
 			return spot{where, part{"=", 1}}, true, nil
+		// The second of two. The first is put there by another replacement.
+		case after == placeholderIP+","+value.placeholder:
+			return spot{where, part{",", 1}}, true, nil
 		// A name that begins with a value. The dollar keeps a dash in the value from counting.
 		case strings.HasPrefix(text, value.placeholder+"-$("):
 			return spot{where, part{"-$", 0}}, true, nil

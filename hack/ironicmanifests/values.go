@@ -4,61 +4,30 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
-
-	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// valuesFile is what users change.
-const valuesFile = "config/ironic/values/values.env"
+// What users change.
+const (
+	valuesFile = "config/ironic/values/values.env"
+	peersFile  = "config/ironic/values/peers.yaml"
+)
 
-// values of the file that have a counterpart in spec.ironic and are needed everywhere.
+// values are what both files say.
 type values struct {
-	address, network, device, clusterID string
-	routerID                            int32
+	// variables of valuesFile by their names.
+	variables map[string]string
+
+	// peers of peersFile.
+	peers []string
 }
 
-// check reads the file, lets the renderer judge it and prints what belongs into a Metal3Cluster.
-func check(root string, output io.Writer) error {
-	read, err := readValues(filepath.Join(root, valuesFile))
-	if err != nil {
-		return err
-	}
-	described := describe(read)
-	certificates, err := throwaway(read.address)
-	if err != nil {
-		return err
-	}
-	if _, err := renderFor(described, certificates); err != nil {
-		return fmt.Errorf("checking %s: %w", valuesFile, err)
-	}
-	text, err := yaml.Marshal(map[string]any{"ironic": described})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(output, "# What the Metal3Cluster has to say in its spec, so that both sides are one group.\n%s", text)
-	return nil
-}
-
-// describe says the same as an API object does.
-func describe(from values) infrav1.Ironic {
-	return infrav1.Ironic{
-		ClusterID: from.clusterID,
-		Endpoint: infrav1.IronicEndpoint{
-			VirtualIPs: []string{from.address}, CIDRs: []string{from.network}, Interface: from.device,
-		},
-		VRRP: infrav1.VRRP{VirtualRouterID: from.routerID},
-	}
-}
-
-func readValues(path string) (values, error) {
-	content, err := os.ReadFile(path)
+func readValues(root string) (values, error) {
+	content, err := os.ReadFile(filepath.Join(root, valuesFile))
 	if err != nil {
 		return values{}, fmt.Errorf("reading values: %w", err)
 	}
@@ -71,13 +40,24 @@ func readValues(path string) (values, error) {
 			found[name] = value
 		}
 	}
-	text := found["VIRTUAL_ROUTER_ID"]
-	routerID, err := strconv.ParseInt(text, 10, 32)
+	content, err = os.ReadFile(filepath.Join(root, peersFile))
 	if err != nil {
-		return values{}, fmt.Errorf("reading values: VIRTUAL_ROUTER_ID is %q; use a number from 3 to 255", text)
+		return values{}, fmt.Errorf("reading peers: %w", err)
 	}
-	return values{
-		address: found["PROVISIONING_IP"], network: found["PROVISIONING_CIDR"], device: found["PROVISIONING_INTERFACE"],
-		clusterID: found["CLUSTER_ID"], routerID: int32(routerID),
-	}, nil
+	var object struct {
+		Peers []string `json:"peers"`
+	}
+	if err := yaml.Unmarshal(content, &object); err != nil {
+		return values{}, fmt.Errorf("reading peers: %s: %w", peersFile, err)
+	}
+	return values{variables: found, peers: object.Peers}, nil
+}
+
+// placeholders are values that are rendered instead of somebody's.
+func placeholders() values {
+	variables := map[string]string{}
+	for _, value := range allValues() {
+		variables[value.name] = value.placeholder
+	}
+	return values{variables: variables}
 }

@@ -148,6 +148,50 @@ func (c *census) overlap(then time.Time, old string) time.Duration {
 	return longest
 }
 
+// stretch is a time during which a node answered nearly every question.
+type stretch struct {
+	who      string
+	from, to time.Time
+}
+
+// stretches are those since then. A few answers may be lost on a busy machine; an address that moves is away for longer.
+func (c *census) stretches(then time.Time) []stretch {
+	var all []stretch
+	latest := map[string]int{}
+	for _, claim := range c.since(then) {
+		i, known := latest[claim.who]
+		if !known || claim.at.Sub(all[i].to) > 5*askInterval {
+			i = len(all)
+			all = append(all, stretch{who: claim.who, from: claim.at})
+			latest[claim.who] = i
+		}
+		// What was said holds until the next question.
+		all[i].to = claim.at.Add(askInterval)
+	}
+	return all
+}
+
+// shared is for how long two nodes answered at the same time since then.
+func (c *census) shared(then time.Time) time.Duration {
+	sum := time.Duration(0)
+	all := c.stretches(then)
+	for i, one := range all {
+		for _, other := range all[:i] {
+			from, to := one.from, one.to
+			if other.from.After(from) {
+				from = other.from
+			}
+			if other.to.Before(to) {
+				to = other.to
+			}
+			if one.who != other.who && to.After(from) {
+				sum += to.Sub(from)
+			}
+		}
+	}
+	return sum
+}
+
 // settled returns nothing when one node alone answered for a while.
 func (c *census) settled(while time.Duration) func() string {
 	return func() string {
@@ -172,4 +216,41 @@ func (c *census) holder() string {
 		return ""
 	}
 	return c.claims[len(c.claims)-1].who
+}
+
+func TestShared(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	// Each letter is the answer to one question; a dot is none, and 2 are those of a and of b.
+	heard := func(text string) *census {
+		c := &census{}
+		for i, letter := range text {
+			at := began.Add(time.Duration(i) * askInterval)
+			switch letter {
+			case '.':
+			case '2':
+				c.claims = append(c.claims, claim{at, "a"}, claim{at.Add(time.Millisecond), "b"})
+			default:
+				c.claims = append(c.claims, claim{at, string(letter)})
+			}
+		}
+		return c
+	}
+	for name, test := range map[string]struct {
+		reason, in string
+		want       int
+	}{
+		"nobody":     {reason: "nothing is shared", in: "..."},
+		"one":        {reason: "one alone, with an answer that was lost", in: "aaa.aaa"},
+		"moves":      {reason: "nobody has it while it moves", in: "aaa..........bbb"},
+		"comes back": {reason: "one at a time", in: "aaa..........bbb..........aaa"},
+		"two":        {reason: "from the first answer of the second to the last of the first", in: "aaa2222bbb", want: 4},
+		"in turns":   {reason: "answers are lost, and the address is not", in: "aababbabb", want: 5},
+		"once":       {reason: "one answer is too many", in: "aaaabaaaa", want: 1},
+	} {
+		got := heard(test.in).shared(began)
+		if want := time.Duration(test.want) * askInterval; got > want || got < want-2*time.Millisecond {
+			t.Errorf("%s: %s: got %s, want %s", name, test.reason, got, want)
+		}
+	}
 }

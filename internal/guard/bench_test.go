@@ -73,17 +73,17 @@ type stage struct {
 	// kubelets run the real Ironic. Without one in the cache there are none, and stubs answer for it.
 	kubelets map[*node]*kubelet
 
-	// again is how long the API takes to answer after the address moved.
-	again *row
+	// again is how long the API takes to answer after the address moved, outlived how long the Ironic of before has
+	// outlived its address.
+	again, outlived *row
 }
 
-func newStage(b *testing.B, again *row) *stage {
+func newStage(b *testing.B, again, outlived *row) *stage {
 	b.Helper()
 	requireLab(b)
 	root, err := ironic.CachedRoot()
 	must(b, err)
-	s := &stage{lab: newLab(b), kubelets: map[*node]*kubelet{}, again: again}
-	s.issueForAll()
+	s := &stage{lab: newLab(b), kubelets: map[*node]*kubelet{}, again: again, outlived: outlived}
 	if root == "" {
 		b.Log("a stub answers instead of Ironic, whose root file system is not in the cache; `make lab` as root puts it there")
 	}
@@ -104,7 +104,7 @@ func newStage(b *testing.B, again *row) *stage {
 		n.start()
 	}
 	s.census = s.takeCensus(b, s.addNode("client"), s.nodes...)
-	s.meter = s.watch(b)
+	s.meter = s.watch(b, 300*time.Millisecond)
 	s.rest(b)
 	return s
 }
@@ -169,14 +169,18 @@ func benchmarkTakeover(b *testing.B, all *measures) {
 	byFile := all.row("a holder is demoted by its file: it answers elsewhere", "s", 0.3)
 	crashed := all.row("Ironic crashed: the address answers elsewhere", "s", 2)
 	again := all.row("the address moved to a warm standby: the API of Ironic answers", "s", 2)
+	outlived := all.row("the address left: something is left of the Ironic that had it", "ms", 100)
 	both := all.row("the vip pod is killed: two answer for the address", "s", 2)
-	s := newStage(b, again)
+	never := all.row("in all other cases together: two answer for the address", "s", 0)
+	s := newStage(b, again, outlived)
 	for round := 1; b.Loop(); round++ {
 		fmt.Fprintf(os.Stderr, "takeovers of round %d\n", round)
+		began := time.Now()
 		lost.add(s.loseHost(b).Seconds())
 		demoted.add(s.endGuard(b).Seconds())
 		byFile.add(s.demote(b).Seconds())
 		crashed.add(s.crashIronic(b).Seconds())
+		never.add(s.census.shared(began).Seconds())
 		both.add(s.killPod(b).Seconds())
 	}
 }
@@ -211,10 +215,18 @@ func (s *stage) endGuard(b *testing.B) time.Duration {
 func (s *stage) demote(b *testing.B) time.Duration {
 	b.Helper()
 	old, began := s.holder(), time.Now()
+	kubelet, isReal := s.kubelets[old]
+	before := 0
+	if isReal {
+		before = kubelet.count()
+	}
 	old.write("etc/armed", "0\n")
 	took := s.moves(b, began, old)
 	must(b, os.Remove(old.path("etc", "armed")))
 	s.rest(b)
+	if isReal {
+		s.outlived.add(float64(kubelet.livedOn(before)) / float64(time.Millisecond))
+	}
 	return took
 }
 
@@ -239,7 +251,7 @@ func (s *stage) crashIronic(b *testing.B) time.Duration {
 func (s *stage) killPod(b *testing.B) time.Duration {
 	b.Helper()
 	old, began := s.holder(), time.Now()
-	kill(b, slices.Concat(old.processes("guard"), old.processes("keepalived")))
+	kill(b, append(old.processes("keepalived"), old.process.Process.Pid))
 	s.moves(b, began, old)
 	eventually(b, generous, "the leftover goes", s.census.settled(500*time.Millisecond))
 	took := s.census.overlap(began, old.name)

@@ -26,8 +26,9 @@ const (
 
 const usage = `Usage: guard [run] [flags]                         hold the Ironic address by the rules, as process 1
        guard gate --while-vip [flags] -- PROGRAM...  run a program only while the address is here
+       guard gate --until-lost [flags] -- PROGRAM... run a program, and kill it and fail as soon as the address leaves;
+                                                     with --while-vip it starts with the address
        guard probe livez|readyz [flags]              ask a running guard
-       guard probe held-and-lost [flags]             fail once the address was here and is not any more
        guard install DIRECTORY                       copy this program, for containers that do not have it
        guard prepare --owner=USER:GROUP [--closed=PATH] [--directory=PATH]... [--copy=FROM:TO]...
                                                      make directories, and copies of files, that belong to a user, and
@@ -140,53 +141,43 @@ func (p *place) find(environment Environment) (string, []netip.Addr, error) {
 
 func gateCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
 	var where place
+	var gate Gate
 	flags := newFlags("gate", environment)
 	where.add(flags)
-	whileVIP := flags.Bool("while-vip", false, "run the program while the address is here; the only gate there is")
+	flags.BoolVar(&gate.WhileHere, "while-vip", false, "start the program when the address comes, and end it, with time "+
+		"to do so, when the address leaves")
+	flags.BoolVar(&gate.UntilLost, "until-lost", false, "kill the program and fail as soon as the address leaves")
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
 	}
-	if !*whileVIP || flags.NArg() == 0 {
-		return exitUsage, errors.New("give --while-vip and, after --, the program to run")
+	if !gate.WhileHere && !gate.UntilLost || flags.NArg() == 0 {
+		return exitUsage, errors.New("give --while-vip, --until-lost or both and, after --, the program to run")
 	}
-	device, virtual, err := where.find(environment)
-	if err != nil {
+	var err error
+	if gate.Interface, gate.Virtual, err = where.find(environment); err != nil {
 		return exitFailure, err
 	}
-	command := flags.Args()
-	if command[0], err = exec.LookPath(command[0]); err != nil {
+	gate.Command = flags.Args()
+	if gate.Command[0], err = exec.LookPath(gate.Command[0]); err != nil {
 		return exitFailure, err
 	}
-	return Gate(ctx, device, virtual, command, environment.logger())
+	return gate.Run(ctx, environment.logger())
 }
 
 func probeCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
 	if len(arguments) == 0 {
-		return exitUsage, errors.New("give livez, readyz or held-and-lost")
+		return exitUsage, errors.New("give livez or readyz")
 	}
-	var where place
 	flags := newFlags("probe "+arguments[0], environment)
-	where.add(flags)
 	listen := flags.String("listen", DefaultListen, "where the guard serves its health")
-	marker := flags.String("marker", "/tmp/metal3-ironic-held", "file that remembers that the address was here")
 	if err := flags.Parse(arguments[1:]); err != nil {
 		return exitUsage, err
 	}
 	switch arguments[0] {
 	case "livez", "readyz":
 		return 0, ask(ctx, "http://"+*listen+"/"+arguments[0])
-	case "held-and-lost":
-		device, virtual, err := where.find(environment)
-		if err != nil {
-			return exitFailure, err
-		}
-		lost, err := HeldAndLost(device, virtual, *marker)
-		if err == nil && lost {
-			err = errors.New("the address was here and is not any more; what was built on it has to start again")
-		}
-		return 0, err
 	default:
-		return exitUsage, fmt.Errorf("%q is no probe; give livez, readyz or held-and-lost", arguments[0])
+		return exitUsage, fmt.Errorf("%q is no probe; give livez or readyz", arguments[0])
 	}
 }
 

@@ -2,7 +2,6 @@ package guard_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -10,8 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/vishvananda/netlink"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard"
 )
@@ -34,12 +31,12 @@ func TestMainRefuses(t *testing.T) {
 	}{
 		"unknown command":       {arguments: []string{"dance"}, code: 2, says: `"dance" is no command`},
 		"unknown flag":          {arguments: []string{"run", "--dance"}, code: 2, says: "-dance"},
-		"gate without a gate":   {arguments: []string{"gate", "--", "true"}, code: 2, says: "--while-vip"},
+		"gate without a gate":   {arguments: []string{"gate", "--", "true"}, code: 2, says: "--until-lost"},
 		"gate without program":  {arguments: []string{"gate", "--while-vip"}, code: 2, says: "program"},
 		"gate, no such program": {arguments: []string{"gate", "--while-vip", "--interface=lo", "--addresses=10.9.8.7", "--", "/no/such"}, code: 1, says: "/no/such"},
 		"gate, no address":      {arguments: []string{"gate", "--while-vip", "--interface=lo", "--addresses=here", "--", "true"}, code: 1, says: "192.0.2.2"},
 		"gate, no settings":     {arguments: []string{"gate", "--while-vip", "--settings=/no/such", "--", "true"}, code: 1, says: "PROVISIONING_IP"},
-		"no probe":              {arguments: []string{"probe"}, code: 2, says: "held-and-lost"},
+		"no probe":              {arguments: []string{"probe"}, code: 2, says: "livez"},
 		"unknown probe":         {arguments: []string{"probe", "readiness"}, code: 2, says: `"readiness" is no probe`},
 		"nobody answers":        {arguments: []string{"probe", "livez", "--listen=127.0.0.1:1"}, code: 1, says: "refused"},
 		"install nowhere":       {arguments: []string{"install"}, code: 2, says: "directory"},
@@ -68,13 +65,13 @@ func TestEnvironmentThatCannotBeUsed(t *testing.T) {
 		`"33"`:                 {"PROVISIONING_IP": "172.22.0.2", "PROVISIONING_CIDR": "33"},
 		`"x"`:                  {"PROVISIONING_IP": "fd00::2", "PROVISIONING_CIDR": "x"},
 	} {
-		code, said := command(variables, "probe", "held-and-lost", "--settings=/no/such")
+		code, said := command(variables, "gate", "--until-lost", "--settings=/no/such", "--", "true")
 		if code != 1 || !strings.Contains(said, name) {
 			t.Errorf("%v: code %d, said %q", variables, code, said)
 		}
 	}
 	good := map[string]string{"PROVISIONING_IP": "172.22.0.2", "PROVISIONING_CIDR": "172.22.0.0/24", "PROVISIONING_INTERFACE": "lo"}
-	if code, said := command(good, "probe", "held-and-lost", "--settings=/no/such", "--marker="+t.TempDir()+"/m"); code != 0 {
+	if code, said := command(good, "gate", "--until-lost", "--settings=/no/such", "--", "true"); code != 0 {
 		t.Errorf("code %d, said %q", code, said)
 	}
 }
@@ -189,77 +186,6 @@ func TestInstall(t *testing.T) {
 	if !strings.Contains(string(output), "is no command") {
 		t.Errorf("the copy does not run: %v: %s", err, output)
 	}
-}
-
-// TestGate lets an address come and go under a gated program.
-func TestGate(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	n := l.addNode("n")
-	link, err := n.links.LinkByName("eth0")
-	must(t, err)
-	address, err := netlink.ParseAddr("172.22.0.2/24")
-	must(t, err)
-	// The program says when it starts and when it is asked to end.
-	script := "trap 'echo asked to end; exit 0' TERM; echo started; while :; do sleep 0.05; done"
-	ended := n.run("gate", "--while-vip", "--interface=eth0", "--addresses=172.22.0.2,fd00:22::2", "--", "/bin/sh", "-c", script)
-	count := func(text string, want int) func() string {
-		return func() string {
-			if got := strings.Count(n.said.String(), text); got != want {
-				return strings.Join([]string{"log:", n.said.String()}, "\n")
-			}
-			return ""
-		}
-	}
-	for round := 1; round <= 2; round++ {
-		must(t, n.links.AddrAdd(link, address))
-		eventually(t, generous, "the program starts", count("started\n", round))
-		must(t, n.links.AddrDel(link, address))
-		eventually(t, generous, "the program is asked to end", count("asked to end\n", round))
-	}
-	must(t, n.links.AddrAdd(link, address))
-	eventually(t, generous, "the program starts again", count("started\n", 3))
-	n.signal(syscall.SIGTERM)
-	if err := <-ended; err != nil {
-		t.Errorf("the gate ended with %v", err)
-	}
-	if missing := count("asked to end\n", 3)(); missing != "" {
-		t.Errorf("the gate ended without its program: %s", missing)
-	}
-
-	ended = n.run("gate", "--while-vip", "--interface=eth0", "--addresses=172.22.0.2", "--", "/bin/sh", "-c", "exit 9")
-	var failed *exec.ExitError
-	if err := <-ended; !errors.As(err, &failed) || failed.ExitCode() != 9 {
-		t.Errorf("the program ended with 9, and the gate with %v", err)
-	}
-}
-
-// TestHeldAndLost plays the kubelet that asks whether the conductor has to start again.
-func TestHeldAndLost(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	n := l.addNode("n")
-	link, err := n.links.LinkByName("eth0")
-	must(t, err)
-	address, err := netlink.ParseAddr("172.22.0.2/24")
-	must(t, err)
-	marker := n.path("held")
-	probe := func(want bool, when string) {
-		t.Helper()
-		err := <-n.run("probe", "held-and-lost", "--interface=eth0", "--addresses=172.22.0.2", "--marker="+marker)
-		if (err == nil) != want {
-			t.Errorf("%s: %v: %s", when, err, n.said)
-		}
-	}
-	probe(true, "never held")
-	must(t, n.links.AddrAdd(link, address))
-	probe(true, "held")
-	probe(true, "still held")
-	must(t, n.links.AddrDel(link, address))
-	probe(false, "lost")
-	probe(false, "still lost")
-	must(t, os.Remove(marker))
-	probe(true, "in a new container")
 }
 
 // run starts the program with other arguments. What comes from the channel is how it ended.

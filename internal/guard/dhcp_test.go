@@ -262,6 +262,22 @@ func (m *machines) search() (stop func()) {
 	return once
 }
 
+// offered returns nothing once a server has made an offer to the searching machine.
+func (m *machines) offered(server netip.Addr) func() string {
+	return func() string {
+		m.mutex.Lock()
+		defer m.mutex.Unlock()
+		for _, answers := range m.answers {
+			if slices.ContainsFunc(answers, func(said answer) bool {
+				return said.kind == offerKind && said.machine == searching && said.server == server
+			}) {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%s has offered nothing", server)
+	}
+}
+
 // judge demands that no question had two answers, and that all send machines to the virtual address. It returns who
 // made offers to the searching machine.
 func (m *machines) judge() []string {

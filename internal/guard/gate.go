@@ -2,98 +2,163 @@ package guard
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/process"
 )
 
-// gatePatience is how long a gated program may take to end.
+// gatePatience is how long a program may take to end once the address has left it.
 const gatePatience = 5 * time.Second
 
-// Gate runs a program while the interface has one of the addresses, and not otherwise. It returns when the context
-// ends, or with the exit code of the program when that ends by itself: whoever started the gate decides what then.
-func Gate(ctx context.Context, device string, virtual []netip.Addr, command []string, log *slog.Logger) (int, error) {
-	reaper := process.NewReaper()
-	defer reaper.Close()
-	ctx, cancel := context.WithCancel(ctx)
+// errLost is why a gate ends with UntilLost.
+var errLost = errors.New("the address was here and has left, so the program was killed and has to start from nothing")
+
+// Gate runs a program beside an address that comes and goes. It hears of that from the kernel, within milliseconds.
+//
+//	                     WhileHere            UntilLost             both
+//	starts the program   with the address     at once               with the address
+//	the address leaves   asks it to end, and  kills it, and fails   kills it, and fails
+//	                     waits for the next
+//
+// An address that is here when the gate starts counts as one that came.
+type Gate struct {
+	// Interface that the address is looked for on. One that is missing has no address.
+	Interface string
+
+	// Virtual is the address, in one or two families. It is here while one of them is.
+	Virtual []netip.Addr
+
+	// Command is the program, by its path, and its arguments.
+	Command []string
+
+	// WhileHere starts the program only while the address is here.
+	WhileHere bool
+
+	// UntilLost ends the program without asking when the address leaves, with everything that it has started. One that
+	// is asked goes on for a while with what it knows, and so does one that is started again beside its old files: the
+	// gate ends as well, so that its container does.
+	UntilLost bool
+}
+
+// passage is one run of a gate.
+type passage struct {
+	Gate
+	log    *slog.Logger
+	reaper *process.Reaper
+	child  *process.Child
+
+	// seen is what the interface was like at the last look.
+	seen address.Interface
+
+	// leaving says that the gate was told to end.
+	leaving bool
+}
+
+// Run returns the exit code of the program when that ends by itself: whoever started the gate decides what then. When
+// the context ends, the program is asked to end. How long it may take is up to whoever ended the gate, as if there was
+// no gate; an address that leaves meanwhile is lost nevertheless.
+func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
+	p := &passage{Gate: g, log: log, reaper: process.NewReaper()}
+	defer p.reaper.Close()
+	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	open := make(chan bool, 1)
-	watched := make(chan error, 1)
+	looks := make(chan address.Interface, 1)
+	blind := make(chan error, 1)
 	go func() {
-		watched <- address.Watch(ctx, device, func(seen address.Interface) { latest(open, seen.HasAny(virtual)) })
+		blind <- address.Watch(watching, g.Interface, func(now address.Interface) { latest(looks, now) })
 	}()
-	var child *process.Child
-	defer func() {
-		if child != nil {
-			child.Stop(gatePatience)
-		}
-	}()
+	told := ctx.Done()
 	for {
-		var ended <-chan struct{}
-		if child != nil {
-			ended = child.Done()
-		}
 		select {
-		case err := <-watched:
-			return 0, err
-		case <-ended:
-			code := child.ExitCode()
-			log.Info("The program ended by itself", "program", command[0], "ending", child.Ending())
-			child = nil
-			return code, nil
-		case now := <-open:
-			var err error
-			if child, err = passGate(reaper, child, now, command, log); err != nil {
-				return 0, err
+		case err := <-blind:
+			p.end()
+			return exitFailure, err
+		case <-told:
+			told, p.leaving = nil, true
+			p.ask()
+		case <-p.ended():
+			return p.result(), nil
+		case now := <-looks:
+			if err := p.look(now); err != nil {
+				return exitFailure, err
 			}
+		}
+		if p.leaving && p.child == nil {
+			return 0, nil
 		}
 	}
 }
 
-// passGate starts or stops the program where that is needed.
-func passGate(reaper *process.Reaper, child *process.Child, open bool, command []string, log *slog.Logger) (
-	*process.Child, error) {
+// look compares what the interface is like with what it was like.
+func (p *passage) look(now address.Interface) error {
+	here := now.HasAny(p.Virtual)
+	lost := p.seen.HasAny(p.Virtual) && !now.Kept(p.seen, p.Virtual)
+	p.seen = now
 	switch {
-	case open && child == nil:
-		log.Info("The address is here: the program starts", "program", command[0])
-		return reaper.Start(process.Program{Path: command[0], Arguments: command[1:], Output: os.Stderr})
-	case !open && child != nil:
-		child.Stop(gatePatience)
-		log.Info("The address is gone: the program ended", "program", command[0], "ending", child.Ending())
-		return nil, nil
+	case p.child == nil && !p.leaving && (here || !p.WhileHere):
+		p.log.Info("The program starts", "program", p.Command[0], "addressIsHere", here)
+		var err error
+		p.child, err = p.reaper.Start(process.Program{Path: p.Command[0], Arguments: p.Command[1:], Output: os.Stderr})
+		return err
+	case p.child != nil && p.UntilLost && lost:
+		p.end()
+		return errLost
+	case p.child != nil && !p.UntilLost && !here:
+		p.end()
+	}
+	return nil
+}
+
+// ask passes on that the program should end.
+func (p *passage) ask() {
+	if p.child != nil {
+		// It can only fail where there is nobody any more who could be asked.
+		_ = p.child.Signal(syscall.SIGTERM)
+	}
+}
+
+// ended is closed when the program has ended. Without one it never is.
+func (p *passage) ended() <-chan struct{} {
+	if p.child == nil {
+		return nil
+	}
+	return p.child.Done()
+}
+
+// result of a program that has ended by itself, or because it was asked to.
+func (p *passage) result() int {
+	p.log.Info("The program ended by itself", "program", p.Command[0], "ending", p.child.Ending())
+	if p.leaving {
+		return 0
+	}
+	return p.child.ExitCode()
+}
+
+// end ends the program. One that is killed has no time to do anything, so nobody waits for it; what has left its group
+// dies with process 1 of the container, which the gate is.
+func (p *passage) end() {
+	switch {
+	case p.child == nil:
+	case p.UntilLost:
+		p.child.Kill()
 	default:
-		return child, nil
+		p.child.Stop(gatePatience)
+		p.log.Info("The address has left, and the program has ended", "program", p.Command[0], "ending", p.child.Ending())
+		p.child = nil
 	}
 }
 
 // latest replaces what nobody has read yet.
-func latest(channel chan bool, value bool) {
+func latest(looks chan address.Interface, now address.Interface) {
 	select {
-	case <-channel:
+	case <-looks:
 	default:
 	}
-	channel <- value
-}
-
-// HeldAndLost says whether the address was here since the marker's container started, and is not any more. It leaves
-// the marker when the address is here. The marker lies in the file system of the container: a new one starts clean.
-func HeldAndLost(device string, virtual []netip.Addr, marker string) (bool, error) {
-	seen, err := address.Observe(device)
-	if err != nil {
-		return false, err
-	}
-	if seen.HasAny(virtual) {
-		file, err := os.OpenFile(marker, os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			return false, fmt.Errorf("remembering that the address was here: %w", err)
-		}
-		return false, file.Close()
-	}
-	_, err = os.Stat(marker)
-	return err == nil, nil
+	looks <- now
 }

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
 )
 
@@ -37,36 +39,156 @@ func realIronic(tb testing.TB) string {
 	return root
 }
 
-// kubelet keeps the real Ironic of a node running: it starts one that ended, and kills one whose liveness probe fails.
+// kubelet keeps the real Ironic of a node running behind its gate: it starts a container that ended.
 type kubelet struct {
 	node    *node
-	root    string
-	marker  string
-	ended   chan struct{}
-	mutex   sync.Mutex
-	process *ironic.Process
-	starts  int
+	program string
+	options string
+	said    *safeBuffer
+
+	mutex  sync.Mutex
+	starts int
+	// ends is when nothing was left of each container, and lost when the address last left the node.
+	ends []time.Time
+	lost time.Time
 }
 
-// probeInterval is less than that of the pod, to save time.
-const probeInterval = time.Second
+// playsContainer makes the test program play the entry point of a container: it names a file with the options of Ironic.
+const playsContainer = "GUARD_TEST_PLAYS_CONTAINER"
+
+// playContainer ends when Ironic does, and Ironic ends when it is killed.
+func playContainer(file string) int {
+	var options ironic.Options
+	var process *ironic.Process
+	content, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(content, &options)
+	}
+	if err == nil {
+		process, err = ironic.Run(context.Background(), options)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	<-process.Done()
+	return 1
+}
+
+// deploySeconds is how long writing an image takes at least: enough to be in the middle of it.
+const deploySeconds = 3
+
+// newKubelet starts nothing yet.
+func (n *node) newKubelet(root string) *kubelet {
+	t := n.lab.t
+	t.Helper()
+	program, err := os.Executable()
+	must(t, err)
+	options, err := json.Marshal(ironic.Options{
+		Root: root, Credentials: n.lab.credentials(),
+		Config: ironic.Config{
+			Address: everyAddress, Port: 6385, ConductorHost: clusterID + "-" + n.name, DeploySeconds: deploySeconds,
+		},
+	})
+	must(t, err)
+	n.write("etc/ironic.json", string(options))
+	must(t, os.MkdirAll(n.path("scratch"), 0o755))
+	return &kubelet{node: n, program: program, options: n.path("etc", "ironic.json"), said: &safeBuffer{}}
+}
+
+// startBestIronic starts the real Ironic where its root file system is in the cache, and a stub elsewhere. It ends with
+// the test, or with stopIronic.
+func (n *node) startBestIronic() {
+	t := n.lab.t
+	root, err := ironic.CachedRoot()
+	must(t, err)
+	if root == "" {
+		n.startIronic()
+		return
+	}
+	k := n.newKubelet(root)
+	stop, images := k.start(), n.startImages()
+	n.endIronic = func() {
+		_ = images.Close()
+		stop()
+	}
+}
 
 // startKubelet returns before Ironic answers. It ends with the test.
 func (n *node) startKubelet(root string) *kubelet {
-	k := &kubelet{node: n, root: root, marker: n.path("held"), ended: make(chan struct{})}
+	k := n.newKubelet(root)
+	k.start()
+	n.startImages()
+	return k
+}
+
+// start runs containers until the test ends, or until the function is called that it returns. That one kills Ironic.
+func (k *kubelet) start() (stop func()) {
+	t := k.node.lab.t
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		defer close(k.ended)
+	var both sync.WaitGroup
+	both.Go(func() {
 		for ctx.Err() == nil {
 			k.runContainer(ctx)
 		}
-	}()
-	n.lab.t.Cleanup(func() {
-		cancel()
-		<-k.ended
 	})
-	n.startImages()
-	return k
+	both.Go(func() {
+		err := within(k.node.space, func() error { return address.Watch(ctx, "eth0", k.look()) })
+		if err != nil {
+			t.Errorf("watching the address of %s: %v", k.node.name, err)
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		cancel()
+		both.Wait()
+		if t.Failed() {
+			t.Logf("log of Ironic of %s:\n%s", k.node.name, k.said)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// runContainer is the life of one container, whose files are new. It is over when nothing is left of it.
+func (k *kubelet) runContainer(ctx context.Context) {
+	command := exec.CommandContext(ctx, k.node.lab.binary, "gate", "--until-lost",
+		"--settings="+k.node.path("etc", "guard.json"), "--", k.program)
+	command.Env = append(os.Environ(), playsContainer+"="+k.options, "TMPDIR="+k.node.path("scratch"))
+	command.Stdout, command.Stderr = k.said, k.said
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	k.mutex.Lock()
+	k.starts++
+	k.mutex.Unlock()
+	_ = within(k.node.space, command.Run)
+	// A large process takes a moment to die.
+	for len(k.ironics()) > 0 {
+		<-time.After(time.Millisecond)
+	}
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.ends = append(k.ends, time.Now())
+}
+
+// ironics are the processes of Ironic itself. One that is about to die has no command any more, but its sockets still.
+func (k *kubelet) ironics() []int {
+	return slices.DeleteFunc(k.node.processes(""), func(pid int) bool {
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return len(command) > 0 && !strings.Contains(string(command), "python")
+	})
+}
+
+// look notes when the address leaves.
+func (k *kubelet) look() func(address.Interface) {
+	virtual := []netip.Addr{vip4, vip6}
+	held := false
+	return func(now address.Interface) {
+		k.mutex.Lock()
+		defer k.mutex.Unlock()
+		if held && !now.HasAny(virtual) {
+			k.lost = time.Now()
+		}
+		held = now.HasAny(virtual)
+	}
 }
 
 // credentials are those that the guard of the node has.
@@ -77,57 +199,6 @@ func (l *lab) credentials() ironic.Credentials {
 	}
 }
 
-// issueForAll makes certificates that Ironic can also be asked with on the node itself.
-func (l *lab) issueForAll() {
-	addresses := []net.IP{net.ParseIP(vip4.String()), net.ParseIP(vip6.String()), net.IPv4zero}
-	l.issued = issue(l.t, addresses, time.Now().Add(time.Hour))
-}
-
-// runContainer is the life of one container, whose files are new.
-func (k *kubelet) runContainer(ctx context.Context) {
-	t := k.node.lab.t
-	_ = os.Remove(k.marker)
-	process, err := ironic.Run(ctx, ironic.Options{
-		Root: k.root, Credentials: k.node.lab.credentials(),
-		Config:           ironic.Config{Address: everyAddress, Port: 6385, ConductorHost: clusterID + "-" + k.node.name},
-		NetworkNamespace: fmt.Sprintf("/proc/self/fd/%d", int(k.node.space)),
-	})
-	if err != nil {
-		if ctx.Err() == nil {
-			t.Errorf("Ironic of %s: %v", k.node.name, err)
-			<-ctx.Done()
-		}
-		return
-	}
-	k.mutex.Lock()
-	k.process, k.starts = process, k.starts+1
-	k.mutex.Unlock()
-	ticks := time.NewTicker(probeInterval)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-process.Done():
-			return
-		case <-ctx.Done():
-		case <-ticks.C:
-			if k.probe(ctx) {
-				continue
-			}
-		}
-		stop, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = process.Stop(stop)
-		return
-	}
-}
-
-// probe says whether the liveness probe of the pod succeeds.
-func (k *kubelet) probe(ctx context.Context) bool {
-	probe := exec.CommandContext(ctx, k.node.lab.binary, "probe", "held-and-lost",
-		"--settings="+k.node.path("etc", "guard.json"), "--marker="+k.marker)
-	return within(k.node.space, probe.Run) == nil
-}
-
 // count is how often Ironic was started.
 func (k *kubelet) count() int {
 	k.mutex.Lock()
@@ -135,30 +206,38 @@ func (k *kubelet) count() int {
 	return k.starts
 }
 
-// restarted returns nothing once Ironic was started again since there were so many starts, and answers.
-func (k *kubelet) restarted(before int) func() string {
-	return func() string {
+// killed waits until the Ironic that was the latest of so many is dead, because its address left.
+func (k *kubelet) killed(before int) {
+	t := k.node.lab.t
+	t.Helper()
+	eventually(t, generous, "the Ironic of before is killed", func() string {
 		if k.count() > before {
 			return ""
 		}
 		return fmt.Sprintf("Ironic of %s was started %d times, as before", k.node.name, before)
+	})
+	took := k.livedOn(before)
+	t.Logf("MEASURED: nothing was left of Ironic of %s %s after the address had gone", k.node.name, took)
+	if took > atOnce {
+		t.Errorf("Ironic of %s lived on for %s without the address", k.node.name, took)
 	}
+}
+
+// livedOn is for how long there was something left of the container of that number once its address had left.
+func (k *kubelet) livedOn(number int) time.Duration {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	return k.ends[number-1].Sub(k.lost)
 }
 
 // crash kills Ironic without a word.
 func (k *kubelet) crash() {
 	t := k.node.lab.t
-	killed := 0
-	for _, pid := range k.node.processes("") {
-		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if strings.Contains(string(command), "python") {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-			killed++
-		}
-	}
-	if killed == 0 {
+	found := k.ironics()
+	if len(found) == 0 {
 		t.Fatalf("%s runs no Ironic that could crash", k.node.name)
 	}
+	kill(t, found)
 }
 
 // api is a client of Ironic on an address, which dials anew for each request.
@@ -192,7 +271,7 @@ type board struct {
 const imageContent = "an operating system\n"
 
 // startBoard serves on a node until the test ends.
-func (n *node) startBoard() *board {
+func (n *node) startBoard(port int) *board {
 	b := &board{power: "off"}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /image", func(writer http.ResponseWriter, _ *http.Request) {
@@ -217,7 +296,7 @@ func (n *node) startBoard() *board {
 		b.commands = append(b.commands, request.Method+" "+request.URL.Path)
 	})
 	server := &http.Server{Handler: mux}
-	go func(listener net.Listener) { _ = server.Serve(listener) }(n.listen(":8000"))
+	go func(listener net.Listener) { _ = server.Serve(listener) }(n.listen(fmt.Sprint(":", port)))
 	n.lab.t.Cleanup(func() { _ = server.Close() })
 	return b
 }

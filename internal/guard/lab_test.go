@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -32,12 +33,16 @@ import (
 )
 
 // The lab is one network with some nodes on it: a network namespace with a bridge, and one for each node. The real guard
-// and the real keepalived run in them; Ironic and the API server are stubs.
+// and the real keepalived run in them; the API server is a stub, and Ironic is one where the real one is not in the cache
+// or would show nothing more.
 const (
 	clusterID = "3f9c1a7e"
 	annotated = "ironic.infrastructure.cluster.x-k8s.io/armed"
 	keepalive = "/usr/sbin/keepalived"
 	generous  = 30 * time.Second
+
+	// patient is for what waits for a real Ironic to start, on a machine where others do the same.
+	patient = 2 * time.Minute
 )
 
 var (
@@ -170,6 +175,10 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// In a container it is another user who runs it.
+	if err := os.Chmod(folder, 0o755); err != nil {
+		return "", err
+	}
 	path := filepath.Join(folder, "guard")
 	flags := []string{"-tags=nethttpomithttp2,netgo,osusergo", "-gcflags=all=-l", "-trimpath", "-ldflags=-s -w"}
 	variables := append(os.Environ(), "CGO_ENABLED=0")
@@ -187,6 +196,9 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if options := os.Getenv(playsContainer); options != "" {
+		os.Exit(playContainer(options))
+	}
 	code := m.Run()
 	if path, err := buildOnce(); err == nil {
 		_ = os.RemoveAll(filepath.Dir(path))
@@ -200,7 +212,9 @@ func newLab(tb testing.TB) *lab {
 	binary, err := buildOnce()
 	must(tb, err)
 	l := &lab{t: tb, space: newSpace(tb), folder: tb.TempDir(), binary: binary, next: 11}
-	l.issued = issue(tb, []net.IP{net.ParseIP(vip4.String()), net.ParseIP(vip6.String())}, time.Now().Add(time.Hour))
+	// The real Ironic is asked on the node itself as well.
+	addresses := []net.IP{net.ParseIP(vip4.String()), net.ParseIP(vip6.String()), net.IPv4zero}
+	l.issued = issue(tb, addresses, time.Now().Add(time.Hour))
 	l.bridge = linksIn(tb, l.space)
 	snooping := false
 	must(tb, l.bridge.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}, MulticastSnooping: &snooping}))
@@ -220,10 +234,11 @@ type node struct {
 	links    *netlink.Handle
 	folder   string
 	settings vip.NodeSettings
-	ironic   *stubIronic
 	said     *safeBuffer
 	process  *exec.Cmd
 	ended    chan struct{}
+	// endIronic ends what answers as Ironic.
+	endIronic func()
 	// annotation is what the Node object of the API server says; nil means that the API server is away.
 	annotation atomic.Pointer[map[string]string]
 	flags      []string
@@ -504,12 +519,8 @@ func (n *node) listen(address string) net.Listener {
 	return listener
 }
 
-// stubIronic answers as far as the guard asks.
-type stubIronic struct {
-	servers []*http.Server
-}
-
-// startIronic answers on all addresses of the node until the test ends or it is stopped.
+// startIronic runs a stub on all addresses of the node, which answers as far as the guard asks, until the test ends or it
+// is stopped.
 func (n *node) startIronic() {
 	pair, err := tls.X509KeyPair(n.lab.issued.certificate, n.lab.issued.key)
 	must(n.lab.t, err)
@@ -522,7 +533,8 @@ func (n *node) startIronic() {
 		_ = json.NewEncoder(writer).Encode(drivers(clusterID + "-" + n.name))
 	})
 	secure := &http.Server{Handler: api, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}}
-	n.ironic = &stubIronic{[]*http.Server{secure, n.startImages()}}
+	images := n.startImages()
+	n.endIronic = func() { _ = errors.Join(secure.Close(), images.Close()) }
 	go func(listener net.Listener) { _ = secure.ServeTLS(listener, "", "") }(n.listen(":6385"))
 	n.lab.t.Cleanup(n.stopIronic)
 }
@@ -539,10 +551,9 @@ func (n *node) startImages() *http.Server {
 	return server
 }
 
+// stopIronic ends the Ironic of the node without a word.
 func (n *node) stopIronic() {
-	for _, server := range n.ironic.servers {
-		_ = server.Close()
-	}
+	n.endIronic()
 }
 
 func drivers(conductors ...string) map[string]any {

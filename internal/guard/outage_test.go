@@ -22,10 +22,12 @@ type meter struct {
 	samples []sample
 }
 
-// watch starts a meter on a machine of its own that runs until the test ends.
-func (l *lab) watch(tb testing.TB) *meter {
+// watch starts a meter on a machine of its own that runs until the test ends. An answer may take as long as the patience
+// says: a short one finds the end of an outage sooner, a long one takes nobody who is slow for one who is away.
+func (l *lab) watch(tb testing.TB, patience time.Duration) *meter {
 	tb.Helper()
 	client := l.addNode("meter").client()
+	client.Timeout = patience
 	m := &meter{}
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

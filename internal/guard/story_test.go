@@ -34,7 +34,6 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	root, dnsmasq := realIronic(t), requireDNSMasq(t)
 	c := &cluster{lab: newLab(t), kubelet: map[*node]*kubelet{}}
-	c.issueForAll()
 	c.m, c.a, c.b, c.client = c.addNode("m"), c.addNode("a"), c.addNode("b"), c.addNode("client")
 	c.all = []*node{c.m, c.a, c.b}
 	for _, n := range c.all {
@@ -84,7 +83,7 @@ func TestRealIronic(t *testing.T) {
 	c := newCluster(t)
 	machines := c.client.bootMachines(t)
 	stopSearching := machines.search()
-	board := c.client.startBoard()
+	board := c.client.startBoard(firstBoard)
 	eventually(t, 2*time.Minute, "management holds the address", heldBy(c.m, c.all...))
 
 	first, second := machines.lease(1), machines.lease(2)
@@ -98,6 +97,9 @@ func TestRealIronic(t *testing.T) {
 
 	c.handOver(machines, first, second)
 	c.adopt(board, deployed)
+	// A server that has just started looks for three seconds whether the address is free that it is about to offer.
+	next := c.holder("after the hand-over", c.all...)
+	eventually(t, generous, "the next holder hands out addresses", machines.offered(next.address4))
 	c.pullCable()
 	// Divided, each side has a server, and when they meet again both may answer until one of them gives in.
 	stopSearching()
@@ -130,38 +132,66 @@ func (c *cluster) without(one *node) []*node {
 	return slices.DeleteFunc(slices.Clone(c.all), func(n *node) bool { return n == one })
 }
 
-// deploy brings a machine to work, through the holder.
-func (c *cluster) deploy(board *board) *nodes.Node {
+// The machines, by their names, and the ports of their boards.
+const (
+	firstMachine, firstBoard   = "metal3~host-0", 8000
+	secondMachine, secondBoard = "metal3~host-1", 8001
+)
+
+// enrol makes a machine known to the holder.
+func (c *cluster) enrol(name string, board int) *nodes.Node {
 	c.t.Helper()
-	base := fmt.Sprintf("http://%s:8000", c.client.address4)
-	sum := sha256.Sum256([]byte(imageContent))
-	eventually(c.t, generous, "Ironic answers on the address", c.knows(c.api))
 	node, err := nodes.Create(c.t.Context(), c.api, nodes.CreateOpts{
-		Driver: "lab", Name: "metal3~host-0",
-		DriverInfo: map[string]any{"lab_address": base, "lab_username": "operator", "lab_password": "secret"},
+		Driver: "lab", Name: name, DriverInfo: map[string]any{
+			"lab_address":  fmt.Sprintf("http://%s:%d", c.client.address4, board),
+			"lab_username": "operator", "lab_password": "secret",
+		},
 	}).Extract()
 	must(c.t, err)
-	c.change(nodes.TargetManage, nodes.Manageable)
-	c.change(nodes.TargetProvide, nodes.Available)
-	_, err = nodes.Update(c.t.Context(), c.api, node.UUID, nodes.UpdateOpts{nodes.UpdateOperation{
+	c.change(name, nodes.TargetManage, nodes.Manageable)
+	return node
+}
+
+// beginDeploy has the holder bring a machine to work, which takes deploySeconds at least.
+func (c *cluster) beginDeploy(name string, board int) *nodes.Node {
+	c.t.Helper()
+	sum := sha256.Sum256([]byte(imageContent))
+	node := c.enrol(name, board)
+	c.change(name, nodes.TargetProvide, nodes.Available)
+	_, err := nodes.Update(c.t.Context(), c.api, node.UUID, nodes.UpdateOpts{nodes.UpdateOperation{
 		Op: nodes.AddOp, Path: "/instance_info", Value: map[string]any{
-			"image_source": base + "/image", "image_os_hash_algo": "sha256", "image_os_hash_value": hex.EncodeToString(sum[:]),
+			"image_source":       fmt.Sprintf("http://%s:%d/image", c.client.address4, board),
+			"image_os_hash_algo": "sha256", "image_os_hash_value": hex.EncodeToString(sum[:]),
 		},
 	}}).Extract()
 	must(c.t, err)
-	c.change(nodes.TargetActive, nodes.Active)
+	c.change(name, nodes.TargetActive, nodes.Deploying)
+	return node
+}
+
+// deploy brings a machine to work, through the holder.
+func (c *cluster) deploy(board *board) *nodes.Node {
+	c.t.Helper()
+	eventually(c.t, generous, "Ironic answers on the address", c.knows(c.api))
+	node := c.beginDeploy(firstMachine, firstBoard)
+	c.reaches(firstMachine, nodes.Active)
 	if sent := board.sent(); !slices.Contains(sent, "PUT /disk") || sent[len(sent)-1] != "power on" {
 		c.t.Errorf("the deployment was %q", sent)
 	}
 	return node
 }
 
-// change asks for a provision state of the one node and waits for it.
-func (c *cluster) change(target nodes.TargetProvisionState, want nodes.ProvisionState) {
+// change asks for a provision state of a node and waits for it.
+func (c *cluster) change(name string, target nodes.TargetProvisionState, want nodes.ProvisionState) {
 	c.t.Helper()
-	const name = "metal3~host-0"
 	must(c.t, nodes.ChangeProvisionState(c.t.Context(), c.api, name, nodes.ProvisionStateOpts{Target: target}).ExtractErr())
-	eventually(c.t, time.Minute, string(target), func() string {
+	c.reaches(name, want)
+}
+
+// reaches waits for a provision state of a node.
+func (c *cluster) reaches(name string, want nodes.ProvisionState) {
+	c.t.Helper()
+	eventually(c.t, time.Minute, string(want), func() string {
 		node, err := nodes.Get(c.t.Context(), c.api, name).Extract()
 		switch {
 		case err != nil:
@@ -209,15 +239,22 @@ func (c *cluster) distrust(n *node) {
 	eventually(t, generous, "all is right again", n.ready)
 }
 
-// handOver demotes the management side. Leases survive, what Ironic knew does not, and the Ironic of before is started
-// again before it can touch anything.
+// handOver demotes the management side in the middle of a deployment. Leases survive, what Ironic knew does not, and
+// what the Ironic of before was about to do it does no more.
 func (c *cluster) handOver(machines *machines, first, second answer) {
 	t := c.t
+	board := c.client.startBoard(secondBoard)
 	before := c.kubelet[c.m].count()
+	c.beginDeploy(secondMachine, secondBoard)
+	board.sent()
+	began := time.Now()
 	c.m.write("etc/armed", "0\n")
 	eventually(t, generous, "demotion", nobody(c.m))
 	holder := c.holder("demotion", c.all...)
-	eventually(t, time.Minute, "the demoted Ironic is killed", c.kubelet[c.m].restarted(before))
+	c.kubelet[c.m].killed(before)
+	throughout(t, time.Until(began.Add((deploySeconds+2)*time.Second)), "nobody goes on with the deployment", func() string {
+		return strings.Join(board.sent(), ",")
+	})
 
 	rebooted := machines.initReboot(2, second.address)
 	link, err := c.client.links.LinkByName("eth0")
@@ -243,15 +280,8 @@ func (c *cluster) adopt(board *board, before *nodes.Node) {
 		t.Errorf("the node of before: %v, want 404", err)
 	}
 	board.sent()
-	_, err = nodes.Create(t.Context(), c.api, nodes.CreateOpts{
-		Driver: "lab", Name: before.Name, DriverInfo: map[string]any{
-			"lab_address":  fmt.Sprintf("http://%s:8000", c.client.address4),
-			"lab_username": "operator", "lab_password": "secret",
-		},
-	}).Extract()
-	must(t, err)
-	c.change(nodes.TargetManage, nodes.Manageable)
-	c.change(nodes.TargetAdopt, nodes.Active)
+	c.enrol(before.Name, firstBoard)
+	c.change(before.Name, nodes.TargetAdopt, nodes.Active)
 	if sent := board.sent(); len(sent) > 0 {
 		t.Errorf("adopting changed the machine: %q", sent)
 	}
@@ -265,7 +295,7 @@ func (c *cluster) pullCable() {
 	holder.turnPort(false)
 	eventually(t, generous, "the cable is out", nobody(holder))
 	next := c.holder("the cable is out", c.all...)
-	eventually(t, time.Minute, "the Ironic of the lost node is killed", c.kubelet[holder].restarted(before))
+	c.kubelet[holder].killed(before)
 	holder.turnPort(true)
 	eventually(t, 2*time.Minute, "the node is back", holder.ready)
 	throughout(t, 2*time.Second, "it takes nothing back", heldBy(next, c.all...))
@@ -297,7 +327,7 @@ func (c *cluster) divide() {
 		return heldBy(winner, c.all...)()
 	})
 	throughout(t, 2*time.Second, "one is left", heldBy(winner, c.all...))
-	eventually(t, time.Minute, "the Ironic of the loser is killed", c.kubelet[loser].restarted(starts[loser]))
+	c.kubelet[loser].killed(starts[loser])
 	eventually(t, 2*time.Minute, "it is empty", c.knows(loser.api(everyAddress)))
 	if count := c.kubelet[winner].count(); count != starts[winner] {
 		t.Errorf("the Ironic of the winner %s was started %d times, %d before the cut", winner.name, count, starts[winner])

@@ -31,7 +31,22 @@ VIRTUAL_ROUTER_ID=42
 DHCP_RANGE=10.9.1.1,10.9.1.200,255.255.252.0
 DHCP_ROUTER=option:router,10.9.0.1
 DHCP_DNS=option:dns-server,10.9.0.1
+SECOND_IP=fd00:9::7
+SECOND_CIDR=fd00:9::/64
+ADVERTISEMENT_INTERVAL=1s
 `
+
+// swappedValues are the same with the families swapped.
+var swappedValues = strings.NewReplacer(
+	"PROVISIONING_IP=10.9.0.7", "PROVISIONING_IP=fd00:9::7", "SECOND_IP=fd00:9::7", "SECOND_IP=10.9.0.7",
+	"PROVISIONING_CIDR=10.9.0.0/22", "PROVISIONING_CIDR=fd00:9::/64", "SECOND_CIDR=fd00:9::/64", "SECOND_CIDR=10.9.0.0/22",
+).Replace(otherValues)
+
+// otherPeers are two nodes with an address of each family.
+var otherPeers = []netip.Addr{
+	netip.MustParseAddr("10.9.0.10"), netip.MustParseAddr("10.9.0.11"),
+	netip.MustParseAddr("fd00:9::10"), netip.MustParseAddr("fd00:9::11"),
+}
 
 // overlay builds a folder of config.
 func overlay(t *testing.T, folder string) []unstructured.Unstructured {
@@ -44,23 +59,47 @@ func overlay(t *testing.T, folder string) []unstructured.Unstructured {
 // withValues builds config/ironic/ironic-keepalived with other values, and components beside those that it has.
 func withValues(t *testing.T, values string, components ...string) []unstructured.Unstructured {
 	t.Helper()
-	folder := t.TempDir()
-	if err := os.CopyFS(folder, os.DirFS(filepath.Join(checkout(t), "config", "ironic"))); err != nil {
+	return overlay(t, ownOverlay(t, values, "../ironic-keepalived", components...))
+}
+
+// ownOverlay writes an overlay of a folder of a copy of config/ironic with other values, and returns its folder.
+func ownOverlay(t *testing.T, values, resource string, components ...string) string {
+	t.Helper()
+	config := t.TempDir()
+	if err := os.CopyFS(config, os.DirFS(filepath.Join(checkout(t), "config"))); err != nil {
 		t.Fatal(err)
 	}
-	content := "resources: [../ironic-keepalived]\ncomponents:\n"
-	for _, component := range components {
-		content += "- ../components/" + component + "\n"
+	folder := filepath.Join(config, "ironic")
+	peers, err := os.ReadFile(filepath.Join(folder, "values", "peers.yaml"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(folder, "own"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"values/values.env": values, "own/kustomization.yaml": content} {
+	content := "resources: [" + resource + "]\ncomponents:\n"
+	for _, component := range components {
+		content += "- ../components/" + component + "\n"
+	}
+	for name, content := range map[string]string{
+		"values/values.env":      values,
+		"values/peers.yaml":      strings.Replace(string(peers), "\npeers: []", "\npeers:\n- "+listed(otherPeers), 1),
+		"own/kustomization.yaml": content,
+	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return overlay(t, filepath.Join(folder, "own"))
+	return filepath.Join(folder, "own")
+}
+
+// listed writes addresses as elements of a list, but for what begins the first one.
+func listed(addresses []netip.Addr) string {
+	words := make([]string, len(addresses))
+	for i, address := range addresses {
+		words[i] = address.String()
+	}
+	return strings.Join(words, "\n- ")
 }
 
 // named returns the object of a kind and a name, or nothing.
@@ -147,35 +186,73 @@ func checkFilledIn(t *testing.T, object unstructured.Unstructured) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, rest := range []string{"placeholder", "192.0.2.", "PROVISIONING_IP\"]", "DHCP_RANGE"} {
+	for _, rest := range []string{"placeholder", "192.0.2.", "2001:db8:", "[\"PROVISIONING_IP\"", "SECOND_IP", "DHCP_RANGE\":"} {
 		if strings.Contains(string(text), rest) {
 			t.Errorf("%s still has %q", title(object), rest)
 		}
 	}
-	if object.GetKind() == "Secret" || object.GetName() == "ironic-values" {
+	if object.GetKind() == "Secret" || object.GetName() == "ironic-values" || object.GetKind() == "Peers" {
 		t.Errorf("%s must not be installed", title(object))
+	}
+}
+
+// Every component fits where it is of use, in every order that does not put ipv6 or dual-stack-ipv6 before others, and
+// leaves alone what is not there.
+func TestIronicComponentsFit(t *testing.T) {
+	scheme := newScheme(t)
+	for _, resource := range []string{"../ironic", "../ironic-keepalived", "../overlays/target"} {
+		for _, components := range [][]string{
+			{"ipv6"}, {"unicast", "advertisement-interval", "dual-stack-ipv6"},
+			{"dual-stack", "advertisement-interval", "unicast", "dhcp"}, {"dhcp", "unicast", "dual-stack"},
+		} {
+			t.Run(resource+" "+strings.Join(components, " "), func(t *testing.T) {
+				for _, object := range overlay(t, ownOverlay(t, otherValues, resource, components...)) {
+					decodeKnown(t, scheme, object)
+					checkFilledIn(t, object)
+				}
+			})
+		}
+	}
+}
+
+// A list that nobody wrote must not become settings.
+func TestIronicUnicastNeedsPeers(t *testing.T) {
+	folder := ownOverlay(t, otherValues, "../ironic-keepalived", "unicast")
+	source, err := os.ReadFile(filepath.Join(checkout(t), "config/ironic/values/peers.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "../values/peers.yaml"), source, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), program(t, binaries.Tools(), "kustomize"), "build", folder)
+	if printed, err := command.CombinedOutput(); err == nil || !strings.Contains(string(printed), "`peers` is missing") {
+		t.Errorf("without peers kustomize says %v:\n%s", err, printed)
 	}
 }
 
 // What kustomize makes of the values is what the renderer of the static pods makes of them.
 func TestIronicDeploymentIsRendered(t *testing.T) {
+	four, six := netip.MustParseAddr("10.9.0.7"), netip.MustParseAddr("fd00:9::7")
 	for name, tc := range map[string]struct {
-		values, id, device string
-		ip                 netip.Addr
+		values, component, id, device string
+		addresses                     []netip.Addr
 	}{
-		"as in the checkout": {id: "metal3", device: "provisioning", ip: netip.MustParseAddr("172.22.0.2")},
-		"changed":            {values: otherValues, id: "a-b", device: "br-bmc", ip: netip.MustParseAddr("10.9.0.7")},
+		"as in the checkout": {id: "metal3", device: "provisioning", addresses: []netip.Addr{netip.MustParseAddr("172.22.0.2")}},
+		"changed":            {values: otherValues, component: "unicast", id: "a-b", device: "br-bmc", addresses: []netip.Addr{four}},
+		"dual stack":         {values: otherValues, component: "dual-stack", id: "a-b", device: "br-bmc", addresses: []netip.Addr{four, six}},
+		"IPv6 first":         {values: swappedValues, component: "dual-stack-ipv6", id: "a-b", device: "br-bmc", addresses: []netip.Addr{six, four}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var objects []unstructured.Unstructured
 			if tc.values == "" {
 				objects = overlay(t, "config/ironic/overlays/with-ironic-keepalived")
 			} else {
-				objects = withValues(t, tc.values)
+				objects = withValues(t, tc.values, tc.component)
 			}
 			got := find[appsv1.Deployment](t, objects, "Deployment", "metal3-ironic")
 			want, err := ironic.Deployment(ironic.Config{
-				ClusterID: tc.id, VirtualIPs: []netip.Addr{tc.ip}, Interface: tc.device,
+				ClusterID: tc.id, VirtualIPs: tc.addresses, Interface: tc.device,
 				Ports:  ironic.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
 				Images: ironic.Images{Guard: "ghcr.io/metal3-pivot/keepalived-guard:dev"},
 			}, ironic.Management{Name: "metal3-ironic", Namespace: ironicNamespace, Secret: "files"})
@@ -244,7 +321,7 @@ func checkVolumes(t *testing.T, got, want *appsv1.Deployment) {
 	}
 }
 
-// wantSettings are those of the guard on the management side.
+// wantSettings are those of the guard on the management side with one address.
 func wantSettings(id, device string, address netip.Prefix, network string, routerID int) vip.NodeSettings {
 	const files = ironic.NodeDirectory + "/"
 	return vip.NodeSettings{
@@ -270,7 +347,12 @@ func TestIronicGuardGetsItsSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	six := strings.NewReplacer("10.9.0.7", "fd00:9::7", "10.9.0.0/22", "fd00:9::/64").Replace(otherValues)
+	four := wantSettings("a-b", "br-bmc", netip.MustParsePrefix("10.9.0.7/22"), "10.9.0.0/22", 42)
+	six := wantSettings("a-b", "br-bmc", netip.MustParsePrefix("fd00:9::7/128"), "fd00:9::/64", 42)
+	dual, swapped := four, six
+	dual.VirtualIPs, swapped.VirtualIPs = slices.Concat(four.VirtualIPs, six.VirtualIPs), slices.Concat(six.VirtualIPs, four.VirtualIPs)
+	dual.Mode, dual.Peers, dual.AdvertisementInterval = vip.Unicast, otherPeers, vip.Duration(time.Second)
+	const endpoint4, endpoint6 = "https://10.9.0.7:6385/v1/", "https://[fd00:9::7]:6385/v1/"
 	cases := map[string]struct {
 		reason   string
 		objects  []unstructured.Unstructured
@@ -284,16 +366,19 @@ func TestIronicGuardGetsItsSettings(t *testing.T) {
 			endpoint: "https://172.22.0.2:6385/v1/",
 		},
 		"Changed": {
-			reason:   "every value arrives",
-			objects:  withValues(t, otherValues),
-			want:     wantSettings("a-b", "br-bmc", netip.MustParsePrefix("10.9.0.7/22"), "10.9.0.0/22", 42),
-			endpoint: "https://10.9.0.7:6385/v1/",
+			reason: "every value arrives", objects: withValues(t, otherValues), want: four, endpoint: endpoint4,
 		},
 		"IPv6": {
-			reason:   "an address of IPv6 stands alone on the interface, and in brackets in URLs",
-			objects:  withValues(t, six, "ipv6"),
-			want:     wantSettings("a-b", "br-bmc", netip.MustParsePrefix("fd00:9::7/128"), "fd00:9::/64", 42),
-			endpoint: "https://[fd00:9::7]:6385/v1/",
+			reason:  "an address of IPv6 stands alone on the interface, and in brackets in URLs",
+			objects: withValues(t, swappedValues, "ipv6"), want: six, endpoint: endpoint6,
+		},
+		"DualStack": {
+			reason:  "the first address stays in URLs, and what is said of the guard comes from components",
+			objects: withValues(t, otherValues, "unicast", "advertisement-interval", "dual-stack"), want: dual, endpoint: endpoint4,
+		},
+		"DualStackIPv6": {
+			reason:  "the address of IPv4 keeps the prefix of its network when it comes second",
+			objects: withValues(t, swappedValues, "dual-stack-ipv6"), want: swapped, endpoint: endpoint6,
 		},
 	}
 	for name, tc := range cases {
@@ -317,17 +402,21 @@ func TestIronicGuardGetsItsSettings(t *testing.T) {
 			if diff := cmp.Diff(want, operator.Data); diff != "" {
 				t.Errorf("%s: what the operator is told: -want, +got:\n%s", tc.reason, diff)
 			}
-			checkCertificate(t, tc.objects, tc.want.VirtualIPs[0].Address.String())
+			checkCertificate(t, tc.objects, tc.want.VirtualIPs)
 		})
 	}
 }
 
-func checkCertificate(t *testing.T, objects []unstructured.Unstructured, address string) {
+func checkCertificate(t *testing.T, objects []unstructured.Unstructured, addresses []vip.Address) {
 	t.Helper()
 	certificate, _ := named(objects, "Certificate", "ironic-tls")
-	addresses, _, err := unstructured.NestedStringSlice(certificate.Object, "spec", "ipAddresses")
-	if err != nil || !slices.Equal(addresses, []string{address}) {
-		t.Errorf("the certificate is for %v, want %s: %v", addresses, address, err)
+	got, _, err := unstructured.NestedStringSlice(certificate.Object, "spec", "ipAddresses")
+	var want []string
+	for _, address := range addresses {
+		want = append(want, address.Address.String())
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("the certificate is for %v, want %s: %v", got, want, err)
 	}
 }
 

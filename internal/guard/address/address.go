@@ -26,6 +26,10 @@ type Interface struct {
 
 	// Unusable are those of the addresses that cannot be a source: link-local, deprecated, or still being checked.
 	Unusable []netip.Addr
+
+	// Added is when each of the addresses was added, in hundredths of a second since the start of the machine. An
+	// address that left and came back has another time than before, one that was given more time has not.
+	Added map[netip.Prefix]uint32
 }
 
 // flags of an address that is no source.
@@ -52,19 +56,17 @@ func Observe(name string) (Interface, error) {
 	observed := Interface{
 		Index: attributes.Index,
 		Up:    attributes.Flags&net.FlagUp != 0 && attributes.RawFlags&runningFlag != 0,
+		Added: map[netip.Prefix]uint32{},
 	}
-	addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	entries, err := list(attributes.Index)
 	if err != nil {
 		return Interface{}, fmt.Errorf("listing the addresses of %s: %w", name, err)
 	}
-	for _, entry := range addresses {
-		prefix, ok := prefixOf(entry)
-		if !ok {
-			continue
-		}
-		observed.Addresses = append(observed.Addresses, prefix)
-		if entry.Flags&unusableFlags != 0 || prefix.Addr().IsLinkLocalUnicast() {
-			observed.Unusable = append(observed.Unusable, prefix.Addr())
+	for _, entry := range entries {
+		observed.Addresses = append(observed.Addresses, entry.prefix)
+		observed.Added[entry.prefix] = entry.added
+		if entry.flags&unusableFlags != 0 || entry.prefix.Addr().IsLinkLocalUnicast() {
+			observed.Unusable = append(observed.Unusable, entry.prefix.Addr())
 		}
 	}
 	return observed, nil
@@ -73,7 +75,7 @@ func Observe(name string) (Interface, error) {
 // runningFlag is IFF_RUNNING: the interface has a carrier.
 const runningFlag = 0x40
 
-// Equal says whether nothing has changed.
+// Equal says whether nothing has changed, but for addresses that left and came back.
 func (i Interface) Equal(other Interface) bool {
 	return i.Index == other.Index && i.Up == other.Up && slices.Equal(i.Addresses, other.Addresses) &&
 		slices.Equal(i.Unusable, other.Unusable)
@@ -94,6 +96,18 @@ func (i Interface) HasAny(addresses []netip.Addr) bool {
 	return slices.ContainsFunc(i.Addresses, func(prefix netip.Prefix) bool {
 		return slices.Contains(addresses, prefix.Addr())
 	})
+}
+
+// Kept says whether one of the addresses has been on the interface all the time since an earlier observation. Whoever
+// has lost them all in between has lost them, even if they are back before anybody looks.
+func (i Interface) Kept(earlier Interface, addresses []netip.Addr) bool {
+	for prefix, added := range i.Added {
+		before, was := earlier.Added[prefix]
+		if was && before == added && i.Index == earlier.Index && slices.Contains(addresses, prefix.Addr()) {
+			return true
+		}
+	}
+	return false
 }
 
 // Source returns the node's own address that it speaks to its peers from: one that the peers know it by, else one in

@@ -83,3 +83,33 @@ func TestHas(t *testing.T) {
 		t.Error("one of the addresses is enough, and none is not")
 	}
 }
+
+func TestKept(t *testing.T) {
+	t.Parallel()
+	seen := func(index int, added map[string]uint32) address.Interface {
+		made := address.Interface{Index: index, Added: map[netip.Prefix]uint32{}}
+		for text, when := range added {
+			made.Added[netip.MustParsePrefix(text)] = when
+		}
+		return made
+	}
+	const four, six = "172.22.0.2/24", "fd00:22::2/128"
+	before := seen(7, map[string]uint32{four: 5, six: 6, "172.22.0.11/24": 1})
+	for name, test := range map[string]struct {
+		reason string
+		now    address.Interface
+		want   bool
+	}{
+		"as before":         {reason: "nothing happened", now: before, want: true},
+		"one is left":       {reason: "one is enough", now: seen(7, map[string]uint32{six: 6}), want: true},
+		"one came back":     {reason: "the other was here all the time", now: seen(7, map[string]uint32{four: 9, six: 6}), want: true},
+		"both came back":    {reason: "for a moment nobody was here", now: seen(7, map[string]uint32{four: 9, six: 9})},
+		"gone":              {reason: "only others are left", now: seen(7, map[string]uint32{"172.22.0.11/24": 1})},
+		"another interface": {reason: "it is not the one that had them", now: seen(8, map[string]uint32{four: 5, six: 6})},
+		"no interface":      {reason: "nothing has no address", now: address.Interface{}},
+	} {
+		if got := test.now.Kept(before, addresses("172.22.0.2", "fd00:22::2")); got != test.want {
+			t.Errorf("%s: %s: got %t", name, test.reason, got)
+		}
+	}
+}

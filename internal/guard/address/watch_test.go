@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,45 +41,141 @@ func TestWatch(t *testing.T) {
 		t.Skipf("cannot make a network: %v", <-ended)
 	}
 	defer handle.Close()
-	next := func(what string) address.Interface {
-		t.Helper()
-		select {
-		case now := <-seen:
-			return now
-		case <-time.After(5 * time.Second):
-			t.Fatalf("%s: nothing was noticed", what)
-			return address.Interface{}
-		}
+	next(t, seen, "at once")
+	replace(t, handle, "eth0", "172.22.0.2/24", 60)
+	first := next(t, seen, "an address")
+	if fmt.Sprint(first.Addresses) != "[172.22.0.2/24]" {
+		t.Errorf("the interface has %v", first.Addresses)
 	}
-	next("at once")
-	change := func(device, text string, lifetime int) {
-		t.Helper()
-		link, err := handle.LinkByName(device)
-		if err != nil {
-			t.Fatal(err)
-		}
-		entry, err := netlink.ParseAddr(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		entry.ValidLft, entry.PreferedLft = lifetime, lifetime
-		if err := handle.AddrReplace(link, entry); err != nil {
-			t.Fatal(err)
-		}
+	// The kernel tells the times in hundredths of a second.
+	<-time.After(20 * time.Millisecond)
+	replace(t, handle, "eth0", "172.22.0.2/24", 120)
+	replace(t, handle, "eth1", "10.0.0.1/8", 60)
+	replace(t, handle, "eth0", "172.22.0.3/24", 60)
+	second := next(t, seen, "a second address")
+	if len(second.Addresses) != 2 {
+		t.Errorf("more time, or another interface, counts as a change: %v", second.Addresses)
 	}
-	change("eth0", "172.22.0.2/24", 60)
-	if now := next("an address"); fmt.Sprint(now.Addresses) != "[172.22.0.2/24]" {
-		t.Errorf("the interface has %v", now.Addresses)
+	virtual := addresses("172.22.0.2")
+	if !second.Kept(first, virtual) {
+		t.Errorf("an address that was given more time was away: added at %v, then %v", first.Added, second.Added)
 	}
-	change("eth0", "172.22.0.2/24", 120)
-	change("eth1", "10.0.0.1/8", 60)
-	change("eth0", "172.22.0.3/24", 60)
-	if now := next("a second address"); len(now.Addresses) != 2 {
-		t.Errorf("more time, or another interface, counts as a change: %v", now.Addresses)
+	remove(t, handle, "172.22.0.2/24")
+	replace(t, handle, "eth0", "172.22.0.2/24", 60)
+	last := next(t, seen, "an address left and came back")
+	for !last.HasAny(virtual) {
+		last = next(t, seen, "an address came back")
+	}
+	if last.Kept(second, virtual) {
+		t.Errorf("an address that was away was not: added at %v, then %v", second.Added, last.Added)
 	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// next waits for an observation.
+func next(t *testing.T, seen <-chan address.Interface, what string) address.Interface {
+	t.Helper()
+	select {
+	case now := <-seen:
+		return now
+	case <-time.After(5 * time.Second):
+		t.Fatalf("%s: nothing was noticed", what)
+		return address.Interface{}
+	}
+}
+
+// replace gives an interface an address, or more time to the one that it has.
+func replace(t *testing.T, handle *netlink.Handle, device, text string, lifetime int) {
+	t.Helper()
+	link, err := handle.LinkByName(device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := netlink.ParseAddr(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry.ValidLft, entry.PreferedLft = lifetime, lifetime
+	if err := handle.AddrReplace(link, entry); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestObserve reads what the library has written.
+func TestObserve(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make a network namespace")
+	}
+	t.Parallel()
+	var seen, other, none address.Interface
+	made := true
+	err := thread.Own(func() error {
+		handle, err := newNetwork()
+		if made = err == nil; !made {
+			return err
+		}
+		defer handle.Close()
+		var failures [3]error
+		err = addAll(handle)
+		seen, failures[0] = address.Observe("eth0")
+		other, failures[1] = address.Observe("eth1")
+		none, failures[2] = address.Observe("eth2")
+		return errors.Join(append(failures[:], err)...)
+	})
+	if !made {
+		t.Skipf("cannot make a network: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(seen.Addresses, netip.Prefix.Compare)
+	if got := fmt.Sprint(seen.Addresses); got != "[10.1.1.1/32 172.22.0.2/24 fd00:22::2/128 fd00:22::3/128]" {
+		t.Errorf("the interface has %s", got)
+	}
+	if len(seen.Added) != len(seen.Addresses) || seen.Index == 0 || seen.Up {
+		t.Errorf("the interface is %+v", seen)
+	}
+	if other.Index == 0 || len(other.Addresses) > 0 || none.Index != 0 {
+		t.Errorf("other interfaces are %+v and %+v", other, none)
+	}
+}
+
+// addAll gives eth0 addresses of both families, with and without another end of the line.
+func addAll(handle *netlink.Handle) error {
+	link, err := handle.LinkByName("eth0")
+	if err != nil {
+		return err
+	}
+	for own, peer := range map[string]string{
+		"172.22.0.2/24": "", "10.1.1.1/32": "10.1.1.2/24", "fd00:22::2/128": "", "fd00:22::3/128": "fd00:22::4/64",
+	} {
+		entry, err := netlink.ParseAddr(own)
+		if err == nil && peer != "" {
+			entry.Peer, err = netlink.ParseIPNet(peer)
+		}
+		if err := errors.Join(err, handle.AddrAdd(link, entry)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove takes an address from eth0.
+func remove(t *testing.T, handle *netlink.Handle, text string) {
+	t.Helper()
+	link, err := handle.LinkByName("eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := netlink.ParseAddr(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := handle.AddrDel(link, entry); err != nil {
+		t.Fatal(err)
 	}
 }
 

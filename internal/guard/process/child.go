@@ -37,6 +37,17 @@ func (c *Child) Signal(number syscall.Signal) error {
 	return nil
 }
 
+// Kill ends the child and all of its process group at once, without asking. It does not wait for that. A child that has
+// ended is left alone, and so is what it left behind.
+func (c *Child) Kill() {
+	c.reaper.mutex.Lock()
+	defer c.reaper.mutex.Unlock()
+	if c.reaper.children[c.pid] == c {
+		// The one failure there is says that nobody is left.
+		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
+	}
+}
+
 // Stop asks the child to end and returns when it has. After the grace period it is killed, and false is returned.
 func (c *Child) Stop(grace time.Duration) bool {
 	_ = c.Signal(syscall.SIGTERM)

@@ -171,6 +171,45 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestKill ends a child that cannot be asked, and what it has started.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	reaper := process.NewReaper()
+	t.Cleanup(reaper.Close)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = read.Close() }()
+	child, err := reaper.Start(process.Program{
+		Path: "/bin/sh", Arguments: []string{"-c", "trap '' TERM; sleep 1000 & echo $!; wait"}, Output: write,
+	})
+	_ = write.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(read).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	child.Kill()
+	await(t, child)
+	if child.ExitCode() != 137 {
+		t.Errorf("it ended with %d", child.ExitCode())
+	}
+	for began := time.Now(); alive(pid); <-time.After(5 * time.Millisecond) {
+		if time.Since(began) > patience {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatal("what the child has started outlived it")
+		}
+	}
+	child.Kill()
+}
+
 func TestManyChildrenEndAtOnce(t *testing.T) {
 	t.Parallel()
 	reaper := process.NewReaper()

@@ -91,7 +91,8 @@ func (r *Reaper) fork(program Program) (*Child, error) {
 	pid, err := syscall.ForkExec(program.Path, append([]string{program.Path}, program.Arguments...), &syscall.ProcAttr{
 		Env:   os.Environ(),
 		Files: []uintptr{nothing.Fd(), output, output},
-		Sys:   &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM},
+		// A group of its own, so that Kill ends what the child has started as well.
+		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true},
 	})
 	if err != nil {
 		return nil, err

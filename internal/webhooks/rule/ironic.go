@@ -37,6 +37,7 @@ func Ironic(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	errs = append(errs, images(path.Child("images"), ironic.Images)...)
 	errs = append(errs, downloadURL(path.Child("ramdisk", "baseURL"), ironic.Ramdisk.BaseURL)...)
 	errs = append(errs, manifests(path.Child("manifestsDirectory"), ironic.ManifestsDirectory)...)
+	errs = append(errs, kubelet(path.Child("kubelet"), ironic.Kubelet)...)
 	return errs
 }
 

@@ -70,6 +70,7 @@ func fillCluster(before, cluster *infrav1.Metal3Cluster, random func([]byte) (in
 	if spec.CloudProviderEnabled == nil {
 		spec.CloudProviderEnabled = ptr.To(false)
 	}
+	keepRouterID(before.Spec.Ironic, spec.Ironic)
 	if spec.Ironic == nil || spec.Ironic.ClusterID != "" {
 		return nil
 	}
@@ -85,11 +86,20 @@ func fillCluster(before, cluster *infrav1.Metal3Cluster, random func([]byte) (in
 	return nil
 }
 
+// keepRouterID restores the virtual router ID that an update leaves out: nodes run with it, and the provider could
+// choose another one.
+func keepRouterID(before, after *infrav1.Ironic) {
+	if before != nil && after != nil && after.VRRP.VirtualRouterID == 0 {
+		after.VRRP.VirtualRouterID = before.VRRP.VirtualRouterID
+	}
+}
+
 func clusterChange(before, after *infrav1.Metal3Cluster) rule.Findings {
 	path := field.NewPath("spec")
 	return rule.Join(
 		endpointChange(path.Child("controlPlaneEndpoint"), before, after),
 		rule.IronicChange(path.Child("ironic"), before.Spec.Ironic, after.Spec.Ironic),
+		rule.RouterIDChange(path.Child("ironic"), before.Spec.Ironic, after.Spec.Ironic),
 	)
 }
 

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/bootdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+)
+
+// same compares addresses by what they are.
+var same = cmp.Options{
+	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+}
+
+// family is a way to have addresses: the component for it, the values that it needs, and the peers of two nodes.
+type family struct {
+	component, peers string
+	changed          []string
+}
+
+func families() []family {
+	const four, six = "172.22.0.21, 172.22.0.10", "'fd00:172:22::10', 'fd00:172:22::21'"
+	return []family{
+		{peers: "[" + four + "]"},
+		{component: onlyIPv6, peers: "[" + six + "]", changed: swapped},
+		{component: ipv6Next, peers: "[" + six + ", " + four + "]"},
+		{component: ipv6First, peers: "[" + four + ", " + six + "]", changed: swapped},
+	}
+}
+
+// TestOneGroup: what kustomize makes of the values for the management side and what a control-plane node gets for the
+// spec.ironic that check prints for them are one group of VRRP, with every combination of components.
+func TestOneGroup(t *testing.T) {
+	for _, family := range families() {
+		for _, others := range [][]string{
+			nil, {"unicast"}, {"advertisement-interval"}, {"unicast", "advertisement-interval"}, {"dhcp", "unicast"},
+		} {
+			components := others
+			if family.component != "" {
+				components = append(slices.Clone(others), family.component)
+			}
+			if slices.Contains(components, "dhcp") && len(family.changed) > 0 {
+				continue
+			}
+			t.Run(strings.Join(append([]string{"with"}, components...), " "), func(t *testing.T) {
+				checkout := folderWith(t, family.peers, append(family.changed, "ADVERTISEMENT_INTERVAL=1s")...)
+				management := built(t, checkout, components)
+				read, err := readValues(checkout)
+				if err != nil {
+					t.Fatal(err)
+				}
+				node := onNode(t, read, components)
+				checkSettings(t, management, node, components)
+				checkConfiguration(t, management, node)
+			})
+		}
+	}
+}
+
+// built are the settings of the guard that kustomize makes, read by the guard's own loader.
+func built(t *testing.T, checkout string, components []string) vip.NodeSettings {
+	t.Helper()
+	own := filepath.Join(checkout, folder, "own")
+	content := "resources: [../ironic-keepalived]\ncomponents:\n"
+	for _, component := range components {
+		content += "- ../components/" + component + "\n"
+	}
+	if err := os.Mkdir(own, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(own, "kustomization.yaml"), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tools, err := binaries.Ensure(t.Context(), root(t), binaries.Tools(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := exec.CommandContext(t.Context(), filepath.Join(tools, "kustomize"), "build", own).CombinedOutput()
+	if err != nil {
+		t.Fatalf("building %s: %v\n%s", components, err, output)
+	}
+	for document := range bytes.SplitSeq(output, []byte("\n---\n")) {
+		object := corev1.ConfigMap{}
+		if err := yaml.Unmarshal(document, &object); err != nil {
+			t.Fatal(err)
+		}
+		if object.Kind == "ConfigMap" && strings.HasPrefix(object.Name, settingsName+"-") {
+			return decoded(t, []byte(object.Data[ironic.SettingsFile]))
+		}
+	}
+	t.Fatalf("%s gives no settings", components)
+	return vip.NodeSettings{}
+}
+
+// onNode are the settings that a control-plane node gets.
+func onNode(t *testing.T, read values, components []string) vip.NodeSettings {
+	t.Helper()
+	described, err := describe(read, components...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificates, err := throwaway(described.Endpoint.VirtualIPs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := controlplane.Files(endpointFor(described, certificates))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := ironic.NodeDirectory + "/" + ironic.SettingsFile
+	index := slices.IndexFunc(files, func(f bootdata.File) bool { return f.Path == name })
+	return decoded(t, files[index].Content)
+}
+
+func decoded(t *testing.T, content []byte) vip.NodeSettings {
+	t.Helper()
+	settings, err := vip.Decode(content)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, content)
+	}
+	slices.SortFunc(settings.Peers, netip.Addr.Compare)
+	return settings
+}
+
+// checkSettings demands that both sides are told the same, but for the side itself and whom it asks.
+func checkSettings(t *testing.T, management, node vip.NodeSettings, components []string) {
+	t.Helper()
+	want := node
+	want.Role, want.Files.Kubeconfig = vip.Management, ""
+	if diff := cmp.Diff(want, management, same); diff != "" {
+		t.Errorf("settings: -node, +management:\n%s", diff)
+	}
+	mode, interval := vip.Multicast, keepalived.DefaultAdvertisementInterval
+	if slices.Contains(components, "unicast") {
+		mode = vip.Unicast
+	}
+	if slices.Contains(components, "advertisement-interval") {
+		interval = time.Second
+	}
+	if node.Mode != mode || (len(node.Peers) > 0) != (mode == vip.Unicast) ||
+		time.Duration(node.AdvertisementInterval) != interval {
+		t.Errorf("mode %s with peers %v every %s, want %s every %s",
+			node.Mode, node.Peers, time.Duration(node.AdvertisementInterval), mode, interval)
+	}
+}
+
+// checkConfiguration compares the files that keepalived gets of a node of each side, and has keepalived read them. Lines
+// that a node has for itself are left out.
+func checkConfiguration(t *testing.T, management, node vip.NodeSettings) {
+	t.Helper()
+	var shared []string
+	for number, settings := range []vip.NodeSettings{management, node} {
+		config := configured(settings, number)
+		content, err := keepalived.Render(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		acceptedByKeepalived(t, config)
+		var lines []string
+		for line := range strings.Lines(string(content)) {
+			word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+			switch address, err := netip.ParseAddr(word); {
+			case slices.Contains([]string{"router_id", "priority", "preempt_delay", "nopreempt"}, word):
+			case word == "unicast_src_ip":
+				lines = append(lines, rest)
+			case err == nil:
+				// The peer is the node of the other side, and all members are its peer and itself.
+				lines = append(lines, address.String())
+				if !strings.Contains(rest, "min_ttl 255") {
+					t.Errorf("peer %s may be further away than the network: %q", address, line)
+				}
+			default:
+				lines = append(lines, line)
+			}
+		}
+		slices.Sort(lines)
+		shared = append(shared, strings.Join(lines, "\n"))
+	}
+	if diff := cmp.Diff(shared[0], shared[1]); diff != "" {
+		t.Errorf("keepalived.conf: -management, +node:\n%s", diff)
+	}
+}
+
+// configured is what the guard tells keepalived on the node with that number of the peers of each family.
+func configured(settings vip.NodeSettings, number int) keepalived.Config {
+	config := keepalived.Config{
+		Name: fmt.Sprintf("%s-node-%d", settings.ClusterID, number), Role: keepalived.ControlPlane,
+		Interface: settings.Interface, VirtualRouterID: settings.VirtualRouterID, Unicast: settings.Mode == vip.Unicast,
+		AdvertisementInterval: time.Duration(settings.AdvertisementInterval),
+		HealthFile:            settings.Files.State + "/ironic-ok", ArmedFile: settings.Files.State + "/armed",
+	}
+	if settings.Role == vip.Management {
+		config.Role = keepalived.Management
+	}
+	for _, virtual := range settings.VirtualIPs {
+		instance := keepalived.Instance{Address: virtual.OnInterface()}
+		if config.Unicast {
+			of := slices.DeleteFunc(slices.Clone(settings.Peers), func(p netip.Addr) bool {
+				return p.Is4() != virtual.Address.Is4()
+			})
+			instance.Source, instance.Peers = of[number], settings.Peers
+		}
+		config.Instances = append(config.Instances, instance)
+	}
+	return config
+}
+
+// acceptedByKeepalived has the program check the file with an interface that this machine has.
+func acceptedByKeepalived(t *testing.T, config keepalived.Config) {
+	t.Helper()
+	program, err := exec.LookPath("keepalived")
+	if err != nil {
+		t.Log("keepalived is not installed, so it did not check the file")
+		return
+	}
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := slices.IndexFunc(interfaces, func(i net.Interface) bool {
+		return len(i.HardwareAddr) > 0 && i.Flags&net.FlagMulticast != 0
+	})
+	if index < 0 {
+		t.Log("this machine has no Ethernet interface that keepalived could check the file with")
+		return
+	}
+	config.Interface = interfaces[index].Name
+	content, err := keepalived.Render(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "keepalived.conf")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output, err := exec.CommandContext(t.Context(), program, "--config-test", "--use-file", file).CombinedOutput()
+	if err != nil || len(output) > 0 {
+		t.Errorf("keepalived does not accept the file: %v\n%s\n%s", err, output, content)
+	}
+}

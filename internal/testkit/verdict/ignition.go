@@ -1,0 +1,67 @@
+package verdict
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+)
+
+// Ignition is a program with Ignition's own validators in it, and with the renderer of the kubeadm bootstrap provider.
+// It is built from a module of its own because the product needs neither.
+type Ignition struct {
+	program string
+}
+
+// Accepted is what Ignition says to a config that it accepts.
+type Accepted struct {
+	Files    []IgnitionFile
+	Warnings []string
+}
+
+// IgnitionFile is a file as Ignition would write it.
+type IgnitionFile struct {
+	Path      string
+	Mode      uint32
+	Content   []byte
+	Overwrite bool
+}
+
+// NewIgnition builds the program.
+func NewIgnition(t *testing.T) Ignition {
+	t.Helper()
+	root, err := binaries.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	module := filepath.Join(root, "internal", "testkit", "verdict", "testdata", "ignition")
+	download := exec.CommandContext(t.Context(), "go", "-C", module, "mod", "download")
+	if output, err := download.CombinedOutput(); err != nil {
+		t.Skipf("the modules of Ignition cannot be had: %v\n%s", err, output)
+	}
+	program := filepath.Join(t.TempDir(), "ignition")
+	run(t, nil, "go", "-C", module, "build", "-o", program, ".")
+	return Ignition{program}
+}
+
+// Validate fails the test if Ignition does not accept the config.
+func (i Ignition) Validate(t *testing.T, config []byte) Accepted {
+	t.Helper()
+	var said Accepted
+	if err := json.Unmarshal(run(t, config, i.program, "validate"), &said); err != nil {
+		t.Fatal(err)
+	}
+	return said
+}
+
+// Render returns the config of the kubeadm bootstrap provider for the first control-plane machine, or for another one.
+func (i Ignition) Render(t *testing.T, first bool) []byte {
+	t.Helper()
+	command := "render-join"
+	if first {
+		command = "render-init"
+	}
+	return run(t, nil, i.program, command)
+}

@@ -1,0 +1,42 @@
+package rule
+
+import (
+	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// apiServerApart refuses one address for the API server and for Ironic: that of Ironic is wherever Ironic is healthy,
+// which before a move is no node of the cluster, and its API server must not depend on it. Names are not resolved.
+func apiServerApart(path *field.Path, spec *infrav1.Metal3ClusterSpec) *field.Error {
+	if spec.Ironic == nil {
+		return nil
+	}
+	host, err := netip.ParseAddr(spec.ControlPlaneEndpoint.Host)
+	if err != nil || !slices.ContainsFunc(spec.Ironic.Endpoint.VirtualIPs, func(text string) bool {
+		address, err := netip.ParseAddr(text)
+		return err == nil && address == host
+	}) {
+		return nil
+	}
+	return field.Invalid(path.Child("controlPlaneEndpoint", "host"), spec.ControlPlaneEndpoint.Host,
+		"is one of ironic.endpoint.virtualIPs, which move with Ironic; give the API server and Ironic different addresses")
+}
+
+// RouterIDChange warns of another virtual router ID for nodes that run. That an ID is chosen where there was none is no
+// change: nodes are made after that.
+func RouterIDChange(path *field.Path, before, after *infrav1.Ironic) Findings {
+	if before == nil || after == nil {
+		return Findings{}
+	}
+	was, is := before.VRRP.VirtualRouterID, after.VRRP.VirtualRouterID
+	if was == 0 || is == 0 || was == is {
+		return Findings{}
+	}
+	return Warn(path.Child("vrrp", "virtualRouterID"), "goes from %d to %d; nodes with the old one do not hear the new "+
+		"ones, and both would hold the address: demote the old nodes or replace all of them, and give the Ironic of the "+
+		"management cluster the same ID", was, is)
+}

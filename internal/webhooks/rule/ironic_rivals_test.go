@@ -1,0 +1,81 @@
+package rule_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/rule"
+)
+
+func TestAPIServerAndIronic(t *testing.T) {
+	const refused = "is one of ironic.endpoint.virtualIPs, which move with Ironic; give the API server and Ironic different " +
+		"addresses"
+	cases := map[string]struct {
+		reason string
+		host   string
+		ironic *infrav1.Ironic
+		want   []string
+	}{
+		"apart":          {"as it should be", "172.22.0.10", dualStack(), nil},
+		"no Ironic":      {"nothing to compare with", "172.22.0.2", nil, nil},
+		"no endpoint":    {"that of the Cluster is used", "", dualStack(), nil},
+		"a name":         {"is not resolved", "api.example", dualStack(), nil},
+		"same":           {"the API server would go where Ironic goes", "172.22.0.2", dualStack(), []string{`spec.controlPlaneEndpoint.host: Invalid value: "172.22.0.2": ` + refused}},
+		"same, in words": {"IPv6 is written in many ways", "fd00:22:0::2", dualStack(), []string{`spec.controlPlaneEndpoint.host: Invalid value: "fd00:22:0::2": ` + refused}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			spec := &infrav1.Metal3ClusterSpec{Ironic: c.ironic}
+			if c.host != "" {
+				spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: c.host, Port: 6443}
+			}
+			if diff := cmp.Diff(c.want, texts(rule.ClusterSpec(field.NewPath("spec"), spec).Errors)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
+			}
+		})
+	}
+}
+
+func TestIronicGateway(t *testing.T) {
+	findMistakes(t, map[string]mistake{
+		"Ironic itself": {
+			reason: "hosts would send everything to it",
+			change: func(ironic *infrav1.Ironic) { ironic.DHCP.Gateway = "172.22.0.2" },
+			want: []string{`ironic.dhcp.gateway: Invalid value: "172.22.0.2": is the address of Ironic itself, which is no ` +
+				"router; give the address of the router, or leave it out"},
+		},
+	})
+}
+
+func TestRouterIDChange(t *testing.T) {
+	with := func(id int32) *infrav1.Ironic {
+		ironic := least()
+		ironic.VRRP.VirtualRouterID = id
+		return ironic
+	}
+	cases := map[string]struct {
+		reason        string
+		before, after *infrav1.Ironic
+		want          []string
+	}{
+		"added":   {"a start", nil, with(50), nil},
+		"removed": {"an end", with(50), nil, nil},
+		"same":    {"nothing", with(50), with(50), nil},
+		"chosen":  {"nodes are made after that", with(0), with(50), nil},
+		"changed": {"split brain while nodes are replaced", with(50), with(51), []string{
+			"ironic.vrrp.virtualRouterID: goes from 50 to 51; nodes with the old one do not hear the new ones, and both would " +
+				"hold the address: demote the old nodes or replace all of them, and give the Ironic of the management cluster " +
+				"the same ID",
+		}},
+	}
+	for name, c := range cases {
+		got := rule.RouterIDChange(field.NewPath("ironic"), c.before, c.after)
+		if diff := cmp.Diff(rule.Findings{Warnings: c.want}, got); diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", name, c.reason, diff)
+		}
+	}
+}
