@@ -146,11 +146,12 @@ bench-vip: ## Measure how fast the Ironic address moves, as root
 
 # PIVOT_IRONIC=real takes the real Ironic of make lab instead of the one in memory, as root.
 PIVOT_IRONIC ?= fake
+PIVOT_HOSTS ?= 100
 
 .PHONY: bench-pivot
-bench-pivot: programs ## Measure a pivot of 100 hosts, and play 20 pivots with random faults
+bench-pivot: programs ## Measure a pivot of PIVOT_HOSTS hosts (100), and play 20 pivots with random faults
 	@go test -count=1 -timeout 60m -v ./test/move -run '^TestMove$$' -args -move.measure -move.pivots=20 \
-		-ironic="$(PIVOT_IRONIC)"
+		-move.hosts="$(PIVOT_HOSTS)" -ironic="$(PIVOT_IRONIC)"
 
 .PHONY: verify
 verify: generate ## Generate everything anew and demand that nothing changes

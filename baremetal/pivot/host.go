@@ -68,11 +68,11 @@ type HostFacts struct {
 //	not Park  not paused, tells of a holder, and depends     Forget
 //	          on no cluster with an Ironic endpoint
 //	Unclear   anything else                                  Leave
+//	Run       last seen by another Ironic than the holder,   Shield: before it is resumed
+//	          and provisioning although its node has joined
 //	Run       paused by us, bereft, its node has joined      Shield
 //	Run       paused by us, bereft                           Await
 //	Run       paused by us, anything else                    Resume
-//	Run       last seen by another Ironic than the holder,   Shield
-//	          and provisioning although its node has joined
 //	Run       last seen by another Ironic than the holder    Nudge
 //	Run       anything else                                  Leave
 func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFacts) Step {
@@ -81,7 +81,7 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 	}
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	ours := by == infrav1.HostPausedByProvider
-	wish := WishFor(host, around)
+	wish, another := WishFor(host, around), needsNudge(host, HolderFor(host, around))
 	switch {
 	case wish == Park:
 		return planParking(host, paused, ours, facts.Settled)
@@ -89,14 +89,14 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 		return Forget
 	case wish == Unclear:
 		return Leave
+	case another && facts.Joined && provisioning(host):
+		return Shield
 	case ours:
 		return planResuming(host, facts.Joined)
-	case !needsNudge(host, HolderFor(host, around)):
-		return Leave
-	case facts.Joined && host.Status.Provisioning.State == bmov1alpha1.StateProvisioning:
-		return Shield
-	default:
+	case another:
 		return Nudge
+	default:
+		return Leave
 	}
 }
 
@@ -124,6 +124,53 @@ func planResuming(host *bmov1alpha1.BareMetalHost, joined bool) Step {
 	default:
 		return Await
 	}
+}
+
+// DependsOnNode says whether the next step may depend on the node of the host having joined.
+func DependsOnNode(host *bmov1alpha1.BareMetalHost) bool { return provisioning(host) || Bereft(host) }
+
+// BringsStatus says whether the host operator will take the status of a host up from the annotation.
+func BringsStatus(host *bmov1alpha1.BareMetalHost) bool {
+	return host.Status.LastUpdated.IsZero() && host.Annotations[bmov1alpha1.StatusAnnotation] != ""
+}
+
+// provisioning says whether a host is being provisioned: by its status, or by what it brings of that from another
+// cluster.
+func provisioning(host *bmov1alpha1.BareMetalHost) bool {
+	state := host.Status.Provisioning.State
+	if BringsStatus(host) {
+		var kept bmov1alpha1.BareMetalHostStatus
+		if json.Unmarshal([]byte(host.Annotations[bmov1alpha1.StatusAnnotation]), &kept) == nil {
+			state = kept.Provisioning.State
+		}
+	}
+	return state == bmov1alpha1.StateProvisioning
+}
+
+// shielded is the annotation that a host brings, with what it says of the deployment replaced: it is done.
+func shielded(host *bmov1alpha1.BareMetalHost) string {
+	brought := host.Annotations[bmov1alpha1.StatusAnnotation]
+	var status map[string]any
+	err := json.Unmarshal([]byte(brought), &status)
+	deployed, tells := status["provisioning"].(map[string]any)
+	if err != nil || !tells {
+		return brought
+	}
+	deployed["state"] = bmov1alpha1.StateProvisioned
+	// The host operator compares these with the spec, and deprovisions where they differ.
+	if host.Spec.Image != nil {
+		deployed["image"] = host.Spec.Image
+	}
+	if host.Spec.CustomDeploy != nil {
+		deployed["customDeploy"] = host.Spec.CustomDeploy
+	}
+	delete(status, "errorType")
+	status["operationalStatus"], status["errorMessage"], status["errorCount"] = bmov1alpha1.OperationalStatusOK, "", 0
+	content, err := json.Marshal(status)
+	if err != nil {
+		return brought
+	}
+	return string(content)
 }
 
 // Bereft says whether a host was given an image and has no status that tells what has become of it, neither its own nor
@@ -222,8 +269,8 @@ func needsNudge(host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) b
 	return nudged && known != HolderName(*holder) || !nudged && holder.Kind == infrav1.HolderControlPlane
 }
 
-// Apply does a step on a copy of the host. Record and Shield are done by whoever can read the whole status; Leave and
-// Settle change nothing.
+// Apply does a step on a copy of the host. Record is done by whoever can read the whole status, and Shield by whoever
+// can write it, unless the host brings it from another cluster; Leave and Settle change nothing.
 func Apply(step Step, host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) *bmov1alpha1.BareMetalHost {
 	changed := host.DeepCopy()
 	switch step {
@@ -235,7 +282,11 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHol
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.IronicHolderAnnotation, HolderName(*holder))
 	case Forget:
 		delete(changed.Annotations, infrav1.IronicHolderAnnotation)
-	case Leave, Settle, Await, Record, Shield:
+	case Shield:
+		if BringsStatus(host) {
+			changed.Annotations[bmov1alpha1.StatusAnnotation] = shielded(host)
+		}
+	case Leave, Settle, Await, Record:
 	}
 	return changed
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -351,6 +352,32 @@ func TestShield(t *testing.T) {
 	}
 }
 
+// TestShieldOfWhatIsBrought is about a host whose deployment had failed, and whose node has joined all the same.
+func TestShieldOfWhatIsBrought(t *testing.T) {
+	host := claimed()
+	host.Spec.Image = &bmov1alpha1.Image{URL: "http://images.example/node"}
+	host.Status.Provisioning.State, host.Status.PoweredOn = bmov1alpha1.StateProvisioning, true
+	host.Status.OperationalStatus, host.Status.ErrorType = bmov1alpha1.OperationalStatusError, bmov1alpha1.ProvisioningError
+	host.Status.ErrorMessage, host.Status.ErrorCount = "timeout", 3
+	record(t, host)
+	want := host.Status
+	want.Provisioning.State, want.Provisioning.Image = bmov1alpha1.StateProvisioned, *host.Spec.Image
+	want.OperationalStatus, want.ErrorType, want.ErrorMessage, want.ErrorCount = bmov1alpha1.OperationalStatusOK, "", "", 0
+	host.Status = bmov1alpha1.BareMetalHostStatus{}
+	var got bmov1alpha1.BareMetalHostStatus
+	brought := pivot.Apply(pivot.Shield, host, nil).Annotations[bmov1alpha1.StatusAnnotation]
+	if err := json.Unmarshal([]byte(brought), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	host.Annotations[bmov1alpha1.StatusAnnotation] = "{"
+	if got := pivot.Apply(pivot.Shield, host, nil).Annotations[bmov1alpha1.StatusAnnotation]; got != "{" {
+		t.Errorf("got %s of what nobody can read", got)
+	}
+}
+
 // TestBereft is about hosts that come without the status that they had.
 func TestBereft(t *testing.T) {
 	running := []pivot.Neighbour{{Name: "c", Verified: true}}
@@ -435,15 +462,18 @@ func TestObstacles(t *testing.T) {
 	if got := pivot.Obstacles(pivot.MoveFacts{Hosts: []*bmov1alpha1.BareMetalHost{claimed(), free()}}); len(got) != 0 {
 		t.Errorf("nothing is in the way, and it says %q", got)
 	}
+	young := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine-1"}}
 	got := pivot.Obstacles(pivot.MoveFacts{
-		Hosts:               []*bmov1alpha1.BareMetalHost{claimed(), busy, blocked, owned, frozen},
-		MachinesWithoutNode: []string{"machine-1"},
-		Remediations:        []string{"remediation-1"},
-		MissingLabels:       []string{"baremetalhosts.metal3.io: label"},
-		Endpoint: pivot.Judge(pivot.Cluster{ClusterID: "c1", Address: "192.0.2.2:6385"},
-			pivot.Sighting{Answer: pivot.Answers, Conductors: []string{"c2-x"}}).Outcome,
-		BareNodes:    []string{"node-1"},
-		NodesUnknown: "no connection",
+		Hosts:         []*bmov1alpha1.BareMetalHost{claimed(), busy, blocked, owned, frozen},
+		Machines:      []*clusterv1.Machine{young},
+		Remediations:  []string{"remediation-1"},
+		MissingLabels: []string{"baremetalhosts.metal3.io: label"},
+		EndpointFacts: pivot.EndpointFacts{
+			Endpoint: pivot.Judge(pivot.Cluster{ClusterID: "c1", Address: "192.0.2.2:6385"},
+				pivot.Sighting{Answer: pivot.Answers, Conductors: []string{"c2-x"}}).Outcome,
+			BareNodes:    []string{"node-1"},
+			NodesUnknown: "no connection",
+		},
 	})
 	for _, want := range []string{
 		"Ironic endpoint: Conductor c2-x answers", "no connection", "node node-1 does not run", "baremetalhosts.metal3.io: label is missing",

@@ -10,69 +10,42 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// MoveScope is what lies in a namespace that clusterctl is asked to move, as far as it decides whether clusterctl
-// begins at all, and whether it waits for this provider.
-type MoveScope struct {
-	// Clusters, Machines and Metal3Clusters of the namespace.
-	Clusters []*clusterv1.Cluster
-	Machines []*clusterv1.Machine
-	Infras   []*infrav1.Metal3Cluster
-
-	// PausedClasses are the names of the ClusterClasses of the namespace that are paused.
-	PausedClasses []string
-
-	// Hosts is how many hosts there are.
-	Hosts int
-
-	// Around are the Clusters that decide about the hosts.
-	Around []Neighbour
-}
-
-// Preconditions names why clusterctl move would refuse to begin, or would not wait until the hosts are paused, each
-// with its remedy. It is what Obstacles cannot see, because a Metal3Cluster reports those for itself while nothing is
-// paused.
-func Preconditions(scope MoveScope) []string {
-	found := nothingToMove(scope)
-	for _, cluster := range scope.Clusters {
-		if refusal := clusterRefusal(cluster); refusal != "" {
+// refusals names why clusterctl move would refuse to begin, would not wait until the hosts are paused, or would forget
+// a deletion.
+func refusals(facts MoveFacts) []string {
+	var found []string
+	for _, cluster := range facts.Clusters {
+		if refusal := Refusal(cluster); refusal != "" {
 			found = append(found, refusal)
 		}
 	}
-	for _, class := range scope.PausedClasses {
+	for _, class := range facts.PausedClasses {
 		found = append(found, fmt.Sprintf(
 			"ClusterClass %s is paused: a move is under way or was given up; wait for it, or remove its annotation %s",
 			class, clusterv1.PausedAnnotation))
 	}
-	for _, infra := range scope.Infras {
+	for _, infra := range facts.Infras {
 		if _, gated := infra.Annotations[infrav1.BlockMoveAnnotation]; !gated {
 			found = append(found, fmt.Sprintf(
 				"Metal3Cluster %s lacks annotation %s, so clusterctl would not wait until its hosts are paused: "+
 					"the manager sets it, look at its log", infra.Name, infrav1.BlockMoveAnnotation))
 		}
 	}
-	for _, machine := range scope.Machines {
-		if !machine.DeletionTimestamp.IsZero() {
+	for _, machine := range facts.Machines {
+		switch {
+		case !machine.DeletionTimestamp.IsZero():
 			found = append(found, fmt.Sprintf(
 				"Machine %s is being deleted, which a move would forget: wait until it is gone", machine.Name))
+		case !machine.Status.NodeRef.IsDefined():
+			found = append(found, fmt.Sprintf("Machine %s has no node: wait for it, or delete it", machine.Name))
 		}
 	}
 	return found
 }
 
-func nothingToMove(scope MoveScope) []string {
-	switch {
-	case len(scope.Around) > 0:
-		return nil
-	case scope.Hosts > 0:
-		return []string{fmt.Sprintf("no Cluster has a Metal3Cluster, so nobody pauses the %d hosts and keeps their status: "+
-			"move them together with a Cluster", scope.Hosts)}
-	default:
-		return []string{"no Cluster has a Metal3Cluster, and there is no host: name another namespace with --namespace"}
-	}
-}
-
-// clusterRefusal gives the first reason only: the others follow from it, or cannot be judged before.
-func clusterRefusal(cluster *clusterv1.Cluster) string {
+// Refusal says why clusterctl would not move a Cluster, with the remedy. Empty if it would. It gives the first reason
+// only: the others follow from it, or cannot be judged before.
+func Refusal(cluster *clusterv1.Cluster) string {
 	begun := cluster.Status.Initialization
 	_, paused := cluster.Annotations[clusterv1.PausedAnnotation]
 	switch {

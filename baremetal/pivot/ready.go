@@ -1,11 +1,14 @@
 package pivot
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -22,37 +25,45 @@ const (
 	wavePause = 2 * time.Second
 )
 
-// MoveFacts is all that decides whether the objects of a namespace can be moved.
+// MoveFacts is all that decides whether the objects of a namespace can be moved. About what was not read nothing is
+// said.
 type MoveFacts struct {
+	EndpointFacts
+
 	// Hosts of the namespace, and the Clusters around them.
 	Hosts  []*bmov1alpha1.BareMetalHost
 	Around []Neighbour
 
-	// MachinesWithoutNode are the names of the Machines of the namespace that have no node: clusterctl move refuses to
-	// begin then.
-	MachinesWithoutNode []string
+	// Clusters, Machines and Metal3Clusters of the namespace. A Metal3Cluster that judges itself is not among them: it
+	// closes its gate in the same pass.
+	Clusters []*clusterv1.Cluster
+	Machines []*clusterv1.Machine
+	Infras   []*infrav1.Metal3Cluster
 
-	// Remediations are the names of the Metal3Remediations of the namespace.
-	Remediations []string
+	// PausedClasses and Remediations are the names of the ClusterClasses of the namespace that are paused, and of its
+	// Metal3Remediations.
+	PausedClasses, Remediations []string
 
 	// MissingLabels are the labels that CRDs lack, such as "baremetalhosts.metal3.io: clusterctl.cluster.x-k8s.io".
 	MissingLabels []string
 
-	// Endpoint is how the Ironic endpoint was judged. Done where there is none.
+	// Naming are Metal3Clusters, Metal3Machines and their templates, which name Secrets as hosts do. Secrets are those of
+	// the namespace, by name.
+	Naming  []metav1.Object
+	Secrets map[string]*metav1.PartialObjectMetadata
+}
+
+// EndpointFacts decide whether the control plane could take the Ironic endpoint of a cluster. They are empty where
+// there is none.
+type EndpointFacts struct {
+	// Endpoint is how the Ironic endpoint was judged.
 	Endpoint outcome.Outcome
 
 	// BareNodes are the nodes of the control plane without the pods of the Ironic endpoint: none of them could take it.
 	BareNodes []string
 
-	// NodesUnknown says why the pods were not looked at. Empty if they were, or if there is no endpoint.
+	// NodesUnknown says why the pods were not looked at. Empty if they were.
 	NodesUnknown string
-}
-
-// AddMachine enters a Machine of the namespace.
-func (f *MoveFacts) AddMachine(machine *clusterv1.Machine) {
-	if !machine.Status.NodeRef.IsDefined() {
-		f.MachinesWithoutNode = append(f.MachinesWithoutNode, machine.Name)
-	}
 }
 
 // AddDefinition enters a CRD and its labels.
@@ -62,31 +73,74 @@ func (f *MoveFacts) AddDefinition(name string, labels map[string]string) {
 	}
 }
 
+// AddClass enters a ClusterClass. Clusterctl pauses them by annotation.
+func (f *MoveFacts) AddClass(class metav1.Object) {
+	if _, paused := class.GetAnnotations()[clusterv1.PausedAnnotation]; paused {
+		f.PausedClasses = append(f.PausedClasses, class.GetName())
+	}
+}
+
+// inOrder sorts what a cache gives in any order: a message that changes without a reason is a write without one.
+func (f MoveFacts) inOrder() MoveFacts {
+	f.Hosts, f.Clusters, f.Machines = byName(f.Hosts), byName(f.Clusters), byName(f.Machines)
+	f.Infras, f.Naming = byName(f.Infras), byName(f.Naming)
+	for _, names := range []*[]string{&f.PausedClasses, &f.Remediations, &f.MissingLabels, &f.BareNodes} {
+		*names = slices.Sorted(slices.Values(*names))
+	}
+	return f
+}
+
+func byName[T metav1.Object](objects []T) []T {
+	return slices.SortedStableFunc(slices.Values(objects), func(a, b T) int {
+		return cmp.Compare(a.GetName(), b.GetName())
+	})
+}
+
 // Obstacles names what keeps a move from succeeding, or what it would lose, each with its remedy. None means that a
 // move now would go through.
+//
+//	seen                                             because
+//	Cluster being deleted, or a Machine              the deletion does not travel
+//	Cluster or ClusterClass paused                   clusterctl refuses
+//	Cluster not provisioned, or without a node       clusterctl refuses
+//	Machine without a node                           clusterctl refuses
+//	Metal3Cluster without its gate                   clusterctl does not wait until the hosts are parked
+//	Ironic endpoint not ours, or no node to take it  the hosts would stay paused, or the address nowhere
+//	label missing on a CRD                           clusterctl passes over the whole kind
+//	owner that does not move                         clusterctl passes over what it owns
+//	Secret without owner and label                   clusterctl passes over it
+//	Metal3Remediation                                how far it has come is in its status
+//	host busy                                        the host operator would begin anew
+//	host with a gate of its own                      nobody opens it, so clusterctl gives up
 func Obstacles(facts MoveFacts) []string {
-	var found []string
-	add := func(format string, values ...any) { found = append(found, fmt.Sprintf(format, values...)) }
-	if !facts.Endpoint.IsDone() {
-		add("Ironic endpoint: %s", facts.Endpoint.Message)
-	}
-	if facts.NodesUnknown != "" {
-		add("whether the control plane could take the Ironic endpoint is not known: %s", facts.NodesUnknown)
-	}
-	for _, node := range facts.BareNodes {
-		add("node %s does not run the pods of the Ironic endpoint: look at them, or roll the control plane out", node)
-	}
+	facts = facts.inOrder()
+	found := slices.Concat(refusals(facts), EndpointObstacles(facts.EndpointFacts))
 	for _, label := range facts.MissingLabels {
-		add("CustomResourceDefinition %s is missing: set this label, or run the manager with --keep-move-labels", label)
+		found = append(found, fmt.Sprintf(
+			"CustomResourceDefinition %s is missing: set this label, or run the manager with --keep-move-labels", label))
 	}
-	for _, machine := range facts.MachinesWithoutNode {
-		add("Machine %s has no node: wait for it, or delete it", machine)
-	}
+	found = append(found, leftBehind(facts)...)
 	for _, remediation := range facts.Remediations {
-		add("Metal3Remediation %s is running: wait until it is done", remediation)
+		found = append(found, fmt.Sprintf("Metal3Remediation %s is running: wait until it is done", remediation))
 	}
 	for _, host := range facts.Hosts {
 		found = append(found, hostObstacles(host)...)
+	}
+	return found
+}
+
+// EndpointObstacles names what is wrong with the Ironic endpoint of one cluster.
+func EndpointObstacles(facts EndpointFacts) []string {
+	var found []string
+	if !facts.Endpoint.IsDone() {
+		found = append(found, "Ironic endpoint: "+facts.Endpoint.Message)
+	}
+	if facts.NodesUnknown != "" {
+		found = append(found, "whether the control plane could take the Ironic endpoint is not known: "+facts.NodesUnknown)
+	}
+	for _, node := range facts.BareNodes {
+		found = append(found, fmt.Sprintf(
+			"node %s does not run the pods of the Ironic endpoint: look at them, or roll the control plane out", node))
 	}
 	return found
 }
@@ -98,13 +152,6 @@ func hostObstacles(host *bmov1alpha1.BareMetalHost) []string {
 	}
 	if _, blocks := host.Annotations[infrav1.BlockMoveAnnotation]; blocks {
 		found = append(found, fmt.Sprintf("host %s carries annotation %s: remove it", host.Name, infrav1.BlockMoveAnnotation))
-	}
-	for _, owner := range host.OwnerReferences {
-		group, _, _ := strings.Cut(owner.APIVersion, "/")
-		if !strings.HasSuffix(group, "cluster.x-k8s.io") && !strings.HasSuffix(group, "metal3.io") {
-			found = append(found, fmt.Sprintf("host %s is owned by %s %s, which does not move: remove the owner reference",
-				host.Name, owner.Kind, owner.Name))
-		}
 	}
 	return found
 }
@@ -120,7 +167,7 @@ func busyMessage(host *bmov1alpha1.BareMetalHost, busy string) string {
 // NotParked names the hosts that a move has to wait for, and why. None means that it may go on.
 func NotParked(facts MoveFacts) []string {
 	var waits []string
-	for _, host := range facts.Hosts {
+	for _, host := range byName(facts.Hosts) {
 		_, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]
 		if moving || WishFor(host, facts.Around) != Park {
 			continue

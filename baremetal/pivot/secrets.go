@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,9 +13,9 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// NamedSecrets returns the names of the Secrets that the spec of a host, a Metal3Machine or a template of them refers
-// to in the namespace of the object, sorted. A reference into another namespace is left out: it is not allowed, and
-// clusterctl does not look there.
+// NamedSecrets returns the names of the Secrets that the spec of a host, a Metal3Machine, a template of them or a
+// Metal3Cluster refers to in the namespace of the object, sorted. A reference into another namespace is left out: it is
+// not allowed, and clusterctl does not look there.
 func NamedSecrets(object metav1.Object) []string {
 	var references []*corev1.SecretReference
 	var names []string
@@ -26,6 +27,8 @@ func NamedSecrets(object metav1.Object) []string {
 		references = ofMachine(&object.Spec)
 	case *infrav1.Metal3MachineTemplate:
 		references = ofMachine(&object.Spec.Template.Spec)
+	case *infrav1.Metal3Cluster:
+		references = ofEndpoint(object.Spec.Ironic)
 	}
 	for _, reference := range references {
 		if reference != nil && (reference.Namespace == "" || reference.Namespace == object.GetNamespace()) {
@@ -45,17 +48,104 @@ func ofMachine(spec *infrav1.Metal3MachineSpec) []*corev1.SecretReference {
 	return []*corev1.SecretReference{spec.UserData, spec.MetaData, spec.NetworkData}
 }
 
+func ofEndpoint(spec *infrav1.Ironic) []*corev1.SecretReference {
+	var references []*corev1.SecretReference
+	if spec != nil {
+		for _, given := range []*corev1.LocalObjectReference{spec.CredentialsRef, spec.TLSRef} {
+			if given != nil {
+				references = append(references, &corev1.SecretReference{Name: given.Name})
+			}
+		}
+	}
+	return references
+}
+
 // Moves says whether clusterctl takes a Secret along: by its own label, or because of an owner.
 func Moves(secret metav1.Object) bool {
 	_, labelled := secret.GetLabels()[infrav1.MoveLabel]
 	return labelled || len(secret.GetOwnerReferences()) > 0
 }
 
-// StrayObstacle says that a Secret that a host names would stay behind. Empty if it moves.
-func StrayObstacle(host string, secret metav1.Object) string {
-	if Moves(secret) {
-		return ""
+// leftBehind names what clusterctl would pass over without a word: what is owned by something that does not move, and
+// Secrets that nothing takes along. A Secret that is named and does not exist is the host operator's matter.
+func leftBehind(facts MoveFacts) []string {
+	var found []string
+	for _, cluster := range facts.Clusters {
+		found = append(found, strangers("Cluster "+cluster.Name, cluster)...)
 	}
-	return fmt.Sprintf("Secret %s of host %s has no owner and would stay behind: set label %s on it, "+
-		"or run the manager with --keep-move-labels", secret.GetName(), host, infrav1.MoveLabel)
+	for _, machine := range facts.Machines {
+		found = append(found, strangers("Machine "+machine.Name, machine)...)
+	}
+	for _, host := range facts.Hosts {
+		found = append(found, strangers("host "+host.Name, host)...)
+	}
+	told := map[string]bool{}
+	for object, name := range facts.named {
+		if secret, exists := facts.Secrets[name]; exists && !told[name] {
+			told[name] = true
+			found = append(found, secretObstacles(fmt.Sprintf("Secret %s of %s", name, called(object)), secret)...)
+		}
+	}
+	return found
+}
+
+// SecretsMove says whether all Secrets that are named in a namespace were seen, and would move.
+func SecretsMove(facts MoveFacts) bool {
+	for _, name := range facts.named {
+		if secret, exists := facts.Secrets[name]; !exists || len(secretObstacles(name, secret)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// named goes through everything that names Secrets, and what it names.
+func (f *MoveFacts) named(yield func(object metav1.Object, name string) bool) {
+	naming := slices.Clone(f.Naming)
+	for _, host := range f.Hosts {
+		naming = append(naming, host)
+	}
+	for _, object := range naming {
+		for _, name := range NamedSecrets(object) {
+			if !yield(object, name) {
+				return
+			}
+		}
+	}
+}
+
+func secretObstacles(of string, secret metav1.Object) []string {
+	if Moves(secret) {
+		return strangers(of, secret)
+	}
+	return []string{fmt.Sprintf("%s has no owner and would stay behind: set label %s on it, "+
+		"or run the manager with --keep-move-labels", of, infrav1.MoveLabel)}
+}
+
+// strangers names the owners of an object that clusterctl does not take along. One is enough to leave the object out,
+// whatever its labels and other owners are.
+func strangers(of string, object metav1.Object) []string {
+	var found []string
+	for _, owner := range object.GetOwnerReferences() {
+		group, _, _ := strings.Cut(owner.APIVersion, "/")
+		if !strings.HasSuffix(group, "cluster.x-k8s.io") && !strings.HasSuffix(group, "metal3.io") {
+			found = append(found, fmt.Sprintf("%s is owned by %s %s, which does not move: remove the owner reference",
+				of, owner.Kind, owner.Name))
+		}
+	}
+	return found
+}
+
+// called is what messages call an object that names Secrets.
+func called(object metav1.Object) string {
+	switch object.(type) {
+	case *infrav1.Metal3Machine:
+		return "Metal3Machine " + object.GetName()
+	case *infrav1.Metal3MachineTemplate:
+		return "Metal3MachineTemplate " + object.GetName()
+	case *infrav1.Metal3Cluster:
+		return "Metal3Cluster " + object.GetName()
+	default:
+		return "host " + object.GetName()
+	}
 }

@@ -6,7 +6,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -31,6 +33,11 @@ func TestNamedSecrets(t *testing.T) {
 	machine.Spec = spec
 	template := build.MachineTemplate("template")
 	template.Spec.Template.Spec = spec
+	cluster := build.Metal3Cluster("cluster")
+	cluster.Spec.Ironic = &infrav1.Ironic{
+		CredentialsRef: &corev1.LocalObjectReference{Name: "credentials"},
+		TLSRef:         &corev1.LocalObjectReference{Name: "certificates"},
+	}
 	cases := map[string]struct {
 		reason string
 		object metav1.Object
@@ -62,12 +69,109 @@ func TestNamedSecrets(t *testing.T) {
 		},
 		"Machine":  {"a machine that waits for its host", machine, []string{"meta", "user"}},
 		"Template": {"a template that no machine was made of yet", template, []string{"meta", "user"}},
+		"Cluster":  {"what the user gives to the Ironic endpoint", cluster, []string{"certificates", "credentials"}},
+		"Plain":    {"a cluster without one gives nothing", build.Metal3Cluster("plain"), nil},
 		"Other":    {"no other kind is known", &corev1.ConfigMap{}, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, pivot.NamedSecrets(tc.object)); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestLeftBehind is about what clusterctl passes over without a word.
+func TestLeftBehind(t *testing.T) {
+	const sealed, noOwner = " is owned by SealedSecret s, which does not move: remove the owner reference",
+		" has no owner and would stay behind: set label clusterctl.cluster.x-k8s.io/move on it, " +
+			"or run the manager with --keep-move-labels"
+	stranger := metav1.OwnerReference{APIVersion: "bitnami.com/v1alpha1", Kind: "SealedSecret", Name: "s"}
+	operator := metav1.OwnerReference{APIVersion: "metal3.io/v1alpha1", Kind: "BareMetalHost", Name: "host"}
+	movesBy := func(meta metav1.ObjectMeta) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: meta}
+	}
+	owned := movesBy(metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{operator}})
+	labelled := movesBy(metav1.ObjectMeta{Labels: map[string]string{infrav1.MoveLabel: ""}})
+	cases := map[string]struct {
+		reason  string
+		edit    func(*pivot.MoveFacts)
+		want    []string
+		unmoved bool
+	}{
+		"Owned":    {"it moves with its owner", func(*pivot.MoveFacts) {}, nil, false},
+		"Labelled": {"only the key counts", func(f *pivot.MoveFacts) { f.Secrets["host-bmc"] = labelled }, nil, false},
+		"Missing": {
+			"the host operator says so", func(f *pivot.MoveFacts) { delete(f.Secrets, "host-bmc") }, nil, true,
+		},
+		"Unnamed": {
+			"nobody needs it", func(f *pivot.MoveFacts) { f.Secrets["other"] = movesBy(metav1.ObjectMeta{}) }, nil, false,
+		},
+		"Stray": {
+			"nothing takes it along", func(f *pivot.MoveFacts) { f.Secrets["host-bmc"] = movesBy(metav1.ObjectMeta{}) },
+			[]string{"Secret host-bmc of host host" + noOwner}, true,
+		},
+		"Sealed": {
+			"one owner that stays is enough, whatever else is so", func(f *pivot.MoveFacts) {
+				f.Secrets["host-bmc"] = movesBy(metav1.ObjectMeta{
+					Labels: labelled.Labels, OwnerReferences: []metav1.OwnerReference{operator, stranger},
+				})
+			}, []string{"Secret host-bmc of host host" + sealed}, true,
+		},
+		"Shared": {
+			"a Secret is told of once", func(f *pivot.MoveFacts) {
+				f.Hosts = append(f.Hosts, f.Hosts[0])
+				f.Secrets["host-bmc"] = movesBy(metav1.ObjectMeta{})
+			}, []string{"Secret host-bmc of host host" + noOwner}, true,
+		},
+		"OfMachine": {
+			"a machine names Secrets too, and so does what the next one is made of", func(f *pivot.MoveFacts) {
+				machine, template := build.Metal3Machine("machine", "c"), build.MachineTemplate("template")
+				cluster := build.Metal3Cluster("c")
+				cluster.Spec.Ironic = &infrav1.Ironic{TLSRef: &corev1.LocalObjectReference{Name: "tls"}}
+				f.Secrets["tls"] = movesBy(metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{stranger}})
+				machine.Spec.UserData = reference("", "user")
+				template.Spec.Template.Spec.NetworkData = reference("", "network")
+				f.Naming = []metav1.Object{machine, template, cluster}
+				f.Secrets["user"], f.Secrets["network"] = movesBy(metav1.ObjectMeta{}), movesBy(metav1.ObjectMeta{})
+			}, []string{
+				"Secret tls of Metal3Cluster c" + sealed, "Secret user of Metal3Machine machine" + noOwner,
+				"Secret network of Metal3MachineTemplate template" + noOwner,
+			}, true,
+		},
+		"Host": {
+			"a host does not move without its owner", func(f *pivot.MoveFacts) {
+				f.Hosts[0].OwnerReferences = []metav1.OwnerReference{stranger}
+			}, []string{"host host" + sealed}, false,
+		},
+		"Above": {
+			"nor does a Cluster or a Machine, and nothing below it", func(f *pivot.MoveFacts) {
+				cluster, machine := build.Cluster("c", build.InfrastructureReady()), build.Machine("m", "c")
+				meta.SetStatusCondition(&cluster.Status.Conditions, metav1.Condition{
+					Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized",
+				})
+				machine.Status.NodeRef.Name = "node"
+				cluster.OwnerReferences = []metav1.OwnerReference{stranger}
+				machine.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "keeper"}}
+				f.Clusters, f.Machines = []*clusterv1.Cluster{cluster}, []*clusterv1.Machine{machine}
+			}, []string{
+				"Cluster c" + sealed, "Machine m is owned by ConfigMap keeper, which does not move: remove the owner reference",
+			}, false,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			facts := pivot.MoveFacts{
+				Hosts:   []*bmov1alpha1.BareMetalHost{build.Host("host")},
+				Secrets: map[string]*metav1.PartialObjectMetadata{"host-bmc": owned},
+			}
+			tc.edit(&facts)
+			if diff := cmp.Diff(tc.want, pivot.Obstacles(facts)); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+			if got := pivot.SecretsMove(facts); got == tc.unmoved {
+				t.Errorf("%s: it says %v of all Secrets", tc.reason, got)
 			}
 		})
 	}

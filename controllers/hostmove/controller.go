@@ -112,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost, since time.Duration,
 ) (pivot.HostFacts, error) {
 	facts := pivot.HostFacts{Settled: since >= settleTime}
-	if host.Status.Provisioning.State != bmov1alpha1.StateProvisioning && !pivot.Bereft(host) {
+	if !pivot.DependsOnNode(host) {
 		return facts, nil
 	}
 	var err error
@@ -124,10 +124,10 @@ func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.
 	holder *infrav1.IronicHolder,
 ) error {
 	var err error
-	switch step {
-	case pivot.Record:
+	switch {
+	case step == pivot.Record:
 		err = r.Statuses.RecordStatus(ctx, client.ObjectKeyFromObject(host))
-	case pivot.Shield:
+	case step == pivot.Shield && !pivot.BringsStatus(host):
 		err = r.Statuses.MarkProvisioned(ctx, host)
 	default:
 		_, err = r.Hosts.Write(ctx, host, pivot.Apply(step, host, holder))

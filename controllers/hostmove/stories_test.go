@@ -255,6 +255,29 @@ func describeShield(s *suite) {
 		}).Should(Succeed())
 	})
 
+	It("keeps a host whose node has joined although a move has brought it while it was being provisioned",
+		func(ctx context.Context) {
+			w := s.world(ctx)
+			w.cluster(ctx, withIronic())
+			owner := build.Machine("machine", "cluster", build.InNamespace(w.namespace), stage.With(func(m *clusterv1.Machine) {
+				m.Status.NodeRef.Name = "node"
+			}))
+			w.create(ctx, owner)
+			w.create(ctx, build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace), build.OwnedBy(owner)))
+			w.host(ctx, "arrived", build.Provisioned(), w.claimed(), build.Paused(ours),
+				build.Finalizers(bmov1alpha1.BareMetalHostFinalizer), build.Annotations(map[string]string{
+					bmov1alpha1.StatusAnnotation: `{"provisioning":{"state":"provisioning","ID":"old"},"errorType":"old"}`,
+				}), stage.With(func(host *bmov1alpha1.BareMetalHost) { host.Status = bmov1alpha1.BareMetalHostStatus{} }))
+			w.manager.Start()
+			w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"})
+			w.running(ctx, "arrived")
+			Expect(w.get(ctx, Default, "arrived").Annotations[bmov1alpha1.StatusAnnotation]).To(
+				And(ContainSubstring(`"state":"provisioned"`), ContainSubstring(`"ID":"old"`), Not(ContainSubstring("errorType"))))
+			Eventually(func(g Gomega) {
+				g.Expect(w.events(ctx, g, "arrived")).To(ContainElement("ProvisioningInterrupted"))
+			}).Should(Succeed())
+		})
+
 	It("keeps a host paused that came without its status, until its node has joined", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)

@@ -2,6 +2,7 @@ package metal3cluster
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -62,6 +63,9 @@ type Reconciler struct {
 
 	memory flow.Memory
 	visits visits
+
+	// looks holds the last secretLook of each Metal3Cluster.
+	looks sync.Map
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters,verbs=get;list;watch;patch
@@ -81,6 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.memory.Forget(req.NamespacedName)
 		r.Endpoints.Forget(req.NamespacedName)
 		r.visits.forget(req.NamespacedName)
+		r.looks.Delete(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if r.ignores(infra) {
@@ -96,12 +101,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	s := &scope{infra: infra, pass: pass, holder: holderOf(infra), reached: map[string]outcome.Outcome{}}
 	if err := flow.Observe(ctx, s,
-		r.readCluster, r.readMachines, r.readNodes, r.readControlPlane, r.readMove, nameHosts); err != nil {
+		r.readCluster, r.readMachines, r.readNodes, r.readControlPlane, r.readMove, nameHosts, r.readSurroundings,
+	); err != nil {
 		// Nothing is reported: what was not read would look as if it were not there.
 		return ctrl.Result{}, err
 	}
 	reached, err := flow.Act(ctx, s, r.route(s)...)
-	result, err := pass.End(ctx, r.again(s, reached), err, func() { setStatus(s) })
+	result, err := pass.End(ctx, r.again(s, s.lookAgain(reached)), err, func() { setStatus(s) })
 	if err == nil {
 		r.announceHolder(s)
 	}
@@ -123,8 +129,8 @@ func (r *Reconciler) route(s *scope) []flow.Phase[*scope] {
 		return []flow.Phase[*scope]{waitForMachines, dropFinalizer}
 	default:
 		return []flow.Phase[*scope]{
-			waitForCluster, keepFinalizer, keepGate, chooseClusterID, findEndpoint, r.takeBackHandover, r.keepSecret,
-			r.armNodes, r.lookAtIronic,
+			waitForCluster, keepFinalizer, keepGate, r.chooseIdentity, findRivals, findEndpoint, r.takeBackHandover,
+			r.keepSecret, r.armNodes, r.lookAtIronic,
 		}
 	}
 }

@@ -49,6 +49,7 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 		client.HasLabels{clusterv1.MachineControlPlaneLabel}); err != nil {
 		return fmt.Errorf("listing the control-plane Machines of Cluster %s: %w", s.cluster.Name, err)
 	}
+	s.hasControlPlane = len(machines.Items) > 0
 	for i := range machines.Items {
 		machine := &machines.Items[i]
 		if node := machine.Status.NodeRef.Name; node != "" {
@@ -72,16 +73,6 @@ func nameHosts(_ context.Context, s *scope) error {
 		}
 	}
 	return nil
-}
-
-// chooseClusterID gives the endpoint its identity where admission did not. It is stored before anything is made with
-// it, because UIDs change at a move and it must not.
-func chooseClusterID(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if s.infra.Spec.Ironic == nil || s.infra.Spec.Ironic.ClusterID != "" {
-		return outcome.Done(), nil
-	}
-	s.infra.Spec.Ironic.ClusterID = pivot.ClusterID(string(s.infra.UID))
-	return outcome.Done(), s.pass.Save(ctx)
 }
 
 // keepSecret keeps the Secret that the control-plane machines wait for.

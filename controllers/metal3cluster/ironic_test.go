@@ -89,7 +89,7 @@ func TestTheEndpointIsLookedAtAgain(t *testing.T) {
 		says   string
 	}{
 		"Normal":   {"no event announces a holder", withEndpoint, ready, testInterval, infrav1.NotYetObservedReason},
-		"NoIronic": {"there is nothing to look at", func(*infrav1.Metal3Cluster) {}, ready, 0, ""},
+		"NoIronic": {"only Secrets are looked at", func(*infrav1.Metal3Cluster) {}, ready, 5 * time.Minute, ""},
 		"Waiting": {
 			"nor a Secret without a label", withEndpoint,
 			kept{outcome: outcome.Waiting(infrav1.WaitingForIronicSecretReason, "")}, testInterval,

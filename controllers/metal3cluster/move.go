@@ -3,17 +3,40 @@ package metal3cluster
 import (
 	"context"
 	"fmt"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
+
+const (
+	// secretsEvery is how often the Secrets of a namespace are looked at, and doubtEvery how often while one that is named
+	// is missing or would stay behind. No event announces a change of a Secret.
+	secretsEvery = 5 * time.Minute
+	doubtEvery   = 5 * time.Second
+)
+
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=list
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusterclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines;metal3machinetemplates,verbs=get;list;watch
+
+// secretLook is what was seen of the Secrets of a namespace.
+type secretLook struct {
+	at   time.Time
+	seen map[string]*metav1.PartialObjectMetadata
+}
 
 // caresForMove says whether it matters now if the cluster could be moved.
 func (s *scope) caresForMove() bool { return s.cluster != nil && s.infra.DeletionTimestamp.IsZero() }
@@ -33,33 +56,143 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	if s.paused {
 		return nil
 	}
+	for _, read := range []func(context.Context, *scope) error{
+		r.readOwners, r.readNaming, r.readNames, r.readSecrets,
+	} {
+		if err := read(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readOwners reads Clusters and Machines. It asks the cache.
+func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
+	var clusters clusterv1.ClusterList
+	if err := r.list(ctx, s, &clusters); err != nil {
+		return err
+	}
+	for i := range clusters.Items {
+		s.move.Clusters = append(s.move.Clusters, &clusters.Items[i])
+	}
 	var machines clusterv1.MachineList
-	here := client.InNamespace(s.infra.Namespace)
-	if err := r.Client.List(ctx, &machines, here, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing Machines: %w", err)
+	if err := r.list(ctx, s, &machines); err != nil {
+		return err
 	}
 	for i := range machines.Items {
-		s.move.AddMachine(&machines.Items[i])
+		s.move.Machines = append(s.move.Machines, &machines.Items[i])
 	}
+	return nil
+}
+
+// readNaming reads what names Secrets, besides hosts. It asks the cache.
+func (r *Reconciler) readNaming(ctx context.Context, s *scope) error {
+	s.move.Naming = append(s.move.Naming, s.infra)
+	var machines infrav1.Metal3MachineList
+	if err := r.list(ctx, s, &machines); err != nil {
+		return err
+	}
+	for i := range machines.Items {
+		s.move.Naming = append(s.move.Naming, &machines.Items[i])
+	}
+	var templates infrav1.Metal3MachineTemplateList
+	if err := r.list(ctx, s, &templates); err != nil {
+		return err
+	}
+	for i := range templates.Items {
+		s.move.Naming = append(s.move.Naming, &templates.Items[i])
+	}
+	return nil
+}
+
+// readNames reads what counts by its name and its labels: remediations, ClusterClasses that are paused, and CRDs that
+// clusterctl would leave out. It asks the cache.
+func (r *Reconciler) readNames(ctx context.Context, s *scope) error {
 	var remediations infrav1.Metal3RemediationList
-	if err := r.Client.List(ctx, &remediations, here, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing Metal3Remediations: %w", err)
+	if err := r.list(ctx, s, &remediations); err != nil {
+		return err
 	}
 	for i := range remediations.Items {
 		s.move.Remediations = append(s.move.Remediations, remediations.Items[i].Name)
 	}
-	return r.readMoveLabels(ctx, s)
-}
-
-// readMoveLabels finds the CRDs that clusterctl would leave out. It asks the cache.
-func (r *Reconciler) readMoveLabels(ctx context.Context, s *scope) error {
-	var definitions metav1.PartialObjectMetadataList
-	definitions.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinitionList"))
-	if err := r.Client.List(ctx, &definitions, client.UnsafeDisableDeepCopy); err != nil {
+	classes := partial(clusterv1.GroupVersion.WithKind("ClusterClassList"))
+	if err := r.list(ctx, s, classes); err != nil {
+		return err
+	}
+	for i := range classes.Items {
+		s.move.AddClass(&classes.Items[i])
+	}
+	definitions := partial(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinitionList"))
+	if err := r.Client.List(ctx, definitions, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing CustomResourceDefinitions: %w", err)
 	}
 	for i := range definitions.Items {
 		s.move.AddDefinition(definitions.Items[i].Name, definitions.Items[i].Labels)
+	}
+	return nil
+}
+
+// readSecrets looks at the metadata of the Secrets of the namespace. It asks the API server, because the manager keeps
+// no Secrets in memory but those of clusters, and remembers the answer for a while.
+func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
+	key := client.ObjectKeyFromObject(s.infra)
+	value, _ := r.looks.Load(key)
+	last, _ := value.(secretLook)
+	if s.move.Secrets = last.seen; last.seen != nil && r.Clock.Since(last.at) < s.nextLook() {
+		return nil
+	}
+	secrets := partial(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	if err := r.Client.List(ctx, secrets, client.InNamespace(s.infra.Namespace)); err != nil {
+		return fmt.Errorf("listing Secrets: %w", err)
+	}
+	s.move.Secrets = make(map[string]*metav1.PartialObjectMetadata, len(secrets.Items))
+	for i := range secrets.Items {
+		whole := &secrets.Items[i]
+		s.move.Secrets[whole.Name] = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Name: whole.Name, Labels: whole.Labels, OwnerReferences: whole.OwnerReferences,
+		}}
+	}
+	r.looks.Store(key, secretLook{at: r.Clock.Now(), seen: s.move.Secrets})
+	return nil
+}
+
+// nextLook is how long what was seen of Secrets counts.
+func (s *scope) nextLook() time.Duration {
+	if pivot.SecretsMove(s.move) {
+		return secretsEvery
+	}
+	return doubtEvery
+}
+
+// lookAgain makes sure that Secrets are looked at again.
+func (s *scope) lookAgain(reached outcome.Outcome) outcome.Outcome {
+	if next := s.nextLook(); s.move.Secrets != nil && (reached.After == 0 || reached.After > next) {
+		return reached.WithAfter(next)
+	}
+	return reached
+}
+
+// partial is an empty list of names, labels and owners.
+func partial(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind)
+	return list
+}
+
+// clusterChanges lets through what decides whether clusterctl would move a Cluster.
+func clusterChanges() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, isCluster := e.ObjectOld.(*clusterv1.Cluster)
+		after, stillCluster := e.ObjectNew.(*clusterv1.Cluster)
+		return isCluster && stillCluster && (pivot.Refusal(before) != pivot.Refusal(after) ||
+			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences))
+	}}
+}
+
+// list reads all objects of a kind in the namespace.
+func (r *Reconciler) list(ctx context.Context, s *scope, list client.ObjectList) error {
+	if err := r.Client.List(ctx, list, client.InNamespace(s.infra.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing %T: %w", list, err)
 	}
 	return nil
 }

@@ -10,7 +10,12 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -124,6 +129,28 @@ func (w *world) park(ctx context.Context, name string) {
 	})
 }
 
+// begun makes a Cluster that clusterctl would move.
+func begun() build.ObjectOption {
+	return stage.With(func(cluster *clusterv1.Cluster) {
+		cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+		conditions.Set(cluster, metav1.Condition{
+			Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized",
+		})
+	})
+}
+
+// obstacle waits until the condition names something that is in the way.
+func (w *world) obstacle(ctx context.Context, text string) {
+	GinkgoHelper()
+	w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason, text))
+}
+
+// movable waits until nothing is in the way.
+func (w *world) movable(ctx context.Context) {
+	GinkgoHelper()
+	w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.ReadyForMoveReason))
+}
+
 // describeMoves are the stories of clusterctl move.
 func describeMoves(s *suite) {
 	It("makes clusterctl wait until every host is parked, and waits again afterwards", func(ctx context.Context) {
@@ -153,7 +180,7 @@ func describeMoves(s *suite) {
 	It("names what is in the way of a move", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
-		w.infrastructure(ctx, w.cluster(ctx))
+		w.infrastructure(ctx, w.cluster(ctx, begun()))
 		w.host(ctx, "host", build.State(bmov1alpha1.StateProvisioning))
 		w.controlPlaneNode(ctx, "cp-0")
 		machine := build.Machine("new", clusterName, build.InNamespace(w.namespace))
@@ -161,19 +188,113 @@ func describeMoves(s *suite) {
 		remediation := &infrav1.Metal3Remediation{}
 		remediation.Namespace, remediation.Name = w.namespace, "remediation"
 		w.create(ctx, remediation)
-		obstacle := func(text string) {
-			GinkgoHelper()
-			w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason, text))
-		}
-		obstacle("host host is provisioning")
-		obstacle("Machine new has no node")
-		obstacle("Metal3Remediation remediation is running")
+		w.obstacle(ctx, "host host is provisioning")
+		w.obstacle(ctx, "Machine new has no node")
+		w.obstacle(ctx, "Metal3Remediation remediation is running")
 		Expect(w.client.Delete(ctx, remediation)).To(Succeed())
 		Expect(w.client.Delete(ctx, machine)).To(Succeed())
 		stage.ChangeStatus(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateProvisioned
 		})
-		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.ReadyForMoveReason))
+		w.movable(ctx)
+	})
+
+	It("names what clusterctl itself refuses", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx))
+		w.obstacle(ctx, "the infrastructure of Cluster cluster is not provisioned")
+		stage.ChangeStatus(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+			cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+		})
+		w.obstacle(ctx, "the control plane of Cluster cluster is not initialized")
+		stage.ChangeStatus(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+			begun()(cluster)
+		})
+		w.movable(ctx)
+
+		By("pausing another Cluster of the namespace")
+		w.create(ctx, build.Cluster("other", build.InNamespace(w.namespace), begun(), build.ClusterPaused()))
+		w.obstacle(ctx, "Cluster other is paused")
+		stage.Change(ctx, w.client, w.key("other"), &clusterv1.Cluster{}, func(other *clusterv1.Cluster) {
+			other.Spec.Paused = nil
+			other.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		})
+		w.obstacle(ctx, "Cluster other is paused: remove its annotation")
+		Expect(w.client.Delete(ctx, build.Cluster("other", build.InNamespace(w.namespace)))).To(Succeed())
+		w.movable(ctx)
+
+		By("leaving a ClusterClass paused, as a move does that was given up")
+		class := pausedClass(w.namespace)
+		w.create(ctx, class)
+		w.obstacle(ctx, "ClusterClass class is paused")
+		stage.Change(ctx, w.client, w.key("class"), class, func(class *clusterv1.ClusterClass) { class.Annotations = nil })
+		w.movable(ctx)
+
+		By("deleting a Machine that has a node")
+		w.controlPlaneNode(ctx, "cp-0")
+		stage.Change(ctx, w.client, w.key("cp-0"), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+			build.Finalizers("example.com/stay")(machine)
+		})
+		Expect(w.client.Delete(ctx, build.Machine("cp-0", clusterName, build.InNamespace(w.namespace)))).To(Succeed())
+		w.obstacle(ctx, "Machine cp-0 is being deleted")
+		stage.Change(ctx, w.client, w.key("cp-0"), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+			machine.Finalizers = nil
+		})
+		w.movable(ctx)
+	})
+
+	It("names what a move would leave behind", func(ctx context.Context) {
+		w := s.world(ctx)
+		keeper := &corev1.ConfigMap{ObjectMeta: named(w.namespace, "keeper")}
+		w.create(ctx, keeper)
+		secret := &corev1.Secret{ObjectMeta: named(w.namespace, "host-bmc")}
+		w.create(ctx, secret)
+		w.host(ctx, "host", build.Available())
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx, begun()))
+		w.obstacle(ctx, "Secret host-bmc of host host has no owner and would stay behind")
+		stage.Change(ctx, w.client, w.key("host-bmc"), secret, func(secret *corev1.Secret) { build.OwnedBy(keeper)(secret) })
+		w.obstacle(ctx, "Secret host-bmc of host host is owned by ConfigMap keeper, which does not move")
+		stage.Change(ctx, w.client, w.key("host-bmc"), secret, func(secret *corev1.Secret) {
+			secret.OwnerReferences, secret.Labels = nil, map[string]string{infrav1.MoveLabel: ""}
+		})
+		w.movable(ctx)
+		stage.Change(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+			build.OwnedBy(keeper)(cluster)
+		})
+		w.obstacle(ctx, "Cluster cluster is owned by ConfigMap keeper")
+	})
+
+	It("does not change its mind between the two Clusters that clusterctl pauses one after the other", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.create(ctx, build.Cluster("other", build.InNamespace(w.namespace), begun()))
+		w.infrastructure(ctx, w.cluster(ctx, begun()))
+		w.host(ctx, "host", build.Available())
+		w.gate(ctx, true)
+		w.movable(ctx)
+		w.park(ctx, "host")
+		w.pause(ctx, true)
+		w.gate(ctx, false)
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.MovableReason))
+		stage.Change(ctx, w.client, w.key("other"), &clusterv1.Cluster{}, func(other *clusterv1.Cluster) {
+			other.Spec.Paused = ptr.To(true)
+		})
+		Consistently(func(g Gomega) {
+			g.Expect(w.get(ctx, g).Status.Conditions).To(
+				stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.MovableReason)))
+		}).WithTimeout(2 * quiet).Should(Succeed())
+	})
+
+	It("lets a move go on although its own infrastructure was never ready", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx, begun()), build.Endpoint("", 0))
+		w.eventually(ctx, infrav1.ReadyCondition, HaveField("Reason", infrav1.EndpointMissingReason))
+		w.gate(ctx, true)
+		w.pause(ctx, true)
+		w.gate(ctx, false)
 	})
 
 	It("leaves a Metal3Cluster alone that clusterctl deletes", func(ctx context.Context) {
@@ -263,17 +384,29 @@ func describeMoves(s *suite) {
 		w.crew.change(func(c *crew) { c.seen.Nodes[1].Carries = false })
 		ironic := newIronic()
 		w.manager.Start()
-		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
+		w.infrastructure(ctx, w.cluster(ctx, begun()), withIronic(ironic))
 		material := w.material(ctx)
 		ironic.change(func(i *fakeIronic) { i.material, i.conductors = &material, []string{"other-m"} })
-		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason, "Ironic endpoint: Conductor other-m"))
+		w.obstacle(ctx, "Ironic endpoint: Conductor other-m")
 		ironic.change(func(i *fakeIronic) { i.conductors = []string{"c1-m"} })
-		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason, "node cp-1 does not run the pods"))
+		w.obstacle(ctx, "node cp-1 does not run the pods")
 		w.crew.change(func(c *crew) { c.seen.Nodes[1].Carries, c.err = true, workload.ErrUnreachable })
-		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason, "does not answer"))
+		w.obstacle(ctx, "does not answer")
 		w.crew.change(func(c *crew) { c.err = nil })
-		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.ReadyForMoveReason))
+		w.movable(ctx)
 	})
+}
+
+// pausedClass is a ClusterClass as clusterctl leaves it in the middle of a move.
+func pausedClass(namespace string) *clusterv1.ClusterClass {
+	class := &clusterv1.ClusterClass{ObjectMeta: named(namespace, "class")}
+	class.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	template := func(group, kind string) clusterv1.ClusterClassTemplateReference {
+		return clusterv1.ClusterClassTemplateReference{APIVersion: group, Kind: kind, Name: "template"}
+	}
+	class.Spec.Infrastructure.TemplateRef = template(infrav1.GroupVersion.String(), "Metal3ClusterTemplate")
+	class.Spec.ControlPlane.TemplateRef = template("controlplane.cluster.x-k8s.io/v1beta2", "KubeadmControlPlaneTemplate")
+	return class
 }
 
 // statusOf is the annotation that the status of a host makes.

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
@@ -49,6 +50,14 @@ type scope struct {
 	// nodesMissing says that there may be more nodes of the control plane than those: a Machine lost the name of its node
 	// in a move, and the nodes were not seen yet.
 	nodesMissing bool
+
+	// hasControlPlane says that the control plane has Machines, so that nodes may run with the endpoint already.
+	hasControlPlane bool
+
+	// around are those who may use the same as the Ironic endpoint, and rivals what is said of those who do. Not read
+	// without spec.ironic.
+	around controlplane.Surroundings
+	rivals []string
 
 	// material is what the Ironic endpoint is served with. Empty until its Secret is complete.
 	material secrets.Material

@@ -40,6 +40,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WithOptions(options).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.Cluster{}, r.later(), builder.WithPredicates(clusterChanges())).
+		WatchesMetadata(&clusterv1.ClusterClass{}, r.later(),
+			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToInfrastructure),
 			builder.WithPredicates(onlyDeletes())).
 		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(nodeChanges())).
@@ -67,12 +70,13 @@ func notUpdates() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 }
 
-// nodeChanges lets through Machines that come, go, or get their node.
+// nodeChanges lets through Machines that come, are deleted, go, or get their node.
 func nodeChanges() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, isMachine := e.ObjectOld.(*clusterv1.Machine)
 		after, stillMachine := e.ObjectNew.(*clusterv1.Machine)
-		return isMachine && stillMachine && before.Status.NodeRef.IsDefined() != after.Status.NodeRef.IsDefined()
+		return isMachine && stillMachine && (before.Status.NodeRef.IsDefined() != after.Status.NodeRef.IsDefined() ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
 	}}
 }
 

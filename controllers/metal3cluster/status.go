@@ -14,13 +14,13 @@ import (
 
 func announce() flow.Announcement {
 	quiet := []string{
-		infrav1.ReadyCondition, infrav1.ReadyForMoveCondition, infrav1.WaitingForClusterReason,
+		infrav1.ReadyCondition, infrav1.ReadyForMoveCondition, infrav1.EndpointUniqueReason, infrav1.WaitingForClusterReason,
 		clusterv1.NotPausedReason, infrav1.NotYetObservedReason,
 	}
 	trouble := []string{
 		infrav1.EndpointMissingReason, infrav1.IronicSecretInvalidReason, infrav1.EndpointForeignReason,
 		infrav1.EndpointUntrustedReason, infrav1.EndpointUnauthorizedReason, infrav1.EndpointBrokenReason,
-		infrav1.EndpointUnsupportedReason,
+		infrav1.EndpointUnsupportedReason, infrav1.VirtualIPTakenReason, infrav1.VirtualRouterIDTakenReason,
 	}
 	return flow.Milestones(quiet, trouble)
 }
@@ -60,7 +60,7 @@ func setReadyForMove(s *scope) {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, waits.Reason, waits.Message
 	default:
 		s.move.Endpoint = s.reached[infrav1.IronicEndpointReadyCondition]
-		if obstacles := pivot.Obstacles(s.move); len(obstacles) > 0 {
+		if obstacles := append(pivot.Obstacles(s.move), s.rivals...); len(obstacles) > 0 {
 			condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 			condition.Message = "Not ready for clusterctl move: " + pivot.Enumerate(obstacles)
 		}
@@ -73,6 +73,7 @@ func setIronic(s *scope) {
 	switch {
 	case s.infra.Spec.Ironic == nil:
 		conditions.Delete(s.infra, infrav1.IronicEndpointReadyCondition)
+		conditions.Delete(s.infra, infrav1.IronicEndpointUniqueCondition)
 		s.infra.Status.Ironic = nil
 		return
 	case !s.infra.DeletionTimestamp.IsZero():
@@ -83,6 +84,8 @@ func setIronic(s *scope) {
 		done.Message = s.verdict.Message
 	}
 	flow.SetStage(s.infra, infrav1.IronicEndpointReadyCondition, s.reached, done, infrav1.NotYetObservedReason)
+	flow.SetStage(s.infra, infrav1.IronicEndpointUniqueCondition, s.reached,
+		flow.Reached{Reason: infrav1.EndpointUniqueReason}, infrav1.NotYetObservedReason)
 	if s.infra.Status.Ironic == nil {
 		s.infra.Status.Ironic = &infrav1.IronicStatus{}
 	}

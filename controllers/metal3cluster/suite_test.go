@@ -75,6 +75,7 @@ var _ = Describe("A Metal3Cluster", Ordered, ContinueOnFailure, func() {
 	describeLife(s)
 	describeOthers(s)
 	describeIronic(s)
+	describeRivals(s)
 	describeMoves(s)
 })
 

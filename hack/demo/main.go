@@ -79,7 +79,9 @@ func run(ctx context.Context, args []string) error {
 // show tells the story and, on demand, waits at its end. When the story fails, the artefacts are collected first.
 func show(ctx context.Context, running *lab.Lab, size size, told *screen) error {
 	s := &story{
-		lab: running, size: size, screen: told, namespace: lab.Namespace, manager: running.Management(),
+		lab: running, size: size, screen: told, namespace: lab.Namespace,
+		manager: running.Management(), managerName: lab.ManagementName,
+		place: track{name: "objects are in"}, hosts: track{name: "hosts"}, machines: track{name: "Machines"},
 	}
 	if err := s.tell(ctx); err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)

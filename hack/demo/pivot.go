@@ -62,11 +62,12 @@ func (s *story) move(ctx context.Context) error {
 	s.moved = began
 	arguments := []string{"move", "--namespace=" + s.namespace, "--to-kubeconfig=" + target.Kubeconfig}
 	s.screen.say("clusterctl %s", strings.Join(arguments, " "))
+	s.place.add(began, "clusterctl moves them")
 	if _, err := s.manager.Clusterctl().Run(ctx, arguments...); err != nil {
 		return err
 	}
 	s.mark("clusterctl move is done", time.Since(began))
-	s.manager = target
+	s.manager, s.managerName = target, clusterName
 	if err := s.until(ctx, "hosts and Machines go on in the cluster, and its nodes are armed", func(seen world) bool {
 		return seen.running() == s.size.controlPlanes+s.size.workers && seen.resumed() == len(s.found) && seen.armed()
 	}); err != nil {

@@ -28,6 +28,8 @@ type story struct {
 
 	// manager is the cluster that manages: at first the management cluster, after a pivot the cluster itself.
 	manager *lab.Cluster
+	// managerName is what the timeline calls it.
+	managerName string
 	// witness watches the Ironic address, and began is since when. Nil where there is no pivot.
 	witness *witness.Witness
 	began   time.Time
@@ -35,6 +37,9 @@ type story struct {
 	moved time.Time
 	// orders is how many requests the BMCs had got when the move began.
 	orders int
+
+	// place is where the objects are, hosts and machines are how many are in which state.
+	place, hosts, machines track
 
 	// found is how the hosts were before the first claim.
 	found map[string]bmov1alpha1.BareMetalHostSpec

@@ -43,12 +43,31 @@ type point struct {
 	Text string
 }
 
-// newTimeline lays out what a witness saw and what came about.
-func newTimeline(title string, began time.Time, held, answered []witness.Span, marks []mark) timeline {
+// track is what was so of one thing, from when to when.
+type track struct {
+	name  string
+	spans []witness.Span
+}
+
+// add says how it is now.
+func (t *track) add(at time.Time, how string) {
+	last := len(t.spans) - 1
+	if last >= 0 {
+		t.spans[last].To = at
+	}
+	if last < 0 || t.spans[last].Who != how {
+		t.spans = append(t.spans, witness.Span{From: at, To: at, Who: how})
+	}
+}
+
+// newTimeline lays out what was seen and what came about.
+func newTimeline(title string, began time.Time, tracks []track, marks []mark) timeline {
 	ended := began.Add(time.Second)
-	for _, span := range append(append([]witness.Span(nil), held...), answered...) {
-		if span.To.After(ended) {
-			ended = span.To
+	for _, track := range tracks {
+		for _, span := range track.spans {
+			if span.To.After(ended) {
+				ended = span.To
+			}
 		}
 	}
 	for _, done := range marks {
@@ -60,10 +79,10 @@ func newTimeline(title string, began time.Time, held, answered []witness.Span, m
 		return 100 * float64(moment.Sub(began)) / float64(ended.Sub(began))
 	}
 	colours := map[string]int{}
-	page := timeline{Title: title, Lanes: []lane{
-		{"holds the address", bars(held, at, colours)},
-		{"answers as Ironic", bars(answered, at, colours)},
-	}}
+	page := timeline{Title: title}
+	for _, track := range tracks {
+		page.Lanes = append(page.Lanes, lane{track.name, bars(track.spans, at, colours)})
+	}
 	for _, done := range marks {
 		text := fmt.Sprintf("%.1f s: %s", done.at.Sub(began).Seconds(), done.what)
 		page.Marks = append(page.Marks, point{at(done.at), text})
@@ -117,8 +136,12 @@ func (t timeline) render() (string, error) {
 // writeTimeline writes the page beside the artefacts.
 func (s *story) writeTimeline() error {
 	title := fmt.Sprintf("Pivot of %s, %s", clusterName, s.began.Format(time.DateTime))
-	held, answered := calm(s.witness.Held.Since(s.began)), calm(s.witness.Answered.Since(s.began))
-	content, err := newTimeline(title, s.began, held, answered, s.marks).render()
+	tracks := []track{
+		{"holds the address", calm(s.witness.Held.Since(s.began))},
+		{"answers as Ironic", calm(s.witness.Answered.Since(s.began))},
+		s.place, s.hosts, s.machines,
+	}
+	content, err := newTimeline(title, s.began, tracks, s.marks).render()
 	if err != nil {
 		return fmt.Errorf("drawing the timeline: %w", err)
 	}

@@ -18,7 +18,7 @@ func TestTimeline(t *testing.T) {
 		{From: after(51), To: after(100), Who: "host-0"},
 	}
 	answered := []witness.Span{{From: began, To: after(100), Who: "management"}}
-	page := newTimeline("A <pivot>", began, held, answered, []mark{{what: "moved", took: time.Second, at: after(25)}})
+	page := newTimeline("A <pivot>", began, []track{{"holds the address", held}, {"answers as Ironic", answered}}, []mark{{what: "moved", took: time.Second, at: after(25)}})
 	want := timeline{
 		Title: "A <pivot>",
 		Lanes: []lane{
@@ -52,9 +52,34 @@ func TestTimeline(t *testing.T) {
 }
 
 func TestTimelineOfNothing(t *testing.T) {
-	page := newTimeline("Empty", time.Now(), nil, nil, nil)
+	page := newTimeline("Empty", time.Now(), nil, nil)
 	if _, err := page.render(); err != nil || len(page.Ticks) != 1 {
 		t.Errorf("%v, %d ticks", err, len(page.Ticks))
+	}
+}
+
+func TestTrack(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	after := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
+	objects := track{name: "objects are in"}
+	for second, place := range []string{"management", "management", "both", "my-cluster", "my-cluster"} {
+		objects.add(after(second), place)
+	}
+	want := []witness.Span{
+		{From: began, To: after(2), Who: "management"}, {From: after(2), To: after(3), Who: "both"},
+		{From: after(3), To: after(4), Who: "my-cluster"},
+	}
+	if diff := cmp.Diff(want, objects.spans); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestTally(t *testing.T) {
+	if got := tally("available", "provisioned", "available", ""); got != "1 new, 2 available, 1 provisioned" {
+		t.Errorf("got %q", got)
+	}
+	if got := tally(); got != "none" {
+		t.Errorf("got %q", got)
 	}
 }
 

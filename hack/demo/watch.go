@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +52,36 @@ func (s *story) look(ctx context.Context) (world, error) {
 	if len(infra.Items) > 0 {
 		seen.infra = &infra.Items[0]
 	}
+	s.note(seen)
 	return seen, nil
+}
+
+// note enters what was seen into the tracks of the timeline.
+func (s *story) note(seen world) {
+	var hosts, machines []string
+	for i := range seen.hosts {
+		hosts = append(hosts, string(seen.hosts[i].Status.Provisioning.State))
+	}
+	for i := range seen.machines {
+		machines = append(machines, seen.machines[i].Status.Phase)
+	}
+	now := time.Now()
+	s.place.add(now, s.managerName)
+	s.hosts.add(now, tally(hosts...))
+	s.machines.add(now, tally(machines...))
+}
+
+// tally counts what is the same, such as "1 available, 3 provisioned".
+func tally(states ...string) string {
+	counts := map[string]int{}
+	for _, state := range states {
+		counts[state]++
+	}
+	var parts []string
+	for _, state := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[state], cmp.Or(state, "new")))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
 // describe says of each object, by its name for people, how it is.

@@ -132,6 +132,8 @@ func partial(name, cluster string) *metav1.PartialObjectMetadata {
 
 func owned(name string) *metav1.PartialObjectMetadata {
 	object := partial(name, "")
-	object.OwnerReferences = []metav1.OwnerReference{{Kind: "BareMetalHost", Name: "host"}}
+	object.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: bmov1alpha1.GroupVersion.String(), Kind: "BareMetalHost", Name: "host",
+	}}
 	return object
 }

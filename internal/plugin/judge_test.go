@@ -33,6 +33,17 @@ func TestSourceObstacles(t *testing.T) {
 			edit:   func(s *scope) { s.managerProblem = "the manager is gone" },
 			want:   []string{"the manager is gone"},
 		},
+		"Empty": {
+			reason: "a wrong namespace must not look like success",
+			edit:   func(s *scope) { s.sight = &sight{} },
+			want:   []string{"no Cluster has a Metal3Cluster, and there is no host: name another namespace with --namespace"},
+		},
+		"HostsAlone": {
+			reason: "hosts move with their namespace, and only a Cluster gets them parked",
+			edit:   func(s *scope) { s.clusters, s.infras = nil, nil },
+			want: []string{"no Cluster has a Metal3Cluster, so nobody pauses the 1 hosts and keeps their status: " +
+				"move them together with a Cluster"},
+		},
 		"FromObstacles": {
 			reason: "what the domain knows is asked with what was read",
 			edit: func(s *scope) {
@@ -46,17 +57,26 @@ func TestSourceObstacles(t *testing.T) {
 				}
 			},
 			want: []string{
+				"Machine machine has no node: wait for it, or delete it",
 				"CustomResourceDefinition baremetalhosts.metal3.io: clusterctl.cluster.x-k8s.io/move-hierarchy is missing: " +
 					"set this label, or run the manager with --keep-move-labels",
-				"Machine machine has no node: wait for it, or delete it",
 				"Metal3Remediation r is running: wait until it is done",
 				"host host is inspecting: wait until it is done",
 			},
 		},
-		"FromPreconditions": {
-			reason: "clusterctl refuses some clusters itself",
-			edit:   func(s *scope) { s.clusters[0].Spec.Paused = ptr.To(true) },
-			want:   []string{"Cluster c is paused: a move is under way or was given up; wait for it, or unpause the Cluster"},
+		"Refused": {
+			reason: "clusterctl refuses some clusters itself, and does not wait for one without its gate",
+			edit: func(s *scope) {
+				s.clusters[0].Spec.Paused, s.pausedClasses = ptr.To(true), []string{"class"}
+				s.infras[0].Annotations = nil
+			},
+			want: []string{
+				"Cluster c is paused: a move is under way or was given up; wait for it, or unpause the Cluster",
+				"ClusterClass class is paused: a move is under way or was given up; wait for it, " +
+					"or remove its annotation cluster.x-k8s.io/paused",
+				"Metal3Cluster c lacks annotation clusterctl.cluster.x-k8s.io/block-move, so clusterctl would not wait " +
+					"until its hosts are paused: the manager sets it, look at its log",
+			},
 		},
 		"Endpoint": {
 			reason: "the condition has the message, the status has the nodes",
@@ -81,7 +101,7 @@ func TestSourceObstacles(t *testing.T) {
 				"the manager has seen no node of Metal3Cluster d: see whether the API server of the cluster answers it"},
 		},
 		"StraySecret": {
-			reason: "each Secret of a host once, and only those that exist",
+			reason: "each Secret once, and only those that exist",
 			edit: func(s *scope) {
 				s.hosts[0].Spec.PreprovisioningNetworkDataName = "network"
 				s.hosts[0].Spec.UserData = &corev1.SecretReference{Name: "network"}
@@ -90,9 +110,16 @@ func TestSourceObstacles(t *testing.T) {
 				s.secrets["network"] = partial("network", "")
 				s.secrets["labelled"] = partial("labelled", "")
 				s.secrets["labelled"].Labels = map[string]string{infrav1.MoveLabel: ""}
+				template := build.MachineTemplate("template")
+				template.Spec.Template.Spec.UserData = &corev1.SecretReference{Name: "user"}
+				s.naming, s.secrets["user"] = []metav1.Object{template}, partial("user", "")
 			},
-			want: []string{"Secret network of host host has no owner and would stay behind: " +
-				"set label clusterctl.cluster.x-k8s.io/move on it, or run the manager with --keep-move-labels"},
+			want: []string{
+				"Secret user of Metal3MachineTemplate template has no owner and would stay behind: " +
+					"set label clusterctl.cluster.x-k8s.io/move on it, or run the manager with --keep-move-labels",
+				"Secret network of host host has no owner and would stay behind: " +
+					"set label clusterctl.cluster.x-k8s.io/move on it, or run the manager with --keep-move-labels",
+			},
 		},
 		"Doubt": {
 			reason: "the manager sees nodes that nobody sees from here",

@@ -149,7 +149,11 @@ type scope struct {
 
 	machines                    []*clusterv1.Machine
 	remediations, pausedClasses []string
-	definitions                 []definition
+
+	// naming are Metal3Machines and their templates, which name Secrets.
+	naming []metav1.Object
+
+	definitions []definition
 
 	// providers are what clusterctl has installed.
 	providers []clusterctlv1.Provider
@@ -235,6 +239,20 @@ func (c *cluster) readMachines(ctx context.Context, s *scope) error {
 	}
 	for i := range machines.Items {
 		s.machines = append(s.machines, &machines.Items[i])
+	}
+	var bodies infrav1.Metal3MachineList
+	if err := c.client.List(ctx, &bodies, client.InNamespace(s.namespace)); c.missing(err) != nil {
+		return fmt.Errorf("listing Metal3Machines: %w", err)
+	}
+	for i := range bodies.Items {
+		s.naming = append(s.naming, &bodies.Items[i])
+	}
+	var templates infrav1.Metal3MachineTemplateList
+	if err := c.client.List(ctx, &templates, client.InNamespace(s.namespace)); c.missing(err) != nil {
+		return fmt.Errorf("listing Metal3MachineTemplates: %w", err)
+	}
+	for i := range templates.Items {
+		s.naming = append(s.naming, &templates.Items[i])
 	}
 	return nil
 }

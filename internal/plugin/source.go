@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,15 +21,13 @@ func (s departure) obstacles() []string {
 	if s.managerProblem != "" {
 		found = append(found, s.managerProblem)
 	}
-	found = append(found, pivot.Preconditions(pivot.MoveScope{
-		Clusters: s.clusters, Machines: s.machines, Infras: s.infras, PausedClasses: s.pausedClasses,
-		Hosts: len(s.hosts), Around: s.around,
-	})...)
+	if len(s.around) == 0 {
+		found = append(found, nothingToMove(len(s.hosts)))
+	}
 	found = append(found, pivot.Obstacles(s.facts())...)
 	for _, infra := range s.infras {
 		found = append(found, s.endpointObstacles(infra)...)
 	}
-	found = append(found, s.straySecrets()...)
 	if len(found) > 0 {
 		return found
 	}
@@ -40,11 +39,22 @@ func (s departure) obstacles() []string {
 	return found
 }
 
+func nothingToMove(hosts int) string {
+	if hosts == 0 {
+		return "no Cluster has a Metal3Cluster, and there is no host: name another namespace with --namespace"
+	}
+	return fmt.Sprintf("no Cluster has a Metal3Cluster, so nobody pauses the %d hosts and keeps their status: "+
+		"move them together with a Cluster", hosts)
+}
+
 // facts are those that all Metal3Clusters of the namespace share.
 func (s departure) facts() pivot.MoveFacts {
-	facts := pivot.MoveFacts{Hosts: s.hosts, Around: s.around, Remediations: s.remediations}
-	for _, machine := range s.machines {
-		facts.AddMachine(machine)
+	facts := pivot.MoveFacts{
+		Hosts: s.hosts, Around: s.around, Clusters: s.clusters, Machines: s.machines, Infras: s.infras,
+		PausedClasses: s.pausedClasses, Remediations: s.remediations, Naming: slices.Clone(s.naming), Secrets: s.secrets,
+	}
+	for _, infra := range s.infras {
+		facts.Naming = append(facts.Naming, infra)
 	}
 	for _, definition := range s.definitions {
 		facts.AddDefinition(definition.Name, definition.Labels)
@@ -55,32 +65,12 @@ func (s departure) facts() pivot.MoveFacts {
 // endpointObstacles are those of one Metal3Cluster alone. They name it where there are several.
 func (s departure) endpointObstacles(infra *infrav1.Metal3Cluster) []string {
 	bare, unknown := pivot.BareNodes(infra)
-	found := pivot.Obstacles(pivot.MoveFacts{
+	found := pivot.EndpointObstacles(pivot.EndpointFacts{
 		Endpoint: pivot.EndpointOutcome(infra), BareNodes: bare, NodesUnknown: unknown,
 	})
 	if len(s.infras) > 1 {
 		for i := range found {
 			found[i] = fmt.Sprintf("Metal3Cluster %s: %s", infra.Name, found[i])
-		}
-	}
-	return found
-}
-
-// straySecrets names the Secrets of hosts that nothing takes along. One that does not exist is the host operator's
-// matter.
-func (s departure) straySecrets() []string {
-	var found []string
-	told := map[string]bool{}
-	for _, host := range s.hosts {
-		for _, name := range pivot.NamedSecrets(host) {
-			secret, exists := s.secrets[name]
-			if !exists || told[name] {
-				continue
-			}
-			told[name] = true
-			if stray := pivot.StrayObstacle(host.Name, secret); stray != "" {
-				found = append(found, stray)
-			}
 		}
 	}
 	return found

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -83,7 +84,16 @@ func describeChaos(c *clusters) {
 
 		w := c.world(ctx)
 		w.fleet(ctx, "cluster", 3, 2)
-		before := w.trace(ctx)
+		before, acts := w.trace(ctx), w.acts()
+		if *measure {
+			// Also where a story fails.
+			DeferCleanup(func(ctx context.Context) {
+				table(fmt.Sprintf("%d pivots with random faults, -move.seed=%d", *pivots, chosen), []row{
+					{"steps by hand, where clusterctl was killed or gave up", strconv.Itoa(len(w.steps)), "-"},
+					counted("hosts re-provisioned, power-cycled or lost", len(w.harmed(ctx, before, acts, w.acts()))),
+				})
+			})
+		}
 		for number := range *pivots {
 			w.pivotThroughChaos(ctx, dice, number)
 			w.unharmed(ctx, before)
@@ -128,6 +138,7 @@ func (w *world) pivotThroughChaos(ctx context.Context, dice *rand.Rand, number i
 	default:
 		w.pauseClusters(ctx, w.here, false)
 		w.readyForMove(ctx)
+		w.byHand("moving again")
 		w.move(ctx)
 	}
 }

@@ -133,6 +133,7 @@ func (w *world) finish(ctx context.Context) {
 // clear takes away what a clusterctl that was killed has left, without anybody acting on it: finalizers first.
 func (w *world) clear(ctx context.Context, at *side) {
 	GinkgoHelper()
+	w.byHand("taking away what is left")
 	for _, list := range leftovers() {
 		Expect(at.client.List(ctx, list, client.InNamespace(w.namespace))).To(Succeed())
 		for _, object := range objectsOf(list) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,14 +18,13 @@ import (
 	labironic "github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 )
 
-// measuredHosts is how many hosts are moved and adopted.
-const measuredHosts = 100
-
-// The goals, in seconds.
+// The goals: seconds for goalHosts, and a number of hosts or steps.
 const (
+	goalHosts = 100
 	goalMove  = 60
 	goalLook  = 2
 	goalAdopt = 30
+	goalNone  = 0
 )
 
 // measuredIronic is an Ironic that can be replaced by an empty one.
@@ -37,6 +38,9 @@ type measuredIronic interface {
 	// written.
 	controllers() string
 	image() *infrav1.Image
+
+	// acts counts, by the name of the machine, what was done to machines so far: power, disks and media.
+	acts() map[string]int
 }
 
 // fakeMeasured is the Ironic in memory.
@@ -50,6 +54,33 @@ func (f fakeMeasured) settings() labironic.Settings {
 func (f fakeMeasured) empty(context.Context) { f.ironic.Empty() }
 func (f fakeMeasured) controllers() string   { return fakeControllers }
 func (f fakeMeasured) image() *infrav1.Image { return nil }
+func (f fakeMeasured) acts() map[string]int  { return f.clusters.acts() }
+
+// acts counts what the Ironic in memory was asked to do to machines, and not what it was asked to take note of.
+func (c *clusters) acts() map[string]int {
+	counts := map[string]int{}
+	for _, call := range c.ironic.Calls() {
+		if !slices.Contains([]string{"enroll", "port", "update", "manage", "adopt"}, call.What) {
+			counts[strings.Replace(call.Node, "~", "-", 1)]++
+		}
+	}
+	return counts
+}
+
+// harmed names the hosts of a trace to whose machines something was done since, and those that are lost.
+func (w *world) harmed(ctx context.Context, since trace, before, now map[string]int) []string {
+	GinkgoHelper()
+	var found []string
+	here, there := w.hosts(ctx, Default, w.here), w.hosts(ctx, Default, w.there)
+	for name := range since.pictures {
+		machine := w.namespace + "-" + name
+		if now[machine] != before[machine] || here[name] == nil && there[name] == nil {
+			found = append(found, name)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
 
 // describeMeasurements measures what the documents promise. Nothing is asserted but that nobody does anything to a host.
 func describeMeasurements(c *clusters) {
@@ -68,8 +99,8 @@ func describeMeasurements(c *clusters) {
 			operator.settings = e.settings()
 			operator.start()
 		}
-		fmt.Printf("making %d hosts and machines\n", measuredHosts)
-		for i := range measuredHosts {
+		fmt.Printf("making %d hosts and machines\n", *hosts)
+		for i := range *hosts {
 			name := fmt.Sprintf("host-%03d", i)
 			w.host(ctx, name)
 			if i == 0 {
@@ -79,7 +110,7 @@ func describeMeasurements(c *clusters) {
 			}
 		}
 		w.settled(ctx)
-		before := w.trace(ctx)
+		before, acts := w.trace(ctx), behind.acts()
 
 		fmt.Println("moving them")
 		began := time.Now()
@@ -97,23 +128,24 @@ func describeMeasurements(c *clusters) {
 		e.expect(w.hosts(ctx, Default, w.here))
 		began = time.Now()
 		e.heldBy(clusterID + "-host-000")
-		Eventually(e.looks).WithPolling(glance).WithTimeout(4 * patience).Should(Equal(measuredHosts))
+		Eventually(e.looks).WithPolling(glance).WithTimeout(4 * patience).Should(Equal(*hosts))
 		looked := time.Since(began)
 		w.eventuallyActive(ctx, e)
 		adopted := time.Since(began)
 		w.settled(ctx)
-		if *ironicKind != ironicReal {
-			w.nothingDone(before, "enroll", "port", "update", "manage", "adopt")
-		}
-		table(*ironicKind, []row{
-			{"clusterctl move of 100 hosts, with the time until they are quiet", moved, goalMove},
-			{"  of this, until clusterctl has found all objects and paused the Cluster", paused, 0},
-			{"  until all hosts are parked", quietAfter, 0},
-			{"  until clusterctl has noticed and copied the first host", copied, 0},
-			{"until all of them run in the target", running, 0},
-			{"change of the holder to the first look at each of 100 hosts", looked, goalLook},
-			{"change of the holder until 100 hosts are adopted", adopted, goalAdopt},
+		harmed := w.harmed(ctx, before, acts, behind.acts())
+		table(fmt.Sprintf("%d hosts with a %s Ironic", *hosts, *ironicKind), []row{
+			timed("clusterctl move, with the time until they are quiet", moved, goalMove),
+			timed("  of this, until clusterctl has found all objects and paused the Cluster", paused, 0),
+			timed("  until all hosts are parked", quietAfter, 0),
+			timed("  until clusterctl has noticed and copied the first host", copied, 0),
+			timed("until all of them run in the target", running, 0),
+			timed("change of the holder to the first look at each of them", looked, goalLook),
+			timed("change of the holder until all of them are adopted", adopted, goalAdopt),
+			counted("steps by hand, besides clusterctl move and the change of the holder", len(w.steps)),
+			counted("hosts re-provisioned, power-cycled or lost", len(harmed)),
 		})
+		Expect(harmed).To(BeEmpty())
 	})
 }
 
@@ -150,27 +182,32 @@ func (w *world) eventuallyActive(ctx context.Context, e *endpoint) {
 			}
 		}
 		return count
-	}).WithTimeout(4 * patience).Should(Equal(measuredHosts))
+	}).WithTimeout(4 * patience).Should(Equal(*hosts))
 }
 
 // row is one line of the table.
-type row struct {
-	what string
-	took time.Duration
-	// goal in seconds. Zero means that there is none.
-	goal float64
+type row struct{ what, measured, goal string }
+
+// timed is a row of a time, with a goal in seconds for goalHosts. Zero means that there is none.
+func timed(what string, took time.Duration, goal float64) row {
+	made := row{what: what, measured: fmt.Sprintf("%.1f s", took.Seconds()), goal: "-"}
+	if goal > 0 && *hosts == goalHosts {
+		made.goal = fmt.Sprintf("%.0f s", goal)
+	}
+	return made
+}
+
+// counted is a row of something of which nobody wants any.
+func counted(what string, count int) row {
+	return row{what: what, measured: strconv.Itoa(count), goal: strconv.Itoa(goalNone)}
 }
 
 // table prints what was measured beside the goals.
-func table(kind string, rows []row) {
+func table(title string, rows []row) {
 	var text strings.Builder
-	fmt.Fprintf(&text, "\n%-70s %10s %10s\n", "with a "+kind+" Ironic", "measured", "goal")
+	fmt.Fprintf(&text, "\n%-70s %10s %10s\n", title, "measured", "goal")
 	for _, row := range rows {
-		goal := "-"
-		if row.goal > 0 {
-			goal = fmt.Sprintf("%.0f s", row.goal)
-		}
-		fmt.Fprintf(&text, "%-70s %8.1f s %10s\n", row.what, row.took.Seconds(), goal)
+		fmt.Fprintf(&text, "%-70s %10s %10s\n", row.what, row.measured, row.goal)
 	}
 	_, _ = fmt.Fprintln(os.Stdout, text.String())
 }

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -31,6 +33,8 @@ type realIronic struct {
 	mutex sync.Mutex
 	// power of the machines by name. Off unless it is there.
 	power map[string]string
+	// done counts what was done to machines, by name.
+	done map[string]int
 }
 
 func newRealIronic(ctx context.Context) *realIronic {
@@ -43,7 +47,7 @@ func newRealIronic(ctx context.Context) *realIronic {
 	if root == "" {
 		Skip("the cache holds no real Ironic: make lab builds it")
 	}
-	r := &realIronic{root: root, power: map[string]string{}}
+	r := &realIronic{root: root, power: map[string]string{}, done: map[string]int{}}
 	r.server = httptest.NewServer(r.machines())
 	DeferCleanup(r.server.Close)
 	r.run(ctx, ironic.Options{Root: root, Log: GinkgoWriter})
@@ -98,7 +102,20 @@ func (r *realIronic) machines() http.Handler {
 	mux.HandleFunc("/machines/{machine}/power", r.servePower)
 	// Disks and media take what they are given.
 	mux.HandleFunc("/machines/{machine}/{what}", func(http.ResponseWriter, *http.Request) {})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if part := strings.Split(request.URL.Path, "/"); request.Method != http.MethodGet && len(part) > 2 {
+			r.mutex.Lock()
+			r.done[part[2]]++
+			r.mutex.Unlock()
+		}
+		mux.ServeHTTP(w, request)
+	})
+}
+
+func (r *realIronic) acts() map[string]int {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return maps.Clone(r.done)
 }
 
 func (r *realIronic) servePower(w http.ResponseWriter, request *http.Request) {

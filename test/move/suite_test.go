@@ -47,6 +47,8 @@ var (
 
 	pivots = flag.Int("move.pivots", 5, "Number of pivots with random faults.")
 
+	hosts = flag.Int("move.hosts", goalHosts, "Number of hosts to measure with.")
+
 	measure = flag.Bool("move.measure", false, "Measure instead of testing, and print a table.")
 
 	ironicKind = flag.String("ironic", ironicFake, "What to measure with: fake is in memory, real is the one of make lab.")
@@ -108,6 +110,10 @@ var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 
 	BeforeAll(func(ctx context.Context) {
 		SetDefaultEventuallyTimeout(patience)
+		if *measure {
+			// Many hosts take longer to make, and that is not what is measured.
+			SetDefaultEventuallyTimeout(patience * time.Duration(max(1, *hosts/goalHosts)))
+		}
 		SetDefaultEventuallyPollingInterval(pollEvery)
 		SetDefaultConsistentlyDuration(quiet)
 		c.source, c.target = newSide(ctx, "source"), newSide(ctx, "target")
@@ -135,6 +141,7 @@ var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 	}
 	describeHosts(c)
 	describeMoves(c)
+	describeSurvival(c)
 	describeGivingUp(c)
 	describeOutages(c)
 	describeEndpoint(c)
@@ -183,6 +190,6 @@ func (c *clusters) tellManagers(failed bool) {
 func startServer(ctx context.Context) *env.Server {
 	GinkgoHelper()
 	return stage.Start(ctx, env.Options{Definitions: []components.Group{
-		components.Provider, components.ClusterAPI, components.HostOperator,
+		components.Provider, components.ClusterAPI, components.HostOperator, components.AddressManager,
 	}})
 }

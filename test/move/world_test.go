@@ -62,7 +62,13 @@ type world struct {
 	// nil leaves the one that they have.
 	controllers string
 	image       *infrav1.Image
+
+	// steps are what the story did in place of the user, besides clusterctl move.
+	steps []string
 }
+
+// byHand remembers that the story does something in place of the user.
+func (w *world) byHand(step string) { w.steps = append(w.steps, step) }
 
 // world makes a world with host operators on both sides that talk to the same Ironic.
 func (c *clusters) world(ctx context.Context) *world {
@@ -300,6 +306,7 @@ func (w *world) infras(ctx context.Context, want gomegatypes.GomegaMatcher) {
 // pauseClusters pauses the Clusters of a side or lets them run, as the user does after a move that was given up.
 func (w *world) pauseClusters(ctx context.Context, at *side, paused bool) {
 	GinkgoHelper()
+	w.byHand(fmt.Sprintf("setting spec.paused to %v", paused))
 	var list clusterv1.ClusterList
 	Expect(at.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
 	for i := range list.Items {

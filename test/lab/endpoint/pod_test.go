@@ -42,6 +42,8 @@ const (
 	// wellLimit is how long anything may take that is waited for.
 	wellLimit = 90 * time.Second
 	pollEvery = 100 * time.Millisecond
+	// atOnce is what counts as that on a busy machine.
+	atOnce = 2 * time.Second
 
 	// What this provider renders for a node, with the least and with all that a cluster can ask for.
 	least, full = "baremetal/controlplane/testdata/least", "baremetal/controlplane/testdata/full"
@@ -404,35 +406,80 @@ func (w *world) testLogs(t *testing.T, logs *container) {
 	})
 }
 
-// testRestart starts Ironic again after a crash, in the same layer, where its files still are.
-func (w *world) testRestart(t *testing.T, conductorRuns *container) {
+// testRestart ends Ironic, and starts it again in the same layer, where its files still are.
+func (w *world) testRestart(t *testing.T, running *container) {
 	t.Helper()
-	created, err := nodes.Create(t.Context(), w.service, nodes.CreateOpts{Driver: "lab", Name: "metal3~host-0"}).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if known := w.list(t); len(known) != 1 || known[0].UUID != created.UUID {
-		t.Fatalf("the list of nodes is %v, want %s", known, created.UUID)
-	}
-	// As a crash does, this leaves the socket behind.
-	conductorRuns.kill()
-	crashed := time.Now()
-	w.waitHolder(t, false)
-	if err := w.prober.Check(t.Context()); err == nil {
-		t.Error("Ironic is well although it does not run")
-	}
-	again := w.start(t, "ironic")
-	wait(t, "Ironic is well again", func() error { return w.prober.Check(t.Context()) })
-	t.Logf("MEASURED: well %s after Ironic crashed", time.Since(crashed).Round(10*time.Millisecond))
-	w.waitHolder(t, true)
-	if known := w.list(t); len(known) != 0 {
-		t.Errorf("after a restart the list of nodes is %v", known)
+	for _, test := range []struct {
+		what string
+		end  func(*testing.T, *container)
+	}{
+		{"the address left", takeAddress},
+		// As a crash does, this leaves the socket behind.
+		{"Ironic crashed", func(_ *testing.T, running *container) { running.kill() }},
+	} {
+		created, err := nodes.Create(t.Context(), w.service, nodes.CreateOpts{Driver: "lab", Name: "metal3~host-0"}).Extract()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if known := w.list(t); len(known) != 1 || known[0].UUID != created.UUID {
+			t.Fatalf("the list of nodes is %v, want %s", known, created.UUID)
+		}
+		test.end(t, running)
+		ended := time.Now()
+		wait(t, "the guard notices", func() error {
+			content, err := os.ReadFile(filepath.Join(w.vip.volume("state"), "ironic-ok"))
+			if err == nil && string(bytes.TrimSpace(content)) != "0" {
+				err = fmt.Errorf("ironic-ok is %q", content)
+			}
+			return err
+		})
+		w.waitHolder(t, false)
+		if err := w.prober.Check(t.Context()); err == nil {
+			t.Error("Ironic is well although it does not run")
+		}
+		running = w.start(t, "ironic")
+		wait(t, "Ironic is well again", func() error { return w.prober.Check(t.Context()) })
+		t.Logf("MEASURED: well %s after %s", time.Since(ended).Round(10*time.Millisecond), test.what)
+		w.waitHolder(t, true)
+		if known := w.list(t); len(known) != 0 {
+			t.Errorf("after a restart the list of nodes is %v", known)
+		}
 	}
 	asked := time.Now()
-	if !again.stop() {
+	if !running.stop() {
 		t.Errorf("Ironic did not end within %s", grace)
 	}
 	t.Logf("MEASURED: Ironic ended %s after it was asked to", time.Since(asked).Round(10*time.Millisecond))
+}
+
+// takeAddress takes the address away, and demands that nothing is left of Ironic.
+func takeAddress(t *testing.T, running *container) {
+	t.Helper()
+	link, err := netlink.LinkByName(interfaceOfTest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses, err := netlink.AddrList(link, netlink.FAMILY_V4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := slices.IndexFunc(addresses, func(a netlink.Addr) bool { return a.IP.String() == virtualIP.String() })
+	if index < 0 {
+		t.Fatalf("the node has %v, and not %s", addresses, virtualIP)
+	}
+	if err := netlink.AddrDel(link, &addresses[index]); err != nil {
+		t.Fatal(err)
+	}
+	gone := time.Now()
+	select {
+	case <-running.done:
+		t.Logf("MEASURED: nothing was left of Ironic %s after the address had gone", time.Since(gone).Round(100*time.Microsecond))
+	case <-time.After(atOnce):
+		t.Fatalf("Ironic lives on without the address for %s", atOnce)
+	}
+	if running.ended == nil || !running.said("the address was here and has left") {
+		t.Errorf("the container ended with %v, and does not say why", running.ended)
+	}
 }
 
 func (w *world) list(t *testing.T) []nodes.Node {

@@ -1,0 +1,185 @@
+package pivot_test
+
+import (
+	"slices"
+	"testing"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// Columns of what decides about a host after a move and at a change of the holder.
+const (
+	wishColumn = iota
+	movingColumn
+	pauseColumn
+	holderColumn
+	toldColumn
+	stateColumn
+	nodeColumn
+)
+
+// arrival makes a host and the Cluster around it of which the facts are true.
+func arrival(t *testing.T, facts []string) (*bmov1alpha1.BareMetalHost, []pivot.Neighbour) {
+	t.Helper()
+	host := claimed()
+	host.Spec.Image = &bmov1alpha1.Image{URL: "http://images.example/node"}
+	host.Finalizers = []string{bmov1alpha1.BareMetalHostFinalizer}
+	switch facts[stateColumn] {
+	case "bereft":
+		host.Status = bmov1alpha1.BareMetalHostStatus{}
+	case "brings provisioning":
+		host.Status.Provisioning.State, host.Status.ErrorType = bmov1alpha1.StateProvisioning, bmov1alpha1.ProvisioningError
+		record(t, host)
+		host.Status = bmov1alpha1.BareMetalHostStatus{}
+	default:
+		host.Status.Provisioning.State = bmov1alpha1.ProvisioningState(facts[stateColumn])
+	}
+	if facts[movingColumn] == "moving" {
+		host.Annotations[infrav1.DeleteForMoveAnnotation] = ""
+	}
+	if facts[pauseColumn] != "nobody" {
+		host.Annotations[bmov1alpha1.PausedAnnotation] = map[string]string{
+			"ours": infrav1.HostPausedByProvider, "theirs": "maintenance",
+		}[facts[pauseColumn]]
+	}
+	if told := facts[toldColumn]; told != "nothing" {
+		host.Annotations[infrav1.IronicHolderAnnotation] = map[string]string{
+			"holder": facts[holderColumn] + "/n", "another": "ControlPlane/o",
+		}[told]
+	}
+	around := pivot.Neighbour{
+		Name: "c", Paused: facts[wishColumn] == "Park", Verified: facts[wishColumn] == "Run",
+		Endpoint: facts[holderColumn] != "no endpoint",
+	}
+	if kind := infrav1.HolderKind(facts[holderColumn]); around.Endpoint && kind != "unknown" {
+		around.Holder = &infrav1.IronicHolder{Kind: kind, Name: "n"}
+	}
+	return host, []pivot.Neighbour{around}
+}
+
+// arrivals are all combinations of facts.
+func arrivals() [][]string {
+	return combinations(
+		[]string{"Park", "Run", "Unclear"}, []string{"moving", "here"}, []string{"nobody", "ours", "theirs"},
+		[]string{"no endpoint", "unknown", "None", "Foreign", "Management", "ControlPlane"},
+		[]string{"nothing", "holder", "another"},
+		[]string{"provisioned", "provisioning", "deprovisioning", "bereft", "brings provisioning"},
+		[]string{"joined", "no node"},
+	)
+}
+
+// TestPlanHostAfterwards goes through every combination of what decides about a nudge, a shield, what is forgotten, and
+// hosts without their status.
+func TestPlanHostAfterwards(t *testing.T) {
+	table := [][]string{
+		// wish, clusterctl deletes it, paused by, holder, it tells of, host, node, step
+		{"*", "moving", "*", "*", "*", "*", "*", "Leave"},
+		{"Park", "*", "ours", "*", "*", "provisioning", "*", "Resume"},
+		{"Park", "*", "ours", "*", "*", "deprovisioning", "*", "Resume"},
+		{"Park", "*", "*", "*", "*", "provisioning", "*", "Leave"},
+		{"Park", "*", "*", "*", "*", "deprovisioning", "*", "Leave"},
+		{"Park", "*", "nobody", "*", "*", "*", "*", "Pause"},
+		{"Park", "*", "*", "*", "*", "provisioned", "*", "Record"},
+		{"Park", "*", "*", "*", "*", "*", "*", "Leave"},
+		{"*", "*", "nobody", "no endpoint", "holder", "*", "*", "Forget"},
+		{"*", "*", "nobody", "no endpoint", "another", "*", "*", "Forget"},
+		{"Unclear", "*", "*", "*", "*", "*", "*", "Leave"},
+
+		{"Run", "*", "*", "Management", "another", "provisioning", "joined", "Shield"},
+		{"Run", "*", "*", "Management", "another", "brings provisioning", "joined", "Shield"},
+		{"Run", "*", "*", "ControlPlane", "another", "provisioning", "joined", "Shield"},
+		{"Run", "*", "*", "ControlPlane", "another", "brings provisioning", "joined", "Shield"},
+		{"Run", "*", "*", "ControlPlane", "nothing", "provisioning", "joined", "Shield"},
+		{"Run", "*", "*", "ControlPlane", "nothing", "brings provisioning", "joined", "Shield"},
+		{"Run", "*", "ours", "*", "*", "bereft", "joined", "Shield"},
+		{"Run", "*", "ours", "*", "*", "bereft", "*", "Await"},
+		{"Run", "*", "ours", "*", "*", "*", "*", "Resume"},
+
+		{"Run", "*", "*", "Management", "another", "*", "*", "Nudge"},
+		{"Run", "*", "*", "ControlPlane", "another", "*", "*", "Nudge"},
+		{"Run", "*", "*", "ControlPlane", "nothing", "*", "*", "Nudge"},
+		{"Run", "*", "*", "*", "*", "*", "*", "Leave"},
+	}
+	for _, facts := range arrivals() {
+		host, around := arrival(t, facts)
+		got := pivot.PlanHost(host, around, pivot.HostFacts{Settled: true, Joined: facts[nodeColumn] == "joined"})
+		if want := answer(table, facts); string(got) != want {
+			t.Errorf("%q: got %s, want %s", facts, got, want)
+		}
+	}
+}
+
+// decision is what was decided in one combination of facts.
+type decision struct {
+	facts   []string
+	step    pivot.Step
+	changed *bmov1alpha1.BareMetalHost
+}
+
+func (d decision) is(column int, value string) bool { return d.facts[column] == value }
+
+// letsGo says whether the host operator acts on the host because of the step.
+func (d decision) letsGo() bool { return d.step == pivot.Resume || d.step == pivot.Nudge }
+
+// laws are what no step may break, whatever the table says.
+func laws() map[string]func(decision) bool {
+	return map[string]func(decision) bool{
+		"somebody writes to a host that clusterctl deletes": func(d decision) bool {
+			return d.is(movingColumn, "moving") && d.step != pivot.Leave
+		},
+		"the pause of somebody else is taken back": func(d decision) bool {
+			return d.is(pauseColumn, "theirs") && d.changed.Annotations[bmov1alpha1.PausedAnnotation] != "maintenance"
+		},
+		"a host that runs nothing is taken for provisioned": func(d decision) bool {
+			return d.step == pivot.Shield && d.is(nodeColumn, "no node")
+		},
+		"a host whose node has joined is cleaned and deployed": func(d decision) bool {
+			return d.letsGo() && d.is(nodeColumn, "joined") && d.wouldBeginAnew()
+		},
+		"a host is let go, and nobody knows whose Ironic answers": func(d decision) bool {
+			return d.letsGo() && d.is(wishColumn, "Unclear")
+		},
+		"a host is told of an Ironic that is nobody's": func(d decision) bool {
+			return d.step == pivot.Nudge && !d.is(holderColumn, "Management") && !d.is(holderColumn, "ControlPlane")
+		},
+		"a host is let go, and nobody knows whether something runs on it": func(d decision) bool {
+			return d.letsGo() && d.is(stateColumn, "bereft") && d.is(pauseColumn, "ours")
+		},
+	}
+}
+
+// TestWhatNeverHappens holds every combination against the laws.
+func TestWhatNeverHappens(t *testing.T) {
+	for _, facts := range arrivals() {
+		host, around := arrival(t, facts)
+		known := pivot.HostFacts{Settled: true, Joined: facts[nodeColumn] == "joined"}
+		step := pivot.PlanHost(host, around, known)
+		decided := decision{facts, step, pivot.Apply(step, host, pivot.HolderFor(host, around))}
+		for what, broken := range laws() {
+			if broken(decided) {
+				t.Errorf("%q: %s: %s", facts, step, what)
+			}
+		}
+		again, once := pivot.PlanHost(decided.changed, around, known), step == pivot.Nudge || step == pivot.Forget
+		if again == step && (once || step == pivot.Shield && pivot.BringsStatus(host)) {
+			t.Errorf("%q: %s is done again and again", facts, step)
+		}
+	}
+}
+
+// wouldBeginAnew says whether a host operator that looks at the host now would deploy it from the beginning: the Ironic
+// that answers has not begun what the status tells of, or there is no status. While a move waits for the host, its own
+// Ironic goes on.
+func (d decision) wouldBeginAnew() bool {
+	facts := d.facts
+	if facts[wishColumn] == "Park" {
+		return false
+	}
+	another := facts[holderColumn] == "ControlPlane" && facts[toldColumn] != "holder" ||
+		facts[holderColumn] == "Management" && facts[toldColumn] == "another"
+	return facts[stateColumn] == "bereft" && facts[pauseColumn] == "ours" ||
+		another && slices.Contains([]string{"provisioning", "brings provisioning"}, facts[stateColumn])
+}

@@ -1,0 +1,99 @@
+package metal3cluster
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+)
+
+// routerIDChosen is the reason of the event that tells of a virtual router ID other than the one of the clusterID.
+const routerIDChosen = "RouterIDChosen"
+
+// readSurroundings reads who may use what the Ironic endpoint needs for itself. It asks the cache. What changes there
+// needs no event: an endpoint is looked at in an interval anyway.
+func (r *Reconciler) readSurroundings(ctx context.Context, s *scope) error {
+	if !s.keepsIronic() {
+		return nil
+	}
+	// All namespaces that the manager sees: a network does not end at one of them.
+	var clusters infrav1.Metal3ClusterList
+	if err := r.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing Metal3Clusters: %w", err)
+	}
+	s.around = controlplane.Surroundings{
+		Own: s.infra, APIServer: s.cluster.Spec.ControlPlaneEndpoint.Host, Clusters: clusters.Items,
+	}
+	if own := s.infra.Spec.ControlPlaneEndpoint.Host; own != "" {
+		s.around.APIServer = own
+	}
+	for _, host := range s.move.Hosts {
+		if pivot.ClusterOf(host) == s.cluster.Name {
+			s.around.Hosts = append(s.around.Hosts, host)
+		}
+	}
+	for _, object := range s.move.Naming {
+		machine, is := object.(*infrav1.Metal3Machine)
+		if is && machine.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name {
+			s.around.Machines = append(s.around.Machines, machine)
+		}
+	}
+	return nil
+}
+
+// chooseIdentity gives the endpoint what tells it from others, where nobody else did: its clusterID, because admission
+// was not asked, and its virtual router ID. Both are stored before anything is made with them. The clusterID comes from
+// a UID, which changes at a move, and the router ID depends on who else is there; neither must change afterwards.
+func (r *Reconciler) chooseIdentity(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	ironic := s.infra.Spec.Ironic
+	if ironic == nil || ironic.ClusterID != "" && ironic.VRRP.VirtualRouterID != 0 {
+		return outcome.Done(), nil
+	}
+	if ironic.ClusterID == "" {
+		ironic.ClusterID = pivot.ClusterID(string(s.infra.UID))
+	}
+	alone := int32(vip.Group{ClusterID: ironic.ClusterID}.ID()) //nolint:gosec // at most 255
+	chosen := alone
+	if ironic.VRRP.VirtualRouterID == 0 {
+		// Nodes that run already have the ID that they would have alone, and have to keep it.
+		if !s.hasControlPlane {
+			chosen = controlplane.ChooseRouterID(s.around)
+		}
+		ironic.VRRP.VirtualRouterID = chosen
+	}
+	if err := s.pass.Save(ctx); err != nil {
+		return outcome.Done(), err
+	}
+	if chosen != alone {
+		r.Recorder.Eventf(s.infra, nil, corev1.EventTypeNormal, routerIDChosen, "Choose",
+			"Virtual router ID %d was chosen for the Ironic endpoint, because another Metal3Cluster on this network has %d: "+
+				"use it for the Ironic of the management cluster too", chosen, alone)
+	}
+	return outcome.Done(), nil
+}
+
+// findRivals judges who else uses the endpoint. It keeps nothing else from being done: whose the address is in the end
+// shows on the network.
+func findRivals(_ context.Context, s *scope) (outcome.Outcome, error) {
+	if s.infra.Spec.Ironic == nil {
+		return outcome.Done(), nil
+	}
+	judged := outcome.Done()
+	for _, rival := range controlplane.Rivals(s.around) {
+		s.rivals = append(s.rivals, rival.Message)
+		if judged.IsDone() {
+			judged = outcome.Blocked(rival.Reason, "")
+		}
+	}
+	judged.Message = pivot.Enumerate(s.rivals)
+	s.record(infrav1.IronicEndpointUniqueCondition, judged)
+	return outcome.Done(), nil
+}

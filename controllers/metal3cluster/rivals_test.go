@@ -1,0 +1,258 @@
+package metal3cluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+// onNetwork gives a Metal3Cluster an endpoint on the network of the tests. Router ID 0 is none.
+func onNetwork(clusterID, address string, routerID int32) func(*infrav1.Metal3Cluster) {
+	return func(infra *infrav1.Metal3Cluster) {
+		infra.Spec.Ironic = &infrav1.Ironic{
+			ClusterID: clusterID,
+			Endpoint:  infrav1.IronicEndpoint{VirtualIPs: []string{address}, CIDRs: []string{"2001:db8::/64"}, Interface: "eth0"},
+			VRRP:      infrav1.VRRP{VirtualRouterID: routerID},
+		}
+	}
+}
+
+// neighbour makes a Metal3Cluster of another namespace on the network.
+func neighbour(clusterID, address string, routerID int32) *infrav1.Metal3Cluster {
+	infra := build.Metal3Cluster("neighbour", build.InNamespace("elsewhere"))
+	onNetwork(clusterID, address, routerID)(infra)
+	return infra
+}
+
+// reconcileOnce reconciles a Metal3Cluster among others, and returns what is stored then and which events there were.
+func reconcileOnce(
+	t *testing.T, infra *infrav1.Metal3Cluster, funcs interceptor.Funcs, others ...client.Object,
+) (*infrav1.Metal3Cluster, []string, error) {
+	t.Helper()
+	r, stored := reconciler(infra, funcs, kept{})
+	for _, other := range others {
+		if err := stored.Create(context.Background(), other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recorder := events.NewFakeRecorder(10)
+	r.Recorder = recorder
+	key := client.ObjectKeyFromObject(infra)
+	_, failure := r.Reconcile(context.Background(), ctrl.Request{NamespacedName: key})
+	after := &infrav1.Metal3Cluster{}
+	if err := stored.Get(context.Background(), key, after); err != nil {
+		t.Fatal(err)
+	}
+	close(recorder.Events)
+	var told []string
+	for event := range recorder.Events {
+		told = append(told, event)
+	}
+	return after, told, failure
+}
+
+func TestTheRouterIDIsChosenOnce(t *testing.T) {
+	alone := int32(vip.Group{ClusterID: "c1"}.ID())
+	rival := func() client.Object { return neighbour("c2", "2001:db8::3", alone) }
+	node := func() client.Object { return build.ControlPlaneMachine("cp-0", "cluster") }
+	cases := map[string]struct {
+		reason string
+		given  int32
+		others []func() client.Object
+		want   int32
+		told   bool
+	}{
+		"Alone":     {"as nodes of earlier versions have it", 0, nil, alone, false},
+		"Contested": {"a new cluster steps aside", 0, []func() client.Object{rival}, alone + 1, true},
+		"TooLate":   {"its nodes run with it already", 0, []func() client.Object{rival, node}, alone, false},
+		"Given":     {"a person wanted it so", alone, []func() client.Object{rival}, alone, false},
+		"Another":   {"so it is without rivals", 9, nil, 9, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			infra := build.Metal3Cluster("cluster")
+			onNetwork("c1", "2001:db8::2", tc.given)(infra)
+			var others []client.Object
+			for _, other := range tc.others {
+				others = append(others, other())
+			}
+			after, told, err := reconcileOnce(t, infra, interceptor.Funcs{}, others...)
+			if err != nil || after.Spec.Ironic.VRRP.VirtualRouterID != tc.want {
+				t.Errorf("%s: got %d, %v, want %d", tc.reason, after.Spec.Ironic.VRRP.VirtualRouterID, err, tc.want)
+			}
+			if chose := strings.Contains(strings.Join(told, "\n"), routerIDChosen); chose != tc.told {
+				t.Errorf("%s: events are %q", tc.reason, told)
+			}
+		})
+	}
+}
+
+// TestTheRouterIDIsStoredFirst demands that no Secret is made, and so no node, before the ID is stored.
+func TestTheRouterIDIsStoredFirst(t *testing.T) {
+	infra := build.Metal3Cluster("cluster")
+	onNetwork("c1", "2001:db8::2", 0)(infra)
+	r, stored := reconciler(infra, interceptor.Funcs{}, nil)
+	r.Secrets = ensuring(func(ctx context.Context) error {
+		found := &infrav1.Metal3Cluster{}
+		if err := stored.Get(ctx, client.ObjectKeyFromObject(infra), found); err != nil {
+			return err
+		}
+		if found.Spec.Ironic.VRRP.VirtualRouterID == 0 {
+			return errors.New("nothing is stored")
+		}
+		return nil
+	})
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(infra)}
+	if _, err := r.Reconcile(context.Background(), request); err != nil {
+		t.Error(err)
+	}
+}
+
+// ensuring is asked for a Secret.
+type ensuring func(ctx context.Context) error
+
+func (e ensuring) Ensure(
+	ctx context.Context, _ *infrav1.Metal3Cluster, _ string,
+) (secrets.Material, outcome.Outcome, error) {
+	return secrets.Material{}, outcome.Done(), e(ctx)
+}
+
+func TestRivalsAreReported(t *testing.T) {
+	const unique, taken, routed = infrav1.EndpointUniqueReason, infrav1.VirtualIPTakenReason, infrav1.VirtualRouterIDTakenReason
+	ofCluster := build.Labels(map[string]string{clusterv1.ClusterNameLabel: "cluster"})
+	machine := func(cluster string) client.Object {
+		made := build.Metal3Machine("m", cluster)
+		made.Labels = map[string]string{clusterv1.ClusterNameLabel: cluster}
+		made.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "2001:db8::2"}}
+		return made
+	}
+	host := func(options ...build.HostOption) client.Object {
+		return build.Host("h", append(options, build.NIC("eth0", "02:00:00:00:00:01", "2001:db8::2"))...)
+	}
+	claimed := build.Consumed(build.Metal3Machine("m", "cluster"))
+	cases := map[string]struct {
+		reason string
+		change func(*infrav1.Metal3Cluster)
+		other  client.Object
+		want   string
+		says   string
+	}{
+		"Nobody":       {"so it is nearly always", nil, build.Metal3Cluster("neighbour"), unique, ""},
+		"Router":       {"a network does not end at a namespace", nil, neighbour("c2", "2001:db8::3", 50), routed, "elsewhere/neighbour"},
+		"Address":      {"both are said", nil, neighbour("c2", "2001:db8::2", 50), taken, "virtual router ID 50"},
+		"Shared":       {"one endpoint on purpose", nil, neighbour("c1", "2001:db8::2", 50), unique, ""},
+		"Machine":      {"the address of a node", nil, machine("cluster"), taken, "Metal3Machine m has"},
+		"OtherMachine": {"of a cluster that may be on another network", nil, machine("other"), unique, ""},
+		"Host":         {"a DHCP server gives the address away", nil, host(ofCluster, claimed), taken, "Host h had"},
+		"FreeHost":     {"it will get other addresses", nil, host(), unique, ""},
+		"OwnAPIServer": {"it would move with Ironic", func(infra *infrav1.Metal3Cluster) {
+			infra.Spec.ControlPlaneEndpoint.Host = "2001:db8::2"
+		}, build.Metal3Cluster("neighbour"), taken, "The API server of Metal3Cluster metal3/cluster"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			infra := build.Metal3Cluster("cluster")
+			onNetwork("c1", "2001:db8::2", 50)(infra)
+			if tc.change != nil {
+				tc.change(infra)
+			}
+			after, told, err := reconcileOnce(t, infra, interceptor.Funcs{}, tc.other)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(tc.reason)
+			isReported(t, after, tc.want, tc.says)
+			if warned := strings.Contains(strings.Join(told, "\n"), "Warning "+tc.want); warned != (tc.want != unique) {
+				t.Errorf("events are %q", told)
+			}
+		})
+	}
+}
+
+// isReported demands a reason and a text in the condition, and that nothing but a move depends on it.
+func isReported(t *testing.T, infra *infrav1.Metal3Cluster, reason, says string) {
+	t.Helper()
+	got := conditions.Get(infra, infrav1.IronicEndpointUniqueCondition)
+	if got == nil || got.Reason != reason || !strings.Contains(got.Message, says) ||
+		(got.Status == metav1.ConditionTrue) != (reason == infrav1.EndpointUniqueReason) {
+		t.Errorf("the condition is %+v, want %s with %q", got, reason, says)
+	}
+	if move := conditions.GetMessage(infra, infrav1.ReadyForMoveCondition); !strings.Contains(move, says) {
+		t.Errorf("a move would begin a dispute, and the condition for it says %q", move)
+	}
+	if !conditions.IsTrue(infra, infrav1.ReadyCondition) ||
+		conditions.GetReason(infra, infrav1.IronicEndpointReadyCondition) != infrav1.NotYetObservedReason {
+		t.Error("a rival keeps the cluster from being ready, or its endpoint from being looked at")
+	}
+}
+
+// TestWhatIsNotReadIsNotReported fails each read that tells of rivals.
+func TestWhatIsNotReadIsNotReported(t *testing.T) {
+	reads := map[string]func(client.ObjectList, client.ListOptions) bool{
+		"Metal3Clusters of all namespaces": func(list client.ObjectList, options client.ListOptions) bool {
+			_, is := list.(*infrav1.Metal3ClusterList)
+			return is && options.Namespace == ""
+		},
+		"Metal3Machines": func(list client.ObjectList, _ client.ListOptions) bool {
+			_, is := list.(*infrav1.Metal3MachineList)
+			return is
+		},
+		"Hosts": func(list client.ObjectList, _ client.ListOptions) bool {
+			_, is := list.(*bmov1alpha1.BareMetalHostList)
+			return is
+		},
+	}
+	for name, fails := range reads {
+		for _, was := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse} {
+			infra := build.Metal3Cluster("cluster")
+			onNetwork("c1", "2001:db8::2", 0)(infra)
+			conditions.Set(infra, metav1.Condition{Type: infrav1.IronicEndpointUniqueCondition, Status: was, Reason: "Before"})
+			before := infra.DeepCopy()
+			after, told, err := reconcileOnce(t, infra, interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					if fails(list, *(&client.ListOptions{}).ApplyOptions(options)) {
+						return errAway
+					}
+					return c.List(ctx, list, options...)
+				},
+			}, neighbour("c2", "2001:db8::2", 50))
+			if !errors.Is(err, errAway) {
+				t.Errorf("%s: got %v, want the error of the read", name, err)
+			}
+			if diff := cmp.Diff(before.Status.Conditions, after.Status.Conditions); diff != "" || len(told) > 0 {
+				t.Errorf("%s: events are %q, and the conditions -want +got:\n%s", name, told, diff)
+			}
+			if id := after.Spec.Ironic.VRRP.VirtualRouterID; id != 0 {
+				t.Errorf("%s: router ID %d was chosen blindly", name, id)
+			}
+		}
+	}
+}
+
+func TestRivalsAreForgottenWithTheEndpoint(t *testing.T) {
+	infra := build.Metal3Cluster("cluster")
+	conditions.Set(infra, metav1.Condition{
+		Type: infrav1.IronicEndpointUniqueCondition, Status: metav1.ConditionFalse, Reason: infrav1.VirtualIPTakenReason,
+	})
+	after, _, err := reconcileOnce(t, infra, interceptor.Funcs{})
+	if err != nil || conditions.Has(after, infrav1.IronicEndpointUniqueCondition) {
+		t.Errorf("the condition stays without an endpoint, %v", err)
+	}
+}
