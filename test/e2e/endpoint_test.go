@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,15 +103,17 @@ var _ = Describe("An Ironic endpoint", Ordered, func() {
 		Expect(e.holder(ctx)).NotTo(Equal(lost))
 	}, NodeTimeout(storyLimit))
 
+	It("goes on when the guard of its node is killed", func(ctx context.Context) {
+		lost := e.holder(ctx)
+		e.killContainer(ctx, lost, "guard")
+		e.untilMoved(ctx, lost)
+		e.settle(ctx)
+		Expect(e.holder(ctx)).NotTo(Equal(lost))
+	}, NodeTimeout(storyLimit))
+
 	It("is held once on each side of a partition, and once when the network is whole again", func(ctx context.Context) {
 		nodes, lost := e.nodes(ctx), e.holder(ctx)
-		rest := []string{lab.ManagementName}
-		for _, name := range bed.lab.Machines() {
-			if name != lost && name != lab.ManagementName {
-				rest = append(rest, name)
-			}
-		}
-		Expect(bed.lab.Network().Partition(rest, []string{lost})).To(Succeed())
+		Expect(bed.lab.Network().Partition(allBut(lost), []string{lost})).To(Succeed())
 		e.untilMoved(ctx, lost)
 		Consistently(func(g Gomega) {
 			g.Expect(e.state(ctx, g, lost, "holder")).To(Equal("1"), "alone on its side")
@@ -224,7 +227,10 @@ func (e *endpoint) remove(ctx context.Context) {
 		defer func() { Expect(e.seen.Stop()).To(Succeed()) }()
 	}
 	Expect(bed.lab.Network().Heal()).To(Succeed())
-	if err := InterceptGomegaFailure(func() { e.comeHome(ctx) }); err != nil {
+	if err := InterceptGomegaFailure(func() {
+		e.comeHome(ctx)
+		e.dismissGuests(ctx)
+	}); err != nil {
 		AbortSuite(fmt.Sprintf("cluster %s could not be brought back to the management cluster, so its hosts are lost for "+
 			"all other stories: %v", endpointCluster, err))
 	}
@@ -258,10 +264,9 @@ func (e *endpoint) tell() {
 	}
 }
 
+// hosts are those of the lab, without guests.
 func (e *endpoint) hosts(ctx context.Context, g Gomega) []bmov1alpha1.BareMetalHost {
-	var list bmov1alpha1.BareMetalHostList
-	g.Expect(e.List(ctx, &list, client.InNamespace(lab.Namespace))).To(Succeed())
-	return list.Items
+	return slices.DeleteFunc(hostsIn(ctx, g, e.home), isGuest)
 }
 
 // nodes are the names of the nodes of the control plane, which are those of their machines in the lab.

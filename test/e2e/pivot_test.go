@@ -2,6 +2,8 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
 
@@ -17,33 +20,52 @@ import (
 // the machines that it knows every half minute.
 const returned = 40 * time.Second
 
-// describePivot are the stories of a cluster that comes to manage itself, twice, and goes back. No person arms a node
-// any more: that is the provider's part.
+// describePivot are the stories of a cluster that comes to manage itself, twice, and goes back, whatever gets lost in the
+// middle. No person arms a node any more: that is the provider's part.
 func describePivot(e *endpoint) {
 	It("can move when its cluster has what manages clusters", func(ctx context.Context) {
 		e.disarmNodes(ctx)
 		Expect(e.pivot(ctx, e.workload, "preflight")).To(ended(1, "target", "CustomResourceDefinition", "is missing"))
+		e.inviteGuests(ctx)
 		Expect(bed.lab.Install(ctx, e.workload, bed.lab.Ironic())).To(Succeed())
+		e.seatGuests(ctx)
 		e.untilReadyForMove(ctx, e.workload)
 	}, NodeTimeout(storyLimit))
 
-	It("stays where it is when its cluster moves into itself, whose nodes are armed then", func(ctx context.Context) {
-		e.untouched = time.Now()
-		e.move(ctx, e.workload)
-		e.untilSettled(ctx)
-		e.untilArmed(ctx)
-		e.untilHolder(ctx, infrav1.HolderManagement)
-		Expect(witness.Longest(e.seen.Held.Since(e.untouched), func(span witness.Span) bool {
-			return !strings.Contains(span.Who, lab.ManagementName)
-		})).To(BeNumerically("<", moment), "somebody else had it, or nobody")
-		e.expectUntouched()
-	}, NodeTimeout(storyLimit))
+	It("stays where it is when its cluster moves into itself with hosts of every kind, and its nodes are armed then",
+		func(ctx context.Context) {
+			special := []string{late, paused, locked}
+			var images []bmc.Operation
+			before := e.pictures(ctx, Default, special...)
+			e.untouched = time.Now()
+			finish := e.provisionLate(ctx)
+			started := e.begin(ctx, e.workload)
+			e.untilWaitingForLate(ctx)
+			finish()
+			e.arrive(ctx, started)
+			e.untilSettled(ctx)
+			e.untilArmed(ctx)
+			e.untilHolder(ctx, infrav1.HolderManagement)
+			Expect(witness.Longest(e.seen.Held.Since(e.untouched), func(span witness.Span) bool {
+				return !strings.Contains(span.Who, lab.ManagementName)
+			})).To(BeNumerically("<", moment), "somebody else had it, or nobody")
+			e.untilSame(ctx, before, special...)
+			e.expectGuestsKept(ctx)
+			e.expectUntouched(ctx, late)
+			Expect(changes(e.untouched, allBut(late)...)).To(ContainElement(And(HaveField("Resource", "disk"),
+				HaveField("Method", http.MethodPut)), &images))
+			Expect(images).To(HaveLen(1), "the host that was being provisioned is provisioned once")
+			e.thawGuests(ctx)
+			e.expectUntouched(ctx, late)
+			e.dismissGuests(ctx)
+			e.untouched = time.Now()
+		}, NodeTimeout(storyLimit))
 
 	It("goes to a node when the management machine loses power", func(ctx context.Context) {
 		Expect(bed.lab.Machine(lab.ManagementName).PowerOff(ctx)).To(Succeed())
 		e.untilHolder(ctx, infrav1.HolderControlPlane)
 		e.untilHostsKnown(ctx)
-		e.expectUntouched()
+		e.expectUntouched(ctx)
 	}, NodeTimeout(storyLimit))
 
 	It("makes one more node of a host for a cluster that manages itself", func(ctx context.Context) {
@@ -54,6 +76,8 @@ func describePivot(e *endpoint) {
 		changed := changes(began)
 		Expect(changed).NotTo(BeEmpty(), "somebody has written an image")
 		Expect(changed).To(HaveEach(HaveField("Machine", added)), "no other machine is touched")
+		Expect(e.ironicWorked(ctx, began)).NotTo(BeEmpty(), "its Ironic says so as well")
+		Expect(e.ironicWorked(ctx, began, added)).To(BeEmpty(), "of no other machine")
 	}, NodeTimeout(storyLimit))
 
 	It("goes on when a cluster that manages itself replaces its control plane", Label(slow), func(ctx context.Context) {
@@ -81,25 +105,45 @@ func describePivot(e *endpoint) {
 		e.untilHostsKnown(ctx)
 	}, NodeTimeout(storyLimit))
 
-	It("goes back to the management cluster when its cluster moves back there", func(ctx context.Context) {
-		e.comeBack(ctx)
-	}, NodeTimeout(storyLimit))
+	It("goes back to the management cluster when its cluster moves back, although clusterctl is killed once",
+		func(ctx context.Context) {
+			e.removeWorker(ctx)
+			e.untouched = time.Now()
+			e.comeBack(ctx, e.moveAtSecondAttempt)
+		}, NodeTimeout(storyLimit))
 
-	It("goes to a node when it is demoted after another move, and comes back once more", func(ctx context.Context) {
-		e.untilReadyForMove(ctx, e.workload)
-		e.move(ctx, e.workload)
-		e.untilSettled(ctx)
-		e.untilArmed(ctx)
-		Expect(e.demote(ctx)).To(ended(0, "holds the endpoint after", "Its Ironic knows 4 of 4 hosts after"))
-		e.untilHolder(ctx, infrav1.HolderControlPlane)
-		e.untilHostsKnown(ctx)
-		e.expectUntouched()
+	It("is back with the management machine that loses power while its cluster is copied from there",
+		func(ctx context.Context) {
+			e.untilReadyForMove(ctx, e.workload)
+			e.losePowerDuringMove(ctx, e.workload)
+			e.unpause(ctx)
+			e.untilTakenBack(ctx)
+			e.untilSettled(ctx)
+			e.untilHolder(ctx, infrav1.HolderManagement)
+			e.untilHostsKnown(ctx)
+			e.expectUntouched(ctx)
+		}, NodeTimeout(storyLimit))
 
+	It("goes to a node when it is demoted after another move, right before and after which the provider is upgraded",
+		func(ctx context.Context) {
+			Expect(bed.lab.Upgrade(ctx, e.home)).To(Succeed())
+			e.moveAgain(ctx, e.workload)
+			Expect(bed.lab.Upgrade(ctx, e.home)).To(Succeed())
+			e.untilSettled(ctx)
+			e.untilArmed(ctx)
+			known := fmt.Sprintf("Its Ironic knows %[1]d of %[1]d hosts after", controlPlanes+e.workers)
+			Expect(e.demote(ctx)).To(ended(0, "holds the endpoint after", known))
+			e.untilHolder(ctx, infrav1.HolderControlPlane)
+			e.untilHostsKnown(ctx)
+			e.expectUntouched(ctx)
+		}, NodeTimeout(storyLimit))
+
+	It("stays with its node when that is undone, and comes back once more through a partition", func(ctx context.Context) {
 		scaled := time.Now()
 		Expect(e.demote(ctx, "--undo")).To(ended(0, "has 1 replica now, before 0", "it does not take the address"))
 		e.untilIronicStarted(ctx, scaled)
 		e.untilGuardSays(ctx, "HandedOver")
 		e.untilHolder(ctx, infrav1.HolderControlPlane)
-		e.comeBack(ctx)
-	}, NodeTimeout(2*storyLimit))
+		e.comeBack(ctx, e.moveThroughPartition)
+	}, NodeTimeout(storyLimit))
 }

@@ -98,6 +98,22 @@ func (l *Lab) AddHosts(ctx context.Context, count int) error {
 	return l.WaitForHosts(ctx, hostsLimit, names...)
 }
 
+// AddHost adds one machine to the lab, and a host for it with a name of its own to the management cluster, and does not
+// wait for anything. Each change is told of all objects before they are created: the host, and the Secrets that it
+// names.
+func (l *Lab) AddHost(ctx context.Context, name string, changes ...func(client.Object)) error {
+	index, err := l.reserve(1)
+	if err != nil {
+		return err
+	}
+	added := newHost(index)
+	added.name = name
+	if err := l.addHost(ctx, added, changes...); err != nil {
+		return fmt.Errorf("adding %s: %w", name, err)
+	}
+	return nil
+}
+
 // reserve counts hosts before they are added, so that two callers at once do not add the same.
 func (l *Lab) reserve(count int) (first int, err error) {
 	l.mutex.Lock()
@@ -118,7 +134,7 @@ func (l *Lab) WaitForHosts(ctx context.Context, limit time.Duration, names ...st
 	})
 }
 
-func (l *Lab) addHost(ctx context.Context, added host) error {
+func (l *Lab) addHost(ctx context.Context, added host, changes ...func(client.Object)) error {
 	if err := l.addMachine(added.name, added.number); err != nil {
 		return err
 	}
@@ -128,6 +144,11 @@ func (l *Lab) addHost(ctx context.Context, added host) error {
 	objects, err := added.objects()
 	if err != nil {
 		return err
+	}
+	for _, object := range objects {
+		for _, change := range changes {
+			change(object)
+		}
 	}
 	return create(ctx, l.management.Client, objects...)
 }

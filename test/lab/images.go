@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
@@ -32,6 +33,12 @@ const (
 
 	// managerContainer is what the contract of clusterctl calls the container of a manager.
 	managerContainer = "manager"
+
+	// managerNamespace and managerDeployment are where clusterctl installs the manager.
+	managerNamespace, managerDeployment = "capm3-system", "capm3-controller-manager"
+
+	// laterSuffix is what the version of the later build has more than that of the release, and so has its image.
+	laterSuffix = "-later"
 
 	issuerImage       = "lab.invalid/issuer:lab"
 	hostOperatorImage = "lab.invalid/host-operator:lab"
@@ -64,14 +71,38 @@ func (l *Lab) programs() ([]program, error) {
 		return nil, err
 	}
 	version := " -X sigs.k8s.io/cluster-api/version.gitVersion=" + filepath.Base(l.options.Release)
-	return []program{
+	programs := []program{
 		{name: "manager", source: ".", image: manager, path: "/manager", flags: version},
 		{name: "issuer", source: "./test/lab/issuer/cmd/issuer", image: issuerImage, path: issuer.Program},
 		{
 			name: "host-operator", source: "./test/lab/hostoperator/cmd/hostoperator", image: hostOperatorImage,
 			path: hostoperator.Program,
 		},
-	}, nil
+	}
+	if l.options.Later {
+		programs = append(programs, program{
+			name: "manager" + laterSuffix, source: ".", image: manager + laterSuffix, path: "/manager",
+			flags: version + laterSuffix,
+		})
+	}
+	return programs, nil
+}
+
+// Upgrade makes a cluster run the later build of the manager, and returns when that is available and the one before is
+// gone. It refuses where the options did not ask for one.
+func (l *Lab) Upgrade(ctx context.Context, cluster *Cluster) error {
+	if !l.options.Later {
+		return errors.New("upgrading the manager: there is no later build, set Later in the options of the lab")
+	}
+	manager, err := managerImage(l.options.Release)
+	if err != nil {
+		return err
+	}
+	if _, err := cluster.Kubectl(ctx, "set", "image", "--namespace="+managerNamespace,
+		"deployment/"+managerDeployment, managerContainer+"="+manager+laterSuffix); err != nil {
+		return err
+	}
+	return l.waitForDeployments(ctx, cluster, client.InNamespace(managerNamespace))
 }
 
 // packPrograms builds the programs and packs each into an archive.

@@ -32,6 +32,9 @@ type Options struct {
 	// one in out/release of the checkout.
 	Release string
 
+	// Later builds the manager once more, as one of a later version, for Lab.Upgrade.
+	Later bool
+
 	// Artefacts is the folder that explains a failure: objects, logs, consoles. Empty means out/lab/<name> of the
 	// checkout. It is written when Start fails, and by Lab.CollectArtefacts.
 	Artefacts string

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
@@ -33,6 +34,8 @@ type imageFile struct {
 	content []byte
 	made    time.Time
 	missing bool
+	// held is nil, or closed when who downloads the image may go on.
+	held <-chan struct{}
 }
 
 // ImageURL is the address of an image.
@@ -66,6 +69,20 @@ func (s *Server) SetImageMissing(name string, missing bool) error {
 	}
 	found.missing = missing
 	return nil
+}
+
+// HoldImage lets whoever downloads an image wait until it is released, as if it were large. That it is there, and its
+// checksum, is told at once. It may be released several times.
+func (s *Server) HoldImage(name string) (release func(), err error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	found := s.images[name]
+	if found == nil {
+		return nil, fmt.Errorf("there is no image %s", name)
+	}
+	held := make(chan struct{})
+	found.held = held
+	return sync.OnceFunc(func() { close(held) }), nil
 }
 
 // Checksum is the SHA-256 checksum of an image, in hexadecimal digits.
@@ -102,6 +119,12 @@ func (s *Server) imageHandler() http.Handler {
 		content := found.content
 		if wantsChecksum {
 			content = fmt.Appendf(nil, "%x  %s\n", sha256.Sum256(found.content), file)
+		} else if request.Method == http.MethodGet && found.held != nil {
+			select {
+			case <-found.held:
+			case <-request.Context().Done():
+				return
+			}
 		}
 		// Otherwise the type is guessed from the name, and .img is none that is known everywhere.
 		writer.Header().Set("Content-Type", "application/octet-stream")

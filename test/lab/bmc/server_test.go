@@ -204,6 +204,30 @@ func TestImagesHaveTheirChecksum(t *testing.T) {
 	}
 }
 
+func TestImagesThatAreHeldHaveToBeWaitedFor(t *testing.T) {
+	fixture := start(t)
+	release, err := fixture.server.HoldImage("debian")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	for method, url := range map[string]string{"HEAD": bmc.ImageURL("debian"), "GET": bmc.ChecksumURL("debian")} {
+		if status, _ := fixture.send(t, fixture.request(t, method, url, "")); status != http.StatusOK {
+			t.Errorf("%s %s: got %d, want an answer at once", method, url, status)
+		}
+	}
+	began := time.Now()
+	const soon = 200 * time.Millisecond
+	time.AfterFunc(soon, release)
+	status, image := fixture.send(t, fixture.request(t, "GET", bmc.ImageURL("debian"), ""))
+	if waited := time.Since(began); status != http.StatusOK || !strings.Contains(image, "root-key") || waited < soon {
+		t.Errorf("got %d %q after %s, want the image, and not before it is released", status, image, waited)
+	}
+	if _, err := fixture.server.HoldImage("unknown"); err == nil {
+		t.Error("an unknown image could be held")
+	}
+}
+
 func TestInventoryIsWhatClientsOfIronicRead(t *testing.T) {
 	fixture := start(t)
 	var report struct {

@@ -1,0 +1,201 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
+)
+
+// holdName is that of the policy that holds a move, and holdMessage what clusterctl is told by it.
+const holdName, holdMessage = "hold.e2e.test", "the story holds the move here"
+
+// journey is a clusterctl move that runs.
+type journey struct {
+	from, to *lab.Cluster
+	began    time.Time
+	kill     context.CancelFunc
+	ended    chan error
+}
+
+// begin starts to move the cluster with all hosts. The end of the story kills clusterctl.
+func (e *endpoint) begin(ctx context.Context, to *lab.Cluster) *journey {
+	e.moved = true
+	ctx, kill := context.WithCancel(ctx)
+	started := &journey{from: e.home, to: to, began: time.Now(), kill: kill, ended: make(chan error, 1)}
+	go func() {
+		_, err := started.from.Clusterctl().Run(ctx, "move", "--namespace="+lab.Namespace,
+			"--to-kubeconfig="+to.Kubeconfig)
+		started.ended <- err
+	}()
+	return started
+}
+
+// arrive waits until clusterctl has moved everything, and demands that nothing is left behind.
+func (e *endpoint) arrive(ctx context.Context, started *journey) {
+	GinkgoHelper()
+	Eventually(started.ended, patiently()...).WithContext(ctx).Should(Receive(Not(HaveOccurred())))
+	fmt.Printf("clusterctl move from %s to %s took %s\n", started.from.Name, started.to.Name,
+		time.Since(started.began).Round(time.Second))
+	Expect(hostsIn(ctx, Default, started.from)).To(BeEmpty(), "hosts are left in the source")
+	Expect(clusterIn(ctx, Default, started.from)).To(BeNil(), "the Cluster is left in the source")
+	e.live(started.to)
+}
+
+// move moves the cluster with all hosts.
+func (e *endpoint) move(ctx context.Context, to *lab.Cluster) {
+	GinkgoHelper()
+	e.arrive(ctx, e.begin(ctx, to))
+}
+
+// hostsIn are all hosts of a cluster, guests too.
+func hostsIn(ctx context.Context, g Gomega, where *lab.Cluster) []bmov1alpha1.BareMetalHost {
+	var list bmov1alpha1.BareMetalHostList
+	g.Expect(where.Client.List(ctx, &list, client.InNamespace(lab.Namespace))).To(Succeed())
+	return list.Items
+}
+
+// hold lets no Machine come into a cluster until it is let go. So a clusterctl that moves there stays in the middle of
+// copying, after the hosts and before the Machines: it repeats each write for more than two minutes.
+func hold(ctx context.Context, in *lab.Cluster) {
+	GinkgoHelper()
+	policy, binding := holdObjects()
+	policy.Spec = admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+			RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule: admissionv1.Rule{
+					APIGroups: []string{clusterv1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"machines"},
+				},
+			},
+		}}},
+		Validations: []admissionv1.Validation{{Expression: "false", Message: holdMessage}},
+	}
+	binding.Spec = admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: holdName, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+	}
+	Expect(in.Client.Create(ctx, policy)).To(Succeed())
+	Expect(in.Client.Create(ctx, binding)).To(Succeed())
+	Eventually(func() error {
+		machine := build.Machine("held", endpointCluster, build.InNamespace(lab.Namespace))
+		return in.Client.Create(ctx, machine, client.DryRunAll)
+	}, patiently()...).Should(MatchError(ContainSubstring(holdMessage)))
+}
+
+// letGo ends a hold. There need not be one.
+func letGo(ctx context.Context, in *lab.Cluster) {
+	GinkgoHelper()
+	policy, binding := holdObjects()
+	Expect(client.IgnoreNotFound(in.Client.Delete(ctx, binding))).To(Succeed())
+	Expect(client.IgnoreNotFound(in.Client.Delete(ctx, policy))).To(Succeed())
+}
+
+func holdObjects() (*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding) {
+	meta := metav1.ObjectMeta{Name: holdName}
+	return &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta},
+		&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta}
+}
+
+// beginHeld begins to move to a cluster that holds the move, and waits until all hosts are there and no Machine is.
+func (e *endpoint) beginHeld(ctx context.Context, to *lab.Cluster) *journey {
+	GinkgoHelper()
+	hold(ctx, to)
+	started := e.begin(ctx, to)
+	Eventually(func(g Gomega) {
+		g.Expect(clusterIn(ctx, g, to)).NotTo(BeNil())
+		g.Expect(hostsIn(ctx, g, to)).To(HaveLen(labHosts))
+	}, patiently()...).Should(Succeed())
+	Expect(started.ended).NotTo(Receive(), "clusterctl has given up")
+	return started
+}
+
+// interrupt begins a move and loses clusterctl while it copies, and whatever else is lost at that moment. What has
+// arrived by then is there, and nobody acts on it.
+func (e *endpoint) interrupt(ctx context.Context, to *lab.Cluster, alongside func()) {
+	GinkgoHelper()
+	started := e.beginHeld(ctx, to)
+	alongside()
+	started.kill()
+	Eventually(started.ended, patiently()...).Should(Receive(HaveOccurred()))
+	Consistently(func(g Gomega) {
+		g.Expect(hostsIn(ctx, g, to)).To(And(HaveLen(labHosts),
+			HaveEach(And(isPausedBy(infrav1.HostPausedByProvider), inState(bmov1alpha1.StateNone)))))
+		g.Expect(changes(e.untouched)).To(BeEmpty())
+	}, calm, often).Should(Succeed())
+	letGo(ctx, to)
+}
+
+// moveAgain lets the cluster go on where it was after a move that was interrupted, and moves it.
+func (e *endpoint) moveAgain(ctx context.Context, to *lab.Cluster) {
+	GinkgoHelper()
+	e.unpause(ctx)
+	e.untilReadyForMove(ctx, to)
+	e.move(ctx, to)
+}
+
+// moveAtSecondAttempt loses clusterctl in the middle of the first one.
+func (e *endpoint) moveAtSecondAttempt(ctx context.Context, to *lab.Cluster) {
+	GinkgoHelper()
+	e.interrupt(ctx, to, func() {})
+	e.moveAgain(ctx, to)
+}
+
+// losePowerDuringMove switches the management machine off while clusterctl copies from there, and on again. Nobody has the
+// address then: no node is armed before the cluster has arrived, and the management side was told that it leaves.
+func (e *endpoint) losePowerDuringMove(ctx context.Context, to *lab.Cluster) {
+	GinkgoHelper()
+	management := bed.lab.Machine(lab.ManagementName)
+	var lost time.Time
+	e.interrupt(ctx, to, func() {
+		lost = time.Now()
+		Expect(management.PowerOff(ctx)).To(Succeed())
+	})
+	for _, span := range e.seen.Held.Since(lost) {
+		Expect(span.Who).To(BeElementOf(lab.ManagementName, witness.Nobody), "no node is armed: %s", span)
+	}
+	on := time.Now()
+	Expect(management.PowerOn(ctx)).To(Succeed())
+	e.untilStarted(ctx, on)
+	e.untilGuardSays(ctx, "HandedOver")
+}
+
+// moveThroughPartition moves back to the management cluster, which is cut off from everybody for a while in the middle.
+// Alone on its side, its machine does not take the address that it had before the first move.
+func (e *endpoint) moveThroughPartition(ctx context.Context, to *lab.Cluster) {
+	GinkgoHelper()
+	started := e.beginHeld(ctx, to)
+	Expect(bed.lab.Network().Partition(allBut(to.Name), []string{to.Name})).To(Succeed())
+	Consistently(func(g Gomega) {
+		addresses, err := bed.lab.Machine(to.Name).Run(ctx, "ip", "-oneline", "-4", "address", "show")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(addresses)).NotTo(ContainSubstring(" " + lab.IronicAddress + "/"))
+		g.Expect(started.ended).NotTo(Receive())
+		g.Expect(changes(e.untouched)).To(BeEmpty())
+	}, calm, often).Should(Succeed())
+	Expect(bed.lab.Network().Heal()).To(Succeed())
+	letGo(ctx, to)
+	e.arrive(ctx, started)
+}
+
+// allBut are the names of all machines but one.
+func allBut(name string) []string {
+	var others []string
+	for _, other := range bed.lab.Machines() {
+		if other != name {
+			others = append(others, other)
+		}
+	}
+	return others
+}

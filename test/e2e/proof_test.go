@@ -1,0 +1,107 @@
+package e2e_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+)
+
+// ironicLogs are the logs of all Ironics that a machine has run, and ironicWork is what Ironic writes there when it
+// begins to change a machine: its power, or by inspecting, cleaning or deploying it. Registering and adopting do not.
+const (
+	ironicLogs = "*metal3-ironic-*/ironic/*.log"
+	ironicWork = `, requested state is '|] Executing |moved to provision state "` +
+		`(inspecting|cleaning|deploying|deleting|rebuild|servicing|rescuing|unrescuing)"`
+)
+
+// picture is a host with all that a move must not change.
+type picture struct {
+	Labels, Annotations map[string]string
+	Finalizers          []string
+	Spec                bmov1alpha1.BareMetalHostSpec
+	Status              bmov1alpha1.BareMetalHostStatus
+}
+
+// pictures takes a picture of each host, but for some.
+func (e *endpoint) pictures(ctx context.Context, g Gomega, except ...string) map[string]picture {
+	taken := map[string]picture{}
+	for _, host := range hostsIn(ctx, g, e.home) {
+		if slices.Contains(except, host.Name) {
+			continue
+		}
+		status := host.Status
+		// The first one is the time of the last change, and errors are counted again. The others know the Secret by its
+		// version, which is another one in another cluster.
+		status.LastUpdated, status.ErrorCount = nil, 0
+		status.TriedCredentials, status.GoodCredentials = bmov1alpha1.CredentialsStatus{}, bmov1alpha1.CredentialsStatus{}
+		status.OperationHistory.Register = bmov1alpha1.OperationMetric{}
+		taken[host.Name] = picture{
+			Labels: host.Labels, Annotations: host.Annotations, Finalizers: host.Finalizers, Spec: host.Spec, Status: status,
+		}
+	}
+	return taken
+}
+
+// untilSame waits until all hosts are as they were.
+func (e *endpoint) untilSame(ctx context.Context, before map[string]picture, except ...string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(cmp.Diff(before, e.pictures(ctx, g, except...))).To(BeEmpty())
+	}, patiently()...).Should(Succeed())
+}
+
+// changes are the requests to change power, disk or media of a machine since a time, but for some machines.
+func changes(since time.Time, except ...string) []bmc.Operation {
+	return slices.DeleteFunc(bed.lab.BMC().Operations(), func(operation bmc.Operation) bool {
+		return operation.Time.Before(since) || !operation.Changes() || slices.Contains(except, operation.Machine)
+	})
+}
+
+// ironicWorked is what all Ironics that run say that they have done to machines since a time, but for some machines.
+func (e *endpoint) ironicWorked(ctx context.Context, since time.Time, except ...string) []string {
+	GinkgoHelper()
+	var others []string
+	for _, host := range hostsIn(ctx, Default, e.home) {
+		if slices.Contains(except, host.Name) {
+			Expect(host.Status.Provisioning.ID).NotTo(BeEmpty(), host.Name)
+			others = append(others, host.Status.Provisioning.ID)
+		}
+	}
+	var worked []string
+	for _, name := range append(e.nodes(ctx), lab.ManagementName) {
+		machine := bed.lab.Machine(name)
+		if !machine.Running() {
+			continue
+		}
+		found, err := machine.Run(ctx, "find", "/var/log/pods", "-path", ironicLogs,
+			"-exec", "grep", "--no-filename", "--extended-regexp", "--regexp="+ironicWork, "{}", ";")
+		Expect(err).NotTo(HaveOccurred())
+		for line := range strings.Lines(string(found)) {
+			written, message, _ := strings.Cut(line, " ")
+			at, err := time.Parse(time.RFC3339Nano, written)
+			Expect(err).NotTo(HaveOccurred(), "reading the log of Ironic on %s: %s", name, line)
+			isOther := slices.ContainsFunc(others, func(id string) bool { return strings.Contains(message, id) })
+			if !at.Before(since) && !isOther {
+				worked = append(worked, name+": "+line)
+			}
+		}
+	}
+	return worked
+}
+
+// expectUntouched demands that nobody has changed a machine since that is not expected any more, but for some machines:
+// the controllers of all machines were not asked for it, and no Ironic says that it did.
+func (e *endpoint) expectUntouched(ctx context.Context, except ...string) {
+	GinkgoHelper()
+	Expect(changes(e.untouched, except...)).To(BeEmpty(), "somebody has changed machines")
+	Expect(e.ironicWorked(ctx, e.untouched, except...)).To(BeEmpty(), "an Ironic has changed machines")
+}
