@@ -152,6 +152,8 @@ PIVOT_HOSTS ?= 100
 bench-pivot: programs ## Measure a pivot of PIVOT_HOSTS hosts (100), and play 20 pivots with random faults
 	@go test -count=1 -timeout 60m -v ./test/move -run '^TestMove$$' -args -move.measure -move.pivots=20 \
 		-move.hosts="$(PIVOT_HOSTS)" -ironic="$(PIVOT_IRONIC)"
+	@echo "==> for how long clients miss Ironic when it goes to another node; only root can measure that"
+	@go test -run '^$$' -bench '^BenchmarkEndpoint$$/^takeover$$' -benchtime 10x -timeout 60m ./internal/guard
 
 .PHONY: verify
 verify: generate ## Generate everything anew and demand that nothing changes

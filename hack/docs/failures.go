@@ -78,6 +78,9 @@ func failures() []failure {
 		{"an API server, or the manager of the target with its webhooks, goes away in the middle: clusterctl repeats each " +
 			"write for some two and a half minutes", state{source: resting(parked), target: resting(parked), management: true},
 			"bring it back by then; otherwise as if clusterctl had been killed", nil},
+		{"the management machine is switched off and on in the middle: its Ironic was told already that the cluster leaves",
+			state{source: resting(parked), target: resting(parked)},
+			"unpause the Cluster in the source, and move again", back},
 		{"the management cluster dies before the target was unpaused", state{target: resting(parked)},
 			"unpause the Cluster in the target once all objects have arrived", &state{target: site{hosts: []hostState{parked}}}},
 		{"the target cannot reach the endpoint",

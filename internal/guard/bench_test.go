@@ -76,6 +76,9 @@ type stage struct {
 	// again is how long the API takes to answer after the address moved, outlived how long the Ironic of before has
 	// outlived its address.
 	again, outlived *row
+
+	// away is how long the API did not answer the last time that the address moved.
+	away time.Duration
 }
 
 func newStage(b *testing.B, again, outlived *row) *stage {
@@ -145,6 +148,7 @@ func (s *stage) moves(b *testing.B, then time.Time, old *node) time.Duration {
 			return s.meter.now() + " answers"
 		}
 		s.again.add(answered.Sub(at).Seconds())
+		s.away = answered.Sub(then)
 		return ""
 	})
 	return at.Sub(then)
@@ -168,6 +172,8 @@ func benchmarkTakeover(b *testing.B, all *measures) {
 	demoted := all.row("a holder is demoted (guard told to end): it answers elsewhere", "s", 0.3)
 	byFile := all.row("a holder is demoted by its file: it answers elsewhere", "s", 0.3)
 	crashed := all.row("Ironic crashed: the address answers elsewhere", "s", 2)
+	lostAPI := all.row("a host is lost: the API of Ironic answers again", "s", 3)
+	demotedAPI := all.row("a holder is demoted (guard told to end): the API answers again", "s", 1)
 	again := all.row("the address moved to a warm standby: the API of Ironic answers", "s", 2)
 	outlived := all.row("the address left: something is left of the Ironic that had it", "ms", 100)
 	both := all.row("the vip pod is killed: two answer for the address", "s", 2)
@@ -176,12 +182,20 @@ func benchmarkTakeover(b *testing.B, all *measures) {
 	for round := 1; b.Loop(); round++ {
 		fmt.Fprintf(os.Stderr, "takeovers of round %d\n", round)
 		began := time.Now()
-		lost.add(s.loseHost(b).Seconds())
-		demoted.add(s.endGuard(b).Seconds())
+		s.measure(lost, lostAPI, s.loseHost(b))
+		s.measure(demoted, demotedAPI, s.endGuard(b))
 		byFile.add(s.demote(b).Seconds())
 		crashed.add(s.crashIronic(b).Seconds())
 		never.add(s.census.shared(began).Seconds())
 		both.add(s.killPod(b).Seconds())
+	}
+}
+
+// measure enters how long the address was away, and for how long the API was, where that is a real one.
+func (s *stage) measure(address, api *row, took time.Duration) {
+	address.add(took.Seconds())
+	if len(s.kubelets) > 0 {
+		api.add(s.away.Seconds())
 	}
 }
 
