@@ -166,7 +166,10 @@ func (s *scope) nextLook() time.Duration {
 
 // lookAgain makes sure that Secrets are looked at again.
 func (s *scope) lookAgain(reached outcome.Outcome) outcome.Outcome {
-	if next := s.nextLook(); s.move.Secrets != nil && (reached.After == 0 || reached.After > next) {
+	if s.move.Secrets == nil {
+		return reached
+	}
+	if next := s.nextLook(); reached.After == 0 || reached.After > next {
 		return reached.WithAfter(next)
 	}
 	return reached

@@ -65,6 +65,16 @@ func (e *endpoint) armOnce(ctx context.Context) {
 	}
 }
 
+// loseContainer kills a container on the node that has the address, which goes to another one and stays there.
+func (e *endpoint) loseContainer(ctx context.Context, name string) {
+	GinkgoHelper()
+	lost := e.holder(ctx)
+	e.killContainer(ctx, lost, name)
+	e.untilMoved(ctx, lost)
+	e.settle(ctx)
+	Expect(e.holder(ctx)).NotTo(Equal(lost))
+}
+
 // killContainer kills all that runs under the name of a container on a machine.
 func (e *endpoint) killContainer(ctx context.Context, machine, name string) {
 	GinkgoHelper()

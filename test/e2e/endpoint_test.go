@@ -96,19 +96,11 @@ var _ = Describe("An Ironic endpoint", Ordered, func() {
 	}, NodeTimeout(storyLimit))
 
 	It("goes on when Ironic of its node dies", func(ctx context.Context) {
-		lost := e.holder(ctx)
-		e.killContainer(ctx, lost, "ironic")
-		e.untilMoved(ctx, lost)
-		e.settle(ctx)
-		Expect(e.holder(ctx)).NotTo(Equal(lost))
+		e.loseContainer(ctx, "ironic")
 	}, NodeTimeout(storyLimit))
 
 	It("goes on when the guard of its node is killed", func(ctx context.Context) {
-		lost := e.holder(ctx)
-		e.killContainer(ctx, lost, "guard")
-		e.untilMoved(ctx, lost)
-		e.settle(ctx)
-		Expect(e.holder(ctx)).NotTo(Equal(lost))
+		e.loseContainer(ctx, "guard")
 	}, NodeTimeout(storyLimit))
 
 	It("is held once on each side of a partition, and once when the network is whole again", func(ctx context.Context) {
