@@ -33,8 +33,13 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters;metal3clustertemplates;metal3machines;metal3machinetemplates;metal3datas;metal3dataclaims;metal3datatemplates;metal3remediations;metal3remediationtemplates,verbs=get;list;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters/status;metal3machines/status;metal3machinetemplates/status;metal3datas/status;metal3dataclaims/status;metal3datatemplates/status;metal3remediations/status;metal3remediationtemplates/status,verbs=patch
 
-// Run runs the manager until the context ends.
+// Run runs the manager until the context ends. It waits for an API server that is away.
 func Run(ctx context.Context, restConfig *rest.Config, settings *Flags) error {
+	if err := untilReady(ctx, restConfig, lookEvery); ctx.Err() != nil {
+		return nil
+	} else if err != nil {
+		return err
+	}
 	mgr, err := newManager(restConfig, settings)
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)

@@ -5,6 +5,10 @@
 // it: a management machine that is switched on again after a pivot must not take the address from the cluster. It is
 // told through a ConfigMap that its pod mounts, because it may not depend on an API server at that moment.
 //
+// It is told before the first object is copied. Told later, it would not be told at all if it dies in between, and
+// would take the address from a cluster that was completed by hand. The trade-off: a management machine that restarts
+// in the middle of a move leaves the address alone until the Cluster is unpaused there.
+//
 // It refuses to create the ConfigMap: where there is none, there is no such Ironic, and nobody to be told.
 package handover
 

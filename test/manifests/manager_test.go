@@ -150,6 +150,12 @@ func TestManagerIsProbed(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ports: -want, +got:\n%s", diff)
 	}
+	// The kubelet leaves a manager that waits for the API server alone for as long as this.
+	startup := container.StartupProbe
+	checkProbe(t, startup, "/healthz")
+	if startup != nil && startup.PeriodSeconds*startup.FailureThreshold < 30*60 {
+		t.Errorf("a manager that starts gets %d times %d s", startup.FailureThreshold, startup.PeriodSeconds)
+	}
 	checkProbe(t, container.ReadinessProbe, "/readyz")
 	checkProbe(t, container.LivenessProbe, "/healthz")
 }
