@@ -28,6 +28,16 @@ const (
 
 	kubeadmAPI = "kubeadm.k8s.io/v1beta4"
 
+	// kubeletConfig is read after the file that every machine of a lab has. A container of the management cluster that
+	// ended while its API server was away comes back within 20 seconds of it, and not up to five minutes later: the
+	// managers of Cluster API give up as long as nobody answers. Nodes keep the limit of the kubelet.
+	kubeletConfig = "/etc/kubernetes/kubelet.conf.d/20-management.conf"
+	impatient     = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+crashLoopBackOff:
+  maxContainerRestartPeriod: 20s
+`
+
 	// configDriveFolder is where cloud-init looks on a config drive.
 	configDriveFolder = "openstack/latest/"
 )
@@ -92,7 +102,10 @@ func Management(name string, number byte) (map[string][]byte, error) {
 		return nil, err
 	}
 	user, err := yaml.Marshal(cloudConfig{
-		WriteFiles: []cloudFile{{Path: kubeadmConfig, Permissions: "0600", Content: config}},
+		WriteFiles: []cloudFile{
+			{Path: kubeadmConfig, Permissions: "0600", Content: config},
+			{Path: kubeletConfig, Permissions: "0600", Content: impatient},
+		},
 		RunCommand: []string{
 			"cat /etc/lab/kube-proxy.yaml >> " + kubeadmConfig + " && kubeadm init --config " + kubeadmConfig,
 		},
