@@ -59,6 +59,7 @@ type HostFacts struct {
 //
 //	wish      host is                                        step
 //	any       being deleted by a move                        Leave
+//	Park      being deleted, paused by anybody               Leave: the host operator would wipe what runs on it
 //	Park      busy, paused by us                             Resume: let it finish first
 //	Park      busy, anything else                            Leave: it comes back when it is quiet
 //	Park      quiet, not paused                              Pause
@@ -102,6 +103,8 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 
 func planParking(host *bmov1alpha1.BareMetalHost, paused, ours, settled bool) Step {
 	switch {
+	case paused && !host.DeletionTimestamp.IsZero():
+		return Leave
 	case Busy(host) != "" && ours:
 		return Resume
 	case Busy(host) != "", Parked(host):

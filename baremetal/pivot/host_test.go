@@ -70,8 +70,11 @@ var (
 func stand(t *testing.T, moving, busy, pause, recorded string) *bmov1alpha1.BareMetalHost {
 	t.Helper()
 	host := claimed()
-	if busy == "busy" {
+	switch busy {
+	case "busy":
 		host.Status.Provisioning.State = bmov1alpha1.StateProvisioning
+	case "deleted":
+		host.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	}
 	if recorded == "recorded" {
 		record(t, host)
@@ -91,6 +94,7 @@ func TestPlanHost(t *testing.T) {
 		// wish, clusterctl deletes it, host operator, paused by, pause, status, step
 		{"*", "moving", "*", "*", "*", "*", "Leave"},
 		{"Unclear", "*", "*", "*", "*", "*", "Leave"},
+		{"Park", "*", "deleted", "*", "*", "*", "Leave"},
 		{"Park", "*", "busy", "ours", "*", "*", "Resume"},
 		{"Park", "*", "busy", "*", "*", "*", "Leave"},
 		{"Park", "*", "*", "nobody", "*", "*", "Pause"},
@@ -102,7 +106,7 @@ func TestPlanHost(t *testing.T) {
 	}
 	around := map[string][]pivot.Neighbour{"Park": {paused}, "Run": {runs}, "Unclear": {unverified}}
 	for _, facts := range combinations(
-		[]string{"Park", "Run", "Unclear"}, []string{"moving", "here"}, []string{"busy", "quiet"},
+		[]string{"Park", "Run", "Unclear"}, []string{"moving", "here"}, []string{"busy", "deleted", "quiet"},
 		[]string{"nobody", "ours", "theirs"}, []string{"settled", "fresh"}, []string{"recorded", "not recorded"},
 	) {
 		host := stand(t, facts[1], facts[2], facts[3], facts[5])
@@ -494,8 +498,8 @@ func TestObstacles(t *testing.T) {
 }
 
 func TestNotParked(t *testing.T) {
-	hosts := make([]*bmov1alpha1.BareMetalHost, 0, 4)
-	for i := range 4 {
+	hosts := make([]*bmov1alpha1.BareMetalHost, 0, 5)
+	for i := range 5 {
 		host := claimed()
 		host.Name = fmt.Sprintf("host-%d", i)
 		hosts = append(hosts, host)
@@ -504,9 +508,13 @@ func TestNotParked(t *testing.T) {
 	record(t, hosts[0])
 	hosts[1].Status.Provisioning.State = bmov1alpha1.StateProvisioning
 	hosts[3].Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
+	hosts[4].Annotations = map[string]string{bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider}
+	hosts[4].DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	facts := pivot.MoveFacts{Hosts: hosts, Around: []pivot.Neighbour{paused}}
 	got := strings.Join(pivot.NotParked(facts), "\n")
-	if want := "host host-1 is provisioning: wait until it is done\nhost host-2 is being paused"; got != want {
+	if want := "host host-1 is provisioning: wait until it is done\nhost host-2 is being paused\n" +
+		"host host-4 is being deleted, and kept as it is while its Cluster is paused: unpause the Cluster to have the host " +
+		"wiped and deleted"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	facts.Around = []pivot.Neighbour{runs}
@@ -516,8 +524,9 @@ func TestNotParked(t *testing.T) {
 }
 
 func TestWaveDelay(t *testing.T) {
-	if pivot.WaveDelay(0) != 0 || pivot.WaveDelay(99) != 0 || pivot.WaveDelay(100) != 2*time.Second ||
-		pivot.WaveDelay(299) != 4*time.Second {
-		t.Error("a hundred at once, the next hundred two seconds later")
+	const pause = 250 * time.Millisecond
+	if pivot.WaveDelay(0) != 0 || pivot.WaveDelay(99) != 0 || pivot.WaveDelay(100) != pause ||
+		pivot.WaveDelay(299) != 2*pause {
+		t.Errorf("a hundred at once, the next hundred %s later", pause)
 	}
 }

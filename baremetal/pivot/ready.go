@@ -19,10 +19,10 @@ const (
 	// obstaclesShown is how many obstacles a message names. The others are counted.
 	obstaclesShown = 8
 
-	// waveSize is how many hosts are nudged at once, wavePause is the time between two waves. Each of them makes Ironic
-	// talk to a BMC.
+	// waveSize is how many hosts are nudged at once, wavePause is the time between two waves: a thousand hosts are told
+	// within some two seconds. How many of them Ironic talks to at once is up to the workers of the host operator.
 	waveSize  = 100
-	wavePause = 2 * time.Second
+	wavePause = 250 * time.Millisecond
 )
 
 // MoveFacts is all that decides whether the objects of a namespace can be moved. About what was not read nothing is
@@ -157,7 +157,12 @@ func hostObstacles(host *bmov1alpha1.BareMetalHost) []string {
 }
 
 func busyMessage(host *bmov1alpha1.BareMetalHost, busy string) string {
-	if by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; paused && by != infrav1.HostPausedByProvider {
+	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+	if paused && by == infrav1.HostPausedByProvider && !host.DeletionTimestamp.IsZero() {
+		return fmt.Sprintf("host %s is being deleted, and kept as it is while its Cluster is paused: unpause the Cluster to "+
+			"have the host wiped and deleted", host.Name)
+	}
+	if paused && by != infrav1.HostPausedByProvider {
 		return fmt.Sprintf("host %s is paused in the middle of %s: remove its annotation %s",
 			host.Name, busy, bmov1alpha1.PausedAnnotation)
 	}
