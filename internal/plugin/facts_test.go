@@ -45,6 +45,13 @@ func runningInfra(name string) *infrav1.Metal3Cluster {
 	return infra
 }
 
+// rivalry is the condition of an endpoint that somebody else uses too.
+func rivalry(reason, message string) metav1.Condition {
+	return metav1.Condition{
+		Type: infrav1.IronicEndpointUniqueCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
+	}
+}
+
 // ownedHost is a host of a cluster.
 func ownedHost(name, cluster string, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
 	options = append([]build.HostOption{

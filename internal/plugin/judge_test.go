@@ -90,6 +90,39 @@ func TestSourceObstacles(t *testing.T) {
 				"node node-0 does not run the pods of the Ironic endpoint: look at them, or roll the control plane out",
 			},
 		},
+		"Rivals": {
+			reason: "who else uses the endpoint is told before what the manager makes of it",
+			edit: func(s *scope) {
+				s.infras[0].Status.Conditions[1].Status = metav1.ConditionFalse
+				s.infras[0].Status.Conditions[1].Message = "the same again"
+				s.infras[0].Status.Conditions = append(s.infras[0].Status.Conditions, rivalry(infrav1.VirtualIPTakenReason,
+					"Host host had 192.0.2.2 when it was inspected: take the address from it"))
+			},
+			want: []string{"Ironic endpoint: Host host had 192.0.2.2 when it was inspected: take the address from it"},
+		},
+		"RivalsOfOne": {
+			reason: "with several clusters, the message names the one that has a rival",
+			edit: func(s *scope) {
+				s.clusters, s.infras = append(s.clusters, runningCluster("d")), append(s.infras, runningInfra("d"))
+				s.infras[1].Status.Conditions = append(s.infras[1].Status.Conditions, rivalry(infrav1.VirtualRouterIDTakenReason,
+					"Metal3Cluster n/x uses virtual router ID 51 on this network too: set another"))
+			},
+			want: []string{"Metal3Cluster d: Ironic endpoint: " +
+				"Metal3Cluster n/x uses virtual router ID 51 on this network too: set another"},
+		},
+		"NoRivals": {
+			reason: "nobody else has the address, or no endpoint is left to have one, or the manager is about to look",
+			edit: func(s *scope) {
+				alone := metav1.Condition{Type: infrav1.IronicEndpointUniqueCondition, Status: metav1.ConditionTrue}
+				s.clusters = append(s.clusters, runningCluster("d"), runningCluster("e"))
+				s.infras = append(s.infras, runningInfra("d"), runningInfra("e"))
+				s.infras[0].Status.Conditions = append(s.infras[0].Status.Conditions, alone)
+				s.infras[1].Spec.Ironic, s.infras[1].Status.Ironic = nil, nil
+				s.infras[1].Status.Conditions = append(s.infras[1].Status.Conditions,
+					rivalry(infrav1.VirtualIPTakenReason, "what was so before"))
+				s.infras[2].Status.Conditions = append(s.infras[2].Status.Conditions, rivalry(infrav1.NotYetObservedReason, ""))
+			},
+		},
 		"TwoClusters": {
 			reason: "with several, a message of one names it",
 			edit: func(s *scope) {
@@ -272,6 +305,17 @@ func TestTargetObstacles(t *testing.T) {
 				target.clusters = []*clusterv1.Cluster{runningCluster("c"), runningCluster("d")}
 			},
 			want: []string{"Ironic endpoint: nobody answers"},
+		},
+		"Rivals": {
+			reason: "who has the address in the target is told, too, of what an earlier move has left there",
+			edit: func(_, target *scope) {
+				left := runningInfra("c")
+				left.Status.Conditions = append(left.Status.Conditions,
+					rivalry(infrav1.VirtualIPTakenReason, "Metal3Cluster n/x has 192.0.2.2 too: choose another one"))
+				target.infras = []*infrav1.Metal3Cluster{left}
+				target.clusters = []*clusterv1.Cluster{runningCluster("c")}
+			},
+			want: []string{"Ironic endpoint: Metal3Cluster n/x has 192.0.2.2 too: choose another one"},
 		},
 		"EndpointOfPaused": {
 			reason: "of a paused cluster nobody says anything, and a move must be possible again",

@@ -120,6 +120,14 @@ func describePreflight(c *clusters) {
 				infra.Status.Conditions[0].Status, infra.Status.Conditions[0].Message = metav1.ConditionFalse, "Conductor x answers"
 			})
 		}, "Ironic endpoint: Conductor x answers"),
+		Entry("somebody else with the address of Ironic", func(ctx context.Context, w world) {
+			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
+				taken := condition(infrav1.IronicEndpointUniqueCondition)
+				taken.Status, taken.Reason = metav1.ConditionFalse, infrav1.VirtualIPTakenReason
+				taken.Message = "Host host had 192.0.2.2 when it was inspected: take the address from it"
+				infra.Status.Conditions = append(infra.Status.Conditions, taken)
+			})
+		}, "source    Ironic endpoint: Host host had 192.0.2.2 when it was inspected: take the address from it"),
 		Entry("a node without pods", func(ctx context.Context, w world) {
 			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) { infra.Status.Ironic.Nodes[0].ConfigHash = "" })
 		}, "node node-0 does not run the pods of the Ironic endpoint"),

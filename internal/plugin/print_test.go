@@ -24,6 +24,9 @@ func TestPreflightPrints(t *testing.T) {
 		build.Host("failed", build.Available(), build.Error("no power")))
 	blocked.remediations = []string{"remediation"}
 	blocked.infras[0].Status.Ironic.Nodes[0].PodsReady = nil
+	blocked.infras[0].Status.Conditions = append(blocked.infras[0].Status.Conditions, rivalry(infrav1.VirtualIPTakenReason,
+		"The API server of Metal3Cluster metal3/c answers on 192.0.2.2 too: choose another one in "+
+			"spec.ironic.endpoint.virtualIPs"))
 	nothing := empty()
 	nothing.definitions, nothing.managerProblem = nil, managerProblem(nil)
 	for name, verdict := range map[string]preflight{

@@ -68,12 +68,25 @@ func (s departure) endpointObstacles(infra *infrav1.Metal3Cluster) []string {
 	found := pivot.EndpointObstacles(pivot.EndpointFacts{
 		Endpoint: pivot.EndpointOutcome(infra), BareNodes: bare, NodesUnknown: unknown,
 	})
+	found = append(found, rivalObstacles(infra)...)
 	if len(s.infras) > 1 {
 		for i := range found {
 			found[i] = fmt.Sprintf("Metal3Cluster %s: %s", infra.Name, found[i])
 		}
 	}
 	return found
+}
+
+// rivalObstacles names who else has a virtual address or the virtual router ID of the Ironic endpoint: nobody can tell
+// whose it is then, neither before the move nor after it. The manager compares them, in all namespaces that it sees. As
+// long as it has not, it has not looked at the endpoint either, and that is told already.
+func rivalObstacles(infra *infrav1.Metal3Cluster) []string {
+	condition := meta.FindStatusCondition(infra.Status.Conditions, infrav1.IronicEndpointUniqueCondition)
+	if infra.Spec.Ironic == nil || condition == nil || condition.Status == metav1.ConditionTrue ||
+		condition.Reason == infrav1.NotYetObservedReason {
+		return nil
+	}
+	return []string{"Ironic endpoint: " + condition.Message}
 }
 
 // managerDoubt is what the manager finds that cannot be seen from here, such as what runs on the nodes. It is asked

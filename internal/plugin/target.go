@@ -208,6 +208,7 @@ func (a arrival) endpointObstacles() []string {
 		if endpoint := pivot.EndpointOutcome(infra); !endpoint.IsDone() {
 			found = append(found, "Ironic endpoint: "+endpoint.Message)
 		}
+		found = append(found, rivalObstacles(infra)...)
 	}
 	return found
 }
