@@ -68,7 +68,10 @@ func (c Config) ironic() part {
 // address leaves: what it knows of the hosts is out of date from then on, and the next container begins without it.
 func (c Config) conductor() corev1.Container {
 	container := c.ironicContainer("ironic", "100m", "320Mi", "/bin/runironic")
-	container.ReadinessProbe = every(10, 3, 5, httpGet("/v1", c.Ports.API, corev1.URISchemeHTTPS))
+	if !c.Cold {
+		// A cold one that waits for the address does not answer, and is as ready as it can be.
+		container.ReadinessProbe = every(10, 3, 5, httpGet("/v1", c.Ports.API, corev1.URISchemeHTTPS))
+	}
 	container.VolumeMounts = append(container.VolumeMounts, toolsMount())
 	gate := []string{tool, "gate", "--until-lost"}
 	if c.Cold {

@@ -111,17 +111,16 @@ func (e *endpoint) machineNames(ctx context.Context) []string {
 	return names
 }
 
-// rollOut replaces all nodes of the control plane, and does not wait.
+// rollOut begins to replace all nodes of the control plane, and does not wait.
 func (e *endpoint) rollOut(ctx context.Context) {
 	GinkgoHelper()
 	var found controlplanev1.KubeadmControlPlaneList
 	Expect(e.List(ctx, &found, client.InNamespace(lab.Namespace),
 		client.MatchingLabels{clusterv1.ClusterNameLabel: endpointCluster})).To(Succeed())
 	Expect(found.Items).To(HaveLen(1))
-	controlPlane := &found.Items[0]
-	before := controlPlane.DeepCopy()
-	controlPlane.Spec.Rollout.After = metav1.Now()
-	Expect(e.Patch(ctx, controlPlane, client.MergeFrom(before))).To(Succeed())
+	_, err := e.home.Clusterctl().Run(ctx, "alpha", "rollout", "restart", "kubeadmcontrolplane/"+found.Items[0].Name,
+		"--namespace="+lab.Namespace)
+	Expect(err).NotTo(HaveOccurred())
 }
 
 // untilReplaced waits until the control plane is complete and none of the machines of before is part of it.

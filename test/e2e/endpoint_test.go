@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -132,13 +133,19 @@ var _ = Describe("An Ironic endpoint", Ordered, func() {
 		Expect(e.holder(ctx)).NotTo(Equal(lost))
 	}, NodeTimeout(storyLimit))
 
-	It("goes on when all nodes of the control plane are replaced", Label(slow), func(ctx context.Context) {
-		before := e.machineNames(ctx)
-		e.rollOut(ctx)
-		e.untilReplaced(ctx, before)
-		e.settle(ctx)
-		e.untilHolder(ctx, infrav1.HolderControlPlane)
-	}, NodeTimeout(rolloutLimit))
+	It("goes on when all nodes of the control plane are replaced by some with other credentials", Label(slow),
+		func(ctx context.Context) {
+			before := e.machineNames(ctx)
+			refused := e.rotateCredentials(ctx)
+			e.untilReplaced(ctx, before)
+			e.settle(ctx)
+			e.untilHolder(ctx, infrav1.HolderControlPlane)
+			for _, node := range append(e.nodes(ctx), "") {
+				e.untilAnswered(ctx, node, bed.lab.Ironic(), http.StatusOK)
+				e.untilAnswered(ctx, node, refused, http.StatusUnauthorized)
+			}
+			e.giveAway(ctx)
+		}, NodeTimeout(rolloutLimit))
 
 	It("goes back to the management cluster when its Ironic is scaled up", func(ctx context.Context) {
 		e.scaleManagement(ctx, 1)

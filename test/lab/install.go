@@ -170,7 +170,7 @@ func (l *Lab) installManagement(ctx context.Context) error {
 	if err := l.installIronic(ctx); err != nil {
 		return err
 	}
-	return l.installProvider(ctx, l.management, l.ironic)
+	return l.installProvider(ctx, l.management, l.Ironic())
 }
 
 // source finds the definitions and makes the clusterctl repository.

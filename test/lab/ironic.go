@@ -196,7 +196,8 @@ func (l *Lab) installIronic(ctx context.Context) error {
 			return err
 		}
 	}
-	l.ironic, err = l.ironicSettings(ctx)
+	settings, err := l.ironicSettings(ctx)
+	l.UseIronic(settings)
 	return err
 }
 

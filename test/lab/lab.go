@@ -58,10 +58,10 @@ type Lab struct {
 	bmc              *bmc.Server
 	ramdisk          *http.Server
 	management       *Cluster
-	ironic           ironicapi.Settings
 
 	// mutex guards what is below.
 	mutex    sync.Mutex
+	ironic   ironicapi.Settings
 	machines map[string]*machine.Machine
 	// clusters are those somebody is connected to, by their names.
 	clusters map[string]*Cluster
@@ -274,7 +274,18 @@ func (l *Lab) bootManagement(ctx context.Context) error {
 func (l *Lab) Management() *Cluster { return l.management }
 
 // Ironic says how to reach Ironic from inside of the lab, on whichever machine it answers.
-func (l *Lab) Ironic() ironicapi.Settings { return l.ironic }
+func (l *Lab) Ironic() ironicapi.Settings {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.ironic
+}
+
+// UseIronic says how to reach Ironic from now on, after somebody has given it other credentials. It tells nobody else.
+func (l *Lab) UseIronic(settings ironicapi.Settings) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.ironic = settings
+}
 
 // Network is the switch of the lab.
 func (l *Lab) Network() *network.Switch { return l.network }

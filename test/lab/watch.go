@@ -20,7 +20,7 @@ import (
 // have their names, and so have conductors.
 func (l *Lab) WatchIronic(ctx context.Context) (*witness.Witness, error) {
 	authorities := x509.NewCertPool()
-	if !authorities.AppendCertsFromPEM(l.ironic.CA) {
+	if !authorities.AppendCertsFromPEM(l.Ironic().CA) {
 		return nil, errors.New("watching Ironic: its authority is no certificate")
 	}
 	// Every question is one of a new client, which has no connection to anybody.
@@ -48,11 +48,12 @@ func (l *Lab) machineWith(card net.HardwareAddr) string {
 
 // askIronic asks for the drivers, which says who the conductor is.
 func (l *Lab) askIronic(ctx context.Context, asking *http.Client) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, l.ironic.Endpoint+"drivers", http.NoBody)
+	settings := l.Ironic()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, settings.Endpoint+"drivers", http.NoBody)
 	if err != nil {
 		return "", err
 	}
-	request.SetBasicAuth(l.ironic.Username, l.ironic.Password)
+	request.SetBasicAuth(settings.Username, settings.Password)
 	response, err := asking.Do(request)
 	if err != nil {
 		return "", err

@@ -1,0 +1,147 @@
+package e2e_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
+)
+
+// rotateCredentials gives the endpoint other credentials in the order that its users are told: first the Secret, then the
+// nodes, and the host operator as soon as a new node has the address. It returns those of before, and does not wait for
+// the other nodes.
+func (e *endpoint) rotateCredentials(ctx context.Context) ironicapi.Settings {
+	GinkgoHelper()
+	before := bed.lab.Ironic()
+	after := before
+	after.Username, after.Password = "rotated", rand.Text()
+	e.storeCredentials(ctx, after)
+	e.rollOut(ctx)
+	e.untilAnswered(ctx, "", after, http.StatusOK)
+	bed.lab.UseIronic(after)
+	e.tellHostOperator(ctx, after)
+	return before
+}
+
+// storeCredentials writes credentials into the Secret that the Metal3Cluster names, and into that of the management
+// side, whose Ironic does not run. In the lab both have the same name.
+func (e *endpoint) storeCredentials(ctx context.Context, settings ironicapi.Settings) {
+	GinkgoHelper()
+	var infra infrav1.Metal3Cluster
+	Expect(e.Get(ctx, named(endpointCluster), &infra)).To(Succeed())
+	hash, err := secrets.HashPassword([]byte(settings.Password))
+	Expect(err).NotTo(HaveOccurred())
+	for namespace, where := range map[string]client.Client{
+		lab.Namespace: e.Client, lab.IronicNamespace: bed.lab.Management().Client,
+	} {
+		key := client.ObjectKey{Namespace: namespace, Name: infra.Spec.Ironic.CredentialsRef.Name}
+		stage.Change(ctx, where, key, &corev1.Secret{}, func(secret *corev1.Secret) {
+			secret.Data = map[string][]byte{
+				secrets.UsernameKey: []byte(settings.Username), secrets.PasswordKey: []byte(settings.Password),
+				secrets.HtpasswdKey: fmt.Appendf(nil, "%s:%s\n", settings.Username, hash),
+			}
+		})
+	}
+}
+
+// tellHostOperator gives the host operator other credentials for Ironic. As the original, it reads them when it starts.
+func (e *endpoint) tellHostOperator(ctx context.Context, settings ironicapi.Settings) {
+	GinkgoHelper()
+	for _, object := range hostoperator.Objects("", settings) {
+		if told, isSecret := object.(*corev1.Secret); isSecret {
+			stage.Change(ctx, e.Client, client.ObjectKeyFromObject(told), &corev1.Secret{}, func(secret *corev1.Secret) {
+				secret.Data = told.Data
+			})
+		}
+	}
+	for _, command := range []string{"restart", "status"} {
+		_, err := e.home.Kubectl(ctx, "rollout", command, "--namespace="+hostoperator.Namespace,
+			"deployment/"+hostoperator.Name)
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+// untilAnswered waits until a client with these credentials gets this answer from Ironic on a machine, or without a
+// machine from Ironic on the address.
+func (e *endpoint) untilAnswered(ctx context.Context, machine string, as ironicapi.Settings, status int) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(ask(ctx, machine, as)).To(Equal(status), "Ironic on %s", machine)
+	}, patiently()...).Should(Succeed())
+}
+
+// ask asks Ironic on a machine, or without one whoever has the address, for its drivers, and returns the HTTP status.
+func ask(ctx context.Context, machine string, as ironicapi.Settings) (int, error) {
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(as.CA) {
+		return 0, errors.New("the authority of Ironic is no certificate")
+	}
+	dial := bed.lab.Network().Dial
+	if machine != "" {
+		own := network.Address4(bed.lab.Machine(machine).Port().Number).String()
+		dial = func(ctx context.Context, kind, address string) (net.Conn, error) {
+			_, port, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			return bed.lab.Network().Dial(ctx, kind, net.JoinHostPort(own, port))
+		}
+	}
+	// Every question is one of a new client, which has no connection to anybody.
+	asking := &http.Client{Timeout: calm, Transport: &http.Transport{
+		DialContext: dial, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, as.Endpoint+"drivers", http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	request.SetBasicAuth(as.Username, as.Password)
+	response, err := asking.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
+}
+
+// giveAway lets a person keep the node from the address that has it. Its Ironic ends with the address, and another one
+// begins in a new container.
+func (e *endpoint) giveAway(ctx context.Context) {
+	GinkgoHelper()
+	lost := e.holder(ctx)
+	file := path.Join(ironic.NodeDirectory, "armed")
+	_, err := bed.lab.Machine(lost).Run(ctx, "sh", "-c", "echo 0 > "+file)
+	Expect(err).NotTo(HaveOccurred())
+	e.untilMoved(ctx, lost)
+	_, err = bed.lab.Machine(lost).Run(ctx, "rm", file)
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func(g Gomega) {
+		var pod corev1.Pod
+		key := client.ObjectKey{Namespace: ironic.Namespace, Name: ironic.IronicPod + "-" + lost}
+		g.Expect(e.workload.Client.Get(ctx, key, &pod)).To(Succeed())
+		g.Expect(pod.Status.ContainerStatuses).To(ContainElement(And(HaveField("Name", "ironic"), HaveField("Ready", true),
+			HaveField("LastTerminationState.Terminated", HaveValue(And(HaveField("ExitCode", BeEquivalentTo(1)),
+				HaveField("Message", ContainSubstring("the address was here and has left"))))))))
+	}, patiently()...).Should(Succeed(), "Ironic on %s", lost)
+	e.settle(ctx)
+	Expect(e.holder(ctx)).NotTo(Equal(lost))
+}
