@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
@@ -23,6 +22,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/member"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/verdict"
@@ -111,7 +111,7 @@ func side(t *testing.T, name, role string, read func(file string) []byte) {
 		t.Fatal(err)
 	}
 	number := map[vip.Role]int{vip.Management: 10, vip.ControlPlane: 21}[settings.Role]
-	config := keepalivedOf(settings, number)
+	config := keepalivedOf(t, settings, number)
 	rendered, err := keepalived.Render(config)
 	if err != nil {
 		t.Fatal(err)
@@ -137,26 +137,18 @@ func ofFamily(t *testing.T, name, file string, content []byte) {
 }
 
 // keepalivedOf is the configuration of the node whose own addresses end in the number.
-func keepalivedOf(settings vip.NodeSettings, number int) keepalived.Config {
-	config := keepalived.Config{
-		Name: settings.Conductor(fmt.Sprintf("node-%d", number)), Interface: settings.Interface,
-		VirtualRouterID: settings.VirtualRouterID, Unicast: settings.Mode == vip.Unicast,
-		AdvertisementInterval: time.Duration(settings.AdvertisementInterval),
-		HealthFile:            settings.Files.State + "/ironic-ok", ArmedFile: settings.Files.State + "/armed",
-	}
-	if settings.Role == vip.Management {
-		config.Role = keepalived.Management
-	}
-	for _, address := range settings.VirtualIPs {
-		instance := keepalived.Instance{Address: address.OnInterface()}
-		if config.Unicast {
-			prefix := families["dual"][0].prefix
-			if address.Address.Is6() {
-				prefix = families["dual"][1].prefix
-			}
-			instance.Source, instance.Peers = netip.MustParseAddr(fmt.Sprintf("%s%d", prefix, number)), settings.Peers
+func keepalivedOf(t *testing.T, settings vip.NodeSettings, number int) keepalived.Config {
+	t.Helper()
+	node := fmt.Sprintf("node-%d", number)
+	config, err := member.Keepalived(settings, node, func(virtual vip.Address) (netip.Addr, bool) {
+		prefix := families["dual"][0].prefix
+		if virtual.Address.Is6() {
+			prefix = families["dual"][1].prefix
 		}
-		config.Instances = append(config.Instances, instance)
+		return netip.MustParseAddr(fmt.Sprintf("%s%d", prefix, number)), true
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return config
 }

@@ -210,7 +210,7 @@ func TestSettingsToKeepalived(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rendered, err := keepalived.Render(keepalivedOf(settings, 21))
+	rendered, err := keepalived.Render(keepalivedOf(t, settings, 21))
 	if err != nil {
 		t.Fatal(err)
 	}

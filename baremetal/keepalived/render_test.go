@@ -59,13 +59,21 @@ func node(family string, unicast bool, role keepalived.Role, number int) keepali
 	return config
 }
 
+// ranked gives the node 21 the rank that it gets of its place among the members or, where they are not known, of its name.
+func ranked(config keepalived.Config) keepalived.Config {
+	if config.Ordinal = 3; config.Unicast {
+		config.Ordinal = 1
+	}
+	return config
+}
+
 // TestRender writes the file of every combination, and has keepalived read each.
 func TestRender(t *testing.T) {
 	for _, family := range []string{"v4", "v6", "dual"} {
 		for mode, unicast := range map[string]bool{"unicast": true, "multicast": false} {
 			for role, config := range map[string]keepalived.Config{
 				"management":   node(family, unicast, keepalived.Management, 10),
-				"controlplane": node(family, unicast, keepalived.ControlPlane, 21),
+				"controlplane": ranked(node(family, unicast, keepalived.ControlPlane, 21)),
 			} {
 				name := family + "-" + mode + "-" + role
 				t.Run(name, func(t *testing.T) {

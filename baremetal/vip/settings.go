@@ -55,6 +55,15 @@ const (
 	Cold Standby = "Cold"
 )
 
+// Names of the files in the state directory of a node that keepalived watches.
+const (
+	// HealthFile says whether the Ironic of the node is well.
+	HealthFile = "ironic-ok"
+
+	// ArmedFile says whether the node may hold the addresses.
+	ArmedFile = "armed"
+)
+
 // NodeSettings is all that the guard of a node has to know. What only the node itself knows is not in it: its name, its
 // own addresses, and therefore its rank among the members.
 type NodeSettings struct {

@@ -21,6 +21,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/member"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
@@ -169,7 +170,7 @@ func checkConfiguration(t *testing.T, management, node vip.NodeSettings) {
 	t.Helper()
 	var shared []string
 	for number, settings := range []vip.NodeSettings{management, node} {
-		config := configured(settings, number)
+		config := configured(t, settings, number)
 		content, err := keepalived.Render(config)
 		if err != nil {
 			t.Fatal(err)
@@ -201,25 +202,17 @@ func checkConfiguration(t *testing.T, management, node vip.NodeSettings) {
 }
 
 // configured is what the guard tells keepalived on the node with that number of the peers of each family.
-func configured(settings vip.NodeSettings, number int) keepalived.Config {
-	config := keepalived.Config{
-		Name: fmt.Sprintf("%s-node-%d", settings.ClusterID, number), Role: keepalived.ControlPlane,
-		Interface: settings.Interface, VirtualRouterID: settings.VirtualRouterID, Unicast: settings.Mode == vip.Unicast,
-		AdvertisementInterval: time.Duration(settings.AdvertisementInterval),
-		HealthFile:            settings.Files.State + "/ironic-ok", ArmedFile: settings.Files.State + "/armed",
-	}
-	if settings.Role == vip.Management {
-		config.Role = keepalived.Management
-	}
-	for _, virtual := range settings.VirtualIPs {
-		instance := keepalived.Instance{Address: virtual.OnInterface()}
-		if config.Unicast {
-			of := slices.DeleteFunc(slices.Clone(settings.Peers), func(p netip.Addr) bool {
-				return p.Is4() != virtual.Address.Is4()
-			})
-			instance.Source, instance.Peers = of[number], settings.Peers
-		}
-		config.Instances = append(config.Instances, instance)
+func configured(t *testing.T, settings vip.NodeSettings, number int) keepalived.Config {
+	t.Helper()
+	node := fmt.Sprintf("node-%d", number)
+	config, err := member.Keepalived(settings, node, func(virtual vip.Address) (netip.Addr, bool) {
+		of := slices.DeleteFunc(slices.Clone(settings.Peers), func(p netip.Addr) bool {
+			return p.Is4() != virtual.Address.Is4()
+		})
+		return of[number], true
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return config
 }

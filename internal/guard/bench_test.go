@@ -70,8 +70,8 @@ type stage struct {
 	census *census
 	meter  *meter
 
-	// kubelets run the real Ironic. Without one in the cache there are none, and stubs answer for it.
-	kubelets map[*node]*kubelet
+	// isReal says that the nodes have the real Ironic. Without one in the cache, stubs answer for it.
+	isReal bool
 
 	// again is how long the API takes to answer after the address moved, outlived how long the Ironic of before has
 	// outlived its address.
@@ -86,8 +86,8 @@ func newStage(b *testing.B, again, outlived *row) *stage {
 	requireLab(b)
 	root, err := ironic.CachedRoot()
 	must(b, err)
-	s := &stage{lab: newLab(b), kubelets: map[*node]*kubelet{}, again: again, outlived: outlived}
-	if root == "" {
+	s := &stage{lab: newLab(b), isReal: root != "", again: again, outlived: outlived}
+	if !s.isReal {
 		b.Log("a stub answers instead of Ironic, whose root file system is not in the cache; `make lab` as root puts it there")
 	}
 	for _, name := range []string{"a", "b", "c"} {
@@ -99,10 +99,10 @@ func newStage(b *testing.B, again, outlived *row) *stage {
 		settings.Takeover = vip.Always
 		n.use(settings)
 		n.startAPIServer()
-		if root == "" {
-			n.startIronic()
+		if s.isReal {
+			n.startKubelet(root)
 		} else {
-			s.kubelets[n] = n.startKubelet(root)
+			n.startIronic()
 		}
 		n.start()
 	}
@@ -139,7 +139,7 @@ func (s *stage) moves(b *testing.B, then time.Time, old *node) time.Duration {
 		}
 		return "still " + s.census.holder()
 	})
-	if len(s.kubelets) == 0 {
+	if !s.isReal {
 		return at.Sub(then)
 	}
 	eventually(b, time.Minute, "Ironic answers", func() string {
@@ -194,7 +194,7 @@ func benchmarkTakeover(b *testing.B, all *measures) {
 // measure enters how long the address was away, and for how long the API was, where that is a real one.
 func (s *stage) measure(address, api *row, took time.Duration) {
 	address.add(took.Seconds())
-	if len(s.kubelets) > 0 {
+	if s.isReal {
 		api.add(s.away.Seconds())
 	}
 }
@@ -229,17 +229,16 @@ func (s *stage) endGuard(b *testing.B) time.Duration {
 func (s *stage) demote(b *testing.B) time.Duration {
 	b.Helper()
 	old, began := s.holder(), time.Now()
-	kubelet, isReal := s.kubelets[old]
 	before := 0
-	if isReal {
-		before = kubelet.count()
+	if s.isReal {
+		before = old.kubelet.count()
 	}
 	old.write("etc/armed", "0\n")
 	took := s.moves(b, began, old)
 	must(b, os.Remove(old.path("etc", "armed")))
 	s.rest(b)
-	if isReal {
-		s.outlived.add(float64(kubelet.livedOn(before)) / float64(time.Millisecond))
+	if s.isReal {
+		s.outlived.add(float64(old.kubelet.livedOn(before)) / float64(time.Millisecond))
 	}
 	return took
 }
@@ -247,14 +246,13 @@ func (s *stage) demote(b *testing.B) time.Duration {
 func (s *stage) crashIronic(b *testing.B) time.Duration {
 	b.Helper()
 	old, began := s.holder(), time.Now()
-	kubelet, isReal := s.kubelets[old]
-	if isReal {
-		kubelet.crash()
+	if s.isReal {
+		old.kubelet.crash()
 	} else {
 		old.stopIronic()
 	}
 	took := s.moves(b, began, old)
-	if !isReal {
+	if !s.isReal {
 		old.startIronic()
 	}
 	s.rest(b)

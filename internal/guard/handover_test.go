@@ -61,7 +61,8 @@ func (s *speech) has(want string) func() string {
 	}
 }
 
-// TestHandedOver: the management side keeps the address that it has, but once it lost it, it comes back as a guest.
+// TestHandedOver: the management side keeps the address that it has, but once it lost it, it comes back as a guest. Who
+// may hold it instead is up to the controller, whose last word counts while nobody can be asked.
 func TestHandedOver(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -98,6 +99,16 @@ func TestHandedOver(t *testing.T) {
 	if reason := m.metric("armed"); !strings.Contains(reason, `reason="HandedOver"} 0`) {
 		t.Errorf("the reason is %q", reason)
 	}
+
+	// The API server is away: what it said last counts, also after a restart of the guard.
+	a.annotation.Store(nil)
+	a.signal(syscall.SIGTERM)
+	<-a.ended
+	eventually(t, generous, "a guard that ends gives the address away", nobody(all...))
+	a.start()
+	eventually(t, generous, "armed by the last answer", heldBy(a, all...))
+	a.annotate("false")
+	eventually(t, generous, "the controller takes the right back", nobody(all...))
 
 	must(t, os.Remove(filepath.Join(keys, clusterID)))
 	eventually(t, generous, "the cluster is taken back", heldBy(m, all...))

@@ -23,8 +23,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
 )
 
-// everyAddress is what the Ironic of a node listens on, and what it is asked on by the node itself. Go would try the same
-// of IPv6 in both families, on threads that are in other namespaces.
+// everyAddress is what the Ironic of a node is asked on by the node itself. It listens on all addresses of both families,
+// but Go would try that address of IPv6 in both, on threads that are in other namespaces.
 var everyAddress = netip.IPv4Unspecified()
 
 // realIronic returns the root file system of Ironic, or skips.
@@ -41,8 +41,9 @@ func realIronic(tb testing.TB) string {
 
 // kubelet keeps the real Ironic of a node running behind its gate: it starts a container that ended.
 type kubelet struct {
-	node    *node
-	program string
+	node *node
+	// command is what a container runs, and options is the file that tells it how to set Ironic up.
+	command []string
 	options string
 	said    *safeBuffer
 
@@ -78,8 +79,8 @@ func playContainer(file string) int {
 // deploySeconds is how long writing an image takes at least: enough to be in the middle of it.
 const deploySeconds = 3
 
-// newKubelet starts nothing yet.
-func (n *node) newKubelet(root string) *kubelet {
+// newKubelet starts nothing yet. The gate is the command before Ironic; without one nothing ends Ironic with its address.
+func (n *node) newKubelet(root string, gate ...string) *kubelet {
 	t := n.lab.t
 	t.Helper()
 	program, err := os.Executable()
@@ -87,18 +88,21 @@ func (n *node) newKubelet(root string) *kubelet {
 	options, err := json.Marshal(ironic.Options{
 		Root: root, Credentials: n.lab.credentials(),
 		Config: ironic.Config{
-			Address: everyAddress, Port: 6385, ConductorHost: clusterID + "-" + n.name, DeploySeconds: deploySeconds,
+			Address: netip.IPv6Unspecified(), Port: 6385, ConductorHost: clusterID + "-" + n.name, DeploySeconds: deploySeconds,
 		},
 	})
 	must(t, err)
 	n.write("etc/ironic.json", string(options))
 	must(t, os.MkdirAll(n.path("scratch"), 0o755))
-	return &kubelet{node: n, program: program, options: n.path("etc", "ironic.json"), said: &safeBuffer{}}
+	n.kubelet = &kubelet{
+		node: n, command: append(gate, program), options: n.path("etc", "ironic.json"), said: &safeBuffer{},
+	}
+	return n.kubelet
 }
 
-// startBestIronic starts the real Ironic where its root file system is in the cache, and a stub elsewhere. It ends with
-// the test, or with stopIronic.
-func (n *node) startBestIronic() {
+// startBareIronic starts the real Ironic where its root file system is in the cache, and a stub elsewhere. It ends with
+// the test, or with stopIronic. No gate ends it with its address, so it goes on when the address comes and goes.
+func (n *node) startBareIronic() {
 	t := n.lab.t
 	root, err := ironic.CachedRoot()
 	must(t, err)
@@ -115,11 +119,10 @@ func (n *node) startBestIronic() {
 }
 
 // startKubelet returns before Ironic answers. It ends with the test.
-func (n *node) startKubelet(root string) *kubelet {
-	k := n.newKubelet(root)
+func (n *node) startKubelet(root string) {
+	k := n.newKubelet(root, n.lab.binary, "gate", "--until-lost", "--settings="+n.path("etc", "guard.json"), "--")
 	k.start()
 	n.startImages()
-	return k
 }
 
 // start runs containers until the test ends, or until the function is called that it returns. That one kills Ironic.
@@ -151,8 +154,7 @@ func (k *kubelet) start() (stop func()) {
 
 // runContainer is the life of one container, whose files are new. It is over when nothing is left of it.
 func (k *kubelet) runContainer(ctx context.Context) {
-	command := exec.CommandContext(ctx, k.node.lab.binary, "gate", "--until-lost",
-		"--settings="+k.node.path("etc", "guard.json"), "--", k.program)
+	command := exec.CommandContext(ctx, k.command[0], k.command[1:]...)
 	command.Env = append(os.Environ(), playsContainer+"="+k.options, "TMPDIR="+k.node.path("scratch"))
 	command.Stdout, command.Stderr = k.said, k.said
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
@@ -217,7 +219,6 @@ func (k *kubelet) killed(before int) {
 		return fmt.Sprintf("Ironic of %s was started %d times, as before", k.node.name, before)
 	})
 	took := k.livedOn(before)
-	t.Logf("MEASURED: nothing was left of Ironic of %s %s after the address had gone", k.node.name, took)
 	if took > atOnce {
 		t.Errorf("Ironic of %s lived on for %s without the address", k.node.name, took)
 	}
@@ -232,12 +233,36 @@ func (k *kubelet) livedOn(number int) time.Duration {
 
 // crash kills Ironic without a word.
 func (k *kubelet) crash() {
+	kill(k.node.lab.t, k.running())
+}
+
+// hang stops Ironic in the middle of whatever it does, until the function is called that it returns: the kernel goes on
+// to take connections for it.
+func (k *kubelet) hang() (goOn func()) {
+	t := k.node.lab.t
+	found := k.running()
+	for _, pid := range found {
+		must(t, syscall.Kill(pid, syscall.SIGSTOP))
+	}
+	goOn = sync.OnceFunc(func() {
+		for _, pid := range found {
+			if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+				t.Errorf("process %d of Ironic cannot go on: %v", pid, err)
+			}
+		}
+	})
+	t.Cleanup(goOn)
+	return goOn
+}
+
+// running are the processes of an Ironic that has to be there.
+func (k *kubelet) running() []int {
 	t := k.node.lab.t
 	found := k.ironics()
 	if len(found) == 0 {
-		t.Fatalf("%s runs no Ironic that could crash", k.node.name)
+		t.Fatalf("%s runs no Ironic", k.node.name)
 	}
-	kill(t, found)
+	return found
 }
 
 // api is a client of Ironic on an address, which dials anew for each request.

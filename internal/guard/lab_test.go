@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -127,29 +129,36 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// eventually waits until the function returns nothing, and fails with what it returned last.
-func eventually(tb testing.TB, limit time.Duration, what string, missing func() string) time.Duration {
+// lookInterval is the time between two looks at what a test waits for.
+const lookInterval = 10 * time.Millisecond
+
+// eventually waits until the function returns nothing, and fails with what it returned last. A look that takes long is
+// rarer than others: what is looked at needs the processor more.
+func eventually(tb testing.TB, limit time.Duration, what string, missing func() string) {
 	tb.Helper()
 	began := time.Now()
 	for {
+		looked := time.Now()
 		left := missing()
 		if left == "" {
-			return time.Since(began)
+			return
 		}
 		if time.Since(began) > limit {
 			tb.Fatalf("%s: not within %s: %s", what, limit, left)
 		}
-		runtime.Gosched()
-		<-time.After(10 * time.Millisecond)
+		<-time.After(max(lookInterval, min(4*time.Since(looked), 20*lookInterval)))
 	}
 }
 
-// throughout demands that the function returns nothing for as long.
+// throughout demands that the function returns nothing for as long, and once where no time is left.
 func throughout(tb testing.TB, span time.Duration, what string, wrong func() string) {
 	tb.Helper()
-	for began := time.Now(); time.Since(began) < span; <-time.After(10 * time.Millisecond) {
+	for began := time.Now(); ; <-time.After(lookInterval) {
 		if left := wrong(); left != "" {
 			tb.Fatalf("%s: after %s: %s", what, time.Since(began), left)
+		}
+		if time.Since(began) >= span {
+			return
 		}
 	}
 }
@@ -199,11 +208,26 @@ func TestMain(m *testing.M) {
 	if options := os.Getenv(playsContainer); options != "" {
 		os.Exit(playContainer(options))
 	}
+	flag.Parse()
+	setParallel()
 	code := m.Run()
 	if path, err := buildOnce(); err == nil {
 		_ = os.RemoveAll(filepath.Dir(path))
 	}
 	os.Exit(code)
+}
+
+// atATime is how many tests go on at once where nobody says otherwise. Most of them wait for programs that wait for one
+// another, so there are more than a small machine has processors.
+const atATime = 3
+
+func setParallel() {
+	const name = "test.parallel"
+	chosen := false
+	flag.Visit(func(given *flag.Flag) { chosen = chosen || given.Name == name })
+	if !chosen {
+		_ = flag.Set(name, strconv.Itoa(max(atATime, runtime.GOMAXPROCS(0))))
+	}
 }
 
 func newLab(tb testing.TB) *lab {
@@ -213,7 +237,7 @@ func newLab(tb testing.TB) *lab {
 	must(tb, err)
 	l := &lab{t: tb, space: newSpace(tb), folder: tb.TempDir(), binary: binary, next: 11}
 	// The real Ironic is asked on the node itself as well.
-	addresses := []net.IP{net.ParseIP(vip4.String()), net.ParseIP(vip6.String()), net.IPv4zero}
+	addresses := []net.IP{net.ParseIP(vip4.String()), net.ParseIP(vip6.String()), net.IPv4zero, net.IPv6unspecified}
 	l.issued = issue(tb, addresses, time.Now().Add(time.Hour))
 	l.bridge = linksIn(tb, l.space)
 	snooping := false
@@ -237,8 +261,9 @@ type node struct {
 	said     *safeBuffer
 	process  *exec.Cmd
 	ended    chan struct{}
-	// endIronic ends what answers as Ironic.
+	// endIronic ends what answers as Ironic, and kubelet is what runs it where that is the real one.
 	endIronic func()
+	kubelet   *kubelet
 	// annotation is what the Node object of the API server says; nil means that the API server is away.
 	annotation atomic.Pointer[map[string]string]
 	flags      []string
@@ -409,20 +434,45 @@ func (n *node) processes(name string) []int {
 	return found
 }
 
-// holds says whether the node has the address on its interface.
-func (n *node) holds(address netip.Addr) bool {
+// held are the addresses that the node has on its interface.
+func (n *node) held() []netip.Addr {
 	link, err := n.links.LinkByName("eth0")
 	if err != nil {
-		return false
+		return nil
 	}
 	entries, err := n.links.AddrList(link, netlink.FAMILY_ALL)
 	must(n.lab.t, err)
+	var found []netip.Addr
 	for _, entry := range entries {
-		if found, ok := netip.AddrFromSlice(entry.IP); ok && found.Unmap() == address {
-			return true
+		if address, ok := netip.AddrFromSlice(entry.IP); ok {
+			found = append(found, address.Unmap())
 		}
 	}
-	return false
+	return found
+}
+
+// killAll kills all processes of a node at once, as a power cut would, but leaves its network.
+func killAll(tb testing.TB, n *node) {
+	tb.Helper()
+	kill(tb, n.processes(""))
+}
+
+// kill stops all of them before it kills the first, so that none has time to act on the death of another.
+func kill(tb testing.TB, pids []int) {
+	tb.Helper()
+	for _, number := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+		for _, pid := range pids {
+			// A probe may have ended meanwhile.
+			if err := syscall.Kill(pid, number); err != nil && !errors.Is(err, syscall.ESRCH) {
+				tb.Fatal(err)
+			}
+		}
+	}
+}
+
+// holds says whether the node has the address on its interface.
+func (n *node) holds(address netip.Addr) bool {
+	return slices.Contains(n.held(), address)
 }
 
 // file returns what a track file says.
@@ -448,11 +498,37 @@ func holders(address netip.Addr, nodes ...*node) string {
 // heldBy returns nothing when exactly this node has both addresses.
 func heldBy(want *node, nodes ...*node) func() string {
 	return func() string {
-		four, six := holders(vip4, nodes...), holders(vip6, nodes...)
-		if four == want.name && six == want.name {
-			return ""
+		for _, n := range nodes {
+			held := n.held()
+			if slices.Contains(held, vip4) != (n == want) || slices.Contains(held, vip6) != (n == want) {
+				return fmt.Sprintf("%s has %v, and %s should have both addresses", n.name, held, want.name)
+			}
 		}
-		return fmt.Sprintf("%s is held by %q and %s by %q, not both by %q", vip4, four, vip6, six, want.name)
+		return ""
+	}
+}
+
+// nobody returns nothing when the nodes have neither address.
+func nobody(nodes ...*node) func() string {
+	return func() string { return holders(vip4, nodes...) + holders(vip6, nodes...) }
+}
+
+func differs(want, got string) string {
+	if want == got {
+		return ""
+	}
+	return fmt.Sprintf("%q instead of %q", got, want)
+}
+
+// oneAtMost also demands, each time, that no two nodes have an address.
+func oneAtMost(then func() string, nodes ...*node) func() string {
+	return func() string {
+		for _, address := range []string{holders(vip4, nodes...), holders(vip6, nodes...)} {
+			if len(address) > 1 {
+				nodes[0].lab.t.Errorf("an address is held by %s at once", address)
+			}
+		}
+		return then()
 	}
 }
 
@@ -470,7 +546,7 @@ func (n *node) ready() string {
 // ask reads a page of the guard.
 func (n *node) ask(page string) (int, string) {
 	client := n.client()
-	defer client.CloseIdleConnections()
+	client.Timeout = 5 * time.Second
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://127.0.0.1:9650"+page, http.NoBody)
 	must(n.lab.t, err)
 	response, err := client.Do(request)

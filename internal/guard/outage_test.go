@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -18,11 +19,14 @@ type sample struct {
 
 // meter asks for Ironic on the address all the time.
 type meter struct {
+	// stop ends it.
+	stop func()
+
 	mutex   sync.Mutex
 	samples []sample
 }
 
-// watch starts a meter on a machine of its own that runs until the test ends. An answer may take as long as the patience
+// watch starts a meter on a machine of its own that runs until the test ends or it is stopped. An answer may take as long as the patience
 // says: a short one finds the end of an outage sooner, a long one takes nobody who is slow for one who is away.
 func (l *lab) watch(tb testing.TB, patience time.Duration) *meter {
 	tb.Helper()
@@ -36,7 +40,7 @@ func (l *lab) watch(tb testing.TB, patience time.Duration) *meter {
 		defer ticks.Stop()
 		for {
 			began := time.Now()
-			name := answering(client)
+			name := answering(client, vip4)
 			m.mutex.Lock()
 			m.samples = append(m.samples, sample{began, time.Now(), name})
 			m.mutex.Unlock()
@@ -47,16 +51,18 @@ func (l *lab) watch(tb testing.TB, patience time.Duration) *meter {
 			}
 		}
 	}()
-	tb.Cleanup(func() {
+	m.stop = sync.OnceFunc(func() {
 		close(stop)
 		<-stopped
 	})
+	tb.Cleanup(m.stop)
 	return m
 }
 
 // answering names the node whose Ironic answers on the address; empty when nobody does.
-func answering(client *http.Client) string {
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "https://"+vip4.String()+":6385/v1/drivers", http.NoBody)
+func answering(client *http.Client, address netip.Addr) string {
+	page := "https://" + netip.AddrPortFrom(address, 6385).String() + "/v1/drivers"
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, page, http.NoBody)
 	if err != nil {
 		return ""
 	}

@@ -1,144 +1,176 @@
 package guard_test
 
 import (
-	"errors"
-	"fmt"
+	"net/http"
 	"os"
-	"syscall"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+	"github.com/vishvananda/netlink"
 )
 
-// TestPivot tells the story of a cluster: built, moved, handed over, and then hit by what hits clusters.
+// TestPivot tells of a cluster that is built, moved, handed over and taken back, with everything real that a host or an
+// operator would notice: keepalived, dnsmasq and Ironic.
 func TestPivot(t *testing.T) {
-	l := newLab(t)
-	m, a, b := l.addNode("m"), l.addNode("a"), l.addNode("b")
-	all := []*node{m, a, b}
-	for _, n := range all {
-		role := vip.ControlPlane
-		if n == m {
-			role = vip.Management
+	t.Parallel()
+	c := newCluster(t, func(n *node) {
+		if n.name == "m" {
 			n.write("etc/armed", "0\n")
 		}
-		n.configure(role, all...)
-		n.startAPIServer()
-		n.startBestIronic()
-		n.start()
-	}
-	client := l.watch(t, 2*time.Second)
-	for _, n := range all {
+	}, "m", "a", "b")
+	m, standbys := c.all[0], c.all[1:]
+	machines := c.client.bootMachines(t)
+	machines.search()
+	c.isNobodys()
+
+	must(t, os.Remove(m.path("etc", "armed")))
+	eventually(t, generous, "management alone is armed", heldBy(m, c.all...))
+	eventually(t, generous, "clients reach it", c.serves(m))
+	board := c.client.startBoard(firstBoard)
+	first, second := machines.lease(1), machines.lease(2)
+	deployed := c.deploy(board)
+	c.arm(m, standbys...)
+
+	c.handOver(m, machines, first, second)
+	c.adopt(board, deployed)
+	// A server that has just started looks for three seconds whether the address is free that it is about to offer.
+	next := c.holder("after the hand-over", c.all...)
+	eventually(t, generous, "the next holder hands out addresses", machines.offered(next.address4))
+	machines.judge()
+	c.takeBack(m)
+}
+
+// isNobodys is the time before anybody is armed. One standby is told lies meanwhile, and nothing of it moves anything.
+func (c *cluster) isNobodys() {
+	t := c.t
+	for _, n := range c.all {
 		eventually(t, patient, "the guard takes part", n.ready)
 	}
-	t.Log("1: nothing is armed, so nobody holds the address")
-	throughout(t, 5*time.Second, "nobody is armed", func() string { return holders(vip4, all...) + holders(vip6, all...) })
-
-	t.Log("2: only management is armed")
-	must(t, os.Remove(m.path("etc", "armed")))
-	took := eventually(t, generous, "management is armed", heldBy(m, all...))
-	t.Logf("management took the address after %s", took)
-	eventually(t, generous, "a client reaches it", func() string { return differs("m", client.now()) })
-
-	t.Log("3: the cluster was moved, all are armed: management keeps the address")
 	began := time.Now()
-	a.annotate("true")
-	b.annotate("true")
-	for _, n := range []*node{a, b} {
+	c.distrust(c.all[len(c.all)-1])
+	throughout(t, time.Until(began.Add(5*time.Second)), "nobody is armed", nobody(c.all...))
+	for _, n := range c.all {
+		if held := transitions(n, "holder"); held != "0" {
+			t.Errorf("%s held the address %s times while nobody was armed", n.name, held)
+		}
+	}
+}
+
+// arm is what the controller does after the move. The management side keeps the address, and clients notice nothing.
+func (c *cluster) arm(m *node, standbys ...*node) {
+	t := c.t
+	meter := c.watch(t, 2*time.Second)
+	defer meter.stop()
+	eventually(t, generous, "a client reaches management", func() string { return differs(m.name, meter.now()) })
+	began := time.Now()
+	for _, n := range standbys {
+		n.annotate("true")
+	}
+	for _, n := range standbys {
 		eventually(t, generous, "armed by the annotation", func() string { return differs("1", n.file("armed")) })
 	}
-	throughout(t, 4*time.Second, "all are armed", heldBy(m, all...))
-	if outage := client.outage(began); outage > 0 {
+	throughout(t, 4*time.Second, "all are armed", heldBy(m, c.all...))
+	if outage := meter.outage(began); outage > 0 {
 		t.Errorf("arming the control plane interrupted clients for %s", outage)
 	}
+}
 
-	t.Log("4: management is demoted")
-	began = time.Now()
+// distrust gives the guard of a standby credentials, an authority and a cluster that its Ironic does not have.
+func (c *cluster) distrust(n *node) {
+	t := c.t
+	settings := n.settings
+	stranger := issue(t, nil, time.Now().Add(time.Hour))
+	for _, wrong := range []struct {
+		reason       string
+		damage, mend func()
+	}{
+		{"APIStatus", func() { n.write("etc/password", "guess\n") }, func() { n.write("etc/password", "secret\n") }},
+		{
+			"CertificateWrong", func() { n.write("etc/ca.crt", string(stranger.authority)) },
+			func() { n.write("etc/ca.crt", string(c.issued.authority)) },
+		},
+		{
+			"ForeignConductor", func() {
+				foreign := settings
+				foreign.ClusterID = "another"
+				n.use(foreign)
+			}, func() { n.use(settings) },
+		},
+	} {
+		wrong.damage()
+		eventually(t, generous, wrong.reason, func() string {
+			if !strings.Contains(n.metric("probe_failures_total"), `"`+wrong.reason+`"`) {
+				return n.metric("probe_failures_total")
+			}
+			return differs("0", n.file("ironic-ok"))
+		})
+		wrong.mend()
+	}
+	eventually(t, generous, "all is right again", n.ready)
+}
+
+// handOver demotes the management side in the middle of a deployment. Leases survive, what Ironic knew does not, and
+// what the Ironic of before was about to do it does no more.
+func (c *cluster) handOver(m *node, machines *machines, first, second answer) {
+	t := c.t
+	board := c.client.startBoard(secondBoard)
+	census := c.takeCensus(t, c.client, c.all...)
+	before := m.kubelet.count()
+	c.beginDeploy(secondMachine, secondBoard)
+	board.sent()
+	began := time.Now()
 	m.write("etc/armed", "0\n")
-	eventually(t, generous, "demotion", oneAtMost(func() string { return differs("a", holders(vip4, all...)) }, all...))
-	eventually(t, generous, "a client reaches the control plane", func() string { return differs("a", client.now()) })
-	t.Logf("demotion: clients were without Ironic for %s", client.outage(began))
-	if m.file("holder") != "0" || a.file("holder") != "1" {
-		t.Errorf("holder files say %s on m and %s on a", m.file("holder"), a.file("holder"))
+	eventually(t, generous, "demotion", nobody(m))
+	holder := c.holder("demotion", c.all...)
+	eventually(t, generous, "the network knows the next holder", func() string { return differs(holder.name, census.holder()) })
+	if overlap := census.overlap(began, m.name); overlap > 0 {
+		t.Errorf("management answered for the address %s after %s had begun to", overlap, holder.name)
 	}
+	eventually(t, generous, "the other pods of both nodes know", func() string {
+		return differs("0", m.file("holder")) + differs("1", holder.file("holder"))
+	})
+	m.kubelet.killed(before)
 
-	t.Log("5: all processes of the holder are killed")
-	began = time.Now()
-	killAll(t, a)
-	eventually(t, generous, "takeover after a kill", func() string { return differs("", missing(b, vip4)+missing(b, vip6)) })
-	t.Logf("kill: another node had the address after %s", time.Since(began))
-	eventually(t, generous, "the leftover goes by itself", heldBy(b, all...))
-	t.Logf("kill: the leftover of the dead node was gone after %s", time.Since(began))
-	<-a.ended
-	a.start()
-	eventually(t, patient, "the node is back", a.ready)
-	throughout(t, 3*time.Second, "a node that comes back takes nothing", heldBy(b, all...))
-
-	t.Log("6: Ironic of the holder dies, and comes back")
-	began = time.Now()
-	b.stopIronic()
-	eventually(t, generous, "Ironic died", heldBy(a, all...))
-	eventually(t, generous, "a client reaches the other Ironic", func() string { return differs("a", client.now()) })
-	t.Logf("Ironic died: clients were without Ironic for %s", client.outage(began))
-	b.startBestIronic()
-	eventually(t, patient, "Ironic is back", b.ready)
-	throughout(t, 3*time.Second, "Ironic that comes back takes nothing", heldBy(a, all...))
-
-	t.Log("The API server is away: what it said last counts, also after a restart of the guard")
-	a.annotation.Store(nil)
-	a.signal(syscall.SIGTERM)
-	<-a.ended
-	eventually(t, generous, "a guard that ends gives the address away", heldBy(b, all...))
-	a.start()
-	eventually(t, generous, "armed by the last answer", func() string { return differs("1", a.file("armed")) })
-
-	t.Log("The controller takes the right back")
-	eventually(t, patient, "the Ironic that ended with the address is back", a.ready)
-	b.annotate("false")
-	eventually(t, generous, "disarmed by the annotation", heldBy(a, all...))
-}
-
-func differs(want, got string) string {
-	if want == got {
-		return ""
-	}
-	return fmt.Sprintf("%q instead of %q", got, want)
-}
-
-func missing(n *node, address fmt.Stringer) string {
-	if (address == vip4 && n.holds(vip4)) || (address == vip6 && n.holds(vip6)) {
-		return ""
-	}
-	return fmt.Sprintf("%s has no %s. ", n.name, address)
-}
-
-// oneAtMost also demands, each time, that no two nodes have an address.
-func oneAtMost(then func() string, nodes ...*node) func() string {
-	return func() string {
-		for _, address := range []string{holders(vip4, nodes...), holders(vip6, nodes...)} {
-			if len(address) > 1 {
-				nodes[0].lab.t.Errorf("an address is held by %s at once", address)
-			}
-		}
-		return then()
-	}
-}
-
-// killAll kills all processes of a node at once, as a power cut would, but leaves its network.
-func killAll(tb testing.TB, n *node) {
-	tb.Helper()
-	kill(tb, n.processes(""))
-}
-
-// kill stops all of them before it kills the first, so that none has time to act on the death of another.
-func kill(tb testing.TB, pids []int) {
-	tb.Helper()
-	for _, number := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
-		for _, pid := range pids {
-			// A probe may have ended meanwhile.
-			if err := syscall.Kill(pid, number); err != nil && !errors.Is(err, syscall.ESRCH) {
-				tb.Fatal(err)
-			}
+	rebooted := machines.initReboot(2, second.address)
+	link, err := c.client.links.LinkByName("eth0")
+	must(t, err)
+	leased, err := netlink.ParseAddr(first.address.String() + "/24")
+	must(t, err)
+	must(t, c.client.links.AddrAdd(link, leased))
+	rebound := machines.rebind(1, first.address)
+	for what, said := range map[string][2]answer{"REBIND": {first, rebound}, "INIT-REBOOT": {second, rebooted}} {
+		if said[1].kind != ackKind || said[1].address != said[0].address || said[1].server != holder.address4 {
+			t.Errorf("%s of a lease of %s: the answer is %+v, want an ACK of %s", what, said[0].server, said[1], holder.address4)
 		}
 	}
+	throughout(t, time.Until(began.Add((deploySeconds+2)*time.Second)), "nobody goes on with the deployment", func() string {
+		return strings.Join(board.sent(), ",")
+	})
+}
+
+// adopt is what an operator does when it finds its nodes gone. Nothing of it touches the machine.
+func (c *cluster) adopt(board *board, before *nodes.Node) {
+	t := c.t
+	eventually(t, generous, "the next Ironic answers and knows nothing", c.knows(c.api))
+	_, err := nodes.Get(t.Context(), c.api, before.UUID).Extract()
+	if !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		t.Errorf("the node of before: %v, want 404", err)
+	}
+	board.sent()
+	c.enrol(before.Name, firstBoard)
+	c.change(before.Name, nodes.TargetAdopt, nodes.Active)
+	if sent := board.sent(); len(sent) > 0 {
+		t.Errorf("adopting changed the machine: %q", sent)
+	}
+}
+
+// takeBack arms the management side again, whose Ironic knows nothing any more.
+func (c *cluster) takeBack(m *node) {
+	eventually(c.t, patient, "management is well", m.ready)
+	eventually(c.t, generous, "the demoted Ironic is empty", c.knows(m.api(everyAddress)))
+	must(c.t, os.Remove(m.path("etc", "armed")))
+	eventually(c.t, generous, "management takes the address back", heldBy(m, c.all...))
 }

@@ -26,6 +26,9 @@ const (
 	// is the beat of all rounds, and the intervals of rounds are multiples of it.
 	filesInterval = 200 * time.Millisecond
 
+	// toldInterval is how often the files are looked at while the kernel tells of changes and has told of none.
+	toldInterval = time.Second
+
 	// checkPatience is how old the last check of Ironic may be before its result counts no longer.
 	checkPatience = 10 * time.Second
 
@@ -41,7 +44,7 @@ const (
 	// doubtPause lies between a check that failed at once and the next one, while Ironic still counts as well.
 	doubtPause = 500 * time.Millisecond
 
-	// listenPause lies between two attempts to listen to VRRP.
+	// listenPause lies between two attempts to listen: to VRRP, or to what the kernel tells.
 	listenPause = 5 * time.Second
 )
 
@@ -117,19 +120,45 @@ func (g *guard) proberFor(settings vip.NodeSettings) *health.Prober {
 
 // keepFiles makes the track files say what is true, at once when told to and often enough otherwise.
 func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
-	due := time.NewTimer(g.rhythm.After(filesInterval))
-	defer due.Stop()
 	g.pages, g.tracks = pages{}, newTracks(settings)
+	due, soon := time.NewTimer(0), false
+	defer due.Stop()
 	for {
-		g.writeFiles(settings, time.Now())
-		g.reportSpeakers(time.Now())
 		select {
 		case <-ctx.Done():
 			return
+		case <-g.touched:
+			// Whoever writes all the time, and be it this guard in vain, is heard once in a beat.
+			if !soon {
+				soon = true
+				due.Reset(g.rhythm.After(filesInterval))
+			}
+			continue
 		case <-due.C:
-			due.Reset(g.rhythm.After(filesInterval))
 		case <-g.look:
 		}
+		soon = false
+		g.writeFiles(settings, time.Now())
+		g.reportSpeakers(time.Now())
+		interval := filesInterval
+		if g.told.Load() {
+			interval = toldInterval
+		}
+		due.Reset(g.rhythm.After(interval))
+	}
+}
+
+// watchFiles has the kernel tell of what happens to the track files and the override file.
+func (g *guard) watchFiles(ctx context.Context, settings vip.NodeSettings) {
+	for ctx.Err() == nil {
+		err := track.Watch(ctx, func() {
+			g.told.Store(true)
+			nudge(g.touched)
+		}, settings.Files.State, filepath.Dir(g.options.Settings))
+		g.told.Store(false)
+		nudge(g.touched)
+		g.logOnce("watch", "Is not told of changes of files, and looks at them more often", err)
+		pause(ctx, listenPause)
 	}
 }
 
@@ -263,6 +292,8 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 	due := time.NewTimer(g.rhythm.After(leaseInterval))
 	defer due.Stop()
 	contest := advert.Contest{Interval: time.Duration(settings.AdvertisementInterval)}
+	var leases address.Leases
+	defer leases.Close()
 	for {
 		select {
 		case <-ctx.Done():
@@ -274,7 +305,7 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 				continue
 			}
 		}
-		err := address.Lease(g.facts.snapshot().seen.Index, virtualAddresses(settings), leaseValidity)
+		err := leases.Extend(g.facts.snapshot().seen.Index, virtualAddresses(settings), leaseValidity)
 		g.logOnce("lease", "Cannot extend the lease of the address", err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/vishvananda/netlink"
 )
@@ -58,14 +57,19 @@ func Observe(name string) (Interface, error) {
 		Up:    attributes.Flags&net.FlagUp != 0 && attributes.RawFlags&runningFlag != 0,
 		Added: map[netip.Prefix]uint32{},
 	}
-	entries, err := list(attributes.Index)
+	connection, err := dial()
+	if err != nil {
+		return Interface{}, err
+	}
+	defer connection.close()
+	entries, err := connection.list(attributes.Index)
 	if err != nil {
 		return Interface{}, fmt.Errorf("listing the addresses of %s: %w", name, err)
 	}
 	for _, entry := range entries {
 		observed.Addresses = append(observed.Addresses, entry.prefix)
 		observed.Added[entry.prefix] = entry.added
-		if entry.flags&unusableFlags != 0 || entry.prefix.Addr().IsLinkLocalUnicast() {
+		if entry.isUnusable() {
 			observed.Unusable = append(observed.Unusable, entry.prefix.Addr())
 		}
 	}
@@ -153,27 +157,6 @@ func Remove(name string, addresses []netip.Addr) ([]netip.Addr, error) {
 		return nil
 	})
 	return removed, err
-}
-
-// Lease lets the kernel remove the addresses by itself when nobody extends the lease again: whatever happens to the
-// processes that hold an address, it does not stay for longer than this. The interface is named by its index, which is
-// what the kernel needs: this is done all the time.
-func Lease(index int, addresses []netip.Addr, validity time.Duration) error {
-	seconds := int(validity / time.Second)
-	link := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: index}}
-	return each(link, addresses, func(link netlink.Link, entry netlink.Addr, address netip.Addr) error {
-		entry.ValidLft = seconds
-		if entry.PreferedLft != 0 {
-			// 0 marks an address that must not become a source; that stays.
-			entry.PreferedLft = seconds
-		}
-		// What is there already is changed; only its times differ.
-		entry.LinkIndex, entry.Label, entry.Broadcast = 0, "", nil
-		if err := netlink.AddrReplace(link, &entry); err != nil {
-			return fmt.Errorf("extending the lease of %s: %w", address, err)
-		}
-		return nil
-	})
 }
 
 // each calls the function for those of the addresses that the interface has.

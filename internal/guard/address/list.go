@@ -1,6 +1,7 @@
 package address
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -27,42 +28,48 @@ const listAttempts = 10
 type entry struct {
 	prefix       netip.Prefix
 	flags, added uint32
+
+	// message is all that the kernel said.
+	message []byte
+}
+
+// isUnusable says whether the address cannot be a source.
+func (e entry) isUnusable() bool {
+	return e.flags&unusableFlags != 0 || e.prefix.Addr().IsLinkLocalUnicast()
 }
 
 // list reads the addresses of an interface, in the kernel's order.
-func list(index int) ([]entry, error) {
-	var messages [][]byte
+func (k *kernel) list(index int) ([]entry, error) {
+	var entries []entry
 	var err error
 	for range listAttempts {
+		entries = entries[:0]
 		request := nl.NewNetlinkRequest(syscall.RTM_GETADDR, syscall.NLM_F_DUMP)
 		request.AddData(nl.NewIfAddrmsg(syscall.AF_UNSPEC))
-		messages, err = request.Execute(syscall.NETLINK_ROUTE, syscall.RTM_NEWADDR)
+		err = k.ask(request, func(message []byte) error {
+			if int(nl.DeserializeIfAddrmsg(message).Index) != index {
+				return nil
+			}
+			read, err := readEntry(bytes.Clone(message))
+			entries = append(entries, read)
+			return err
+		})
 		// What is left of a list that changed meanwhile may lack any address.
 		if !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	var entries []entry
-	for _, message := range messages {
-		header := nl.DeserializeIfAddrmsg(message)
-		if int(header.Index) != index {
-			continue
-		}
-		read, err := readEntry(message[header.Len():], int(header.Prefixlen))
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, read)
-	}
-	return entries, nil
+	return entries, err
 }
 
-// readEntry reads the attributes of an address.
-func readEntry(attributes []byte, bits int) (entry, error) {
-	values, err := nl.ParseRouteAttrAsMap(attributes)
+// readEntry reads what the kernel says of an address, and keeps it.
+func readEntry(message []byte) (entry, error) {
+	if len(message) < syscall.SizeofIfAddrmsg {
+		return entry{}, fmt.Errorf("reading an address: the kernel tells %d bytes of it", len(message))
+	}
+	header := nl.DeserializeIfAddrmsg(message)
+	bits := int(header.Prefixlen)
+	values, err := nl.ParseRouteAttrAsMap(message[header.Len():])
 	if err != nil {
 		return entry{}, fmt.Errorf("reading the attributes of an address: %w", err)
 	}
@@ -84,5 +91,7 @@ func readEntry(attributes []byte, bits int) (entry, error) {
 		prefix: netip.PrefixFrom(address, bits),
 		flags:  binary.NativeEndian.Uint32(flags),
 		added:  nl.DeserializeIfaCacheInfo(times).Cstamp,
+
+		message: message,
 	}, nil
 }

@@ -2,95 +2,103 @@ package address
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/netip"
+	"os"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
-	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 )
 
-// lookAgain is how long an observation is trusted without an event: the kernel may drop events of a slow reader.
+// lookAgain is how long an observation is trusted without an event.
 const lookAgain = 10 * time.Second
+
+// Groups of events, from rtnetlink.h of the kernel.
+const (
+	linkGroup     = 1
+	address4Group = 5
+	address6Group = 9
+)
 
 // Watch calls the function with what is observed of the interface, at once and after each change of it or of its
 // addresses, until the context ends. The function is not called twice at a time. That an address is given more time is
 // no change, nor is anything of another interface: both happen all the time.
 func Watch(ctx context.Context, name string, changed func(Interface)) error {
+	events, err := dial(linkGroup, address4Group, address6Group)
+	if err != nil {
+		return err
+	}
+	defer events.close()
+	defer context.AfterFunc(ctx, events.close)()
 	for ctx.Err() == nil {
-		if err := watchOnce(ctx, name, changed); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// watchOnce returns without an error when the context ends or when the kernel lost events.
-func watchOnce(ctx context.Context, name string, changed func(Interface)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	lost := func(error) { cancel() }
-	addresses := make(chan netlink.AddrUpdate, 64)
-	err := netlink.AddrSubscribeWithOptions(addresses, ctx.Done(), netlink.AddrSubscribeOptions{ErrorCallback: lost})
-	if err != nil {
-		return fmt.Errorf("subscribing to changes of addresses: %w", err)
-	}
-	links := make(chan netlink.LinkUpdate, 64)
-	err = netlink.LinkSubscribeWithOptions(links, ctx.Done(), netlink.LinkSubscribeOptions{ErrorCallback: lost})
-	if err != nil {
-		cancel()
-		drain(addresses)
-		return fmt.Errorf("subscribing to changes of interfaces: %w", err)
-	}
-	// The subscriptions write until they notice the end of the context; they must not block on nobody.
-	defer drain(addresses)
-	defer drain(links)
-	defer cancel()
-	again := time.NewTicker(lookAgain)
-	defer again.Stop()
-	for {
+		// What happens from here on waits to be read.
 		observed, err := Observe(name)
 		if err != nil {
 			return err
 		}
 		changed(observed)
-		for waiting := true; waiting; {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-again.C:
-				waiting = false
-			case update := <-addresses:
-				waiting = observed.knows(update)
-			case update := <-links:
-				waiting = observed.isOther(update, name)
-			}
+		if err := events.await(func(event syscall.NetlinkMessage) bool { return observed.lacks(event, name) }); err != nil &&
+			ctx.Err() == nil {
+			return fmt.Errorf("waiting for changes of addresses: %w", err)
+		}
+	}
+	return nil
+}
+
+// await returns when the kernel told news or dropped some, which it does for a slow reader, and after lookAgain.
+func (k *kernel) await(isNews func(syscall.NetlinkMessage) bool) error {
+	if err := k.file.SetReadDeadline(time.Now().Add(lookAgain)); err != nil {
+		return err
+	}
+	for {
+		events, err := k.receive()
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.ENOBUFS):
+			return nil
+		case err != nil:
+			return err
+		case slices.ContainsFunc(events, isNews):
+			return nil
 		}
 	}
 }
 
-// isOther says whether the update is about another interface than this one and the one of the name.
-func (i Interface) isOther(update netlink.LinkUpdate, name string) bool {
-	return i.Index != 0 && update.Link != nil && update.Attrs().Index != i.Index && update.Attrs().Name != name
-}
-
-// knows says whether the update brings nothing new.
-func (i Interface) knows(update netlink.AddrUpdate) bool {
-	if i.Index == 0 || update.LinkIndex != i.Index {
-		return i.Index != 0
+// lacks says whether the event brings something new. One that cannot be read may.
+func (i Interface) lacks(event syscall.NetlinkMessage, name string) bool {
+	switch event.Header.Type {
+	case syscall.RTM_NEWADDR, syscall.RTM_DELADDR:
+		return i.lacksAddress(event)
+	case syscall.RTM_NEWLINK, syscall.RTM_DELLINK:
+		return i.lacksLink(event.Data, name)
+	default:
+		return false
 	}
-	address, valid := netip.AddrFromSlice(update.LinkAddress.IP)
-	bits, _ := update.LinkAddress.Mask.Size()
-	address = address.Unmap()
-	usable := update.Flags&unusableFlags == 0 && !address.IsLinkLocalUnicast()
-	return update.NewAddr && valid && slices.Contains(i.Addresses, netip.PrefixFrom(address, bits)) &&
-		usable != slices.Contains(i.Unusable, address)
 }
 
-func drain[T any](updates <-chan T) {
-	go func() {
-		for range updates {
-			continue
-		}
-	}()
+func (i Interface) lacksAddress(event syscall.NetlinkMessage) bool {
+	if len(event.Data) < syscall.SizeofIfAddrmsg || i.Index == 0 {
+		return true
+	}
+	if int(nl.DeserializeIfAddrmsg(event.Data).Index) != i.Index {
+		return false
+	}
+	read, err := readEntry(event.Data)
+	return err != nil || event.Header.Type == syscall.RTM_DELADDR || !slices.Contains(i.Addresses, read.prefix) ||
+		read.isUnusable() != slices.Contains(i.Unusable, read.prefix.Addr())
+}
+
+// lacksLink also looks at other interfaces: one may get the name.
+func (i Interface) lacksLink(message []byte, name string) bool {
+	if len(message) < syscall.SizeofIfInfomsg || i.Index == 0 {
+		return true
+	}
+	header := nl.DeserializeIfInfomsg(message)
+	if int(header.Index) == i.Index {
+		return true
+	}
+	attributes, err := nl.ParseRouteAttrAsMap(message[header.Len():])
+	return err != nil || strings.TrimRight(string(attributes[syscall.IFLA_IFNAME].Value), "\x00") == name
 }

@@ -10,15 +10,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
 // Names of the files in the state directory.
 const (
 	// IronicOK says whether the Ironic of this node is well.
-	IronicOK = "ironic-ok"
+	IronicOK = vip.HealthFile
 
 	// Armed says whether the policy lets this node hold the address.
-	Armed = "armed"
+	Armed = vip.ArmedFile
 
 	// Holder says whether this node holds the address.
 	Holder = "holder"

@@ -1,0 +1,142 @@
+package member_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/member"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+)
+
+var (
+	own4, own6 = netip.MustParseAddr("172.22.0.21"), netip.MustParseAddr("fd00:22::21")
+	peers      = []netip.Addr{
+		netip.MustParseAddr("172.22.0.10"), own4, netip.MustParseAddr("fd00:22::10"), own6,
+	}
+	virtual4 = vip.Address{
+		Address: netip.MustParseAddr("172.22.0.2"), Prefix: 24, Network: netip.MustParsePrefix("172.22.0.0/24"),
+	}
+	virtual6 = vip.Address{
+		Address: netip.MustParseAddr("fd00:22::2"), Prefix: 128, Network: netip.MustParsePrefix("fd00:22::/64"),
+	}
+)
+
+// settings of a control plane with both families, changed by the function.
+func settings(change func(*vip.NodeSettings)) vip.NodeSettings {
+	made := vip.NodeSettings{
+		ClusterID: "3f9c1a7e", Role: vip.ControlPlane, Interface: "eth0", VirtualRouterID: 51, Mode: vip.Unicast,
+		VirtualIPs: []vip.Address{virtual4, virtual6}, Peers: peers,
+		AdvertisementInterval: vip.Duration(200 * time.Millisecond), Files: vip.Files{State: "/run/metal3-ironic"},
+	}
+	if change != nil {
+		change(&made)
+	}
+	return made
+}
+
+// wanted is what keepalived is told of those settings on node-21, changed by the function.
+func wanted(change func(*keepalived.Config)) keepalived.Config {
+	made := keepalived.Config{
+		Name: "3f9c1a7e-node-21", Role: keepalived.ControlPlane, Ordinal: 1, Interface: "eth0", VirtualRouterID: 51,
+		Unicast: true, AdvertisementInterval: 200 * time.Millisecond,
+		HealthFile: "/run/metal3-ironic/ironic-ok", ArmedFile: "/run/metal3-ironic/armed",
+		Instances: []keepalived.Instance{
+			{Address: virtual4.OnInterface(), Source: own4, Peers: peers},
+			{Address: virtual6.OnInterface(), Source: own6, Peers: peers},
+		},
+	}
+	if change != nil {
+		change(&made)
+	}
+	return made
+}
+
+// own has both addresses.
+func own(virtual vip.Address) (netip.Addr, bool) {
+	if virtual.Address.Is4() {
+		return own4, true
+	}
+	return own6, true
+}
+
+func TestKeepalived(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		reason string
+		node   string
+		change func(*vip.NodeSettings)
+		want   func(*keepalived.Config)
+	}{
+		"unicast": {reason: "its place among the members of the first family ranks it"},
+		"management": {
+			reason: "the side is that of the settings",
+			change: func(s *vip.NodeSettings) { s.Role = vip.Management },
+			want:   func(c *keepalived.Config) { c.Role = keepalived.Management },
+		},
+		"one family": {
+			reason: "the family that there is ranks it",
+			change: func(s *vip.NodeSettings) { s.VirtualIPs = s.VirtualIPs[1:] },
+			want:   func(c *keepalived.Config) { c.Instances = c.Instances[1:] },
+		},
+		"no member": {
+			reason: "who is not in the list comes last",
+			change: func(s *vip.NodeSettings) { s.Peers = peers[:1] },
+			want: func(c *keepalived.Config) {
+				c.Ordinal = 4
+				c.Instances[0].Peers, c.Instances[1].Peers = peers[:1], peers[:1]
+			},
+		},
+		"multicast": {
+			reason: "nobody knows the members, so the name ranks it",
+			change: func(s *vip.NodeSettings) { s.Mode, s.Peers = vip.Multicast, nil },
+			want: func(c *keepalived.Config) {
+				c.Unicast, c.Ordinal = false, vip.OrdinalOfName("node-21")
+				c.Instances = []keepalived.Instance{{Address: virtual4.OnInterface()}, {Address: virtual6.OnInterface()}}
+			},
+		},
+		"a name that keepalived would misread": {
+			reason: "it goes to the log alone, so it may be another one", node: "node 21{é}",
+			want: func(c *keepalived.Config) { c.Name = "3f9c1a7e-node-21" },
+		},
+		"no cluster": {
+			reason: "the name begins with a letter or a digit",
+			change: func(s *vip.NodeSettings) { s.ClusterID = "" },
+			want:   func(c *keepalived.Config) { c.Name = "node-21" },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node := "node-21"
+			if test.node != "" {
+				node = test.node
+			}
+			got, err := member.Keepalived(settings(test.change), node, own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(wanted(test.want), got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", test.reason, diff)
+			}
+		})
+	}
+}
+
+// TestKeepalivedWithoutAnAddress: a node that its peers would not believe says nothing, and says why.
+func TestKeepalivedWithoutAnAddress(t *testing.T) {
+	t.Parallel()
+	none := func(virtual vip.Address) (netip.Addr, bool) { return own4, virtual.Address.Is4() }
+	_, err := member.Keepalived(settings(nil), "node-21", none)
+	if err == nil || !strings.Contains(err.Error(), "eth0 has no address of its own beside fd00:22::2") {
+		t.Errorf("in mode Unicast: %v", err)
+	}
+	multicast := settings(func(s *vip.NodeSettings) { s.Mode, s.Peers = vip.Multicast, nil })
+	if _, err := member.Keepalived(multicast, "node-21", none); err != nil {
+		t.Errorf("in mode Multicast, where nobody has to be known: %v", err)
+	}
+}

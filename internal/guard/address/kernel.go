@@ -1,0 +1,138 @@
+package address
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+)
+
+const (
+	// bufferSize is more than the kernel says at once about addresses and interfaces.
+	bufferSize = 32 << 10
+
+	// answerPatience is how long the kernel may take to answer; it does so before the request returns.
+	answerPatience = 5 * time.Second
+)
+
+// kernel is a connection to what the kernel knows of addresses. The library opens one for each request, and makes a
+// buffer of 64 KiB for each part of an answer; the guard asks for as long as it lives, several times a second. Not safe
+// for concurrent use, but for close.
+type kernel struct {
+	file   *os.File
+	raw    syscall.RawConn
+	buffer []byte
+}
+
+// dial connects, and lets the kernel tell of what happens in the groups.
+func dial(groups ...uint) (*kernel, error) {
+	var mask uint32
+	for _, group := range groups {
+		mask |= 1 << (group - 1)
+	}
+	kind := syscall.SOCK_RAW | syscall.SOCK_CLOEXEC | syscall.SOCK_NONBLOCK
+	descriptor, err := syscall.Socket(syscall.AF_NETLINK, kind, syscall.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the kernel: %w", err)
+	}
+	k := &kernel{file: os.NewFile(uintptr(descriptor), "netlink"), buffer: make([]byte, bufferSize)}
+	err = syscall.Bind(descriptor, &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK, Groups: mask})
+	if err == nil {
+		k.raw, err = k.file.SyscallConn()
+	}
+	if err != nil {
+		k.close()
+		return nil, fmt.Errorf("connecting to the kernel: %w", err)
+	}
+	return k, nil
+}
+
+// close ends whatever waits for the kernel.
+func (k *kernel) close() {
+	_ = k.file.Close()
+}
+
+// receive returns what the kernel says next, which is good until the next call. What others say is nothing.
+func (k *kernel) receive() ([]syscall.NetlinkMessage, error) {
+	var size int
+	var from syscall.Sockaddr
+	var failure error
+	err := k.raw.Read(func(descriptor uintptr) bool {
+		size, from, failure = syscall.Recvfrom(int(descriptor), k.buffer, 0)
+		return !errors.Is(failure, syscall.EAGAIN) && !errors.Is(failure, syscall.EINTR)
+	})
+	if err := errors.Join(err, failure); err != nil {
+		return nil, err
+	}
+	if sender, is := from.(*syscall.SockaddrNetlink); !is || sender.Pid != nl.PidKernel {
+		return nil, nil
+	}
+	return syscall.ParseNetlinkMessage(k.buffer[:size])
+}
+
+// ask sends a request and calls the function with each part of the answer.
+func (k *kernel) ask(request *nl.NetlinkRequest, part func([]byte) error) error {
+	if err := k.file.SetReadDeadline(time.Now().Add(answerPatience)); err != nil {
+		return err
+	}
+	if _, err := k.file.Write(request.Serialize()); err != nil {
+		return err
+	}
+	answer := answer{request: request.Seq, part: part}
+	for !answer.complete {
+		messages, err := k.receive()
+		if err != nil {
+			return err
+		}
+		for _, message := range messages {
+			if err := answer.read(message); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// answer is one that is read in parts.
+type answer struct {
+	request               uint32
+	part                  func([]byte) error
+	interrupted, complete bool
+}
+
+func (a *answer) read(message syscall.NetlinkMessage) error {
+	header := message.Header
+	// The answer to a request that nobody waits for any more may come late.
+	if header.Seq != a.request {
+		return nil
+	}
+	a.interrupted = a.interrupted || header.Flags&nlmDumpInterrupted != 0
+	if header.Type != syscall.NLMSG_ERROR && header.Type != syscall.NLMSG_DONE {
+		return a.part(message.Data)
+	}
+	a.complete = true
+	if err := refusal(message.Data); err != nil || !a.interrupted {
+		return err
+	}
+	return netlink.ErrDumpInterrupted
+}
+
+// nlmDumpInterrupted marks a list that has changed while it was read, from netlink.h of the kernel.
+const nlmDumpInterrupted = 0x10
+
+// refusal is the error at the end of an answer, where there is one.
+func refusal(end []byte) error {
+	if len(end) < 4 {
+		return nil
+	}
+	//nolint:gosec // The kernel writes an error as a negative number.
+	if number := int32(binary.NativeEndian.Uint32(end)); number != 0 {
+		return syscall.Errno(-number)
+	}
+	return nil
+}

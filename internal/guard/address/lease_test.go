@@ -1,0 +1,95 @@
+package address_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
+)
+
+// TestExtend gives leases again and again, and looks at what the kernel made of them.
+func TestExtend(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make a network namespace")
+	}
+	t.Parallel()
+	var lines []string
+	made := true
+	err := thread.Own(func() error {
+		handle, err := newNetwork()
+		if made = err == nil; !made {
+			return err
+		}
+		defer handle.Close()
+		if err := addAll(handle); err != nil {
+			return err
+		}
+		link, err := handle.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		// As keepalived adds it: it must not become a source.
+		kept, err := netlink.ParseAddr("fd00:22::5/128")
+		if err != nil {
+			return err
+		}
+		kept.ValidLft, kept.PreferedLft = 1000, 0
+		var leases address.Leases
+		defer leases.Close()
+		failures := []error{handle.AddrAdd(link, kept)}
+		wanted := addresses("172.22.0.2", "10.1.1.1", "fd00:22::3", "fd00:22::5", "172.22.0.99")
+		for _, validity := range []time.Duration{100 * time.Second, 300 * time.Second} {
+			failures = append(failures, leases.Extend(link.Attrs().Index, wanted, validity))
+		}
+		entries, err := handle.AddrList(link, netlink.FAMILY_ALL)
+		for _, entry := range entries {
+			lines = append(lines, fmt.Sprint(entry.IPNet, " ", entry.Peer, " label ", entry.Label, " valid ", rounded(entry.ValidLft),
+				" preferred ", rounded(entry.PreferedLft)))
+		}
+		return errors.Join(append(failures, err)...)
+	})
+	if !made {
+		t.Skipf("cannot make a network: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(lines)
+	want := []string{
+		"10.1.1.1/32 10.1.1.2/24 label eth0 valid 300 preferred 300",
+		"172.22.0.2/24 <nil> label eth0 valid 300 preferred 300",
+		"fd00:22::2/128 <nil> label  valid 4294967295 preferred 4294967295",
+		"fd00:22::3/128 fd00:22::4/64 label  valid 300 preferred 300",
+		"fd00:22::5/128 <nil> label  valid 300 preferred 0",
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("the interface has\n%q, want\n%q", lines, want)
+	}
+}
+
+// rounded takes a second that has just gone by for none.
+func rounded(seconds int) int {
+	if seconds%100 == 99 {
+		return seconds + 1
+	}
+	return seconds
+}
+
+// TestExtendElsewhere: an interface that is gone has nothing to extend, and what it had is not added to it.
+func TestExtendElsewhere(t *testing.T) {
+	t.Parallel()
+	var leases address.Leases
+	defer leases.Close()
+	for range 2 {
+		if err := leases.Extend(1<<30, addresses("172.22.0.2"), time.Second); err != nil {
+			t.Error(err)
+		}
+	}
+}

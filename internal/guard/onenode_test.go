@@ -1,0 +1,260 @@
+package guard_test
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+)
+
+// alone starts a node that holds the address, with a peer that exists only on paper.
+func alone(tb testing.TB) (*lab, *node) {
+	tb.Helper()
+	return aloneWith(tb, (*node).startIronic)
+}
+
+// aloneWith does so with an Ironic of choice.
+func aloneWith(tb testing.TB, startIronic func(*node)) (*lab, *node) {
+	tb.Helper()
+	l := newLab(tb)
+	n, absent := l.addNode("n"), l.addNode("absent")
+	n.configure(vip.Management, n, absent)
+	n.startAPIServer()
+	startIronic(n)
+	n.start()
+	eventually(tb, patient, "the node takes the address", heldBy(n, n))
+	return l, n
+}
+
+// TestOneNode does to a holder, one after the other, what must not leave a lie behind. The real Ironic has no gate: the
+// address comes and goes because of the guard and keepalived alone, and Ironic does not start again each time.
+func TestOneNode(t *testing.T) {
+	t.Parallel()
+	_, n := aloneWith(t, (*node).startBareIronic)
+	for _, story := range []struct {
+		what string
+		tell func(*testing.T, *node)
+	}{
+		{"new settings leave no gap", testChangeSettings},
+		{"strangers are reported", testMeetStrangers},
+		{"damaged files fail closed", testDamageFiles},
+		{"an Ironic that hangs fails closed", testHangIronic},
+		{"a directory that cannot be written fails closed", testCloseDirectory},
+		{"processes die", testDieInTurn},
+	} {
+		t.Run(story.what, func(t *testing.T) {
+			eventually(t, patient, "the node has the address", heldBy(n, n))
+			story.tell(t, n)
+		})
+	}
+}
+
+// testChangeSettings adds a peer while the address is held, and then writes what nobody can read. Clients notice neither.
+func testChangeSettings(t *testing.T, n *node) {
+	client := n.lab.watch(t, 2*time.Second)
+	eventually(t, generous, "a client reaches it", func() string { return differs("n", client.now()) })
+	began := time.Now()
+	before, seen := n.keepalivedProcesses(), n.observe()
+	settings := n.settings
+	settings.Peers = append(slices.Clone(settings.Peers), netip.MustParseAddr("172.22.0.99"))
+	n.use(settings)
+	n.signal(syscall.SIGHUP)
+	eventually(t, generous, "keepalived got the new peer", func() string {
+		return differs("metal3_guard_keepalived_reloads_total 1", n.metric("keepalived_reloads_total"))
+	})
+	n.write("etc/guard.json", "{")
+	eventually(t, generous, "broken settings are reported", func() string {
+		return differs("metal3_guard_settings_valid 0", n.metric("settings_valid"))
+	})
+	throughout(t, 3*time.Second, "the address stays", heldBy(n, n))
+	if outage := client.outage(began); outage > 0 {
+		t.Errorf("new settings interrupted clients for %s", outage)
+	}
+	if after := n.observe(); !after.Kept(seen, []netip.Addr{vip4}) || !after.Kept(seen, []netip.Addr{vip6}) {
+		t.Errorf("the addresses left and came back: added at %v, then %v", seen.Added, after.Added)
+	}
+	if after := n.keepalivedProcesses(); fmt.Sprint(before) != fmt.Sprint(after) {
+		t.Errorf("keepalived was started again: processes %v became %v", before, after)
+	}
+	n.use(settings)
+	eventually(t, generous, "settings that can be read are used", func() string {
+		return differs("metal3_guard_settings_valid 1", n.metric("settings_valid"))
+	})
+}
+
+// observe looks at the interface of the node as its gates do.
+func (n *node) observe() (seen address.Interface) {
+	must(n.lab.t, within(n.space, func() (err error) {
+		seen, err = address.Observe("eth0")
+		return err
+	}))
+	return seen
+}
+
+// testMeetStrangers runs another group on the network: one that minds its own business, and then one that uses our virtual
+// router ID.
+func testMeetStrangers(t *testing.T, n *node) {
+	stranger := n.lab.addNode("stranger")
+	must(t, os.MkdirAll(stranger.path("run"), 0o755))
+	stranger.write("run/well", "1\n")
+	stranger.write("run/free", "1\n")
+	foreign := func(routerID int) func() {
+		config, err := keepalived.Render(keepalived.Config{
+			Name: "stranger", Interface: "eth0", VirtualRouterID: routerID,
+			Instances:  []keepalived.Instance{{Address: netip.MustParsePrefix("172.22.0.77/24")}},
+			HealthFile: stranger.path("run", "well"), ArmedFile: stranger.path("run", "free"),
+			AdvertisementInterval: 200 * time.Millisecond,
+		})
+		must(t, err)
+		stranger.write("run/keepalived.conf", strings.ReplaceAll(string(config), "init_file 0 overwrite", ""))
+		return stranger.runKeepalived()
+	}
+
+	stop := foreign(99)
+	eventually(t, generous, "the other group works", func() string {
+		if stranger.holds(netip.MustParseAddr("172.22.0.77")) {
+			return ""
+		}
+		return "it holds nothing"
+	})
+	throughout(t, 2*time.Second, "groups do not interfere", func() string {
+		return heldBy(n, n)() + n.metric("foreign_speaker")
+	})
+	stop()
+
+	defer foreign(51)()
+	want := fmt.Sprintf(`metal3_guard_foreign_speaker{source=%q} 1`, stranger.address4)
+	eventually(t, generous, "the collision is reported", func() string { return differs(want, n.metric("foreign_speaker")) })
+	if !strings.Contains(n.said.String(), "uses our virtual router ID 51 for 172.22.0.77") {
+		t.Error("the log does not say what collides")
+	}
+}
+
+// testDamageFiles damages what the guard and keepalived speak through.
+func testDamageFiles(t *testing.T, n *node) {
+	for what, damage := range map[string]func() error{
+		"ironic-ok is deleted": func() error { return os.Remove(n.path("run", "ironic-ok")) },
+		"ironic-ok is garbage": func() error { return os.WriteFile(n.path("run", "ironic-ok"), []byte("perhaps"), 0o600) },
+		"armed is deleted":     func() error { return os.Remove(n.path("run", "armed")) },
+		"the directory is replaced": func() error {
+			return os.Rename(n.path("run"), filepath.Join(t.TempDir(), "old"))
+		},
+	} {
+		lost := transitions(n, "backup")
+		must(t, damage())
+		eventually(t, generous, what+": the node gives the address away", func() string {
+			return greater(transitions(n, "backup"), lost)
+		})
+		eventually(t, patient, what+": the guard repairs it", heldBy(n, n))
+		// An address that leaves before the guard has seen it come would not be counted.
+		eventually(t, patient, what+": the guard knows", func() string { return differs("1", n.file("holder")) })
+	}
+}
+
+func transitions(n *node, to string) string {
+	for line := range strings.Lines(n.metric("vip_transitions_total")) {
+		if strings.Contains(line, `"`+to+`"`) {
+			return strings.TrimSpace(line[strings.LastIndex(line, " "):])
+		}
+	}
+	return "0"
+}
+
+func greater(now, before string) string {
+	if now != before && now != "0" {
+		return ""
+	}
+	return fmt.Sprintf("the count is still %s", now)
+}
+
+// testHangIronic: the real Ironic stops in the middle of its work, while the kernel goes on to take connections for it. It
+// gets the address back when it answers again, and not before.
+func testHangIronic(t *testing.T, n *node) {
+	if n.kubelet == nil {
+		t.Skip("a stub cannot hang; needs the root file system of Ironic in the cache, and `make lab` as root puts it there")
+	}
+	goOn := n.kubelet.hang()
+	eventually(t, generous, "checks that hang give the address away", nobody(n))
+	eventually(t, generous, "the reason is told", func() string {
+		if failures := n.metric("probe_failures_total"); !strings.Contains(failures, `reason="Slow"`) {
+			return failures + " has no such reason"
+		}
+		return ""
+	})
+	throughout(t, 3*time.Second, "it hangs", nobody(n))
+	goOn()
+	eventually(t, patient, "it answers again", heldBy(n, n))
+}
+
+// testCloseDirectory: Ironic dies and the guard cannot say so. It must not leave the old word standing.
+func testCloseDirectory(t *testing.T, n *node) {
+	if err := setImmutable(n.path("run"), true); err != nil {
+		t.Skipf("cannot make a directory that root cannot write: %v", err)
+	}
+	t.Cleanup(func() { _ = setImmutable(n.path("run"), false) })
+	n.stopIronic()
+	eventually(t, generous, "the address is given away without the file", nobody(n))
+	if n.file("ironic-ok") != "1" {
+		t.Fatalf("ironic-ok says %s: the directory could be written after all, so this test shows nothing",
+			n.file("ironic-ok"))
+	}
+	must(t, setImmutable(n.path("run"), false))
+	n.startBareIronic()
+	eventually(t, patient, "the directory can be written again", heldBy(n, n))
+}
+
+// testDieInTurn kills the guard, keepalived and both.
+func testDieInTurn(t *testing.T, n *node) {
+	for i, what := range []string{"keepalived", "the VRRP process of keepalived"} {
+		lost := transitions(n, "backup")
+		victim := n.keepalivedProcesses()[i]
+		must(t, syscall.Kill(victim, syscall.SIGKILL))
+		eventually(t, generous, what+" died: the address is removed", func() string {
+			return greater(transitions(n, "backup"), lost)
+		})
+		eventually(t, patient, what+" died: it is started again", heldBy(n, n))
+	}
+
+	n.signal(syscall.SIGKILL)
+	<-n.ended
+	eventually(t, generous, "the guard died: keepalived takes the address away", nobody(n))
+	eventually(t, generous, "the guard died: keepalived ends", func() string { return number(len(n.keepalivedProcesses())) })
+	n.start()
+	eventually(t, patient, "a new guard starts over", heldBy(n, n))
+
+	killAll(t, n)
+	<-n.ended
+	if nobody(n)() == "" {
+		t.Fatal("killing everything left no address behind, so this test shows nothing")
+	}
+	// From here on nobody starts Ironic again.
+	n.stopIronic()
+	eventually(t, generous, "both died: the kernel removes the address", nobody(n))
+
+	// Whoever gave it an address without a lease, only a new guard removes that.
+	link, err := n.links.LinkByName("eth0")
+	must(t, err)
+	left, err := netlink.ParseAddr(vip4.String() + "/24")
+	must(t, err)
+	must(t, n.links.AddrAdd(link, left))
+	n.start()
+	eventually(t, generous, "a new guard removes what was left behind", nobody(n))
+}
+
+func number(count int) string {
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprint(count, " left")
+}
