@@ -55,9 +55,9 @@ func faults() []fault {
 		{"the target is away", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
 			cut(ctx, w.there, away)
 		}},
-		{"the host operators are restarted", func(_ context.Context, w *world, _ *journey, _ time.Duration) {
-			w.operators[w.here].restart()
-			w.operators[w.there].restart()
+		{"the host operators are restarted", func(ctx context.Context, w *world, _ *journey, _ time.Duration) {
+			w.operators[w.here].restart(ctx)
+			w.operators[w.there].restart(ctx)
 		}},
 	}
 }
@@ -70,9 +70,9 @@ func pass(ctx context.Context, length time.Duration) {
 	}
 }
 
-// describeChaos is the story of many pivots with random faults.
-func describeChaos(c *clusters) {
-	It("loses no host in many pivots with random faults", func(ctx context.Context) {
+// chaos is the story of many pivots with random faults.
+func chaos(c *clusters) story {
+	return story{"loses no host in many pivots with random faults", func(ctx context.Context) {
 		chosen := *seed
 		if chosen == 0 {
 			chosen = uint64(time.Now().UnixNano())
@@ -84,13 +84,13 @@ func describeChaos(c *clusters) {
 
 		w := c.world(ctx)
 		w.fleet(ctx, "cluster", 3, 2)
-		before, acts := w.trace(ctx), w.acts()
+		before, acts := w.trace(ctx), actsOf(w.ironic)
 		if *measure {
 			// Also where a story fails.
 			DeferCleanup(func(ctx context.Context) {
 				table(fmt.Sprintf("%d pivots with random faults, -move.seed=%d", *pivots, chosen), []row{
 					{"steps by hand, where clusterctl was killed or gave up", strconv.Itoa(len(w.steps)), "-"},
-					counted("hosts re-provisioned, power-cycled or lost", len(w.harmed(ctx, before, acts, w.acts()))),
+					counted("hosts re-provisioned, power-cycled or lost", len(w.harmed(ctx, before, acts, actsOf(w.ironic)))),
 				})
 			})
 		}
@@ -99,7 +99,7 @@ func describeChaos(c *clusters) {
 			w.unharmed(ctx, before)
 			w.settled(ctx)
 		}
-	})
+	}}
 }
 
 // pivotThroughChaos moves everything to the other side while one thing goes wrong, and does what the user is told to do

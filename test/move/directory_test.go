@@ -11,58 +11,60 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// describeDirectory are the stories of a copy in files. clusterctl writes it without waiting for anybody, so hosts have
+// directories are the stories of a copy in files. clusterctl writes it without waiting for anybody, so hosts have
 // no status in it.
-func describeDirectory(c *clusters) {
-	It("saves everything in a directory, and restores it without provisioning anything", func(ctx context.Context) {
-		w := c.world(ctx)
-		w.fleet(ctx, "cluster", 1, 1)
-		w.host(ctx, "own", imaged)
-		w.settled(ctx)
-		w.readyForMove(ctx)
-		before := w.trace(ctx)
-		folder := GinkgoT().TempDir()
-		_, err := w.clusterctl.Run(ctx, "move", "--kubeconfig="+w.here.kubeconfig, "--to-directory="+folder,
-			"--namespace="+w.namespace)
-		Expect(err).NotTo(HaveOccurred())
-		w.unharmed(ctx, before)
-		w.readyForMove(ctx)
-
-		By("losing the source")
-		w.operators[w.here].stop()
-		w.clear(ctx, w.here)
-		_, err = w.clusterctl.Run(ctx, "move", "--to-kubeconfig="+w.there.kubeconfig, "--from-directory="+folder)
-		Expect(err).NotTo(HaveOccurred())
-		w.here, w.there = w.there, w.here
-		ours := isPausedBy(infrav1.HostPausedByProvider)
-		w.eventually(ctx, "cluster-0", ours)
-		Consistently(func(g Gomega) {
-			for _, name := range []string{"cluster-0", "own"} {
-				g.Expect(w.hosts(ctx, g, w.here)).To(HaveKeyWithValue(name, And(ours, inState(bmov1alpha1.StateNone))))
-			}
-		}).Should(Succeed())
-
-		By("finding the node of the machine")
-		w.pretend(ctx)
-		w.eventually(ctx, "cluster-0", inState(bmov1alpha1.StateProvisioned), isFine(), isNotPaused(),
-			HaveField("Status.PoweredOn", true),
-			HaveField("Status.Provisioning.ID", before.pictures["cluster-0"].Status.Provisioning.ID),
-			HaveField("Status.HardwareDetails", before.pictures["cluster-0"].Status.HardwareDetails),
-			HaveField("Spec", before.pictures["cluster-0"].Spec))
-		w.eventually(ctx, "cluster-free-0", inState(bmov1alpha1.StateAvailable), isFine(), isNotPaused())
-		// Nobody can tell whether it runs anything, so its user has to.
-		w.eventually(ctx, "own", ours, inState(bmov1alpha1.StateNone))
-		w.nothingDone(before.except("cluster-free-0"), "update")
-		w.change(ctx, "own", func(host *bmov1alpha1.BareMetalHost) {
-			known, err := json.Marshal(map[string]any{
-				"operationalStatus": "OK", "errorMessage": "", "errorCount": 0, "poweredOn": host.Spec.Online,
-				"provisioning": map[string]any{"state": "provisioned", "ID": "", "image": host.Spec.Image},
-			})
+func directories(c *clusters) []story {
+	return []story{
+		{"saves everything in a directory, and restores it without provisioning anything", func(ctx context.Context) {
+			w := c.world(ctx)
+			w.fleet(ctx, "cluster", 1, 1)
+			w.host(ctx, "own", imaged)
+			w.settled(ctx)
+			w.readyForMove(ctx)
+			before := w.trace(ctx)
+			folder := GinkgoT().TempDir()
+			_, err := w.clusterctl.Run(ctx, "move", "--kubeconfig="+w.here.kubeconfig, "--to-directory="+folder,
+				"--namespace="+w.namespace)
 			Expect(err).NotTo(HaveOccurred())
-			host.Annotations[bmov1alpha1.StatusAnnotation] = string(known)
-			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
-		})
-		w.eventually(ctx, "own", inState(bmov1alpha1.StateProvisioned), isFine(), HaveField("Status.PoweredOn", true))
-		w.nothingDone(before.except("cluster-free-0"), "update")
-	})
+			w.unharmed(ctx, before)
+			w.readyForMove(ctx)
+
+			By("losing the source")
+			w.operators[w.here].stop()
+			w.clear(ctx, w.here)
+			_, err = w.clusterctl.Run(ctx, "move", "--to-kubeconfig="+w.there.kubeconfig, "--from-directory="+folder)
+			Expect(err).NotTo(HaveOccurred())
+			w.here, w.there = w.there, w.here
+			ours := isPausedBy(infrav1.HostPausedByProvider)
+			w.eventually(ctx, "cluster-0", ours)
+			Consistently(func(g Gomega) {
+				for _, name := range []string{"cluster-0", "own"} {
+					g.Expect(w.hosts(ctx, g, w.here)).To(HaveKeyWithValue(name, And(ours, inState(bmov1alpha1.StateNone))))
+				}
+			}).Should(Succeed())
+
+			By("finding the node of the machine")
+			w.pretend(ctx)
+			w.eventually(ctx, "cluster-0", inState(bmov1alpha1.StateProvisioned), isFine(), isNotPaused(),
+				HaveField("Status.PoweredOn", true),
+				HaveField("Status.Provisioning.ID", before.pictures["cluster-0"].Status.Provisioning.ID),
+				HaveField("Status.HardwareDetails", before.pictures["cluster-0"].Status.HardwareDetails),
+				HaveField("Spec", before.pictures["cluster-0"].Spec))
+			w.eventually(ctx, "cluster-free-0", inState(bmov1alpha1.StateAvailable), isFine(), isNotPaused())
+			// Nobody can tell whether it runs anything, so its user has to.
+			w.eventually(ctx, "own", ours, inState(bmov1alpha1.StateNone))
+			w.nothingDone(before.except("cluster-free-0"), "update")
+			w.change(ctx, "own", func(host *bmov1alpha1.BareMetalHost) {
+				known, err := json.Marshal(map[string]any{
+					"operationalStatus": "OK", "errorMessage": "", "errorCount": 0, "poweredOn": host.Spec.Online,
+					"provisioning": map[string]any{"state": "provisioned", "ID": "", "image": host.Spec.Image},
+				})
+				Expect(err).NotTo(HaveOccurred())
+				host.Annotations[bmov1alpha1.StatusAnnotation] = string(known)
+				delete(host.Annotations, bmov1alpha1.PausedAnnotation)
+			})
+			w.eventually(ctx, "own", inState(bmov1alpha1.StateProvisioned), isFine(), HaveField("Status.PoweredOn", true))
+			w.nothingDone(before.except("cluster-free-0"), "update")
+		}},
+	}
 }

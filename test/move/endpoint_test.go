@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -45,9 +47,9 @@ type endpoint struct {
 	material  *secrets.Material
 	conductor string
 
-	// expected are the names of hosts by what requests call their nodes, looked those that somebody has asked about.
+	// expected are the names of hosts by what requests call their nodes, looked is when somebody first asked about them.
 	expected map[string]string
-	looked   map[string]bool
+	looked   map[string]time.Time
 }
 
 // newEndpoint makes an endpoint in front of an Ironic. It does not answer before it is given its material.
@@ -128,8 +130,8 @@ func (e *endpoint) identity(*tls.ClientHelloInfo) (*tls.Config, error) {
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mutex.Lock()
 	material, conductor := e.material, e.conductor
-	if host, counts := e.expected[strings.TrimPrefix(r.URL.Path, "/v1/nodes/")]; counts {
-		e.looked[host] = true
+	if host, counts := e.expected[strings.TrimPrefix(r.URL.Path, "/v1/nodes/")]; counts && e.looked[host].IsZero() {
+		e.looked[host] = time.Now()
 	}
 	e.mutex.Unlock()
 	user, password, _ := r.BasicAuth()
@@ -163,20 +165,20 @@ func (e *endpoint) settings() ironicapi.Settings {
 	}
 }
 
-// expect begins to count the hosts that somebody asks about. Looks says how many they are.
+// expect begins to note when somebody first asks about a host. Looks says when that was, for those that it was so far.
 func (e *endpoint) expect(hosts map[string]*bmov1alpha1.BareMetalHost) {
 	e.change(func(e *endpoint) {
-		e.expected, e.looked = map[string]string{}, map[string]bool{}
+		e.expected, e.looked = map[string]string{}, map[string]time.Time{}
 		for name, host := range hosts {
 			e.expected[host.Status.Provisioning.ID], e.expected[host.Namespace+"~"+name] = name, name
 		}
 	})
 }
 
-func (e *endpoint) looks() int {
+func (e *endpoint) looks() map[string]time.Time {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	return len(e.looked)
+	return maps.Clone(e.looked)
 }
 
 // at makes a Metal3Cluster with this endpoint.
@@ -204,67 +206,69 @@ func (w *world) open(ctx context.Context, e *endpoint, cluster string) {
 	w.infras(ctx, stage.HaveCondition(infrav1.IronicEndpointReadyCondition, stage.IsTrue()))
 }
 
-// describeEndpoint are the stories of clusters with an Ironic endpoint. There are no nodes here, so nobody is armed, and
+// endpoints are the stories of clusters with an Ironic endpoint. There are no nodes here, so nobody is armed, and
 // the condition ReadyForMove says that the nodes are not known.
-func describeEndpoint(c *clusters) {
-	It("resumes hosts with the own Ironic only, and has all of them adopted by another one", func(ctx context.Context) {
-		w := c.world(ctx)
-		e := newEndpoint(w.operators[w.here].settings)
-		w.cluster(ctx, "cluster", e.at())
-		w.open(ctx, e, "cluster")
-		for _, name := range []string{"cp-0", "worker-0", "worker-1"} {
-			w.host(ctx, name)
-		}
-		w.host(ctx, "free")
-		w.machine(ctx, "cluster", "cp-0", controlPlane())
-		w.machine(ctx, "cluster", "worker-0")
-		w.machine(ctx, "cluster", "worker-1")
-		w.settled(ctx)
-		w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition,
-			stage.IsFalseBecause(infrav1.NotReadyForMoveReason, "could take the Ironic endpoint is not known")))
-		before := w.trace(ctx)
-
-		By("arriving where a foreign Ironic answers")
-		journey := w.begin(ctx)
-		w.eventually(ctx, "cp-0", isPausedBy(infrav1.HostPausedByProvider))
-		e.heldBy("other-node")
-		w.arrive(ctx, journey)
-		w.infras(ctx, stage.HaveCondition(infrav1.IronicEndpointReadyCondition,
-			stage.IsFalseBecause(infrav1.EndpointForeignReason, "other-node")))
-		Consistently(func(g Gomega) {
-			for name, host := range w.hosts(ctx, g, w.here) {
-				g.Expect(host).To(And(isPausedBy(infrav1.HostPausedByProvider), inState(bmov1alpha1.StateNone)), name)
+func endpoints(c *clusters) []story {
+	return []story{
+		{"resumes hosts with the own Ironic only, and has all of them adopted by another one", func(ctx context.Context) {
+			w := c.world(ctx)
+			e := newEndpoint(w.operators[w.here].settings)
+			w.cluster(ctx, "cluster", e.at())
+			w.open(ctx, e, "cluster")
+			for _, name := range []string{"cp-0", "worker-0", "worker-1"} {
+				w.host(ctx, name)
 			}
-		}).Should(Succeed())
-		w.nothingDone(before)
+			w.host(ctx, "free")
+			w.machine(ctx, "cluster", "cp-0", controlPlane())
+			w.machine(ctx, "cluster", "worker-0")
+			w.machine(ctx, "cluster", "worker-1")
+			w.settled(ctx)
+			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition,
+				stage.IsFalseBecause(infrav1.NotReadyForMoveReason, "could take the Ironic endpoint is not known")))
+			before := w.trace(ctx)
 
-		By("finding the own one there")
-		e.heldBy(clusterID + "-management")
-		w.unharmed(ctx, before)
+			By("arriving where a foreign Ironic answers")
+			journey := w.begin(ctx)
+			w.eventually(ctx, "cp-0", isPausedBy(infrav1.HostPausedByProvider))
+			e.heldBy("other-node")
+			w.arrive(ctx, journey)
+			w.infras(ctx, stage.HaveCondition(infrav1.IronicEndpointReadyCondition,
+				stage.IsFalseBecause(infrav1.EndpointForeignReason, "other-node")))
+			Consistently(func(g Gomega) {
+				for name, host := range w.hosts(ctx, g, w.here) {
+					g.Expect(host).To(And(isPausedBy(infrav1.HostPausedByProvider), inState(bmov1alpha1.StateNone)), name)
+				}
+			}).Should(Succeed())
+			w.nothingDone(before)
 
-		By("handing the endpoint over to an Ironic that knows nothing")
-		handover := w.trace(ctx)
-		c.ironic.Empty()
-		e.heldBy(clusterID + "-cp-0")
-		Eventually(func(g Gomega) {
-			infra := &infrav1.Metal3Cluster{}
-			g.Expect(w.here.client.Get(ctx, w.key("cluster"), infra)).To(Succeed())
-			g.Expect(infra.Status.Ironic).To(HaveValue(And(
-				HaveField("Holder", HaveValue(Equal(infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "cp-0"}))),
-				HaveField("KnownHosts", HaveValue(BeEquivalentTo(3))),
-			)))
-		}).Should(Succeed())
-		w.adopted(ctx, handover, "ControlPlane/cp-0")
+			By("finding the own one there")
+			e.heldBy(clusterID + "-management")
+			w.unharmed(ctx, before)
 
-		By("switching the management cluster on again")
-		after := w.trace(ctx)
-		w.there.kill()
-		w.there.start(ctx)
-		w.operators[w.there].restart()
-		Expect(w.hosts(ctx, Default, w.there)).To(BeEmpty())
-		w.unharmed(ctx, after)
-		w.nothingDone(after)
-	})
+			By("handing the endpoint over to an Ironic that knows nothing")
+			handover := w.trace(ctx)
+			w.ironic.Empty()
+			e.heldBy(clusterID + "-cp-0")
+			Eventually(func(g Gomega) {
+				infra := &infrav1.Metal3Cluster{}
+				g.Expect(w.here.client.Get(ctx, w.key("cluster"), infra)).To(Succeed())
+				g.Expect(infra.Status.Ironic).To(HaveValue(And(
+					HaveField("Holder", HaveValue(Equal(infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "cp-0"}))),
+					HaveField("KnownHosts", HaveValue(BeEquivalentTo(3))),
+				)))
+			}).Should(Succeed())
+			w.adopted(ctx, handover, "ControlPlane/cp-0")
+
+			By("switching the management cluster on again")
+			after := w.trace(ctx)
+			w.there.kill()
+			w.there.start(ctx)
+			w.operators[w.there].restart(ctx)
+			Expect(w.hosts(ctx, Default, w.there)).To(BeEmpty())
+			w.unharmed(ctx, after)
+			w.nothingDone(after)
+		}},
+	}
 }
 
 // adopted waits until all hosts are known to an Ironic that knew none, and are otherwise as they were.

@@ -7,6 +7,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -16,15 +17,15 @@ import (
 // glance is how often a story looks that waits for a moment which is soon over.
 const glance = 5 * time.Millisecond
 
-// describeGivingUp are the stories of a clusterctl that is killed, alone or with the cluster that it moves from.
-func describeGivingUp(c *clusters) {
-	It("goes on in the source when clusterctl is killed while it waits", func(ctx context.Context) {
+// killedWhileWaiting is the story of a clusterctl that is killed before it has copied anything.
+func killedWhileWaiting(c *clusters) story {
+	return story{"goes on in the source when clusterctl is killed while it waits", func(ctx context.Context) {
 		w := c.world(ctx)
 		w.fleet(ctx, "cluster", 1, 1)
 		w.host(ctx, "late")
 		w.settled(ctx)
 		before := w.trace(ctx)
-		c.breakBy(stuck)
+		w.stuck(true)
 		w.change(ctx, "late", imaged)
 		w.eventually(ctx, "late", inState(bmov1alpha1.StateProvisioning))
 		journey := w.begin(ctx)
@@ -37,66 +38,68 @@ func describeGivingUp(c *clusters) {
 		w.unharmed(ctx, before.except("late"))
 		w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition,
 			stage.IsFalseBecause(infrav1.NotReadyForMoveReason, "host late is provisioning")))
-		c.heal()
+		w.stuck(false)
 		w.readyForMove(ctx)
 		w.move(ctx)
 		w.settled(ctx)
 		w.unharmed(ctx, before.except("late"))
-	})
+	}}
+}
 
-	It("goes on in the source when clusterctl is killed while it copies", func(ctx context.Context) {
-		w := c.world(ctx)
-		before := w.readyFleet(ctx)
-		journey := w.begin(ctx)
-		w.duringCopy(ctx, w.there.cut)
-		journey.lose()
-		w.there.mend()
-		w.pauseClusters(ctx, w.here, false)
-		w.unharmed(ctx, before)
-		w.readyForMove(ctx)
-		w.move(ctx)
-		w.unharmed(ctx, before)
-		w.settled(ctx)
-	})
+// givingUp are the stories of a clusterctl that is killed, alone or with the cluster that it moves from.
+func givingUp(c *clusters) []story {
+	return []story{
+		{"goes on in the source when clusterctl is killed while it copies", func(ctx context.Context) {
+			w := c.world(ctx)
+			before := w.readyFleet(ctx)
+			journey := w.begin(ctx)
+			w.duringCopy(ctx, w.there.cut)
+			journey.lose()
+			w.there.mend()
+			w.pauseClusters(ctx, w.here, false)
+			w.unharmed(ctx, before)
+			w.readyForMove(ctx)
+			w.move(ctx)
+			w.unharmed(ctx, before)
+			w.settled(ctx)
+		}},
+		{"keeps what has arrived as it is when the source is lost while clusterctl copies", func(ctx context.Context) {
+			w := c.world(ctx)
+			before := w.readyFleet(ctx)
+			journey := w.begin(ctx)
+			w.duringCopy(ctx, w.here.cut)
+			journey.lose()
+			Consistently(func(g Gomega) {
+				g.Expect(w.hosts(ctx, g, w.there)).To(And(Not(BeEmpty()),
+					HaveEach(And(isPausedBy(infrav1.HostPausedByProvider), inState(bmov1alpha1.StateNone)))))
+			}).Should(Succeed())
+			w.nothingDone(before)
+		}},
+		{"goes on in the target when the source is lost while clusterctl deletes", func(ctx context.Context) {
+			w := c.world(ctx)
+			before := w.readyFleet(ctx)
+			journey := w.begin(ctx)
+			w.duringDeletion(ctx, w.here.cut)
+			journey.lose()
+			w.finish(ctx)
+			w.unharmed(ctx, before)
+			w.settled(ctx)
+			w.readyForMove(ctx)
 
-	It("keeps what has arrived as it is when the source is lost while clusterctl copies", func(ctx context.Context) {
-		w := c.world(ctx)
-		before := w.readyFleet(ctx)
-		journey := w.begin(ctx)
-		w.duringCopy(ctx, w.here.cut)
-		journey.lose()
-		Consistently(func(g Gomega) {
-			g.Expect(w.hosts(ctx, g, w.there)).To(And(Not(BeEmpty()),
-				HaveEach(And(isPausedBy(infrav1.HostPausedByProvider), inState(bmov1alpha1.StateNone)))))
-		}).Should(Succeed())
-		w.nothingDone(before)
-	})
-
-	It("goes on in the target when the source is lost while clusterctl deletes", func(ctx context.Context) {
-		w := c.world(ctx)
-		before := w.readyFleet(ctx)
-		journey := w.begin(ctx)
-		w.duringDeletion(ctx, w.here.cut)
-		journey.lose()
-		w.finish(ctx)
-		w.unharmed(ctx, before)
-		w.settled(ctx)
-		w.readyForMove(ctx)
-
-		By("moving it back to where it came from, once that is back and nothing is left there")
-		w.there.mend()
-		w.clear(ctx, w.there)
-		w.readyForMove(ctx)
-		w.move(ctx)
-		w.unharmed(ctx, before)
-	})
+			By("moving it back to where it came from, once that is back and nothing is left there")
+			w.there.mend()
+			w.clear(ctx, w.there)
+			w.readyForMove(ctx)
+			w.move(ctx)
+			w.unharmed(ctx, before)
+		}},
+	}
 }
 
 // duringCopy waits until the first host is in the other cluster, and does something at that moment.
 func (w *world) duringCopy(ctx context.Context, do func()) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) int { return len(w.hosts(ctx, g, w.there)) }).WithPolling(glance).
-		WithTimeout(4 * patience).Should(BeNumerically(">", 0))
+	w.await(ctx, w.there, watch.Added, &bmov1alpha1.BareMetalHostList{})
 	do()
 	Expect(w.isLeaving(ctx)).To(BeFalse(), "clusterctl was faster")
 }
@@ -104,8 +107,30 @@ func (w *world) duringCopy(ctx context.Context, do func()) {
 // duringDeletion waits until the first object leaves the source, and does something at that moment.
 func (w *world) duringDeletion(ctx context.Context, do func()) {
 	GinkgoHelper()
-	Eventually(func() bool { return w.isLeaving(ctx) }).WithPolling(glance).WithTimeout(4 * patience).Should(BeTrue())
+	w.await(ctx, w.here, watch.Deleted, leftovers()...)
 	do()
+}
+
+// await waits until something happens to one of the objects of some kinds. Those that are there already count as added.
+// It watches, because to ask again and again at a moment that is soon over keeps the API server from everything else.
+func (w *world) await(ctx context.Context, at *side, what watch.EventType, kinds ...client.ObjectList) {
+	GinkgoHelper()
+	happened := make(chan struct{}, 1)
+	for _, kind := range kinds {
+		stream := at.watch(ctx, w.namespace, kind)
+		defer stream.Stop()
+		go func() {
+			for event := range stream.ResultChan() {
+				if event.Type == what {
+					select {
+					case happened <- struct{}{}:
+					default:
+					}
+				}
+			}
+		}()
+	}
+	Eventually(happened).WithPolling(glance).WithTimeout(4 * patience).Should(Receive())
 }
 
 // isLeaving says whether clusterctl has begun to delete where the objects are. It begins with what is owned last.

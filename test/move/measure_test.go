@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/fakeironic"
 	labironic "github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 )
 
@@ -44,22 +45,18 @@ type measuredIronic interface {
 }
 
 // fakeMeasured is the Ironic in memory.
-type fakeMeasured struct{ *clusters }
+type fakeMeasured struct{ *fakeironic.Server }
 
-func (f fakeMeasured) settings() labironic.Settings {
-	return labironic.Settings{
-		Endpoint: f.ironic.Endpoint(), Username: f.ironic.Username, Password: f.ironic.Password,
-	}
-}
-func (f fakeMeasured) empty(context.Context) { f.ironic.Empty() }
-func (f fakeMeasured) controllers() string   { return fakeControllers }
-func (f fakeMeasured) image() *infrav1.Image { return nil }
-func (f fakeMeasured) acts() map[string]int  { return f.clusters.acts() }
+func (f fakeMeasured) settings() labironic.Settings { return settingsOf(f.Server) }
+func (f fakeMeasured) empty(context.Context)        { f.Empty() }
+func (f fakeMeasured) controllers() string          { return fakeControllers }
+func (f fakeMeasured) image() *infrav1.Image        { return nil }
+func (f fakeMeasured) acts() map[string]int         { return actsOf(f.Server) }
 
-// acts counts what the Ironic in memory was asked to do to machines, and not what it was asked to take note of.
-func (c *clusters) acts() map[string]int {
+// actsOf counts what an Ironic in memory was asked to do to machines, and not what it was asked to take note of.
+func actsOf(ironic *fakeironic.Server) map[string]int {
 	counts := map[string]int{}
-	for _, call := range c.ironic.Calls() {
+	for _, call := range ironic.Calls() {
 		if !slices.Contains([]string{"enroll", "port", "update", "manage", "adopt"}, call.What) {
 			counts[strings.Replace(call.Node, "~", "-", 1)]++
 		}
@@ -85,11 +82,12 @@ func (w *world) harmed(ctx context.Context, since trace, before, now map[string]
 // describeMeasurements measures what the documents promise. Nothing is asserted but that nobody does anything to a host.
 func describeMeasurements(c *clusters) {
 	It("measures a pivot of many hosts", func(ctx context.Context) {
-		var behind measuredIronic = fakeMeasured{c}
+		inMemory := newIronic()
+		var behind measuredIronic = fakeMeasured{inMemory}
 		if *ironicKind == ironicReal {
 			behind = newRealIronic(ctx)
 		}
-		w := c.worldWith(ctx, behind.settings())
+		w := c.worldWith(ctx, inMemory, behind.settings())
 		w.controllers, w.image = behind.controllers(), behind.image()
 		e := newEndpoint(behind.settings())
 		w.cluster(ctx, "cluster", e.at())
@@ -97,7 +95,7 @@ func describeMeasurements(c *clusters) {
 		for _, operator := range w.operators {
 			operator.stop()
 			operator.settings = e.settings()
-			operator.start()
+			operator.start(ctx)
 		}
 		fmt.Printf("making %d hosts and machines\n", *hosts)
 		for i := range *hosts {
@@ -126,25 +124,28 @@ func describeMeasurements(c *clusters) {
 		fmt.Println("handing the endpoint over")
 		behind.empty(ctx)
 		e.expect(w.hosts(ctx, Default, w.here))
+		told := w.nudges(ctx, "ControlPlane/host-000")
 		began = time.Now()
 		e.heldBy(clusterID + "-host-000")
-		Eventually(e.looks).WithPolling(glance).WithTimeout(4 * patience).Should(Equal(*hosts))
+		Eventually(e.looks).WithPolling(glance).WithTimeout(4 * patience).Should(HaveLen(*hosts))
 		looked := time.Since(began)
+		telling := nudged(told.all(*hosts), e.looks(), began)
 		w.eventuallyActive(ctx, e)
 		adopted := time.Since(began)
 		w.settled(ctx)
 		harmed := w.harmed(ctx, before, acts, behind.acts())
-		table(fmt.Sprintf("%d hosts with a %s Ironic", *hosts, *ironicKind), []row{
+		table(fmt.Sprintf("%d hosts with a %s Ironic", *hosts, *ironicKind), slices.Concat([]row{
 			timed("clusterctl move, with the time until they are quiet", moved, goalMove),
 			timed("  of this, until clusterctl has found all objects and paused the Cluster", paused, 0),
 			timed("  until all hosts are parked", quietAfter, 0),
 			timed("  until clusterctl has noticed and copied the first host", copied, 0),
 			timed("until all of them run in the target", running, 0),
 			timed("change of the holder to the first look at each of them", looked, goalLook),
+		}, telling, []row{
 			timed("change of the holder until all of them are adopted", adopted, goalAdopt),
 			counted("steps by hand, besides clusterctl move and the change of the holder", len(w.steps)),
 			counted("hosts re-provisioned, power-cycled or lost", len(harmed)),
-		})
+		}))
 		Expect(harmed).To(BeEmpty())
 	})
 }

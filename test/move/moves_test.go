@@ -13,93 +13,88 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/fakeironic"
 )
 
-// stuck lets no work of Ironic end.
-var stuck = fakeironic.Faults{Stuck: true}
+// undisturbed are the stories of moves that nothing happens to.
+func undisturbed(c *clusters) []story {
+	return []story{
+		{"moves hosts of every kind, and does nothing to any of them", func(ctx context.Context) {
+			w := c.world(ctx)
+			w.everyKind(ctx)
+			before := w.trace(ctx)
+			w.readyForMove(ctx)
+			w.move(ctx)
 
-// describeMoves are the stories of moves that nothing happens to.
-func describeMoves(c *clusters) {
-	It("moves hosts of every kind, and does nothing to any of them", func(ctx context.Context) {
-		w := c.world(ctx)
-		w.everyKind(ctx)
-		before := w.trace(ctx)
-		w.readyForMove(ctx)
-		w.move(ctx)
+			// Nobody has asked for the pause to end, so the status waits in the annotation.
+			w.eventually(ctx, "paused", isPausedBy("maintenance"),
+				HaveField("Annotations", HaveKey(bmov1alpha1.StatusAnnotation)), inState(bmov1alpha1.StateNone))
+			// The credentials of this one are tried again and again, here as there.
+			w.eventually(ctx, "locked", hasFailed(bmov1alpha1.RegistrationError), inState(bmov1alpha1.StateRegistering))
+			w.unharmed(ctx, before.except("paused", "locked"))
+			w.nothingDone(before, "update", "manage")
 
-		// Nobody has asked for the pause to end, so the status waits in the annotation.
-		w.eventually(ctx, "paused", isPausedBy("maintenance"),
-			HaveField("Annotations", HaveKey(bmov1alpha1.StatusAnnotation)), inState(bmov1alpha1.StateNone))
-		// The credentials of this one are tried again and again, here as there.
-		w.eventually(ctx, "locked", hasFailed(bmov1alpha1.RegistrationError), inState(bmov1alpha1.StateRegistering))
-		w.unharmed(ctx, before.except("paused", "locked"))
-		w.nothingDone(before, "update", "manage")
-
-		By("letting the user end the pause, and correct the errors")
-		for _, host := range []string{"errored", "locked"} {
-			w.changeSecret(ctx, host, func(secret *corev1.Secret) {
-				secret.Data["username"], secret.Data["password"] = []byte("admin"), []byte(goodPassword)
+			By("letting the user end the pause, and correct the errors")
+			for _, host := range []string{"errored", "locked"} {
+				w.changeSecret(ctx, host, func(secret *corev1.Secret) {
+					secret.Data["username"], secret.Data["password"] = []byte("admin"), []byte(goodPassword)
+				})
+			}
+			w.change(ctx, "paused", func(host *bmov1alpha1.BareMetalHost) {
+				delete(host.Annotations, bmov1alpha1.PausedAnnotation)
 			})
-		}
-		w.change(ctx, "paused", func(host *bmov1alpha1.BareMetalHost) {
-			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
-		})
-		w.eventually(ctx, "paused", inState(bmov1alpha1.StateProvisioned), isFine(),
-			HaveField("Annotations", Not(HaveKey(bmov1alpha1.StatusAnnotation))))
-		w.eventually(ctx, "errored", inState(bmov1alpha1.StateProvisioned), isFine())
-		w.eventually(ctx, "locked", inState(bmov1alpha1.StateAvailable), isFine())
-		w.nothingDone(before.except("locked"), "update")
-	})
-
-	It("waits for a host that is provisioning, and loses nothing of it", func(ctx context.Context) {
-		w := c.world(ctx)
-		w.fleet(ctx, "cluster", 1, 1)
-		w.host(ctx, "late")
-		w.settled(ctx)
-		w.readyForMove(ctx)
-		before := w.trace(ctx)
-		c.breakBy(stuck)
-		w.change(ctx, "late", imaged)
-		w.eventually(ctx, "late", inState(bmov1alpha1.StateProvisioning))
-		journey := w.begin(ctx)
-		w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition,
-			stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host late is provisioning")))
-		w.eventually(ctx, "cluster-0", isPausedBy(infrav1.HostPausedByProvider))
-		c.heal()
-		w.arrive(ctx, journey)
-		w.eventually(ctx, "late", inState(bmov1alpha1.StateProvisioned), isFine(), isNotPaused())
-		w.unharmed(ctx, before.except("late"))
-		Expect(w.asked(before, "active")).To(Equal(1), "the host that was provisioning is provisioned once")
-	})
-
-	It("moves hosts that a scale-down and an earlier provider have left", func(ctx context.Context) {
-		w := c.world(ctx)
-		w.fleet(ctx, "cluster", 2, 1)
-		w.scaleDown(ctx, "cluster-1")
-		w.change(ctx, "cluster-free-0", func(host *bmov1alpha1.BareMetalHost) {
-			metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.BlockMoveAnnotation, "")
-		})
-		w.eventually(ctx, "cluster-1", inState(bmov1alpha1.StateAvailable), isFine(),
-			HaveField("Spec.ConsumerRef", BeNil()), HaveField("Status.PoweredOn", true))
-		w.eventually(ctx, "cluster-free-0", HaveField("Annotations", Not(HaveKey(infrav1.BlockMoveAnnotation))))
-		before := w.trace(ctx)
-		w.readyForMove(ctx)
-		w.move(ctx)
-		w.unharmed(ctx, before)
-	})
-
-	It("moves all clusters of a namespace", func(ctx context.Context) {
-		w := c.world(ctx)
-		w.fleet(ctx, "first", 2, 0)
-		w.fleet(ctx, "second", 1, 1)
-		before := w.trace(ctx)
-		w.readyForMove(ctx)
-		w.move(ctx)
-		w.unharmed(ctx, before)
-		w.settled(ctx)
-		w.readyForMove(ctx)
-	})
+			w.eventually(ctx, "paused", inState(bmov1alpha1.StateProvisioned), isFine(),
+				HaveField("Annotations", Not(HaveKey(bmov1alpha1.StatusAnnotation))))
+			w.eventually(ctx, "errored", inState(bmov1alpha1.StateProvisioned), isFine())
+			w.eventually(ctx, "locked", inState(bmov1alpha1.StateAvailable), isFine())
+			w.nothingDone(before.except("locked"), "update")
+		}},
+		{"waits for a host that is provisioning, and loses nothing of it", func(ctx context.Context) {
+			w := c.world(ctx)
+			w.fleet(ctx, "cluster", 1, 1)
+			w.host(ctx, "late")
+			w.settled(ctx)
+			w.readyForMove(ctx)
+			before := w.trace(ctx)
+			w.stuck(true)
+			w.change(ctx, "late", imaged)
+			w.eventually(ctx, "late", inState(bmov1alpha1.StateProvisioning))
+			journey := w.begin(ctx)
+			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition,
+				stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host late is provisioning")))
+			w.eventually(ctx, "cluster-0", isPausedBy(infrav1.HostPausedByProvider))
+			w.stuck(false)
+			w.arrive(ctx, journey)
+			w.eventually(ctx, "late", inState(bmov1alpha1.StateProvisioned), isFine(), isNotPaused())
+			w.unharmed(ctx, before.except("late"))
+			Expect(w.asked(before, "active")).To(Equal(1), "the host that was provisioning is provisioned once")
+		}},
+		{"moves hosts that a scale-down and an earlier provider have left", func(ctx context.Context) {
+			w := c.world(ctx)
+			w.fleet(ctx, "cluster", 2, 1)
+			w.scaleDown(ctx, "cluster-1")
+			w.change(ctx, "cluster-free-0", func(host *bmov1alpha1.BareMetalHost) {
+				metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.BlockMoveAnnotation, "")
+			})
+			w.eventually(ctx, "cluster-1", inState(bmov1alpha1.StateAvailable), isFine(),
+				HaveField("Spec.ConsumerRef", BeNil()), HaveField("Status.PoweredOn", true))
+			w.eventually(ctx, "cluster-free-0", HaveField("Annotations", Not(HaveKey(infrav1.BlockMoveAnnotation))))
+			before := w.trace(ctx)
+			w.readyForMove(ctx)
+			w.move(ctx)
+			w.unharmed(ctx, before)
+		}},
+		{"moves all clusters of a namespace", func(ctx context.Context) {
+			w := c.world(ctx)
+			w.fleet(ctx, "first", 2, 0)
+			w.fleet(ctx, "second", 1, 1)
+			before := w.trace(ctx)
+			w.readyForMove(ctx)
+			w.move(ctx)
+			w.unharmed(ctx, before)
+			w.settled(ctx)
+			w.readyForMove(ctx)
+		}},
+	}
 }
 
 // scaleDown takes a Machine away with all that belongs to it, which Cluster API and the garbage collector do otherwise.

@@ -10,69 +10,68 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// describeOutages are the stories of what is away for a while.
-func describeOutages(c *clusters) {
-	It("leaves everything as it is when the target is away, and moves it later", func(ctx context.Context) {
-		w := c.world(ctx)
-		before := w.readyFleet(ctx)
-		w.there.cut()
-		Eventually(w.begin(ctx).ended).Should(Receive(HaveOccurred()))
-		w.unharmed(ctx, before)
-		w.readyForMove(ctx)
+// outages are the stories of what is away for a while.
+func outages(c *clusters) []story {
+	return []story{
+		{"leaves everything as it is when the target is away, and moves it later", func(ctx context.Context) {
+			w := c.world(ctx)
+			before := w.readyFleet(ctx)
+			w.there.cut()
+			Eventually(w.begin(ctx).ended).Should(Receive(HaveOccurred()))
+			w.unharmed(ctx, before)
+			w.readyForMove(ctx)
 
-		By("losing the target again for a moment, in the middle")
-		w.there.mend()
-		journey := w.begin(ctx)
-		w.duringCopy(ctx, w.there.cut)
-		pass(ctx, quiet)
-		w.there.mend()
-		w.arrive(ctx, journey)
-		w.unharmed(ctx, before)
-		w.settled(ctx)
-	})
-
-	It("goes on when the manager is killed while it parks hosts", func(ctx context.Context) {
-		w := c.world(ctx)
-		before := w.readyFleet(ctx)
-		journey := w.begin(ctx)
-		w.eventually(ctx, "cluster-0", isPausedBy(infrav1.HostPausedByProvider))
-		w.here.kill()
-		w.here.start(ctx)
-		w.arrive(ctx, journey)
-		w.unharmed(ctx, before)
-	})
-
-	It("waits for the manager of the target", func(ctx context.Context) {
-		w := c.world(ctx)
-		before := w.readyFleet(ctx)
-		w.there.kill()
-		journey := w.begin(ctx)
-		// This one needs no webhook of ours.
-		Eventually(func() error {
-			return w.there.client.Get(ctx, w.key("cluster"), &clusterv1.Cluster{})
-		}).Should(Succeed())
-		Consistently(journey.ended).ShouldNot(Receive())
-		w.there.start(ctx)
-		w.arrive(ctx, journey)
-		w.unharmed(ctx, before)
-	})
-
-	It("does not mind managers that are replaced right before and right after", func(ctx context.Context) {
-		w := c.world(ctx)
-		before := w.readyFleet(ctx)
-		both := []*side{w.here, w.there}
-		for _, side := range both {
-			side.kill()
-			side.start(ctx)
-		}
-		w.move(ctx)
-		for _, side := range both {
-			side.kill()
-			side.start(ctx)
-		}
-		w.unharmed(ctx, before)
-		w.settled(ctx)
-	})
+			By("losing the target again for a moment, in the middle")
+			w.there.mend()
+			journey := w.begin(ctx)
+			w.duringCopy(ctx, w.there.cut)
+			pass(ctx, quiet)
+			w.there.mend()
+			w.arrive(ctx, journey)
+			w.unharmed(ctx, before)
+			w.settled(ctx)
+		}},
+		{"goes on when the manager is killed while it parks hosts", func(ctx context.Context) {
+			w := c.world(ctx)
+			before := w.readyFleet(ctx)
+			journey := w.begin(ctx)
+			w.eventually(ctx, "cluster-0", isPausedBy(infrav1.HostPausedByProvider))
+			w.here.kill()
+			w.here.start(ctx)
+			w.arrive(ctx, journey)
+			w.unharmed(ctx, before)
+		}},
+		{"waits for the manager of the target", func(ctx context.Context) {
+			w := c.world(ctx)
+			before := w.readyFleet(ctx)
+			w.there.kill()
+			journey := w.begin(ctx)
+			// This one needs no webhook of ours.
+			Eventually(func() error {
+				return w.there.client.Get(ctx, w.key("cluster"), &clusterv1.Cluster{})
+			}).Should(Succeed())
+			Consistently(journey.ended).ShouldNot(Receive())
+			w.there.start(ctx)
+			w.arrive(ctx, journey)
+			w.unharmed(ctx, before)
+		}},
+		{"does not mind managers that are replaced right before and right after", func(ctx context.Context) {
+			w := c.world(ctx)
+			before := w.readyFleet(ctx)
+			both := []*side{w.here, w.there}
+			for _, side := range both {
+				side.kill()
+				side.start(ctx)
+			}
+			w.move(ctx)
+			for _, side := range both {
+				side.kill()
+				side.start(ctx)
+			}
+			w.unharmed(ctx, before)
+			w.settled(ctx)
+		}},
+	}
 }
 
 // describeReturn are the stories of a cluster that goes back and forth.

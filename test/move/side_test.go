@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -147,6 +148,17 @@ func (s *side) begin() {
 	Expect(err).NotTo(HaveOccurred())
 }
 
+// watch watches the objects of a kind in a namespace, whatever happens to the line. What is there counts as added.
+func (s *side) watch(ctx context.Context, namespace string, kind client.ObjectList) watch.Interface {
+	GinkgoHelper()
+	watcher, err := client.NewWithWatch(s.server.Config, client.Options{Scheme: build.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	stream, err := watcher.Watch(ctx, kind, client.InNamespace(namespace))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(stream.Stop)
+	return stream
+}
+
 // cut cuts the line.
 func (s *side) cut() {
 	s.line.Cut()
@@ -198,8 +210,8 @@ type operator struct {
 	stop func()
 }
 
-// start runs it, with the rights that it has in a cluster, until rest or the end of the story.
-func (o *operator) start() {
+// start runs it, with the rights that it has in a cluster, until stop or the end of the story.
+func (o *operator) start(ctx context.Context) {
 	GinkgoHelper()
 	account, err := o.side.server.User(
 		"system:serviceaccount:"+hostoperator.Namespace+":"+hostoperator.Name, "system:serviceaccounts")
@@ -213,7 +225,7 @@ func (o *operator) start() {
 	// Only an event can make a story go on.
 	options.Rules.Steady = 2 * patience
 	options.Rules.Retry, options.Rules.RetryLimit = operatorRetry, operatorRetryLimit
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- hostoperator.Run(ctx, o.side.over(account), o.settings, options)
@@ -228,8 +240,8 @@ func (o *operator) start() {
 }
 
 // restart ends it and runs another one.
-func (o *operator) restart() {
+func (o *operator) restart(ctx context.Context) {
 	GinkgoHelper()
 	o.stop()
-	o.start()
+	o.start(ctx)
 }

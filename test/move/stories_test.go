@@ -17,8 +17,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeHosts is the story of two hosts that clusterctl moves, and of what belongs to them.
-func describeHosts(c *clusters) {
+// describeLabels is the story of what clusterctl would not look at by itself.
+func describeLabels(c *clusters) {
 	It("finds the kinds of the host operator, which nobody has labelled", func(ctx context.Context) {
 		Eventually(func(g Gomega) {
 			for _, name := range []string{"hostfirmwaresettings.metal3.io", "bmceventsubscriptions.metal3.io"} {
@@ -28,8 +28,11 @@ func describeHosts(c *clusters) {
 			}
 		}).Should(Succeed())
 	})
+}
 
-	It("takes hosts along with all that belongs to them, and leaves them paused", func(ctx context.Context) {
+// belongingsMove is the story of two hosts that clusterctl moves without any Cluster, and of what belongs to them.
+func belongingsMove(c *clusters) story {
+	return story{"takes hosts along with all that belongs to them, and leaves them paused", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source.server)
 		create := func(object client.Object) {
 			GinkgoHelper()
@@ -90,7 +93,7 @@ func describeHosts(c *clusters) {
 		Expect(running.Annotations).To(Equal(map[string]string{bmov1alpha1.PausedAnnotation: "maintenance"}))
 		Expect(free.Annotations).NotTo(HaveKey(bmov1alpha1.PausedAnnotation))
 		Expect(c.source.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "unrelated"}, secret(""))).To(Succeed())
-	})
+	}}
 }
 
 // belongings are objects of the host operator for a host: one that it owns in two steps, and one that nobody owns.
@@ -126,11 +129,7 @@ type sight struct {
 // sights watches the hosts of the source until as many as wanted are gone, and returns all that could have been seen.
 func (c *clusters) sights(ctx context.Context, namespace string, gone int) func() []sight {
 	GinkgoHelper()
-	watcher, err := client.NewWithWatch(c.source.server.Config, client.Options{Scheme: build.Scheme()})
-	Expect(err).NotTo(HaveOccurred())
-	stream, err := watcher.Watch(ctx, &bmov1alpha1.BareMetalHostList{}, client.InNamespace(namespace))
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(stream.Stop)
+	stream := c.source.watch(ctx, namespace, &bmov1alpha1.BareMetalHostList{})
 	return func() []sight {
 		GinkgoHelper()
 		var all []sight

@@ -21,7 +21,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/fakeironic"
 )
 
 const (
@@ -29,7 +28,7 @@ const (
 	patience = 2 * time.Minute
 
 	// pollEvery is how often it looks.
-	pollEvery = 50 * time.Millisecond
+	pollEvery = 100 * time.Millisecond
 
 	// quiet is how long nothing may happen where nothing should.
 	quiet = time.Second
@@ -48,6 +47,8 @@ var (
 	pivots = flag.Int("move.pivots", 5, "Number of pivots with random faults.")
 
 	hosts = flag.Int("move.hosts", goalHosts, "Number of hosts to measure with.")
+
+	only = flag.String("move.story", "", "Only stories whose names contain this.")
 
 	measure = flag.Bool("move.measure", false, "Measure instead of testing, and print a table.")
 
@@ -99,14 +100,12 @@ func TestMove(t *testing.T) {
 type clusters struct {
 	source, target *side
 	clusterctl     components.Clusterctl
-
-	// ironic answers both: it stands for the address that does not move.
-	ironic *fakeironic.Server
 }
 
-// All stories share two API servers with a manager each. Each has a namespace of its own, with its own host operators.
+// Stories share two API servers with a manager each, and those that break something have two of their own. Each has a
+// namespace of its own, with its own host operators and its own Ironic.
 var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
-	c := &clusters{}
+	whole, broken := &clusters{}, &clusters{}
 
 	BeforeAll(func(ctx context.Context) {
 		SetDefaultEventuallyTimeout(patience)
@@ -116,38 +115,34 @@ var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 		}
 		SetDefaultEventuallyPollingInterval(pollEvery)
 		SetDefaultConsistentlyDuration(quiet)
-		c.source, c.target = newSide(ctx, "source"), newSide(ctx, "target")
-		c.ironic = fakeironic.New()
-		c.ironic.Work = ironicWork
-		DeferCleanup(c.ironic.Close)
-		c.prepare(ctx)
-		c.source.begin()
-		c.target.begin()
-		c.acquaint(ctx)
-		c.source.wait(ctx)
-		c.target.wait(ctx)
-	})
-
-	BeforeEach(func() {
-		c.heal()
-		DeferCleanup(func() { c.tellManagers(CurrentSpecReport().Failed()) })
+		whole.open(ctx)
 	})
 
 	if *measure {
-		describeMeasurements(c)
-		describeReturn(c)
-		describeChaos(c)
+		describeMeasurements(whole)
+		describeReturn(whole)
+		It(chaos(whole).name, func(ctx context.Context) { chaos(whole).tell(ctx) })
 		return
 	}
-	describeHosts(c)
-	describeMoves(c)
-	describeSurvival(c)
-	describeGivingUp(c)
-	describeOutages(c)
-	describeEndpoint(c)
-	describeDirectory(c)
-	describeChaos(c)
+	describeLabels(whole)
+	describeStories(whole, broken)
 })
+
+// open starts everything. The managers are alive at its end.
+func (c *clusters) open(ctx context.Context) {
+	GinkgoHelper()
+	together(
+		func() { c.source = newSide(ctx, "source") },
+		func() { c.target = newSide(ctx, "target") },
+	)
+	c.prepare(ctx)
+	c.source.begin()
+	c.target.begin()
+	c.acquaint(ctx)
+	c.source.wait(ctx)
+	c.target.wait(ctx)
+	DeferCleanup(func() { c.tellManagers(CurrentSpecReport().Failed()) })
+}
 
 // prepare makes clusterctl ready, with a configuration that names no provider: nothing is installed by it.
 func (c *clusters) prepare(ctx context.Context) {
@@ -185,6 +180,17 @@ func (c *clusters) tellManagers(failed bool) {
 		ended = errors.Join(ended, side.problem())
 	}
 	Expect(ended).NotTo(HaveOccurred())
+}
+
+// heal ends what the story before has broken.
+func (c *clusters) heal(ctx context.Context) {
+	GinkgoHelper()
+	for _, side := range []*side{c.source, c.target} {
+		side.mend()
+		if side.manager == nil {
+			side.start(ctx)
+		}
+	}
 }
 
 func startServer(ctx context.Context) *env.Server {

@@ -40,84 +40,85 @@ type content struct {
 	Parts  map[string]any
 }
 
-// describeSurvival is the story of all that has to arrive besides hosts and machines.
-func describeSurvival(c *clusters) {
-	It("takes along what a cluster cannot do without, and gives it its owners back", func(ctx context.Context) {
-		w := c.world(ctx)
-		e := newEndpoint(w.operators[w.here].settings)
-		w.given(ctx, "own-credentials", map[string]string{"username": "ironic", "password": "correct-horse-battery-staple"})
-		w.cluster(ctx, "cluster", e.at(), stage.With(func(infra *infrav1.Metal3Cluster) {
-			infra.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "own-credentials"}
-		}))
-		w.open(ctx, e, "cluster")
-		w.given(ctx, "user", map[string]string{"value": "#cloud-config\n"})
-		w.given(ctx, "meta", map[string]string{"metaData": "rack: \"7\"\n"})
-		w.given(ctx, "network", map[string]string{"networkData": "links: []\n"})
-		shared := func(host *bmov1alpha1.BareMetalHost) { host.Spec.PreprovisioningNetworkDataName = "network" }
-		w.host(ctx, "cp-0", shared)
-		w.host(ctx, "worker-0", shared)
-		found := w.hosts(ctx, Default, w.here)["worker-0"].Spec
-		w.machine(ctx, "cluster", "cp-0", controlPlane())
-		w.machine(ctx, "cluster", "worker-0")
-		w.settled(ctx)
-		possessions := w.possessions(ctx)
-		for _, secret := range []string{"user", "meta", "network"} {
-			Eventually(func(g Gomega) {
-				g.Expect(w.read(ctx, g, w.here, w.secret(secret)).GetLabels()).To(HaveKey(infrav1.MoveLabel), secret)
-			}).Should(Succeed())
-		}
-		before := map[string]content{}
-		for _, kept := range possessions {
-			found := w.read(ctx, Default, w.here, kept.object)
-			Expect(found.GetOwnerReferences()).To(HaveLen(len(kept.owners)), describe(found))
-			before[describe(found)] = contentOf(found)
-		}
-		w.move(ctx)
-		Eventually(func(g Gomega) {
-			for _, kept := range possessions {
-				arrived := w.read(ctx, g, w.here, kept.object)
-				g.Expect(contentOf(arrived)).To(Equal(before[describe(arrived)]), describe(arrived))
-				var owners []types.UID
-				for _, owner := range kept.owners {
-					owners = append(owners, w.read(ctx, g, w.here, owner).GetUID())
-				}
-				for _, reference := range arrived.GetOwnerReferences() {
-					g.Expect(owners).To(ContainElement(reference.UID), "%s is owned by a %s of the source", describe(arrived),
-						reference.Kind)
-				}
+// survival is the story of all that has to arrive besides hosts and machines.
+func survival(c *clusters) []story {
+	return []story{
+		{"takes along what a cluster cannot do without, and gives it its owners back", func(ctx context.Context) {
+			w := c.world(ctx)
+			e := newEndpoint(w.operators[w.here].settings)
+			w.given(ctx, "own-credentials", map[string]string{"username": "ironic", "password": "correct-horse-battery-staple"})
+			w.cluster(ctx, "cluster", e.at(), stage.With(func(infra *infrav1.Metal3Cluster) {
+				infra.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "own-credentials"}
+			}))
+			w.open(ctx, e, "cluster")
+			w.given(ctx, "user", map[string]string{"value": "#cloud-config\n"})
+			w.given(ctx, "meta", map[string]string{"metaData": "rack: \"7\"\n"})
+			w.given(ctx, "network", map[string]string{"networkData": "links: []\n"})
+			shared := func(host *bmov1alpha1.BareMetalHost) { host.Spec.PreprovisioningNetworkDataName = "network" }
+			w.host(ctx, "cp-0", shared)
+			w.host(ctx, "worker-0", shared)
+			found := w.hosts(ctx, Default, w.here)["worker-0"].Spec
+			w.machine(ctx, "cluster", "cp-0", controlPlane())
+			w.machine(ctx, "cluster", "worker-0")
+			w.settled(ctx)
+			possessions := w.possessions(ctx)
+			for _, secret := range []string{"user", "meta", "network"} {
+				Eventually(func(g Gomega) {
+					g.Expect(w.read(ctx, g, w.here, w.secret(secret)).GetLabels()).To(HaveKey(infrav1.MoveLabel), secret)
+				}).Should(Succeed())
 			}
-		}).Should(Succeed())
-		for _, kept := range possessions {
-			left := w.empty(kept.object)
-			err := w.there.client.Get(ctx, client.ObjectKeyFromObject(kept.object), left)
-			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%s is still in the source: %v", describe(left), err)
-		}
-		w.settled(ctx)
+			before := map[string]content{}
+			for _, kept := range possessions {
+				found := w.read(ctx, Default, w.here, kept.object)
+				Expect(found.GetOwnerReferences()).To(HaveLen(len(kept.owners)), describe(found))
+				before[describe(found)] = contentOf(found)
+			}
+			w.move(ctx)
+			Eventually(func(g Gomega) {
+				for _, kept := range possessions {
+					arrived := w.read(ctx, g, w.here, kept.object)
+					g.Expect(contentOf(arrived)).To(Equal(before[describe(arrived)]), describe(arrived))
+					var owners []types.UID
+					for _, owner := range kept.owners {
+						owners = append(owners, w.read(ctx, g, w.here, owner).GetUID())
+					}
+					for _, reference := range arrived.GetOwnerReferences() {
+						g.Expect(owners).To(ContainElement(reference.UID), "%s is owned by a %s of the source", describe(arrived),
+							reference.Kind)
+					}
+				}
+			}).Should(Succeed())
+			for _, kept := range possessions {
+				left := w.empty(kept.object)
+				err := w.there.client.Get(ctx, client.ObjectKeyFromObject(kept.object), left)
+				Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%s is still in the source: %v", describe(left), err)
+			}
+			w.settled(ctx)
 
-		By("releasing a host that was claimed before")
-		w.scaleDown(ctx, "worker-0")
-		w.eventually(ctx, "worker-0", inState(bmov1alpha1.StateAvailable), isFine(), HaveField("Spec", found))
-	})
-
-	It("leaves behind what belongs to somebody who stays, and has said so", func(ctx context.Context) {
-		w := c.world(ctx)
-		keeper := &corev1.ConfigMap{ObjectMeta: w.named("keeper")}
-		w.create(ctx, keeper)
-		sealed := w.secret("sealed")
-		sealed.Labels = map[string]string{infrav1.MoveLabel: ""}
-		build.OwnedBy(keeper)(sealed)
-		w.create(ctx, sealed)
-		w.host(ctx, "host", func(host *bmov1alpha1.BareMetalHost) {
-			host.Spec.PreprovisioningNetworkDataName = sealed.Name
-		})
-		w.fleet(ctx, "cluster", 1, 0)
-		w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason,
-			"Secret sealed of host host is owned by ConfigMap keeper, which does not move")))
-		w.move(ctx)
-		w.read(ctx, Default, w.there, sealed)
-		err := w.here.client.Get(ctx, client.ObjectKeyFromObject(sealed), w.empty(sealed))
-		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "clusterctl has moved it: %v", err)
-	})
+			By("releasing a host that was claimed before")
+			w.scaleDown(ctx, "worker-0")
+			w.eventually(ctx, "worker-0", inState(bmov1alpha1.StateAvailable), isFine(), HaveField("Spec", found))
+		}},
+		{"leaves behind what belongs to somebody who stays, and has said so", func(ctx context.Context) {
+			w := c.world(ctx)
+			keeper := &corev1.ConfigMap{ObjectMeta: w.named("keeper")}
+			w.create(ctx, keeper)
+			sealed := w.secret("sealed")
+			sealed.Labels = map[string]string{infrav1.MoveLabel: ""}
+			build.OwnedBy(keeper)(sealed)
+			w.create(ctx, sealed)
+			w.host(ctx, "host", func(host *bmov1alpha1.BareMetalHost) {
+				host.Spec.PreprovisioningNetworkDataName = sealed.Name
+			})
+			w.fleet(ctx, "cluster", 1, 0)
+			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason,
+				"Secret sealed of host host is owned by ConfigMap keeper, which does not move")))
+			w.move(ctx)
+			w.read(ctx, Default, w.there, sealed)
+			err := w.here.client.Get(ctx, client.ObjectKeyFromObject(sealed), w.empty(sealed))
+			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "clusterctl has moved it: %v", err)
+		}},
+	}
 }
 
 // given makes a Secret of the user.

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,9 +43,6 @@ const (
 // fakeControllers is the URL of management controllers that only the Ironic in memory reaches.
 const fakeControllers = "http://bmc.example/machines/"
 
-// serial makes MAC addresses, which must differ over all stories because all know the same Ironic.
-var serial atomic.Uint32
-
 // world is a namespace in which one story plays.
 type world struct {
 	*clusters
@@ -54,6 +50,9 @@ type world struct {
 
 	// here is where the objects are, there is where they are moved next.
 	here, there *side
+
+	// ironic answers both sides: it stands for the address that does not move.
+	ironic *fakeironic.Server
 
 	// operators are the host operators of both sides.
 	operators map[*side]*operator
@@ -65,49 +64,52 @@ type world struct {
 
 	// steps are what the story did in place of the user, besides clusterctl move.
 	steps []string
+
+	// serial makes MAC addresses.
+	serial int
 }
 
 // byHand remembers that the story does something in place of the user.
 func (w *world) byHand(step string) { w.steps = append(w.steps, step) }
 
-// world makes a world with host operators on both sides that talk to the same Ironic.
+// world makes a world with host operators on both sides that talk to one Ironic in memory, which nobody else knows.
 func (c *clusters) world(ctx context.Context) *world {
 	GinkgoHelper()
-	return c.worldWith(ctx, ironicapi.Settings{
-		Endpoint: c.ironic.Endpoint(), Username: c.ironic.Username, Password: c.ironic.Password,
-	})
+	ironic := newIronic()
+	return c.worldWith(ctx, ironic, settingsOf(ironic))
 }
 
-// worldWith makes a world with an Ironic of its own.
-func (c *clusters) worldWith(ctx context.Context, settings ironicapi.Settings) *world {
+// worldWith makes a world whose host operators talk to another Ironic than the one in memory.
+func (c *clusters) worldWith(ctx context.Context, ironic *fakeironic.Server, settings ironicapi.Settings) *world {
 	GinkgoHelper()
 	w := &world{
-		clusters: c, namespace: stage.Namespace(ctx, c.source.server), here: c.source, there: c.target,
+		clusters: c, namespace: stage.Namespace(ctx, c.source.server), here: c.source, there: c.target, ironic: ironic,
 		operators: map[*side]*operator{}, controllers: fakeControllers,
 	}
 	for _, side := range []*side{c.source, c.target} {
 		w.operators[side] = &operator{side: side, namespace: w.namespace, settings: settings}
-		w.operators[side].start()
+		w.operators[side].start(ctx)
 	}
 	return w
 }
 
-// breakBy makes things go wrong in the Ironic, and keeps what is so in every story.
-func (c *clusters) breakBy(faults fakeironic.Faults) {
-	faults.Password = goodPassword
-	c.ironic.Break(faults)
+// newIronic starts an Ironic in memory in which nothing goes wrong, until the end of the story.
+func newIronic() *fakeironic.Server {
+	ironic := fakeironic.New()
+	ironic.Work = ironicWork
+	DeferCleanup(ironic.Close)
+	ironic.Break(fakeironic.Faults{Password: goodPassword})
+	return ironic
 }
 
-// heal ends all faults of the story before.
-func (c *clusters) heal() {
-	GinkgoHelper()
-	c.breakBy(fakeironic.Faults{})
-	for _, side := range []*side{c.source, c.target} {
-		side.mend()
-		if side.manager == nil {
-			side.start(context.Background())
-		}
-	}
+// settingsOf are how a host operator reaches it.
+func settingsOf(ironic *fakeironic.Server) ironicapi.Settings {
+	return ironicapi.Settings{Endpoint: ironic.Endpoint(), Username: ironic.Username, Password: ironic.Password}
+}
+
+// stuck says whether no work of Ironic ends any more.
+func (w *world) stuck(stuck bool) {
+	w.ironic.Break(fakeironic.Faults{Password: goodPassword, Stuck: stuck})
 }
 
 func (w *world) key(name string) client.ObjectKey {
@@ -162,11 +164,11 @@ func ofCluster(name string) build.ObjectOption {
 // host makes a host that is online, and the Secret for it.
 func (w *world) host(ctx context.Context, name string, options ...func(*bmov1alpha1.BareMetalHost)) {
 	GinkgoHelper()
-	number := serial.Add(1)
+	w.serial++
 	host := build.Host(name, build.InNamespace(w.namespace), build.Labels(map[string]string{reservedLabel: name}),
 		build.Annotations(map[string]string{"example.com/rack": "7"}))
 	host.Spec.BMC.Address = "lab+" + w.address(name)
-	host.Spec.BootMACAddress = fmt.Sprintf("02:22:00:%02x:%02x:%02x", number>>16, number>>8&0xff, number&0xff)
+	host.Spec.BootMACAddress = fmt.Sprintf("02:22:00:00:%02x:%02x", w.serial>>8, w.serial&0xff)
 	host.Spec.Online = true
 	secret := build.ControllerSecret(host)
 	secret.Data["password"] = []byte(goodPassword)
@@ -227,13 +229,13 @@ func (w *world) settled(ctx context.Context) {
 			if host.Spec.Image != nil {
 				want = bmov1alpha1.StateProvisioned
 			}
-			g.Expect(host).To(And(inState(want), isFine()), name)
+			g.Expect(host).To(And(inState(want), isFine(), HaveField("Status.PoweredOn", host.Spec.Online)), name)
 		}
 	}).Should(Succeed())
 }
 
-// pretend does what Cluster API would do: it runs nowhere here. It has to be done again after a move, because no status
-// is moved.
+// pretend does what Cluster API would do and nobody has done yet: it runs nowhere here. It has to be done again after
+// a move, because no status is moved.
 func (w *world) pretend(ctx context.Context) {
 	GinkgoHelper()
 	here := client.InNamespace(w.namespace)
@@ -241,6 +243,9 @@ func (w *world) pretend(ctx context.Context) {
 	Expect(w.here.client.List(ctx, &clusters, here)).To(Succeed())
 	for i := range clusters.Items {
 		cluster := &clusters.Items[i]
+		if conditions.IsTrue(cluster, clusterv1.ClusterControlPlaneInitializedCondition) {
+			continue
+		}
 		stage.ChangeStatus(ctx, w.here.client, client.ObjectKeyFromObject(cluster), cluster, func(c *clusterv1.Cluster) {
 			c.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
 			conditions.Set(c, metav1.Condition{
@@ -252,6 +257,9 @@ func (w *world) pretend(ctx context.Context) {
 	Expect(w.here.client.List(ctx, &machines, here)).To(Succeed())
 	for i := range machines.Items {
 		machine := &machines.Items[i]
+		if machine.Status.NodeRef.IsDefined() {
+			continue
+		}
 		stage.ChangeStatus(ctx, w.here.client, client.ObjectKeyFromObject(machine), machine, func(m *clusterv1.Machine) {
 			m.Status.NodeRef.Name = m.Name
 		})
@@ -424,7 +432,7 @@ func (w *world) same(ctx context.Context, before trace) {
 			g.Expect(cmp.Diff(was, now[name])).To(BeEmpty(), "host %s", name)
 		}
 	}
-	Eventually(same).Should(Succeed())
+	Eventually(same).WithPolling(quiet / 5).Should(Succeed())
 	Consistently(same).WithPolling(quiet / 4).Should(Succeed())
 }
 

@@ -1,0 +1,81 @@
+package move_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/watch"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// nudges are the times at which hosts are told who holds the endpoint: all that this provider does for them after a
+// change of the holder. What comes after it is the work of the host operator and of Ironic.
+type nudges struct {
+	mutex sync.Mutex
+	// at are by the names of the hosts.
+	at map[string]time.Time
+}
+
+// nudges begins to note when hosts are told of a holder.
+func (w *world) nudges(ctx context.Context, holder string) *nudges {
+	GinkgoHelper()
+	stream := w.here.watch(ctx, w.namespace, &bmov1alpha1.BareMetalHostList{})
+	n := &nudges{at: map[string]time.Time{}}
+	go func() {
+		for event := range stream.ResultChan() {
+			n.note(event, holder)
+		}
+	}()
+	return n
+}
+
+func (n *nudges) note(event watch.Event, holder string) {
+	host, isHost := event.Object.(*bmov1alpha1.BareMetalHost)
+	if !isHost || host.Annotations[infrav1.IronicHolderAnnotation] != holder {
+		return
+	}
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if _, known := n.at[host.Name]; !known {
+		n.at[host.Name] = time.Now()
+	}
+}
+
+// all waits until as many hosts were told, and returns when.
+func (n *nudges) all(count int) map[string]time.Time {
+	GinkgoHelper()
+	read := func() map[string]time.Time {
+		n.mutex.Lock()
+		defer n.mutex.Unlock()
+		return maps.Clone(n.at)
+	}
+	Eventually(read).WithTimeout(4 * patience).Should(HaveLen(count))
+	return read()
+}
+
+// nudged says when each wave of hosts was told, and how long hosts waited then until somebody looked at them.
+func nudged(told, looked map[string]time.Time, began time.Time) []row {
+	first := slices.MinFunc(slices.Collect(maps.Values(told)), time.Time.Compare).Sub(began)
+	all := []row{timed("  of this, until the first host is told of it", first, 0)}
+	waves := map[time.Duration]time.Duration{}
+	var longest time.Duration
+	for place, host := range slices.Sorted(maps.Keys(told)) {
+		due := pivot.WaveDelay(place)
+		waves[due] = max(waves[due], told[host].Sub(began))
+		longest = max(longest, looked[host].Sub(told[host]))
+	}
+	for number, due := range slices.Sorted(maps.Keys(waves)) {
+		all = append(all, timed(fmt.Sprintf("  until the last one of wave %d is told, due %s after the first", number+1, due),
+			waves[due], 0))
+	}
+	return append(all, timed("  from telling a host to the first look at it, at most", longest, 0))
+}
