@@ -9,7 +9,9 @@ import (
 	"strings"
 	"sync"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -194,7 +196,10 @@ func (s *Store) candidate(h *bmov1alpha1.BareMetalHost, machine Key) host.Candid
 // writes nothing when both are equal. ErrConflict means that somebody was faster.
 func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost,
 ) (*bmov1alpha1.BareMetalHost, error) {
-	patch := client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})
+	// Most writes find everything as it should be, and comparing costs less than a patch.
+	if equality.Semantic.DeepEqual(current, desired) {
+		return current, nil
+	}
 	changes, err := client.MergeFrom(current).Data(desired)
 	if err != nil {
 		return nil, fmt.Errorf("comparing host %s: %w", current.Name, err)
@@ -202,8 +207,13 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	if string(changes) == "{}" {
 		return current, nil
 	}
+	version := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, current.ResourceVersion)
+	patch, err := jsonpatch.MergeMergePatches(changes, version)
+	if err != nil {
+		return nil, fmt.Errorf("comparing host %s: %w", current.Name, err)
+	}
 	stored := desired.DeepCopy()
-	err = s.client.Patch(ctx, stored, patch)
+	err = s.client.Patch(ctx, stored, client.RawPatch(types.MergePatchType, patch))
 	switch {
 	case apierrors.IsConflict(err):
 		s.refused(current, desired)

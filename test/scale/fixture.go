@@ -80,7 +80,11 @@ func createHost(ctx context.Context, c client.Client, number int) error {
 		build.Labels(map[string]string{"example.com/rack": fmt.Sprint(number % 10)}),
 		build.Annotations(map[string]string{"example.com/asset": fmt.Sprint(number)}))
 	host.Status.HardwareDetails = hardware(number)
-	return build.CreateWithStatus(ctx, c, host)
+	if err := build.CreateWithStatus(ctx, c, host); err != nil {
+		return err
+	}
+	// The host operator owns the credentials of the hosts that it has looked at.
+	return c.Create(ctx, build.ControllerSecret(host, build.OwnedBy(host)))
 }
 
 func (f *fixture) createMachines(ctx context.Context, count int) error {

@@ -84,6 +84,9 @@ func measure(ctx context.Context, settings settings, size int) (_ result, err er
 		return result{}, err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
+	if err := installWebhookPatches(ctx, server); err != nil {
+		return result{}, fmt.Errorf("installing the patches of the webhooks: %w", err)
+	}
 	s := &session{settings: settings, server: server, result: result{size: size, hosts: size}}
 	if settings.competitors > 0 {
 		s.result.hosts += size / 2
@@ -158,6 +161,10 @@ func (s *session) associate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	own, err := s.manager.usage()
+	if err != nil {
+		return err
+	}
 	s.result.creation, s.result.associated, s.result.afterLast = created.Sub(start), done.Sub(start), done.Sub(created)
 	requests, err := s.rest(ctx)
 	if err != nil {
@@ -167,6 +174,8 @@ func (s *session) associate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// What this program does while it waits for the manager to rest takes nothing from the association.
+	after.own = own.own
 	s.result.used = after.since(before)
 	s.result.association = requests[s.rested:]
 	if s.settings.competitors > 0 {

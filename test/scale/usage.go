@@ -15,9 +15,9 @@ const clockTicks = 100
 
 // usage is what programs have used so far.
 type usage struct {
-	// manager, server and own are the processor times of the manager, of the API server with its etcd, and of this
+	// manager, server, etcd and own are the processor times of the manager, of the API server, of its etcd, and of this
 	// program, which creates and watches.
-	manager, server, own time.Duration
+	manager, server, etcd, own time.Duration
 
 	// memory is the most that the manager ever had resident, in bytes.
 	memory int64
@@ -26,7 +26,8 @@ type usage struct {
 // since returns what was used since an earlier time. The memory stays the most ever.
 func (u usage) since(before usage) usage {
 	return usage{
-		manager: u.manager - before.manager, server: u.server - before.server, own: u.own - before.own, memory: u.memory,
+		manager: u.manager - before.manager, server: u.server - before.server, etcd: u.etcd - before.etcd,
+		own: u.own - before.own, memory: u.memory,
 	}
 }
 
@@ -58,6 +59,8 @@ func (m *manager) usage() (usage, error) {
 			used.manager = found.processor
 		case found.id == os.Getpid():
 			used.own = found.processor
+		case found.parent == os.Getpid() && found.name == "etcd":
+			used.etcd += found.processor
 		case found.parent == os.Getpid():
 			used.server += found.processor
 		}
@@ -68,14 +71,16 @@ func (m *manager) usage() (usage, error) {
 // stat is what /proc/PID/stat says of a process.
 type stat struct {
 	id, parent int
+	name       string
 	processor  time.Duration
 }
 
 // parseStat reads /proc/PID/stat. The name of the program stands in parentheses and may hold anything.
 func parseStat(content string) (stat, error) {
 	const parent, user, kernel = 1, 11, 12
-	id, _, _ := strings.Cut(content, " ")
-	fields := strings.Fields(content[strings.LastIndexByte(content, ')')+1:])
+	id, rest, _ := strings.Cut(content, " ")
+	end := strings.LastIndexByte(rest, ')')
+	fields := strings.Fields(rest[end+1:])
 	if len(fields) <= kernel {
 		return stat{}, fmt.Errorf("parsing %q: too few fields", content)
 	}
@@ -89,6 +94,7 @@ func parseStat(content string) (stat, error) {
 	return stat{
 		id:        int(numbers[0]),
 		parent:    int(numbers[1]),
+		name:      strings.TrimPrefix(rest[:max(end, 0)], "("),
 		processor: time.Duration(numbers[2]+numbers[3]) * time.Second / clockTicks,
 	}, nil
 }

@@ -17,12 +17,12 @@ func TestParseStat(t *testing.T) {
 		"Plain": {
 			reason: "User and kernel time add up.",
 			in:     "42 (manager) S 7 42 42 0 -1 4194304 1 2 3 4 150 50 0 0 20 0 12 0 100 1 2",
-			want:   stat{id: 42, parent: 7, processor: 2 * time.Second},
+			want:   stat{id: 42, parent: 7, name: "manager", processor: 2 * time.Second},
 		},
 		"Name": {
 			reason: "A name may hold spaces and parentheses.",
 			in:     "42 (a) (b c) S 7 42 42 0 -1 4194304 1 2 3 4 100 0 0 0 20 0 12 0 100 1 2",
-			want:   stat{id: 42, parent: 7, processor: time.Second},
+			want:   stat{id: 42, parent: 7, name: "a) (b c", processor: time.Second},
 		},
 		"Short":    {reason: "A line that is cut off.", in: "42 (manager) S 7", fails: true},
 		"NoNumber": {reason: "Another form.", in: "x (manager) S 7 42 42 0 -1 4194304 1 2 3 4 150 50 0", fails: true},

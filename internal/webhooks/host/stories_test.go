@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"fmt"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -48,6 +49,31 @@ func describeMove(s *suite) {
 		stage.ChangeStatus(ctx, s.server.Client, key, &bmov1alpha1.BareMetalHost{},
 			func(host *bmov1alpha1.BareMetalHost) { host.Status.PoweredOn = true })
 		Expect(s.server.Client.Delete(ctx, current)).To(Succeed())
+	})
+
+	It("leaves machines whose spec stays alone", func(ctx context.Context) {
+		machine, key := s.machine.DeepCopy(), client.ObjectKeyFromObject(s.machine)
+		tries := 0
+		Eventually(func() error {
+			tries++
+			patch := fmt.Sprintf(`{"spec":{"hostSelector":{"matchLabels":{"try":"%d"}}}}`, tries)
+			return s.server.Client.Patch(ctx, machine.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
+		}).Should(MatchError(ContainSubstring("connection refused")), "a spec that changes is judged")
+		other := build.Metal3Machine("other", "cluster", build.InNamespace(s.machine.Namespace))
+		Expect(s.server.Client.Create(ctx, other)).To(MatchError(ContainSubstring("connection refused")),
+			"a new spec is judged")
+		for _, edit := range []func(*infrav1.Metal3Machine){
+			func(machine *infrav1.Metal3Machine) { machine.Finalizers = []string{infrav1.MachineFinalizer} },
+			func(machine *infrav1.Metal3Machine) { machine.Labels = map[string]string{"a": "b"} },
+			func(machine *infrav1.Metal3Machine) {
+				machine.Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
+			},
+		} {
+			stage.Change(ctx, s.server.Client, key, machine, edit)
+		}
+		Expect(s.server.Client.Delete(ctx, machine)).To(Succeed())
+		stage.Change(ctx, s.server.Client, key, machine,
+			func(machine *infrav1.Metal3Machine) { machine.Finalizers = nil })
 	})
 
 	Context("with the webhook", Ordered, func() {

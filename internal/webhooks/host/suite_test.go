@@ -18,6 +18,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
@@ -44,8 +45,13 @@ func TestStories(t *testing.T) {
 	RunSpecs(t, "Hosts that are moved away")
 }
 
-// suite is what all stories share: an API server on which the webhook is configured by and by.
-type suite struct{ server *env.Server }
+// suite is what all stories share: an API server on which the webhooks are configured by and by.
+type suite struct {
+	server *env.Server
+
+	// machine was created before anybody judged machines.
+	machine *infrav1.Metal3Machine
+}
 
 var _ = Describe("A host that is moved away", Ordered, func() {
 	s := &suite{}
@@ -53,7 +59,11 @@ var _ = Describe("A host that is moved away", Ordered, func() {
 	BeforeAll(func(ctx context.Context) {
 		SetDefaultEventuallyTimeout(patience)
 		SetDefaultEventuallyPollingInterval(pollEvery)
-		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{components.HostOperator}})
+		s.server = stage.Start(ctx, env.Options{
+			Definitions: []components.Group{components.HostOperator, components.Provider},
+		})
+		s.machine = build.Metal3Machine("machine", "cluster", build.InNamespace(stage.Namespace(ctx, s.server)))
+		Expect(s.server.Client.Create(ctx, s.machine)).To(Succeed())
 	})
 
 	describeMove(s)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/randfill"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -237,4 +238,22 @@ func TestMetal3MachineUpdate(t *testing.T) {
 			before: provider("metal3://metal3/host-0/machine"), after: inPlace,
 		},
 	})
+}
+
+// TestMetal3MachineIsJudgedByItsSpec: the API server does not even ask where the spec stays, so nothing else may count.
+func TestMetal3MachineIsJudgedByItsSpec(t *testing.T) {
+	for seed := range int64(rounds) {
+		fill := randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 3).Funcs(plausible)
+		before, after := &infrav1.Metal3Machine{}, &infrav1.Metal3Machine{}
+		fill.Fill(before)
+		fill.Fill(after)
+		before.DeletionTimestamp, after.DeletionTimestamp = nil, nil
+		// These two never change.
+		after.Namespace, after.Name = before.Namespace, before.Name
+		after.Spec = *before.Spec.DeepCopy()
+		warnings, err := v1beta2.Metal3MachineValidator().ValidateUpdate(t.Context(), before, after)
+		if err != nil || len(warnings) > 0 {
+			t.Errorf("seed %d: warnings %q, error %v, although the spec stayed", seed, warnings, err)
+		}
+	}
 }
