@@ -43,21 +43,47 @@ func (l *Leases) extend(index int, addresses []netip.Addr, validity time.Duratio
 		}
 	}
 	// Only what is there now is changed: the kernel would add what has left.
-	entries, err := l.kernel.list(index)
+	before, err := l.kernel.list(index)
 	if err != nil {
 		return fmt.Errorf("listing the addresses of the interface: %w", err)
 	}
+	before = slices.DeleteFunc(before, func(found entry) bool { return !slices.Contains(addresses, found.prefix.Addr()) })
+	if len(before) == 0 {
+		return nil
+	}
 	var failures []error
-	for _, found := range entries {
-		if !slices.Contains(addresses, found.prefix.Addr()) {
-			continue
-		}
+	for _, found := range before {
 		request, err := found.extended(validity)
 		if err == nil {
 			err = l.kernel.ask(request, func([]byte) error { return nil })
 		}
 		if err != nil {
 			failures = append(failures, fmt.Errorf("extending the lease of %s: %w", found.prefix.Addr(), err))
+		}
+	}
+	return errors.Join(append(failures, l.takeBack(index, before))...)
+}
+
+// takeBack removes what has left just before it was to be extended, and was added by that. The kernel knows no way to
+// extend only what is there, but it says since when an address is, in hundredths of a second. What is hardly older than
+// that when it leaves is not told apart; it goes when the lease ends.
+func (l *Leases) takeBack(index int, before []entry) error {
+	after, err := l.kernel.list(index)
+	if err != nil {
+		return fmt.Errorf("listing the addresses of the interface: %w", err)
+	}
+	var failures []error
+	for _, found := range after {
+		isOther := func(was entry) bool { return was.prefix == found.prefix && was.added != found.added }
+		if !slices.ContainsFunc(before, isOther) {
+			continue
+		}
+		request, err := found.removed()
+		if err == nil {
+			err = l.kernel.ask(request, func([]byte) error { return nil })
+		}
+		if err != nil && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+			failures = append(failures, fmt.Errorf("removing %s, which was to leave: %w", found.prefix.Addr(), err))
 		}
 	}
 	return errors.Join(failures...)
@@ -88,6 +114,23 @@ func (e entry) extended(validity time.Duration) (*nl.NetlinkRequest, error) {
 			value = times.Serialize()
 		}
 		request.AddData(nl.NewRtAttr(int(attribute.Attr.Type), value))
+	}
+	return request, nil
+}
+
+// removed asks for the address to go.
+func (e entry) removed() (*nl.NetlinkRequest, error) {
+	header := nl.DeserializeIfAddrmsg(e.message)
+	attributes, err := nl.ParseRouteAttr(e.message[header.Len():])
+	if err != nil {
+		return nil, err
+	}
+	request := nl.NewNetlinkRequest(syscall.RTM_DELADDR, syscall.NLM_F_ACK)
+	request.AddData(header)
+	for _, attribute := range attributes {
+		if kind := attribute.Attr.Type; kind == syscall.IFA_LOCAL || kind == syscall.IFA_ADDRESS {
+			request.AddData(nl.NewRtAttr(int(kind), attribute.Value))
+		}
 	}
 	return request, nil
 }

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
@@ -92,4 +94,81 @@ func TestExtendElsewhere(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestExtendAddsNothing removes addresses while their lease is extended: what somebody takes away stays away.
+func TestExtendAddsNothing(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make a network namespace")
+	}
+	t.Parallel()
+	const tries = 200
+	made, back := true, 0
+	err := thread.Own(func() error {
+		handle, err := newNetwork()
+		if made = err == nil; !made {
+			return err
+		}
+		defer handle.Close()
+		link, err := handle.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		var leases address.Leases
+		defer leases.Close()
+		for try := range tries {
+			if back, err = raced(handle, link, &leases, time.Duration(2*try)*time.Microsecond, back); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if !made {
+		t.Skipf("cannot make a network: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back > 0 {
+		t.Errorf("%d times in %d an address came back that was removed", back, tries)
+	}
+}
+
+// raced adds addresses, removes them a while after their lease begins to be extended, and counts those that are back.
+func raced(handle *netlink.Handle, link netlink.Link, leases *address.Leases, after time.Duration, back int) (int, error) {
+	added := []string{"172.22.0.200/24", "fd00:22::200/64"}
+	wanted := addresses("172.22.0.200", "fd00:22::200")
+	for _, one := range added {
+		parsed, err := netlink.ParseAddr(one)
+		if err != nil {
+			return back, err
+		}
+		parsed.Flags = unix.IFA_F_NODAD
+		if err := handle.AddrAdd(link, parsed); err != nil {
+			return back, err
+		}
+	}
+	// The kernel says in hundredths of a second since when an address is, and looks at its clock every few milliseconds.
+	<-time.After(25 * time.Millisecond)
+	removed := make(chan error)
+	go func() {
+		for began := time.Now(); time.Since(began) < after; {
+			runtime.Gosched()
+		}
+		var failures []error
+		for _, one := range added {
+			parsed, err := netlink.ParseAddr(one)
+			failures = append(failures, err, handle.AddrDel(link, parsed))
+		}
+		removed <- errors.Join(failures...)
+	}()
+	err := errors.Join(leases.Extend(link.Attrs().Index, wanted, time.Minute), <-removed)
+	entries, listing := handle.AddrList(link, netlink.FAMILY_ALL)
+	for _, entry := range entries {
+		if slices.Contains(added, entry.IPNet.String()) {
+			back++
+			listing = errors.Join(listing, handle.AddrDel(link, &entry))
+		}
+	}
+	return back, errors.Join(err, listing)
 }
