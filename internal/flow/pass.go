@@ -47,37 +47,28 @@ type Announcement func(before *metav1.Condition, after metav1.Condition) (eventT
 type Pass struct {
 	reporter Reporter
 	object   Object
-	before   snapshot
-}
 
-// snapshot is how an object was when it was last read or written.
-type snapshot struct {
-	main, status []byte
-	finalizers   []string
-	owners       []metav1.OwnerReference
-	conditions   []metav1.Condition
+	// before is how the object was when it was read, saved how it was when its metadata and spec were last written.
+	// Both are compared with the object before anything is marshalled: most passes change nothing.
+	before, saved Object
 }
 
 // Begin starts a pass. The object must be a copy that the caller may change.
 func (r Reporter) Begin(object Object) (*Pass, error) {
-	before, err := snapshotOf(object)
+	before, err := duplicate(object)
 	if err != nil {
 		return nil, err
 	}
-	return &Pass{reporter: r, object: object, before: before}, nil
+	return &Pass{reporter: r, object: object, before: before, saved: before}, nil
 }
 
 // Save writes metadata and spec now, for what must be stored before the next step. The status is left to End.
 func (p *Pass) Save(ctx context.Context) error {
-	now, err := snapshotOf(p.object)
-	if err != nil {
-		return err
-	}
-	patch, err := p.mainPatch(now)
+	patch, err := p.mainPatch()
 	if err != nil || patch == nil {
 		return err
 	}
-	stored, err := p.copy()
+	stored, err := duplicate(p.object)
 	if err != nil {
 		return err
 	}
@@ -85,13 +76,9 @@ func (p *Pass) Save(ctx context.Context) error {
 	if err := p.reporter.Client.Patch(ctx, stored, raw); err != nil {
 		return fmt.Errorf("saving %s: %w", p.object.GetName(), err)
 	}
-	p.adopt(stored, p.object.GetFinalizers(), p.object.GetOwnerReferences())
-	conditions, status := p.before.conditions, p.before.status
-	if p.before, err = snapshotOf(p.object); err != nil {
-		return err
-	}
-	p.before.conditions, p.before.status = conditions, status
-	return nil
+	p.adopt(stored, p.object)
+	p.saved, err = duplicate(p.object)
+	return err
 }
 
 // End reports: it lets the caller set conditions, writes what changed and emits events. The error of the reconcile is
@@ -125,15 +112,11 @@ func (p *Pass) saveStatus(ctx context.Context) error {
 		// The object goes with the next write; nobody would read this status.
 		return nil
 	}
-	now, err := snapshotOf(p.object)
-	if err != nil {
-		return err
-	}
-	patch, err := difference(p.before.status, now.status)
+	patch, err := p.statusPatch()
 	if err != nil || patch == nil {
 		return err
 	}
-	stored, err := p.copy()
+	stored, err := duplicate(p.object)
 	if err != nil {
 		return err
 	}
@@ -141,46 +124,75 @@ func (p *Pass) saveStatus(ctx context.Context) error {
 	if err := p.reporter.Client.Status().Patch(ctx, stored, raw); err != nil {
 		return fmt.Errorf("saving the status of %s: %w", p.object.GetName(), err)
 	}
-	p.adopt(stored, p.before.finalizers, p.before.owners)
+	p.adopt(stored, p.saved)
 	return nil
 }
 
 // adopt takes over the version that a write gave. If somebody else changed a list that a merge patch replaces as a
 // whole, the older version stays: the next patch of such a list then meets a conflict instead of undoing that change.
-func (p *Pass) adopt(stored Object, finalizers []string, owners []metav1.OwnerReference) {
+func (p *Pass) adopt(stored, written Object) {
 	p.reporter.Memory.wrote(stored)
 	p.object.SetGeneration(stored.GetGeneration())
-	if sameLists(stored.GetFinalizers(), finalizers, stored.GetOwnerReferences(), owners) {
+	if sameLists(stored, written) {
 		p.object.SetResourceVersion(stored.GetResourceVersion())
 	}
 }
 
-func sameLists(finalizersA, finalizersB []string, ownersA, ownersB []metav1.OwnerReference) bool {
-	return slices.Equal(finalizersA, finalizersB) && equality.Semantic.DeepEqual(ownersA, ownersB)
+func sameLists(a, b Object) bool {
+	return slices.Equal(a.GetFinalizers(), b.GetFinalizers()) &&
+		equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
 }
 
 // mainPatch returns the merge patch of metadata and spec, or nil when it would change nothing.
 //
 // Lists are replaced as a whole by a merge patch. Conditions have one writer, so that does no harm; finalizers and
 // owner references have several, so a patch that touches them carries the resource version.
-func (p *Pass) mainPatch(now snapshot) ([]byte, error) {
-	patch, err := difference(p.before.main, now.main)
-	if err != nil || patch == nil {
+func (p *Pass) mainPatch() ([]byte, error) {
+	// What the API server counts changes with a write, and is not for the next write to send back.
+	p.saved.SetResourceVersion(p.object.GetResourceVersion())
+	p.saved.SetGeneration(p.object.GetGeneration())
+	p.saved.SetManagedFields(p.object.GetManagedFields())
+	if equality.Semantic.DeepEqual(p.saved, p.object) {
+		return nil, nil
+	}
+	before, _, err := parts(p.saved)
+	if err != nil {
 		return nil, err
 	}
-	if sameLists(p.before.finalizers, now.finalizers, p.before.owners, now.owners) {
-		return patch, nil
+	now, _, err := parts(p.object)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := difference(before, now)
+	if err != nil || patch == nil || sameLists(p.saved, p.object) {
+		return patch, err
 	}
 	version := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, p.object.GetResourceVersion())
 	return jsonpatch.MergeMergePatches(patch, version)
 }
 
-func (p *Pass) copy() (Object, error) {
-	duplicate, ok := p.object.DeepCopyObject().(Object)
-	if !ok {
-		return nil, fmt.Errorf("copying %T: the copy is of another type", p.object)
+// statusPatch returns the merge patch of the status, or nil when it would change nothing.
+func (p *Pass) statusPatch() ([]byte, error) {
+	if equality.Semantic.DeepEqual(p.before, p.object) {
+		return nil, nil
 	}
-	return duplicate, nil
+	_, before, err := parts(p.before)
+	if err != nil {
+		return nil, err
+	}
+	_, now, err := parts(p.object)
+	if err != nil {
+		return nil, err
+	}
+	return difference(before, now)
+}
+
+func duplicate(object Object) (Object, error) {
+	copied, ok := object.DeepCopyObject().(Object)
+	if !ok {
+		return nil, fmt.Errorf("copying %T: the copy is of another type", object)
+	}
+	return copied, nil
 }
 
 func (p *Pass) emit() {
@@ -188,7 +200,7 @@ func (p *Pass) emit() {
 		return
 	}
 	for _, condition := range p.object.GetConditions() {
-		before := find(p.before.conditions, condition.Type)
+		before := find(p.before.GetConditions(), condition.Type)
 		if before != nil && before.Status == condition.Status && before.Reason == condition.Reason {
 			continue
 		}
@@ -221,47 +233,25 @@ func find(conditions []metav1.Condition, conditionType string) *metav1.Condition
 	return nil
 }
 
-func snapshotOf(object Object) (snapshot, error) {
+// parts returns the JSON form of metadata and spec, and that of the status.
+func parts(object Object) (main, status []byte, err error) {
 	content, err := json.Marshal(object)
 	if err != nil {
-		return snapshot{}, fmt.Errorf("reading %s: %w", object.GetName(), err)
+		return nil, nil, fmt.Errorf("reading %s: %w", object.GetName(), err)
 	}
-	parts := map[string]json.RawMessage{}
-	if err := json.Unmarshal(content, &parts); err != nil {
-		return snapshot{}, fmt.Errorf("reading %s: %w", object.GetName(), err)
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(content, &fields); err != nil {
+		return nil, nil, fmt.Errorf("reading %s: %w", object.GetName(), err)
 	}
-	status := parts["status"]
+	status = fields["status"]
 	if status == nil {
 		status = json.RawMessage(`{}`)
 	}
-	delete(parts, "status")
-	if parts["metadata"], err = withoutVersion(parts["metadata"]); err != nil {
-		return snapshot{}, fmt.Errorf("reading %s: %w", object.GetName(), err)
+	delete(fields, "status")
+	if main, err = json.Marshal(fields); err != nil {
+		return nil, nil, fmt.Errorf("reading %s: %w", object.GetName(), err)
 	}
-	main, err := json.Marshal(parts)
-	if err != nil {
-		return snapshot{}, fmt.Errorf("reading %s: %w", object.GetName(), err)
-	}
-	return snapshot{
-		main:       main,
-		status:     status,
-		finalizers: slices.Clone(object.GetFinalizers()),
-		owners:     slices.Clone(object.GetOwnerReferences()),
-		conditions: slices.Clone(object.GetConditions()),
-	}, nil
-}
-
-// withoutVersion drops from metadata what the API server counts. A write changes it, and it is not for the next write
-// to send back.
-func withoutVersion(content json.RawMessage) (json.RawMessage, error) {
-	metadata := map[string]json.RawMessage{}
-	if err := json.Unmarshal(content, &metadata); err != nil {
-		return nil, err
-	}
-	for _, key := range []string{"resourceVersion", "generation", "managedFields"} {
-		delete(metadata, key)
-	}
-	return json.Marshal(metadata)
+	return main, status, nil
 }
 
 // difference returns the merge patch from one document to another, or nil when they are equal.
