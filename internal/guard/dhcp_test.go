@@ -1,10 +1,11 @@
 package guard_test
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -15,19 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/iana"
 	"golang.org/x/sys/unix"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
-)
-
-// Kinds of DHCP messages.
-const (
-	discoverKind, offerKind, requestKind, ackKind = 1, 2, 3, 5
-)
-
-// Options of DHCP.
-const (
-	wantedOption, kindOption, serverOption = 50, 53, 54
 )
 
 // requireDNSMasq returns its program, or skips.
@@ -69,13 +62,6 @@ func (n *node) serveDHCP(program string) {
 	})
 }
 
-// answer is what a DHCP server said.
-type answer struct {
-	kind, machine byte
-	server, next  netip.Addr
-	address       netip.Addr
-}
-
 // machines are many machines that boot from the network, behind one interface: machine N has a hardware address that
 // ends in N.
 type machines struct {
@@ -83,14 +69,26 @@ type machines struct {
 	socket int
 
 	mutex   sync.Mutex
-	last    uint32
-	answers map[uint32][]answer
+	asked   int
+	answers map[dhcpv4.TransactionID][]*dhcpv4.DHCPv4
+}
+
+func cardOf(machine byte) net.HardwareAddr { return net.HardwareAddr{0x02, 0x22, 0, 0, 1, machine} }
+
+func serverOf(said *dhcpv4.DHCPv4) netip.Addr {
+	address, _ := netip.AddrFromSlice(said.ServerIdentifier().To4())
+	return address
+}
+
+// isOffer says whether an answer offers an address to the searching machine.
+func isOffer(said *dhcpv4.DHCPv4) bool {
+	return said.MessageType() == dhcpv4.MessageTypeOffer && bytes.Equal(said.ClientHWAddr, cardOf(searching))
 }
 
 // bootMachines opens the port of DHCP clients on a node until the test ends.
 func (n *node) bootMachines(tb testing.TB) *machines {
 	tb.Helper()
-	m := &machines{tb: tb, answers: map[uint32][]answer{}}
+	m := &machines{tb: tb, answers: map[dhcpv4.TransactionID][]*dhcpv4.DHCPv4{}}
 	must(tb, within(n.space, func() error {
 		var err error
 		if m.socket, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
@@ -100,7 +98,7 @@ func (n *node) bootMachines(tb testing.TB) *machines {
 			unix.SetsockoptString(m.socket, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, "eth0"),
 			unix.SetsockoptInt(m.socket, unix.SOL_SOCKET, unix.SO_BROADCAST, 1),
 			unix.SetsockoptTimeval(m.socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}),
-			unix.Bind(m.socket, &unix.SockaddrInet4{Port: 68}),
+			unix.Bind(m.socket, &unix.SockaddrInet4{Port: dhcpv4.ClientPort}),
 		)
 	}))
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -116,27 +114,25 @@ func (n *node) bootMachines(tb testing.TB) *machines {
 	return m
 }
 
-// send asks on behalf of a machine and returns the number of the transaction.
-func (m *machines) send(machine, kind byte, current netip.Addr, options ...byte) uint32 {
-	m.mutex.Lock()
-	m.last++
-	transaction := m.last
-	m.mutex.Unlock()
-	packet := make([]byte, 240)
-	packet[0], packet[1], packet[2] = 1, 1, 6
-	binary.BigEndian.PutUint32(packet[4:], transaction)
-	binary.BigEndian.PutUint16(packet[10:], 0x8000) // answer to everybody: the machine has no address yet
-	if current.IsValid() {
-		copy(packet[12:], current.AsSlice())
+// send asks on behalf of a machine and returns the number of the transaction. Everybody is to hear the answer: the machine
+// has no address yet.
+func (m *machines) send(machine byte, kind dhcpv4.MessageType, also ...dhcpv4.Modifier) dhcpv4.TransactionID {
+	question, err := dhcpv4.New(append([]dhcpv4.Modifier{
+		dhcpv4.WithMessageType(kind), dhcpv4.WithHwAddr(cardOf(machine)), dhcpv4.WithBroadcast(true), dhcpv4.WithNetboot,
+		dhcpv4.WithOption(dhcpv4.OptClassIdentifier("PXEClient")), dhcpv4.WithOption(dhcpv4.OptClientArch(iana.EFI_X86_64)),
+	}, also...)...)
+	if err != nil {
+		m.tb.Errorf("making a question: %v", err)
+		return dhcpv4.TransactionID{}
 	}
-	copy(packet[28:], []byte{0x02, 0x22, 0, 0, 1, machine})
-	copy(packet[236:], []byte{99, 130, 83, 99})
-	packet = append(packet, kindOption, 1, kind, 55, 3, 1, 66, 67, 60, 9)
-	packet = append(append(packet, "PXEClient"...), 93, 2, 0, 7)
-	packet = append(append(packet, options...), 255)
+	m.mutex.Lock()
+	m.asked++
+	m.mutex.Unlock()
 	// While the cable is out there is nobody to send to.
-	_ = unix.Sendto(m.socket, packet, 0, &unix.SockaddrInet4{Port: 67, Addr: [4]byte{255, 255, 255, 255}})
-	return transaction
+	_ = unix.Sendto(m.socket, question.ToBytes(), 0, &unix.SockaddrInet4{
+		Port: dhcpv4.ServerPort, Addr: [4]byte{255, 255, 255, 255},
+	})
+	return question.TransactionID
 }
 
 func (m *machines) listen(stop <-chan struct{}) {
@@ -148,39 +144,21 @@ func (m *machines) listen(stop <-chan struct{}) {
 		default:
 		}
 		size, _, err := unix.Recvfrom(m.socket, packet, 0)
-		if err != nil || size < 240 {
+		if err != nil {
 			continue
 		}
-		transaction, said := parseAnswer(packet[:size])
+		said, err := dhcpv4.FromBytes(packet[:size])
+		if err != nil {
+			continue
+		}
 		m.mutex.Lock()
-		m.answers[transaction] = append(m.answers[transaction], said)
+		m.answers[said.TransactionID] = append(m.answers[said.TransactionID], said)
 		m.mutex.Unlock()
 	}
 }
 
-func parseAnswer(packet []byte) (uint32, answer) {
-	said := answer{machine: packet[33]}
-	said.address, _ = netip.AddrFromSlice(packet[16:20])
-	said.next, _ = netip.AddrFromSlice(packet[20:24])
-	for rest := packet[240:]; len(rest) > 1 && rest[0] != 255; {
-		if rest[0] == 0 {
-			rest = rest[1:]
-			continue
-		}
-		value := rest[2:min(2+int(rest[1]), len(rest))]
-		switch {
-		case rest[0] == kindOption && len(value) == 1:
-			said.kind = value[0]
-		case rest[0] == serverOption:
-			said.server, _ = netip.AddrFromSlice(value)
-		}
-		rest = rest[2+len(value):]
-	}
-	return binary.BigEndian.Uint32(packet[4:]), said
-}
-
 // to returns the answers to a transaction.
-func (m *machines) to(transaction uint32) []answer {
+func (m *machines) to(transaction dhcpv4.TransactionID) []*dhcpv4.DHCPv4 {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	return slices.Clone(m.answers[transaction])
@@ -188,10 +166,10 @@ func (m *machines) to(transaction uint32) []answer {
 
 // ask sends a question again and again until somebody answers: a server looks first whether the address that it offers
 // is free, and may just have been started.
-func (m *machines) ask(what string, send func() uint32) answer {
+func (m *machines) ask(what string, send func() dhcpv4.TransactionID) *dhcpv4.DHCPv4 {
 	m.tb.Helper()
-	var sent []uint32
-	var said answer
+	var sent []dhcpv4.TransactionID
+	var said *dhcpv4.DHCPv4
 	next := time.Now()
 	eventually(m.tb, generous, what, func() string {
 		if now := time.Now(); now.After(next) {
@@ -210,29 +188,32 @@ func (m *machines) ask(what string, send func() uint32) answer {
 }
 
 // lease takes an address for a machine.
-func (m *machines) lease(machine byte) answer {
+func (m *machines) lease(machine byte) net.IP {
 	m.tb.Helper()
-	offer := m.ask("an offer", func() uint32 { return m.send(machine, discoverKind, netip.Addr{}) })
-	options := append([]byte{wantedOption, 4}, offer.address.AsSlice()...)
-	options = append(append(options, serverOption, 4), offer.server.AsSlice()...)
-	given := m.ask("a lease", func() uint32 { return m.send(machine, requestKind, netip.Addr{}, options...) })
-	if offer.kind != offerKind || given.kind != ackKind || given.address != offer.address {
-		m.tb.Fatalf("machine %d was offered %+v and given %+v", machine, offer, given)
+	offer := m.ask("an offer", func() dhcpv4.TransactionID { return m.send(machine, dhcpv4.MessageTypeDiscover) })
+	given := m.ask("a lease", func() dhcpv4.TransactionID {
+		return m.send(machine, dhcpv4.MessageTypeRequest, dhcpv4.WithOptionCopied(offer, dhcpv4.OptionServerIdentifier),
+			dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(offer.YourIPAddr)))
+	})
+	if offer.MessageType() != dhcpv4.MessageTypeOffer || given.MessageType() != dhcpv4.MessageTypeAck ||
+		!given.YourIPAddr.Equal(offer.YourIPAddr) {
+		m.tb.Fatalf("machine %d was offered %s and given %s", machine, offer.Summary(), given.Summary())
 	}
-	return given
+	return given.YourIPAddr
 }
 
 // rebind asks anybody to prolong the lease of a machine, initReboot whether it still holds after a restart.
-func (m *machines) rebind(machine byte, address netip.Addr) answer {
+func (m *machines) rebind(machine byte, address net.IP) *dhcpv4.DHCPv4 {
 	m.tb.Helper()
-	return m.ask("an answer to REBIND", func() uint32 { return m.send(machine, requestKind, address) })
+	return m.ask("an answer to REBIND", func() dhcpv4.TransactionID {
+		return m.send(machine, dhcpv4.MessageTypeRequest, dhcpv4.WithClientIP(address))
+	})
 }
 
-func (m *machines) initReboot(machine byte, address netip.Addr) answer {
+func (m *machines) initReboot(machine byte, address net.IP) *dhcpv4.DHCPv4 {
 	m.tb.Helper()
-	options := append([]byte{wantedOption, 4}, address.AsSlice()...)
-	return m.ask("an answer to INIT-REBOOT", func() uint32 {
-		return m.send(machine, requestKind, netip.Addr{}, options...)
+	return m.ask("an answer to INIT-REBOOT", func() dhcpv4.TransactionID {
+		return m.send(machine, dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(address)))
 	})
 }
 
@@ -247,7 +228,7 @@ func (m *machines) search() (stop func()) {
 		ticks := time.NewTicker(200 * time.Millisecond)
 		defer ticks.Stop()
 		for {
-			m.send(searching, discoverKind, netip.Addr{})
+			m.send(searching, dhcpv4.MessageTypeDiscover)
 			select {
 			case <-quit:
 				return
@@ -269,8 +250,8 @@ func (m *machines) offered(server netip.Addr) func() string {
 		m.mutex.Lock()
 		defer m.mutex.Unlock()
 		for _, answers := range m.answers {
-			if slices.ContainsFunc(answers, func(said answer) bool {
-				return said.kind == offerKind && said.machine == searching && said.server == server
+			if slices.ContainsFunc(answers, func(said *dhcpv4.DHCPv4) bool {
+				return isOffer(said) && serverOf(said) == server
 			}) {
 				return ""
 			}
@@ -287,18 +268,18 @@ func (m *machines) judge() []string {
 	servers, count := map[string]bool{}, 0
 	for transaction, answers := range m.answers {
 		if len(answers) > 1 {
-			m.tb.Errorf("transaction %d has %d answers: %+v", transaction, len(answers), answers)
+			m.tb.Errorf("transaction %s has %d answers: %v", transaction, len(answers), answers)
 		}
 		for _, said := range answers {
-			if said.next != vip4 {
-				m.tb.Errorf("%s sends machines to %s, want %s", said.server, said.next, vip4)
+			if next, _ := netip.AddrFromSlice(said.ServerIPAddr.To4()); next != vip4 {
+				m.tb.Errorf("%s sends machines to %s, want %s", serverOf(said), next, vip4)
 			}
-			if said.kind == offerKind && said.machine == searching {
+			if isOffer(said) {
 				count++
-				servers[fmt.Sprint(said.server)] = true
+				servers[serverOf(said).String()] = true
 			}
 		}
 	}
-	m.tb.Logf("%d offers to %d questions, by %v", count, m.last, slices.Sorted(maps.Keys(servers)))
+	m.tb.Logf("%d offers to %d questions, by %v", count, m.asked, slices.Sorted(maps.Keys(servers)))
 	return slices.Sorted(maps.Keys(servers))
 }

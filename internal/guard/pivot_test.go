@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/vishvananda/netlink"
 )
 
@@ -114,7 +116,7 @@ func (c *cluster) distrust(n *node) {
 
 // handOver demotes the management side in the middle of a deployment. Leases survive, what Ironic knew does not, and
 // what the Ironic of before was about to do it does no more.
-func (c *cluster) handOver(m *node, machines *machines, first, second answer) {
+func (c *cluster) handOver(m *node, machines *machines, first, second net.IP) {
 	t := c.t
 	board := c.client.startBoard(secondBoard)
 	census := c.takeCensus(t, c.client, c.all...)
@@ -134,16 +136,20 @@ func (c *cluster) handOver(m *node, machines *machines, first, second answer) {
 	})
 	m.kubelet.killed(before)
 
-	rebooted := machines.initReboot(2, second.address)
+	rebooted := machines.initReboot(2, second)
 	link, err := c.client.links.LinkByName("eth0")
 	must(t, err)
-	leased, err := netlink.ParseAddr(first.address.String() + "/24")
+	leased, err := netlink.ParseAddr(first.String() + "/24")
 	must(t, err)
 	must(t, c.client.links.AddrAdd(link, leased))
-	rebound := machines.rebind(1, first.address)
-	for what, said := range map[string][2]answer{"REBIND": {first, rebound}, "INIT-REBOOT": {second, rebooted}} {
-		if said[1].kind != ackKind || said[1].address != said[0].address || said[1].server != holder.address4 {
-			t.Errorf("%s of a lease of %s: the answer is %+v, want an ACK of %s", what, said[0].server, said[1], holder.address4)
+	rebound := machines.rebind(1, first)
+	for _, renewed := range []struct {
+		lease net.IP
+		said  *dhcpv4.DHCPv4
+	}{{first, rebound}, {second, rebooted}} {
+		if renewed.said.MessageType() != dhcpv4.MessageTypeAck || !renewed.said.YourIPAddr.Equal(renewed.lease) ||
+			serverOf(renewed.said) != holder.address4 {
+			t.Errorf("the lease of %s is not acknowledged by %s: %s", renewed.lease, holder.address4, renewed.said.Summary())
 		}
 	}
 	throughout(t, time.Until(began.Add((deploySeconds+2)*time.Second)), "nobody goes on with the deployment", func() string {

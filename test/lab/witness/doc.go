@@ -1,9 +1,11 @@
 // Package witness watches who holds an address of a lab, as others on its network see it: which machines answer for it
-// in ARP, and who answers on it as a client would ask. It says nothing about what the machines believe of themselves.
+// in ARP, who answers on it as a client would ask, and who offers to boot a new machine from it. It says nothing about
+// what the machines believe of themselves.
 //
-// It asks ten times a second and remembers every answer, so that a story can tell afterwards for how long nobody held
-// the address, and whether two ever did. Two that answer the same question hold it both. When the address moves, one
-// that leaves and one that comes may answer the same question; two that answer for long do not know of one another.
+// It asks ten times a second, for an address of DHCP once, and remembers every answer, so that a story can tell
+// afterwards for how long nobody held the address, and whether two ever did. Two that answer the same question hold it
+// both. When the address moves, one that leaves and one that comes may answer the same question; two that answer for
+// long do not know of one another.
 //
 // It refuses IPv6: its neighbour discovery would be a second implementation for the same finding. The trade-off: on a
 // busy machine an answer may come after the next question was asked, so single observations mean little.

@@ -18,6 +18,9 @@ const (
 
 	// patience is how long a client waits for an answer.
 	patience = time.Second
+
+	// bootInterval is how often a machine asks for an address, and how long it waits for offers.
+	bootInterval = time.Second
 )
 
 // Options say what to watch.
@@ -33,17 +36,22 @@ type Options struct {
 
 	// Ask asks on the address as a client does and returns who answered. Nil asks nobody.
 	Ask func(context.Context) (string, error)
+
+	// Server is how a machine is called that has an address. Nil asks nobody for an address by DHCP.
+	Server func(netip.Addr) string
 }
 
 // Witness watches an address until it is stopped.
 type Witness struct {
-	// Held says who answered for the address, Answered who answered the client.
-	Held, Answered Journal
+	// Held says who answered for the address, Answered who answered the client, Offered who offered an address to a
+	// machine that boots from the network.
+	Held, Answered, Offered Journal
 
-	options Options
-	wire    *wire
-	stop    context.CancelFunc
-	work    sync.WaitGroup
+	options  Options
+	wire     *wire
+	newcomer *newcomer
+	stop     context.CancelFunc
+	work     sync.WaitGroup
 
 	// mutex guards what is below.
 	mutex sync.Mutex
@@ -60,12 +68,8 @@ func Start(ctx context.Context, options Options) (*Witness, error) {
 		options.Name = net.HardwareAddr.String
 	}
 	witness := &Witness{options: options}
-	err := network.Within(network.Name(options.Switch.Lab()), func() (err error) {
-		witness.wire, err = open(netip.MustParseAddr(network.Gateway4), options.Address)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("watching %s: %w", options.Address, err)
+	if err := network.Within(network.Name(options.Switch.Lab()), func() error { return witness.open(ctx) }); err != nil {
+		return nil, fmt.Errorf("watching %s: %w", options.Address, errors.Join(err, witness.close()))
 	}
 	ctx, witness.stop = context.WithCancel(ctx)
 	witness.work.Go(witness.listen)
@@ -73,13 +77,37 @@ func Start(ctx context.Context, options Options) (*Witness, error) {
 	if options.Ask != nil {
 		witness.work.Go(func() { witness.askService(ctx) })
 	}
+	if witness.newcomer != nil {
+		witness.work.Go(witness.newcomer.listen)
+		witness.work.Go(func() { witness.askServers(ctx) })
+	}
 	return witness, nil
+}
+
+// open opens what is needed in the namespace of the calling thread.
+func (w *Witness) open(ctx context.Context) (err error) {
+	gateway := netip.MustParseAddr(network.Gateway4)
+	if w.wire, err = open(gateway, w.options.Address); err != nil || w.options.Server == nil {
+		return err
+	}
+	w.newcomer, err = newNewcomer(ctx, gateway)
+	return err
+}
+
+func (w *Witness) close() (err error) {
+	if w.wire != nil {
+		err = w.wire.close()
+	}
+	if w.newcomer != nil {
+		err = errors.Join(err, w.newcomer.close())
+	}
+	return err
 }
 
 // Stop ends it. What it has seen stays.
 func (w *Witness) Stop() error {
 	w.stop()
-	err := w.wire.close()
+	err := w.close()
 	w.work.Wait()
 	return err
 }
@@ -140,6 +168,33 @@ func (w *Witness) askService(ctx context.Context) {
 			return
 		case <-ticks.C:
 		}
+	}
+}
+
+// askServers asks for an address, again and again.
+func (w *Witness) askServers(ctx context.Context) {
+	ticks := time.NewTicker(bootInterval)
+	defer ticks.Stop()
+	for {
+		asked := time.Now()
+		err := w.newcomer.ask()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		var seen []string
+		if err != nil {
+			seen = append(seen, "("+err.Error()+")")
+		}
+		for _, offer := range w.newcomer.answers() {
+			who := w.options.Server(offer.server)
+			if offer.next != w.options.Address {
+				who += fmt.Sprintf(" (boot from %s)", offer.next)
+			}
+			seen = append(seen, who)
+		}
+		w.Offered.add(asked, seen...)
 	}
 }
 

@@ -6,7 +6,10 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,15 +22,20 @@ import (
 
 const address = "172.22.0.2"
 
-// change adds an address to the card of a machine or removes it.
+// change adds the address to the card of a machine or removes it.
 func change(t *testing.T, machine string, how func(netlink.Link, *netlink.Addr) error) {
+	t.Helper()
+	changeTo(t, machine, address, how)
+}
+
+func changeTo(t *testing.T, machine, which string, how func(netlink.Link, *netlink.Addr) error) {
 	t.Helper()
 	err := network.Within(network.MachineName(lab, machine), func() error {
 		card, err := netlink.LinkByName("eth0")
 		if err != nil {
 			return err
 		}
-		parsed, err := netlink.ParseAddr(address + "/24")
+		parsed, err := netlink.ParseAddr(which + "/24")
 		return errors.Join(err, netlink.LinkSetUp(card), how(card, parsed))
 	})
 	if err != nil {
@@ -89,7 +97,12 @@ func TestWitness(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	until(t, "nobody has the address", seen.Held.Last, witness.Nobody)
+	until(t, "nobody has the address", func() string {
+		if len(seen.Held.Since(began)) == 0 {
+			return "not asked yet"
+		}
+		return seen.Held.Last()
+	}, witness.Nobody)
 	change(t, "a", netlink.AddrAdd)
 	until(t, "one has the address", seen.Held.Last, "a")
 	change(t, "b", netlink.AddrAdd)
@@ -116,6 +129,55 @@ func TestWitness(t *testing.T) {
 	}
 	if got := len(seen.Held.Since(began)); got < 5 {
 		t.Errorf("there are %d spans, want one for each change", got)
+	}
+}
+
+// serve runs a DHCP server on a machine that has an address, and returns how to end it.
+func serve(t *testing.T, program, machine, own, next string) (stop func()) {
+	t.Helper()
+	changeTo(t, machine, own, netlink.AddrAdd)
+	server := exec.CommandContext(t.Context(), program, "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
+		"--interface=eth0", "--bind-dynamic", "--no-ping", "--user=root", "--pid-file=",
+		"--dhcp-leasefile="+filepath.Join(t.TempDir(), "leases"),
+		"--dhcp-range=172.22.0.200,172.22.0.220,255.255.255.0,15m", "--dhcp-boot=snponly.efi,"+next+","+next)
+	if err := network.Within(network.MachineName(lab, machine), server.Start); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// TestOffered lets two machines serve DHCP, together and one after the other, the second one from an address of its own.
+func TestOffered(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("makes network namespaces, which needs root")
+	}
+	program, err := exec.LookPath("dnsmasq")
+	if err != nil {
+		t.Skip("needs dnsmasq; install the package dnsmasq-base")
+	}
+	made, _ := connect(t)
+	names := map[netip.Addr]string{network.Address4(20): "a", network.Address4(21): "b"}
+	seen, err := witness.Start(t.Context(), witness.Options{
+		Switch: made, Address: netip.MustParseAddr(address),
+		Server: func(server netip.Addr) string { return names[server] },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "nobody serves", seen.Offered.Last, witness.Nobody)
+	stop := serve(t, program, "a", "172.22.0.20", address)
+	until(t, "one serves", seen.Offered.Last, "a")
+	serve(t, program, "b", "172.22.0.21", "172.22.0.21")
+	until(t, "two serve", seen.Offered.Last, "a and b (boot from 172.22.0.21)")
+	stop()
+	until(t, "the other one serves", seen.Offered.Last, "b (boot from 172.22.0.21)")
+	if err := seen.Stop(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,0 +1,49 @@
+package guard
+
+import (
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/advert"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
+)
+
+// TestChecksThatEnd is the one way to lose an Ironic that no program outside can bring about: nobody asks for it any more.
+func TestChecksThatEnd(t *testing.T) {
+	settings := vip.NodeSettings{Role: vip.Management, Standby: vip.Warm}
+	settings.Files.State = t.TempDir()
+	began := time.Now()
+	g := &guard{
+		log: slog.New(slog.DiscardHandler), facts: newFacts(), keeper: &supervisor{}, ledger: advert.NewLedger(began),
+		tracks: newTracks(settings), said: map[string]string{},
+	}
+	g.facts.setSeen(address.Interface{Up: true}, nil, began)
+	g.facts.setIronic(true, began)
+	for _, test := range []struct {
+		name  string
+		after time.Duration
+		fit   bool
+	}{
+		{"the last check was just now", 0, true},
+		{"the last check may still be believed", checkPatience - time.Nanosecond, true},
+		{"the last check is too old", checkPatience, false},
+		{"it stays so", time.Hour, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g.writeFiles(settings, began.Add(test.after))
+			said, err := os.ReadFile(inState(settings, track.IronicOK))
+			if err != nil || string(said) != track.Value(test.fit) {
+				t.Errorf("%s says %q, %v; want %q", track.IronicOK, said, err, track.Value(test.fit))
+			}
+		})
+	}
+	g.facts.setIronic(true, began.Add(time.Hour))
+	g.writeFiles(settings, began.Add(time.Hour))
+	if said, err := os.ReadFile(inState(settings, track.IronicOK)); err != nil || string(said) != track.Value(true) {
+		t.Errorf("after another check %s says %q, %v", track.IronicOK, said, err)
+	}
+}
