@@ -35,11 +35,14 @@ func benchmarkRendering(b *testing.B, all *measures) {
 	}
 	bootstrap := []byte("## template: jinja\n#cloud-config\nruncmd:\n- kubeadm init --node-name {{ ds.meta_data.name }}\n")
 	for b.Loop() {
-		began := time.Now()
-		files, err := controlplane.Files(endpoint)
-		must(b, err)
-		_, err = bootdata.Add(bootstrap, bootdata.CloudConfig, files)
-		must(b, err)
-		took.add(time.Since(began).Seconds() * 1000)
+		// The first ones of a program are slow, and there is time for many.
+		for range 20 {
+			began := time.Now()
+			files, err := controlplane.Files(endpoint)
+			must(b, err)
+			_, err = bootdata.Add(bootstrap, bootdata.CloudConfig, files)
+			must(b, err)
+			took.add(time.Since(began).Seconds() * 1000)
+		}
 	}
 }

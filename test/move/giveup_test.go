@@ -2,11 +2,13 @@ package move_test
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -155,16 +157,20 @@ func (w *world) finish(ctx context.Context) {
 	w.pretend(ctx)
 }
 
-// clear takes away what a clusterctl that was killed has left, without anybody acting on it: finalizers first.
+// clear takes away what a clusterctl that was killed has left, without anybody acting on it, as clusterctl does.
 func (w *world) clear(ctx context.Context, at *side) {
 	GinkgoHelper()
 	w.byHand("taking away what is left")
+	merge := func(object client.Object, format string, arguments ...any) {
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, format, arguments...))
+		Expect(client.IgnoreNotFound(at.client.Patch(ctx, object, patch))).To(Succeed())
+	}
 	for _, list := range leftovers() {
 		Expect(at.client.List(ctx, list, client.InNamespace(w.namespace))).To(Succeed())
 		for _, object := range objectsOf(list) {
-			without := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-			Expect(client.IgnoreNotFound(at.client.Patch(ctx, object, without))).To(Succeed())
+			merge(object, `{"metadata":{"annotations":{%q:""}}}`, infrav1.DeleteForMoveAnnotation)
 			Expect(client.IgnoreNotFound(at.client.Delete(ctx, object))).To(Succeed())
+			merge(object, `{"metadata":{"finalizers":null}}`)
 		}
 	}
 	Eventually(func(g Gomega) { g.Expect(w.hosts(ctx, g, at)).To(BeEmpty()) }).Should(Succeed())

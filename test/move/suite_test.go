@@ -110,8 +110,12 @@ var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		SetDefaultEventuallyTimeout(patience)
 		if *measure {
-			// Many hosts take longer to make, and that is not what is measured.
-			SetDefaultEventuallyTimeout(patience * time.Duration(max(1, *hosts/goalHosts)))
+			// Many hosts take longer to make, and that is not what is measured. The real Ironic is one process.
+			limit := patience * time.Duration(max(1, *hosts/goalHosts))
+			if *ironicKind == ironicReal {
+				limit *= 4
+			}
+			SetDefaultEventuallyTimeout(limit)
 		}
 		SetDefaultEventuallyPollingInterval(pollEvery)
 		SetDefaultConsistentlyDuration(quiet)
