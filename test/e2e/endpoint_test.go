@@ -162,6 +162,9 @@ const (
 	// controlPlanes survive the loss of one.
 	controlPlanes = 3
 
+	// staticPods are on each of them: keepalived, Ironic and DHCP.
+	staticPods = 3
+
 	// rolloutLimit is for replacing them one by one.
 	rolloutLimit = 30 * time.Minute
 
@@ -195,6 +198,8 @@ type endpoint struct {
 	moved bool
 	// workers is how many nodes there are besides those of the control plane.
 	workers int
+	// company is how many machines of another cluster there are in the namespace.
+	company int
 	// untouched is since when no machine was to be changed.
 	untouched time.Time
 
@@ -233,16 +238,25 @@ func (e *endpoint) remove(ctx context.Context) {
 		AbortSuite(fmt.Sprintf("cluster %s could not be brought back to the management cluster, so its hosts are lost for "+
 			"all other stories: %v", endpointCluster, err))
 	}
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: endpointCluster}}
-	Expect(client.IgnoreNotFound(e.Delete(ctx, cluster))).To(Succeed())
+	e.removeCompany(ctx)
+	e.removeCluster(ctx, endpointCluster)
 	Eventually(func(g Gomega) {
-		err := e.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)
-		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the Cluster is still there")
 		for _, host := range e.hosts(ctx, g) {
 			g.Expect(host.Spec.ConsumerRef).To(BeNil(), host.Name)
 			g.Expect(host.Status.Provisioning.State).To(Equal(bmov1alpha1.StateAvailable), host.Name)
 			g.Expect(host.Annotations).To(BeEmpty(), host.Name)
 		}
+	}, patiently()...).Should(Succeed())
+}
+
+// removeCluster deletes a cluster and waits until it is gone. There need not be one.
+func (e *endpoint) removeCluster(ctx context.Context, name string) {
+	GinkgoHelper()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: name}}
+	Expect(client.IgnoreNotFound(e.Delete(ctx, cluster))).To(Succeed())
+	Eventually(func(g Gomega) {
+		err := e.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)
+		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "Cluster %s is still there", name)
 	}, patiently()...).Should(Succeed())
 }
 
@@ -252,7 +266,7 @@ func (e *endpoint) tell() {
 	for _, watched := range []struct {
 		what    string
 		journal *witness.Journal
-	}{{"The address", &e.seen.Held}, {"Ironic", &e.seen.Answered}} {
+	}{{"The address", &e.seen.Held}, {"Ironic", &e.seen.Answered}, {"DHCP", &e.seen.Offered}} {
 		spans := watched.journal.Since(e.began)
 		fmt.Printf("%s: away for %s at most, with several for %s at most\n", watched.what,
 			witness.Longest(spans, away).Round(time.Millisecond),
@@ -298,14 +312,14 @@ func (e *endpoint) eventually(ctx context.Context, node, file, want string) {
 	}, patiently()...).Should(Succeed(), "%s of %s", file, node)
 }
 
-// untilPodsReady waits until the kubelets report that both static pods of every node are ready.
+// untilPodsReady waits until the kubelets report that all static pods of every node are ready.
 func (e *endpoint) untilPodsReady(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		var pods corev1.PodList
 		g.Expect(e.workload.Client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem),
 			client.HasLabels{ironic.ComponentLabel})).To(Succeed())
-		g.Expect(pods.Items).To(HaveLen(2 * controlPlanes))
+		g.Expect(pods.Items).To(HaveLen(staticPods * controlPlanes))
 		for _, pod := range pods.Items {
 			g.Expect(pod.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodReady),
 				HaveField("Status", corev1.ConditionTrue))), pod.Name)
@@ -322,13 +336,19 @@ func (e *endpoint) holder(ctx context.Context) string {
 	return e.seen.Held.Last()
 }
 
-// untilHolder waits until one machine of a kind has the address, Ironic answers there, and the Metal3Cluster says so.
+// untilHolder waits until one machine of a kind has the address, Ironic answers there, and the Metal3Cluster says so. A
+// node serves DHCP then, and nobody else; the management side of the lab does not.
 func (e *endpoint) untilHolder(ctx context.Context, kind infrav1.HolderKind) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		holder := e.seen.Held.Last()
 		g.Expect(holder == lab.ManagementName).To(Equal(kind == infrav1.HolderManagement), "the holder is %s", holder)
 		g.Expect(e.seen.Answered.Last()).To(Equal(lab.IronicClusterID + "-" + holder))
+		server := holder
+		if kind == infrav1.HolderManagement {
+			server = witness.Nobody
+		}
+		g.Expect(e.seen.Offered.Last()).To(Equal(server), "DHCP")
 		var cluster infrav1.Metal3Cluster
 		g.Expect(e.Get(ctx, client.ObjectKey{Namespace: lab.Namespace, Name: endpointCluster}, &cluster)).To(Succeed())
 		g.Expect(cluster.Status.Conditions).To(ContainElement(And(
@@ -338,14 +358,20 @@ func (e *endpoint) untilHolder(ctx context.Context, kind infrav1.HolderKind) {
 	}, patiently()...).Should(Succeed())
 }
 
-// untilMoved waits until another node has the address and Ironic answers there.
-func (e *endpoint) untilMoved(ctx context.Context, from string) {
+// untilElsewhere waits until another node has the address and Ironic answers there.
+func (e *endpoint) untilElsewhere(ctx context.Context, from string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		holder := e.seen.Held.Last()
 		g.Expect(holder).NotTo(Or(Equal(from), Equal(lab.ManagementName)))
 		g.Expect(e.seen.Answered.Last()).To(Equal(lab.IronicClusterID + "-" + holder))
-	}, patiently()...).Should(Succeed())
+	}, patiently()...).WithContext(ctx).Should(Succeed())
+}
+
+// untilMoved waits until another node has the address and its Ironic knows all hosts.
+func (e *endpoint) untilMoved(ctx context.Context, from string) {
+	GinkgoHelper()
+	e.untilElsewhere(ctx, from)
 	e.untilHostsKnown(ctx)
 }
 

@@ -57,19 +57,9 @@ func describeFaults(w *world) {
 		started := w.machineNames(ctx, Default)
 		w.scale(ctx, 2)
 		w.untilPhase(ctx, started, reached(infrav1.HostAssociatedCondition))
-		machine := bed.lab.Machine(lab.ManagementName)
-		_, err := machine.Run(ctx, "mv", apiServerManifest, apiServerAside)
-		Expect(err).NotTo(HaveOccurred())
-		away := func(g Gomega) {
-			g.Expect(w.List(ctx, &bmov1alpha1.BareMetalHostList{})).NotTo(Succeed())
-		}
-		Eventually(away, patiently()...).Should(Succeed())
-		Consistently(away, outage, time.Second).Should(Succeed())
-		_, err = machine.Run(ctx, "mv", apiServerAside, apiServerManifest)
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(func(g Gomega) {
-			g.Expect(w.List(ctx, &bmov1alpha1.BareMetalHostList{})).To(Succeed())
-		}, patiently()...).Should(Succeed())
+		withoutAPIServer(ctx, func(away func(Gomega)) {
+			Consistently(away, outage, time.Second).Should(Succeed())
+		})
 		w.untilRunning(ctx, w.workers.Name, 2)
 		w.scale(ctx, 1)
 		w.untilRunning(ctx, w.workers.Name, 1)
@@ -138,6 +128,26 @@ func describeFaults(w *world) {
 		}
 		w.untilFree(ctx, lost)
 	}, NodeTimeout(storyLimit))
+}
+
+// withoutAPIServer does something while the API server of the management cluster is away, which it is told a check of.
+func withoutAPIServer(ctx context.Context, do func(away func(Gomega))) {
+	GinkgoHelper()
+	management := bed.lab.Management()
+	machine := bed.lab.Machine(management.Name)
+	answers := func(ctx context.Context) error { return management.Client.List(ctx, &bmov1alpha1.BareMetalHostList{}) }
+	away := func(g Gomega) { g.Expect(answers(ctx)).NotTo(Succeed()) }
+	_, err := machine.Run(ctx, "mv", apiServerManifest, apiServerAside)
+	Expect(err).NotTo(HaveOccurred())
+	defer func() {
+		// Also where that has failed or took too long: without it nothing can be cleaned up.
+		ctx := context.WithoutCancel(ctx)
+		_, err := machine.Run(ctx, "mv", apiServerAside, apiServerManifest)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() error { return answers(ctx) }, patiently()...).Should(Succeed())
+	}()
+	Eventually(away, patiently()...).Should(Succeed())
+	do(away)
 }
 
 func reached(condition string) func(*infrav1.Metal3Machine) bool {

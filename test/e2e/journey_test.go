@@ -67,15 +67,16 @@ func hostsIn(ctx context.Context, g Gomega, where *lab.Cluster) []bmov1alpha1.Ba
 	return list.Items
 }
 
-// hold lets no Machine come into a cluster until it is let go. So a clusterctl that moves there stays in the middle of
-// copying, after the hosts and before the Machines: it repeats each write for more than two minutes.
-func hold(ctx context.Context, in *lab.Cluster) {
+// hold lets no Machine come into a cluster, or none go, until it is let go. So a clusterctl that moves there stays in the
+// middle of copying, after the hosts and before the Machines, or one that moves from there in the middle of deleting, after
+// what belongs to the Machines: it repeats each write for more than two minutes.
+func hold(ctx context.Context, in *lab.Cluster, operation admissionv1.OperationType) {
 	GinkgoHelper()
 	policy, binding := holdObjects()
 	policy.Spec = admissionv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
 			RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Operations: []admissionv1.OperationType{operation},
 				Rule: admissionv1.Rule{
 					APIGroups: []string{clusterv1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"machines"},
 				},
@@ -89,8 +90,15 @@ func hold(ctx context.Context, in *lab.Cluster) {
 	Expect(in.Client.Create(ctx, policy)).To(Succeed())
 	Expect(in.Client.Create(ctx, binding)).To(Succeed())
 	Eventually(func() error {
-		machine := build.Machine("held", endpointCluster, build.InNamespace(lab.Namespace))
-		return in.Client.Create(ctx, machine, client.DryRunAll)
+		if operation == admissionv1.Create {
+			machine := build.Machine("held", endpointCluster, build.InNamespace(lab.Namespace))
+			return in.Client.Create(ctx, machine, client.DryRunAll)
+		}
+		var machines clusterv1.MachineList
+		if err := in.Client.List(ctx, &machines, client.InNamespace(lab.Namespace), client.Limit(1)); err != nil {
+			return err
+		}
+		return in.Client.Delete(ctx, &machines.Items[0], client.DryRunAll)
 	}, patiently()...).Should(MatchError(ContainSubstring(holdMessage)))
 }
 
@@ -111,7 +119,7 @@ func holdObjects() (*admissionv1.ValidatingAdmissionPolicy, *admissionv1.Validat
 // beginHeld begins to move to a cluster that holds the move, and waits until all hosts are there and no Machine is.
 func (e *endpoint) beginHeld(ctx context.Context, to *lab.Cluster) *journey {
 	GinkgoHelper()
-	hold(ctx, to)
+	hold(ctx, to, admissionv1.Create)
 	started := e.begin(ctx, to)
 	Eventually(func(g Gomega) {
 		g.Expect(clusterIn(ctx, g, to)).NotTo(BeNil())

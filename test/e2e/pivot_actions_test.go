@@ -107,7 +107,7 @@ func (e *endpoint) untilSettled(ctx context.Context) {
 	Eventually(func(g Gomega) {
 		var machines clusterv1.MachineList
 		g.Expect(e.List(ctx, &machines, client.InNamespace(lab.Namespace))).To(Succeed())
-		g.Expect(machines.Items).To(HaveLen(controlPlanes + e.workers))
+		g.Expect(machines.Items).To(HaveLen(controlPlanes + e.workers + e.company))
 		for _, machine := range machines.Items {
 			g.Expect(machine.Status.Phase).To(BeEquivalentTo(clusterv1.MachinePhaseRunning), machine.Name)
 			g.Expect(isTrue(machine.Status.Conditions, clusterv1.AvailableCondition)).To(BeTrue(), machine.Name)
@@ -128,6 +128,15 @@ func (e *endpoint) untilSettled(ctx context.Context) {
 		}
 		g.Expect(free).To(Equal(labHosts-len(machines.Items)), "free hosts")
 	}, patiently()...).Should(Succeed())
+}
+
+// untilReadyAgain waits until the control plane of a cluster that manages itself is as it should be.
+func (e *endpoint) untilReadyAgain(ctx context.Context) {
+	GinkgoHelper()
+	e.untilSettled(ctx)
+	e.untilArmed(ctx)
+	e.untilHolder(ctx, infrav1.HolderControlPlane)
+	e.untilHostsKnown(ctx)
 }
 
 // untilArmed waits until the provider has armed all nodes, and until they could take the address.
@@ -303,7 +312,7 @@ func (e *endpoint) comeHome(ctx context.Context) {
 		// It lives where it was before the move, unless that has begun to delete.
 		var machines clusterv1.MachineList
 		Expect(e.List(ctx, &machines, client.InNamespace(lab.Namespace))).To(Succeed())
-		Expect(machines.Items).To(HaveLen(controlPlanes+e.workers), "a move was lost while it deleted")
+		Expect(machines.Items).To(HaveLen(controlPlanes+e.workers+e.company), "a move was lost while it deleted")
 	}
 	e.unpause(ctx)
 	if e.home == e.workload {
@@ -316,11 +325,20 @@ func (e *endpoint) comeHome(ctx context.Context) {
 // unpause lets the controllers go on after a move that was given up.
 func (e *endpoint) unpause(ctx context.Context) {
 	GinkgoHelper()
+	e.pause(ctx, nil)
+}
+
+// pause pauses all Clusters, or lets them go on.
+func (e *endpoint) pause(ctx context.Context, paused *bool) {
+	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		found := clusterIn(ctx, g, e.home)
-		g.Expect(found).NotTo(BeNil(), "the Cluster is nowhere")
-		before := found.DeepCopy()
-		found.Spec.Paused = nil
-		g.Expect(e.Patch(ctx, found, client.MergeFrom(before))).To(Succeed())
+		var clusters clusterv1.ClusterList
+		g.Expect(e.List(ctx, &clusters, client.InNamespace(lab.Namespace))).To(Succeed())
+		g.Expect(clusters.Items).NotTo(BeEmpty(), "the Cluster is nowhere")
+		for _, found := range clusters.Items {
+			before := found.DeepCopy()
+			found.Spec.Paused = paused
+			g.Expect(e.Patch(ctx, &found, client.MergeFrom(before))).To(Succeed())
+		}
 	}, patiently()...).Should(Succeed())
 }

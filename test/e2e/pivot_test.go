@@ -80,15 +80,24 @@ func describePivot(e *endpoint) {
 		Expect(e.ironicWorked(ctx, began, added)).To(BeEmpty(), "of no other machine")
 	}, NodeTimeout(storyLimit))
 
-	It("goes on when a cluster that manages itself replaces its control plane", Label(slow), func(ctx context.Context) {
-		before := e.machineNames(ctx)
-		e.rollOut(ctx)
-		e.untilReplaced(ctx, before)
-		e.untilSettled(ctx)
-		e.untilArmed(ctx)
-		e.untilHolder(ctx, infrav1.HolderControlPlane)
-		e.untilHostsKnown(ctx)
-	}, NodeTimeout(rolloutLimit))
+	It("goes on when a cluster that manages itself replaces its control plane by one with cold standby", Label(slow),
+		func(ctx context.Context) {
+			before := e.machineNames(ctx)
+			e.standBy(ctx, infrav1.StandbyCold)
+			e.rollOut(ctx)
+			e.untilReplaced(ctx, before)
+			e.untilReadyAgain(ctx)
+			e.untilOnlyHolderServes(ctx)
+
+			By("losing the node that has the address, and maybe some of what manages the cluster")
+			lost := e.holder(ctx)
+			Expect(bed.lab.Machine(lost).PowerOff(ctx)).To(Succeed())
+			e.untilElsewhere(ctx, lost)
+			Expect(bed.lab.Machine(lost).PowerOn(ctx)).To(Succeed())
+			e.untilReadyAgain(ctx)
+			e.untilOnlyHolderServes(ctx)
+			Expect(e.holder(ctx)).NotTo(Equal(lost))
+		}, NodeTimeout(rolloutLimit))
 
 	It("stays with its node when the management machine is switched on again", func(ctx context.Context) {
 		holder := e.holder(ctx)
@@ -104,6 +113,19 @@ func describePivot(e *endpoint) {
 		e.untilHolder(ctx, infrav1.HolderControlPlane)
 		e.untilHostsKnown(ctx)
 	}, NodeTimeout(storyLimit))
+
+	It("stays with its node when its cluster is to move back and the API server there is away", Label(slow),
+		func(ctx context.Context) {
+			e.untilReadyForMove(ctx, bed.lab.Management())
+			before := e.pictures(ctx, Default)
+			e.untouched = time.Now()
+			e.moveInVain(ctx, bed.lab.Management())
+			e.untilSame(ctx, before)
+			e.untilSettled(ctx)
+			e.untilHolder(ctx, infrav1.HolderControlPlane)
+			e.untilHostsKnown(ctx)
+			e.expectUntouched(ctx)
+		}, NodeTimeout(storyLimit))
 
 	It("goes back to the management cluster when its cluster moves back, although clusterctl is killed once",
 		func(ctx context.Context) {
@@ -145,5 +167,57 @@ func describePivot(e *endpoint) {
 		e.untilGuardSays(ctx, "HandedOver")
 		e.untilHolder(ctx, infrav1.HolderControlPlane)
 		e.comeBack(ctx, e.moveThroughPartition)
+	}, NodeTimeout(storyLimit))
+
+	describeLoss(e)
+}
+
+// describeLoss are the stories of moves that leave something behind, of a move without a cluster to move from, and of one
+// with company. They take long.
+func describeLoss(e *endpoint) {
+	It("stays with the management cluster when its cluster moves into itself, although clusterctl is killed while it deletes",
+		Label(slow), func(ctx context.Context) {
+			e.untilReadyForMove(ctx, e.workload)
+			before := e.pictures(ctx, Default)
+			e.untouched = time.Now()
+			left := e.home
+			e.loseWhileDeleting(ctx, e.workload)
+			e.live(e.workload)
+			e.unpause(ctx)
+			e.untilSettled(ctx)
+			e.untilArmed(ctx)
+			e.clear(ctx, left)
+			e.untilHolder(ctx, infrav1.HolderManagement)
+			e.untilHostsKnown(ctx)
+			e.untilSame(ctx, before)
+			e.expectUntouched(ctx)
+		}, NodeTimeout(storyLimit))
+
+	It("stays there when its cluster moves back together with another one of its namespace", Label(slow),
+		func(ctx context.Context) {
+			e.addCompany(ctx)
+			e.untilSettled(ctx)
+			e.untouched = time.Now()
+			before := e.pictures(ctx, Default)
+			e.comeBack(ctx, e.move)
+			e.untilSame(ctx, before)
+			e.removeCompany(ctx)
+		}, NodeTimeout(storyLimit))
+
+	It("stays there when its cluster is saved in files and goes on in itself", Label(slow), func(ctx context.Context) {
+		e.untilReadyForMove(ctx, e.workload)
+		before, free := e.pictures(ctx, Default), e.free(ctx)
+		e.untouched = time.Now()
+		e.moveThroughFiles(ctx, e.workload)
+		e.untilSettled(ctx)
+		e.untilArmed(ctx)
+		e.untilHolder(ctx, infrav1.HolderManagement)
+		e.untilHostsKnown(ctx)
+		for name, picture := range e.pictures(ctx, Default, free...) {
+			Expect(picture.Spec).To(Equal(before[name].Spec), name)
+			Expect(picture.Status.Provisioning.ID).To(Equal(before[name].Status.Provisioning.ID), name)
+		}
+		// Of a host without an image nobody knows what it is: it is inspected again.
+		e.expectUntouched(ctx, free...)
 	}, NodeTimeout(storyLimit))
 }

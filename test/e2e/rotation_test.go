@@ -145,3 +145,26 @@ func (e *endpoint) giveAway(ctx context.Context) {
 	e.settle(ctx)
 	Expect(e.holder(ctx)).NotTo(Equal(lost))
 }
+
+// standBy says how Ironic of a node stands by that does not have the address. Nodes are told when they are made.
+func (e *endpoint) standBy(ctx context.Context, how infrav1.StandbyMode) {
+	GinkgoHelper()
+	stage.Change(ctx, e.Client, named(endpointCluster), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+		infra.Spec.Ironic.Standby = how
+	})
+}
+
+// untilOnlyHolderServes waits until Ironic runs where the address is and nowhere else: elsewhere its web server has
+// nobody to ask.
+func (e *endpoint) untilOnlyHolderServes(ctx context.Context) {
+	GinkgoHelper()
+	for _, node := range e.nodes(ctx) {
+		Eventually(func(g Gomega) {
+			want := http.StatusServiceUnavailable
+			if node == e.seen.Held.Last() {
+				want = http.StatusOK
+			}
+			g.Expect(ask(ctx, node, bed.lab.Ironic())).To(Equal(want), node)
+		}, patiently()...).Should(Succeed())
+	}
+}

@@ -16,8 +16,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
 
-// WatchIronic watches who holds the address of Ironic and who answers there, until the witness is stopped. Machines
-// have their names, and so have conductors.
+// WatchIronic watches who holds the address of Ironic, who answers there and who serves DHCP, until the witness is
+// stopped. Machines have their names, and so have conductors.
 func (l *Lab) WatchIronic(ctx context.Context) (*witness.Witness, error) {
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(l.Ironic().CA) {
@@ -30,8 +30,21 @@ func (l *Lab) WatchIronic(ctx context.Context) (*witness.Witness, error) {
 	}}
 	return witness.Start(ctx, witness.Options{
 		Switch: l.network, Address: netip.MustParseAddr(IronicAddress), Name: l.machineWith,
-		Ask: func(ctx context.Context) (string, error) { return l.askIronic(ctx, asking) },
+		Ask:    func(ctx context.Context) (string, error) { return l.askIronic(ctx, asking) },
+		Server: l.machineAt,
 	})
+}
+
+// machineAt is the name of the machine that has an address of its own.
+func (l *Lab) machineAt(address netip.Addr) string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for name, machine := range l.machines {
+		if network.Address4(machine.Port().Number) == address {
+			return name
+		}
+	}
+	return address.String()
 }
 
 // machineWith is the name of the machine that has a network card.

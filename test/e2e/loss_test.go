@@ -1,0 +1,174 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/utils/ptr"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+)
+
+// companyName is a cluster of one machine without an Ironic endpoint.
+const companyName = "company"
+
+// moveInVain begins to move to the management cluster while the API server there is away. clusterctl gives up before it
+// has paused anything, and what manages the cluster goes on.
+func (e *endpoint) moveInVain(ctx context.Context, to *lab.Cluster) {
+	GinkgoHelper()
+	withoutAPIServer(ctx, func(away func(Gomega)) {
+		started := e.begin(ctx, to)
+		var failed error
+		Eventually(started.ended, patiently()...).WithContext(ctx).Should(Receive(&failed))
+		Expect(failed).To(HaveOccurred())
+		fmt.Printf("clusterctl gave up after %s: %v\n", time.Since(started.began).Round(time.Second), failed)
+		Expect(e.pivot(ctx, to, "preflight")).To(ended(2))
+		// Only a provider that is not paused puts this back.
+		stage.Change(ctx, e.Client, named(endpointCluster), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			delete(infra.Annotations, infrav1.BlockMoveAnnotation)
+		})
+		Eventually(func(g Gomega) {
+			var infra infrav1.Metal3Cluster
+			g.Expect(e.Get(ctx, named(endpointCluster), &infra)).To(Succeed())
+			g.Expect(infra.Annotations).To(HaveKey(infrav1.BlockMoveAnnotation))
+		}, patiently()...).Should(Succeed())
+		Consistently(func(g Gomega) {
+			away(g)
+			found := clusterIn(ctx, g, e.home)
+			g.Expect(found).NotTo(BeNil())
+			g.Expect(ptr.Deref(found.Spec.Paused, false)).To(BeFalse(), "the Cluster is paused")
+			g.Expect(e.hosts(ctx, g)).To(HaveEach(isNotPaused()))
+			g.Expect(changes(e.untouched)).To(BeEmpty())
+		}, calm, often).Should(Succeed())
+	})
+	Eventually(func() ran { return e.pivot(ctx, to, "preflight") }, patiently()[0], calm).Should(ended(0, "Ready: "))
+}
+
+// loseWhileDeleting begins a move and loses clusterctl when everything was copied and the source has lost what belongs to
+// the Machines. Another clusterctl refuses to go on, and nobody acts on either of what there is twice.
+func (e *endpoint) loseWhileDeleting(ctx context.Context, to *lab.Cluster) {
+	GinkgoHelper()
+	from := e.home
+	hold(ctx, from, admissionv1.Delete)
+	started := e.begin(ctx, to)
+	Eventually(func(g Gomega) {
+		var machines clusterv1.MachineList
+		g.Expect(from.Client.List(ctx, &machines, client.InNamespace(lab.Namespace))).To(Succeed())
+		g.Expect(machines.Items).To(And(HaveLen(controlPlanes+e.workers),
+			ContainElement(HaveField("Annotations", HaveKey(infrav1.DeleteForMoveAnnotation)))))
+	}, patiently()...).Should(Succeed())
+	Expect(started.ended).NotTo(Receive(), "clusterctl has given up")
+	started.kill()
+	Eventually(started.ended, patiently()...).Should(Receive(HaveOccurred()))
+	letGo(ctx, from)
+	var lost infrav1.Metal3MachineList
+	Expect(from.Client.List(ctx, &lost, client.InNamespace(lab.Namespace))).To(Succeed())
+	Expect(lost.Items).To(BeEmpty(), "clusterctl did not delete anything yet")
+	var again error
+	Eventually(e.begin(ctx, to).ended, patiently()...).WithContext(ctx).Should(Receive(&again))
+	Expect(again).To(MatchError(ContainSubstring("paused")))
+	Consistently(func(g Gomega) {
+		for _, where := range []*lab.Cluster{from, to} {
+			g.Expect(hostsIn(ctx, g, where)).To(And(HaveLen(labHosts), HaveEach(isPausedBy(infrav1.HostPausedByProvider))))
+		}
+		g.Expect(changes(e.untouched)).To(BeEmpty())
+	}, calm, often).Should(Succeed())
+}
+
+// clear takes away what is left in a cluster, with the commands of the documentation.
+func (e *endpoint) clear(ctx context.Context, left *lab.Cluster) {
+	GinkgoHelper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "pivot.md"))
+	Expect(err).NotTo(HaveOccurred())
+	_, chapter, _ := strings.Cut(string(text), "### Left in the source")
+	_, block, _ := strings.Cut(chapter, "```sh\n")
+	commands, _, found := strings.Cut(block, "```")
+	Expect(found).To(BeTrue(), "docs/pivot.md has no commands for this")
+	limited, cancel := context.WithTimeout(ctx, storyLimit/2)
+	defer cancel()
+	shell := exec.CommandContext(limited, "bash", "-c", commands)
+	shell.Env = append(os.Environ(), "KUBECONFIG="+left.Kubeconfig,
+		"PATH="+filepath.Dir(left.KubectlPath())+string(os.PathListSeparator)+os.Getenv("PATH"))
+	output, err := shell.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "%s", output)
+	Eventually(func(g Gomega) {
+		for _, list := range []client.ObjectList{
+			&clusterv1.ClusterList{}, &clusterv1.MachineList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineDeploymentList{},
+			&controlplanev1.KubeadmControlPlaneList{}, &infrav1.Metal3ClusterList{}, &infrav1.Metal3MachineList{},
+			&infrav1.Metal3MachineTemplateList{}, &bmov1alpha1.BareMetalHostList{}, &bmov1alpha1.HardwareDataList{},
+		} {
+			g.Expect(left.Client.List(ctx, list, client.InNamespace(lab.Namespace))).To(Succeed())
+			g.Expect(list).To(HaveField("Items", BeEmpty()), "%T", list)
+		}
+	}, patiently()...).Should(Succeed(), "%s", output)
+}
+
+// addCompany makes another cluster where this one lives, and waits until it could be moved.
+func (e *endpoint) addCompany(ctx context.Context) {
+	GinkgoHelper()
+	maker := e.home.Clusterctl()
+	maker.Variables = slices.Concat(maker.Variables, []string{
+		"CLUSTER_APIENDPOINT_HOST=172.22.0.101", "CLUSTER_APIENDPOINT_VRID=52"})
+	manifest, err := maker.Run(ctx, "generate", "cluster", companyName, "--from="+bed.lab.Template(),
+		"--target-namespace="+lab.Namespace, "--kubernetes-version="+binaries.KubernetesVersion,
+		"--control-plane-machine-count=1", "--worker-machine-count=0")
+	Expect(err).NotTo(HaveOccurred())
+	_, err = e.home.KubectlWithInput(ctx, strings.NewReader(manifest), "apply", "-f", "-")
+	Expect(err).NotTo(HaveOccurred())
+	e.company = 1
+}
+
+// removeCompany deletes the other cluster, if there is one.
+func (e *endpoint) removeCompany(ctx context.Context) {
+	GinkgoHelper()
+	e.removeCluster(ctx, companyName)
+	e.company = 0
+}
+
+// free are the names of the hosts that nobody has claimed.
+func (e *endpoint) free(ctx context.Context) []string {
+	GinkgoHelper()
+	var names []string
+	for _, host := range e.hosts(ctx, Default) {
+		if host.Spec.ConsumerRef == nil {
+			names = append(names, host.Name)
+		}
+	}
+	return names
+}
+
+// moveThroughFiles saves everything in files, takes it away where it is, and restores it elsewhere.
+func (e *endpoint) moveThroughFiles(ctx context.Context, to *lab.Cluster) {
+	GinkgoHelper()
+	from, folder := e.home, GinkgoT().TempDir()
+	_, err := from.Clusterctl().Run(ctx, "move", "--namespace="+lab.Namespace, "--to-directory="+folder)
+	Expect(err).NotTo(HaveOccurred())
+	e.untilReadyForMove(ctx, to)
+	// So that nobody acts on what goes.
+	e.pause(ctx, ptr.To(true))
+	Eventually(func(g Gomega) {
+		g.Expect(e.hosts(ctx, g)).To(HaveEach(isPausedBy(infrav1.HostPausedByProvider)))
+	}, patiently()...).Should(Succeed())
+	e.clear(ctx, from)
+	began := time.Now()
+	_, err = to.Clusterctl().Run(ctx, "move", "--from-directory="+folder, "--to-kubeconfig="+to.Kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
+	fmt.Printf("clusterctl move from files to %s took %s\n", to.Name, time.Since(began).Round(time.Second))
+	e.live(to)
+}
