@@ -47,8 +47,8 @@ type MoveFacts struct {
 	// MissingLabels are the labels that CRDs lack, such as "baremetalhosts.metal3.io: clusterctl.cluster.x-k8s.io".
 	MissingLabels []string
 
-	// Naming are Metal3Clusters, Metal3Machines and their templates, which name Secrets as hosts do. Secrets are those of
-	// the namespace, by name.
+	// Naming are Metal3Clusters, Metal3Machines and their templates, BMCEventSubscriptions and HostClaims, which name
+	// Secrets as hosts do. Secrets are those of the namespace, by name.
 	Naming  []metav1.Object
 	Secrets map[string]*metav1.PartialObjectMetadata
 }

@@ -9,27 +9,16 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// NamedSecrets returns the names of the Secrets that the spec of a host, a Metal3Machine, a template of them or a
-// Metal3Cluster refers to in the namespace of the object, sorted. A reference into another namespace is left out: it is
-// not allowed, and clusterctl does not look there.
+// NamedSecrets returns the names of the Secrets that the spec of a host, a Metal3Machine, a template of them, a
+// Metal3Cluster, a BMCEventSubscription or a HostClaim refers to in the namespace of the object, sorted. A reference
+// into another namespace is left out: it is not allowed, and clusterctl does not look there.
 func NamedSecrets(object metav1.Object) []string {
-	var references []*corev1.SecretReference
-	var names []string
-	switch object := object.(type) {
-	case *bmov1alpha1.BareMetalHost:
-		references = append(references, object.Spec.UserData, object.Spec.MetaData, object.Spec.NetworkData)
-		names = append(names, object.Spec.PreprovisioningNetworkDataName, object.Spec.BMC.CredentialsName)
-	case *infrav1.Metal3Machine:
-		references = ofMachine(&object.Spec)
-	case *infrav1.Metal3MachineTemplate:
-		references = ofMachine(&object.Spec.Template.Spec)
-	case *infrav1.Metal3Cluster:
-		references = ofEndpoint(object.Spec.Ironic)
-	}
+	references, names := referred(object)
 	for _, reference := range references {
 		if reference != nil && (reference.Namespace == "" || reference.Namespace == object.GetNamespace()) {
 			names = append(names, reference.Name)
@@ -42,6 +31,37 @@ func NamedSecrets(object metav1.Object) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(unique))
+}
+
+// referred is what a spec refers to: in a namespace that it gives, and in its own.
+func referred(object metav1.Object) (references []*corev1.SecretReference, names []string) {
+	switch object := object.(type) {
+	case *bmov1alpha1.BareMetalHost:
+		spec := &object.Spec
+		references = append(references, spec.UserData, spec.MetaData, spec.NetworkData)
+		names = append(names, spec.PreprovisioningNetworkDataName, spec.BMC.CredentialsName, ofRegistry(spec.Image))
+	case *bmov1alpha1.HostClaim:
+		spec := &object.Spec
+		references = append(references, spec.UserData, spec.MetaData, spec.NetworkData)
+		names = append(names, ofRegistry(spec.Image))
+	case *bmov1alpha1.BMCEventSubscription:
+		references = append(references, object.Spec.HTTPHeadersRef)
+	case *infrav1.Metal3Machine:
+		references = ofMachine(&object.Spec)
+	case *infrav1.Metal3MachineTemplate:
+		references = ofMachine(&object.Spec.Template.Spec)
+	case *infrav1.Metal3Cluster:
+		references = ofEndpoint(object.Spec.Ironic)
+	}
+	return references, names
+}
+
+// ofRegistry is the Secret for the registry that an image comes from. Empty if there is none.
+func ofRegistry(image *bmov1alpha1.Image) string {
+	if image == nil {
+		return ""
+	}
+	return ptr.Deref(image.OCIAuthSecretName, "")
 }
 
 func ofMachine(spec *infrav1.Metal3MachineSpec) []*corev1.SecretReference {
@@ -83,7 +103,7 @@ func leftBehind(facts MoveFacts) []string {
 	for object, name := range facts.named {
 		if secret, exists := facts.Secrets[name]; exists && !told[name] {
 			told[name] = true
-			found = append(found, secretObstacles(fmt.Sprintf("Secret %s of %s", name, called(object)), secret)...)
+			found = append(found, secretObstacles(object, name, secret)...)
 		}
 	}
 	return found
@@ -91,8 +111,8 @@ func leftBehind(facts MoveFacts) []string {
 
 // SecretsMove says whether all Secrets that are named in a namespace were seen, and would move.
 func SecretsMove(facts MoveFacts) bool {
-	for _, name := range facts.named {
-		if secret, exists := facts.Secrets[name]; !exists || len(secretObstacles(name, secret)) > 0 {
+	for object, name := range facts.named {
+		if secret, exists := facts.Secrets[name]; !exists || len(secretObstacles(object, name, secret)) > 0 {
 			return false
 		}
 	}
@@ -114,12 +134,20 @@ func (f *MoveFacts) named(yield func(object metav1.Object, name string) bool) {
 	}
 }
 
-func secretObstacles(of string, secret metav1.Object) []string {
+// secretObstacles says why a Secret that an object names would stay behind.
+func secretObstacles(object metav1.Object, name string, secret metav1.Object) []string {
+	of := fmt.Sprintf("Secret %s of %s", name, called(object))
 	if Moves(secret) {
 		return strangers(of, secret)
 	}
-	return []string{fmt.Sprintf("%s has no owner and would stay behind: set label %s on it, "+
-		"or run the manager with --keep-move-labels", of, infrav1.MoveLabel)}
+	remedy := fmt.Sprintf("%s has no owner and would stay behind: set label %s on it", of, infrav1.MoveLabel)
+	switch object.(type) {
+	case *bmov1alpha1.BMCEventSubscription, *bmov1alpha1.HostClaim:
+		// The manager does not look at these: not every host operator has them.
+		return []string{remedy}
+	default:
+		return []string{remedy + ", or run the manager with --keep-move-labels"}
+	}
 }
 
 // strangers names the owners of an object that clusterctl does not take along. One is enough to leave the object out,
@@ -145,6 +173,10 @@ func called(object metav1.Object) string {
 		return "Metal3MachineTemplate " + object.GetName()
 	case *infrav1.Metal3Cluster:
 		return "Metal3Cluster " + object.GetName()
+	case *bmov1alpha1.BMCEventSubscription:
+		return "BMCEventSubscription " + object.GetName()
+	case *bmov1alpha1.HostClaim:
+		return "HostClaim " + object.GetName()
 	default:
 		return "host " + object.GetName()
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -33,6 +34,10 @@ func TestNamedSecrets(t *testing.T) {
 	machine.Spec = spec
 	template := build.MachineTemplate("template")
 	template.Spec.Template.Spec = spec
+	claim := &bmov1alpha1.HostClaim{Spec: bmov1alpha1.HostClaimSpec{
+		UserData: reference("", "user"), MetaData: reference("", "meta"), NetworkData: reference("", "network"),
+		Image: &bmov1alpha1.Image{OCIAuthSecretName: ptr.To("registry")},
+	}}
 	cluster := build.Metal3Cluster("cluster")
 	cluster.Spec.Ironic = &infrav1.Ironic{
 		CredentialsRef: &corev1.LocalObjectReference{Name: "credentials"},
@@ -50,7 +55,13 @@ func TestNamedSecrets(t *testing.T) {
 			"each field counts, and the order is fixed", host(func(spec *bmov1alpha1.BareMetalHostSpec) {
 				spec.UserData, spec.MetaData = reference(build.DefaultNamespace, "user"), reference("", "meta")
 				spec.NetworkData, spec.PreprovisioningNetworkDataName = reference("", "network"), "ramdisk"
-			}), []string{"host-bmc", "meta", "network", "ramdisk", "user"},
+				spec.Image = &bmov1alpha1.Image{OCIAuthSecretName: ptr.To("registry")}
+			}), []string{"host-bmc", "meta", "network", "ramdisk", "registry", "user"},
+		},
+		"PublicImage": {
+			"most registries want no password", host(func(spec *bmov1alpha1.BareMetalHostSpec) {
+				spec.Image = &bmov1alpha1.Image{}
+			}), []string{"host-bmc"},
 		},
 		"SharedSecret": {
 			"a Secret is looked at once", host(func(spec *bmov1alpha1.BareMetalHostSpec) {
@@ -69,9 +80,15 @@ func TestNamedSecrets(t *testing.T) {
 		},
 		"Machine":  {"a machine that waits for its host", machine, []string{"meta", "user"}},
 		"Template": {"a template that no machine was made of yet", template, []string{"meta", "user"}},
-		"Cluster":  {"what the user gives to the Ironic endpoint", cluster, []string{"certificates", "credentials"}},
-		"Plain":    {"a cluster without one gives nothing", build.Metal3Cluster("plain"), nil},
-		"Other":    {"no other kind is known", &corev1.ConfigMap{}, nil},
+		"Claim":    {"a claim gets a host that is told the same", claim, []string{"meta", "network", "registry", "user"}},
+		"Subscription": {
+			"events are sent with headers", &bmov1alpha1.BMCEventSubscription{
+				Spec: bmov1alpha1.BMCEventSubscriptionSpec{HTTPHeadersRef: reference("", "headers")},
+			}, []string{"headers"},
+		},
+		"Cluster": {"what the user gives to the Ironic endpoint", cluster, []string{"certificates", "credentials"}},
+		"Plain":   {"a cluster without one gives nothing", build.Metal3Cluster("plain"), nil},
+		"Other":   {"no other kind is known", &corev1.ConfigMap{}, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -84,9 +101,9 @@ func TestNamedSecrets(t *testing.T) {
 
 // TestLeftBehind is about what clusterctl passes over without a word.
 func TestLeftBehind(t *testing.T) {
-	const sealed, noOwner = " is owned by SealedSecret s, which does not move: remove the owner reference",
-		" has no owner and would stay behind: set label clusterctl.cluster.x-k8s.io/move on it, " +
-			"or run the manager with --keep-move-labels"
+	const sealed = " is owned by SealedSecret s, which does not move: remove the owner reference"
+	const byHand = " has no owner and would stay behind: set label clusterctl.cluster.x-k8s.io/move on it"
+	const noOwner = byHand + ", or run the manager with --keep-move-labels"
 	stranger := metav1.OwnerReference{APIVersion: "bitnami.com/v1alpha1", Kind: "SealedSecret", Name: "s"}
 	operator := metav1.OwnerReference{APIVersion: "metal3.io/v1alpha1", Kind: "BareMetalHost", Name: "host"}
 	movesBy := func(meta metav1.ObjectMeta) *metav1.PartialObjectMetadata {
@@ -138,6 +155,17 @@ func TestLeftBehind(t *testing.T) {
 			}, []string{
 				"Secret tls of Metal3Cluster c" + sealed, "Secret user of Metal3Machine machine" + noOwner,
 				"Secret network of Metal3MachineTemplate template" + noOwner,
+			}, true,
+		},
+		"OfOthers": {
+			"the manager labels nothing for kinds that may not be installed", func(f *pivot.MoveFacts) {
+				claim, subscription := &bmov1alpha1.HostClaim{}, &bmov1alpha1.BMCEventSubscription{}
+				claim.Name, claim.Spec.UserData = "claim", reference("", "user")
+				subscription.Name, subscription.Spec.HTTPHeadersRef = "events", reference("", "headers")
+				f.Naming = []metav1.Object{claim, subscription}
+				f.Secrets["user"], f.Secrets["headers"] = movesBy(metav1.ObjectMeta{}), movesBy(metav1.ObjectMeta{})
+			}, []string{
+				"Secret user of HostClaim claim" + byHand, "Secret headers of BMCEventSubscription events" + byHand,
 			}, true,
 		},
 		"Host": {

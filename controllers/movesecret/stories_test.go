@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -20,13 +21,14 @@ import (
 func describeLabels(s *suite) {
 	It("moves when a host names it", func(ctx context.Context) {
 		w := s.world(ctx)
-		names := []string{"host-bmc", "ramdisk", "user", "meta", "network"}
+		names := []string{"host-bmc", "ramdisk", "user", "meta", "network", "registry"}
 		w.secrets(ctx, append(names, "unnamed")...)
 		w.manager.Start()
 		w.host(ctx, "host", func(host *bmov1alpha1.BareMetalHost) {
 			host.Spec.PreprovisioningNetworkDataName = "ramdisk"
 			host.Spec.UserData, host.Spec.MetaData = w.reference("user"), w.reference("meta")
 			host.Spec.NetworkData = w.reference("network")
+			host.Spec.Image = &bmov1alpha1.Image{URL: "oci://registry.example/os", OCIAuthSecretName: ptr.To("registry")}
 		})
 		w.eventuallyMove(ctx, names...)
 		Expect(w.moves(ctx, Default, "unnamed")).To(BeFalse())

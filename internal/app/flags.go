@@ -98,8 +98,8 @@ func (f *Flags) addScope(set *pflag.FlagSet) {
 	set.StringVar(&f.Namespace, "namespace", "",
 		"Namespace whose objects are reconciled. Empty means all namespaces.")
 	set.StringVar(&f.WatchFilter, "watch-filter", "",
-		fmt.Sprintf("Value of the label %s that objects must carry to be reconciled. Empty means all objects.",
-			clusterv1.WatchLabel))
+		fmt.Sprintf("Value of the label %s that objects must carry to be reconciled. Empty means all objects. "+
+			"Hosts are looked after whatever they carry.", clusterv1.WatchLabel))
 	set.DurationVar(&f.SyncPeriod, "sync-period", 10*time.Minute,
 		"How often every object is reconciled even if nothing happened.")
 }

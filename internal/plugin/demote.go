@@ -7,14 +7,17 @@ import (
 	"strings"
 	"time"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
 const (
@@ -163,24 +166,71 @@ func (c *demoteCommand) refusals(ctx context.Context, seen *sight, served *infra
 	if err != nil {
 		return nil, err
 	}
-	cluster := seen.clusterOf(served)
-	return append(refusals, pivot.DemotionObstacles(pivot.DemotionFacts{
-		Infra: served, Paused: cluster != nil && ptr.Deref(cluster.Spec.Paused, false), Hosts: everywhere.hosts,
-	})...), nil
+	refusals = append(refusals, pivot.DemotionObstacles(seen.demotionFacts(served, everywhere.hosts))...)
+	if holder := pivot.Holder(served); holder != nil && holder.Kind == infrav1.HolderControlPlane {
+		return refusals, nil
+	}
+	stayed, err := c.busyHosts(ctx, everywhere.hosts)
+	return append(refusals, stayed...), err
 }
 
-// chooseServed finds the Metal3Cluster that the Deployment serves Ironic for. The problem says why there is none.
+// busyHosts names the hosts of the management cluster that are worked on, besides those that were looked at already:
+// the two flags may name one cluster. Whether this Ironic works on them is not known, so each of them counts, whatever
+// its namespace. A host that a move is deleting has arrived elsewhere.
+func (c *demoteCommand) busyHosts(ctx context.Context, known []*bmov1alpha1.BareMetalHost) ([]string, error) {
+	hosts, err := hoststore.New(c.management.client, c.management.client).Hosts(ctx, "")
+	switch {
+	case lacksKind(err):
+		return nil, nil
+	case err != nil:
+		return nil, c.management.blind(err)
+	}
+	seen := map[types.UID]bool{}
+	for _, host := range known {
+		seen[host.UID] = true
+	}
+	var found []string
+	for _, host := range hosts {
+		_, leaves := host.Annotations[infrav1.DeleteForMoveAnnotation]
+		if busy := pivot.Busy(host); busy != "" && !leaves && !seen[host.UID] {
+			found = append(found, fmt.Sprintf(
+				"host %s/%s of the %s cluster is %s: wait until it is done, because the Ironic there may be at work on it",
+				host.Namespace, host.Name, c.management.side, busy))
+		}
+	}
+	return found, nil
+}
+
+// demotionFacts are those of one Metal3Cluster.
+func (s *sight) demotionFacts(infra *infrav1.Metal3Cluster, hosts []*bmov1alpha1.BareMetalHost) pivot.DemotionFacts {
+	cluster := s.clusterOf(infra)
+	return pivot.DemotionFacts{
+		Infra: infra, Paused: cluster != nil && ptr.Deref(cluster.Spec.Paused, false), Hosts: hosts,
+	}
+}
+
+// chooseServed finds the Metal3Cluster that the Deployment serves Ironic for. Several may share an endpoint: then it is
+// the first of those with the least in the way, because one with a node that can take the address is enough. The
+// problem says why there is none.
 func chooseServed(deployment *appsv1.Deployment, seen *sight, flag string) (*infrav1.Metal3Cluster, string) {
 	clusterID := deployment.Labels[ironic.ClusterLabel]
+	var served *infrav1.Metal3Cluster
 	var others []string
+	least := 0
 	for _, infra := range seen.infras {
-		if infra.Spec.Ironic == nil {
-			continue
+		switch {
+		case infra.Spec.Ironic == nil:
+		case infra.Spec.Ironic.ClusterID != clusterID:
+			others = append(others, fmt.Sprintf("%s has %q", infra.Name, infra.Spec.Ironic.ClusterID))
+		default:
+			obstacles := len(pivot.DemotionObstacles(seen.demotionFacts(infra, nil)))
+			if served == nil || obstacles < least {
+				served, least = infra, obstacles
+			}
 		}
-		if infra.Spec.Ironic.ClusterID == clusterID {
-			return infra, ""
-		}
-		others = append(others, fmt.Sprintf("%s has %q", infra.Name, infra.Spec.Ironic.ClusterID))
+	}
+	if served != nil {
+		return served, ""
 	}
 	remedy := "name the cluster that was moved to with --to-kubeconfig, and its namespace with --namespace"
 	if len(others) == 0 {

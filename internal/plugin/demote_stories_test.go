@@ -27,12 +27,7 @@ const remembered = "infrastructure.cluster.x-k8s.io/replicas-before-demotion"
 // moved is a cluster that has arrived in the target, while the management cluster still holds its endpoint.
 func (c *clusters) moved(ctx context.Context) world {
 	GinkgoHelper()
-	w := settle(ctx, c.target, stage.Namespace(ctx, c.target))
-	DeferCleanup(func(ctx context.Context) {
-		// What is left would be in flight for the next story: demotions look at the hosts of all namespaces.
-		Expect(w.client.DeleteAllOf(ctx, &bmov1alpha1.BareMetalHost{}, client.InNamespace(w.namespace))).To(Succeed())
-	})
-	return w
+	return settle(ctx, c.target, stage.Namespace(ctx, c.target))
 }
 
 // replicas are those that the Ironic of the management cluster should have, and what is remembered of before.
@@ -138,6 +133,56 @@ func describeDemotion(c *clusters) {
 		w.hold(ctx, infrav1.HolderControlPlane, 1)
 		Expect(c.run(ctx, w.namespace, "demote")).To(end(0, "has 0 replicas already", "knows 1 of 1 host"))
 		c.expectReplicas(ctx, key, 0, "1")
+	})
+
+	It("refuses while a host that did not move is worked on, and looks at none that did", func(ctx context.Context) {
+		w, _ := c.moved(ctx), c.ironicOf(ctx)
+		w.arm(ctx)
+		other := world{client: c.source.Client, namespace: stage.Namespace(ctx, c.source)}
+		other.leaveNoHosts()
+		other.create(ctx, build.Host("stays", build.State(bmov1alpha1.StateProvisioning)),
+			build.Host("moved", build.State(bmov1alpha1.StateProvisioning),
+				build.Annotations(map[string]string{infrav1.DeleteForMoveAnnotation: ""})))
+		told := c.run(ctx, w.namespace, "demote --dry-run -o json")
+		Expect(told).To(end(1))
+		Expect(told.decode()).To(HaveKeyWithValue("refusals", ConsistOf(
+			"host "+other.namespace+"/stays of the source cluster is provisioning: wait until it is done, "+
+				"because the Ironic there may be at work on it")))
+		Expect(c.run(ctx, w.namespace, "demote --dry-run --force")).To(end(0, "Ignored because of --force: host", "Would scale"))
+
+		w.hold(ctx, infrav1.HolderControlPlane, 1)
+		Expect(c.run(ctx, w.namespace, "demote --dry-run")).To(end(0, "Would scale"), "nothing is done through the endpoint there")
+		w.hold(ctx, infrav1.HolderManagement, 1)
+		Expect(c.run(ctx, w.namespace, "demote --dry-run")).To(end(1, "/stays of the source cluster"))
+		stage.ChangeStatus(ctx, other.client, other.key("stays"), &bmov1alpha1.BareMetalHost{},
+			func(host *bmov1alpha1.BareMetalHost) { host.Status.Provisioning.State = bmov1alpha1.StateProvisioned })
+		Expect(c.run(ctx, w.namespace, "demote --dry-run")).To(end(0, "Would scale"))
+	})
+
+	It("tells of a host once when both flags name one cluster", func(ctx context.Context) {
+		w, _ := settle(ctx, c.source, stage.Namespace(ctx, c.source)), c.ironicOf(ctx)
+		w.arm(ctx)
+		w.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateInspecting)))
+		want := HaveKeyWithValue("refusals", ConsistOf(HavePrefix("host "+w.namespace+"/busy is inspecting")))
+		for _, target := range []string{"", c.source.Kubeconfig} {
+			Expect(runOn(ctx, c.source.Kubeconfig, target, w.namespace, "demote --dry-run -o json").decode()).To(want)
+		}
+	})
+
+	It("waits for the one whose nodes can take the address, of clusters that share an endpoint", func(ctx context.Context) {
+		w, key := c.moved(ctx), c.ironicOf(ctx)
+		infra, sharing := &infrav1.Metal3Cluster{}, build.Metal3Cluster("before-"+clusterName)
+		Expect(w.client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
+		sharing.Spec, sharing.Status = infra.Spec, infra.Status
+		sharing.Status.Ironic.Nodes[0].Name = "node-9"
+		w.create(ctx, sharing)
+		Expect(c.run(ctx, w.namespace, "demote")).To(end(1, "node node-9 is not armed"))
+		c.expectReplicas(ctx, key, 1, "")
+		w.arm(ctx)
+		d := startDemotion(ctx, c.source.Kubeconfig, c.target.Kubeconfig, w.namespace, "")
+		Eventually(d.text.String).Should(ContainSubstring("has 0 replicas now"))
+		w.hold(ctx, infrav1.HolderControlPlane, 1)
+		d.ends(0, "ControlPlane node-0 holds the endpoint", "knows 1 of 1 host")
 	})
 
 	It("refuses for an endpoint that is not ours, a paused Cluster and a manager that is away", func(ctx context.Context) {

@@ -150,7 +150,7 @@ type scope struct {
 	machines                    []*clusterv1.Machine
 	remediations, pausedClasses []string
 
-	// naming are Metal3Machines and their templates, which name Secrets.
+	// naming are Metal3Machines and their templates, BMCEventSubscriptions and HostClaims, which name Secrets.
 	naming []metav1.Object
 
 	definitions []definition
@@ -193,7 +193,7 @@ func (c *cluster) survey(ctx context.Context, namespace string) (*scope, error) 
 		return nil, err
 	}
 	for _, read := range []func(context.Context, *scope) error{
-		c.readIdentity, c.readDefinitions, c.readMachines, c.readNames, c.readProviders, c.readObjects,
+		c.readIdentity, c.readDefinitions, c.readMachines, c.readNaming, c.readNames, c.readProviders, c.readObjects,
 	} {
 		if err := read(ctx, s); err != nil {
 			return nil, c.blind(err)
@@ -253,6 +253,25 @@ func (c *cluster) readMachines(ctx context.Context, s *scope) error {
 	}
 	for i := range templates.Items {
 		s.naming = append(s.naming, &templates.Items[i])
+	}
+	return nil
+}
+
+// readNaming reads what names Secrets and is nothing of ours. Not every host operator has these kinds.
+func (c *cluster) readNaming(ctx context.Context, s *scope) error {
+	var subscriptions bmov1alpha1.BMCEventSubscriptionList
+	if err := c.client.List(ctx, &subscriptions, client.InNamespace(s.namespace)); err != nil && !lacksKind(err) {
+		return fmt.Errorf("listing BMCEventSubscriptions: %w", err)
+	}
+	for i := range subscriptions.Items {
+		s.naming = append(s.naming, &subscriptions.Items[i])
+	}
+	var claims bmov1alpha1.HostClaimList
+	if err := c.client.List(ctx, &claims, client.InNamespace(s.namespace)); err != nil && !lacksKind(err) {
+		return fmt.Errorf("listing HostClaims: %w", err)
+	}
+	for i := range claims.Items {
+		s.naming = append(s.naming, &claims.Items[i])
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/handover"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
@@ -40,6 +41,15 @@ func describeEmptyTarget(c *clusters) {
 		settle(ctx, c.source, namespace)
 		Expect(c.run(ctx, namespace, "status")).To(end(0, namespace+"/cluster", "TARGET"))
 		Expect(c.run(ctx, namespace, "status --all-namespaces")).To(end(0, namespace+"/cluster", "TARGET"))
+	})
+
+	It("demotes the Ironic of a cluster in which there never was a host", func(ctx context.Context) {
+		home := settle(ctx, c.source, stage.Namespace(ctx, c.source))
+		home.arm(ctx)
+		Expect(c.target.Client.Create(ctx, build.Namespace(handover.Namespace))).To(Succeed())
+		key := ironicIn(ctx, c.target)
+		Expect(runOn(ctx, c.target.Kubeconfig, c.source.Kubeconfig, home.namespace, "demote --dry-run")).To(end(0,
+			"Would scale Deployment "+key.String()+" from 1 to 0"))
 	})
 
 	It("does not take a source for empty in which nothing is installed", func(ctx context.Context) {
@@ -140,6 +150,22 @@ func describePreflight(c *clusters) {
 			host.Spec.PreprovisioningNetworkDataName = "network"
 			w.create(ctx, host)
 		}, "Secret network of host other has no owner"),
+		Entry("a Secret with the headers of events", func(ctx context.Context, w world) {
+			w.create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "headers"}})
+			w.create(ctx, &bmov1alpha1.BMCEventSubscription{
+				ObjectMeta: metav1.ObjectMeta{Name: "events"},
+				Spec: bmov1alpha1.BMCEventSubscriptionSpec{
+					HostName: "host", HTTPHeadersRef: &corev1.SecretReference{Namespace: w.namespace, Name: "headers"},
+				},
+			})
+		}, "Secret headers of BMCEventSubscription events has no owner and would stay behind"),
+		Entry("a Secret of a claim", func(ctx context.Context, w world) {
+			w.create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "user"}})
+			w.create(ctx, &bmov1alpha1.HostClaim{
+				ObjectMeta: metav1.ObjectMeta{Name: "claim"},
+				Spec:       bmov1alpha1.HostClaimSpec{UserData: &corev1.SecretReference{Namespace: w.namespace, Name: "user"}},
+			})
+		}, "Secret user of HostClaim claim has no owner and would stay behind"),
 		Entry("a doubt of the manager", func(ctx context.Context, w world) {
 			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
 				infra.Status.Conditions[1].Status, infra.Status.Conditions[1].Message = metav1.ConditionFalse, "node x is bare"

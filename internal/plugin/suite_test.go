@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
@@ -100,7 +101,7 @@ func install(ctx context.Context, server *env.Server) {
 	}
 	Expect(server.Client.Create(ctx, providerDefinition())).To(Succeed())
 	Expect(server.Client.Create(ctx, build.Namespace(managerNamespace))).To(Succeed())
-	Expect(server.Client.Create(ctx, build.Namespace(handover.Namespace))).To(Succeed())
+	Expect(client.IgnoreAlreadyExists(server.Client.Create(ctx, build.Namespace(handover.Namespace)))).To(Succeed())
 	manager := deployment(managerNamespace, "capm3-controller-manager",
 		map[string]string{clusterv1.ProviderNameLabel: "infrastructure-metal3"})
 	manager.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
@@ -233,10 +234,19 @@ func (w world) create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
+// leaveNoHosts deletes the hosts at the end of the story. What is left would be in flight for the next one: demotions
+// look at the hosts of all namespaces, in both clusters.
+func (w world) leaveNoHosts() {
+	DeferCleanup(func(ctx context.Context) {
+		Expect(w.client.DeleteAllOf(ctx, &bmov1alpha1.BareMetalHost{}, client.InNamespace(w.namespace))).To(Succeed())
+	})
+}
+
 // settle creates a cluster with one host, as the managers leave it when nothing is under way.
 func settle(ctx context.Context, server *env.Server, namespace string) world {
 	GinkgoHelper()
 	w := world{client: server.Client, namespace: namespace}
+	w.leaveNoHosts()
 	cluster := build.Cluster(clusterName, build.InfrastructureReady())
 	cluster.Status.Conditions = []metav1.Condition{condition(clusterv1.ClusterControlPlaneInitializedCondition)}
 	w.create(ctx, cluster)
@@ -299,10 +309,15 @@ func (w world) hold(ctx context.Context, kind infrav1.HolderKind, known int32) {
 // ironicOf creates the Ironic of the management cluster, for one story.
 func (c *clusters) ironicOf(ctx context.Context) client.ObjectKey {
 	GinkgoHelper()
+	return ironicIn(ctx, c.source)
+}
+
+func ironicIn(ctx context.Context, server *env.Server) client.ObjectKey {
+	GinkgoHelper()
 	created := deployment(handover.Namespace, ironic.IronicPod, map[string]string{ironic.ClusterLabel: clusterID})
-	Expect(c.source.Client.Create(ctx, created)).To(Succeed())
+	Expect(server.Client.Create(ctx, created)).To(Succeed())
 	DeferCleanup(func(ctx context.Context) {
-		Expect(client.IgnoreNotFound(c.source.Client.Delete(ctx, created))).To(Succeed())
+		Expect(client.IgnoreNotFound(server.Client.Delete(ctx, created))).To(Succeed())
 	})
 	return client.ObjectKeyFromObject(created)
 }
