@@ -78,23 +78,26 @@ const (
 //
 //	host serves      its cluster                                         wish
 //	a cluster        is paused                                           Park
-//	                 runs and is verified                                Run
-//	                 runs and is not verified, or is not there           Unclear
+//	                 runs and is verified, and so is the Ironic that     Run
+//	                 serves the host
+//	                 runs and one of them is not, or is not there        Unclear
 //	nobody of ours   all clusters are paused                             Park
-//	                 some run, and all of those are verified             Run
-//	                 some run and are not verified, or there are none    Unclear
+//	                 some run, and all of those are verified, and so is  Run
+//	                 the Ironic that serves the host
+//	                 some run and one is not, or there are none          Unclear
 //
 // A host that serves nobody moves with its namespace. clusterctl move pauses all Clusters of it, so one that runs says
 // that this is no move.
 func WishFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Wish {
-	around = dependsOn(host, around)
-	running := slices.DeleteFunc(slices.Clone(around), func(other Neighbour) bool { return other.Paused })
+	deciding := dependsOn(host, around)
+	running := slices.DeleteFunc(slices.Clone(deciding), func(other Neighbour) bool { return other.Paused })
+	unverified := func(other Neighbour) bool { return !other.Verified }
 	switch {
-	case len(around) == 0:
+	case len(deciding) == 0:
 		return Unclear
 	case len(running) == 0:
 		return Park
-	case slices.ContainsFunc(running, func(other Neighbour) bool { return !other.Verified }):
+	case slices.ContainsFunc(running, unverified), slices.ContainsFunc(servedBy(host, around), unverified):
 		return Unclear
 	default:
 		return Run
@@ -108,6 +111,18 @@ func dependsOn(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour 
 		return around
 	}
 	return slices.DeleteFunc(slices.Clone(around), func(other Neighbour) bool { return other.Name != name })
+}
+
+// servedBy are the clusters one of whose Ironic endpoints serves a host: its own if it has one. A host operator knows a
+// single Ironic, so the hosts of a cluster without an endpoint are served by that of another one beside it, and so are
+// those that serve nobody.
+func servedBy(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour {
+	without := func(other Neighbour) bool { return !other.Endpoint }
+	own := dependsOn(host, around)
+	if len(own) > 0 && !slices.ContainsFunc(own, func(other Neighbour) bool { return other.Endpoint }) {
+		own = around
+	}
+	return slices.DeleteFunc(slices.Clone(own), without)
 }
 
 // ClusterOf is the name of the Cluster that a host serves or is reserved for. Empty for a host that serves nobody of

@@ -34,6 +34,13 @@ func arrival(t *testing.T, facts []string) (*bmov1alpha1.BareMetalHost, []pivot.
 		host.Status.Provisioning.State, host.Status.ErrorType = bmov1alpha1.StateProvisioning, bmov1alpha1.ProvisioningError
 		record(t, host)
 		host.Status = bmov1alpha1.BareMetalHostStatus{}
+	case "brings available":
+		host.Status.Provisioning.State = bmov1alpha1.StateAvailable
+		record(t, host)
+		host.Status = bmov1alpha1.BareMetalHostStatus{}
+	case "serviced":
+		host.Status.Provisioning.State = bmov1alpha1.StateProvisioned
+		host.Status.OperationalStatus = bmov1alpha1.OperationalStatusServicing
 	default:
 		host.Status.Provisioning.State = bmov1alpha1.ProvisioningState(facts[stateColumn])
 	}
@@ -66,7 +73,10 @@ func arrivals() [][]string {
 		[]string{"Park", "Run", "Unclear"}, []string{"moving", "here"}, []string{"nobody", "ours", "theirs"},
 		[]string{"no endpoint", "unknown", "None", "Foreign", "Management", "ControlPlane"},
 		[]string{"nothing", "holder", "another"},
-		[]string{"provisioned", "provisioning", "deprovisioning", "bereft", "brings provisioning"},
+		[]string{
+			"provisioned", "serviced", "available", "inspecting", "provisioning", "deprovisioning", "bereft",
+			"brings provisioning", "brings available",
+		},
 		[]string{"joined", "no node"},
 	)
 }
@@ -77,22 +87,36 @@ func TestPlanHostAfterwards(t *testing.T) {
 	table := [][]string{
 		// wish, clusterctl deletes it, paused by, holder, it tells of, host, node, step
 		{"*", "moving", "*", "*", "*", "*", "*", "Leave"},
+		{"Park", "*", "ours", "*", "*", "inspecting", "*", "Resume"},
 		{"Park", "*", "ours", "*", "*", "provisioning", "*", "Resume"},
 		{"Park", "*", "ours", "*", "*", "deprovisioning", "*", "Resume"},
+		{"Park", "*", "ours", "*", "*", "serviced", "*", "Resume"},
+		{"Park", "*", "*", "*", "*", "inspecting", "*", "Leave"},
 		{"Park", "*", "*", "*", "*", "provisioning", "*", "Leave"},
 		{"Park", "*", "*", "*", "*", "deprovisioning", "*", "Leave"},
+		{"Park", "*", "*", "*", "*", "serviced", "*", "Leave"},
 		{"Park", "*", "nobody", "*", "*", "*", "*", "Pause"},
 		{"Park", "*", "*", "*", "*", "provisioned", "*", "Record"},
+		{"Park", "*", "*", "*", "*", "available", "*", "Record"},
 		{"Park", "*", "*", "*", "*", "*", "*", "Leave"},
 		{"*", "*", "nobody", "no endpoint", "holder", "*", "*", "Forget"},
 		{"*", "*", "nobody", "no endpoint", "another", "*", "*", "Forget"},
 		{"Unclear", "*", "*", "*", "*", "*", "*", "Leave"},
 
+		{"Run", "*", "*", "Management", "another", "inspecting", "joined", "Shield"},
+		{"Run", "*", "*", "ControlPlane", "another", "inspecting", "joined", "Shield"},
+		{"Run", "*", "*", "ControlPlane", "nothing", "inspecting", "joined", "Shield"},
+		{"Run", "*", "*", "Management", "another", "available", "joined", "Shield"},
+		{"Run", "*", "*", "ControlPlane", "another", "available", "joined", "Shield"},
+		{"Run", "*", "*", "ControlPlane", "nothing", "available", "joined", "Shield"},
 		{"Run", "*", "*", "Management", "another", "provisioning", "joined", "Shield"},
-		{"Run", "*", "*", "Management", "another", "brings provisioning", "joined", "Shield"},
 		{"Run", "*", "*", "ControlPlane", "another", "provisioning", "joined", "Shield"},
-		{"Run", "*", "*", "ControlPlane", "another", "brings provisioning", "joined", "Shield"},
 		{"Run", "*", "*", "ControlPlane", "nothing", "provisioning", "joined", "Shield"},
+		{"Run", "*", "*", "Management", "another", "brings available", "joined", "Shield"},
+		{"Run", "*", "*", "ControlPlane", "another", "brings available", "joined", "Shield"},
+		{"Run", "*", "*", "ControlPlane", "nothing", "brings available", "joined", "Shield"},
+		{"Run", "*", "*", "Management", "another", "brings provisioning", "joined", "Shield"},
+		{"Run", "*", "*", "ControlPlane", "another", "brings provisioning", "joined", "Shield"},
 		{"Run", "*", "*", "ControlPlane", "nothing", "brings provisioning", "joined", "Shield"},
 		{"Run", "*", "ours", "*", "*", "bereft", "joined", "Shield"},
 		{"Run", "*", "ours", "*", "*", "bereft", "*", "Await"},
@@ -181,5 +205,7 @@ func (d decision) wouldBeginAnew() bool {
 	another := facts[holderColumn] == "ControlPlane" && facts[toldColumn] != "holder" ||
 		facts[holderColumn] == "Management" && facts[toldColumn] == "another"
 	return facts[stateColumn] == "bereft" && facts[pauseColumn] == "ours" ||
-		another && slices.Contains([]string{"provisioning", "brings provisioning"}, facts[stateColumn])
+		another && slices.Contains([]string{
+			"inspecting", "available", "provisioning", "brings available", "brings provisioning",
+		}, facts[stateColumn])
 }

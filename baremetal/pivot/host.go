@@ -70,7 +70,7 @@ type HostFacts struct {
 //	          on no cluster with an Ironic endpoint
 //	Unclear   anything else                                  Leave
 //	Run       last seen by another Ironic than the holder,   Shield: before it is resumed
-//	          and provisioning although its node has joined
+//	          not provisioned, and its node has joined
 //	Run       paused by us, bereft, its node has joined      Shield
 //	Run       paused by us, bereft                           Await
 //	Run       paused by us, anything else                    Resume
@@ -90,7 +90,7 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 		return Forget
 	case wish == Unclear:
 		return Leave
-	case another && facts.Joined && provisioning(host):
+	case another && facts.Joined && unfinished(host):
 		return Shield
 	case ours:
 		return planResuming(host, facts.Joined)
@@ -130,16 +130,16 @@ func planResuming(host *bmov1alpha1.BareMetalHost, joined bool) Step {
 }
 
 // DependsOnNode says whether the next step may depend on the node of the host having joined.
-func DependsOnNode(host *bmov1alpha1.BareMetalHost) bool { return provisioning(host) || Bereft(host) }
+func DependsOnNode(host *bmov1alpha1.BareMetalHost) bool { return unfinished(host) || Bereft(host) }
 
 // BringsStatus says whether the host operator will take the status of a host up from the annotation.
 func BringsStatus(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Status.LastUpdated.IsZero() && host.Annotations[bmov1alpha1.StatusAnnotation] != ""
 }
 
-// provisioning says whether a host is being provisioned: by its status, or by what it brings of that from another
-// cluster.
-func provisioning(host *bmov1alpha1.BareMetalHost) bool {
+// unfinished says whether a host was given an image and tells of a time before that was written: by its status, or by
+// what it brings of that from another cluster. The host operator would write it.
+func unfinished(host *bmov1alpha1.BareMetalHost) bool {
 	state := host.Status.Provisioning.State
 	if BringsStatus(host) {
 		var kept bmov1alpha1.BareMetalHostStatus
@@ -147,7 +147,19 @@ func provisioning(host *bmov1alpha1.BareMetalHost) bool {
 			state = kept.Provisioning.State
 		}
 	}
-	return state == bmov1alpha1.StateProvisioning
+	switch state {
+	case bmov1alpha1.StateProvisioning:
+		return true
+	case bmov1alpha1.StateUnmanaged, bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile,
+		bmov1alpha1.StateInspecting, bmov1alpha1.StatePreparing, bmov1alpha1.StateReady, bmov1alpha1.StateAvailable:
+		return hasImage(host)
+	default:
+		return false
+	}
+}
+
+func hasImage(host *bmov1alpha1.BareMetalHost) bool {
+	return (host.Spec.Image != nil || host.Spec.CustomDeploy != nil) && !host.Spec.ExternallyProvisioned
 }
 
 // shielded is the annotation that a host brings, with what it says of the deployment replaced: it is done.
@@ -167,8 +179,7 @@ func shielded(host *bmov1alpha1.BareMetalHost) string {
 	if host.Spec.CustomDeploy != nil {
 		deployed["customDeploy"] = host.Spec.CustomDeploy
 	}
-	delete(status, "errorType")
-	status["operationalStatus"], status["errorMessage"], status["errorCount"] = bmov1alpha1.OperationalStatusOK, "", 0
+	dropError(status)
 	content, err := json.Marshal(status)
 	if err != nil {
 		return brought
@@ -180,8 +191,8 @@ func shielded(host *bmov1alpha1.BareMetalHost) string {
 // one to be taken up, although a host operator has known it. That happens to hosts that come out of a backup: the host
 // operator would take such a host for a new one, and provision it over what runs there.
 func Bereft(host *bmov1alpha1.BareMetalHost) bool {
-	return (host.Spec.Image != nil || host.Spec.CustomDeploy != nil) && !host.Spec.ExternallyProvisioned &&
-		host.Status.Provisioning.State == bmov1alpha1.StateNone && host.Annotations[bmov1alpha1.StatusAnnotation] == "" &&
+	return hasImage(host) && host.Status.Provisioning.State == bmov1alpha1.StateNone &&
+		host.Annotations[bmov1alpha1.StatusAnnotation] == "" &&
 		slices.Contains(host.Finalizers, bmov1alpha1.BareMetalHostFinalizer)
 }
 
@@ -190,6 +201,10 @@ func Bereft(host *bmov1alpha1.BareMetalHost) bool {
 func Busy(host *bmov1alpha1.BareMetalHost) string {
 	if !host.DeletionTimestamp.IsZero() {
 		return "being deleted"
+	}
+	if host.Status.OperationalStatus == bmov1alpha1.OperationalStatusServicing {
+		// Firmware may be half written.
+		return "being serviced"
 	}
 	if host.Status.ErrorType != "" || host.Status.OperationalStatus == bmov1alpha1.OperationalStatusDetached {
 		return ""
@@ -220,20 +235,36 @@ func recorded(host *bmov1alpha1.BareMetalHost) bool {
 	if json.Unmarshal([]byte(host.Annotations[bmov1alpha1.StatusAnnotation]), &kept) != nil {
 		return false
 	}
+	operational, problem := host.Status.OperationalStatus, host.Status.ErrorType
+	if !carries(string(problem)) {
+		operational, problem = bmov1alpha1.OperationalStatusOK, ""
+	}
 	return kept.LastUpdated.Equal(host.Status.LastUpdated) &&
-		kept.OperationalStatus == host.Status.OperationalStatus &&
-		kept.ErrorType == host.Status.ErrorType &&
+		kept.OperationalStatus == operational && kept.ErrorType == problem &&
 		equality.Semantic.DeepEqual(kept.Provisioning, host.Status.Provisioning)
 }
 
+// carries says whether the annotation may hold an error of this type. The host operator refuses those that came later,
+// such as an error while servicing, and meets them again in the other cluster.
+func carries(problem string) bool { return slices.Contains(bmov1alpha1.ErrorTypeAllowed, problem) }
+
+// dropError makes a status that of a host without errors.
+func dropError(status map[string]any) {
+	delete(status, "errorType")
+	status["operationalStatus"], status["errorMessage"], status["errorCount"] = bmov1alpha1.OperationalStatusOK, "", 0
+}
+
 // StatusAnnotation makes the annotation from the status of a host as the API server has it. Hardware details are left
-// out: they have an object of their own, and would not fit.
+// out: they have an object of their own, and would not fit. So are errors that the annotation may not hold.
 func StatusAnnotation(status map[string]any) (string, error) {
 	kept := make(map[string]any, len(status))
 	for key, value := range status {
 		if key != "hardware" {
 			kept[key] = value
 		}
+	}
+	if problem, _ := status["errorType"].(string); !carries(problem) {
+		dropError(kept)
 	}
 	content, err := json.Marshal(kept)
 	if err != nil {
@@ -242,10 +273,9 @@ func StatusAnnotation(status map[string]any) (string, error) {
 	return string(content), nil
 }
 
-// HolderFor is the holder of the Ironic endpoint that a host depends on: that of its own cluster, or, if it serves
-// nobody, the first one that is known. Nil if none is.
+// HolderFor is the holder of the Ironic endpoint that a host depends on, the first one that is known. Nil if none is.
 func HolderFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) *infrav1.IronicHolder {
-	for _, other := range dependsOn(host, around) {
+	for _, other := range servedBy(host, around) {
 		if other.Holder != nil {
 			return other.Holder
 		}
@@ -256,7 +286,7 @@ func HolderFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) *infrav1.Iro
 // outOfDate says whether a host tells of a holder although it depends on no Ironic endpoint of ours any more.
 func outOfDate(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	_, told := host.Annotations[infrav1.IronicHolderAnnotation]
-	return told && !slices.ContainsFunc(dependsOn(host, around), func(other Neighbour) bool { return other.Endpoint })
+	return told && len(servedBy(host, around)) == 0
 }
 
 // HolderName is how a holder is written into the annotation that nudges a host.

@@ -3,6 +3,7 @@ package pivot_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +122,9 @@ func TestWishFor(t *testing.T) {
 	other := func(paused, verified bool) pivot.Neighbour {
 		return pivot.Neighbour{Name: "other", Paused: paused, Verified: verified}
 	}
+	endpoint := func(paused, verified bool) pivot.Neighbour {
+		return pivot.Neighbour{Name: "other", Paused: paused, Verified: verified, Endpoint: true}
+	}
 	reserved := free()
 	reserved.Spec.ConsumerRef = &corev1.ObjectReference{
 		APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c",
@@ -144,6 +148,10 @@ func TestWishFor(t *testing.T) {
 		"FreeUnverified": {"one of those that run is not sure", free(), []pivot.Neighbour{runs, other(false, false)}, pivot.Unclear},
 		"FreeRuns":       {"all is well", free(), []pivot.Neighbour{runs, other(false, true)}, pivot.Run},
 		"Reserved":       {"it belongs to its cluster", reserved, []pivot.Neighbour{paused, other(false, true)}, pivot.Park},
+		"Lent":           {"it is served by the Ironic of another cluster", claimed(), []pivot.Neighbour{runs, endpoint(false, true)}, pivot.Run},
+		"LentUnverified": {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{runs, endpoint(false, false)}, pivot.Unclear},
+		"LentPaused":     {"clusterctl unpauses one after the other", claimed(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.Unclear},
+		"LentFree":       {"that goes for free hosts as well", free(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.Unclear},
 		"Stranger":       {"a foreign consumer counts as nobody, whatever the label says", stranger, []pivot.Neighbour{paused, other(false, true)}, pivot.Run},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,10 +190,61 @@ func TestBusy(t *testing.T) {
 			t.Errorf("a host that is stuck or detached in %q would be waited for in vain", state)
 		}
 	}
+	host.Status.Provisioning.State = bmov1alpha1.StateProvisioned
+	host.Status.OperationalStatus = bmov1alpha1.OperationalStatusServicing
+	if pivot.Busy(host) == "" {
+		t.Error("an interrupted update may leave half of the firmware")
+	}
 	now := metav1.Now()
 	host.Status.Provisioning.State, host.DeletionTimestamp = bmov1alpha1.StateAvailable, &now
+	host.Status.OperationalStatus = bmov1alpha1.OperationalStatusOK
 	if pivot.Busy(host) == "" {
 		t.Error("a move takes no deletion along, so it has to wait for it")
+	}
+}
+
+// TestNudgeBeside is about a host whose own cluster has no Ironic endpoint, but one beside it has.
+func TestNudgeBeside(t *testing.T) {
+	beside := pivot.Neighbour{
+		Name: "other", Verified: true, Endpoint: true,
+		Holder: &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"},
+	}
+	host, around := claimed(), []pivot.Neighbour{runs, beside}
+	step := pivot.PlanHost(host, around, pivot.HostFacts{})
+	changed := pivot.Apply(step, host, pivot.HolderFor(host, around))
+	if told := changed.Annotations[infrav1.IronicHolderAnnotation]; step != pivot.Nudge || told != "ControlPlane/n" {
+		t.Errorf("got %s, and the host is told of %q", step, told)
+	}
+	if again := pivot.PlanHost(changed, around, pivot.HostFacts{}); again != pivot.Leave {
+		t.Errorf("after it, the step is %s", again)
+	}
+}
+
+// TestErrorsThatCannotBeCarried is about errors that the host operator refuses in the annotation. A host with one of
+// them is parked without it.
+func TestErrorsThatCannotBeCarried(t *testing.T) {
+	for _, problem := range []bmov1alpha1.ErrorType{
+		bmov1alpha1.ServicingError, bmov1alpha1.DetachError, bmov1alpha1.PowerManagementError,
+	} {
+		host := claimed()
+		host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+		host.Status.OperationalStatus, host.Status.ErrorType = bmov1alpha1.OperationalStatusError, problem
+		host.Status.ErrorMessage, host.Status.ErrorCount = "it failed", 3
+		record(t, host)
+		var kept bmov1alpha1.BareMetalHostStatus
+		if err := json.Unmarshal([]byte(host.Annotations[bmov1alpha1.StatusAnnotation]), &kept); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(bmov1alpha1.ErrorTypeAllowed, string(kept.ErrorType)) ||
+			!slices.Contains(bmov1alpha1.OperationalStatusAllowed, string(kept.OperationalStatus)) {
+			t.Errorf("%s: the host operator refuses %q with error %q", problem, kept.OperationalStatus, kept.ErrorType)
+		}
+		if carried := kept.ErrorMessage != ""; carried != (kept.ErrorType == problem) {
+			t.Errorf("%s: the message %q is left", problem, kept.ErrorMessage)
+		}
+		if !pivot.Parked(host) {
+			t.Errorf("%s: the host never gets parked", problem)
+		}
 	}
 }
 
@@ -295,7 +354,8 @@ func TestForget(t *testing.T) {
 		"Last":      {"nothing of ours stays on a host", free(), true, "", nil, pivot.Forget},
 		"NeverTold": {"there is nothing to forget", free(), false, "", nil, pivot.Leave},
 		"FreeOther": {"a free host depends on every endpoint", free(), true, "", []pivot.Neighbour{runs, other}, pivot.Leave},
-		"Claimed":   {"its cluster has no endpoint", claimed(), true, "", []pivot.Neighbour{runs, other}, pivot.Forget},
+		"Claimed":   {"nobody has an endpoint", claimed(), true, "", []pivot.Neighbour{runs}, pivot.Forget},
+		"Beside":    {"a host operator knows one Ironic", claimed(), true, "", []pivot.Neighbour{runs, other}, pivot.Leave},
 		"Unknown": {"the Metal3Cluster may still come, in the target of a move", claimed(), true, "",
 			[]pivot.Neighbour{{Name: "c", Endpoint: true}}, pivot.Leave},
 		"Deleted": {"the Metal3Cluster went first", claimed(), true, "", []pivot.Neighbour{unverified}, pivot.Forget},

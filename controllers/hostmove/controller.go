@@ -59,8 +59,8 @@ type Reconciler struct {
 	mutex sync.Mutex
 	// paused says since when a host that is to be parked was seen paused.
 	paused map[types.NamespacedName]time.Time
-	// holders says since when a holder was seen in a namespace.
-	holders map[string]time.Time
+	// holders says since when a holder was seen in a namespace, holders[namespace][name of the holder].
+	holders map[string]map[string]time.Time
 }
 
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
@@ -95,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.announce(host, step)
 		return ctrl.Result{RequeueAfter: awaitNode}, nil
 	case pivot.Nudge:
-		after, err := r.untilTurn(ctx, host, *holder)
+		after, err := r.untilTurn(ctx, host, pivot.HolderName(*holder), around)
 		if err != nil || after > 0 {
 			return ctrl.Result{RequeueAfter: after}, err
 		}
@@ -191,7 +191,8 @@ func (r *Reconciler) forget(host types.NamespacedName) {
 }
 
 // untilTurn is how long a host has to wait to be nudged. Zero means that it is its turn.
-func (r *Reconciler) untilTurn(ctx context.Context, host *bmov1alpha1.BareMetalHost, holder infrav1.IronicHolder,
+func (r *Reconciler) untilTurn(ctx context.Context, host *bmov1alpha1.BareMetalHost, holder string,
+	around []pivot.Neighbour,
 ) (time.Duration, error) {
 	hosts, err := r.Hosts.Hosts(ctx, host.Namespace)
 	if err != nil {
@@ -203,26 +204,28 @@ func (r *Reconciler) untilTurn(ctx context.Context, host *bmov1alpha1.BareMetalH
 			place++
 		}
 	}
-	return max(0, pivot.WaveDelay(place)-r.heldFor(host.Namespace, holder)), nil
+	return max(0, pivot.WaveDelay(place)-r.heldFor(host.Namespace, holder, around)), nil
 }
 
-// heldFor is for how long a holder was seen. One holder at a time is remembered for each namespace.
-func (r *Reconciler) heldFor(namespace string, holder infrav1.IronicHolder) time.Duration {
-	key := namespace + " " + pivot.HolderName(holder)
+// heldFor is for how long a holder was seen. Those that are no longer seen in the namespace are forgotten.
+func (r *Reconciler) heldFor(namespace, holder string, around []pivot.Neighbour) time.Duration {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	if _, known := r.holders[key]; !known {
-		if r.holders == nil {
-			r.holders = map[string]time.Time{}
+	seen := map[string]time.Time{holder: r.Clock.Now()}
+	for _, other := range around {
+		if other.Holder == nil {
+			continue
 		}
-		for other := range r.holders {
-			if strings.HasPrefix(other, namespace+" ") {
-				delete(r.holders, other)
-			}
+		name := pivot.HolderName(*other.Holder)
+		if since, known := r.holders[namespace][name]; known {
+			seen[name] = since
 		}
-		r.holders[key] = r.Clock.Now()
 	}
-	return r.Clock.Since(r.holders[key])
+	if r.holders == nil {
+		r.holders = map[string]map[string]time.Time{}
+	}
+	r.holders[namespace] = seen
+	return r.Clock.Since(seen[holder])
 }
 
 // sortedKeys are the keys of hosts by name, the order in which they are nudged.

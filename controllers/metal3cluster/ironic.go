@@ -32,8 +32,9 @@ func (s *scope) keepsIronic() bool {
 	return s.infra.Spec.Ironic != nil && s.cluster != nil && !s.paused && s.infra.DeletionTimestamp.IsZero()
 }
 
-// readControlPlane reads the names of the nodes of the control plane, from its Machines, which are cached, and from
-// what was seen of its nodes. After a move either may come first.
+// readControlPlane reads the names of the nodes that may hold the endpoint, from Machines, which are cached, and from
+// what was seen of the own nodes. After a move either may come first. Clusters that share an endpoint share its nodes:
+// none of them is the management cluster.
 func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	if !s.keepsIronic() {
 		return nil
@@ -43,22 +44,47 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 			s.controlPlane = append(s.controlPlane, s.plane.Nodes[i].Name)
 		}
 	}
-	var machines clusterv1.MachineList
-	if err := r.Client.List(ctx, &machines, client.InNamespace(s.infra.Namespace), client.UnsafeDisableDeepCopy,
-		client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name},
-		client.HasLabels{clusterv1.MachineControlPlaneLabel}); err != nil {
-		return fmt.Errorf("listing the control-plane Machines of Cluster %s: %w", s.cluster.Name, err)
+	own, err := r.controlPlaneMachines(ctx, s.infra.Namespace, s.cluster.Name)
+	if err != nil {
+		return err
 	}
-	s.hasControlPlane = len(machines.Items) > 0
-	for i := range machines.Items {
-		machine := &machines.Items[i]
+	s.hasControlPlane = len(own) > 0
+	s.addControlPlane(own, s.plane == nil)
+	for i := range s.around.Clusters {
+		other := &s.around.Clusters[i]
+		if other.UID == s.infra.UID || other.Spec.Ironic == nil ||
+			other.Spec.Ironic.ClusterID != s.infra.Spec.Ironic.ClusterID {
+			continue
+		}
+		machines, err := r.controlPlaneMachines(ctx, other.Namespace, ownerCluster(other))
+		if err != nil {
+			return err
+		}
+		s.addControlPlane(machines, true)
+	}
+	return nil
+}
+
+func (r *Reconciler) controlPlaneMachines(ctx context.Context, namespace, cluster string) ([]clusterv1.Machine, error) {
+	var machines clusterv1.MachineList
+	if err := r.Client.List(ctx, &machines, client.InNamespace(namespace), client.UnsafeDisableDeepCopy,
+		client.MatchingLabels{clusterv1.ClusterNameLabel: cluster},
+		client.HasLabels{clusterv1.MachineControlPlaneLabel}); err != nil {
+		return nil, fmt.Errorf("listing the control-plane Machines of Cluster %s: %w", cluster, err)
+	}
+	return machines.Items, nil
+}
+
+// addControlPlane adds the nodes of Machines. Where nobody else tells of a node, a Machine that lost its name hides it.
+func (s *scope) addControlPlane(machines []clusterv1.Machine, only bool) {
+	for i := range machines {
+		machine := &machines[i]
 		if node := machine.Status.NodeRef.Name; node != "" {
 			s.controlPlane = append(s.controlPlane, node)
-		} else if machine.Spec.ProviderID != "" && s.plane == nil {
+		} else if machine.Spec.ProviderID != "" && only {
 			s.nodesMissing = true
 		}
 	}
-	return nil
 }
 
 // nameHosts finds the names that the hosts of the cluster have in Ironic.

@@ -208,6 +208,21 @@ func describeIronic(s *suite) {
 		w.untouched(ctx)
 	})
 
+	It("takes no node of a cluster that shares the endpoint for the management cluster", func(ctx context.Context) {
+		w := s.world(ctx)
+		ironic := newIronic()
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
+		w.controlPlaneNode(ctx, "cp-0")
+		w.another(ctx, "other", withIronic(ironic))
+		w.controlPlaneNodeOf(ctx, "other", "other-cp-0")
+		material := w.material(ctx)
+		ironic.change(func(i *fakeIronic) { i.material, i.conductors = &material, []string{"c1-other-cp-0"} })
+		w.holder(ctx, infrav1.HolderControlPlane, "other-cp-0")
+		ironic.change(func(i *fakeIronic) { i.conductors = []string{"c1-management"} })
+		w.holder(ctx, infrav1.HolderManagement, "management")
+	})
+
 	It("tells a stranger and other credentials from nobody", func(ctx context.Context) {
 		w := s.world(ctx)
 		ironic := newIronic()
@@ -322,7 +337,12 @@ func unusedPort() int32 {
 // controlPlaneNode makes a Machine of the control plane that has a node.
 func (w *world) controlPlaneNode(ctx context.Context, node string) {
 	GinkgoHelper()
-	machine := build.ControlPlaneMachine(node, clusterName, build.InNamespace(w.namespace))
+	w.controlPlaneNodeOf(ctx, clusterName, node)
+}
+
+func (w *world) controlPlaneNodeOf(ctx context.Context, cluster, node string) {
+	GinkgoHelper()
+	machine := build.ControlPlaneMachine(node, cluster, build.InNamespace(w.namespace))
 	machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: node}
 	w.create(ctx, machine)
 	Expect(metav1.HasLabel(machine.ObjectMeta, clusterv1.MachineControlPlaneLabel)).To(BeTrue())

@@ -1,9 +1,11 @@
 package hoststore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,8 +20,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// Neighbours returns the Clusters of a namespace that decide about its hosts: those with a Metal3Cluster. It asks the
-// cache.
+// Neighbours returns the Clusters of a namespace that decide about its hosts, by name: those with a Metal3Cluster. It
+// asks the cache.
 func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error) {
 	var clusters clusterv1.ClusterList
 	if err := s.client.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -40,6 +42,8 @@ func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neigh
 			around = append(around, pivot.NeighbourOf(cluster, infras[cluster.Spec.InfrastructureRef.Name]))
 		}
 	}
+	// A cache gives them in any order, and the first one with a holder counts.
+	slices.SortFunc(around, func(a, b pivot.Neighbour) int { return cmp.Compare(a.Name, b.Name) })
 	return around, nil
 }
 
