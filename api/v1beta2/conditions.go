@@ -42,6 +42,9 @@ const (
 	// DataReadyCondition says whether meta-data and network-data are ready.
 	DataReadyCondition = "Metal3DataReady"
 
+	// DataAssociatedCondition repeats DataReadyCondition under another name that CAPM3 has for it.
+	DataAssociatedCondition = "AssociateMetal3MachineMetaData"
+
 	// HostProvisionedCondition says how far the host operator got in provisioning the host, and quotes its error.
 	HostProvisionedCondition = "BareMetalHostProvisioned"
 
@@ -144,7 +147,8 @@ const (
 	// HostProvisioningReason is used while the host operator provisions the host.
 	HostProvisioningReason = "BareMetalHostProvisioning"
 
-	// HostErrorReason is used when the host operator reports an error. The message quotes it.
+	// HostErrorReason is used when the host operator reports an error. The message quotes it. The condition stays true if
+	// the host is provisioned.
 	HostErrorReason = "BareMetalHostError"
 
 	// HostProvisionedReason is used when the host runs its image.

@@ -78,8 +78,8 @@ type Metal3MachineSpec struct {
 // Metal3MachineStatus is what the provider observed.
 // +kubebuilder:validation:MinProperties=1
 type Metal3MachineStatus struct {
-	// conditions of the Metal3Machine: Ready, AssociateBareMetalHost, Metal3DataReady, BareMetalHostProvisioned,
-	// NodeLinked, Deleting and Paused.
+	// conditions of the Metal3Machine: Ready, AssociateBareMetalHost, Metal3DataReady, AssociateMetal3MachineMetaData,
+	// BareMetalHostProvisioned, NodeLinked, Deleting and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -5,7 +5,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
@@ -132,21 +131,6 @@ func groupOf(ref *corev1.ObjectReference) string {
 		return ""
 	}
 	return groupVersion.Group
-}
-
-// isReservation says whether the consumer is a Cluster, which is how a host waits for the next machine of its owner.
-func isReservation(ref *corev1.ObjectReference) bool {
-	return ref != nil && ref.Kind == clusterv1.ClusterKind && groupOf(ref) == clusterv1.GroupVersion.Group
-}
-
-// ReservedFor says whether the host waits for a machine of the owner in Wanted.
-func ReservedFor(host *bmov1alpha1.BareMetalHost, wanted Wanted) bool {
-	label := host.Labels[infrav1.NodeReuseLabel]
-	if label == "" || label != wanted.Owner {
-		return false
-	}
-	ref := host.Spec.ConsumerRef
-	return ref == nil || (isReservation(ref) && ref.Name == wanted.Cluster && ref.Namespace == wanted.Namespace)
 }
 
 func notBeingDeleted(candidate Candidate, _ Wanted) Reason {

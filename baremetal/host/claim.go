@@ -112,13 +112,11 @@ func setReference(target **corev1.SecretReference, wanted *corev1.SecretReferenc
 	}
 }
 
-// remember records what the claim is about to replace. A host that was reserved by node reuse still carries the
+// remember records what the claim is about to replace. A host that is or was reserved by node reuse still carries the
 // record of its first claim, which stays the truth.
 func remember(host *bmov1alpha1.BareMetalHost) {
-	if isReservation(host.Spec.ConsumerRef) {
-		if _, known := recall(host); known {
-			return
-		}
+	if _, known := recall(host); known {
+		return
 	}
 	content, err := json.Marshal(found{
 		Online:       host.Spec.Online,

@@ -210,11 +210,11 @@ func TestDesired(t *testing.T) {
 			claim:  claim(),
 			want:   claimed(),
 		},
-		"StaleRecordOnAFreeHost": {
-			reason: "somebody removed the consumer by hand; the record describes an older time",
+		"HostThatWasFreedByHandKeepsTheFirstRecord": {
+			reason: "the claim came before the sweep, so the host still has what the previous machine wrote",
 			host:   bare(note(infrav1.ReleaseAnnotation, fullRecord)),
 			claim:  claim(),
-			want:   claimed(),
+			want:   claimed(note(infrav1.ReleaseAnnotation, fullRecord)),
 		},
 		"EmptyCleaningModeLeavesThatOfTheHost": {
 			reason: "the machine has no opinion",

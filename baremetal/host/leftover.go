@@ -8,12 +8,12 @@ import (
 )
 
 // WithoutLeftovers returns the host without what a machine should have taken away and did not, and whether there was
-// anything. CAPM3 leaves such things behind, and each of them does harm:
+// anything. CAPM3 leaves such things behind, and so does somebody who frees a host by hand. Each of them does harm:
 //
 //	leftover                             on               harm
 //	owner reference of a Metal3Machine   every host       the garbage collector deletes the host with the machine
 //	block-move                           unclaimed hosts  every later clusterctl move waits in vain
-//	record of a claim                    unclaimed hosts  a later release would put back stale values
+//	record of a claim                    unclaimed hosts  the host keeps what a machine wrote; see withoutRecord
 //
 // While a Cluster of the namespace is paused, a move may be under way and only the owner references go. A host that a
 // move is deleting is left alone. The own pause of a provider is taken back by whoever knows when a move is over.
@@ -26,8 +26,27 @@ func WithoutLeftovers(host *bmov1alpha1.BareMetalHost, clusterPaused bool) (*bmo
 	if host.Spec.ConsumerRef == nil && !clusterPaused {
 		delete(clean.Annotations, infrav1.BlockMoveAnnotation)
 		if _, reserved := host.Labels[infrav1.NodeReuseLabel]; !reserved {
-			delete(clean.Annotations, infrav1.ReleaseAnnotation)
+			clean = withoutRecord(clean)
 		}
 	}
 	return clean, !equality.Semantic.DeepEqual(host.ObjectMeta, clean.ObjectMeta)
+}
+
+// withoutRecord takes the record of a claim from an unclaimed host.
+//
+//	host                            what the record says
+//	has an image or a deploy step   is forgotten: somebody uses the host as it is now
+//	not settled yet                 is kept until the host is
+//	settled                         is put back
+func withoutRecord(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
+	inUse := host.Spec.Image != nil || host.Spec.CustomDeploy != nil
+	if !inUse && !settled(host) {
+		return host
+	}
+	clean := host.DeepCopy()
+	if before, known := recall(host); known && !inUse {
+		putBack(clean, before)
+	}
+	delete(clean.Annotations, infrav1.ReleaseAnnotation)
+	return clean
 }

@@ -17,6 +17,7 @@ func TestWithoutLeftovers(t *testing.T) {
 	ownPause := note(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
 	block := note(blockMove, "true")
 	record := note(infrav1.ReleaseAnnotation, foundOff)
+	restorable := note(infrav1.ReleaseAnnotation, foundOnline)
 	oldOwner := owners(machineOwner("v1beta1"), ownerOfUser())
 	userOwner := owners(ownerOfUser())
 	held := consumer(machineRef(machineName))
@@ -54,6 +55,30 @@ func TestWithoutLeftovers(t *testing.T) {
 			reason: "the next machine of the owner needs the record",
 			host:   bare(labelled(infrav1.NodeReuseLabel, owner), record, block),
 			want:   bare(labelled(infrav1.NodeReuseLabel, owner), record),
+		},
+		"RecordOfAHostThatWasFreedByHand": {
+			reason: "what the machines wrote would stay for ever",
+			host:   bare(restorable),
+			want:   bare(asFoundOnline, online),
+		},
+		"RecordOfAHostThatWasFreedByHandAndNotCleaned": {
+			reason: "powered on, the old system would bring the deleted node back",
+			host:   bare(restorable, uncleaned),
+			want:   bare(asFoundOnline),
+		},
+		"RecordOfAHostThatIsNotSettled": {
+			reason: "the host operator still undoes what the machine wanted; the record is needed afterwards",
+			host:   bare(restorable, state(bmov1alpha1.StateDeprovisioning)),
+		},
+		"RecordOfAHostThatSomebodyUses": {
+			reason: "the host runs with what it has now",
+			host:   bare(restorable, image, state(bmov1alpha1.StateProvisioned)),
+			want:   bare(image, state(bmov1alpha1.StateProvisioned)),
+		},
+		"RecordThatNobodyCanRead": {
+			reason: "it is as good as none",
+			host:   bare(note(infrav1.ReleaseAnnotation, "{"), uncleaned),
+			want:   bare(uncleaned),
 		},
 		"OwnerWhileAClusterIsPaused": {
 			reason: "the owner reference does its harm during a move as well",

@@ -80,9 +80,7 @@ func emptied(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.Bare
 	emptied := host.DeepCopy()
 	emptied.Spec.Image = nil
 	emptied.Spec.CustomDeploy = nil
-	emptied.Spec.UserData = before.UserData
-	emptied.Spec.MetaData = before.MetaData
-	emptied.Spec.NetworkData = before.NetworkData
+	putBackData(emptied, before)
 	emptied.Spec.Online = onlineWhileDeprovisioning(host, release.FastTrack)
 	if pausedByProvider(emptied) {
 		// The host operator does nothing with a paused host, so the release would wait for ever.
@@ -160,17 +158,28 @@ func freed(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.BareMe
 		return freed
 	}
 	freed.Spec.ConsumerRef = nil
-	if !known {
-		return freed
-	}
-	if cleaned(host) && !host.Spec.DisablePowerOff {
-		freed.Spec.Online = before.Online
-	}
-	freed.Spec.AutomatedCleaningMode = before.CleaningMode
-	if before.ClusterLabel != "" {
-		metav1.SetMetaDataLabel(&freed.ObjectMeta, clusterv1.ClusterNameLabel, before.ClusterLabel)
+	if known {
+		putBack(freed, before)
 	}
 	return freed
+}
+
+// putBack gives a host what it was found with, except for the power of a host that keeps its old system.
+func putBack(host *bmov1alpha1.BareMetalHost, before found) {
+	if cleaned(host) && !host.Spec.DisablePowerOff {
+		host.Spec.Online = before.Online
+	}
+	host.Spec.AutomatedCleaningMode = before.CleaningMode
+	if before.ClusterLabel != "" {
+		metav1.SetMetaDataLabel(&host.ObjectMeta, clusterv1.ClusterNameLabel, before.ClusterLabel)
+	}
+	putBackData(host, before)
+}
+
+func putBackData(host *bmov1alpha1.BareMetalHost, before found) {
+	host.Spec.UserData = before.UserData
+	host.Spec.MetaData = before.MetaData
+	host.Spec.NetworkData = before.NetworkData
 }
 
 // withoutTraces removes the labels, annotations and owners that this provider or CAPM3 puts on a host.

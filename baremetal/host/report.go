@@ -24,6 +24,16 @@ func Progress(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
 		fmt.Sprintf("Waiting for host %s to be provisioned, its state is %s", host.Name, stateName(host)))
 }
 
+// Running says in one line that a host is provisioned, and whether and what is wrong with it all the same: it goes on
+// running when nobody can switch its power or reach its controller any more.
+func Running(host *bmov1alpha1.BareMetalHost) (message string, troubled bool) {
+	message = fmt.Sprintf("Host %s is provisioned", host.Name)
+	if trouble := trouble(host); trouble != "" {
+		return message + "; it " + trouble, true
+	}
+	return message, false
+}
+
 // Arrived says whether the host operator has not looked at a host since it was moved here: its status is in an
 // annotation.
 func Arrived(host *bmov1alpha1.BareMetalHost) bool {
@@ -34,18 +44,26 @@ func Arrived(host *bmov1alpha1.BareMetalHost) bool {
 // Problem says in one line why the host operator gets no further with a host: it quotes the operator's error, or names
 // what keeps the operator from acting. Empty means that nothing is known to be wrong.
 func Problem(host *bmov1alpha1.BareMetalHost) string {
+	if trouble := trouble(host); trouble != "" {
+		return fmt.Sprintf("Host %s %s", host.Name, trouble)
+	}
+	return ""
+}
+
+// trouble is what a Problem says about the host, without its name.
+func trouble(host *bmov1alpha1.BareMetalHost) string {
 	if message := host.Status.ErrorMessage; message != "" {
 		kind := "error"
 		if host.Status.ErrorType != "" {
 			kind = string(host.Status.ErrorType)
 		}
-		return fmt.Sprintf("Host %s reports %s: %s", host.Name, kind, oneLine(message))
+		return fmt.Sprintf("reports %s: %s", kind, oneLine(message))
 	}
 	if by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; paused && by != infrav1.HostPausedByProvider {
-		return fmt.Sprintf("Host %s is paused: remove its annotation %s", host.Name, bmov1alpha1.PausedAnnotation)
+		return "is paused: remove its annotation " + bmov1alpha1.PausedAnnotation
 	}
 	if _, detached := host.Annotations[bmov1alpha1.DetachedAnnotation]; detached {
-		return fmt.Sprintf("Host %s is detached: remove its annotation %s", host.Name, bmov1alpha1.DetachedAnnotation)
+		return "is detached: remove its annotation " + bmov1alpha1.DetachedAnnotation
 	}
 	return ""
 }

@@ -51,6 +51,37 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+func TestRunning(t *testing.T) {
+	provisioned := func(options ...build.HostOption) *bmov1alpha1.BareMetalHost {
+		return build.Host("host-0", append([]build.HostOption{build.Provisioned()}, options...)...)
+	}
+	cases := map[string]struct {
+		host     *bmov1alpha1.BareMetalHost
+		want     string
+		troubled bool
+	}{
+		"nothing is known to be wrong": {provisioned(), "Host host-0 is provisioned", false},
+		"an error after provisioning": {
+			provisioned(build.Error("no\n power")),
+			"Host host-0 is provisioned; it reports provisioning error: no power", true,
+		},
+		"a detached host": {
+			provisioned(annotated(bmov1alpha1.DetachedAnnotation, "")),
+			"Host host-0 is provisioned; it is detached: remove its annotation baremetalhost.metal3.io/detached", true,
+		},
+		"its own pause is no trouble": {
+			provisioned(build.Paused(infrav1.HostPausedByProvider)), "Host host-0 is provisioned", false,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got, troubled := host.Running(tc.host); got != tc.want || troubled != tc.troubled {
+				t.Errorf("got  %q, %t\nwant %q, %t", got, troubled, tc.want, tc.troubled)
+			}
+		})
+	}
+}
+
 func TestProblem(t *testing.T) {
 	cases := map[string]struct {
 		host *bmov1alpha1.BareMetalHost

@@ -1,8 +1,10 @@
 // Package hostsweep removes from hosts what a provider left behind and what would do harm later: owner references of
-// Metal3Machines, and on hosts that no machine holds, blocks on moving and stale records.
+// Metal3Machines, and on hosts that no machine holds, blocks on moving and records of a claim. What a record says is
+// put back first, so that a reservation can be ended by hand.
 //
 // CAPM3 leaves such things behind, so the sweep makes an upgrade from it safe; it runs for every host when the manager
-// starts, and again for a host that is restored from a backup. It refuses to touch anything that a user has set.
+// starts, and again for a host that is freed by hand or restored from a backup. It refuses to touch anything that a
+// user has set.
 package hostsweep
 
 import (
@@ -68,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	r.Recorder.Eventf(current, nil, corev1.EventTypeNormal, reasonSwept, "Sweep",
-		"Removed owner references or annotations that an earlier provider left on the host")
+		"Removed owner references or annotations that were left on the host")
 	return ctrl.Result{}, nil
 }
 

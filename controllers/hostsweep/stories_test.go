@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -65,6 +66,26 @@ func describeSweep(s *suite) {
 		w.host(ctx, "restored-later", all)
 		w.swept(ctx, "restored-later", map[string]string{"example.com/asset": "4711"})
 		Expect(w.writes.Done()).To(HaveLen(2), "one write for each host")
+	})
+
+	It("gives a reserved host that is freed by hand back what was found", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host", build.Available(), all, build.Labels(map[string]string{infrav1.NodeReuseLabel: "md-workers"}),
+			stage.With(func(host *bmov1alpha1.BareMetalHost) {
+				host.Spec.ConsumerRef = &corev1.ObjectReference{
+					APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Namespace: w.namespace, Name: "cluster",
+				}
+			}))
+		w.manager.Start()
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Labels, infrav1.NodeReuseLabel)
+		})
+		Consistently(func(g Gomega) { g.Expect(w.get(ctx, g, "host").Annotations).To(Equal(leftovers)) }).Should(Succeed())
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.ConsumerRef = nil
+		})
+		w.swept(ctx, "host", map[string]string{"example.com/asset": "4711"})
+		Expect(w.get(ctx, Default, "host").Spec.Online).To(BeTrue())
 	})
 
 	It("leaves alone what a user or somebody else has set", func(ctx context.Context) {

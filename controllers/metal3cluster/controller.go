@@ -25,10 +25,12 @@ type Secrets interface {
 	Ensure(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (secrets.Material, outcome.Outcome, error)
 }
 
-// Hosts reads hosts and the Clusters around them.
+// Hosts reads hosts and the Clusters around them, and writes those that a Cluster leaves behind.
 type Hosts interface {
 	Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
 	Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error)
+	Reserved(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
+	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
 }
 
 // Handover tells the Ironic of the management cluster whether a cluster is handed over.
@@ -72,7 +74,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3remediations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
-// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch
+// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
@@ -101,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	s := &scope{infra: infra, pass: pass, holder: holderOf(infra), reached: map[string]outcome.Outcome{}}
 	if err := flow.Observe(ctx, s,
-		r.readCluster, r.readMachines, r.readNodes, r.readControlPlane, r.readMove, nameHosts, r.readSurroundings,
+		r.readCluster, r.readMachines, r.readNodes, r.readMove, nameHosts, r.readSurroundings, r.readControlPlane,
 	); err != nil {
 		// Nothing is reported: what was not read would look as if it were not there.
 		return ctrl.Result{}, err
@@ -126,7 +128,7 @@ func (r *Reconciler) route(s *scope) []flow.Phase[*scope] {
 	case s.paused:
 		return []flow.Phase[*scope]{r.openGate}
 	case !s.infra.DeletionTimestamp.IsZero():
-		return []flow.Phase[*scope]{waitForMachines, dropFinalizer}
+		return []flow.Phase[*scope]{waitForMachines, r.freeHosts, dropFinalizer}
 	default:
 		return []flow.Phase[*scope]{
 			waitForCluster, keepFinalizer, keepGate, r.chooseIdentity, findRivals, findEndpoint, r.takeBackHandover,

@@ -2,7 +2,9 @@ package metal3cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -12,6 +14,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
@@ -142,4 +145,40 @@ func waitForMachines(_ context.Context, s *scope) (outcome.Outcome, error) {
 	}
 	return s.record(infrav1.DeletingCondition, outcome.Waiting(infrav1.WaitingForMachinesReason,
 		fmt.Sprintf("Waiting for the Machines of Cluster %s to be deleted", s.cluster.Name))), nil
+}
+
+// freeHosts lets go of the hosts that node reuse keeps for the Cluster. Its Machines are gone, so nobody else would. A
+// host that fails does not hold up the others, and is tried again.
+func (r *Reconciler) freeHosts(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	cluster := ownerCluster(s.infra)
+	if cluster == "" {
+		return outcome.Done(), nil
+	}
+	hosts, err := r.Hosts.Reserved(ctx, s.infra.Namespace)
+	if err != nil {
+		return outcome.Done(), err
+	}
+	var failures []error
+	for _, current := range hosts {
+		free, reserved := host.WithoutReservation(current, s.infra.Namespace, cluster)
+		if !reserved {
+			continue
+		}
+		if _, err := r.Hosts.Write(ctx, current, free); client.IgnoreNotFound(err) != nil {
+			failures = append(failures, fmt.Errorf("freeing what is reserved for Cluster %s: %w", cluster, err))
+		}
+	}
+	return outcome.Done(), errors.Join(failures...)
+}
+
+// ownerCluster is the name of the Cluster that owns the Metal3Cluster. It is known when the Cluster itself is gone as
+// well. Empty for a Metal3Cluster that never had one.
+func ownerCluster(infra *infrav1.Metal3Cluster) string {
+	for _, owner := range infra.OwnerReferences {
+		group, _, _ := strings.Cut(owner.APIVersion, "/")
+		if owner.Kind == clusterv1.ClusterKind && group == clusterv1.GroupVersion.Group {
+			return owner.Name
+		}
+	}
+	return ""
 }

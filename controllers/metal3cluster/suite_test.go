@@ -73,6 +73,7 @@ var _ = Describe("A Metal3Cluster", Ordered, ContinueOnFailure, func() {
 	})
 
 	describeLife(s)
+	describeReservations(s)
 	describeOthers(s)
 	describeIronic(s)
 	describeRivals(s)

@@ -2,11 +2,13 @@ package metal3machine_test
 
 import (
 	"context"
+	"fmt"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -193,6 +195,63 @@ func describeLinks(s *suite) {
 		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition,
 			stage.IsFalseBecause(infrav1.HostProvisioningReason, "its state is provisioning"))
 	})
+
+	It("tells of the trouble of a host that runs, once, and stays ready", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.connected = true
+		w.connect(ctx)
+		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")))
+		w.start()
+		w.machine(ctx, "machine", build.Finalizers(infrav1.MachineFinalizer), build.OnHost(w.getHost(ctx, Default, "host")))
+		w.node(ctx, "node", w.providerID("host", "machine"), nil)
+		linked(ctx, w)
+
+		trouble := func(kind bmov1alpha1.ErrorType, message string) {
+			GinkgoHelper()
+			changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+				host.Status.ErrorType, host.Status.ErrorMessage = kind, message
+			})
+		}
+		says := func(reason, message string) {
+			GinkgoHelper()
+			w.eventually(ctx, "machine", infrav1.HostProvisionedCondition,
+				And(stage.IsTrueBecause(reason), HaveField("Message", message)))
+			linked(ctx, w)
+		}
+		trouble(bmov1alpha1.PowerManagementError, "401:\n unauthorized")
+		says(infrav1.HostErrorReason, "Host host is provisioned; it reports power management error: 401: unauthorized")
+		warned := []string{corev1.EventTypeWarning + ": Host host is provisioned; it reports power management error: 401: unauthorized"}
+		Eventually(func(g Gomega) { g.Expect(w.troubles(ctx, g, "machine")).To(Equal(warned)) }).Should(Succeed())
+		change(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Labels = map[string]string{infrav1.FailureDomainLabel: "a"}
+		})
+		Eventually(func(g Gomega) {
+			g.Expect(w.getMachine(ctx, g, "machine").Status.FailureDomain).To(Equal("a"))
+		}).Should(Succeed(), "the machine has looked at its host again")
+		Consistently(func(g Gomega) { g.Expect(w.troubles(ctx, g, "machine")).To(Equal(warned)) }).Should(Succeed())
+
+		trouble("", "")
+		says(infrav1.HostProvisionedReason, "Host host is provisioned")
+	})
+}
+
+// troubles are the events about the trouble of the host of a Metal3Machine: their types, texts, and how often each
+// came, if more than once.
+func (w *world) troubles(ctx context.Context, g Gomega, machine string) []string {
+	var list eventsv1.EventList
+	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+	var troubles []string
+	for _, event := range list.Items {
+		if event.Regarding.Name != machine || event.Reason != infrav1.HostErrorReason {
+			continue
+		}
+		text := event.Type + ": " + event.Note
+		if event.Series != nil {
+			text = fmt.Sprintf("%s (%d times)", text, event.Series.Count)
+		}
+		troubles = append(troubles, text)
+	}
+	return troubles
 }
 
 func (w *world) providerID(host, machine string) string {

@@ -33,7 +33,14 @@ func announce() flow.Announcement {
 		infrav1.InvalidSpecReason, infrav1.HostLostReason, infrav1.DataFailedReason, infrav1.HostErrorReason,
 		infrav1.ProviderIDConflictReason, infrav1.IronicEndpointInvalidReason,
 	}
-	return flow.Milestones(quiet, trouble)
+	milestones := flow.Milestones(quiet, trouble)
+	return func(before *metav1.Condition, after metav1.Condition) string {
+		if after.Type == infrav1.DataAssociatedCondition {
+			// What it repeats is announced already.
+			return ""
+		}
+		return milestones(before, after)
+	}
 }
 
 // setStatus reports what the reconcile saw. It is the only writer of the status besides publish.
@@ -79,12 +86,27 @@ func setDataReady(s *scope) {
 	}
 	flow.SetStage(s.machine, infrav1.DataReadyCondition, s.reached, flow.Reached{Reason: reason},
 		infrav1.WaitingForHostReason)
+	repeated := *conditions.Get(s.machine, infrav1.DataReadyCondition)
+	repeated.Type = infrav1.DataAssociatedCondition
+	conditions.Set(s.machine, repeated)
 }
 
 func setProvisioned(s *scope) {
-	flow.SetStage(s.machine, infrav1.HostProvisionedCondition, s.reached,
-		flow.Reached{Reason: infrav1.HostProvisionedReason, Message: hostMessage(s, "is provisioned")},
-		infrav1.WaitingForHostReason)
+	flow.SetStage(s.machine, infrav1.HostProvisionedCondition, s.reached, provisioned(s), infrav1.WaitingForHostReason)
+}
+
+// provisioned is what is said of a host that is provisioned. One that gets into trouble remains so, but the reason
+// changes, which makes it an event.
+func provisioned(s *scope) flow.Reached {
+	done := flow.Reached{Reason: infrav1.HostProvisionedReason}
+	if s.host == nil {
+		return done
+	}
+	var troubled bool
+	if done.Message, troubled = host.Running(s.host); troubled {
+		done.Reason = infrav1.HostErrorReason
+	}
+	return done
 }
 
 func setLinked(s *scope) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
@@ -299,6 +300,17 @@ func (s *Store) Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.Bar
 	var list bmov1alpha1.BareMetalHostList
 	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing hosts: %w", err)
+	}
+	return pointers(list.Items), nil
+}
+
+// Reserved returns the hosts of a namespace that node reuse keeps for the next machine of an owner. It reads past the
+// cache: whoever ends the reservations of a Cluster does not come back for one that the cache shows too late.
+func (s *Store) Reserved(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
+	var list bmov1alpha1.BareMetalHostList
+	reserved := client.HasLabels{infrav1.NodeReuseLabel}
+	if err := s.live.List(ctx, &list, client.InNamespace(namespace), reserved); err != nil {
+		return nil, fmt.Errorf("listing reserved hosts: %w", err)
 	}
 	return pointers(list.Items), nil
 }

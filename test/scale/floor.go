@@ -59,7 +59,7 @@ func (f *fixture) associateByHand(ctx context.Context, number int) error {
 	before = machine.DeepCopy()
 	for _, condition := range []string{
 		infrav1.ReadyCondition, infrav1.PausedCondition, infrav1.HostAssociatedCondition, infrav1.DataReadyCondition,
-		infrav1.HostProvisionedCondition, infrav1.NodeLinkedCondition,
+		infrav1.DataAssociatedCondition, infrav1.HostProvisionedCondition, infrav1.NodeLinkedCondition,
 	} {
 		meta.SetStatusCondition(&machine.Status.Conditions, metav1.Condition{
 			Type: condition, Status: metav1.ConditionTrue, Reason: condition, Message: "Host " + host.Name + " is available",

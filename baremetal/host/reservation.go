@@ -1,0 +1,44 @@
+package host
+
+import (
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// WithoutReservation returns the host as it is free for everybody, and whether it was reserved for a machine of the
+// Cluster. It is for a Cluster that is being deleted: nobody else would ever take such a host or free it.
+//
+//	host                                          answer
+//	not reserved, or for another Cluster          not reserved
+//	being moved, or paused for a move             not reserved here: it belongs to the Cluster on the other side
+//	reserved for the Cluster                      what was found is put back, as at the end of a release
+func WithoutReservation(host *bmov1alpha1.BareMetalHost, namespace, cluster string,
+) (free *bmov1alpha1.BareMetalHost, reserved bool) {
+	_, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]
+	if moving || pausedByProvider(host) || !consumedByCluster(host, namespace, cluster) {
+		return host, false
+	}
+	return freed(host, Release{}), true
+}
+
+// isReservation says whether the consumer is a Cluster, which is how a host waits for the next machine of its owner.
+func isReservation(ref *corev1.ObjectReference) bool {
+	return ref != nil && ref.Kind == clusterv1.ClusterKind && groupOf(ref) == clusterv1.GroupVersion.Group
+}
+
+func consumedByCluster(host *bmov1alpha1.BareMetalHost, namespace, cluster string) bool {
+	ref := host.Spec.ConsumerRef
+	return isReservation(ref) && ref.Name == cluster && ref.Namespace == namespace
+}
+
+// ReservedFor says whether the host waits for a machine of the owner in Wanted.
+func ReservedFor(host *bmov1alpha1.BareMetalHost, wanted Wanted) bool {
+	label := host.Labels[infrav1.NodeReuseLabel]
+	if label == "" || label != wanted.Owner {
+		return false
+	}
+	return host.Spec.ConsumerRef == nil || consumedByCluster(host, wanted.Namespace, wanted.Cluster)
+}
