@@ -138,6 +138,7 @@ root:
 .PHONY: bench
 bench: programs ## Measure how it scales
 	@go run ./test/scale
+	@echo; echo "==> the same while others claim hosts too"; go run ./test/scale -sizes 200 -competitors 8
 
 # Ten takeovers of each kind take some minutes. With the files of make lab in the cache, the Ironic is a real one.
 .PHONY: bench-vip

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,13 +23,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/precondition"
 )
 
 // stopLimit is how long removing the lab may take.
 const stopLimit = 3 * time.Minute
 
 const intro = `This demo
-  needs    root, Linux with Debian's debootstrap (installed if missing), 10 GiB of memory, 15 GiB of disk; the first run
+  needs    root, Linux with Debian's debootstrap (installed if missing), %d GiB of memory, 15 GiB of disk; the first run
            builds Kubernetes and installs two Debian systems into a cache: 15 to 25 minutes; later ones are short
   makes    a lab named %q: a management cluster and %d bare-metal machines out of namespaces, with real systemd,
            cloud-init, containerd, kubeadm, kubelet and Ironic; BMCs, host operator and cert-manager are stand-ins
@@ -67,13 +69,19 @@ func run(ctx context.Context, args []string) error {
 	if size.pivot {
 		plot = "clusterctl move; the loss of the management machine and of a node"
 	}
-	fmt.Printf(intro, size.name, size.hosts, size.controlPlanes, size.workers, plot)
+	fmt.Printf(intro, precondition.Memory(size.machines()), size.name, size.hosts, size.controlPlanes, size.workers, plot)
 	told := newScreen(os.Stdout)
-	running, err := lab.Start(ctx, lab.Options{Name: size.name, Hosts: size.hosts, Progress: told.say})
+	running, err := lab.Start(ctx, lab.Options{
+		Name: size.name, Hosts: size.hosts, Machines: size.machines(), Progress: told.say,
+	})
 	if err != nil {
 		return err
 	}
-	return errors.Join(show(ctx, running, size, told), remove(ctx, running, told))
+	if err := errors.Join(show(ctx, running, size, told), remove(ctx, running, size.name, told)); err != nil {
+		return err
+	}
+	fmt.Println("\ndemo: OK")
+	return nil
 }
 
 // show tells the story and, on demand, waits at its end. When the story fails, the artefacts are collected first.
@@ -92,11 +100,10 @@ func show(ctx context.Context, running *lab.Lab, size size, told *screen) error 
 		}
 		return fmt.Errorf("%w\nlogs, objects and consoles are in %s", err, folder)
 	}
-	fmt.Println("\ndemo: OK")
 	if !size.keep {
 		return nil
 	}
-	fmt.Printf("\nThe lab keeps running. In another terminal:\n  export KUBECONFIG=%s\n"+
+	fmt.Printf("\nThe story has ended well and the lab keeps running. In another terminal:\n  export KUBECONFIG=%s\n"+
 		"  %s get cluster-api,baremetalhosts --namespace %s\n"+
 		"Press Ctrl-C here, or run make demo-clean there, to remove it.\n",
 		s.manager.Kubeconfig, s.manager.KubectlPath(), lab.Namespace)
@@ -107,14 +114,14 @@ func show(ctx context.Context, running *lab.Lab, size size, told *screen) error 
 	return nil
 }
 
-func remove(ctx context.Context, running *lab.Lab, told *screen) error {
+func remove(ctx context.Context, running *lab.Lab, name string, told *screen) error {
 	told.say("Removing the lab")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 	defer cancel()
 	if err := running.Stop(ctx); err != nil {
 		return fmt.Errorf("removing the lab: %w", err)
 	}
-	return nil
+	return expectNothing(name, told)
 }
 
 // clean removes a lab that was kept, or that was killed.
@@ -122,13 +129,19 @@ func clean(ctx context.Context, name string) error {
 	if err := lab.Down(ctx, name); err != nil {
 		return err
 	}
+	return expectNothing(name, newScreen(os.Stdout))
+}
+
+// expectNothing fails when there is still something of a lab in the kernel or on the disk.
+func expectNothing(name string, told *screen) error {
 	left, err := lab.Leftovers(name)
 	if err != nil {
 		return err
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("of lab %s there is still: %q", name, left)
+		return fmt.Errorf("%d things are left of lab %s, make demo-clean removes them:\n  %s",
+			len(left), name, strings.Join(left, "\n  "))
 	}
-	fmt.Printf("demo-clean: nothing is left of lab %s\n", name)
+	told.say("nothing is left of lab %s: no process, mount, namespace, bridge, cgroup, loop device or file", name)
 	return nil
 }

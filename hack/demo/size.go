@@ -24,6 +24,9 @@ func (s size) leastControlPlanes() int {
 	return 1
 }
 
+// machines is how many machines run at once at most: the management machine, the nodes, and one more worker.
+func (s size) machines() int { return 1 + s.controlPlanes + s.workers + 1 }
+
 // readSize reads the variables of the demo. There are enough hosts for the cluster, and one more for scaling up.
 func readSize(getenv func(string) string) (size, error) {
 	read := size{name: "demo", controlPlanes: 1, workers: 1, keep: getenv("DEMO_KEEP") == "1", pivot: true}

@@ -60,20 +60,39 @@ func (e *endpoint) moveInVain(ctx context.Context, to *lab.Cluster) {
 	Eventually(func() ran { return e.pivot(ctx, to, "preflight") }, patiently()[0], calm).Should(ended(0, "Ready: "))
 }
 
-// loseWhileDeleting begins a move and loses clusterctl when everything was copied and the source has lost what belongs to
-// the Machines. Another clusterctl refuses to go on, and nobody acts on either of what there is twice.
-func (e *endpoint) loseWhileDeleting(ctx context.Context, to *lab.Cluster) {
+// beginHeldDeletion begins a move from a cluster that lets no Machine go, and waits until everything was copied and the
+// source has lost what belongs to the Machines.
+func (e *endpoint) beginHeldDeletion(ctx context.Context, to *lab.Cluster) *journey {
 	GinkgoHelper()
-	from := e.home
-	hold(ctx, from, admissionv1.Delete)
+	hold(ctx, e.home, admissionv1.Delete)
 	started := e.begin(ctx, to)
 	Eventually(func(g Gomega) {
 		var machines clusterv1.MachineList
-		g.Expect(from.Client.List(ctx, &machines, client.InNamespace(lab.Namespace))).To(Succeed())
+		g.Expect(e.List(ctx, &machines, client.InNamespace(lab.Namespace))).To(Succeed())
 		g.Expect(machines.Items).To(And(HaveLen(controlPlanes+e.workers),
 			ContainElement(HaveField("Annotations", HaveKey(infrav1.DeleteForMoveAnnotation)))))
 	}, patiently()...).Should(Succeed())
 	Expect(started.ended).NotTo(Receive(), "clusterctl has given up")
+	return started
+}
+
+// loseManagementWhileDeleting begins a move and loses the management machine with clusterctl when everything was copied. A
+// person lets the cluster go on where it has arrived.
+func (e *endpoint) loseManagementWhileDeleting(ctx context.Context, to *lab.Cluster) {
+	GinkgoHelper()
+	started := e.beginHeldDeletion(ctx, to)
+	Expect(bed.lab.Machine(lab.ManagementName).PowerOff(ctx)).To(Succeed())
+	started.kill()
+	Eventually(started.ended, patiently()...).Should(Receive(HaveOccurred()))
+	e.live(to)
+	e.unpause(ctx)
+}
+
+// loseWhileDeleting begins a move and loses clusterctl when everything was copied. Another clusterctl refuses to go on,
+// and nobody acts on either of what there is twice.
+func (e *endpoint) loseWhileDeleting(ctx context.Context, to *lab.Cluster) {
+	GinkgoHelper()
+	from, started := e.home, e.beginHeldDeletion(ctx, to)
 	started.kill()
 	Eventually(started.ended, patiently()...).Should(Receive(HaveOccurred()))
 	letGo(ctx, from)

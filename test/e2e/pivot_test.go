@@ -220,4 +220,26 @@ func describeLoss(e *endpoint) {
 		// Of a host without an image nobody knows what it is: it is inspected again.
 		e.expectUntouched(ctx, free...)
 	}, NodeTimeout(storyLimit))
+
+	It("goes to a node when the management machine is lost while its cluster is deleted there, and stays when it is found",
+		Label(slow), func(ctx context.Context) {
+			e.comeBack(ctx, e.move)
+			e.untilReadyForMove(ctx, e.workload)
+			e.untouched = time.Now()
+			left := e.home
+			e.loseManagementWhileDeleting(ctx, e.workload)
+			e.untilSettled(ctx)
+			e.untilHolder(ctx, infrav1.HolderControlPlane)
+			e.untilHostsKnown(ctx)
+			e.expectUntouched(ctx)
+
+			found := time.Now()
+			Expect(bed.lab.Machine(lab.ManagementName).PowerOn(ctx)).To(Succeed())
+			e.untilStarted(ctx, found)
+			letGo(ctx, left)
+			e.clear(ctx, left)
+			e.untilGuardSays(ctx, "HandedOver")
+			e.untilHolder(ctx, infrav1.HolderControlPlane)
+			e.expectUntouched(ctx)
+		}, NodeTimeout(storyLimit))
 }

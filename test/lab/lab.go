@@ -87,7 +87,7 @@ func Start(ctx context.Context, options Options) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := precondition.Check(cache); err != nil {
+	if err := precondition.Check(cache, options.Machines); err != nil {
 		return nil, fmt.Errorf("this machine can have no lab: %w", err)
 	}
 	folder, err := stateFolder(options.Name)

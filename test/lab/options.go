@@ -24,6 +24,10 @@ type Options struct {
 	// Hosts is how many hosts there are from the beginning. Lab.AddHosts adds more.
 	Hosts int
 
+	// Machines is how many machines run an operating system at once at most, the management machine among them. The lab
+	// is refused where there is not enough memory for them. Zero means all: the hosts and the management machine.
+	Machines int
+
 	// DeployDelay is how much longer writing an image to a disk takes in Ironic than it would here, where it takes no
 	// time at all.
 	DeployDelay time.Duration
@@ -50,6 +54,12 @@ func (o Options) complete(checkout string) (Options, error) {
 	}
 	if o.Hosts < 0 || o.Hosts > MaxHosts {
 		return o, fmt.Errorf("the lab is to have %d hosts: use 0 to %d", o.Hosts, MaxHosts)
+	}
+	if o.Machines < 0 {
+		return o, fmt.Errorf("%d machines are to run: use 0 for all, or how many run at once", o.Machines)
+	}
+	if o.Machines == 0 {
+		o.Machines = 1 + o.Hosts
 	}
 	if o.DeployDelay < 0 {
 		return o, fmt.Errorf("the deploy delay is %s: use a time that is not negative", o.DeployDelay)

@@ -47,9 +47,12 @@ spec:
 
 func TestDefaults(t *testing.T) {
 	folder := checkout(t, "v1.9.0", "v1.15.0", "v1.15.0-rc.1", "notes")
-	options, err := Options{Name: "a"}.complete(folder)
+	options, err := Options{Name: "a", Hosts: 2}.complete(folder)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if options.Machines != 3 {
+		t.Errorf("%d machines run, want the hosts and the management machine", options.Machines)
 	}
 	if want := filepath.Join(folder, "out", "release", "v1.15.0"); options.Release != want {
 		t.Errorf("release %s, want %s", options.Release, want)
@@ -74,6 +77,7 @@ func TestRefusals(t *testing.T) {
 		"LongName":      {Options{Name: "abcdefghijklm"}, checkout(t, "v1.0.0"), "1 to 12"},
 		"ManyHosts":     {Options{Name: "a", Hosts: 71}, checkout(t, "v1.0.0"), "71 hosts"},
 		"NegativeHosts": {Options{Name: "a", Hosts: -1}, checkout(t, "v1.0.0"), "-1 hosts"},
+		"NoMachines":    {Options{Name: "a", Machines: -1}, checkout(t, "v1.0.0"), "-1 machines"},
 		"NegativeDelay": {Options{Name: "a", DeployDelay: -time.Second}, checkout(t, "v1.0.0"), "-1s"},
 		"NoRelease":     {Options{Name: "a"}, checkout(t), "make release-manifests"},
 		"WrongRelease":  {Options{Name: "a", Release: "/nowhere"}, checkout(t), "/nowhere"},

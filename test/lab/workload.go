@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,15 +22,11 @@ import (
 
 // Shape is the size of a workload cluster.
 type Shape struct {
-	// ControlPlanes and Workers are how many machines there are of each.
-	ControlPlanes, Workers int
+	// ControlPlanes is how many machines it has. All of them are of the control plane.
+	ControlPlanes int
 
 	// Ironic gives the control plane the Ironic endpoint, which it takes over from the management cluster.
 	Ironic bool
-
-	// Variables go into the template, as NAME=value, and win over those of the lab. A second cluster needs
-	// CLUSTER_APIENDPOINT_HOST and CLUSTER_APIENDPOINT_VRID.
-	Variables []string
 }
 
 // Template is the cluster template of the lab, for clusterctl generate cluster --from.
@@ -62,12 +57,10 @@ func (l *Lab) CreateCluster(ctx context.Context, name string, shape Shape) error
 			return err
 		}
 	}
-	clusterctl := l.management.Clusterctl()
-	clusterctl.Variables = slices.Concat(clusterctl.Variables, shape.Variables)
-	manifest, err := clusterctl.Run(ctx, "generate", "cluster", name, "--from="+template,
+	manifest, err := l.management.Clusterctl().Run(ctx, "generate", "cluster", name, "--from="+template,
 		"--target-namespace="+Namespace, "--kubernetes-version="+binaries.KubernetesVersion,
 		"--control-plane-machine-count="+strconv.Itoa(shape.ControlPlanes),
-		"--worker-machine-count="+strconv.Itoa(shape.Workers))
+		"--worker-machine-count=0")
 	if err != nil {
 		return err
 	}

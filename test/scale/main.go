@@ -8,7 +8,8 @@
 // one that reports its host.
 //
 // What depends on the speed of the computer is printed beside its goal and never makes the command fail. What does not
-// is checked: no host is claimed twice, no host is listed, no request is wasted, nothing is left on a released host.
+// is checked: no host is claimed twice, no host is listed, no request is wasted, nothing is left on a released host,
+// and the memory of the manager stays within its goal.
 //
 // The same writes made by plain clients, without a manager, show how much of the time is the API server's.
 //
@@ -98,7 +99,8 @@ func measureAll(ctx context.Context, settings settings) error {
 	if err := errors.Join(problems...); err != nil {
 		return err
 	}
-	fmt.Println("\nscale: OK: no double claim, no list of hosts, no write too many, nothing left on any host")
+	fmt.Println("\nscale: OK: no double claim, no list of hosts, no write too many, nothing left on any host, " +
+		"memory within its goal")
 	return nil
 }
 

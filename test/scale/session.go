@@ -273,6 +273,7 @@ func (s *session) release(ctx context.Context) error {
 		return err
 	}
 	s.result.memory = used.memory
+	s.result.problems = append(s.result.problems, memoryProblems(used.memory)...)
 	return s.verifyRelease(ctx, requests[s.rested:])
 }
 

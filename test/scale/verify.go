@@ -130,6 +130,16 @@ func (s *session) verifyRelease(ctx context.Context, requests []env.Request) err
 	return nil
 }
 
+// memoryProblems says whether the manager took too much memory, in bytes. The goal is for many machines: with few it is
+// a problem all the more.
+func memoryProblems(memory int64) []string {
+	if memory <= goalMemory {
+		return nil
+	}
+	return []string{fmt.Sprintf("the manager took %s of memory at its peak, more than %s",
+		mebibytes(memory), mebibytes(goalMemory))}
+}
+
 // leftOn compares a host with what it was before it was claimed, as far as a machine may write it. Empty means equal.
 func leftOn(before, now bmov1alpha1.BareMetalHost) string {
 	type owned struct {

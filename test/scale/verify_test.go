@@ -118,6 +118,11 @@ func TestWriteProblems(t *testing.T) {
 	}
 }
 
+func TestMemoryProblems(t *testing.T) {
+	expect(t, "The goal is reached.", memoryProblems(goalMemory), "")
+	expect(t, "The goal is missed.", memoryProblems(goalMemory+1<<20), "took 151 MiB of memory")
+}
+
 func TestLeftOn(t *testing.T) {
 	before := *build.Host("a", build.Available(), build.Labels(map[string]string{"rack": "1"}))
 	cases := map[string]struct {

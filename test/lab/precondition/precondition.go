@@ -24,8 +24,9 @@ import (
 const (
 	gibibyte = 1 << 30
 
-	// memoryNeeded is what a management cluster and two nodes take, with room for what builds the programs.
-	memoryNeeded = 6 * gibibyte
+	// baseMemory is for what builds the programs and for the process of the lab, in GiB. threeMachines is for three
+	// machines: a management machine and a node of a control plane were seen to take 1 GiB each, the rest is room.
+	baseMemory, threeMachines = 2, 4
 
 	// diskNeeded is what the disks of some machines take. Making the artefacts takes more, and package image looks at
 	// that.
@@ -35,16 +36,20 @@ const (
 	getRuleset = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN
 )
 
-// Check says what is missing. Cache is the folder that the artefacts of labs are kept in.
-func Check(cache string) error {
+// Memory is how much has to be free for a lab in which so many machines run at once, in GiB.
+func Memory(machines int) int { return baseMemory + (machines*threeMachines+2)/3 }
+
+// Check says what is missing for a lab in which so many machines run at once. Cache is the folder that the artefacts of
+// labs are kept in.
+func Check(cache string, machines int) error {
 	if os.Geteuid() != 0 {
 		return errors.New("a lab needs root, for namespaces and mounts: run it with sudo, or in a virtual machine as root")
 	}
-	return errors.Join(checkMemory("/proc/meminfo"), checkDisk(cache), checkOverlay("/proc/filesystems"),
+	return errors.Join(checkMemory("/proc/meminfo", machines), checkDisk(cache), checkOverlay("/proc/filesystems"),
 		checkNamespaces("/proc/self/ns"), checkCgroups("/sys/fs/cgroup"), checkLinks(), checkFilter())
 }
 
-func checkMemory(path string) error {
+func checkMemory(path string, machines int) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("finding out how much memory is free: %w", err)
@@ -59,9 +64,9 @@ func checkMemory(path string) error {
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", path, err)
 		}
-		if free := kibibytes << 10; free < memoryNeeded {
-			return fmt.Errorf("%.1f GiB of memory are available: a lab needs %d GiB, end other programs",
-				float64(free)/gibibyte, memoryNeeded/gibibyte)
+		if needed := Memory(machines); kibibytes < uint64(needed)<<20 { //nolint:gosec // It is positive.
+			return fmt.Errorf("%.1f GiB of memory are available: the lab needs %d GiB (machines that run at once: %d), end "+
+				"other programs or let fewer machines run", float64(kibibytes)/(1<<20), needed, machines)
 		}
 		return nil
 	}

@@ -2,6 +2,7 @@ package precondition
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +15,7 @@ func TestRoot(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("this is about users who are not root")
 	}
-	err := Check(t.TempDir())
+	err := Check(t.TempDir(), 1)
 	if err == nil || !strings.Contains(err.Error(), "sudo") {
 		t.Errorf("error %v, want one that asks for root", err)
 	}
@@ -35,6 +36,24 @@ func TestChecksLeaveNothing(t *testing.T) {
 	}
 }
 
+func TestMemory(t *testing.T) {
+	for machines, want := range map[int]int{1: 4, 2: 5, 3: 6, 4: 8, 6: 10} {
+		if got := Memory(machines); got != want {
+			t.Errorf("%d machines need %d GiB, want %d", machines, got, want)
+		}
+		path := filepath.Join(t.TempDir(), "meminfo")
+		for missing, refused := range map[int]bool{0: false, 1: true} {
+			content := fmt.Sprintf("MemAvailable: %d kB\n", want<<20-missing)
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := checkMemory(path, machines); (err != nil) != refused {
+				t.Errorf("%d machines with %d kB less than needed: error %v, want one: %t", machines, missing, err, refused)
+			}
+		}
+	}
+}
+
 func TestRemedies(t *testing.T) {
 	folder := t.TempDir()
 	memory, systems := filepath.Join(folder, "meminfo"), filepath.Join(folder, "filesystems")
@@ -49,7 +68,9 @@ func TestRemedies(t *testing.T) {
 		got  error
 		want []string
 	}{
-		"Memory":     {checkMemory(memory), []string{"2.0 GiB", "6 GiB", "end other programs"}},
+		"Memory": {checkMemory(memory, 3), []string{
+			"2.0 GiB of memory are available", "needs 6 GiB (machines that run at once: 3)", "end other programs or let fewer machines run",
+		}},
 		"Overlay":    {checkOverlay(systems), []string{"modprobe overlay"}},
 		"Namespaces": {checkNamespaces(folder), []string{"no net namespaces", "no cgroup namespaces"}},
 		"Cgroups":    {checkCgroups(folder), []string{"controller memory", "cgroup v2"}},

@@ -1,0 +1,99 @@
+package e2e_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	"github.com/onsi/gomega/types"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+)
+
+// killedLab is the name of a lab besides that of the stories.
+const killedLab = "killed"
+
+var _ = Describe("A lab whose process is killed", Ordered, Label(slow), func() {
+	var program string
+
+	BeforeAll(func() {
+		var err error
+		program, err = gexec.Build("../lab/cmd/lab")
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(gexec.CleanupBuildArtifacts)
+	})
+
+	DescribeTable("is swept, and other labs stay as they are",
+		func(ctx SpecContext, guarded bool, remains types.GomegaMatcher) {
+			others := standing()
+			up := exec.CommandContext(ctx, program, "up", "--name="+killedLab, "--hosts=0")
+			started, err := gexec.Start(up, GinkgoWriter, GinkgoWriter)
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(func(ctx SpecContext) {
+				started.Kill().Wait(stopLimit)
+				Expect(lab.Sweep(ctx, killedLab)).To(Succeed())
+			}, NodeTimeout(stopLimit))
+			Eventually(func(g Gomega) {
+				if code := started.ExitCode(); code >= 0 {
+					StopTrying("the lab has ended by itself").Attach("code", code).Now()
+				}
+				g.Expect(lab.Leftovers(killedLab)).To(ContainElement(HaveSuffix("(etcd)")))
+			}, patiently()...).Should(Succeed())
+
+			if !guarded {
+				guard, err := os.FindProcess(guardOf(killedLab))
+				Expect(err).NotTo(HaveOccurred())
+				Expect(guard.Kill()).To(Succeed())
+			}
+			started.Kill().Wait(stopLimit)
+			Eventually(lab.Leftovers, patiently()...).WithArguments(killedLab).Should(remains)
+
+			Expect(lab.Sweep(ctx, killedLab)).To(Succeed())
+			Expect(lab.Leftovers(killedLab)).To(BeEmpty())
+			Expect(standing()).To(Equal(others), "another lab was disturbed")
+		},
+		Entry("when its guard has left nothing but files", NodeTimeout(storyLimit), true, ConsistOf(HavePrefix("folder "))),
+		Entry("when its guard was killed before and its machines run on", NodeTimeout(storyLimit), false, ContainElements(
+			HavePrefix("process "), HavePrefix("control group "), HavePrefix("network namespace "), HavePrefix("mount "),
+			HavePrefix("folder "))),
+	)
+})
+
+// standing is what there is of the lab of the stories, and which of its machines run.
+func standing() []string {
+	GinkgoHelper()
+	found, err := lab.Leftovers(labName)
+	Expect(err).NotTo(HaveOccurred())
+	// Processes come and go.
+	found = slices.DeleteFunc(found, func(thing string) bool { return strings.HasPrefix(thing, "process ") })
+	for _, name := range bed.lab.Machines() {
+		if bed.lab.Machine(name).Running() {
+			found = append(found, "running machine "+name)
+		}
+	}
+	return found
+}
+
+// guardOf is the id of the process that removes a lab when the one that runs it has ended.
+func guardOf(name string) int {
+	GinkgoHelper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	Expect(err).NotTo(HaveOccurred())
+	for _, file := range files {
+		// A process that has ended since it was listed is not the one.
+		arguments, _ := os.ReadFile(file)
+		if strings.HasSuffix(string(arguments), "\x00guard\x00"+name+"\x00") {
+			id, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			Expect(err).NotTo(HaveOccurred())
+			return id
+		}
+	}
+	Fail("lab " + name + " has no guard")
+	return 0
+}
