@@ -217,7 +217,7 @@ func (e *endpoint) create(ctx context.Context) {
 	var err error
 	e.seen, err = bed.lab.WatchIronic(context.WithoutCancel(ctx))
 	Expect(err).NotTo(HaveOccurred())
-	Expect(bed.lab.CreateCluster(ctx, endpointCluster, lab.Shape{ControlPlanes: controlPlanes, Ironic: true})).To(Succeed())
+	Expect(bed.lab.CreateCluster(ctx, endpointCluster, controlPlanes)).To(Succeed())
 	Expect(bed.lab.WaitForMachines(ctx, endpointCluster, controlPlanes, storyLimit)).To(Succeed())
 	e.workload, err = bed.lab.Workload(ctx, endpointCluster)
 	Expect(err).NotTo(HaveOccurred())

@@ -20,15 +20,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
 )
 
-// Shape is the size of a workload cluster.
-type Shape struct {
-	// ControlPlanes is how many machines it has. All of them are of the control plane.
-	ControlPlanes int
-
-	// Ironic gives the control plane the Ironic endpoint, which it takes over from the management cluster.
-	Ironic bool
-}
-
 // Template is the cluster template of the lab, for clusterctl generate cluster --from.
 func (l *Lab) Template() string {
 	return filepath.Join(l.checkout, "test", "lab", "templates", "cluster-template-lab.yaml")
@@ -48,19 +39,15 @@ func (l *Lab) writeTemplate(ctx context.Context) error {
 	return os.WriteFile(l.TemplateWithIronic(), []byte(content), fileMode)
 }
 
-// CreateCluster creates a cluster from the template of the lab, on hosts of the lab. It does not wait for anything.
-func (l *Lab) CreateCluster(ctx context.Context, name string, shape Shape) error {
-	template := l.Template()
-	if shape.Ironic {
-		template = l.TemplateWithIronic()
-		if err := l.ShareIronic(ctx); err != nil {
-			return err
-		}
+// CreateCluster creates a cluster of control-plane nodes on hosts of the lab. They take the Ironic endpoint over from the
+// management cluster when they are told to. It does not wait for anything.
+func (l *Lab) CreateCluster(ctx context.Context, name string, controlPlanes int) error {
+	if err := l.ShareIronic(ctx); err != nil {
+		return err
 	}
-	manifest, err := l.management.Clusterctl().Run(ctx, "generate", "cluster", name, "--from="+template,
+	manifest, err := l.management.Clusterctl().Run(ctx, "generate", "cluster", name, "--from="+l.TemplateWithIronic(),
 		"--target-namespace="+Namespace, "--kubernetes-version="+binaries.KubernetesVersion,
-		"--control-plane-machine-count="+strconv.Itoa(shape.ControlPlanes),
-		"--worker-machine-count=0")
+		"--control-plane-machine-count="+strconv.Itoa(controlPlanes), "--worker-machine-count=0")
 	if err != nil {
 		return err
 	}
