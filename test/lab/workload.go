@@ -39,8 +39,8 @@ func (l *Lab) writeTemplate(ctx context.Context) error {
 	return os.WriteFile(l.TemplateWithIronic(), []byte(content), fileMode)
 }
 
-// CreateCluster creates a cluster of control-plane nodes on hosts of the lab. They take the Ironic endpoint over from the
-// management cluster when they are told to. It does not wait for anything.
+// CreateCluster creates a cluster of control-plane nodes on hosts of the lab. They take the Ironic endpoint over from
+// the management cluster when they are told to. It does not wait for anything.
 func (l *Lab) CreateCluster(ctx context.Context, name string, controlPlanes int) error {
 	if err := l.ShareIronic(ctx); err != nil {
 		return err
