@@ -88,6 +88,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Clock:    clock.RealClock{},
 		Hosts:    hosts,
 		Statuses: hosts,
+		Nodes:    workload.New(options.Clusters),
 	}
 	if err := moves.SetupWithManager(ctx, mgr, concurrency(hostMoves)); err != nil {
 		return err

@@ -67,6 +67,13 @@ func arrival(t *testing.T, facts []string) (*bmov1alpha1.BareMetalHost, []pivot.
 	return host, []pivot.Neighbour{around}
 }
 
+// known is what counts besides the host.
+func known(facts []string) pivot.HostFacts {
+	return pivot.HostFacts{
+		Settled: true, Joined: facts[nodeColumn] == "joined", Unknown: facts[nodeColumn] == "unknown",
+	}
+}
+
 // arrivals are all combinations of facts.
 func arrivals() [][]string {
 	return combinations(
@@ -77,16 +84,25 @@ func arrivals() [][]string {
 			"provisioned", "serviced", "available", "inspecting", "provisioning", "deprovisioning", "bereft",
 			"brings provisioning", "brings available",
 		},
-		[]string{"joined", "no node"},
+		[]string{"joined", "no node", "unknown"},
 	)
 }
 
 // TestPlanHostAfterwards goes through every combination of what decides about a nudge, a shield, what is forgotten, and
 // hosts without their status.
 func TestPlanHostAfterwards(t *testing.T) {
+	const unfinished = "inspecting|available|provisioning|brings available|brings provisioning"
 	table := [][]string{
 		// wish, clusterctl deletes it, paused by, holder, it tells of, host, node, step
 		{"*", "moving", "*", "*", "*", "*", "*", "Leave"},
+
+		{"Park|Run", "*", "*", "Management", "another", unfinished, "joined", "Shield"},
+		{"Park|Run", "*", "*", "ControlPlane", "another|nothing", unfinished, "joined", "Shield"},
+		{"Park|Run", "*", "*", "Management", "another", unfinished, "unknown", "Hold"},
+		{"Park|Run", "*", "*", "ControlPlane", "another|nothing", unfinished, "unknown", "Hold"},
+		{"Park|Run", "*", "theirs", "Management", "another", unfinished, "*", "Hold"},
+		{"Park|Run", "*", "theirs", "ControlPlane", "another|nothing", unfinished, "*", "Hold"},
+
 		{"Park", "*", "ours", "*", "*", "inspecting", "*", "Resume"},
 		{"Park", "*", "ours", "*", "*", "provisioning", "*", "Resume"},
 		{"Park", "*", "ours", "*", "*", "deprovisioning", "*", "Resume"},
@@ -103,21 +119,6 @@ func TestPlanHostAfterwards(t *testing.T) {
 		{"*", "*", "nobody", "no endpoint", "another", "*", "*", "Forget"},
 		{"Unclear", "*", "*", "*", "*", "*", "*", "Leave"},
 
-		{"Run", "*", "*", "Management", "another", "inspecting", "joined", "Shield"},
-		{"Run", "*", "*", "ControlPlane", "another", "inspecting", "joined", "Shield"},
-		{"Run", "*", "*", "ControlPlane", "nothing", "inspecting", "joined", "Shield"},
-		{"Run", "*", "*", "Management", "another", "available", "joined", "Shield"},
-		{"Run", "*", "*", "ControlPlane", "another", "available", "joined", "Shield"},
-		{"Run", "*", "*", "ControlPlane", "nothing", "available", "joined", "Shield"},
-		{"Run", "*", "*", "Management", "another", "provisioning", "joined", "Shield"},
-		{"Run", "*", "*", "ControlPlane", "another", "provisioning", "joined", "Shield"},
-		{"Run", "*", "*", "ControlPlane", "nothing", "provisioning", "joined", "Shield"},
-		{"Run", "*", "*", "Management", "another", "brings available", "joined", "Shield"},
-		{"Run", "*", "*", "ControlPlane", "another", "brings available", "joined", "Shield"},
-		{"Run", "*", "*", "ControlPlane", "nothing", "brings available", "joined", "Shield"},
-		{"Run", "*", "*", "Management", "another", "brings provisioning", "joined", "Shield"},
-		{"Run", "*", "*", "ControlPlane", "another", "brings provisioning", "joined", "Shield"},
-		{"Run", "*", "*", "ControlPlane", "nothing", "brings provisioning", "joined", "Shield"},
 		{"Run", "*", "ours", "*", "*", "bereft", "joined", "Shield"},
 		{"Run", "*", "ours", "*", "*", "bereft", "*", "Await"},
 		{"Run", "*", "ours", "*", "*", "*", "*", "Resume"},
@@ -129,7 +130,7 @@ func TestPlanHostAfterwards(t *testing.T) {
 	}
 	for _, facts := range arrivals() {
 		host, around := arrival(t, facts)
-		got := pivot.PlanHost(host, around, pivot.HostFacts{Settled: true, Joined: facts[nodeColumn] == "joined"})
+		got := pivot.PlanHost(host, around, known(facts))
 		if want := answer(table, facts); string(got) != want {
 			t.Errorf("%q: got %s, want %s", facts, got, want)
 		}
@@ -158,10 +159,13 @@ func laws() map[string]func(decision) bool {
 			return d.is(pauseColumn, "theirs") && d.changed.Annotations[bmov1alpha1.PausedAnnotation] != "maintenance"
 		},
 		"a host that runs nothing is taken for provisioned": func(d decision) bool {
-			return d.step == pivot.Shield && d.is(nodeColumn, "no node")
+			return d.step == pivot.Shield && !d.is(nodeColumn, "joined")
 		},
-		"a host whose node has joined is cleaned and deployed": func(d decision) bool {
-			return d.letsGo() && d.is(nodeColumn, "joined") && d.wouldBeginAnew()
+		"a host whose node has joined, or may have, is cleaned and deployed": func(d decision) bool {
+			return d.letsGo() && !d.is(nodeColumn, "no node") && d.wouldBeginAnew()
+		},
+		"a host that somebody has paused forgets that another Ironic was at work on it": func(d decision) bool {
+			return d.step == pivot.Nudge && d.is(pauseColumn, "theirs") && d.wouldBeginAnew()
 		},
 		"a host is let go, and nobody knows whose Ironic answers": func(d decision) bool {
 			return d.letsGo() && d.is(wishColumn, "Unclear")
@@ -179,15 +183,14 @@ func laws() map[string]func(decision) bool {
 func TestWhatNeverHappens(t *testing.T) {
 	for _, facts := range arrivals() {
 		host, around := arrival(t, facts)
-		known := pivot.HostFacts{Settled: true, Joined: facts[nodeColumn] == "joined"}
-		step := pivot.PlanHost(host, around, known)
+		step := pivot.PlanHost(host, around, known(facts))
 		decided := decision{facts, step, pivot.Apply(step, host, pivot.HolderFor(host, around))}
 		for what, broken := range laws() {
 			if broken(decided) {
 				t.Errorf("%q: %s: %s", facts, step, what)
 			}
 		}
-		again, once := pivot.PlanHost(decided.changed, around, known), step == pivot.Nudge || step == pivot.Forget
+		again, once := pivot.PlanHost(decided.changed, around, known(facts)), step == pivot.Nudge || step == pivot.Forget
 		if again == step && (once || step == pivot.Shield && pivot.BringsStatus(host)) {
 			t.Errorf("%q: %s is done again and again", facts, step)
 		}
@@ -195,16 +198,12 @@ func TestWhatNeverHappens(t *testing.T) {
 }
 
 // wouldBeginAnew says whether a host operator that looks at the host now would deploy it from the beginning: the Ironic
-// that answers has not begun what the status tells of, or there is no status. While a move waits for the host, its own
-// Ironic goes on.
+// that answers has not begun what the status tells of, or there is no status.
 func (d decision) wouldBeginAnew() bool {
 	facts := d.facts
-	if facts[wishColumn] == "Park" {
-		return false
-	}
 	another := facts[holderColumn] == "ControlPlane" && facts[toldColumn] != "holder" ||
 		facts[holderColumn] == "Management" && facts[toldColumn] == "another"
-	return facts[stateColumn] == "bereft" && facts[pauseColumn] == "ours" ||
+	return facts[wishColumn] == "Run" && facts[stateColumn] == "bereft" && facts[pauseColumn] == "ours" ||
 		another && slices.Contains([]string{
 			"inspecting", "available", "provisioning", "brings available", "brings provisioning",
 		}, facts[stateColumn])

@@ -39,6 +39,10 @@ const (
 	// Await keeps the pause of a host whose status was lost until its node shows that what was deployed runs.
 	Await Step = "Await"
 
+	// Hold keeps a host paused, by whomever, that the host operator would begin anew with, until it is known whether its
+	// node has joined.
+	Hold Step = "Hold"
+
 	// Nudge makes the host operator look at the host at once, because another Ironic answers now.
 	Nudge Step = "Nudge"
 
@@ -51,14 +55,21 @@ type HostFacts struct {
 	// Settled says that the pause is older than what the host operator could have begun before it.
 	Settled bool
 
-	// Joined says that the Machine of the host has a node: what was deployed runs.
+	// Joined says that the host has a node: what was deployed runs.
 	Joined bool
+
+	// Unknown says that nobody can tell now whether the host has a node: its workload cluster does not answer.
+	Unknown bool
 }
 
 // PlanHost says what to do with a host next.
 //
 //	wish      host is                                        step
 //	any       being deleted by a move                        Leave
+//	Park, Run last seen by another Ironic than the holder,   Shield: before anything else
+//	          not provisioned, and its node has joined
+//	Park, Run the same, and it is not known whether its      Hold
+//	          node has joined, or somebody else has paused it
 //	Park      being deleted, paused by anybody               Leave: the host operator would wipe what runs on it
 //	Park      busy, paused by us                             Resume: let it finish first
 //	Park      busy, anything else                            Leave: it comes back when it is quiet
@@ -69,8 +80,6 @@ type HostFacts struct {
 //	not Park  not paused, tells of a holder, and depends     Forget
 //	          on no cluster with an Ironic endpoint
 //	Unclear   anything else                                  Leave
-//	Run       last seen by another Ironic than the holder,   Shield: before it is resumed
-//	          not provisioned, and its node has joined
 //	Run       paused by us, bereft, its node has joined      Shield
 //	Run       paused by us, bereft                           Await
 //	Run       paused by us, anything else                    Resume
@@ -83,15 +92,18 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	ours := by == infrav1.HostPausedByProvider
 	wish, another := WishFor(host, around), needsNudge(host, HolderFor(host, around))
+	interrupted := wish != Unclear && another && unfinished(host)
 	switch {
+	case interrupted && facts.Joined:
+		return Shield
+	case interrupted && (facts.Unknown || paused && !ours):
+		return Hold
 	case wish == Park:
 		return planParking(host, paused, ours, facts.Settled)
 	case !paused && outOfDate(host, around):
 		return Forget
 	case wish == Unclear:
 		return Leave
-	case another && facts.Joined && unfinished(host):
-		return Shield
 	case ours:
 		return planResuming(host, facts.Joined)
 	case another:
@@ -131,6 +143,12 @@ func planResuming(host *bmov1alpha1.BareMetalHost, joined bool) Step {
 
 // DependsOnNode says whether the next step may depend on the node of the host having joined.
 func DependsOnNode(host *bmov1alpha1.BareMetalHost) bool { return unfinished(host) || Bereft(host) }
+
+// BeginsAnew says whether the host operator would deploy the host from the beginning when it looks at it next: another
+// Ironic answers than the one that had begun.
+func BeginsAnew(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
+	return unfinished(host) && needsNudge(host, HolderFor(host, around))
+}
 
 // BringsStatus says whether the host operator will take the status of a host up from the annotation.
 func BringsStatus(host *bmov1alpha1.BareMetalHost) bool {
@@ -307,6 +325,10 @@ func needsNudge(host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) b
 func Apply(step Step, host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) *bmov1alpha1.BareMetalHost {
 	changed := host.DeepCopy()
 	switch step {
+	case Hold:
+		if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; !paused {
+			return Apply(Pause, host, holder)
+		}
 	case Pause:
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
 	case Resume:

@@ -1,5 +1,10 @@
 package pivot_test
 
+import (
+	"slices"
+	"strings"
+)
+
 // combinations are all rows that take one value of each column.
 func combinations(columns ...[]string) [][]string {
 	rows := [][]string{nil}
@@ -15,13 +20,13 @@ func combinations(columns ...[]string) [][]string {
 	return rows
 }
 
-// answer looks facts up in a table whose last column is the answer. A star fits any value, and the first row that fits
-// counts.
+// answer looks facts up in a table whose last column is the answer. A star fits any value, a bar divides values, and the
+// first row that fits counts.
 func answer(table [][]string, facts []string) string {
 	for _, row := range table {
 		fits := true
 		for i, fact := range facts {
-			fits = fits && (row[i] == "*" || row[i] == fact)
+			fits = fits && (row[i] == "*" || slices.Contains(strings.Split(row[i], "|"), fact))
 		}
 		if fits {
 			return row[len(row)-1]

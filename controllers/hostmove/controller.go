@@ -19,6 +19,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
 const (
@@ -37,7 +38,7 @@ const (
 type Hosts interface {
 	Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
 	Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error)
-	Joined(ctx context.Context, host *bmov1alpha1.BareMetalHost) (bool, error)
+	Tenant(ctx context.Context, host *bmov1alpha1.BareMetalHost) (hoststore.Tenant, error)
 	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
 }
 
@@ -47,6 +48,11 @@ type Statuses interface {
 	MarkProvisioned(ctx context.Context, host *bmov1alpha1.BareMetalHost) error
 }
 
+// Nodes finds nodes of workload clusters.
+type Nodes interface {
+	Joined(ctx context.Context, cluster types.NamespacedName, query workload.Query, since time.Time) (bool, error)
+}
+
 // Reconciler parks hosts before a move, resumes them after it, and nudges them when another Ironic takes over.
 type Reconciler struct {
 	Client   client.Client
@@ -54,6 +60,7 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 	Hosts    Hosts
 	Statuses Statuses
+	Nodes    Nodes
 
 	// mutex guards what follows. Losing it makes a host wait a little longer, nothing else.
 	mutex sync.Mutex
@@ -80,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	since := r.pausedFor(host)
-	facts, err := r.facts(ctx, host, since)
+	facts, err := r.facts(ctx, host, around, since)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -94,6 +101,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case pivot.Await:
 		r.announce(host, step)
 		return ctrl.Result{RequeueAfter: awaitNode}, nil
+	case pivot.Hold:
+		if _, held := host.Annotations[bmov1alpha1.PausedAnnotation]; held {
+			return ctrl.Result{RequeueAfter: awaitNode}, nil
+		}
 	case pivot.Nudge:
 		after, err := r.untilTurn(ctx, host, pivot.HolderName(*holder), around)
 		if err != nil || after > 0 {
@@ -102,21 +113,35 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case pivot.Pause, pivot.Record, pivot.Resume, pivot.Shield, pivot.Forget:
 	}
 	err = r.do(ctx, step, host, holder)
-	if errors.Is(err, hoststore.ErrConflict) {
+	if errors.Is(err, hoststore.ErrConflict) || err == nil && step == pivot.Shield {
+		// Nothing else tells of a status that was written.
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
-// facts are what counts of a host that has been paused for some time. Only few hosts depend on their nodes.
-func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost, since time.Duration,
+// facts are what counts of a host that has been paused for some time. Only few hosts depend on their nodes, and fewer on
+// what the workload cluster says.
+func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost, around []pivot.Neighbour,
+	since time.Duration,
 ) (pivot.HostFacts, error) {
 	facts := pivot.HostFacts{Settled: since >= settleTime}
 	if !pivot.DependsOnNode(host) {
 		return facts, nil
 	}
-	var err error
-	facts.Joined, err = r.Hosts.Joined(ctx, host)
+	tenant, err := r.Hosts.Tenant(ctx, host)
+	facts.Joined = tenant.Joined
+	if err != nil || tenant.Joined || tenant.Cluster.Name == "" || !pivot.BeginsAnew(host, around) {
+		return facts, err
+	}
+	query := workload.Query{HostUID: string(host.UID)}
+	if host.Status.HardwareDetails != nil {
+		query.Hostname = host.Status.HardwareDetails.Hostname
+	}
+	facts.Joined, err = r.Nodes.Joined(ctx, tenant.Cluster, query, tenant.Since)
+	if errors.Is(err, workload.ErrUnreachable) {
+		facts.Unknown, err = true, nil
+	}
 	return facts, err
 }
 
@@ -155,6 +180,10 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 	case pivot.Await:
 		return corev1.EventTypeWarning, "StatusLost", "The host has an image and came without its status: it stays paused " +
 			"until its node has joined. Remove the pause to have it provisioned anew"
+	case pivot.Hold:
+		return corev1.EventTypeWarning, "ProvisioningHeld", "The Ironic that was provisioning the host is gone, and the " +
+			"cluster of its machine does not answer: it stays paused until it is known whether its node has joined. " +
+			"Delete its Machine to give the host up"
 	case pivot.Pause:
 		return corev1.EventTypeNormal, "PausedForMove", "Paused because the Clusters that the host belongs to are paused"
 	case pivot.Record:

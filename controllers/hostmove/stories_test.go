@@ -10,11 +10,13 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
 // ours is the value of the provider's own pause.
@@ -253,6 +255,73 @@ func describeShield(s *suite) {
 			g.Expect(host.Annotations).To(HaveKeyWithValue(infrav1.IronicHolderAnnotation, "ControlPlane/n"))
 			g.Expect(w.events(ctx, g, "joined")).To(ContainElement("ProvisioningInterrupted"))
 		}).Should(Succeed())
+	})
+
+	// deploying makes a host that is being provisioned for a machine that has no node yet, in a cluster that has a control
+	// plane and whose Ironic is lost in the middle of it.
+	deploying := func(ctx context.Context) *world {
+		GinkgoHelper()
+		w := s.world(ctx)
+		w.cluster(ctx, withIronic())
+		stage.ChangeStatus(ctx, w.client, w.key("cluster"), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+			cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+		})
+		owner := build.Machine("machine", "cluster", build.InNamespace(w.namespace))
+		w.create(ctx, owner)
+		w.create(ctx, build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace), build.OwnedBy(owner)))
+		w.host(ctx, "host", build.Provisioned(), build.State(bmov1alpha1.StateProvisioning), w.claimed(),
+			stage.With(func(host *bmov1alpha1.BareMetalHost) {
+				host.Status.Provisioning.Image = bmov1alpha1.Image{}
+				host.Status.HardwareDetails = &bmov1alpha1.HardwareDetails{Hostname: "inspected"}
+			}))
+		w.manager.Start()
+		return w
+	}
+	loseIronic := func(ctx context.Context, w *world) {
+		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"})
+	}
+	kept := func(ctx context.Context, w *world) {
+		GinkgoHelper()
+		Eventually(func(g Gomega) {
+			host := w.get(ctx, g, "host")
+			g.Expect(host.Status.Provisioning.State).To(Equal(bmov1alpha1.StateProvisioned))
+			g.Expect(host.Status.Provisioning.Image).To(Equal(*host.Spec.Image))
+			g.Expect(host.Annotations).To(HaveKeyWithValue(infrav1.IronicHolderAnnotation, "ControlPlane/n"))
+			g.Expect(host.Annotations).NotTo(HaveKey(bmov1alpha1.PausedAnnotation))
+		}).Should(Succeed())
+	}
+
+	It("keeps a host whose node has joined before its machine knows", func(ctx context.Context) {
+		w := deploying(ctx)
+		w.nodes.answer(true, nil)
+		loseIronic(ctx, w)
+		kept(ctx, w)
+		Expect(w.nodes.question()).To(Equal(workload.Query{
+			HostUID: string(w.get(ctx, Default, "host").UID), Hostname: "inspected",
+		}))
+	})
+
+	It("lets a host be provisioned anew whose node has not joined", func(ctx context.Context) {
+		w := deploying(ctx)
+		loseIronic(ctx, w)
+		Eventually(func(g Gomega) {
+			host := w.get(ctx, g, "host")
+			g.Expect(host.Annotations).To(Equal(map[string]string{infrav1.IronicHolderAnnotation: "ControlPlane/n"}))
+			g.Expect(host.Status.Provisioning.State).To(Equal(bmov1alpha1.StateProvisioning))
+		}).Should(Succeed())
+	})
+
+	It("holds a host until its cluster tells whether its node has joined", func(ctx context.Context) {
+		w := deploying(ctx)
+		w.nodes.answer(false, workload.ErrUnreachable)
+		loseIronic(ctx, w)
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g, "host").Annotations).To(Equal(map[string]string{bmov1alpha1.PausedAnnotation: ours}))
+			g.Expect(w.events(ctx, g, "host")).To(ConsistOf("ProvisioningHeld"))
+		}).Should(Succeed())
+		w.stays(ctx, "host")
+		w.nodes.answer(true, nil)
+		kept(ctx, w)
 	})
 
 	It("keeps a host whose node has joined although a move has brought it while it was being provisioned",

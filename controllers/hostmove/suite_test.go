@@ -3,6 +3,7 @@ package hostmove_test
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -29,6 +31,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
 const (
@@ -76,16 +79,45 @@ type world struct {
 	namespace string
 	writes    *stage.Writes
 	manager   stage.Manager
+	nodes     *nodes
+}
+
+// nodes play a workload cluster that answers or not.
+type nodes struct {
+	mutex  sync.Mutex
+	joined bool
+	err    error
+	asked  workload.Query
+}
+
+func (n *nodes) Joined(_ context.Context, _ types.NamespacedName, query workload.Query, _ time.Time) (bool, error) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	n.asked = query
+	return n.joined, n.err
+}
+
+func (n *nodes) answer(joined bool, err error) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	n.joined, n.err = joined, err
+}
+
+func (n *nodes) question() workload.Query {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return n.asked
 }
 
 func (s *suite) world(ctx context.Context) *world {
 	GinkgoHelper()
 	w := &world{client: s.server.Client, namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{}}
-	w.manager = stage.Manager{Config: s.server.Config, Namespace: w.namespace, Writes: w.writes, Setup: setup}
+	w.nodes = &nodes{}
+	w.manager = stage.Manager{Config: s.server.Config, Namespace: w.namespace, Writes: w.writes, Setup: w.setup}
 	return w
 }
 
-func setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) error {
+func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) error {
 	shared := true
 	hosts := hoststore.New(mgr.GetClient(), mgr.GetAPIReader())
 	return (&hostmove.Reconciler{
@@ -94,6 +126,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) e
 		Clock:    clock.RealClock{},
 		Hosts:    hosts,
 		Statuses: hosts,
+		Nodes:    w.nodes,
 	}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})
 }
 

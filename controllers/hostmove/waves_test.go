@@ -17,6 +17,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostmove"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -39,7 +40,9 @@ func (c *crowd) Neighbours(context.Context, string) ([]pivot.Neighbour, error) {
 	return []pivot.Neighbour{held("a"), held("b")}, nil
 }
 
-func (c *crowd) Joined(context.Context, *bmov1alpha1.BareMetalHost) (bool, error) { return true, nil }
+func (c *crowd) Tenant(context.Context, *bmov1alpha1.BareMetalHost) (hoststore.Tenant, error) {
+	return hoststore.Tenant{Joined: true}, nil
+}
 
 func (c *crowd) Write(_ context.Context, _, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error) {
 	c.written = append(c.written, desired.Name)

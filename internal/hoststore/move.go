@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,21 +49,53 @@ func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neigh
 	return around, nil
 }
 
-// Joined says whether the Machine that holds a host has a node. It asks the cache.
-func (s *Store) Joined(ctx context.Context, current *bmov1alpha1.BareMetalHost) (bool, error) {
+// Tenant is what is known of the machine that holds a host.
+type Tenant struct {
+	// Joined says that what was deployed runs or has run: the machine is connected with a node.
+	Joined bool
+
+	// Cluster is where a node may have joined that the machine is not connected with yet. Empty if there can be none.
+	Cluster Key
+
+	// Since is when the machine was made. An older node is that of another machine.
+	Since time.Time
+}
+
+// Tenant returns what is known of the machine that holds a host. It asks the cache.
+//
+//	the machine                                 joined  a node may have joined
+//	none, or without a Machine, or leaving      no      no
+//	its Machine has a node                      yes
+//	has published the provider ID of this host  yes, unless nothing tells what has become of the host since
+//	in a cluster with a control plane           no      yes
+//	in any other cluster                        no      no
+func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) (Tenant, error) {
 	name, held := host.Consumer(current)
 	if !held {
-		return false, nil
+		return Tenant{}, nil
 	}
 	holder := &infrav1.Metal3Machine{}
 	if err := s.client.Get(ctx, Key{Namespace: current.Namespace, Name: name}, holder); err != nil {
-		return false, client.IgnoreNotFound(err)
+		return Tenant{}, client.IgnoreNotFound(err)
 	}
 	machine, err := util.GetOwnerMachine(ctx, s.client, holder.ObjectMeta)
-	if err != nil || machine == nil {
-		return false, client.IgnoreNotFound(err)
+	if err != nil || machine == nil || !holder.DeletionTimestamp.IsZero() {
+		return Tenant{}, client.IgnoreNotFound(err)
 	}
-	return machine.Status.NodeRef.IsDefined() && holder.DeletionTimestamp.IsZero(), nil
+	// A machine that has come with a move or out of a backup has no status, but its provider ID.
+	published := holder.Spec.ProviderID == host.ProviderID(holder.Namespace, current.Name, holder.Name)
+	if machine.Status.NodeRef.IsDefined() || published && !pivot.Bereft(current) {
+		return Tenant{Joined: true}, nil
+	}
+	cluster := &clusterv1.Cluster{}
+	key := Key{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}
+	if err := s.client.Get(ctx, key, cluster); err != nil {
+		return Tenant{}, client.IgnoreNotFound(err)
+	}
+	if !ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false) {
+		return Tenant{}, nil
+	}
+	return Tenant{Cluster: key, Since: holder.CreationTimestamp.Time}, nil
 }
 
 // MarkProvisioned makes the host operator take what runs on a host for provisioned. ErrConflict means that somebody

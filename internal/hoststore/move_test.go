@@ -3,6 +3,7 @@ package hoststore_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -149,39 +151,64 @@ func TestRecordStatus(t *testing.T) {
 	}
 }
 
-func TestJoined(t *testing.T) {
+func TestTenant(t *testing.T) {
+	made := metav1.NewTime(time.Unix(1_700_000_000, 0))
 	machine := build.Machine("machine", "cluster")
 	machine.UID = "machine"
 	holder := build.Metal3Machine("machine", "cluster", build.OwnedBy(machine))
-	held := build.Host("held", build.Consumed(holder))
+	holder.CreationTimestamp = made
+	held := build.Host("held", build.Consumed(holder), build.Provisioned())
 	joined := machine.DeepCopy()
 	joined.Status.NodeRef.Name = "node"
 	leaving := holder.DeepCopy()
-	leaving.Finalizers, leaving.DeletionTimestamp = []string{"x"}, &metav1.Time{Time: time.Unix(1_700_000_000, 0)}
+	leaving.Finalizers, leaving.DeletionTimestamp = []string{"x"}, &made
+	published, elsewhere := holder.DeepCopy(), holder.DeepCopy()
+	published.Spec.ProviderID = "metal3://" + held.Namespace + "/held/machine"
+	elsewhere.Spec.ProviderID = "metal3://" + held.Namespace + "/other/machine"
+	bereft := held.DeepCopy()
+	bereft.Finalizers, bereft.Status = []string{bmov1alpha1.BareMetalHostFinalizer}, bmov1alpha1.BareMetalHostStatus{}
+	young := build.Cluster("cluster")
+	grown := young.DeepCopy()
+	grown.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	node := hoststore.Tenant{Joined: true}
+	asks := hoststore.Tenant{Cluster: client.ObjectKeyFromObject(grown), Since: made.Time}
 	for name, tc := range map[string]struct {
 		host    *bmov1alpha1.BareMetalHost
 		objects []client.Object
-		want    bool
+		want    hoststore.Tenant
 	}{
-		"Free":       {host: build.Host("free")},
-		"NoHolder":   {host: held},
-		"NoMachine":  {host: held, objects: []client.Object{holder}},
-		"NoNode":     {host: held, objects: []client.Object{holder, machine}},
-		"Joined":     {host: held, objects: []client.Object{holder, joined}, want: true},
-		"BeingWiped": {host: held, objects: []client.Object{leaving, joined}},
+		"Free":              {host: build.Host("free")},
+		"NoHolder":          {host: held},
+		"NoMachine":         {host: held, objects: []client.Object{holder, grown}},
+		"NoCluster":         {host: held, objects: []client.Object{holder, machine}},
+		"NoControlPlane":    {host: held, objects: []client.Object{holder, machine, young}},
+		"MayHaveJoined":     {host: held, objects: []client.Object{holder, machine, grown}, want: asks},
+		"Joined":            {host: held, objects: []client.Object{holder, joined, grown}, want: node},
+		"Published":         {host: held, objects: []client.Object{published, machine, young}, want: node},
+		"PublishedAnother":  {host: held, objects: []client.Object{elsewhere, machine, grown}, want: asks},
+		"PublishedBereft":   {host: bereft, objects: []client.Object{published, machine, grown}, want: asks},
+		"JoinedBereft":      {host: bereft, objects: []client.Object{published, joined, grown}, want: node},
+		"BeingWiped":        {host: held, objects: []client.Object{leaving, joined, grown}},
+		"BeingWipedUnknown": {host: held, objects: []client.Object{leaving, machine, grown}},
 	} {
 		c := moveClient(interceptor.Funcs{}, tc.objects...)
-		if got, err := hoststore.New(c, c).Joined(t.Context(), tc.host); err != nil || got != tc.want {
+		got, err := hoststore.New(c, c).Tenant(t.Context(), tc.host)
+		if err != nil || got.Joined != tc.want.Joined || got.Cluster != tc.want.Cluster || !got.Since.Equal(tc.want.Since) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}
-	away := moveClient(interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object,
-		...client.GetOption,
-	) error {
-		return errAway
-	}})
-	if _, err := hoststore.New(away, away).Joined(t.Context(), held); !errors.Is(err, errAway) {
-		t.Errorf("got %v", err)
+	for _, away := range []string{"Metal3Machine", "Machine", "Cluster"} {
+		c := moveClient(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
+			object client.Object, options ...client.GetOption,
+		) error {
+			if reflect.TypeOf(object).Elem().Name() == away {
+				return errAway
+			}
+			return c.Get(ctx, key, object, options...)
+		}}, holder, machine, grown)
+		if _, err := hoststore.New(c, c).Tenant(t.Context(), held); !errors.Is(err, errAway) {
+			t.Errorf("%s: got %v", away, err)
+		}
 	}
 }
 

@@ -110,7 +110,11 @@ func (e *endpoint) untilSettled(ctx context.Context) {
 		g.Expect(machines.Items).To(HaveLen(controlPlanes + e.workers + e.company))
 		for _, machine := range machines.Items {
 			g.Expect(machine.Status.Phase).To(BeEquivalentTo(clusterv1.MachinePhaseRunning), machine.Name)
-			g.Expect(isTrue(machine.Status.Conditions, clusterv1.AvailableCondition)).To(BeTrue(), machine.Name)
+			available := isTrue(machine.Status.Conditions, clusterv1.AvailableCondition)
+			if !available {
+				g.Expect(e.home.WakeControlPlanes(ctx)).To(Succeed())
+			}
+			g.Expect(available).To(BeTrue(), machine.Name)
 		}
 		hosts := e.hosts(ctx, g)
 		g.Expect(hosts).To(HaveLen(labHosts))

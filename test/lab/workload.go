@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,6 +20,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
 )
+
+// wakeEvery is how often control planes are woken at most.
+const wakeEvery = 10 * time.Second
 
 // Template is the cluster template of the lab, for clusterctl generate cluster --from.
 func (l *Lab) Template() string {
@@ -65,8 +69,31 @@ func (l *Lab) WaitForMachines(ctx context.Context, cluster string, count int, li
 			client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
 			return err
 		}
-		return unavailable(found.Items, count)
+		missing := unavailable(found.Items, count)
+		if missing == nil {
+			return nil
+		}
+		return errors.Join(missing, l.management.WakeControlPlanes(ctx))
 	})
+}
+
+// WakeControlPlanes makes the controller of the control planes that a cluster manages look at their nodes, at most once
+// in a while. It takes a node that was away for unreachable until its taint goes, a moment after the node is ready, and
+// watches no nodes: when nothing else changes it does not see that for many minutes.
+func (c *Cluster) WakeControlPlanes(ctx context.Context) error {
+	var found controlplanev1.KubeadmControlPlaneList
+	if err := c.Client.List(ctx, &found, client.InNamespace(Namespace)); err != nil {
+		return fmt.Errorf("listing control planes: %w", err)
+	}
+	for i := range found.Items {
+		before := found.Items[i].DeepCopy()
+		metav1.SetMetaDataAnnotation(&found.Items[i].ObjectMeta, "lab.metal3.io/woken",
+			time.Now().Truncate(wakeEvery).UTC().Format(time.RFC3339))
+		if err := c.Client.Patch(ctx, &found.Items[i], client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("waking control plane %s: %w", before.Name, err)
+		}
+	}
+	return nil
 }
 
 // unavailable says which of some Machines are missing or not available, and why.
