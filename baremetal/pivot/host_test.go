@@ -527,7 +527,7 @@ func TestObstacles(t *testing.T) {
 		t.Errorf("nothing is in the way, and it says %q", got)
 	}
 	young := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine-1"}}
-	got := pivot.Obstacles(pivot.MoveFacts{
+	facts := pivot.MoveFacts{
 		Hosts:         []*bmov1alpha1.BareMetalHost{claimed(), busy, blocked, owned, frozen},
 		Machines:      []*clusterv1.Machine{young},
 		Remediations:  []string{"remediation-1"},
@@ -538,7 +538,9 @@ func TestObstacles(t *testing.T) {
 			BareNodes:    []string{"node-1"},
 			NodesUnknown: "no connection",
 		},
-	})
+	}
+	install(&facts)
+	got := pivot.Obstacles(facts)
 	for _, want := range []string{
 		"Ironic endpoint: Conductor c2-x answers", "no connection", "node node-1 does not run", "baremetalhosts.metal3.io: label is missing",
 		"Machine machine-1 has no node", "Metal3Remediation remediation-1", "host busy is inspecting",

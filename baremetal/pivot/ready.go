@@ -51,6 +51,12 @@ type MoveFacts struct {
 	// Secrets as hosts do. Secrets are those of the namespace, by name.
 	Naming  []metav1.Object
 	Secrets map[string]*metav1.PartialObjectMetadata
+
+	// Others are other objects that could move, by what messages call them.
+	Others map[string]metav1.Object
+
+	// definitions are those of the cluster, by name, and say whether clusterctl looks at their kinds.
+	definitions map[string]bool
 }
 
 // EndpointFacts decide whether the control plane could take the Ironic endpoint of a cluster. They are empty where
@@ -71,6 +77,12 @@ func (f *MoveFacts) AddDefinition(name string, labels map[string]string) {
 	for _, label := range MissingLabels(name, labels) {
 		f.MissingLabels = append(f.MissingLabels, name+": "+label)
 	}
+	if f.definitions == nil {
+		f.definitions = map[string]bool{}
+	}
+	_, labelled := labels[infrav1.DiscoverLabel]
+	// That a label of the host operator's is missing is told already.
+	f.definitions[name] = labelled || len(MoveLabels(name)) > 0
 }
 
 // AddClass enters a ClusterClass. Clusterctl pauses them by annotation.

@@ -8,7 +8,9 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -80,10 +82,11 @@ func ofEndpoint(spec *infrav1.Ironic) []*corev1.SecretReference {
 	return references
 }
 
-// Moves says whether clusterctl takes a Secret along: by its own label, or because of an owner.
-func Moves(secret metav1.Object) bool {
-	_, labelled := secret.GetLabels()[infrav1.MoveLabel]
-	return labelled || len(secret.GetOwnerReferences()) > 0
+// Moves says whether clusterctl takes an object along, unless its definition says so: by its own label, or because of an
+// owner.
+func Moves(object metav1.Object) bool {
+	_, labelled := object.GetLabels()[infrav1.MoveLabel]
+	return labelled || len(object.GetOwnerReferences()) > 0
 }
 
 // leftBehind names what clusterctl would pass over without a word: what is owned by something that does not move, and
@@ -91,19 +94,25 @@ func Moves(secret metav1.Object) bool {
 func leftBehind(facts MoveFacts) []string {
 	var found []string
 	for _, cluster := range facts.Clusters {
-		found = append(found, strangers("Cluster "+cluster.Name, cluster)...)
+		found = append(found, facts.strangers("Cluster "+cluster.Name, cluster)...)
 	}
 	for _, machine := range facts.Machines {
-		found = append(found, strangers("Machine "+machine.Name, machine)...)
+		found = append(found, facts.strangers("Machine "+machine.Name, machine)...)
 	}
 	for _, host := range facts.Hosts {
-		found = append(found, strangers("host "+host.Name, host)...)
+		found = append(found, facts.strangers("host "+host.Name, host)...)
+	}
+	for _, object := range facts.Naming {
+		found = append(found, facts.strangers(called(object), object)...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(facts.Others)) {
+		found = append(found, facts.strangers(name, facts.Others[name])...)
 	}
 	told := map[string]bool{}
 	for object, name := range facts.named {
 		if secret, exists := facts.Secrets[name]; exists && !told[name] {
 			told[name] = true
-			found = append(found, secretObstacles(object, name, secret)...)
+			found = append(found, facts.secretObstacles(object, name, secret)...)
 		}
 	}
 	return found
@@ -112,7 +121,7 @@ func leftBehind(facts MoveFacts) []string {
 // SecretsMove says whether all Secrets that are named in a namespace were seen, and would move.
 func SecretsMove(facts MoveFacts) bool {
 	for object, name := range facts.named {
-		if secret, exists := facts.Secrets[name]; !exists || len(secretObstacles(object, name, secret)) > 0 {
+		if secret, exists := facts.Secrets[name]; !exists || len(facts.secretObstacles(object, name, secret)) > 0 {
 			return false
 		}
 	}
@@ -135,10 +144,10 @@ func (f *MoveFacts) named(yield func(object metav1.Object, name string) bool) {
 }
 
 // secretObstacles says why a Secret that an object names would stay behind.
-func secretObstacles(object metav1.Object, name string, secret metav1.Object) []string {
+func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret metav1.Object) []string {
 	of := fmt.Sprintf("Secret %s of %s", name, called(object))
 	if Moves(secret) {
-		return strangers(of, secret)
+		return f.strangers(of, secret)
 	}
 	remedy := fmt.Sprintf("%s has no owner and would stay behind: set label %s on it", of, infrav1.MoveLabel)
 	switch object.(type) {
@@ -152,16 +161,41 @@ func secretObstacles(object metav1.Object, name string, secret metav1.Object) []
 
 // strangers names the owners of an object that clusterctl does not take along. One is enough to leave the object out,
 // whatever its labels and other owners are.
-func strangers(of string, object metav1.Object) []string {
+//
+//	definition of the owner                         remedy
+//	was not read, as none was                       nothing is said
+//	has the label that clusterctl looks for         none needed
+//	is one of Cluster API or of the host operator   set the label, or remove the owner reference
+//	is another, or is none as it is no custom kind  remove the owner reference
+func (f *MoveFacts) strangers(of string, object metav1.Object) []string {
 	var found []string
 	for _, owner := range object.GetOwnerReferences() {
-		group, _, _ := strings.Cut(owner.APIVersion, "/")
-		if !strings.HasSuffix(group, "cluster.x-k8s.io") && !strings.HasSuffix(group, "metal3.io") {
-			found = append(found, fmt.Sprintf("%s is owned by %s %s, which does not move: remove the owner reference",
-				of, owner.Kind, owner.Name))
+		name, moves := f.definitionOf(owner)
+		if f.definitions == nil || moves {
+			continue
 		}
+		remedy := "remove the owner reference"
+		if strings.HasSuffix(name, "cluster.x-k8s.io") || strings.HasSuffix(name, "metal3.io") {
+			remedy = fmt.Sprintf("set label %s on CustomResourceDefinition %s, or %s", infrav1.DiscoverLabel, name, remedy)
+		}
+		found = append(found, fmt.Sprintf("%s is owned by %s %s, which does not move: %s", of, owner.Kind, owner.Name, remedy))
 	}
 	return found
+}
+
+// definitionOf is the name of the definition of an owner, and whether clusterctl looks at its kind. The name is empty if
+// there is no definition: a definition is read without its kind, which is the singular or plural that its name begins
+// with.
+func (f *MoveFacts) definitionOf(owner metav1.OwnerReference) (name string, moves bool) {
+	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+	plural, singular := meta.UnsafeGuessKindToResource(kind)
+	for _, resource := range []schema.GroupVersionResource{plural, singular} {
+		name := resource.GroupResource().String()
+		if moves, exists := f.definitions[name]; exists {
+			return name, moves
+		}
+	}
+	return "", false
 }
 
 // called is what messages call an object that names Secrets.

@@ -100,6 +100,22 @@ func TestNamedSecrets(t *testing.T) {
 }
 
 // TestLeftBehind is about what clusterctl passes over without a word.
+// discovered is the label of a definition whose kind clusterctl looks at.
+func discovered() map[string]string { return map[string]string{infrav1.DiscoverLabel: ""} }
+
+// install enters the definitions of a cluster from which nothing is missing.
+func install(facts *pivot.MoveFacts) {
+	for _, name := range []string{
+		"clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io", "metal3machines.infrastructure.cluster.x-k8s.io",
+	} {
+		facts.AddDefinition(name, discovered())
+	}
+	facts.AddDefinition("sealedsecrets.bitnami.com", nil)
+	facts.AddDefinition("baremetalhosts.metal3.io", map[string]string{
+		infrav1.DiscoverLabel: "", infrav1.MoveLabel: "", infrav1.MoveHierarchyLabel: "",
+	})
+}
+
 func TestLeftBehind(t *testing.T) {
 	const sealed = " is owned by SealedSecret s, which does not move: remove the owner reference"
 	const byHand = " has no owner and would stay behind: set label clusterctl.cluster.x-k8s.io/move on it"
@@ -173,6 +189,43 @@ func TestLeftBehind(t *testing.T) {
 				f.Hosts[0].OwnerReferences = []metav1.OwnerReference{stranger}
 			}, []string{"host host" + sealed}, false,
 		},
+		"Template": {
+			"nor does what machines are made of", func(f *pivot.MoveFacts) {
+				template := build.MachineTemplate("template")
+				template.OwnerReferences = []metav1.OwnerReference{stranger}
+				f.Naming = []metav1.Object{template}
+			}, []string{"Metal3MachineTemplate template" + sealed}, false,
+		},
+		"OfTheGroup": {
+			"an Ironic that an operator runs is of a group that moves, and does not", func(f *pivot.MoveFacts) {
+				f.AddDefinition("ironics.ironic.metal3.io", nil)
+				f.Secrets["host-bmc"] = movesBy(metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
+					{APIVersion: "ironic.metal3.io/v1alpha1", Kind: "Ironic", Name: "ironic"},
+				}})
+			}, []string{
+				"Secret host-bmc of host host is owned by Ironic ironic, which does not move: set label " +
+					"clusterctl.cluster.x-k8s.io on CustomResourceDefinition ironics.ironic.metal3.io, or remove the owner reference",
+			}, true,
+		},
+		"Others": {
+			"so it is with everything that could move", func(f *pivot.MoveFacts) {
+				f.Others = map[string]metav1.Object{
+					"IPPool b": movesBy(metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{stranger}}),
+					"IPPool a": movesBy(metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{stranger, operator}}),
+					"IPPool c": movesBy(metav1.ObjectMeta{}),
+				}
+			}, []string{"IPPool a" + sealed, "IPPool b" + sealed}, false,
+		},
+		"IrregularNames": {
+			"not every plural is what one would think", func(f *pivot.MoveFacts) {
+				f.AddDefinition("hostfirmwaresettings.metal3.io", discovered())
+				f.AddDefinition("metal3datas.infrastructure.cluster.x-k8s.io", discovered())
+				f.Secrets["host-bmc"] = movesBy(metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
+					{APIVersion: "metal3.io/v1alpha1", Kind: "HostFirmwareSettings", Name: "host"},
+					{APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Data", Name: "data"},
+				}})
+			}, nil, false,
+		},
 		"Above": {
 			"nor does a Cluster or a Machine, and nothing below it", func(f *pivot.MoveFacts) {
 				cluster, machine := build.Cluster("c", build.InfrastructureReady()), build.Machine("m", "c")
@@ -194,6 +247,7 @@ func TestLeftBehind(t *testing.T) {
 				Hosts:   []*bmov1alpha1.BareMetalHost{build.Host("host")},
 				Secrets: map[string]*metav1.PartialObjectMetadata{"host-bmc": owned},
 			}
+			install(&facts)
 			tc.edit(&facts)
 			if diff := cmp.Diff(tc.want, pivot.Obstacles(facts)); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)

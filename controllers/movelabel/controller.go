@@ -1,9 +1,11 @@
-// Package movelabel keeps the labels that clusterctl move needs on the definitions of the host operator.
+// Package movelabel keeps the labels that clusterctl move needs on the definitions of the host operator and of its
+// address manager.
 //
 // clusterctl moves only kinds whose definition is labelled. It labels what it installs itself; the host operator is
-// installed by other means, and its definitions carry no such label, so hosts would silently stay behind. The labels
-// have to be there before a move begins, in the source and, for a move back, in the target: the controller sets them
-// wherever the provider runs, and sets them again when somebody applies the definitions of the operator anew.
+// installed by other means, and its definitions carry no such label, so hosts would silently stay behind. So would pools
+// of addresses that belong to no cluster, which need a label more. The labels have to be there
+// before a move begins, in the source and, for a move back, in the target: the controller sets them wherever the
+// provider runs, and sets them again when somebody applies the definitions of the operator anew.
 //
 // It refuses to touch any definition that is not in the table of pivot.MoveLabels, and never removes a label or changes
 // a value. The trade-off is that a label that somebody takes off comes back; the flag --keep-move-labels=false is for
@@ -39,7 +41,7 @@ type Reconciler struct {
 
 // Reading cannot be limited by name where a watch is needed.
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=patch,resourceNames=baremetalhosts.metal3.io;bmceventsubscriptions.metal3.io;dataimages.metal3.io;firmwareschemas.metal3.io;hardwaredata.metal3.io;hostclaims.metal3.io;hostdeploypolicies.metal3.io;hostfirmwarecomponents.metal3.io;hostfirmwaresettings.metal3.io;hostupdatepolicies.metal3.io;preprovisioningimages.metal3.io
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=patch,resourceNames=baremetalhosts.metal3.io;bmceventsubscriptions.metal3.io;dataimages.metal3.io;firmwareschemas.metal3.io;hardwaredata.metal3.io;hostclaims.metal3.io;hostdeploypolicies.metal3.io;hostfirmwarecomponents.metal3.io;hostfirmwaresettings.metal3.io;hostupdatepolicies.metal3.io;ipaddresses.ipam.metal3.io;ipclaims.ipam.metal3.io;ippools.ipam.metal3.io;preprovisioningimages.metal3.io
 
 // Reconcile labels one definition.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

@@ -78,6 +78,20 @@ func TestSourceObstacles(t *testing.T) {
 					"until its hosts are paused: the manager sets it, look at its log",
 			},
 		},
+		"OwnedByAStranger": {
+			reason: "everything that could move is looked at, and nothing twice",
+			edit: func(s *scope) {
+				stranger := []metav1.OwnerReference{{APIVersion: "fleet.example.com/v1", Kind: "Bundle", Name: "b"}}
+				pool := partial("pool", "c")
+				pool.OwnerReferences, s.hosts[0].OwnerReferences = stranger, stranger
+				s.objects[hostKind()]["host"].OwnerReferences = stranger
+				s.objects[schema.GroupKind{Group: "ipam.metal3.io", Kind: "IPPool"}] = belongings{"pool": pool}
+			},
+			want: []string{
+				"host host is owned by Bundle b, which does not move: remove the owner reference",
+				"IPPool pool is owned by Bundle b, which does not move: remove the owner reference",
+			},
+		},
 		"Endpoint": {
 			reason: "the condition has the message, the status has the nodes",
 			edit: func(s *scope) {
@@ -380,6 +394,31 @@ func TestManagerProblem(t *testing.T) {
 				t.Errorf("%s: got %q, want %q", test.reason, got, test.want)
 			}
 		})
+	}
+}
+
+// TestUnowned is about objects that stay behind, and that perhaps nobody needs.
+func TestUnowned(t *testing.T) {
+	template := schema.GroupKind{Group: infrav1.GroupVersion.Group, Kind: "Metal3DataTemplate"}
+	pools := schema.GroupKind{Group: "ipam.metal3.io", Kind: "IPPool"}
+	stranger := schema.GroupKind{Group: "example.com", Kind: "Thing"}
+	labelled := partial("labelled", "c")
+	labelled.Labels[infrav1.MoveLabel] = ""
+	source := ready()
+	for kind, label := range map[schema.GroupKind]string{
+		template: infrav1.DiscoverLabel, pools: infrav1.MoveLabel, stranger: infrav1.DiscoverLabel,
+	} {
+		source.definitions = append(source.definitions, definition{
+			Name: kind.Kind, Kind: kind, Labels: map[string]string{label: ""},
+		})
+		source.objects[kind] = belongings{
+			"old": partial("old", "c"), "labelled": labelled, "owned": owned("owned"),
+		}
+	}
+	want := []string{"Metal3DataTemplate old has no owner, and stays behind: " +
+		"set label clusterctl.cluster.x-k8s.io/move on it if the target needs it"}
+	if diff := cmp.Diff(want, departure{source}.notes()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

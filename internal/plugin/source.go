@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -56,10 +57,27 @@ func (s departure) facts() pivot.MoveFacts {
 	for _, infra := range s.infras {
 		facts.Naming = append(facts.Naming, infra)
 	}
+	facts.Others = s.others()
 	for _, definition := range s.definitions {
 		facts.AddDefinition(definition.Name, definition.Labels)
 	}
 	return facts
+}
+
+// others are the objects that could move and are not read for other reasons, by what messages call them.
+func (s departure) others() map[string]metav1.Object {
+	others := map[string]metav1.Object{}
+	for kind, objects := range s.objects {
+		switch kind.Kind {
+		case "Cluster", "Machine", "BareMetalHost", "Metal3Cluster", "Metal3Machine", "Metal3MachineTemplate",
+			"BMCEventSubscription", "HostClaim":
+			continue
+		}
+		for name, object := range objects {
+			others[kind.Kind+" "+name] = object
+		}
+	}
+	return others
 }
 
 // endpointObstacles are those of one Metal3Cluster alone. They name it where there are several.
@@ -115,6 +133,7 @@ func (s departure) notes() []string {
 				host.Status.ErrorType))
 		}
 	}
+	notes = append(notes, s.unowned()...)
 	for _, infra := range s.infras {
 		if infra.Status.Ironic == nil {
 			continue
@@ -123,6 +142,24 @@ func (s departure) notes() []string {
 			if node.ConfigHash != "" && !ptr.Deref(node.PodsReady, false) {
 				notes = append(notes, fmt.Sprintf("the pods of the Ironic endpoint on node %s are not ready: "+
 					"look at them before the handover", node.Name))
+			}
+		}
+	}
+	return notes
+}
+
+// unowned names objects that nothing takes along, and that nothing may need: only a person knows.
+func (s departure) unowned() []string {
+	var notes []string
+	for _, definition := range s.definitions {
+		if _, labelled := definition.Labels[infrav1.MoveLabel]; labelled || !definition.ours() {
+			continue
+		}
+		objects := s.objects[definition.Kind]
+		for _, name := range slices.Sorted(maps.Keys(objects)) {
+			if !pivot.Moves(objects[name]) {
+				notes = append(notes, fmt.Sprintf("%s %s has no owner, and stays behind: set label %s on it if the target "+
+					"needs it", definition.Kind.Kind, name, infrav1.MoveLabel))
 			}
 		}
 	}

@@ -191,22 +191,30 @@ func (w *world) rendered(add func(client.Object, ...client.Object), machine clie
 	add(secret, data)
 }
 
-// addresses makes what the IP address manager knows of a cluster.
+// addresses makes what the IP address manager knows: a pool of the cluster, and one that belongs to no cluster.
 func (w *world) addresses(add func(client.Object, ...client.Object), cluster client.Object) {
-	pool := &metal3ipamv1.IPPool{ObjectMeta: w.named("pool")}
+	w.pool(add, "pool", ptr.To(cluster.GetName()), cluster)
+	w.pool(add, "shared", nil)
+}
+
+// pool makes a pool of addresses, and one that was claimed from it.
+func (w *world) pool(
+	add func(client.Object, ...client.Object), name string, clusterName *string, owners ...client.Object,
+) {
+	pool := &metal3ipamv1.IPPool{ObjectMeta: w.named(name)}
 	pool.Spec = metal3ipamv1.IPPoolSpec{
-		ClusterName: ptr.To(cluster.GetName()), NamePrefix: "pool", Prefix: 24,
+		ClusterName: clusterName, NamePrefix: name, Prefix: 24,
 		Pools:          []metal3ipamv1.Pool{{Start: ptr.To[metal3ipamv1.IPAddressStr]("192.0.2.20")}},
 		PreAllocations: map[string]metal3ipamv1.IPAddressStr{"claim": "192.0.2.20"},
 	}
-	add(pool, cluster)
+	add(pool, owners...)
 	reference := func(object client.Object) corev1.ObjectReference {
 		return corev1.ObjectReference{Namespace: w.namespace, Name: object.GetName()}
 	}
-	claim := &metal3ipamv1.IPClaim{ObjectMeta: w.named("claim")}
+	claim := &metal3ipamv1.IPClaim{ObjectMeta: w.named("of-" + name)}
 	claim.Spec.Pool = reference(pool)
 	add(claim, pool)
-	address := &metal3ipamv1.IPAddress{ObjectMeta: w.named("pool-192-0-2-20")}
+	address := &metal3ipamv1.IPAddress{ObjectMeta: w.named(name + "-192-0-2-20")}
 	address.Spec = metal3ipamv1.IPAddressSpec{
 		Claim: reference(claim), Pool: reference(pool), Prefix: 24, Address: "192.0.2.20",
 	}
