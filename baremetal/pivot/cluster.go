@@ -80,20 +80,27 @@ const (
 //	a cluster        is paused                                           Park
 //	                 runs and is verified, and so is the Ironic that     Run
 //	                 serves the host
-//	                 runs and one of them is not, or is not there        Unclear
+//	                 runs and one of them is not                         Unclear
+//	                 is not there, and all others are paused             Park
+//	                 is not there otherwise                              Unclear
 //	nobody of ours   all clusters are paused                             Park
 //	                 some run, and all of those are verified, and so is  Run
 //	                 the Ironic that serves the host
 //	                 some run and one is not, or there are none          Unclear
 //
 // A host that serves nobody moves with its namespace. clusterctl move pauses all Clusters of it, so one that runs says
-// that this is no move.
+// that this is no move. So does a host whose cluster is not there, but such a one goes on only when its cluster comes,
+// or when it serves nobody any more.
 func WishFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Wish {
 	deciding := dependsOn(host, around)
+	orphaned := len(deciding) == 0
+	if orphaned {
+		deciding = around
+	}
 	running := slices.DeleteFunc(slices.Clone(deciding), func(other Neighbour) bool { return other.Paused })
 	unverified := func(other Neighbour) bool { return !other.Verified }
 	switch {
-	case len(deciding) == 0:
+	case len(deciding) == 0, orphaned && len(running) > 0:
 		return Unclear
 	case len(running) == 0:
 		return Park

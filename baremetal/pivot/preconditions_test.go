@@ -47,6 +47,14 @@ func TestRefusals(t *testing.T) {
 			reason: "all is as clusterctl wants it",
 			edit:   func(*pivot.MoveFacts) {},
 		},
+		"Orphan": {
+			reason: "nobody would take the pause of such a host back",
+			edit: func(s *pivot.MoveFacts) {
+				s.Hosts[0].Labels[clusterv1.ClusterNameLabel] = "gone"
+			},
+			want: []string{"host host-0 serves Cluster gone, which does not exist: delete the Metal3Machine m that holds " +
+				"the host, or remove its spec.consumerRef"},
+		},
 		"MachinesOnly": {
 			reason: "a control plane without an object of its own has the condition only",
 			edit: func(s *pivot.MoveFacts) {

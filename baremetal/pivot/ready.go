@@ -123,6 +123,7 @@ func byName[T metav1.Object](objects []T) []T {
 //	Secret without owner and label                   clusterctl passes over it
 //	Metal3Remediation                                how far it has come is in its status
 //	host busy                                        the host operator would begin anew
+//	host of a Cluster that does not exist            nobody would resume it
 //	host with a gate of its own                      nobody opens it, so clusterctl gives up
 func Obstacles(facts MoveFacts) []string {
 	facts = facts.inOrder()
@@ -137,8 +138,20 @@ func Obstacles(facts MoveFacts) []string {
 	}
 	for _, host := range facts.Hosts {
 		found = append(found, hostObstacles(host)...)
+		found = append(found, orphaned(host, facts.Clusters)...)
 	}
 	return found
+}
+
+// orphaned says that a host serves a Cluster that is not there. Nobody would take its pause back in the other cluster.
+func orphaned(host *bmov1alpha1.BareMetalHost, clusters []*clusterv1.Cluster) []string {
+	name := ClusterOf(host)
+	there := func(cluster *clusterv1.Cluster) bool { return cluster.Name == name }
+	if name == "" || len(clusters) == 0 || slices.ContainsFunc(clusters, there) {
+		return nil
+	}
+	return []string{fmt.Sprintf("host %s serves Cluster %s, which does not exist: delete the %s %s that holds the host, or "+
+		"remove its spec.consumerRef", host.Name, name, host.Spec.ConsumerRef.Kind, host.Spec.ConsumerRef.Name)}
 }
 
 // EndpointObstacles names what is wrong with the Ironic endpoint of one cluster.
