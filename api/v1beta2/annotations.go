@@ -39,7 +39,7 @@ const (
 	DeprecatedUnhealthyAnnotation = "capi.metal3.io/unhealthy"
 
 	// NodeReuseLabel on a host reserves it for the next machine of the same owner. The value is
-	// "cp-<control plane>" or "md-<MachineDeployment>".
+	// "cp-<control plane>" or "md-<MachineDeployment>", or a hash of that where it is too long for a label.
 	NodeReuseLabel = "infrastructure.cluster.x-k8s.io/node-reuse"
 
 	// FailureDomainLabel on a host says which failure domain it stands in.

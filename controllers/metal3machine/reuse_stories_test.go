@@ -2,6 +2,7 @@ package metal3machine_test
 
 import (
 	"context"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -64,6 +65,15 @@ func describeReuse(s *suite) {
 		w.remove(ctx, "new")
 		w.gone(ctx, "new")
 		Expect(w.associated(ctx, "stranger")).To(Equal("host"), "the template of the last machine keeps nothing")
+	})
+
+	It("keeps the host for an owner whose name is as long as can be", func(ctx context.Context) {
+		longest := build.Labels(map[string]string{clusterv1.MachineDeploymentNameLabel: strings.Repeat("x", 63)})
+		w := running(ctx, longest, madeFrom("keeps"))
+		w.remove(ctx, "old")
+		w.gone(ctx, "old")
+		w.member(ctx, "new", longest, madeFrom("frees"))
+		w.eventually(ctx, "new", infrav1.HostAssociatedCondition, stage.IsTrueBecause(infrav1.HostAssociatedViaNodeReuseReason))
 	})
 
 	It("waits for the host that is kept for it, even if another is free", func(ctx context.Context) {

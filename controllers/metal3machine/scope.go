@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/labels/format"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -93,17 +94,23 @@ func (s *scope) failureDomain() string {
 	return s.machine.Spec.FailureDomain
 }
 
-// reuseOwner is the value of the node-reuse label for the owner of the Machine. Empty when it has no owner that would
-// replace it.
+// reuseOwner is the value of the node-reuse label for the owner of the Machine.
+//
+//	owner of the Machine                      value
+//	a control plane, with or without others   "cp-" and its name
+//	a MachineDeployment                       "md-" and its name
+//	none that would replace it                empty
+//
+// What is no value of a label, because the name is too long, gives way to its hash, as in the labels of Cluster API.
 func (s *scope) reuseOwner() string {
 	if s.owner == nil {
 		return ""
 	}
 	if owner := controlPlaneOwner(s.owner); owner != nil {
-		return "cp-" + owner.Name
+		return format.MustFormatValue("cp-" + owner.Name)
 	}
 	if deployment := s.owner.Labels[clusterv1.MachineDeploymentNameLabel]; deployment != "" {
-		return "md-" + deployment
+		return format.MustFormatValue("md-" + deployment)
 	}
 	return ""
 }

@@ -2,12 +2,14 @@ package metal3machine
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -142,17 +144,19 @@ func TestWaitForOwners(t *testing.T) {
 }
 
 func TestReuseOwner(t *testing.T) {
-	controlPlane := func(apiVersion string) func(*scope) {
+	controlPlane := func(group, name string) func(*scope) {
 		return func(s *scope) {
 			s.owner.OwnerReferences = []metav1.OwnerReference{
 				{APIVersion: "v1", Kind: "ConfigMap", Name: "other"},
-				{APIVersion: apiVersion, Kind: "AnyControlPlane", Name: "control"},
+				{APIVersion: group + "/v1", Kind: "AnyControlPlane", Name: name},
 			}
 		}
 	}
-	deployment := func(s *scope) {
-		s.owner.Labels[clusterv1.MachineDeploymentNameLabel] = "workers"
+	deployment := func(name string) func(*scope) {
+		return func(s *scope) { s.owner.Labels[clusterv1.MachineDeploymentNameLabel] = name }
 	}
+	control, workers := controlPlane(controlPlaneGroup, "control"), deployment("workers")
+	long := strings.Repeat("x", validation.LabelValueMaxLength)
 	cases := map[string]struct {
 		reason string
 		scope  *scope
@@ -160,15 +164,24 @@ func TestReuseOwner(t *testing.T) {
 	}{
 		"Nobody":       {"a Machine by itself is not replaced", complete(), ""},
 		"NoMachine":    {"nor is one that is gone", complete(func(s *scope) { s.owner = nil }), ""},
-		"ControlPlane": {"any kind of control plane", complete(controlPlane(controlPlaneGroup + "/v1")), "cp-control"},
-		"OtherGroup":   {"other owners do not count", complete(controlPlane("example.com/v1")), ""},
-		"Deployment":   {"a worker belongs to its deployment", complete(deployment), "md-workers"},
-		"Both":         {"the control plane wins", complete(deployment, controlPlane(controlPlaneGroup+"/v1")), "cp-control"},
+		"ControlPlane": {"any kind of control plane", complete(control), "cp-control"},
+		"OtherGroup":   {"other owners do not count", complete(controlPlane("example.com", "control")), ""},
+		"Deployment":   {"a worker belongs to its deployment", complete(workers), "md-workers"},
+		"Both":         {"the control plane wins", complete(workers, control), "cp-control"},
+
+		"LongestThatFits":  {"hosts carry such labels", complete(deployment(long[3:])), "md-" + long[3:]},
+		"TooLong":          {"the API server would refuse it", complete(deployment(long[2:])), "hash_izoUSQ_z"},
+		"AnotherTooLong":   {"two owners are told apart", complete(deployment(long)), "hash_btP6QQ_z"},
+		"LongControlPlane": {"and so are its kinds", complete(controlPlane(controlPlaneGroup, long)), "hash_Bm100w_z"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.scope.reuseOwner(); got != tc.want {
+			got := tc.scope.reuseOwner()
+			if got != tc.want {
 				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
+			}
+			if problems := validation.IsValidLabelValue(got); len(problems) > 0 {
+				t.Errorf("%q is no value of a label: %v", got, problems)
 			}
 		})
 	}
