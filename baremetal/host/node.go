@@ -10,7 +10,12 @@ import (
 )
 
 // Node is what a decision needs of a node.
-type Node struct{ Name, ProviderID string }
+type Node struct {
+	Name, ProviderID string
+
+	// HostUID is the value of the label metal3.io/uuid. Empty means that there is none.
+	HostUID string
+}
 
 // NodeFacts are the nodes that may be the one of a machine, found in three ways.
 type NodeFacts struct {
@@ -22,6 +27,36 @@ type NodeFacts struct {
 
 	// ByHostname are the nodes whose host name is the one that the inspection found.
 	ByHostname []Node
+
+	// OtherHosts are those values of the label metal3.io/uuid in ByHostname that are the UID of another host. A value
+	// that is missing here is stale: a move gives a host a new UID.
+	OtherHosts []string
+}
+
+// HostUIDs are those values of the label metal3.io/uuid that OtherHosts is needed for. There are none where the host
+// name of a node does not matter, because it was found in another way.
+func (f NodeFacts) HostUIDs() []string {
+	if len(f.ByProviderID) > 0 || len(f.ByHostUID) > 0 {
+		return nil
+	}
+	var uids []string
+	for _, node := range f.ByHostname {
+		if node.HostUID != "" {
+			uids = append(uids, node.HostUID)
+		}
+	}
+	return uids
+}
+
+// ofNoOtherHost are the nodes that were found by host name and do not say that they are on another host.
+func (f NodeFacts) ofNoOtherHost() []Node {
+	var nodes []Node
+	for _, node := range f.ByHostname {
+		if !slices.Contains(f.OtherHosts, node.HostUID) {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
 }
 
 // Linking is what is wanted of the node of a machine.
@@ -60,8 +95,9 @@ type LinkPlan struct {
 //	none                   none                 one without ID       write the ID, linked
 //	none                   none                 anything else        wait for the node
 //
-// A host name that the inspection found may be as common as "localhost", so it never leads to a conflict. Where a cloud
-// provider writes the ID, the provider waits instead of writing.
+// A host name that the inspection found may be as common as "localhost", so it never leads to a conflict. It may be
+// that of another host by now, too: a node found by host name does not count if its label metal3.io/uuid is the UID of
+// another host. Where a cloud provider writes the ID, the provider waits instead of writing.
 func PlanLink(facts NodeFacts, wanted Linking) LinkPlan {
 	switch len(facts.ByProviderID) {
 	case 1:
@@ -75,6 +111,7 @@ func PlanLink(facts NodeFacts, wanted Linking) LinkPlan {
 }
 
 func planUnlinked(facts NodeFacts, wanted Linking) LinkPlan {
+	byHostname := facts.ofNoOtherHost()
 	switch {
 	case len(facts.ByHostUID) > 1:
 		return conflict(fmt.Sprintf("Nodes %s all carry the label %s of one host: delete the ones that are stale",
@@ -89,8 +126,8 @@ func planUnlinked(facts NodeFacts, wanted Linking) LinkPlan {
 			"Waiting for the cloud provider to give a node the provider ID "+wanted.ProviderID)}
 	case len(facts.ByHostUID) == 1:
 		return LinkPlan{Patch: facts.ByHostUID[0].Name, Provisioned: true}
-	case len(facts.ByHostname) == 1 && facts.ByHostname[0].ProviderID == "":
-		return LinkPlan{Patch: facts.ByHostname[0].Name, Provisioned: true}
+	case len(byHostname) == 1 && byHostname[0].ProviderID == "":
+		return LinkPlan{Patch: byHostname[0].Name, Provisioned: true}
 	default:
 		return LinkPlan{Provisioned: wanted.BeforeNode, Outcome: outcome.Waiting(infrav1.WaitingForNodeReason,
 			"Waiting for a node with provider ID "+wanted.ProviderID+" or with the label "+infrav1.HostUIDLabel)}

@@ -20,6 +20,7 @@ func TestPlanLink(t *testing.T) {
 		return nodes
 	}
 	with := func(name, providerID string) []host.Node { return []host.Node{{Name: name, ProviderID: providerID}} }
+	on := func(name, hostUID string) []host.Node { return []host.Node{{Name: name, HostUID: hostUID}} }
 	linked := host.LinkPlan{Provisioned: true}
 	conflict := func(message string) host.LinkPlan {
 		return host.LinkPlan{Outcome: outcome.Blocked(infrav1.ProviderIDConflictReason, message)}
@@ -34,6 +35,7 @@ func TestPlanLink(t *testing.T) {
 
 	cases := map[string]struct {
 		byID, byUID, byName []host.Node
+		others              []string
 		cloud, before       bool
 		want                host.LinkPlan
 	}{
@@ -69,9 +71,27 @@ func TestPlanLink(t *testing.T) {
 		"one node with the host name has no ID and is left to cloud": {byName: bare("a"), cloud: true, want: cloud},
 		"one node with the host name has another ID":                 {byName: with("a", "metal3://x"), want: wait},
 		"several nodes have the host name":                           {byName: bare("a", "b"), want: wait},
-		"there is no node":                                           {byID: none, want: wait},
-		"there is no node and nobody will link it but the provider":  {before: true, want: waitBefore},
-		"there is no node and a cloud provider will link it":         {cloud: true, want: cloud},
+		"one node with the host name is that of another host": {
+			byName: on("a", "uid-1"), others: []string{"uid-1"}, want: wait,
+		},
+		"one node with the host name is that of another host, which nobody will link but the provider": {
+			byName: on("a", "uid-1"), others: []string{"uid-1"}, before: true, want: waitBefore,
+		},
+		"one node with the host name names a host from before a move": {
+			byName: on("a", "uid-0"), others: []string{"uid-1"}, want: write("a"),
+		},
+		"one node with the host name is left beside that of another host": {
+			byName: append(on("a", "uid-1"), bare("b")...), others: []string{"uid-1"}, want: write("b"),
+		},
+		"several nodes with the host name are left beside that of another host": {
+			byName: append(on("a", "uid-1"), bare("b", "c")...), others: []string{"uid-1"}, want: wait,
+		},
+		"the node of another host does not stand in the way of the one with the label": {
+			byUID: bare("a"), byName: on("b", "uid-1"), others: []string{"uid-1"}, want: write("a"),
+		},
+		"there is no node": {byID: none, want: wait},
+		"there is no node and nobody will link it but the provider": {before: true, want: waitBefore},
+		"there is no node and a cloud provider will link it":        {cloud: true, want: cloud},
 		"a conflict is one before the node as well": {
 			byUID: with("a", "metal3://x"), before: true,
 			want: conflict("Node a carries provider ID metal3://x instead of " + wantedID),
@@ -80,10 +100,31 @@ func TestPlanLink(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := host.PlanLink(
-				host.NodeFacts{ByProviderID: tc.byID, ByHostUID: tc.byUID, ByHostname: tc.byName},
+				host.NodeFacts{ByProviderID: tc.byID, ByHostUID: tc.byUID, ByHostname: tc.byName, OtherHosts: tc.others},
 				host.Linking{ProviderID: wantedID, CloudProvider: tc.cloud, BeforeNode: tc.before})
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome.Outcome{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNodeFactsHostUIDs(t *testing.T) {
+	named := []host.Node{{Name: "a", HostUID: "uid-1"}, {Name: "b"}, {Name: "c", HostUID: "uid-2"}}
+	cases := map[string]struct {
+		reason string
+		facts  host.NodeFacts
+		want   []string
+	}{
+		"OnlyByHostname": {"the label may name another host", host.NodeFacts{ByHostname: named}, []string{"uid-1", "uid-2"}},
+		"ByProviderID":   {"the host name does not matter", host.NodeFacts{ByHostname: named, ByProviderID: named}, nil},
+		"ByHostUID":      {"the host name does not matter", host.NodeFacts{ByHostname: named, ByHostUID: named}, nil},
+		"Nothing":        {"nobody is asked for nothing", host.NodeFacts{}, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.facts.HostUIDs()); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
 		})
 	}

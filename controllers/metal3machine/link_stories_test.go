@@ -77,6 +77,32 @@ func describeLinks(s *suite) {
 		Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
 	})
 
+	It("leaves a node with the host name of its host alone that is on another host", func(ctx context.Context) {
+		w := provisioned(ctx)
+		other := w.host(ctx, "other")
+		shifted := w.node(ctx, "shifted", "", map[string]string{
+			corev1.LabelHostname: "host", infrav1.HostUIDLabel: string(other.UID),
+		})
+		Consistently(func(g Gomega) { g.Expect(w.nodeID(ctx, shifted)).To(BeEmpty()) }).Should(Succeed())
+		waitsForNode(ctx, w, infrav1.WaitingForNodeReason)
+		node := w.node(ctx, "node", "", map[string]string{
+			corev1.LabelHostname: "third", infrav1.HostUIDLabel: string(w.getHost(ctx, Default, "host").UID),
+		})
+		linked(ctx, w)
+		Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
+		Expect(w.nodeID(ctx, shifted)).To(BeEmpty())
+	})
+
+	It("gives its provider ID to the node with the host name of its host and a UID from before a move",
+		func(ctx context.Context) {
+			w := provisioned(ctx)
+			node := w.node(ctx, "node", "", map[string]string{
+				corev1.LabelHostname: "host", infrav1.HostUIDLabel: "6a2c4a8e-6b26-4f1c-9d4e-3f3c3f1f0a51",
+			})
+			linked(ctx, w)
+			Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
+		})
+
 	It("leaves the provider ID to a cloud provider where there is one", func(ctx context.Context) {
 		w := provisioned(ctx, stage.With(func(cluster *infrav1.Metal3Cluster) {
 			cluster.Spec.CloudProviderEnabled = ptr.To(true)

@@ -60,11 +60,33 @@ func (r *Reconciler) planLink(ctx context.Context, s *scope) (host.LinkPlan, err
 	if err != nil {
 		return host.LinkPlan{}, err
 	}
+	if facts.OtherHosts, err = r.otherHosts(ctx, s, facts.HostUIDs()); err != nil {
+		return host.LinkPlan{}, err
+	}
 	return host.PlanLink(facts, host.Linking{
 		ProviderID:    s.providerID(),
 		CloudProvider: cloudProvider(s),
 		BeforeNode:    beforeNode(s),
 	}), nil
+}
+
+// otherHosts are those of the UIDs that belong to a host, and not to that of the machine.
+func (r *Reconciler) otherHosts(ctx context.Context, s *scope, uids []string) ([]string, error) {
+	var others []string
+	for _, uid := range uids {
+		if uid == string(s.host.UID) {
+			continue
+		}
+		var hosts bmov1alpha1.BareMetalHostList
+		withUID := client.MatchingFields{hostUIDIndex: uid}
+		if err := r.Client.List(ctx, &hosts, withUID, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing hosts by UID: %w", err)
+		}
+		if len(hosts.Items) > 0 {
+			others = append(others, uid)
+		}
+	}
+	return others, nil
 }
 
 // unreachable is the answer while the workload cluster cannot be asked. A machine that nobody else connects with its

@@ -31,6 +31,9 @@ const (
 
 	// bootstrapIndex finds Machines by the name of their bootstrap data Secret.
 	bootstrapIndex = "spec.bootstrap.dataSecretName"
+
+	// hostUIDIndex finds hosts by their UID.
+	hostUIDIndex = "metadata.uid"
 )
 
 // Sources are the events that do not come from the manager's own watches.
@@ -103,6 +106,12 @@ func setupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	})
 	if err != nil {
 		return fmt.Errorf("indexing Machines by bootstrap data: %w", err)
+	}
+	err = indexer.IndexField(ctx, &bmov1alpha1.BareMetalHost{}, hostUIDIndex, func(object client.Object) []string {
+		return []string{string(object.GetUID())}
+	})
+	if err != nil {
+		return fmt.Errorf("indexing hosts by UID: %w", err)
 	}
 	return nil
 }

@@ -41,7 +41,8 @@ func New(clusters clustercache.ClusterCache) *Nodes { return &Nodes{clusters: cl
 // Query says how to look for the node of a machine. Empty fields are not looked for.
 type Query struct{ ProviderID, HostUID, Hostname string }
 
-// Find returns the nodes that match the query, from the cache. ErrUnreachable means that there is no connection.
+// Find returns the nodes that match the query, from the cache. It does not know the hosts, so OtherHosts stays empty.
+// ErrUnreachable means that there is no connection.
 func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Query) (host.NodeFacts, error) {
 	reader, err := n.clusters.GetReader(ctx, cluster)
 	if err != nil {
@@ -65,7 +66,9 @@ func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Qu
 			return host.NodeFacts{}, fmt.Errorf("listing nodes of cluster %s: %w", cluster, err)
 		}
 		for _, node := range nodes.Items {
-			*lookup.result = append(*lookup.result, host.Node{Name: node.Name, ProviderID: node.Spec.ProviderID})
+			*lookup.result = append(*lookup.result, host.Node{
+				Name: node.Name, ProviderID: node.Spec.ProviderID, HostUID: node.Labels[infrav1.HostUIDLabel],
+			})
 		}
 	}
 	return facts, nil

@@ -57,8 +57,10 @@ func TestFind(t *testing.T) {
 		node("new", "", "uid-1", "host-1"),
 		node("foreign", "aws:///1", "", "host-1"),
 		node("unlabelled", "", "", ""))
-	found := func(name, providerID string) []host.Node { return []host.Node{{Name: name, ProviderID: providerID}} }
-	linked := found("linked", "metal3://metal3/host-0/machine-0")
+	found := func(name, providerID, hostUID string) []host.Node {
+		return []host.Node{{Name: name, ProviderID: providerID, HostUID: hostUID}}
+	}
+	linked := found("linked", "metal3://metal3/host-0/machine-0", "uid-0")
 
 	cases := map[string]struct {
 		query workload.Query
@@ -74,8 +76,8 @@ func TestFind(t *testing.T) {
 		"each way by itself": {
 			workload.Query{ProviderID: linked[0].ProviderID, HostUID: "uid-1", Hostname: "host-1"},
 			host.NodeFacts{
-				ByProviderID: linked, ByHostUID: found("new", ""),
-				ByHostname: append(found("foreign", "aws:///1"), found("new", "")...),
+				ByProviderID: linked, ByHostUID: found("new", "", "uid-1"),
+				ByHostname: append(found("foreign", "aws:///1", ""), found("new", "", "uid-1")...),
 			},
 		},
 	}
