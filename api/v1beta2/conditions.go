@@ -172,7 +172,8 @@ const (
 	// WorkloadClusterUnreachableReason is used while the API server of the cluster does not answer.
 	WorkloadClusterUnreachableReason = "WorkloadClusterUnreachable"
 
-	// ProviderIDConflictReason is used when two nodes carry the provider ID, or the node carries another one.
+	// ProviderIDConflictReason is used when two nodes or two machines carry the provider ID, or the node carries another
+	// one.
 	ProviderIDConflictReason = "ProviderIDConflict"
 
 	// NodeLinkedReason is used when the node carries the provider ID.

@@ -51,6 +51,12 @@ func describeLinks(s *suite) {
 		Expect(machine.Status.Initialization.Provisioned).To(BeNil())
 	}
 
+	stops := func(ctx context.Context, w *world) {
+		GinkgoHelper()
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(infrav1.ProviderIDConflictReason,
+			"is also that of Metal3Machine "+w.namespace+"/copy: delete one, or correct the one that is not provisioned"))
+	}
+
 	It("is complete when a node comes with its provider ID", func(ctx context.Context) {
 		w := provisioned(ctx)
 		waitsForNode(ctx, w, infrav1.WaitingForNodeReason)
@@ -140,17 +146,30 @@ func describeLinks(s *suite) {
 		linked(ctx, w)
 	})
 
-	It("stops at another machine with its provider ID", func(ctx context.Context) {
+	It("stops at another machine with its provider ID until that is gone", func(ctx context.Context) {
 		w := provisioned(ctx)
 		w.node(ctx, "node", w.providerID("host", "machine"), nil)
 		linked(ctx, w)
-		w.create(ctx, build.Metal3Machine("copy", clusterName, build.InNamespace(w.namespace),
-			stage.With(func(machine *infrav1.Metal3Machine) { machine.Spec.ProviderID = w.providerID("host", "machine") })))
-		change(ctx, w, "machine", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
-			build.Labels(map[string]string{"touched": "yes"})(machine)
+		w.copy(ctx)
+		stops(ctx, w)
+		Expect(w.client.Delete(ctx, w.getMachine(ctx, Default, "copy"))).To(Succeed())
+		linked(ctx, w)
+	})
+
+	It("stops at another machine with its provider ID until that is corrected", func(ctx context.Context) {
+		w := provisioned(ctx)
+		w.node(ctx, "node", w.providerID("host", "machine"), nil)
+		linked(ctx, w)
+		w.copy(ctx)
+		stops(ctx, w)
+		change(ctx, w, "copy", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
+			machine.Spec.ProviderID = w.providerID("other", "copy")
 		})
-		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(infrav1.ProviderIDConflictReason,
-			"is also that of Metal3Machine "+w.namespace+"/copy: correct one of them"))
+		linked(ctx, w)
+		change(ctx, w, "copy", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
+			machine.Spec.ProviderID = w.providerID("host", "machine")
+		})
+		stops(ctx, w)
 	})
 
 	It("says that the workload cluster does not answer, and goes on when it does", func(ctx context.Context) {
@@ -278,6 +297,13 @@ func (w *world) troubles(ctx context.Context, g Gomega, machine string) []string
 		troubles = append(troubles, text)
 	}
 	return troubles
+}
+
+// copy creates a machine with the provider ID of another one.
+func (w *world) copy(ctx context.Context) {
+	GinkgoHelper()
+	w.create(ctx, build.Metal3Machine("copy", clusterName, build.InNamespace(w.namespace),
+		stage.With(func(machine *infrav1.Metal3Machine) { machine.Spec.ProviderID = w.providerID("host", "machine") })))
 }
 
 func (w *world) providerID(host, machine string) string {

@@ -128,7 +128,7 @@ func hostname(h *bmov1alpha1.BareMetalHost) string {
 	return h.Status.HardwareDetails.Hostname
 }
 
-// duplicateProviderID stops machines that carry the provider ID of another machine.
+// duplicateProviderID stops machines that carry the provider ID of another machine, until that is gone or corrected.
 func (r *Reconciler) duplicateProviderID(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.machine.Spec.ProviderID == "" {
 		return outcome.Done(), nil
@@ -149,6 +149,6 @@ func (r *Reconciler) duplicateProviderID(ctx context.Context, s *scope) (outcome
 	}
 	slices.Sort(others)
 	return outcome.Blocked(infrav1.ProviderIDConflictReason, fmt.Sprintf(
-		"spec.providerID %s is also that of Metal3Machine %s: correct one of them",
+		"spec.providerID %s is also that of Metal3Machine %s: delete one, or correct the one that is not provisioned",
 		s.machine.Spec.ProviderID, strings.Join(others, ", "))), nil
 }

@@ -69,6 +69,8 @@ func (r *Reconciler) SetupWithManager(
 		Watches(&infrav1.Metal3Cluster{}, handler.EnqueueRequestsFromMapFunc(r.infrastructureToMachines),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(hostToMachine)).
+		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(r.sameProviderID),
+			builder.WithPredicates(providerIDMatters())).
 		Watches(&infrav1.Metal3DataClaim{}, owner).
 		Watches(&infrav1.Metal3Data{}, handler.EnqueueRequestsFromMapFunc(dataToMachine)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.secretToMachine)).
@@ -89,12 +91,7 @@ func (r *Reconciler) SetupWithManager(
 }
 
 func setupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &infrav1.Metal3Machine{}, providerIDIndex, func(object client.Object) []string {
-		if machine, ok := object.(*infrav1.Metal3Machine); ok && machine.Spec.ProviderID != "" {
-			return []string{machine.Spec.ProviderID}
-		}
-		return nil
-	})
+	err := indexer.IndexField(ctx, &infrav1.Metal3Machine{}, providerIDIndex, byProviderID)
 	if err != nil {
 		return fmt.Errorf("indexing Metal3Machines by provider ID: %w", err)
 	}
@@ -112,6 +109,13 @@ func setupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	})
 	if err != nil {
 		return fmt.Errorf("indexing hosts by UID: %w", err)
+	}
+	return nil
+}
+
+func byProviderID(object client.Object) []string {
+	if machine, ok := object.(*infrav1.Metal3Machine); ok && machine.Spec.ProviderID != "" {
+		return []string{machine.Spec.ProviderID}
 	}
 	return nil
 }
@@ -142,6 +146,36 @@ func nodeMatters() predicate.Funcs {
 			before.Labels[infrav1.HostUIDLabel] != after.Labels[infrav1.HostUIDLabel] ||
 			before.Labels[corev1.LabelHostname] != after.Labels[corev1.LabelHostname])
 	}}
+}
+
+// providerIDMatters lets through what begins or ends a conflict about a provider ID.
+func providerIDMatters() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, isMachine := e.ObjectOld.(*infrav1.Metal3Machine)
+		after, stillMachine := e.ObjectNew.(*infrav1.Metal3Machine)
+		return isMachine && stillMachine && before.Spec.ProviderID != after.Spec.ProviderID
+	}}
+}
+
+// sameProviderID wakes the other machines with the provider ID of a machine. Of a change it is asked twice: with the
+// machine as it was, and as it is.
+func (r *Reconciler) sameProviderID(ctx context.Context, object client.Object) []ctrl.Request {
+	changed, isMachine := object.(*infrav1.Metal3Machine)
+	if !isMachine || changed.Spec.ProviderID == "" {
+		return nil
+	}
+	var machines infrav1.Metal3MachineList
+	withSameID := client.MatchingFields{providerIDIndex: changed.Spec.ProviderID}
+	if err := r.Client.List(ctx, &machines, withSameID, client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	var requests []ctrl.Request
+	for i := range machines.Items {
+		if key := client.ObjectKeyFromObject(&machines.Items[i]); key != client.ObjectKeyFromObject(changed) {
+			requests = append(requests, ctrl.Request{NamespacedName: key})
+		}
+	}
+	return requests
 }
 
 func hostToMachine(_ context.Context, object client.Object) []ctrl.Request {

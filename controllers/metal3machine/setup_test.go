@@ -106,6 +106,22 @@ func TestNodeMatters(t *testing.T) {
 	}
 }
 
+func TestProviderIDMatters(t *testing.T) {
+	before, after := build.Metal3Machine("machine", "cluster"), build.Metal3Machine("machine", "cluster")
+	after.Labels = map[string]string{"a": "b"}
+	if providerIDMatters().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
+		t.Error("a label is no news")
+	}
+	after.Spec.ProviderID = "metal3://a/b/c"
+	if !providerIDMatters().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
+		t.Error("another provider ID may be that of a second machine")
+	}
+	if !providerIDMatters().Create(event.CreateEvent{Object: after}) ||
+		!providerIDMatters().Delete(event.DeleteEvent{Object: after}) {
+		t.Error("a machine that comes or goes begins or ends a conflict")
+	}
+}
+
 func TestHostToMachine(t *testing.T) {
 	machine := build.Metal3Machine("machine", "cluster")
 	elsewhere := build.Metal3Machine("machine", "cluster", build.InNamespace("elsewhere"))
@@ -143,7 +159,10 @@ func TestObjectsToMachines(t *testing.T) {
 	unlinked := build.Metal3Machine("unlinked", "cluster", build.OnHost(build.Host("host-0")))
 	linked := build.Metal3Machine("linked", "cluster", build.OnHost(build.Host("host-1")))
 	linked.Status.Initialization.Provisioned = ptr.To(true)
+	linked.Spec.ProviderID = "metal3://metal3/host-1/linked"
 	hostless := build.Metal3Machine("hostless", "other")
+	copied := build.Metal3Machine("copied", "cluster")
+	copied.Spec.ProviderID = linked.Spec.ProviderID
 	owner := build.Machine("unlinked", "cluster")
 	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(unlinked, linked, hostless, owner).
 		WithIndex(&clusterv1.Machine{}, bootstrapIndex, func(object client.Object) []string {
@@ -152,7 +171,7 @@ func TestObjectsToMachines(t *testing.T) {
 				return nil
 			}
 			return []string{*machine.Spec.Bootstrap.DataSecretName}
-		}).Build()
+		}).WithIndex(&infrav1.Metal3Machine{}, providerIDIndex, byProviderID).Build()
 	r := &Reconciler{Client: c}
 	node := func(providerID string) *corev1.Node {
 		return &corev1.Node{Spec: corev1.NodeSpec{ProviderID: providerID}}
@@ -171,6 +190,12 @@ func TestObjectsToMachines(t *testing.T) {
 			"any other node may be that of any machine that waits for one",
 			r.nodeToMachines(context.Background(), node("")), requests("unlinked"),
 		},
+		"SameProviderID": {
+			"others may wait for the end of a conflict, or begin one", r.sameProviderID(context.Background(), copied),
+			requests("linked"),
+		},
+		"OwnProviderID": {"it has its own events", r.sameProviderID(context.Background(), linked), nil},
+		"NoProviderID":  {"most machines have none at first", r.sameProviderID(context.Background(), unlinked), nil},
 		"Infrastructure": {
 			"all machines of the cluster",
 			r.infrastructureToMachines(context.Background(), build.Metal3Cluster("cluster", ofCluster)),

@@ -117,7 +117,10 @@ func TestLetThrough(t *testing.T) {
 	deleted := func(machine *infrav1.Metal3Machine) {
 		machine.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	}
-	before := healthy(provider("metal3://metal3/host-0/machine"))
+	provisioned := func(machine *infrav1.Metal3Machine) {
+		machine.Status.Initialization.Provisioned = ptr.To(true)
+	}
+	before := healthy(provider("metal3://metal3/host-0/machine"), provisioned)
 	moved := provider("metal3://metal3/host-1/machine")
 
 	judge(t, v1beta2.Metal3MachineValidator(), map[string]step[*infrav1.Metal3Machine]{

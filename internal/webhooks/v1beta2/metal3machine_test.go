@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/randfill"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -213,7 +214,12 @@ func TestMetal3MachineUpdate(t *testing.T) {
 		machine.Spec.ProviderID = id
 		return machine
 	}
-	inPlace := provider("metal3://metal3/host-0/machine")
+	provisioned := func(id string) *infrav1.Metal3Machine {
+		machine := provider(id)
+		machine.Status.Initialization.Provisioned = ptr.To(true)
+		return machine
+	}
+	inPlace := provisioned("metal3://metal3/host-0/machine")
 	inPlace.Spec.Image.URL = "https://images.example/debian.qcow2"
 	inPlace.Spec.HostSelector.MatchLabels = map[string]string{"rack": "a"}
 	inPlace.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "data"}
@@ -224,18 +230,31 @@ func TestMetal3MachineUpdate(t *testing.T) {
 		},
 		"changed": {
 			reason: "a Node carries the old one",
-			before: provider("metal3://metal3/host-0/machine"), after: provider("metal3://metal3/host-1/machine"),
+			before: provisioned("metal3://metal3/host-0/machine"), after: provisioned("metal3://metal3/host-1/machine"),
 			want: []string{changeOfProvider},
 		},
 		"removed": {
 			reason: "a set provider ID means that the machine was provisioned",
-			before: provider("metal3://metal3/host-0/machine"), after: provider(""),
+			before: provisioned("metal3://metal3/host-0/machine"), after: provisioned(""),
 			want: []string{`spec.providerID: Invalid value: "": is "metal3://metal3/host-0/machine" and does not ` +
 				"change; restore it: the Node of the machine carries it"},
 		},
+		"changed before it is provisioned": {
+			reason: "no Node carries it, and it may be that of another machine",
+			before: provider("metal3://metal3/host-0/machine"), after: provider("metal3://metal3/host-1/machine"),
+		},
+		"removed before it is provisioned": {
+			reason: "whoever set it by mistake leaves it to the provider again",
+			before: provider("metal3://metal3/host-0/machine"), after: provider(""),
+		},
+		"changed while the status is written": {
+			reason: "what is stored decides, and the status of the request does not count",
+			before: provisioned("metal3://metal3/host-0/machine"), after: provider("metal3://metal3/host-1/machine"),
+			want: []string{changeOfProvider},
+		},
 		"all else": {
 			reason: "CAPM3 fixes nothing, and machines may be updated in place",
-			before: provider("metal3://metal3/host-0/machine"), after: inPlace,
+			before: provisioned("metal3://metal3/host-0/machine"), after: inPlace,
 		},
 	})
 }
