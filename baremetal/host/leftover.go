@@ -10,10 +10,13 @@ import (
 // WithoutLeftovers returns the host without what a machine should have taken away and did not, and whether there was
 // anything. CAPM3 leaves such things behind, and so does somebody who frees a host by hand. Each of them does harm:
 //
-//	leftover                             on               harm
-//	owner reference of a Metal3Machine   every host       the garbage collector deletes the host with the machine
-//	block-move                           unclaimed hosts  every later clusterctl move waits in vain
-//	record of a claim                    unclaimed hosts  the host keeps what a machine wrote; see withoutRecord
+//	leftover                             on                           harm
+//	owner reference of a Metal3Machine   every host                   the garbage collector deletes the host with the
+//	                                                                  machine
+//	block-move                           unclaimed hosts, and those   every later clusterctl move waits in vain
+//	                                     reserved by node reuse
+//	record of a claim                    unclaimed hosts              the host keeps what a machine wrote; see
+//	                                                                  withoutRecord
 //
 // While a Cluster of the namespace is paused, a move may be under way and only the owner references go. A host that a
 // move is deleting is left alone. The own pause of a provider is taken back by whoever knows when a move is over.
@@ -23,11 +26,12 @@ func WithoutLeftovers(host *bmov1alpha1.BareMetalHost, clusterPaused bool) (*bmo
 	}
 	clean := host.DeepCopy()
 	clean.OwnerReferences = withoutMachineOwners(clean.OwnerReferences)
-	if host.Spec.ConsumerRef == nil && !clusterPaused {
+	unclaimed := host.Spec.ConsumerRef == nil
+	if !clusterPaused && (unclaimed || isReservation(host.Spec.ConsumerRef)) {
 		delete(clean.Annotations, infrav1.BlockMoveAnnotation)
-		if _, reserved := host.Labels[infrav1.NodeReuseLabel]; !reserved {
-			clean = withoutRecord(clean)
-		}
+	}
+	if _, kept := host.Labels[infrav1.NodeReuseLabel]; !clusterPaused && unclaimed && !kept {
+		clean = withoutRecord(clean)
 	}
 	return clean, !equality.Semantic.DeepEqual(host.ObjectMeta, clean.ObjectMeta)
 }

@@ -21,6 +21,8 @@ func TestWithoutLeftovers(t *testing.T) {
 	oldOwner := owners(machineOwner("v1beta1"), ownerOfUser())
 	userOwner := owners(ownerOfUser())
 	held := consumer(machineRef(machineName))
+	other := machineRef(machineName)
+	other.APIVersion, other.Kind = "metal3.io/v1alpha1", "HostClaim"
 	moving := note("clusterctl.cluster.x-k8s.io/delete-for-move", "")
 
 	cases := map[string]struct {
@@ -47,9 +49,19 @@ func TestWithoutLeftovers(t *testing.T) {
 			reason: "its machine takes care of them",
 			host:   bare(held, ownPause, block, record),
 		},
-		"OwnPauseOfAReservedHostStays": {
-			reason: "a host with a consumer is not unclaimed",
+		"BlockOnAReservedHost": {
+			reason: "no machine would ever lift it; the next machine needs the record, and the pause is not swept",
 			host:   bare(reserved(owner), ownPause, block, record),
+			want:   bare(reserved(owner), ownPause, record),
+		},
+		"BlockOnAReservedHostWhileAClusterIsPaused": {
+			reason: "a move may be under way and needs it",
+			host:   bare(reserved(owner), block, record),
+			paused: true,
+		},
+		"MarksOfAHostOfSomebodyElse": {
+			reason: "another consumer takes care of its marks itself",
+			host:   bare(consumer(other), block, record),
 		},
 		"RecordOfAHostThatOnlyTheLabelReserves": {
 			reason: "the next machine of the owner needs the record",

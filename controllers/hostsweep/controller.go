@@ -1,6 +1,6 @@
 // Package hostsweep removes from hosts what a provider left behind and what would do harm later: owner references of
-// Metal3Machines, and on hosts that no machine holds, blocks on moving and records of a claim. What a record says is
-// put back first, so that a reservation can be ended by hand.
+// Metal3Machines, blocks on moving of hosts that no machine holds, and records of a claim on hosts that are not even
+// reserved. What a record says is put back first, so that a reservation can be ended by hand.
 //
 // CAPM3 leaves such things behind, so the sweep makes an upgrade from it safe; it runs for every host when the manager
 // starts, and again for a host that is freed by hand or restored from a backup. It refuses to touch anything that a
