@@ -32,6 +32,8 @@ func describeData(s *suite) {
 		Expect(claim.Finalizers).To(ConsistOf(infrav1.MachineFinalizer))
 		Expect(claim.Spec.Template).To(HaveValue(HaveField("Name", "template")))
 		Expect(metav1.IsControlledBy(claim, w.getMachine(ctx, Default, "machine"))).To(BeTrue())
+		Expect(claim.OwnerReferences).To(HaveExactElements(HaveField("BlockOwnerDeletion", HaveValue(BeFalse()))),
+			"blocking the deletion of the machine needs a permission that the manager does not have")
 		Expect(claim.Labels).To(HaveKeyWithValue("cluster.x-k8s.io/cluster-name", clusterName))
 
 		w.render(ctx, "machine", false)

@@ -14,7 +14,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/bootdata"
@@ -197,7 +196,7 @@ func (r *Reconciler) createUserData(ctx context.Context, s *scope, data map[stri
 		Data: data,
 	}
 	// Being owned makes it move with its machine, and go with it.
-	if err := controllerutil.SetControllerReference(s.machine, secret, r.Client.Scheme()); err != nil {
+	if err := r.own(s, secret); err != nil {
 		return fmt.Errorf("owning Secret %s: %w", secret.Name, err)
 	}
 	if err := r.Client.Create(ctx, secret); err != nil {

@@ -154,6 +154,9 @@ func moves(t *testing.T, made *corev1.Secret, owner client.Object) {
 		!metav1.IsControlledBy(made, owner) {
 		t.Errorf("the Secret would not move: %s %v %v", made.Type, made.Labels, made.OwnerReferences)
 	}
+	if ptr.Deref(made.OwnerReferences[0].BlockOwnerDeletion, true) {
+		t.Error("blocking the deletion of the machine needs a permission that the manager does not have")
+	}
 }
 
 // carries demands that a Secret holds bootstrap data and the endpoint.

@@ -50,7 +50,7 @@ func (r *Reconciler) createDataClaim(ctx context.Context, s *scope) error {
 			Name: s.machine.Spec.DataTemplate.Name, Namespace: s.machine.Namespace,
 		}},
 	}
-	if err := controllerutil.SetControllerReference(s.machine, claim, r.Client.Scheme()); err != nil {
+	if err := r.own(s, claim); err != nil {
 		return fmt.Errorf("asking for the data of %s: %w", s.machine.Name, err)
 	}
 	if err := r.Client.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -58,6 +58,14 @@ func (r *Reconciler) createDataClaim(ctx context.Context, s *scope) error {
 	}
 	s.claim = claim
 	return nil
+}
+
+// own makes the machine the controller of an object. It does not block the deletion of the machine: where the API
+// server checks that, it takes a permission on the finalizers of machines, and the finalizer of the machine waits
+// already.
+func (r *Reconciler) own(s *scope, object client.Object) error {
+	return controllerutil.SetControllerReference(s.machine, object, r.Client.Scheme(),
+		controllerutil.WithBlockOwnerDeletion(false))
 }
 
 // dataSecrets are the Secrets that the host gets besides its user data. The spec wins over rendered data. They are
