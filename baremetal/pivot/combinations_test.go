@@ -149,6 +149,9 @@ func (d decision) is(column int, value string) bool { return d.facts[column] == 
 // letsGo says whether the host operator acts on the host because of the step.
 func (d decision) letsGo() bool { return d.step == pivot.Resume || d.step == pivot.Nudge }
 
+// forgets says whether the host operator would not be known to begin anew any more.
+func (d decision) forgets() bool { return d.step == pivot.Nudge && d.wouldBeginAnew() }
+
 // laws are what no step may break, whatever the table says.
 func laws() map[string]func(decision) bool {
 	return map[string]func(decision) bool{
@@ -165,7 +168,7 @@ func laws() map[string]func(decision) bool {
 			return d.letsGo() && !d.is(nodeColumn, "no node") && d.wouldBeginAnew()
 		},
 		"a host that somebody has paused forgets that another Ironic was at work on it": func(d decision) bool {
-			return d.step == pivot.Nudge && d.is(pauseColumn, "theirs") && d.wouldBeginAnew()
+			return d.is(pauseColumn, "theirs") && d.forgets()
 		},
 		"a host is let go, and nobody knows whose Ironic answers": func(d decision) bool {
 			return d.letsGo() && d.is(wishColumn, "Unclear")

@@ -92,12 +92,10 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	ours := by == infrav1.HostPausedByProvider
 	wish, another := WishFor(host, around), needsNudge(host, HolderFor(host, around))
-	interrupted := wish != Unclear && another && unfinished(host)
+	if step := planInterrupted(host, wish, another, paused && !ours, facts); step != Leave {
+		return step
+	}
 	switch {
-	case interrupted && facts.Joined:
-		return Shield
-	case interrupted && (facts.Unknown || paused && !ours):
-		return Hold
 	case wish == Park:
 		return planParking(host, paused, ours, facts.Settled)
 	case !paused && outOfDate(host, around):
@@ -108,6 +106,20 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 		return planResuming(host, facts.Joined)
 	case another:
 		return Nudge
+	default:
+		return Leave
+	}
+}
+
+// planInterrupted is about hosts whose Ironic was lost in the middle of its work. Leave means that they are as others.
+func planInterrupted(host *bmov1alpha1.BareMetalHost, wish Wish, another, frozen bool, facts HostFacts) Step {
+	switch {
+	case wish == Unclear, !another, !unfinished(host):
+		return Leave
+	case facts.Joined:
+		return Shield
+	case facts.Unknown, frozen:
+		return Hold
 	default:
 		return Leave
 	}

@@ -11,14 +11,14 @@ import (
 //	baremetalhosts                                         x         x     x          nothing owns it; it owns the rest
 //	hardwaredata                                           x         x                not every one has an owner
 //	bmceventsubscriptions, hostclaims, hostdeploypolicies  x         x                nothing owns them
-//	ippools                                                x         x                not every one has an owner
+//	ippools                                                x         x     x          not every one has an owner
 //	ipclaims, ipaddresses                                  x                          a pool owns them, directly or not
 //	all others                                             x                          a host owns them, directly or not
 func MoveLabels(definition string) []string {
 	switch definition {
-	case "baremetalhosts.metal3.io":
+	case "baremetalhosts.metal3.io", "ippools.ipam.metal3.io":
 		return []string{infrav1.DiscoverLabel, infrav1.MoveLabel, infrav1.MoveHierarchyLabel}
-	case "hardwaredata.metal3.io", "ippools.ipam.metal3.io",
+	case "hardwaredata.metal3.io",
 		"bmceventsubscriptions.metal3.io", "hostclaims.metal3.io", "hostdeploypolicies.metal3.io":
 		return []string{infrav1.DiscoverLabel, infrav1.MoveLabel}
 	case "hostfirmwaresettings.metal3.io", "hostfirmwarecomponents.metal3.io", "firmwareschemas.metal3.io",

@@ -150,8 +150,8 @@ func orphaned(host *bmov1alpha1.BareMetalHost, clusters []*clusterv1.Cluster) []
 	if name == "" || len(clusters) == 0 || slices.ContainsFunc(clusters, there) {
 		return nil
 	}
-	return []string{fmt.Sprintf("host %s serves Cluster %s, which does not exist: delete the %s %s that holds the host, or "+
-		"remove its spec.consumerRef", host.Name, name, host.Spec.ConsumerRef.Kind, host.Spec.ConsumerRef.Name)}
+	return []string{fmt.Sprintf("host %s serves Cluster %s, which does not exist: delete the %s %s that holds the host, "+
+		"or remove its spec.consumerRef", host.Name, name, host.Spec.ConsumerRef.Kind, host.Spec.ConsumerRef.Name)}
 }
 
 // EndpointObstacles names what is wrong with the Ironic endpoint of one cluster.

@@ -82,8 +82,8 @@ func ofEndpoint(spec *infrav1.Ironic) []*corev1.SecretReference {
 	return references
 }
 
-// Moves says whether clusterctl takes an object along, unless its definition says so: by its own label, or because of an
-// owner.
+// Moves says whether clusterctl takes an object along, unless its definition says so: by its own label, or because of
+// an owner.
 func Moves(object metav1.Object) bool {
 	_, labelled := object.GetLabels()[infrav1.MoveLabel]
 	return labelled || len(object.GetOwnerReferences()) > 0
@@ -178,14 +178,15 @@ func (f *MoveFacts) strangers(of string, object metav1.Object) []string {
 		if strings.HasSuffix(name, "cluster.x-k8s.io") || strings.HasSuffix(name, "metal3.io") {
 			remedy = fmt.Sprintf("set label %s on CustomResourceDefinition %s, or %s", infrav1.DiscoverLabel, name, remedy)
 		}
-		found = append(found, fmt.Sprintf("%s is owned by %s %s, which does not move: %s", of, owner.Kind, owner.Name, remedy))
+		found = append(found, fmt.Sprintf("%s is owned by %s %s, which does not move: %s",
+			of, owner.Kind, owner.Name, remedy))
 	}
 	return found
 }
 
-// definitionOf is the name of the definition of an owner, and whether clusterctl looks at its kind. The name is empty if
-// there is no definition: a definition is read without its kind, which is the singular or plural that its name begins
-// with.
+// definitionOf is the name of the definition of an owner, and whether clusterctl looks at its kind. The name is empty
+// if there is no definition. A definition is read without its kind, but its name begins with the singular or plural of
+// that.
 func (f *MoveFacts) definitionOf(owner metav1.OwnerReference) (name string, moves bool) {
 	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	plural, singular := meta.UnsafeGuessKindToResource(kind)

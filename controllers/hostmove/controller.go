@@ -91,26 +91,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	step := pivot.PlanHost(host, around, facts)
-	holder := pivot.HolderFor(host, around)
-	switch step {
-	case pivot.Leave:
+	step, holder := pivot.PlanHost(host, around, facts), pivot.HolderFor(host, around)
+	if step == pivot.Leave {
 		return ctrl.Result{}, nil
-	case pivot.Settle:
-		return ctrl.Result{RequeueAfter: settleTime - since}, nil
-	case pivot.Await:
-		r.announce(host, step)
-		return ctrl.Result{RequeueAfter: awaitNode}, nil
-	case pivot.Hold:
-		if _, held := host.Annotations[bmov1alpha1.PausedAnnotation]; held {
-			return ctrl.Result{RequeueAfter: awaitNode}, nil
-		}
-	case pivot.Nudge:
-		after, err := r.untilTurn(ctx, host, pivot.HolderName(*holder), around)
-		if err != nil || after > 0 {
-			return ctrl.Result{RequeueAfter: after}, err
-		}
-	case pivot.Pause, pivot.Record, pivot.Resume, pivot.Shield, pivot.Forget:
+	}
+	if wait, err := r.wait(ctx, step, host, since, around); err != nil || wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, err
 	}
 	err = r.do(ctx, step, host, holder)
 	if errors.Is(err, hoststore.ErrConflict) || err == nil && step == pivot.Shield {
@@ -120,8 +106,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
-// facts are what counts of a host that has been paused for some time. Only few hosts depend on their nodes, and fewer on
-// what the workload cluster says.
+// wait is how long to wait before a step of a host that has been paused for some time. Zero means not at all.
+func (r *Reconciler) wait(ctx context.Context, step pivot.Step, host *bmov1alpha1.BareMetalHost, since time.Duration,
+	around []pivot.Neighbour,
+) (time.Duration, error) {
+	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+	switch {
+	case step == pivot.Settle:
+		return settleTime - since, nil
+	case step == pivot.Await:
+		r.announce(host, step)
+		return awaitNode, nil
+	case step == pivot.Hold && paused:
+		return awaitNode, nil
+	case step == pivot.Nudge:
+		return r.untilTurn(ctx, host, pivot.HolderName(*pivot.HolderFor(host, around)), around)
+	default:
+		return 0, nil
+	}
+}
+
+// facts are what counts of a host that has been paused for some time. Only few hosts depend on their nodes, and fewer
+// on what the workload cluster says.
 func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost, around []pivot.Neighbour,
 	since time.Duration,
 ) (pivot.HostFacts, error) {

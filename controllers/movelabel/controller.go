@@ -2,10 +2,10 @@
 // address manager.
 //
 // clusterctl moves only kinds whose definition is labelled. It labels what it installs itself; the host operator is
-// installed by other means, and its definitions carry no such label, so hosts would silently stay behind. So would pools
-// of addresses that belong to no cluster, which need a label more. The labels have to be there
-// before a move begins, in the source and, for a move back, in the target: the controller sets them wherever the
-// provider runs, and sets them again when somebody applies the definitions of the operator anew.
+// installed by other means, and its definitions carry no such label, so hosts would silently stay behind. So would
+// pools of addresses that belong to no cluster, which need a label more. The labels have to be there before a move
+// begins, in the source and, for a move back, in the target: the controller sets them wherever the provider runs, and
+// sets them again when somebody applies the definitions anew.
 //
 // It refuses to touch any definition that is not in the table of pivot.MoveLabels, and never removes a label or changes
 // a value. The trade-off is that a label that somebody takes off comes back; the flag --keep-move-labels=false is for

@@ -6,7 +6,6 @@ package main
 
 import (
 	"github.com/coredns/coredns/coremain"
-
 	// Each plugin registers itself when it is imported.
 	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"

@@ -45,7 +45,9 @@ func TestJoined(t *testing.T) {
 
 func TestJoinedReportsErrors(t *testing.T) {
 	broken, _ := world(interceptor.Funcs{
-		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return errBroken },
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errBroken
+		},
 	})
 	query := workload.Query{HostUID: "uid"}
 	if _, err := broken.Joined(t.Context(), cluster(), query, time.Time{}); !errors.Is(err, errBroken) {
