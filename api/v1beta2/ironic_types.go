@@ -347,7 +347,8 @@ type IronicStatus struct {
 	// +listMapKey=name
 	Nodes []IronicNode `json:"nodes,omitempty"`
 
-	// knownHosts is how many hosts of the cluster the answering Ironic knows. Set only while it is this cluster's.
+	// knownHosts is how many hosts of the cluster the answering Ironic knows, without those that are detached or paused
+	// by somebody. Set only while it is this cluster's.
 	// +optional
 	KnownHosts *int32 `json:"knownHosts,omitempty"`
 }

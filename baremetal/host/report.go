@@ -59,13 +59,7 @@ func trouble(host *bmov1alpha1.BareMetalHost) string {
 		}
 		return fmt.Sprintf("reports %s: %s", kind, oneLine(message))
 	}
-	if by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; paused && by != infrav1.HostPausedByProvider {
-		return "is paused: remove its annotation " + bmov1alpha1.PausedAnnotation
-	}
-	if _, detached := host.Annotations[bmov1alpha1.DetachedAnnotation]; detached {
-		return "is detached: remove its annotation " + bmov1alpha1.DetachedAnnotation
-	}
-	return ""
+	return Withheld(host)
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

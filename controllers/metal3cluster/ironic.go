@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
@@ -87,15 +88,16 @@ func (s *scope) addControlPlane(machines []clusterv1.Machine, only bool) {
 	}
 }
 
-// nameHosts finds the names that the hosts of the cluster have in Ironic.
+// nameHosts finds the names that the hosts of the cluster have in Ironic. It leaves out those that the host operator
+// does not keep there.
 func nameHosts(_ context.Context, s *scope) error {
 	if !s.keepsIronic() {
 		return nil
 	}
-	for _, host := range s.move.Hosts {
-		if host.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name {
+	for _, item := range s.move.Hosts {
+		if item.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name && host.Withheld(item) == "" {
 			// This is how the host operator calls them.
-			s.hosts = append(s.hosts, host.Namespace+"~"+host.Name)
+			s.hosts = append(s.hosts, item.Namespace+"~"+item.Name)
 		}
 	}
 	return nil
@@ -149,7 +151,7 @@ func (r *Reconciler) lookAtIronic(ctx context.Context, s *scope) (outcome.Outcom
 	return s.record(infrav1.IronicEndpointReadyCondition, verdict.Outcome), nil
 }
 
-// missesHosts says whether the Ironic did not know all hosts of the cluster when it was last asked.
+// missesHosts says whether the Ironic did not know all of those hosts when it was last asked.
 func (s *scope) missesHosts() bool {
 	status := s.infra.Status.Ironic
 	return status != nil && status.KnownHosts != nil && int(*status.KnownHosts) < len(s.hosts)

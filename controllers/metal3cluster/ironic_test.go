@@ -191,6 +191,31 @@ func TestFailedRequests(t *testing.T) {
 	}
 }
 
+func TestNameHosts(t *testing.T) {
+	infra := build.Metal3Cluster("cluster")
+	withEndpoint(infra)
+	s := &scope{infra: infra, cluster: build.Cluster("cluster")}
+	add := func(name, cluster string, options ...build.HostOption) {
+		labels := build.Labels(map[string]string{clusterv1.ClusterNameLabel: cluster})
+		s.move.Hosts = append(s.move.Hosts, build.Host(name, append(options, labels)...))
+	}
+	add("runs", "cluster")
+	add("other", "other")
+	add("resumes", "cluster", build.Paused(infrav1.HostPausedByProvider))
+	add("paused", "cluster", build.Paused("maintenance"))
+	add("detached", "cluster", build.Annotations(map[string]string{bmov1alpha1.DetachedAnnotation: ""}))
+	if err := nameHosts(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"metal3~runs", "metal3~resumes"}, s.hosts); diff != "" {
+		t.Errorf("only hosts that the host operator keeps in Ironic can be missed there: -want +got:\n%s", diff)
+	}
+	infra.Status.Ironic = &infrav1.IronicStatus{KnownHosts: ptr.To[int32](2)}
+	if s.missesHosts() {
+		t.Error("a host that is paused or detached is missed")
+	}
+}
+
 func TestAnnounceHolder(t *testing.T) {
 	holder := func(kind infrav1.HolderKind, name string) *infrav1.IronicHolder {
 		return &infrav1.IronicHolder{Kind: kind, Name: name}

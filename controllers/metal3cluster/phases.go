@@ -46,8 +46,8 @@ type scope struct {
 	// plane is what was seen of the nodes of the control plane. Nil without spec.ironic, and while nobody answers.
 	plane *workload.ControlPlane
 
-	// controlPlane are the names of the nodes of the control plane, and hosts the names that the hosts of the cluster have
-	// in Ironic. Not read without spec.ironic.
+	// controlPlane are the names of the nodes of the control plane, and hosts the names that hosts of the cluster have in
+	// Ironic, if the host operator keeps them there. Not read without spec.ironic.
 	controlPlane, hosts []string
 
 	// nodesMissing says that there may be more nodes of the control plane than those: a Machine lost the name of its node

@@ -58,21 +58,22 @@ type demotion struct {
 	// Handover is how the endpoint got to the control plane. Nil if nobody waited for it.
 	Handover *arrivalReport `json:"handover,omitempty"`
 
-	// Notes are what to know about an undone demotion.
+	// Notes are what to know about an undone demotion, and on the hosts that nobody waited for.
 	Notes []string `json:"notes,omitempty"`
 }
 
 // arrivalReport is how the endpoint got to the control plane. Times count from the moment when the Deployment was
 // scaled.
 type arrivalReport struct {
-	// Done says that a node holds the address and knows all hosts.
+	// Done says that a node holds the address and knows all hosts that it should.
 	Done bool `json:"done"`
 
 	// Holder is the last one that was seen, HolderSeconds when it was first seen on the control plane.
 	Holder        string   `json:"holder,omitempty"`
 	HolderSeconds *float64 `json:"holderSeconds,omitempty"`
 
-	// KnownHosts of Hosts are known to it; all of them after KnownSeconds.
+	// KnownHosts of Hosts are known to it; all of them after KnownSeconds. Hosts that the host operator does not keep in
+	// Ironic are not among them.
 	KnownHosts   int32    `json:"knownHosts"`
 	Hosts        int      `json:"hosts"`
 	KnownSeconds *float64 `json:"knownSeconds,omitempty"`
@@ -259,8 +260,9 @@ func (c *demoteCommand) demote(ctx context.Context, done demotion, served *infra
 	if err := c.tellScaled(before); err != nil {
 		return exitBlind, err
 	}
-	arrived := newPatience(c, client.ObjectKeyFromObject(served)).wait(ctx)
-	done.Handover = &arrived
+	patience := newPatience(c, client.ObjectKeyFromObject(served))
+	arrived := patience.wait(ctx)
+	done.Handover, done.Notes = &arrived, patience.notes
 	if err := c.finish(done); err != nil {
 		return exitBlind, err
 	}

@@ -101,6 +101,25 @@ func describeDemotion(c *clusters) {
 		Expect(c.run(ctx, w.namespace, "demote --undo")).To(end(1, "was not demoted by this command: use kubectl scale"))
 	})
 
+	It("does not wait for hosts that the host operator keeps out of Ironic, and says so", func(ctx context.Context) {
+		w, key := c.moved(ctx), c.ironicOf(ctx)
+		w.arm(ctx)
+		claimed := func(name, annotation string) *bmov1alpha1.BareMetalHost {
+			return build.Host(name, build.Provisioned(), build.Annotations(map[string]string{annotation: "maintenance"}),
+				build.Labels(map[string]string{clusterv1.ClusterNameLabel: clusterName}))
+		}
+		w.create(ctx, claimed("paused", bmov1alpha1.PausedAnnotation), claimed("detached", bmov1alpha1.DetachedAnnotation))
+		w.hold(ctx, infrav1.HolderControlPlane, 1)
+		Expect(c.run(ctx, w.namespace, "demote")).To(end(0, "Its Ironic knows 1 of 1 host after ",
+			"Note: its Ironic need not know host detached, which is detached: remove its annotation "+
+				"baremetalhost.metal3.io/detached.",
+			"Note: its Ironic need not know host paused, which is paused: remove its annotation baremetalhost.metal3.io/paused."))
+		c.expectReplicas(ctx, key, 0, "1")
+		told := c.run(ctx, w.namespace, "demote -o json")
+		Expect(told).To(end(0, `"done": true`, `"hosts": 1`))
+		Expect(told.decode()).To(HaveKeyWithValue("notes", HaveLen(2)))
+	})
+
 	It("says what becomes of the address when an Ironic comes back that was told of the handover", func(ctx context.Context) {
 		w, key := c.moved(ctx), c.ironicOf(ctx)
 		notice := &corev1.ConfigMap{

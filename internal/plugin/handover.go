@@ -134,7 +134,7 @@ func (c *demoteCommand) takesBack(ctx context.Context, clusterID string) (string
 	return "it takes the address back as soon as it is healthy, because it has the higher priority", nil
 }
 
-// patience waits until the control plane of a cluster holds the endpoint and knows all hosts.
+// patience waits until the control plane of a cluster holds the endpoint and knows all hosts that it should.
 type patience struct {
 	home  *cluster
 	key   client.ObjectKey
@@ -143,6 +143,9 @@ type patience struct {
 
 	began  time.Time
 	report arrivalReport
+
+	// notes are on the hosts that are not waited for.
+	notes []string
 }
 
 func newPatience(c *demoteCommand, key client.ObjectKey) *patience {
@@ -186,7 +189,9 @@ func (p *patience) look(ctx context.Context) (*infrav1.Metal3Cluster, int, error
 	if cluster := seen.clusterOf(infra); cluster != nil {
 		name = cluster.Name
 	}
-	return infra, seen.hostsOf(name), nil
+	hosts, notes := seen.hostsOf(name)
+	p.notes = notes
+	return infra, hosts, nil
 }
 
 // judge notes what was seen, and says whether that is the end. Its error is that nobody can be told.

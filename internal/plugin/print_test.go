@@ -97,6 +97,29 @@ func TestStatusPrints(t *testing.T) {
 	}
 }
 
+// TestWithheldHosts tells apart what the Ironic should know and what it need not.
+func TestWithheldHosts(t *testing.T) {
+	seen := &sight{
+		namespace: build.DefaultNamespace,
+		hosts: []*bmov1alpha1.BareMetalHost{
+			ownedHost("runs", "c"), ownedHost("resumes", "c", build.Paused(infrav1.HostPausedByProvider)),
+			ownedHost("paused", "c", build.Paused("maintenance")),
+			ownedHost("detached", "c", build.Annotations(map[string]string{bmov1alpha1.DetachedAnnotation: ""})),
+			ownedHost("other", "d", build.Paused("maintenance")),
+		},
+		clusters: []*clusterv1.Cluster{runningCluster("c"), runningCluster("e")},
+		infras:   []*infrav1.Metal3Cluster{runningInfra("c"), build.Metal3Cluster("e")},
+	}
+	seen.infras[0].Status.Ironic.KnownHosts = ptr.To(int32(2))
+	var text, document bytes.Buffer
+	shown := view{Source: summarize([]*sight{seen.neighbours()})}
+	if err := errors.Join(shown.write(&text), printJSON(&document, shown, false)); err != nil {
+		t.Fatal(err)
+	}
+	golden.Equal(t, "status/withheld.text", text.Bytes())
+	golden.Equal(t, "status/withheld.json", document.Bytes())
+}
+
 // TestLinesThatChanged follows a move to its end.
 func TestLinesThatChanged(t *testing.T) {
 	var printed bytes.Buffer
@@ -147,6 +170,7 @@ func TestDemotionPrints(t *testing.T) {
 	arrived := &arrivalReport{
 		Done: true, Holder: "ControlPlane node-1", HolderSeconds: ptr.To(1.25), KnownHosts: 5, Hosts: 5, KnownSeconds: ptr.To(8.5),
 	}
+	without := []string{"its Ironic need not know host h, which is detached: remove its annotation x"}
 	stuck := &arrivalReport{
 		Holder: "ControlPlane node-1", HolderSeconds: ptr.To(1.25), KnownHosts: 4, Hosts: 5, Problem: "its Ironic knows 4 of 5 hosts",
 	}
@@ -156,9 +180,10 @@ func TestDemotionPrints(t *testing.T) {
 		refused   bool
 		forceable bool
 	}{
-		"done":   {done: result(func(d *demotion) { d.Handover = arrived })},
-		"stuck":  {done: result(func(d *demotion) { d.Handover = stuck })},
-		"dryrun": {done: result(func(d *demotion) { d.DryRun = true })},
+		"done":    {done: result(func(d *demotion) { d.Handover = arrived })},
+		"stuck":   {done: result(func(d *demotion) { d.Handover = stuck })},
+		"without": {done: result(func(d *demotion) { d.Handover, d.Notes = arrived, without })},
+		"dryrun":  {done: result(func(d *demotion) { d.DryRun = true })},
 		"forced": {done: result(func(d *demotion) {
 			d.Forced, d.Refusals, d.Handover = true, []string{"host n/h is provisioning: wait"}, arrived
 		})},
@@ -185,7 +210,7 @@ func TestDemotionPrints(t *testing.T) {
 				if err := tell(); err != nil {
 					t.Fatal(err)
 				}
-				if form == "text" && test.done.Handover != nil && test.done.Handover.Done {
+				if form == "text" && test.done.Handover != nil && test.done.Handover.Done && test.done.Notes == nil {
 					// All of it was told when it happened.
 					if printed.Len() > 0 {
 						t.Errorf("told twice:\n%s", printed.String())

@@ -13,6 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
@@ -55,6 +56,9 @@ type clusterView struct {
 	// Hosts of the Cluster, and how many of them are in which phase.
 	Hosts  int                 `json:"hosts"`
 	Phases map[pivot.Phase]int `json:"phases"`
+
+	// Notes are what to know about it that nothing has to be done for.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // ironicView is an Ironic endpoint.
@@ -67,8 +71,10 @@ type ironicView struct {
 	Armed     int `json:"armed"`
 	PodsReady int `json:"podsReady"`
 
-	// KnownHosts is how many hosts of the Cluster the Ironic knows that answers. Nil if that is not ours.
-	KnownHosts *int32 `json:"knownHosts,omitempty"`
+	// KnownHosts is how many hosts of the Cluster the Ironic knows that answers. Nil if that is not ours. ExpectedHosts
+	// is how many the host operator keeps in Ironic.
+	KnownHosts    *int32 `json:"knownHosts,omitempty"`
+	ExpectedHosts int    `json:"expectedHosts"`
 }
 
 // freeView are hosts of a namespace that serve nobody.
@@ -95,9 +101,9 @@ func summarize(sights []*sight) *sideView {
 			}
 			seen.Clusters = append(seen.Clusters, in.summarizeCluster(infra))
 		}
-		for _, host := range in.hosts {
-			phase := pivot.PhaseOf(host, in.around)
-			if place, found := places[pivot.ClusterOf(host)]; found {
+		for _, item := range in.hosts {
+			phase := pivot.PhaseOf(item, in.around)
+			if place, found := places[pivot.ClusterOf(item)]; found {
 				seen.Clusters[place].Phases[phase]++
 				continue
 			}
@@ -116,28 +122,36 @@ func summarize(sights []*sight) *sideView {
 
 func (s *sight) summarizeCluster(infra *infrav1.Metal3Cluster) clusterView {
 	seen := clusterView{Namespace: infra.Namespace, Name: infra.Name, Phases: map[pivot.Phase]int{}}
+	kept, notes := 0, []string(nil)
 	if cluster := s.clusterOf(infra); cluster != nil {
 		seen.Paused = ptr.Deref(cluster.Spec.Paused, false)
-		seen.Hosts = s.hostsOf(cluster.Name)
+		kept, notes = s.hostsOf(cluster.Name)
+		seen.Hosts = kept + len(notes)
 	}
 	if judged := meta.FindStatusCondition(infra.Status.Conditions, infrav1.ReadyForMoveCondition); judged != nil {
 		seen.ReadyForMove, seen.Reason, seen.Message = judged.Status, judged.Reason, judged.Message
 	}
 	if infra.Spec.Ironic != nil {
-		seen.Ironic = summarizeIronic(infra.Status.Ironic)
+		seen.Ironic, seen.Notes = summarizeIronic(infra.Status.Ironic), notes
+		seen.Ironic.ExpectedHosts = kept
 	}
 	return seen
 }
 
-// hostsOf counts the hosts that a Metal3Cluster counts as known, when its Ironic knows them.
-func (s *sight) hostsOf(cluster string) int {
-	count := 0
-	for _, host := range s.hosts {
-		if host.Labels[clusterv1.ClusterNameLabel] == cluster {
-			count++
+// hostsOf counts the hosts that a Metal3Cluster counts as known, when its Ironic knows them. There is a note for each
+// other host of the Cluster: the host operator does not keep it in Ironic.
+func (s *sight) hostsOf(cluster string) (kept int, notes []string) {
+	for _, item := range s.hosts {
+		if item.Labels[clusterv1.ClusterNameLabel] != cluster {
+			continue
 		}
+		if withheld := host.Withheld(item); withheld != "" {
+			notes = append(notes, fmt.Sprintf("its Ironic need not know host %s, which %s", item.Name, withheld))
+			continue
+		}
+		kept++
 	}
-	return count
+	return kept, notes
 }
 
 func summarizeIronic(status *infrav1.IronicStatus) *ironicView {
@@ -267,7 +281,7 @@ func (c clusterView) facts() map[string]string {
 	facts[factNodes] = fmt.Sprintf("%d: %d armed, %d with ready pods", c.Ironic.Nodes, c.Ironic.Armed, c.Ironic.PodsReady)
 	facts[factKnown] = "not known"
 	if c.Ironic.KnownHosts != nil {
-		facts[factKnown] = fmt.Sprintf("%d of %d", *c.Ironic.KnownHosts, c.Hosts)
+		facts[factKnown] = fmt.Sprintf("%d of %d", *c.Ironic.KnownHosts, c.Ironic.ExpectedHosts)
 	}
 	return facts
 }
@@ -288,7 +302,8 @@ func phaseWords(phases map[pivot.Phase]int) string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// why are the lines below the table: what keeps each side from being seen, and each Metal3Cluster from being moved.
+// why are the lines below the table: what keeps each side from being seen, and each Metal3Cluster from being moved, and
+// what to know besides.
 func (v view) why() []string {
 	var lines []string
 	for i, side := range []*sideView{v.Source, v.Target} {
@@ -302,6 +317,9 @@ func (v view) why() []string {
 		for _, cluster := range side.Clusters {
 			if cluster.Message != "" && cluster.ReadyForMove != metav1.ConditionTrue {
 				lines = append(lines, fmt.Sprintf("%s %s/%s: %s", name, cluster.Namespace, cluster.Name, cluster.Message))
+			}
+			for _, note := range cluster.Notes {
+				lines = append(lines, fmt.Sprintf("%s %s/%s: %s", name, cluster.Namespace, cluster.Name, note))
 			}
 		}
 	}

@@ -1,0 +1,41 @@
+package host_test
+
+import (
+	"testing"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+func TestWithheld(t *testing.T) {
+	const paused = "is paused: remove its annotation baremetalhost.metal3.io/paused"
+	const detached = "is detached: remove its annotation baremetalhost.metal3.io/detached"
+	detach := annotated(bmov1alpha1.DetachedAnnotation, `{"force":true}`)
+	cases := map[string]struct {
+		reason  string
+		options []build.HostOption
+		want    string
+	}{
+		"Kept":     {reason: "the host operator cares for it"},
+		"Failed":   {reason: "it is there, whatever is wrong with it", options: []build.HostOption{build.Error("no power")}},
+		"OurPause": {reason: "it is resumed", options: []build.HostOption{build.Paused(infrav1.HostPausedByProvider)}},
+		"Paused":   {reason: "nobody tells a new Ironic", options: []build.HostOption{build.Paused("maintenance")}, want: paused},
+		"Empty":    {reason: "a person may pause without a word", options: []build.HostOption{build.Paused("")}, want: paused},
+		"Detached": {reason: "it is taken out of Ironic", options: []build.HostOption{detach}, want: detached},
+		"Both":     {reason: "one is enough", options: []build.HostOption{build.Paused("maintenance"), detach}, want: paused},
+		"OurPauseOfDetached": {
+			reason: "it stays detached when it is resumed", want: detached,
+			options: []build.HostOption{build.Paused(infrav1.HostPausedByProvider), detach},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := host.Withheld(available("host-0", tc.options...)); got != tc.want {
+				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
