@@ -62,14 +62,12 @@ func (c *statusCommand) run(ctx context.Context, environment Environment) (int, 
 	if c.watch {
 		return exitDone, c.follow(ctx, c.reporter(environment.Output))
 	}
+	// What answers is shown even if the other side does not. The error makes the exit code.
 	seen, err := c.look(ctx)
-	if err != nil {
-		return exitBlind, err
-	}
 	if c.form.json() {
-		return exitDone, printJSON(environment.Output, seen, false)
+		return exitDone, errors.Join(err, printJSON(environment.Output, seen, false))
 	}
-	return exitDone, seen.write(environment.Output)
+	return exitDone, errors.Join(err, seen.write(environment.Output))
 }
 
 // follow reports what is seen until the context ends.

@@ -50,13 +50,28 @@ func describeStatus(c *clusters) {
 			HaveKey("source"), Not(HaveKey("target"))))
 	})
 
-	It("says that it could not look, in one line of each side", func(ctx context.Context) {
+	It("shows the side that answers when the other one does not, and ends with an error", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		settle(ctx, c.source, namespace)
 		line := stage.NewLine(c.target.Config)
 		file, err := c.target.WriteKubeconfig("status-line", line.Config)
 		Expect(err).NotTo(HaveOccurred())
 		line.Cut()
-		Expect(runOn(ctx, c.source.Kubeconfig, file, "metal3", "status")).To(end(2, "looking at the target cluster"))
-		Expect(runOn(ctx, c.source.Kubeconfig, file, "metal3", "status -A")).To(end(2, "looking at the target cluster"))
+		for _, arguments := range []string{"status", "status -A"} {
+			told := runOn(ctx, c.source.Kubeconfig, file, namespace, arguments)
+			Expect(told).To(end(2, "target not seen: looking at the target cluster"))
+			Expect(told.errors).To(ContainSubstring("looking at the target cluster"))
+			Expect(cells(told.text)).To(ContainElement([]string{namespace + "/cluster", "hosts", "1 running", "?"}))
+		}
+		told := runOn(ctx, file, c.source.Kubeconfig, namespace, "status -o json")
+		Expect(told).To(end(2))
+		Expect(told.errors).To(ContainSubstring("looking at the source cluster"))
+		Expect(told.decode()).To(And(
+			HaveKeyWithValue("source", HaveKeyWithValue("problem", ContainSubstring("looking at the source cluster"))),
+			HaveKeyWithValue("target", HaveKeyWithValue("clusters", HaveLen(1)))))
+		told = runOn(ctx, file, "", namespace, "status")
+		Expect(told).To(end(2, "source not seen: looking at the source cluster"))
+		Expect(told.errors).NotTo(BeEmpty())
 	})
 
 	It("prints what changes while it watches, through an outage of the target", func(ctx context.Context) {
