@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -146,7 +148,7 @@ func (k *Keeper) given(
 	if err != nil {
 		return content{}, fmt.Errorf("reading Secret %s: %w", from.Name, err)
 	}
-	if len(secret.OwnerReferences) == 0 {
+	if lacksOwner(secret.OwnerReferences, owner.UID) {
 		if err := k.own(ctx, secret, owner, cluster); err != nil {
 			return content{}, err
 		}
@@ -157,8 +159,25 @@ func (k *Keeper) given(
 	return content{from.Name, secret.Data}, nil
 }
 
-// own makes the Metal3Cluster an owner of a Secret of the user: clusterctl moves what is owned by what it moves. A
-// Secret with an owner of its own is left alone, because it moves with that one or is not meant to.
+// lacksOwner says whether a Metal3Cluster becomes an owner of a Secret of the user that it names. The first row that
+// fits counts.
+//
+//	the Secret is owned by           becomes an owner
+//	this Metal3Cluster, with others  no: it is one
+//	anything but Metal3Clusters      no: the Secret moves with that, or is not meant to
+//	nobody                           yes: clusterctl moves what is owned by what it moves
+//	other Metal3Clusters             yes: or else the Secret is deleted with the last of those
+func lacksOwner(owners []metav1.OwnerReference, uid types.UID) bool {
+	for _, owner := range owners {
+		group, _, _ := strings.Cut(owner.APIVersion, "/")
+		if owner.UID == uid || owner.Kind != "Metal3Cluster" || group != infrav1.GroupVersion.Group {
+			return false
+		}
+	}
+	return true
+}
+
+// own makes the Metal3Cluster an owner of a Secret of the user. Others may be owners as well, so none controls it.
 func (k *Keeper) own(ctx context.Context, secret *corev1.Secret, owner *infrav1.Metal3Cluster, cluster string) error {
 	before := secret.DeepCopy()
 	if err := controllerutil.SetOwnerReference(owner, secret, k.Client.Scheme()); err != nil {

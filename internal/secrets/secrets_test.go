@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -407,6 +408,76 @@ func TestOwnersOfOthersStay(t *testing.T) {
 	w = newWorld(t)
 	w.owner.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "cluster-ironic"}
 	w.complete(t)
+}
+
+// TestSecretsOfTheUserAreShared lets several Metal3Clusters name one Secret: it has to outlive each of them.
+func TestSecretsOfTheUserAreShared(t *testing.T) {
+	infra := func(name string, uid types.UID) client.Object {
+		object := build.Metal3Cluster(name, build.InNamespace(namespace))
+		object.UID = uid
+		return object
+	}
+	foreign := infra("alien", "alien-uid")
+	cases := map[string]struct {
+		reason string
+		owners []client.Object
+		change func(*corev1.Secret)
+		want   []types.UID
+		writes int
+	}{
+		"Nobody": {reason: "nothing else makes it move", want: []types.UID{"metal3cluster"}, writes: 1},
+		"Another": {
+			reason: "it goes with the first one otherwise", owners: []client.Object{infra("first", "first-uid")},
+			want: []types.UID{"first-uid", "metal3cluster"}, writes: 1,
+		},
+		"Itself": {
+			reason: "all is done", owners: []client.Object{infra("first", "first-uid"), infra(clusterName, "metal3cluster")},
+			want: []types.UID{"first-uid", "metal3cluster"},
+		},
+		"Before": {
+			reason: "one of the same name was there before", owners: []client.Object{infra(clusterName, "gone")},
+			want: []types.UID{"metal3cluster"}, writes: 1,
+		},
+		"Mixed": {
+			reason: "it moves with the Cluster, or is not meant to",
+			owners: []client.Object{infra("first", "first-uid"), build.Cluster("other")}, want: []types.UID{"first-uid", ""},
+		},
+		"OtherGroup": {
+			reason: "a kind of this name may be anybody's", owners: []client.Object{foreign}, want: []types.UID{"alien-uid"},
+			change: func(mine *corev1.Secret) { mine.OwnerReferences[0].APIVersion = "example.com/v1" },
+		},
+		"OtherVersion": {
+			reason: "the version does not count", owners: []client.Object{infra("first", "first-uid")},
+			change: func(mine *corev1.Secret) {
+				mine.OwnerReferences[0].APIVersion = infrav1.GroupVersion.Group + "/v1beta1"
+			},
+			want: []types.UID{"first-uid", "metal3cluster"}, writes: 1,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			mine := secret("mine", map[string][]byte{UsernameKey: []byte("admin"), PasswordKey: []byte(secretPassword)})
+			for _, owner := range tc.owners {
+				build.OwnedBy(owner)(mine)
+			}
+			if tc.change != nil {
+				tc.change(mine)
+			}
+			w := newWorld(t, mine)
+			w.owner.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "mine"}
+			for range 2 {
+				w.complete(t)
+			}
+			var got []types.UID
+			for _, owner := range w.stored(t, "mine").OwnerReferences {
+				got = append(got, owner.UID)
+			}
+			// One more write is that of the Secret of the endpoint.
+			if diff := cmp.Diff(tc.want, got); diff != "" || *w.writes != tc.writes+1 {
+				t.Errorf("%s: %d writes, want %d; -want +got:\n%s", tc.reason, *w.writes, tc.writes+1, diff)
+			}
+		})
+	}
 }
 
 // failing makes the request with a number fail, and counts requests.
