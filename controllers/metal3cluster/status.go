@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -41,23 +42,36 @@ func setStatus(s *scope) {
 	flow.SetReady(s.infra, infrav1.InfrastructureReadyCondition)
 }
 
-// setReadyForMove reports whether a move would go through, or, while one is under way, whether it may go on.
+// setReadyForMove reports whether a move would go through, or, while one is under way, whether it may go on. The first
+// row that fits counts.
+//
+//	paused is          and                    the condition is
+//	the Cluster        a step failed          as it was: the step is tried again
+//	the Cluster        all hosts are parked   True, HostsPaused
+//	the Cluster        hosts are not parked   False, WaitingForHosts
+//	the Metal3Cluster                         False, NotReadyForMove: nobody sees what gets in the way
+//	nobody             obstacles              False, NotReadyForMove
+//	nobody             no obstacle            True, ReadyForMove
 func setReadyForMove(s *scope) {
 	if !s.caresForMove() {
 		return
 	}
+	moving := ptr.Deref(s.cluster.Spec.Paused, false)
 	condition := metav1.Condition{
 		Type: infrav1.ReadyForMoveCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReadyForMoveReason,
 	}
 	waits, asked := s.reached[infrav1.ReadyForMoveCondition]
 	switch {
-	case s.paused && !asked:
-		// The Metal3Cluster is paused, and its Cluster is not: this is no move.
+	case moving && !asked:
 		return
-	case s.paused && waits.IsDone():
+	case moving && waits.IsDone():
 		condition.Reason = infrav1.MovableReason
-	case s.paused:
+	case moving:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, waits.Reason, waits.Message
+	case s.paused:
+		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
+		condition.Message = fmt.Sprintf("Not ready for clusterctl move: Metal3Cluster %s is paused: remove its annotation %s",
+			s.infra.Name, clusterv1.PausedAnnotation)
 	default:
 		s.move.Endpoint = s.reached[infrav1.IronicEndpointReadyCondition]
 		if obstacles := append(pivot.Obstacles(s.move), s.rivals...); len(obstacles) > 0 {

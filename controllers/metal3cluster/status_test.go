@@ -1,0 +1,87 @@
+package metal3cluster
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+func TestSetReadyForMove(t *testing.T) {
+	type verdict struct {
+		Status          metav1.ConditionStatus
+		Reason, Message string
+	}
+	movable := verdict{metav1.ConditionTrue, infrav1.ReadyForMoveReason, ""}
+	cases := map[string]struct {
+		reason  string
+		cluster []build.ClusterOption
+		paused  bool
+		gate    *outcome.Outcome
+		busy    bool
+		want    verdict
+	}{
+		"Runs": {reason: "nothing is in the way", want: movable},
+		"Busy": {reason: "an obstacle", busy: true, want: verdict{
+			metav1.ConditionFalse, infrav1.NotReadyForMoveReason,
+			"Not ready for clusterctl move: host busy is provisioning: wait until it is done",
+		}},
+		"Paused": {reason: "nobody looks at what is in the way any more", paused: true, busy: true, want: verdict{
+			metav1.ConditionFalse, infrav1.NotReadyForMoveReason,
+			"Not ready for clusterctl move: Metal3Cluster cluster is paused: remove its annotation cluster.x-k8s.io/paused",
+		}},
+		"Waits": {
+			reason: "a move waits for hosts", cluster: []build.ClusterOption{build.ClusterPaused()},
+			gate: ptr.To(outcome.Waiting(infrav1.WaitingForHostsReason, "The move waits")),
+			want: verdict{metav1.ConditionFalse, infrav1.WaitingForHostsReason, "The move waits"},
+		},
+		"Parked": {
+			reason: "a move may go on", cluster: []build.ClusterOption{build.ClusterPaused()}, gate: ptr.To(outcome.Done()),
+			want: verdict{metav1.ConditionTrue, infrav1.MovableReason, ""},
+		},
+		"BothPaused": {
+			reason: "the Cluster decides", cluster: []build.ClusterOption{build.ClusterPaused()}, paused: true,
+			gate: ptr.To(outcome.Done()), want: verdict{metav1.ConditionTrue, infrav1.MovableReason, ""},
+		},
+		"Failed": {
+			reason: "the gate is tried again", cluster: []build.ClusterOption{build.ClusterPaused()}, paused: true, want: movable,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := &scope{
+				infra: build.Metal3Cluster("cluster"), cluster: build.Cluster("cluster", tc.cluster...),
+				reached: map[string]outcome.Outcome{},
+			}
+			conditions.Set(s.infra, metav1.Condition{
+				Type: infrav1.ReadyForMoveCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReadyForMoveReason,
+			})
+			if tc.paused {
+				s.infra.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+			}
+			if tc.busy {
+				s.move.Hosts = []*bmov1alpha1.BareMetalHost{build.Host("busy", build.State(bmov1alpha1.StateProvisioning))}
+				s.move.Around = []pivot.Neighbour{pivot.NeighbourOf(s.cluster, s.infra)}
+			}
+			if tc.gate != nil {
+				s.record(infrav1.ReadyForMoveCondition, *tc.gate)
+			}
+			s.paused = flow.Paused(s.cluster, s.infra)
+			setReadyForMove(s)
+			got := conditions.Get(s.infra, infrav1.ReadyForMoveCondition)
+			if diff := cmp.Diff(tc.want, verdict{got.Status, got.Reason, got.Message}); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
