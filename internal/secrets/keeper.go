@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -193,12 +194,21 @@ func (k *Keeper) own(ctx context.Context, secret *corev1.Secret, owner *infrav1.
 	return nil
 }
 
+// blocksDeletion says whether a Secret of ours is to keep its owner from being deleted in the foreground. A new one
+// does not: some API servers let only those write such a reference who may write finalizers of the owner. One that does
+// stays so: the same servers let only those change owners who may delete the Secret.
+func blocksDeletion(current *corev1.Secret, uid types.UID) bool {
+	controller := metav1.GetControllerOf(current)
+	return controller != nil && controller.UID == uid && ptr.Deref(controller.BlockOwnerDeletion, false)
+}
+
 // store writes the Secret where it differs from what is wanted. Keys that are none of ours stay.
 func (k *Keeper) store(
 	ctx context.Context, current *corev1.Secret, owner *infrav1.Metal3Cluster, cluster string, data map[string][]byte,
 ) error {
 	desired := current.DeepCopy()
-	if err := controllerutil.SetControllerReference(owner, desired, k.Client.Scheme()); err != nil {
+	blocks := controllerutil.WithBlockOwnerDeletion(blocksDeletion(current, owner.UID))
+	if err := controllerutil.SetControllerReference(owner, desired, k.Client.Scheme(), blocks); err != nil {
 		return fmt.Errorf("owning Secret %s: %w", desired.Name, err)
 	}
 	metav1.SetMetaDataLabel(&desired.ObjectMeta, clusterv1.ClusterNameLabel, cluster)

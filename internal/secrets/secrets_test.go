@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -408,6 +409,24 @@ func TestOwnersOfOthersStay(t *testing.T) {
 	w = newWorld(t)
 	w.owner.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "cluster-ironic"}
 	w.complete(t)
+}
+
+// TestOwnersDoNotBlock has the API server refuse nobody who may not write finalizers of Metal3Clusters.
+func TestOwnersDoNotBlock(t *testing.T) {
+	w := newWorld(t)
+	w.complete(t)
+	made := w.stored(t, "cluster-ironic")
+	if ptr.Deref(metav1.GetControllerOf(made).BlockOwnerDeletion, true) {
+		t.Error("a Secret of ours keeps the Metal3Cluster from being deleted")
+	}
+	before := made.DeepCopy()
+	before.ResourceVersion = ""
+	before.OwnerReferences[0].BlockOwnerDeletion = ptr.To(true)
+	w = newWorld(t, before)
+	w.complete(t)
+	if diff := cmp.Diff(before.OwnerReferences, w.stored(t, "cluster-ironic").OwnerReferences); diff != "" || *w.writes > 0 {
+		t.Errorf("%d writes to a Secret that is as good as it was before: -want +got:\n%s", *w.writes, diff)
+	}
 }
 
 // TestSecretsOfTheUserAreShared lets several Metal3Clusters name one Secret: it has to outlive each of them.
