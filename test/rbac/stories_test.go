@@ -20,6 +20,7 @@ import (
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -62,7 +63,7 @@ func describeLife(i *installation) {
 			stage.With(func(template *infrav1.Metal3MachineTemplate) {
 				template.Spec.Template.Spec.AutomatedCleaningMode = "disabled"
 			})))
-		i.create(ctx, build.Host("host", build.InNamespace(i.namespace),
+		i.create(ctx, build.Host("host", build.InNamespace(i.namespace), claimedByCAPM3(),
 			build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""})))
 		owner := build.ControlPlaneMachine("machine", clusterName, build.InNamespace(i.namespace), build.OwnedBy(control))
 		i.create(ctx, owner)
@@ -79,6 +80,9 @@ func describeLife(i *installation) {
 		i.render(ctx)
 		i.eventually(ctx, &infrav1.Metal3Machine{}, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
 		Expect(i.server.Client.Get(ctx, i.key("machine-ironic-userdata"), &corev1.Secret{})).To(Succeed())
+		host := &bmov1alpha1.BareMetalHost{}
+		Expect(i.server.Client.Get(ctx, i.key("host"), host)).To(Succeed())
+		Expect(host.OwnerReferences).To(BeEmpty())
 	})
 
 	It("releases the host and keeps it for the next machine", func(ctx context.Context) {
@@ -126,6 +130,45 @@ func describeUpgrade(i *installation) {
 			}
 		}
 	})
+}
+
+// describeOwners is the story of somebody who has the role that is installed, and not what the manual adds to it.
+func describeOwners(i *installation) {
+	It("may not change owners without the right to delete", func(ctx context.Context) {
+		const user = "without"
+		i.bind(ctx, i.role.Name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
+		config, err := i.server.User(user)
+		Expect(err).NotTo(HaveOccurred())
+		without, err := client.New(config, client.Options{Scheme: build.Scheme()})
+		Expect(err).NotTo(HaveOccurred())
+		owner := &infrav1.Metal3Cluster{}
+		Expect(i.server.Client.Get(ctx, i.key(clusterName), owner)).To(Succeed())
+		made := func(name string) *corev1.Secret {
+			return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name}}
+		}
+		control := func(secret *corev1.Secret, blocks bool) *corev1.Secret {
+			Expect(controllerutil.SetControllerReference(owner, secret, build.Scheme(),
+				controllerutil.WithBlockOwnerDeletion(blocks))).To(Succeed())
+			return secret
+		}
+		Eventually(func() error { return without.Create(ctx, control(made("made"), false)) }).Should(Succeed())
+		Expect(without.Create(ctx, control(made("blocks"), true))).To(
+			MatchError(ContainSubstring("cannot set blockOwnerDeletion")))
+		secret := made("owned-later")
+		i.create(ctx, secret)
+		patch := client.MergeFrom(secret.DeepCopy())
+		Expect(without.Patch(ctx, control(secret, false), patch)).To(
+			MatchError(ContainSubstring("cannot set an ownerRef on a resource you can't delete")))
+	})
+}
+
+// claimedByCAPM3 has the Metal3Machine own the host.
+func claimedByCAPM3() build.ObjectOption {
+	return func(host metav1.Object) {
+		host.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: infrav1.GroupVersion.Group + "/" + oldVersion, Kind: "Metal3Machine", Name: "machine", UID: "before",
+		}})
+	}
 }
 
 // age writes an object in the old version, so that its managed fields speak of that.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ const (
 	pollEvery = 50 * time.Millisecond
 
 	// managerUser is who the manager is for the API server.
-	managerUser = "system:serviceaccount:capm3-system:manager"
+	managerUser = "system:serviceaccount:capm3-system:capm3-manager"
 )
 
 func TestRBAC(t *testing.T) {
@@ -65,14 +66,19 @@ var _ = Describe("The manager", Ordered, func() {
 			Definitions: []components.Group{components.Provider, components.ClusterAPI, components.HostOperator},
 			Webhooks:    true,
 			Audit:       true,
+			// Some clusters let only those change owners who may delete what is owned.
+			APIServerFlags: []string{"enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
 		})
 		i.namespace = stage.Namespace(ctx, i.server)
 		i.simulateHosts()
-		i.run(ctx, i.grant(ctx))
+		config := i.grant(ctx)
+		i.grantOwners(ctx)
+		i.run(ctx, config)
 	})
 
 	describeLife(i)
 	describeUpgrade(i)
+	describeOwners(i)
 
 	It("is refused nothing", func() {
 		requests := i.requests()
@@ -107,10 +113,30 @@ func (i *installation) grant(ctx context.Context) *rest.Config {
 func (i *installation) bind(ctx context.Context, role string, subject rbacv1.Subject) {
 	GinkgoHelper()
 	Expect(i.server.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role},
+		ObjectMeta: metav1.ObjectMeta{Name: role + "-" + subject.Name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{subject},
 	})).To(Succeed())
+}
+
+// grantOwners runs the commands that the manual gives to those whose API server guards owner references.
+func (i *installation) grantOwners(ctx context.Context) {
+	GinkgoHelper()
+	content, err := os.ReadFile(filepath.Join(i.server.Root(), "docs", "installation.md"))
+	Expect(err).NotTo(HaveOccurred())
+	_, section, found := strings.Cut(string(content), "\n## Where owner references are guarded\n")
+	Expect(found).To(BeTrue())
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, block, _ := strings.Cut(section, "```sh\n")
+	block, _, _ = strings.Cut(block, "```")
+	commands := strings.Split(strings.TrimSpace(strings.ReplaceAll(block, "\\\n", "")), "\n")
+	Expect(commands).To(HaveLen(2))
+	for _, command := range commands {
+		words := strings.Fields(command)
+		Expect(words[0]).To(Equal("kubectl"))
+		_, err := i.server.Kubectl(ctx, words[1:]...)
+		Expect(err).NotTo(HaveOccurred())
+	}
 }
 
 // run runs the manager as main does, but without leader election, which has a role of its own.
