@@ -85,7 +85,7 @@ func (c *cluster) pullCable() *node {
 	holder.kubelet.killed(before)
 	holder.turnPort(true)
 	c.comesBack(holder, next)
-	eventually(t, generous, "its Ironic is empty", c.knows(holder.api(everyAddress)))
+	eventually(t, patient, "its Ironic is empty", c.knows(holder.api(everyAddress)))
 	return next
 }
 

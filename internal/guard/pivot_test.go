@@ -160,7 +160,7 @@ func (c *cluster) handOver(m *node, machines *machines, first, second net.IP) {
 // adopt is what an operator does when it finds its nodes gone. Nothing of it touches the machine.
 func (c *cluster) adopt(board *board, before *nodes.Node) {
 	t := c.t
-	eventually(t, generous, "the next Ironic answers and knows nothing", c.knows(c.api))
+	eventually(t, patient, "the next Ironic answers and knows nothing", c.knows(c.api))
 	_, err := nodes.Get(t.Context(), c.api, before.UUID).Extract()
 	if !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 		t.Errorf("the node of before: %v, want 404", err)
@@ -176,7 +176,7 @@ func (c *cluster) adopt(board *board, before *nodes.Node) {
 // takeBack arms the management side again, whose Ironic knows nothing any more.
 func (c *cluster) takeBack(m *node) {
 	eventually(c.t, patient, "management is well", m.ready)
-	eventually(c.t, generous, "the demoted Ironic is empty", c.knows(m.api(everyAddress)))
+	eventually(c.t, patient, "the demoted Ironic is empty", c.knows(m.api(everyAddress)))
 	must(c.t, os.Remove(m.path("etc", "armed")))
 	eventually(c.t, generous, "management takes the address back", heldBy(m, c.all...))
 }
