@@ -223,6 +223,8 @@ func describeLoss(e *endpoint) {
 
 	It("goes to a node when the management machine is lost while its cluster is deleted there, and stays when it is found",
 		Label(slow), func(ctx context.Context) {
+			// Free hosts that came out of files were inspected anew.
+			e.untouched = time.Now()
 			e.comeBack(ctx, e.move)
 			e.untilReadyForMove(ctx, e.workload)
 			e.untouched = time.Now()
