@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
@@ -15,6 +16,9 @@ type Node struct {
 
 	// HostUID is the value of the label metal3.io/uuid. Empty means that there is none.
 	HostUID string
+
+	// Created is when the node joined.
+	Created time.Time
 }
 
 // NodeFacts are the nodes that may be the one of a machine, found in three ways.

@@ -140,11 +140,7 @@ func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost,
 	if err != nil || tenant.Joined || tenant.Cluster.Name == "" || !pivot.BeginsAnew(host, around) {
 		return facts, err
 	}
-	query := workload.Query{HostUID: string(host.UID)}
-	if host.Status.HardwareDetails != nil {
-		query.Hostname = host.Status.HardwareDetails.Hostname
-	}
-	facts.Joined, err = r.Nodes.Joined(ctx, tenant.Cluster, query, tenant.Since)
+	facts.Joined, err = r.Nodes.Joined(ctx, tenant.Cluster, workload.OfHost(host), tenant.Since)
 	if errors.Is(err, workload.ErrUnreachable) {
 		facts.Unknown, err = true, nil
 	}

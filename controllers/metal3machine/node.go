@@ -52,11 +52,9 @@ func (r *Reconciler) planLink(ctx context.Context, s *scope) (host.LinkPlan, err
 			return host.LinkPlan{}, err
 		}
 	}
-	facts, err := r.Nodes.Find(ctx, cluster, workload.Query{
-		ProviderID: s.providerID(),
-		HostUID:    string(s.host.UID),
-		Hostname:   hostname(s.host),
-	})
+	query := workload.OfHost(s.host)
+	query.ProviderID = s.providerID()
+	facts, err := r.Nodes.Find(ctx, cluster, query)
 	if err != nil {
 		return host.LinkPlan{}, err
 	}
@@ -119,13 +117,6 @@ func beforeNode(s *scope) bool {
 
 func cloudProvider(s *scope) bool {
 	return s.infra != nil && ptr.Deref(s.infra.Spec.CloudProviderEnabled, false)
-}
-
-func hostname(h *bmov1alpha1.BareMetalHost) string {
-	if h.Status.HardwareDetails == nil {
-		return ""
-	}
-	return h.Status.HardwareDetails.Hostname
 }
 
 // duplicateProviderID stops machines that carry the provider ID of another machine, until that is gone or corrected.

@@ -18,6 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
 // complete is a scope with everything that a machine needs before its host.
@@ -391,10 +392,10 @@ func TestBeforeNode(t *testing.T) {
 }
 
 func TestHostname(t *testing.T) {
-	if got := hostname(&bmov1alpha1.BareMetalHost{}); got != "" {
+	if got := workload.OfHost(&bmov1alpha1.BareMetalHost{}).Hostname; got != "" {
 		t.Errorf("got %q of a host that was not inspected", got)
 	}
-	if got := hostname(build.Host("host", build.Available())); got != "host" {
+	if got := workload.OfHost(build.Host("host", build.Available())).Hostname; got != "host" {
 		t.Errorf("got %q, want what the inspection found", got)
 	}
 }

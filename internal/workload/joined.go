@@ -2,14 +2,10 @@ package workload
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
 // Joined says whether a node has joined a cluster from a host since a time, from the cache. A node counts that carries
@@ -19,23 +15,13 @@ import (
 func (n *Nodes) Joined(
 	ctx context.Context, cluster types.NamespacedName, query Query, since time.Time,
 ) (bool, error) {
-	reader, err := n.clusters.GetReader(ctx, cluster)
+	facts, err := n.Find(ctx, cluster, query)
 	if err != nil {
-		return false, unreachable(err)
+		return false, err
 	}
-	for field, value := range map[string]string{HostUIDIndex.Field: query.HostUID, HostnameIndex.Field: query.Hostname} {
-		if value == "" {
-			continue
-		}
-		var nodes corev1.NodeList
-		if err := reader.List(ctx, &nodes, client.MatchingFields{field: value}); err != nil {
-			return false, fmt.Errorf("listing nodes of cluster %s: %w", cluster, err)
-		}
-		for _, node := range nodes.Items {
-			uid := node.Labels[infrav1.HostUIDLabel]
-			if (uid == "" || uid == query.HostUID) && !node.CreationTimestamp.Time.Before(since) {
-				return true, nil
-			}
+	for _, node := range slices.Concat(facts.ByHostUID, facts.ByHostname) {
+		if (node.HostUID == "" || node.HostUID == query.HostUID) && !node.Created.Before(since) {
+			return true, nil
 		}
 	}
 	return false, nil

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -41,6 +42,15 @@ func New(clusters clustercache.ClusterCache) *Nodes { return &Nodes{clusters: cl
 // Query says how to look for the node of a machine. Empty fields are not looked for.
 type Query struct{ ProviderID, HostUID, Hostname string }
 
+// OfHost is the query for nodes on a host: by its UID, and by the host name that the inspection found.
+func OfHost(current *bmov1alpha1.BareMetalHost) Query {
+	query := Query{HostUID: string(current.UID)}
+	if details := current.Status.HardwareDetails; details != nil {
+		query.Hostname = details.Hostname
+	}
+	return query
+}
+
 // Find returns the nodes that match the query, from the cache. It does not know the hosts, so OtherHosts stays empty.
 // ErrUnreachable means that there is no connection.
 func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Query) (host.NodeFacts, error) {
@@ -68,6 +78,7 @@ func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Qu
 		for _, node := range nodes.Items {
 			*lookup.result = append(*lookup.result, host.Node{
 				Name: node.Name, ProviderID: node.Spec.ProviderID, HostUID: node.Labels[infrav1.HostUIDLabel],
+				Created: node.CreationTimestamp.Time,
 			})
 		}
 	}
