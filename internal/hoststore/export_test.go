@@ -28,5 +28,5 @@ type Memory struct{ Assumed, Stored, Outdated, Waiters, Offers int }
 func (s *Store) Memory() Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Memory{len(s.assumed), len(s.stored), len(s.outdated), len(s.queue.waiters), len(s.queue.offers)}
+	return Memory{len(s.assumed), len(s.stored), len(s.outdated), len(s.queue.arrivals), len(s.queue.offers)}
 }

@@ -15,16 +15,18 @@ import (
 // queue holds the machines that wait for a host, and which free host was offered to whom.
 //
 //	host becomes free        -> offered to the waiter that came first of those that could take it; that one is woken
+//	waiter looks again       -> keeps its place, for as long as it waits
 //	woken machine takes it   -> the offer ends
 //	woken machine does not   -> Settle offers the host to the next waiter that came before the host became free
 //	reservation ends         -> all waiters that it was for are woken: other hosts may do for them now
 //
-// A machine that declined stands at the end of the queue with a later turn than the offer, so an offer visits every
-// waiter at most once and ends.
+// A machine that looked again, or declined, has a later turn than the offers before, so an offer visits every waiter at
+// most once and ends.
 type queue struct {
-	turn    uint64
-	waiters map[Key]waiter
-	offers  map[Key]offer
+	turn     uint64
+	arrivals map[Key]uint64
+	waiters  map[Key]waiter
+	offers   map[Key]offer
 }
 
 type waiter struct {
@@ -38,15 +40,25 @@ type offer struct {
 }
 
 func newQueue() queue {
-	return queue{waiters: map[Key]waiter{}, offers: map[Key]offer{}}
+	return queue{arrivals: map[Key]uint64{}, waiters: map[Key]waiter{}, offers: map[Key]offer{}}
 }
 
 func (q *queue) add(machine Key, wanted host.Wanted) {
 	q.turn++
 	q.waiters[machine] = waiter{wanted: wanted, turn: q.turn}
+	if _, waits := q.arrivals[machine]; !waits {
+		q.arrivals[machine] = q.turn
+	}
 }
 
+// remove takes a machine that was woken out of the queue. It keeps its place until it settles.
 func (q *queue) remove(machine Key) { delete(q.waiters, machine) }
+
+// leave takes a machine out of the queue that waits no more.
+func (q *queue) leave(machine Key) {
+	q.remove(machine)
+	delete(q.arrivals, machine)
+}
 
 // next returns the first waiter before a turn that could take the host.
 func (q *queue) next(candidate host.Candidate, before uint64) (Key, bool) {
@@ -65,7 +77,7 @@ func (q *queue) next(candidate host.Candidate, before uint64) (Key, bool) {
 
 // sort puts waiters into the order in which they came.
 func (q *queue) sort(machines []Key) {
-	slices.SortFunc(machines, func(a, b Key) int { return cmp.Compare(q.waiters[a].turn, q.waiters[b].turn) })
+	slices.SortFunc(machines, func(a, b Key) int { return cmp.Compare(q.arrivals[a], q.arrivals[b]) })
 }
 
 func (s *Store) enter(machine Key, wanted host.Wanted) {
@@ -96,7 +108,7 @@ func (s *Store) settle(machine Key, waits bool) []leftOffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !waits {
-		s.queue.remove(machine)
+		s.queue.leave(machine)
 	}
 	var left []leftOffer
 	for key, made := range s.queue.offers {

@@ -83,6 +83,22 @@ func TestAFreedHostWakesTheLongestWaiting(t *testing.T) {
 	p.woke(t)
 }
 
+// TestAMachineThatLooksAgainKeepsItsPlace lets the first one be reconciled once more, for whatever reason, and decline
+// an offer: it is still the first one then, until it waits no more.
+func TestAMachineThatLooksAgainKeepsItsPlace(t *testing.T) {
+	p := newProcess(newServer(taken("host-0")), 1)
+	p.wait(t, wants("first"), wants("second"), wants("first"))
+	p.change(free)
+	p.woke(t, "first")
+	p.server.edit("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Spec.ConsumerRef = taken("").Spec.ConsumerRef })
+	p.sync()
+	p.wait(t, wants("first"))
+	p.change(free)
+	p.woke(t, "first")
+	p.settle("first", false)
+	p.woke(t, "second")
+}
+
 func TestOnlyAMachineThatCouldTakeTheHostIsWoken(t *testing.T) {
 	p := newProcess(newServer(taken("host-0", build.Labels(map[string]string{"rack": "b"}))), 1)
 	p.wait(t, wants("a", selecting("a")), wants("b", selecting("b")), wants("c"))

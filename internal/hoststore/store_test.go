@@ -140,6 +140,7 @@ func TestAClaimIsRememberedUntilTheCacheShowsIt(t *testing.T) {
 	if held, _ := p.holding(t, "machine-0", ""); held != "host-0" {
 		t.Errorf("after the cache shows it: got %q", held)
 	}
+	p.settle("machine-0", false)
 	if got := p.store.Memory(); got != (hoststore.Memory{}) {
 		t.Errorf("the store still remembers %+v", got)
 	}
