@@ -18,20 +18,32 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
+// provision starts the manager and makes a machine whose host runs.
+func (w *world) provision(ctx context.Context) {
+	GinkgoHelper()
+	w.start()
+	w.machine(ctx, "machine")
+	w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrueBecause(infrav1.HostProvisionedReason))
+}
+
 // describeLinks are the stories about a machine whose host runs, and its node. The API server of the story plays that
 // of the workload cluster too.
 func describeLinks(s *suite) {
-	// provisioned makes a world with a machine whose host runs.
-	provisioned := func(ctx context.Context, options ...build.Metal3ClusterOption) *world {
+	// equipped makes a world with a host, in which nobody works yet.
+	equipped := func(ctx context.Context, options ...build.Metal3ClusterOption) *world {
 		GinkgoHelper()
 		w := s.world(ctx, options...)
 		w.connected = true
 		w.connect(ctx)
 		w.simulate(hostsim.Delays{})
 		w.host(ctx, "host")
-		w.start()
-		w.machine(ctx, "machine")
-		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrueBecause(infrav1.HostProvisionedReason))
+		return w
+	}
+	// provisioned makes a world with a machine whose host runs.
+	provisioned := func(ctx context.Context, options ...build.Metal3ClusterOption) *world {
+		GinkgoHelper()
+		w := equipped(ctx, options...)
+		w.provision(ctx)
 		return w
 	}
 	linked := func(ctx context.Context, w *world) {
@@ -84,8 +96,9 @@ func describeLinks(s *suite) {
 	})
 
 	It("leaves a node with the host name of its host alone that is on another host", func(ctx context.Context) {
-		w := provisioned(ctx)
-		other := w.host(ctx, "other")
+		w := equipped(ctx)
+		other := w.host(ctx, "other", build.Consumed(build.Metal3Machine("neighbour", "cluster")))
+		w.provision(ctx)
 		shifted := w.node(ctx, "shifted", "", map[string]string{
 			corev1.LabelHostname: "host", infrav1.HostUIDLabel: string(other.UID),
 		})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -121,25 +122,36 @@ func cloudProvider(s *scope) bool {
 
 // duplicateProviderID stops machines that carry the provider ID of another machine, until that is gone or corrected.
 func (r *Reconciler) duplicateProviderID(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if s.machine.Spec.ProviderID == "" {
-		return outcome.Done(), nil
+	others, err := r.withProviderIDOf(ctx, s.machine)
+	if err != nil || len(others) == 0 {
+		return outcome.Done(), err
 	}
-	var machines infrav1.Metal3MachineList
-	withSameID := client.MatchingFields{providerIDIndex: s.machine.Spec.ProviderID}
-	if err := r.Client.List(ctx, &machines, withSameID); err != nil {
-		return outcome.Done(), fmt.Errorf("listing machines by provider ID: %w", err)
+	names := make([]string, 0, len(others))
+	for _, other := range others {
+		names = append(names, other.String())
 	}
-	var others []string
-	for _, other := range machines.Items {
-		if client.ObjectKeyFromObject(&other) != s.key() {
-			others = append(others, other.Namespace+"/"+other.Name)
-		}
-	}
-	if len(others) == 0 {
-		return outcome.Done(), nil
-	}
-	slices.Sort(others)
+	slices.Sort(names)
 	return outcome.Blocked(infrav1.ProviderIDConflictReason, fmt.Sprintf(
 		"spec.providerID %s is also that of Metal3Machine %s: delete one, or correct the one that is not provisioned",
-		s.machine.Spec.ProviderID, strings.Join(others, ", "))), nil
+		s.machine.Spec.ProviderID, strings.Join(names, ", "))), nil
+}
+
+// withProviderIDOf are the other machines with the provider ID of a machine.
+func (r *Reconciler) withProviderIDOf(ctx context.Context, machine *infrav1.Metal3Machine,
+) ([]types.NamespacedName, error) {
+	if machine.Spec.ProviderID == "" {
+		return nil, nil
+	}
+	var machines infrav1.Metal3MachineList
+	withSameID := client.MatchingFields{providerIDIndex: machine.Spec.ProviderID}
+	if err := r.Client.List(ctx, &machines, withSameID, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing machines by provider ID: %w", err)
+	}
+	var others []types.NamespacedName
+	for i := range machines.Items {
+		if key := client.ObjectKeyFromObject(&machines.Items[i]); key != client.ObjectKeyFromObject(machine) {
+			others = append(others, key)
+		}
+	}
+	return others, nil
 }

@@ -161,19 +161,16 @@ func providerIDMatters() predicate.Funcs {
 // machine as it was, and as it is.
 func (r *Reconciler) sameProviderID(ctx context.Context, object client.Object) []ctrl.Request {
 	changed, isMachine := object.(*infrav1.Metal3Machine)
-	if !isMachine || changed.Spec.ProviderID == "" {
+	if !isMachine {
 		return nil
 	}
-	var machines infrav1.Metal3MachineList
-	withSameID := client.MatchingFields{providerIDIndex: changed.Spec.ProviderID}
-	if err := r.Client.List(ctx, &machines, withSameID, client.UnsafeDisableDeepCopy); err != nil {
+	others, err := r.withProviderIDOf(ctx, changed)
+	if err != nil {
 		return nil
 	}
 	var requests []ctrl.Request
-	for i := range machines.Items {
-		if key := client.ObjectKeyFromObject(&machines.Items[i]); key != client.ObjectKeyFromObject(changed) {
-			requests = append(requests, ctrl.Request{NamespacedName: key})
-		}
+	for _, other := range others {
+		requests = append(requests, ctrl.Request{NamespacedName: other})
 	}
 	return requests
 }
