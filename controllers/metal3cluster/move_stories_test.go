@@ -302,6 +302,7 @@ func describeMoves(s *suite) {
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx))
 		w.gate(ctx, true)
+		// The status is the last write of the reconcile that has closed the gate.
 		w.ready(ctx)
 		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
 			infra.Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}

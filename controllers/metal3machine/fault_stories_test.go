@@ -20,7 +20,6 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -177,10 +176,7 @@ func (w *world) overtake(ctx context.Context, write stage.Write) stage.Verdict {
 // livingWorld makes a world in which a machine can live from its claim to its release.
 func (s *suite) livingWorld(ctx context.Context) *world {
 	GinkgoHelper()
-	w := s.world(ctx)
-	w.connected = true
-	w.connect(ctx)
-	w.simulate(hostsim.Delays{})
+	w := s.connectedWorld(ctx)
 	for _, name := range []string{"host-0", "host-1", "host-2"} {
 		w.host(ctx, name)
 		w.settled(ctx, name)

@@ -29,20 +29,11 @@ func (w *world) provision(ctx context.Context) {
 // describeLinks are the stories about a machine whose host runs, and its node. The API server of the story plays that
 // of the workload cluster too.
 func describeLinks(s *suite) {
-	// equipped makes a world with a host, in which nobody works yet.
-	equipped := func(ctx context.Context, options ...build.Metal3ClusterOption) *world {
-		GinkgoHelper()
-		w := s.world(ctx, options...)
-		w.connected = true
-		w.connect(ctx)
-		w.simulate(hostsim.Delays{})
-		w.host(ctx, "host")
-		return w
-	}
 	// provisioned makes a world with a machine whose host runs.
 	provisioned := func(ctx context.Context, options ...build.Metal3ClusterOption) *world {
 		GinkgoHelper()
-		w := equipped(ctx, options...)
+		w := s.connectedWorld(ctx, options...)
+		w.host(ctx, "host")
 		w.provision(ctx)
 		return w
 	}
@@ -96,7 +87,8 @@ func describeLinks(s *suite) {
 	})
 
 	It("leaves a node with the host name of its host alone that is on another host", func(ctx context.Context) {
-		w := equipped(ctx)
+		w := s.connectedWorld(ctx)
+		w.host(ctx, "host")
 		other := w.host(ctx, "other", build.Consumed(build.Metal3Machine("neighbour", "cluster")))
 		w.provision(ctx)
 		shifted := w.node(ctx, "shifted", "", map[string]string{

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -18,7 +17,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
 // complete is a scope with everything that a machine needs before its host.
@@ -388,14 +386,5 @@ func TestBeforeNode(t *testing.T) {
 				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
 			}
 		})
-	}
-}
-
-func TestHostname(t *testing.T) {
-	if got := workload.OfHost(&bmov1alpha1.BareMetalHost{}).Hostname; got != "" {
-		t.Errorf("got %q of a host that was not inspected", got)
-	}
-	if got := workload.OfHost(build.Host("host", build.Available())).Hostname; got != "host" {
-		t.Errorf("got %q, want what the inspection found", got)
 	}
 }

@@ -146,6 +146,16 @@ func (w *world) simulate(delays hostsim.Delays) {
 	})
 }
 
+// connectedWorld makes a world in which hosts are operated and nodes can be reached.
+func (s *suite) connectedWorld(ctx context.Context, options ...build.Metal3ClusterOption) *world {
+	GinkgoHelper()
+	w := s.world(ctx, options...)
+	w.connected = true
+	w.connect(ctx)
+	w.simulate(hostsim.Delays{})
+	return w
+}
+
 // connect gives the cluster a kubeconfig that leads to the API server of the story itself, whose nodes are then those
 // of the cluster.
 func (w *world) connect(ctx context.Context) {

@@ -23,10 +23,13 @@ import (
 // A machine that looked again, or declined, has a later turn than the offers before, so an offer visits every waiter at
 // most once and ends.
 type queue struct {
-	turn     uint64
+	turn uint64
+	// arrivals are the places: the turn in which a machine began to wait. It lasts until the machine settles as one that
+	// waits no more.
 	arrivals map[Key]uint64
-	waiters  map[Key]waiter
-	offers   map[Key]offer
+	// waiters are the machines that an offer may wake now. Their turn is that of their last look.
+	waiters map[Key]waiter
+	offers  map[Key]offer
 }
 
 type waiter struct {
@@ -51,7 +54,7 @@ func (q *queue) add(machine Key, wanted host.Wanted) {
 	}
 }
 
-// remove takes a machine that was woken out of the queue. It keeps its place until it settles.
+// remove keeps offers from a machine that was woken or has chosen. It keeps its place until it settles.
 func (q *queue) remove(machine Key) { delete(q.waiters, machine) }
 
 // leave takes a machine out of the queue that waits no more.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +50,26 @@ func world(funcs interceptor.Funcs, nodes ...client.Object) (*workload.Nodes, cl
 	}
 	c := builder.Build()
 	return workload.New(clustercache.NewFakeClusterCache(c, cluster(), watchName)), c
+}
+
+// TestOfHost tells of the host name, which is known once a host was inspected.
+func TestOfHost(t *testing.T) {
+	uid := types.UID("6a2c4a8e-6b26-4f1c-9d4e-3f3c3f1f0a51")
+	cases := map[string]struct {
+		host *bmov1alpha1.BareMetalHost
+		want workload.Query
+	}{
+		"NotInspected": {host: &bmov1alpha1.BareMetalHost{}, want: workload.Query{HostUID: string(uid)}},
+		"Inspected":    {host: build.Host("host", build.Available()), want: workload.Query{HostUID: string(uid), Hostname: "host"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.host.UID = uid
+			if diff := cmp.Diff(tc.want, workload.OfHost(tc.host)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
 }
 
 func TestFind(t *testing.T) {
