@@ -11,11 +11,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/cluster-api/test/framework"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
@@ -52,10 +51,7 @@ func TestE2E(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		t.Skip("the lab makes machines of Linux namespaces: run this as root on Linux")
 	}
-	RegisterFailHandler(Fail)
-	klog.SetOutput(GinkgoWriter)
-	ctrl.SetLogger(klog.Background())
-	RunSpecs(t, "end to end")
+	specs.Run(t, "end to end")
 }
 
 var _ = BeforeSuite(func(ctx context.Context) {

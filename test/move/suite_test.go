@@ -14,12 +14,12 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -81,7 +81,6 @@ func runManager() error {
 	if err := set.Parse(os.Args[1:]); err != nil {
 		return err
 	}
-	ctrl.SetLogger(klog.Background())
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
@@ -89,12 +88,7 @@ func runManager() error {
 	return app.Run(ctrl.SetupSignalHandler(), config, settings)
 }
 
-func TestMove(t *testing.T) {
-	klog.SetOutput(GinkgoWriter)
-	ctrl.SetLogger(klog.Background())
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Moves by clusterctl")
-}
+func TestMove(t *testing.T) { specs.Run(t, "Moves by clusterctl") }
 
 // clusters are the two management clusters.
 type clusters struct {
