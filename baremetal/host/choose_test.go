@@ -151,11 +151,12 @@ func TestChoose(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			list := candidates(tc.hosts...)
+			random := rand.New(rand.NewPCG(1, 1))
 			for range 4 {
 				if diff := cmp.Diff(tc.want, seen(host.Choose(list, tc.wanted))); diff != "" {
 					t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 				}
-				rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+				random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 			}
 		})
 	}

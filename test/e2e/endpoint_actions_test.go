@@ -26,6 +26,30 @@ func (e *endpoint) scaleManagement(ctx context.Context, replicas int) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
+// expectDescribed demands that clusterctl describes a cluster, its control plane and all its machines as available and
+// ready.
+func expectDescribed(ctx context.Context, in *lab.Cluster, name string, machines int) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		tree, err := in.Clusterctl().Run(ctx, "describe", "cluster", name, "--namespace="+lab.Namespace, "--echo", "--grouping=false")
+		g.Expect(err).NotTo(HaveOccurred())
+		rows := strings.Split(strings.TrimSpace(tree), "\n")[1:]
+		g.Expect(rows).To(ContainElement(And(ContainSubstring("Cluster/"+name), ContainSubstring("Available: True"))), tree)
+		for kind, count := range map[string]int{
+			"Metal3Cluster/": 1, "KubeadmControlPlane/": 1, "Machine/": 2 * machines, "Metal3Machine/": machines,
+		} {
+			var found []string
+			for _, row := range rows {
+				if strings.Contains(row, kind) {
+					found = append(found, row)
+				}
+			}
+			g.Expect(found).To(And(HaveLen(count), HaveEach(MatchRegexp(`(Available|Ready): True`))), "%s in\n%s", kind, tree)
+		}
+		g.Expect(tree).NotTo(MatchRegexp(`: (False|Unknown)`))
+	}, patiently()...).Should(Succeed())
+}
+
 // armNodes arms all nodes that there are and those that come, until it is told to stop. A node that cannot be armed now
 // is armed with the next look.
 func (e *endpoint) armNodes() {
@@ -121,6 +145,24 @@ func (e *endpoint) rollOut(ctx context.Context) {
 	_, err := e.home.Clusterctl().Run(ctx, "alpha", "rollout", "restart", "kubeadmcontrolplane/"+found.Items[0].Name,
 		"--namespace="+lab.Namespace)
 	Expect(err).NotTo(HaveOccurred())
+}
+
+// replaceMachine deletes the Machine of a node of the control plane, and waits until another one has taken its place.
+func (e *endpoint) replaceMachine(ctx context.Context, node string) {
+	GinkgoHelper()
+	var lost *clusterv1.Machine
+	for _, machine := range e.machines(ctx, Default) {
+		if machine.Status.NodeRef.Name == node {
+			lost = &machine
+		}
+	}
+	Expect(lost).NotTo(BeNil(), "node %s has no Machine", node)
+	Expect(e.Delete(ctx, lost)).To(Succeed())
+	Eventually(func(g Gomega) {
+		machines := e.machines(ctx, g)
+		g.Expect(machines).To(And(HaveLen(controlPlanes), Not(ContainElement(HaveField("Name", lost.Name))),
+			HaveEach(HaveField("Status.Phase", BeEquivalentTo(clusterv1.MachinePhaseRunning)))))
+	}, patiently()...).Should(Succeed())
 }
 
 // untilReplaced waits until the control plane is complete and none of the machines of before is part of it.

@@ -25,8 +25,8 @@ const (
 	// labHosts are enough for three control-plane nodes, a worker, and one to go to.
 	labHosts = 5
 
-	// slow is the label of stories that CI leaves out, which has an hour on a machine where nothing is built yet.
-	slow = "slow"
+	// spine is the label of the stories that every change has to pass.
+	spine = "spine"
 
 	// startLimit holds on a machine where everything has to be built first.
 	startLimit = 50 * time.Minute
