@@ -6,6 +6,9 @@ SHELL := /usr/bin/env bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
+# Without the folder of the checkout in what is compiled, another checkout finds it in the cache of Go.
+export GOFLAGS := -trimpath $(GOFLAGS)
+
 # What is released.
 VERSION ?= v1.15.0
 IMAGE ?= ghcr.io/metal3-pivot/cluster-api-provider-metal3
@@ -144,9 +147,9 @@ bench: programs ## Measure how it scales
 	@go run ./test/scale
 	@echo; echo "==> the same while others claim hosts too"; go run ./test/scale -sizes 200 -competitors 8
 
-# Ten takeovers of each kind take some minutes. With the files of make lab in the cache, the Ironic is a real one.
+# Ten takeovers of each kind take some minutes.
 .PHONY: bench-vip
-bench-vip: ## Measure how fast the Ironic address moves, as root
+bench-vip: lab ## Measure how fast the VIP moves, as root
 	@go test -run '^$$' -bench '^BenchmarkEndpoint$$' -benchtime 10x -timeout 60m ./internal/guard
 
 # PIVOT_IRONIC=real takes the real Ironic of make lab instead of the one in memory, as root.

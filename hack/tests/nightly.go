@@ -35,6 +35,7 @@ func planNightly(ctx context.Context, chosen options) (*tier, error) {
 		})
 	}
 	for i := range result.steps {
+		result.steps[i].whole = true
 		result.steps[i].environment = []string{seed.Variable + "=" + strconv.FormatUint(chosen.seed, 10)}
 	}
 	return result, nil

@@ -16,6 +16,8 @@ type step struct {
 	packages []string
 	// race compiles with the race detector.
 	race bool
+	// whole runs the tests that the short tests leave to the night, too.
+	whole bool
 	// parallel is how many packages run at once. Many tests wait for programs, so it exceeds the number of processors.
 	parallel int
 	// timeout ends a test binary that hangs. It is below the 90 minutes that CI grants.

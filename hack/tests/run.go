@@ -102,6 +102,9 @@ func (s step) run(ctx context.Context) (*result, error) {
 // of the programs that tests start.
 func (s step) goTest() []string {
 	command := []string{"go", "test", "-json", "-count=1", "-timeout=" + s.timeout.String()}
+	if !s.whole {
+		command = append(command, "-short")
+	}
 	if s.race {
 		command = append(command, "-race")
 	}
