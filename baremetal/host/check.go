@@ -32,6 +32,9 @@ type Wanted struct {
 	// Owner is the value of the node-reuse label that reserves a host for this machine: "cp-<control plane>" or
 	// "md-<MachineDeployment>". Empty means that no reservation fits.
 	Owner string
+
+	// Ahead is how many machines of the owner wait for a host longer than this one.
+	Ahead int
 }
 
 // Candidate is a host with what the provider knows about it beyond its fields.

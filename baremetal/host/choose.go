@@ -17,6 +17,9 @@ type Choice struct {
 	// Reused says that the host was reserved for the owner of the machine.
 	Reused bool
 
+	// Awaited is how many busy hosts are reserved for the owner of the machine, when the machine waits for one of them.
+	Awaited int
+
 	// Message explains the choice: why this host, or how many hosts fail for which reason.
 	Message string
 }
@@ -39,21 +42,24 @@ func (r rank) before(other rank) bool {
 
 // Choose returns the host that the machine should claim. The order of the candidates does not matter.
 //
-//	reserved hosts    free hosts     choice
-//	one available     any            the reserved one
-//	all still busy    any            none: wait for a reserved one, it has the data of the previous node
-//	all in error      one passes     the free one
-//	none              one passes     the free one
-//	none              none passes    none: the message counts the reasons
+//	reserved hosts    machines ahead       free hosts     choice
+//	one available     any                  any            the reserved one
+//	some still busy   fewer than are busy  any            none: wait for a reserved one, it has the data of a node
+//	some still busy   as many as are busy  one passes     the free one
+//	some still busy   any                  none passes    none: wait for a reserved one
+//	all in error      any                  one passes     the free one
+//	none              any                  one passes     the free one
+//	none              any                  none passes    none: the message counts the reasons
 func Choose(candidates []Candidate, wanted Wanted) Choice {
 	var best, busy Candidate
 	var bestRank rank
-	counts := map[Reason]int{}
+	counts, awaited := map[Reason]int{}, 0
 	for _, candidate := range candidates {
 		reason := Check(candidate, wanted)
 		if reason != "" {
 			counts[reason]++
 			if reason == NotAvailable && ReservedFor(candidate.Host, wanted) {
+				awaited++
 				busy = firstByName(busy, candidate)
 			}
 			continue
@@ -67,11 +73,12 @@ func Choose(candidates []Candidate, wanted Wanted) Choice {
 	case best.Host != nil && !bestRank.notReserved:
 		return Choice{Host: best.Host, Reused: true, Message: fmt.Sprintf(
 			"Host %s was reserved for %s by node reuse", best.Host.Name, wanted.Owner)}
-	case busy.Host != nil:
-		return Choice{Message: fmt.Sprintf("Waiting for host %s, which is reserved for %s by node reuse and is %s",
-			busy.Host.Name, wanted.Owner, stateName(busy.Host))}
-	case best.Host != nil:
+	case best.Host != nil && wanted.Ahead >= awaited:
 		return Choice{Host: best.Host, Message: explain(best, wanted)}
+	case busy.Host != nil:
+		return Choice{Awaited: awaited, Message: fmt.Sprintf(
+			"Waiting for host %s, which is reserved for %s by node reuse and is %s",
+			busy.Host.Name, wanted.Owner, stateName(busy.Host))}
 	default:
 		return Choice{Message: Summary(counts, wanted)}
 	}
@@ -166,6 +173,15 @@ func stateName(host *bmov1alpha1.BareMetalHost) string {
 // the owner of the machine and its trouble decides whether the machine goes on waiting for it.
 func Concerns(candidate Candidate, wanted Wanted) bool {
 	return Check(candidate, wanted) == "" || ReservedFor(candidate.Host, wanted)
+}
+
+// IsNews says whether a change of a host can alter what a waiting machine answers to the host, or what its condition
+// says of the host: the host passes or fails for another reason, or it is reserved for the owner of the machine and is
+// in another state.
+func IsNews(before, after *bmov1alpha1.BareMetalHost, wanted Wanted) bool {
+	reserved := ReservedFor(after, wanted)
+	return reserved != ReservedFor(before, wanted) || reserved && stateName(before) != stateName(after) ||
+		Check(Candidate{Host: before}, wanted) != Check(Candidate{Host: after}, wanted)
 }
 
 // InPool says whether no machine holds the host, so that it is worth looking at.

@@ -97,6 +97,27 @@ func TestChoose(t *testing.T) {
 				Message: "Waiting for host reserved, which is reserved for md-workers by node reuse and is not registered yet",
 			},
 		},
+		"OthersWaitForAllReserved": {
+			reason: "a busy host serves one machine, so the next one does not wait for it",
+			hosts:  []*bmov1alpha1.BareMetalHost{available("free-0"), reuse(state(bmov1alpha1.StateDeprovisioning))},
+			wanted: wanted(owned, func(w *host.Wanted) { w.Ahead = 1 }),
+			want:   chosen{Host: "free-0", Message: "Host free-0 is available"},
+		},
+		"OthersWaitForSomeReserved": {
+			reason: "one machine waits for each busy host",
+			hosts: []*bmov1alpha1.BareMetalHost{
+				available("free-0"), reuse(state(bmov1alpha1.StateDeprovisioning)),
+				edit(build.Host("z-busy", build.State(bmov1alpha1.StateProvisioned)), reserved(owner)),
+			},
+			wanted: wanted(owned, func(w *host.Wanted) { w.Ahead = 1 }),
+			want:   chosen{Message: waits},
+		},
+		"OthersWaitAndNoneIsFree": {
+			reason: "the message names what would help",
+			hosts:  []*bmov1alpha1.BareMetalHost{reuse(state(bmov1alpha1.StateDeprovisioning))},
+			wanted: wanted(owned, func(w *host.Wanted) { w.Ahead = 1 }),
+			want:   chosen{Message: waits},
+		},
 		"AllReservedAreInErrorAndOneIsFree": {
 			reason: "waiting for a broken host could last for ever",
 			hosts:  []*bmov1alpha1.BareMetalHost{reuse(inError), available("free-0")},
