@@ -58,6 +58,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope, held *bmov1alpha1.Ba
 		Namespace: s.machine.Namespace,
 		FastTrack: r.FastTrack,
 		Reserve:   reserve,
+		Secrets:   s.secretNames(),
 	}
 	if s.cluster != nil {
 		release.Cluster = s.cluster.Name
