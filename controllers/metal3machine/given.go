@@ -9,9 +9,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// secretNames are the names of the Secrets that the machine may have set on its host: those that it and its Machine name,
-// and those that its data is rendered to. CAPM3 uses the same names. The names follow from objects and not from the
-// status, which a move does not keep.
+// secretNames are the names of the Secrets that the machine may have set on its host: those that it and its Machine
+// name, and those that its data is rendered to. CAPM3 uses the same names. The names follow from objects and not from
+// the status, which a move does not keep.
 func (s *scope) secretNames() []string {
 	names := []string{s.machine.Name + "-metadata", s.machine.Name + "-networkdata", userDataName(s)}
 	add := func(references ...*corev1.SecretReference) {
@@ -32,8 +32,8 @@ func (s *scope) secretNames() []string {
 }
 
 // setGiven reports the Secrets that the machine gives to its host. It reports none that the administrator of the host
-// has set: CAPM3 removes the reported Secrets from the host at the release. CAPM3 also needs the user data in the status
-// before it writes the image.
+// has set: CAPM3 removes the reported Secrets from the host at the release. CAPM3 also needs the user data in the
+// status before it writes the image.
 func setGiven(s *scope) {
 	status, spec, names := &s.machine.Status, s.host.Spec, s.secretNames()
 	var wanted host.Provision
@@ -46,8 +46,8 @@ func setGiven(s *scope) {
 	report(&status.NetworkData, spec.NetworkData, wanted.NetworkData, names)
 }
 
-// report reports the Secret on the host if the machine set it, or else the Secret that the machine wants to set on a host
-// without one. If there is neither, the reported Secret stays: it may come from CAPM3.
+// report reports the Secret on the host if the machine set it, or else the Secret that the machine wants to set on a
+// host without one. If there is neither, the reported Secret stays: it may come from CAPM3.
 func report(reported **corev1.SecretReference, onHost, wanted *corev1.SecretReference, names []string) {
 	switch {
 	case onHost != nil && slices.Contains(names, onHost.Name):
