@@ -12,6 +12,10 @@ import (
 // CatchUp is how long to wait for a cache that does not show the own last write yet.
 const CatchUp = 20 * time.Millisecond
 
+// maxChecks is how often an object may be found behind the same write, about five seconds. A cache that lags for longer
+// will not catch up: a restore of etcd brings back old objects with old versions.
+const maxChecks = 250
+
 // Memory knows which versions a controller has written, so that it does not act on an older copy from its cache: it
 // would repeat what it has done, write once more and announce it twice. Losing the memory does no harm beyond that. The
 // zero value is ready to use.
@@ -27,9 +31,13 @@ type write struct {
 	// gone is the UID of an object that the write took the last finalizer of. The API server answers such a write with
 	// the version from before, which cannot tell an old copy.
 	gone types.UID
+
+	// checks is how often an object was found behind the write.
+	checks int
 }
 
-// Behind says whether an object from the cache is older than the own last write of it, or gone since that write.
+// Behind says whether an object from the cache is older than the own last write of it, or gone since that write. It
+// forgets the write when the cache does not catch up.
 func (m *Memory) Behind(object client.Object) bool {
 	key := client.ObjectKeyFromObject(object)
 	m.mu.Lock()
@@ -38,7 +46,8 @@ func (m *Memory) Behind(object client.Object) bool {
 	if !known {
 		return false
 	}
-	if last.outdates(object) {
+	if last.checks++; last.outdates(object) && last.checks <= maxChecks {
+		m.writes[key] = last
 		return true
 	}
 	delete(m.writes, key)

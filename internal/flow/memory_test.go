@@ -3,6 +3,7 @@ package flow_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -103,5 +104,28 @@ func TestMemoryOfWhatIsGone(t *testing.T) {
 	next.UID = "second"
 	if memory.Behind(next) {
 		t.Error("an object that took over the name is another one")
+	}
+}
+
+// TestMemoryAfterARestore restores etcd: the cache shows the versions from before the own writes and shows no later ones.
+func TestMemoryAfterARestore(t *testing.T) {
+	w := newWorld(t)
+	memory := &flow.Memory{}
+	old := w.stored()
+	machine := w.stored()
+	pass, err := flow.Reporter{Client: w.Client, Recorder: w.events, Memory: memory}.Begin(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	annotate(machine, "key")
+	if err := pass.Save(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	checks := 1
+	for memory.Behind(old) && checks < 10_000 {
+		checks++
+	}
+	if waited := time.Duration(checks) * flow.CatchUp; waited < time.Second || waited > 10*time.Second {
+		t.Errorf("waited %s for a cache that does not catch up, want some seconds", waited)
 	}
 }
