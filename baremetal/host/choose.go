@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -27,7 +26,7 @@ type Choice struct {
 // rank orders the hosts that pass the chain. The smaller one wins.
 type rank struct {
 	notReserved, otherDomain bool
-	hash                     uint64
+	distance                 uint64
 }
 
 func (r rank) before(other rank) bool {
@@ -37,7 +36,7 @@ func (r rank) before(other rank) bool {
 	if r.otherDomain != other.otherDomain {
 		return !r.otherDomain
 	}
-	return r.hash < other.hash
+	return r.distance < other.distance
 }
 
 // Choose returns the host that the machine should claim. The order of the candidates does not matter.
@@ -136,13 +135,22 @@ func explain(chosen Candidate, wanted Wanted) string {
 }
 
 func rankOf(candidate Candidate, wanted Wanted) rank {
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(candidate.Host.Name + "/" + wanted.Machine))
 	return rank{
 		notReserved: !ReservedFor(candidate.Host, wanted),
 		otherDomain: wanted.FailureDomain != "" && !inWantedDomain(candidate, wanted),
-		hash:        mix(hash.Sum64()),
+		distance:    Order(candidate.Host.Name) - Order(wanted.Machine),
 	}
+}
+
+// Order is the place of a name on a ring. Of equal hosts, a machine takes the first one after its own place. This
+// spreads machines over hosts and gives the same answer every time.
+func Order(name string) uint64 {
+	// FNV-1a, without the allocation of hash/fnv.
+	hash := uint64(14695981039346656037)
+	for i := range len(name) {
+		hash = (hash ^ uint64(name[i])) * 1099511628211
+	}
+	return mix(hash)
 }
 
 // mix spreads the hash: FNV alone keeps names that differ only at their end close together, which would send machines

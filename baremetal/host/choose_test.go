@@ -230,8 +230,8 @@ func randomHost(random *rand.Rand, name string) *bmov1alpha1.BareMetalHost {
 	return h
 }
 
-// TestChooseSpreads lets machines choose at the same time, each without knowing of the others. Were the choices
-// independent and even, 1000 machines would meet about 632 of 1000 hosts.
+// TestChooseSpreads lets machines choose at the same time, each without knowing of the others. The gaps between hosts on
+// the ring differ, so 1000 machines meet about 500 of 1000 hosts.
 func TestChooseSpreads(t *testing.T) {
 	const count = 1000
 	pool := make([]host.Candidate, 0, count)
@@ -245,7 +245,7 @@ func TestChooseSpreads(t *testing.T) {
 		taken[choice.Host.Name]++
 		most = max(most, taken[choice.Host.Name])
 	}
-	if len(taken) < 580 || most > 10 {
+	if len(taken) < 450 || most > 16 {
 		t.Errorf("%d machines chose %d different hosts, one of them was chosen %d times", count, len(taken), most)
 	}
 }

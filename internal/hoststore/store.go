@@ -162,12 +162,14 @@ func (s *Store) waitlist(namespace string) *waitlist {
 	return list
 }
 
-// chooseFree chooses from the pool. A list from the cache would copy all hosts for every claim, and a thousand of them
-// are more than a megabyte.
+// chooseFree chooses from the pool. A list from the cache would copy and check all hosts for every claim.
 func (s *Store) chooseFree(wanted host.Wanted) host.Choice {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.choose(wanted, s.pool.hosts(wanted.Namespace))
+	machine := Key{Namespace: wanted.Namespace, Name: wanted.Machine}
+	return s.choose(wanted, s.pool.hosts(wanted, func(current *bmov1alpha1.BareMetalHost) host.Candidate {
+		return s.assumed.candidate(current, machine)
+	}))
 }
 
 // choose chooses one of the hosts and assumes it. The caller holds the lock.
