@@ -66,17 +66,16 @@ func Choose(candidates []Candidate, wanted Wanted) Choice {
 	counts, awaited := map[Reason]int{}, 0
 	for _, candidate := range candidates {
 		reason := Check(candidate, wanted)
+		candidateRank := rankOf(candidate, wanted)
+		switch {
+		case reason == "" && (best.Host == nil || candidateRank.before(bestRank)):
+			best, bestRank = candidate, candidateRank
+		case reason == NotAvailable && ReservedFor(candidate.Host, wanted):
+			awaited++
+			busy = firstByName(busy, candidate)
+		}
 		if reason != "" {
 			counts[reason]++
-			if reason == NotAvailable && ReservedFor(candidate.Host, wanted) {
-				awaited++
-				busy = firstByName(busy, candidate)
-			}
-			continue
-		}
-		candidateRank := rankOf(candidate, wanted)
-		if best.Host == nil || candidateRank.before(bestRank) {
-			best, bestRank = candidate, candidateRank
 		}
 	}
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/seed"
 )
 
-// planNightly leaves nothing out, and goes on after a step that fails. Chaos begins at a seed that the clock chooses, or
-// the user.
+// planNightly leaves nothing out, and goes on after a step that fails. The clock chooses the seed of the chaos, unless
+// the user does.
 func planNightly(ctx context.Context, chosen options) (*tier, error) {
 	if chosen.seed == 0 {
 		chosen.seed = uint64(time.Now().UnixNano())

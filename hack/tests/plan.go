@@ -48,7 +48,9 @@ type tier struct {
 // Patterns of packages. What no pattern names runs with the race detector.
 var (
 	// sequential packages start no goroutines in the code under test, so the race detector has nothing to find there.
-	sequential = []string{"./api/", "./baremetal/", "./hack/", "./internal/webhooks/rule", "./test/compat", "./test/manifests"}
+	sequential = []string{
+		"./api", "./baremetal", "./hack", "./internal/webhooks/rule", "./test/compat", "./test/manifests",
+	}
 
 	// labItself is what the stories on real nodes stand on. Its tests run when it changed.
 	labItself = []string{"./test/lab", "./internal/testkit"}
@@ -153,7 +155,6 @@ func listPackages(ctx context.Context) ([]string, error) {
 // matches reports whether a package is below one of the patterns.
 func matches(path string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		folder := strings.TrimSuffix(pattern, "/")
-		return path == folder || strings.HasPrefix(path, folder+"/")
+		return path == pattern || strings.HasPrefix(path, pattern+"/")
 	})
 }

@@ -43,8 +43,11 @@ func (t *tier) run(ctx context.Context) error {
 		}
 	}
 	total.print(os.Stdout)
-	if failed != nil || total.failures() > 0 {
-		return errors.Join(failed, fmt.Errorf("tier %s", t.name))
+	if failed == nil && total.failures() > 0 {
+		failed = errors.New("see above")
+	}
+	if failed != nil {
+		return fmt.Errorf("running tier %s: %w", t.name, failed)
 	}
 	return total.times().store(t.name)
 }
@@ -67,7 +70,7 @@ func (s step) run(ctx context.Context) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	outcome := newResult(s)
 	if s.command != nil {
 		err = s.start(ctx, s.command, folder, outcome, func(output io.Reader) error {
@@ -119,7 +122,9 @@ func (s step) goTest() []string {
 }
 
 // start runs a command and hands over what it prints. An interrupt reaches it as an interrupt, so that tests clean up.
-func (s step) start(ctx context.Context, command []string, folder string, outcome *result, read func(io.Reader) error) error {
+func (s step) start(ctx context.Context, command []string, folder string, outcome *result,
+	read func(io.Reader) error,
+) error {
 	program := exec.CommandContext(ctx, command[0], command[1:]...)
 	program.Env = append(append(os.Environ(), reports.Variable+"="+folder), s.environment...)
 	// go test hands no signal on to the test binaries.
@@ -130,7 +135,7 @@ func (s step) start(ctx context.Context, command []string, folder string, outcom
 	if err != nil {
 		return err
 	}
-	defer reader.Close()
+	defer func() { _ = reader.Close() }()
 	program.Stdout, program.Stderr = writer, writer
 	began := time.Now()
 	if err := errors.Join(program.Start(), writer.Close()); err != nil {
