@@ -61,36 +61,43 @@ func Choose(candidates []Candidate, wanted Wanted) Choice {
 	if named, found := findNamed(candidates, wanted); found {
 		return chooseNamed(named, wanted)
 	}
-	var best, busy Candidate
-	var bestRank rank
-	counts, awaited := map[Reason]int{}, 0
-	for _, candidate := range candidates {
-		reason := Check(candidate, wanted)
-		candidateRank := rankOf(candidate, wanted)
-		switch {
-		case reason == "" && (best.Host == nil || candidateRank.before(bestRank)):
-			best, bestRank = candidate, candidateRank
-		case reason == NotAvailable && ReservedFor(candidate.Host, wanted):
-			awaited++
-			busy = firstByName(busy, candidate)
-		}
-		if reason != "" {
-			counts[reason]++
-		}
-	}
+	best, busy, counts := survey(candidates, wanted)
 	switch {
-	case best.Host != nil && !bestRank.notReserved:
+	case best.Host != nil && ReservedFor(best.Host, wanted):
 		return Choice{Host: best.Host, Reused: true, Message: fmt.Sprintf(
 			"Host %s was reserved for %s by node reuse", best.Host.Name, wanted.Owner)}
-	case best.Host != nil && wanted.Ahead >= awaited:
+	case best.Host != nil && wanted.Ahead >= len(busy):
 		return Choice{Host: best.Host, Message: explain(best, wanted)}
-	case busy.Host != nil:
-		return Choice{Awaited: awaited, Message: fmt.Sprintf(
-			"Waiting for host %s, which is reserved for %s by node reuse and is %s",
-			busy.Host.Name, wanted.Owner, stateName(busy.Host))}
+	case len(busy) > 0:
+		first := slices.MinFunc(busy, func(a, b *bmov1alpha1.BareMetalHost) int { return strings.Compare(a.Name, b.Name) })
+		return Choice{Awaited: len(busy), Message: fmt.Sprintf(
+			"Waiting for host %s, which is reserved for %s by node reuse and is %s", first.Name, wanted.Owner, stateName(first))}
 	default:
 		return Choice{Message: Summary(counts, wanted)}
 	}
+}
+
+// survey returns the best of the hosts that pass, the busy hosts that are reserved for the owner of the machine, and how
+// many hosts fail for which reason.
+func survey(candidates []Candidate, wanted Wanted) (
+	best Candidate, busy []*bmov1alpha1.BareMetalHost, counts map[Reason]int,
+) {
+	var bestRank rank
+	counts = map[Reason]int{}
+	for _, candidate := range candidates {
+		reason := Check(candidate, wanted)
+		if reason == "" {
+			if candidateRank := rankOf(candidate, wanted); best.Host == nil || candidateRank.before(bestRank) {
+				best, bestRank = candidate, candidateRank
+			}
+			continue
+		}
+		counts[reason]++
+		if reason == NotAvailable && ReservedFor(candidate.Host, wanted) {
+			busy = append(busy, candidate.Host)
+		}
+	}
+	return best, busy, counts
 }
 
 // findNamed returns the host that the machine names, if it may be claimed for good.
@@ -190,13 +197,6 @@ func mix(hash uint64) uint64 {
 	hash ^= hash >> 33
 	hash *= 0xc4ceb9fe1a85ec53
 	return hash ^ hash>>33
-}
-
-func firstByName(current, candidate Candidate) Candidate {
-	if current.Host == nil || candidate.Host.Name < current.Host.Name {
-		return candidate
-	}
-	return current
 }
 
 func stateName(host *bmov1alpha1.BareMetalHost) string {

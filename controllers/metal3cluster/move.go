@@ -235,8 +235,7 @@ func (r *Reconciler) takeBackHandover(ctx context.Context, s *scope) (outcome.Ou
 	return outcome.Done(), r.tellIronic(ctx, s, false)
 }
 
-// serveEndpoint lets the management Ironic and the nodes hold the VIP. An error stops no stage of another condition: the
-// endpoint is probed all the same.
+// serveEndpoint lets the management Ironic and the nodes hold the VIP. An error stops no stage of another condition.
 func (r *Reconciler) serveEndpoint(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	_, handover := r.takeBackHandover(ctx, s)
 	_, arming := r.armNodes(ctx, s)

@@ -1,5 +1,5 @@
-// Package reports is how tests tell hack/tests what go test does not see: the specs of a suite, and how many API servers
-// started. They write files into a folder that an environment variable names.
+// Package reports is how tests tell hack/tests what go test does not see: the specs of a suite, and the number of API
+// servers. They write files into a folder that an environment variable names.
 package reports
 
 import (
