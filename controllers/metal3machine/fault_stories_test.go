@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,12 +80,11 @@ func describeFaults(s *suite) {
 	It("lives though its manager dies after every single write", func(ctx context.Context) {
 		w := s.livingWorld(ctx)
 		dead := make(chan struct{}, 1)
-		died := false
+		var died atomic.Bool
 		w.writes.Judge(func(stage.Write) stage.Verdict {
-			if died {
+			if died.Swap(true) {
 				return stage.Verdict{Err: errors.New("the process is dead")}
 			}
-			died = true
 			dead <- struct{}{}
 			return stage.Verdict{Err: errors.New("the process died before the answer came"), Lost: true}
 		})
@@ -94,7 +94,7 @@ func describeFaults(s *suite) {
 			select {
 			case <-dead:
 				running.Stop()
-				died = false
+				died.Store(false)
 				deaths++
 				running = w.start()
 			default:

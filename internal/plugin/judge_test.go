@@ -57,9 +57,9 @@ func TestSourceObstacles(t *testing.T) {
 				}
 			},
 			want: []string{
-				"Machine machine has no node: wait for it, or delete it",
 				"CustomResourceDefinition baremetalhosts.metal3.io: clusterctl.cluster.x-k8s.io/move-hierarchy is missing: " +
 					"set this label, or run the manager with --keep-move-labels",
+				"Machine machine has no node: wait for it, or delete it",
 				"Metal3Remediation r is running: wait until it is done",
 				"host host is inspecting: wait until it is done",
 			},
@@ -285,11 +285,36 @@ func TestTargetObstacles(t *testing.T) {
 			},
 		},
 		"LeftOvers": {
-			reason: "an earlier move that was given up has left the same objects",
+			reason: "an earlier move that was given up has left the same objects, which have no status",
+			edit: func(source, target *scope) {
+				target.objects = source.objects
+				left := source.hosts[0].DeepCopy()
+				left.Status = bmov1alpha1.BareMetalHostStatus{}
+				target.sight = (&sight{
+					hosts: []*bmov1alpha1.BareMetalHost{left}, clusters: source.clusters, infras: source.infras,
+				}).neighbours()
+			},
+		},
+		"LeftOverHostWithStatus": {
+			reason: "BMO ignores the status that arrives on a host that has one",
 			edit: func(source, target *scope) {
 				target.objects = source.objects
 				target.sight = (&sight{hosts: source.hosts, clusters: source.clusters, infras: source.infras}).neighbours()
 			},
+			want: []string{"BareMetalHost host is there already, with the status of an earlier time: remove it as docs/pivot.md says"},
+		},
+		"LeftOverHostBeingDeleted": {
+			reason: "BMO would deprovision the host that arrives on it",
+			edit: func(source, target *scope) {
+				target.objects = source.objects
+				left := source.hosts[0].DeepCopy()
+				left.Status, left.DeletionTimestamp = bmov1alpha1.BareMetalHostStatus{}, ptr.To(metav1.Now())
+				target.sight = (&sight{
+					hosts: []*bmov1alpha1.BareMetalHost{left}, clusters: source.clusters, infras: source.infras,
+				}).neighbours()
+			},
+			want: []string{"BareMetalHost host is there already, and is being deleted: remove it as docs/pivot.md says, or it " +
+				"stays paused after the move"},
 		},
 		"OtherMachine": {
 			reason: "the name is the same, the machine is not",

@@ -204,11 +204,14 @@ func describePreflight(c *clusters) {
 			"provider infrastructure-metal3 has version v1.14.0, in the source v1.15.0"))
 	})
 
-	It("names objects of others in the target, and accepts those of an earlier move", func(ctx context.Context) {
+	It("names objects of others in the target, and accepts those of an earlier move without status", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)
 		Expect(c.target.Client.Create(ctx, build.Namespace(namespace))).To(Succeed())
 		left := settle(ctx, c.target, namespace)
+		Expect(c.run(ctx, namespace, "preflight")).To(end(1, "BareMetalHost host is there already, with the status"))
+		stage.ChangeStatus(ctx, c.target.Client, left.key("host"), &bmov1alpha1.BareMetalHost{},
+			func(host *bmov1alpha1.BareMetalHost) { host.Status.LastUpdated = nil })
 		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "of an earlier move are in the target"))
 
 		machine := &clusterv1.Machine{}
