@@ -77,8 +77,8 @@ func Choose(candidates []Candidate, wanted Wanted) Choice {
 	}
 }
 
-// survey returns the best of the hosts that pass, the busy hosts that are reserved for the owner of the machine, and how
-// many hosts fail for which reason.
+// survey returns the best of the hosts that pass, the busy hosts that are reserved for the owner of the machine, and
+// how many hosts fail for which reason.
 func survey(candidates []Candidate, wanted Wanted) (
 	best Candidate, busy []*bmov1alpha1.BareMetalHost, counts map[Reason]int,
 ) {
