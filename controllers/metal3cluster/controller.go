@@ -3,7 +3,6 @@ package metal3cluster
 import (
 	"context"
 	"sync"
-	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/client-go/tools/events"
@@ -51,23 +50,22 @@ type Reconciler struct {
 	// Secrets keeps credentials and certificates of Ironic endpoints.
 	Secrets Secrets
 
-	// Endpoints looks at Ironic endpoints.
-	Endpoints *Lookout
+	// Endpoints probes Ironic endpoints.
+	Endpoints *EndpointProber
 
-	// ControlPlanes looks at the nodes that carry an Ironic endpoint.
-	ControlPlanes ControlPlanes
+	// Nodes probes the nodes that carry an Ironic endpoint.
+	Nodes *NodeProber
 
 	// Handover is told when a cluster with an Ironic endpoint is moved away, and when it is here.
 	Handover Handover
 
-	// Interval is how often an Ironic endpoint is looked at.
-	Interval time.Duration
-
 	memory flow.Memory
-	visits visits
 
 	// looks holds the last secretLook of each Metal3Cluster.
 	looks sync.Map
+
+	// hostCounts holds the number of hosts that the last reconcile of each Metal3Cluster has read.
+	hostCounts sync.Map
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters,verbs=get;list;watch;patch
@@ -86,11 +84,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, infra); err != nil {
 		r.memory.Forget(req.NamespacedName)
 		r.Endpoints.Forget(req.NamespacedName)
-		r.visits.forget(req.NamespacedName)
+		r.Nodes.Forget(req.NamespacedName)
 		r.looks.Delete(req.NamespacedName)
+		r.hostCounts.Delete(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if r.ignores(infra) {
+		r.Endpoints.Rest(req.NamespacedName)
+		r.Nodes.Rest(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if r.memory.Behind(infra) {
@@ -103,13 +104,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	s := &scope{infra: infra, pass: pass, holder: holderOf(infra), reached: map[string]outcome.Outcome{}}
 	if err := flow.Observe(ctx, s,
-		r.readCluster, r.readMachines, r.readNodes, r.readMove, nameHosts, r.readSurroundings, r.readControlPlane,
+		r.readCluster, r.readMachines, r.readMove, r.readNodes, nameHosts, r.readSurroundings, r.readControlPlane,
 	); err != nil {
 		// Nothing is reported: what was not read would look as if it were not there.
 		return ctrl.Result{}, err
 	}
 	reached, err := flow.Act(ctx, s, r.route(s)...)
-	result, err := pass.End(ctx, r.again(s, s.lookAgain(reached)), err, func() { setStatus(s) })
+	r.probeNodes(s)
+	result, err := pass.End(ctx, s.again(s.lookAgain(reached)), err, func() { setStatus(s) })
 	if err == nil {
 		r.announceHolder(s)
 	}
@@ -132,7 +134,7 @@ func (r *Reconciler) route(s *scope) []flow.Phase[*scope] {
 	default:
 		return []flow.Phase[*scope]{
 			waitForCluster, keepFinalizer, keepGate, r.chooseIdentity, findRivals, findEndpoint, r.takeBackHandover,
-			r.keepSecret, r.armNodes, r.lookAtIronic,
+			r.keepSecret, r.judgeIronic,
 		}
 	}
 }

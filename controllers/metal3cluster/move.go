@@ -50,6 +50,7 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	if s.move.Hosts, err = r.Hosts.Hosts(ctx, s.infra.Namespace); err != nil {
 		return err
 	}
+	r.hostCounts.Store(client.ObjectKeyFromObject(s.infra), len(s.move.Hosts))
 	if s.move.Around, err = r.Hosts.Neighbours(ctx, s.infra.Namespace); err != nil {
 		return err
 	}
