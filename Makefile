@@ -38,7 +38,7 @@ LDFLAGS = -s -w \
 	-X $(VERSION_PACKAGE).gitTreeState=$(TREE_STATE) \
 	-X $(VERSION_PACKAGE).buildDate=$(COMMIT_DATE)
 
-MODULES := . hack/capi hack/controlplane hack/coredns hack/linters hack/nodes hack/tools
+MODULES := . hack/bmo hack/capi hack/controlplane hack/coredns hack/linters hack/nodes hack/tools
 
 ##@ Daily
 

@@ -2,6 +2,7 @@ package metal3cluster
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -109,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	reached, err := flow.Act(ctx, s, r.route(s)...)
-	result, err := pass.End(ctx, r.again(s, s.lookAgain(reached)), err, func() { setStatus(s) })
+	result, err := pass.End(ctx, r.again(s, s.lookAgain(reached)), errors.Join(err, s.aside), func() { setStatus(s) })
 	if err == nil {
 		r.announceHolder(s)
 	}
@@ -131,8 +132,8 @@ func (r *Reconciler) route(s *scope) []flow.Phase[*scope] {
 		return []flow.Phase[*scope]{waitForMachines, r.freeHosts, dropFinalizer}
 	default:
 		return []flow.Phase[*scope]{
-			waitForCluster, keepFinalizer, keepGate, r.chooseIdentity, findRivals, findEndpoint, r.takeBackHandover,
-			r.keepSecret, r.armNodes, r.lookAtIronic,
+			waitForCluster, keepFinalizer, keepGate, r.chooseIdentity, findRivals, findEndpoint, aside(r.takeBackHandover),
+			r.keepSecret, aside(r.armNodes), r.lookAtIronic,
 		}
 	}
 }

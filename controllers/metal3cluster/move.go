@@ -26,6 +26,9 @@ const (
 	// is missing or would stay behind. No event announces a change of a Secret.
 	secretsEvery = 5 * time.Minute
 	doubtEvery   = 5 * time.Second
+
+	// claimDelay is how long to wait until the status that this reconcile writes can be read.
+	claimDelay = 200 * time.Millisecond
 )
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=list
@@ -53,12 +56,11 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	if s.move.Around, err = r.Hosts.Neighbours(ctx, s.infra.Namespace); err != nil {
 		return err
 	}
-	if s.paused {
-		return nil
+	reads := []func(context.Context, *scope) error{r.readOwners, r.readNaming, r.readNames}
+	if !s.paused {
+		reads = append(reads, r.readSecrets)
 	}
-	for _, read := range []func(context.Context, *scope) error{
-		r.readOwners, r.readNaming, r.readNames, r.readSecrets,
-	} {
+	for _, read := range reads {
 		if err := read(ctx, s); err != nil {
 			return err
 		}
@@ -206,16 +208,24 @@ func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), nil
 }
 
-// openGate lets clusterctl move go on once every host that moves is quiet, paused and recorded.
+// openGate lets clusterctl move go on once the move would lose nothing: every host that moves is quiet, paused and
+// recorded, no Machine is on its way, and the status does not claim that the Ironic endpoint answers. The object may be
+// left over, and the claim would count when the cluster comes back.
 func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) {
 		return outcome.Done(), nil
 	}
-	if waits := pivot.NotParked(s.move); len(waits) > 0 {
+	if waits := pivot.MayLeave(s.move); len(waits) > 0 {
 		return s.record(infrav1.ReadyForMoveCondition, outcome.Waiting(infrav1.WaitingForHostsReason,
 			"The move waits: "+pivot.Enumerate(waits))), nil
 	}
+	if s.infra.Spec.Ironic != nil && pivot.Verified(s.infra) {
+		return s.record(infrav1.ReadyForMoveCondition, outcome.Waiting(infrav1.WaitingForHostsReason,
+			"The move waits: the Ironic endpoint has to be verified again after it").WithAfter(claimDelay)), nil
+	}
 	if err := r.tellIronic(ctx, s, true); err != nil {
+		s.record(infrav1.ReadyForMoveCondition,
+			outcome.Waiting(infrav1.NotReadyForMoveReason, "The move waits: "+err.Error()))
 		return outcome.Done(), err
 	}
 	delete(s.infra.Annotations, infrav1.BlockMoveAnnotation)

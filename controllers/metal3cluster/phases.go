@@ -71,6 +71,9 @@ type scope struct {
 	// holder is who held the Ironic endpoint before this reconcile. Nil if nobody knew.
 	holder *infrav1.IronicHolder
 
+	// aside is what went wrong in phases that stop no other one.
+	aside error
+
 	// reached holds the outcome of the phase that each condition reports.
 	reached map[string]outcome.Outcome
 }
@@ -78,6 +81,16 @@ type scope struct {
 func (s *scope) record(condition string, result outcome.Outcome) outcome.Outcome {
 	s.reached[condition] = result
 	return result
+}
+
+// aside makes a phase that stops no other one: the endpoint is probed although the phase fails. ReadyForMove reports
+// the error, and the reconcile returns it at its end.
+func aside(phase flow.Phase[*scope]) flow.Phase[*scope] {
+	return func(ctx context.Context, s *scope) (outcome.Outcome, error) {
+		_, err := phase(ctx, s)
+		s.aside = errors.Join(s.aside, err)
+		return outcome.Done(), nil
+	}
 }
 
 func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {

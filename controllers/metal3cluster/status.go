@@ -31,6 +31,7 @@ func setStatus(s *scope) {
 	flow.SetPaused(s.infra, s.paused)
 	setReadyForMove(s)
 	if s.paused {
+		forgetEndpoint(s)
 		return
 	}
 	s.infra.Status.FailureDomains = s.infra.Spec.FailureDomains
@@ -46,7 +47,7 @@ func setStatus(s *scope) {
 // row that fits counts.
 //
 //	paused is          and                    the condition is
-//	the Cluster        a step failed          as it was: the step is tried again
+//	the Cluster        the gate failed        False, NotReadyForMove: the gate is tried again
 //	the Cluster        all hosts are parked   True, HostsPaused
 //	the Cluster        hosts are not parked   False, WaitingForHosts
 //	the Metal3Cluster                         False, NotReadyForMove: nobody sees what gets in the way
@@ -63,7 +64,8 @@ func setReadyForMove(s *scope) {
 	waits, asked := s.reached[infrav1.ReadyForMoveCondition]
 	switch {
 	case moving && !asked:
-		return
+		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
+		condition.Message = "The move waits: the manager has not judged the gate yet"
 	case moving && waits.IsDone():
 		condition.Reason = infrav1.MovableReason
 	case moving:
@@ -74,12 +76,29 @@ func setReadyForMove(s *scope) {
 			s.infra.Name, clusterv1.PausedAnnotation)
 	default:
 		s.move.Endpoint = s.reached[infrav1.IronicEndpointReadyCondition]
-		if obstacles := append(pivot.Obstacles(s.move), s.rivals...); len(obstacles) > 0 {
+		obstacles := append(pivot.Obstacles(s.move), s.rivals...)
+		if s.aside != nil {
+			obstacles = append(obstacles, s.aside.Error())
+		}
+		if len(obstacles) > 0 {
 			condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 			condition.Message = "Not ready for clusterctl move: " + pivot.Enumerate(obstacles)
 		}
 	}
 	conditions.Set(s.infra, condition)
+}
+
+// forgetEndpoint takes back that the Ironic endpoint answers while the Cluster is paused: nobody probes it, and another
+// Ironic may answer when the Cluster runs again.
+func forgetEndpoint(s *scope) {
+	if s.infra.Spec.Ironic == nil || s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) ||
+		!pivot.Verified(s.infra) {
+		return
+	}
+	conditions.Set(s.infra, metav1.Condition{
+		Type: infrav1.IronicEndpointReadyCondition, Status: metav1.ConditionUnknown, Reason: infrav1.NotYetObservedReason,
+		Message: "The Ironic endpoint is not probed while the Cluster is paused",
+	})
 }
 
 // setIronic reports the Ironic endpoint. What was not looked at this time stays as it was.
