@@ -32,6 +32,9 @@ type Wanted struct {
 	// Owner is the value of the node-reuse label that reserves a host for this machine: "cp-<control plane>" or
 	// "md-<MachineDeployment>". Empty means that no reservation fits.
 	Owner string
+
+	// Named is the name of the host that the machine has recorded, or that its user has chosen. Empty means none.
+	Named string
 }
 
 // Candidate is a host with what the provider knows about it beyond its fields.

@@ -39,32 +39,33 @@ type visit struct {
 	problem string
 }
 
-// visits remembers the last look at each control plane, so that a reconcile that has another reason does not repeat it.
+// visits holds the last look at the control plane of each Metal3Cluster, so that a reconcile for another reason does
+// not repeat it.
 type visits struct {
 	mutex sync.Mutex
 	last  map[types.NamespacedName]visit
 }
 
-func (v *visits) recent(cluster types.NamespacedName, now clock.PassiveClock) (visit, bool) {
+func (v *visits) recent(infra types.NamespacedName, now clock.PassiveClock) (visit, bool) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	last, known := v.last[cluster]
+	last, known := v.last[infra]
 	return last, known && now.Since(last.at) < visitEvery
 }
 
-func (v *visits) keep(cluster types.NamespacedName, last visit) {
+func (v *visits) keep(infra types.NamespacedName, last visit) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	if v.last == nil {
 		v.last = map[types.NamespacedName]visit{}
 	}
-	v.last[cluster] = last
+	v.last[infra] = last
 }
 
-func (v *visits) forget(cluster types.NamespacedName) {
+func (v *visits) forget(infra types.NamespacedName) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	delete(v.last, cluster)
+	delete(v.last, infra)
 }
 
 // readNodes looks at the nodes of the control plane. That nobody answers is no error: it is said where it matters.
@@ -72,10 +73,10 @@ func (r *Reconciler) readNodes(ctx context.Context, s *scope) error {
 	if !s.keepsIronic() || s.infra.Spec.Ironic.ClusterID == "" {
 		return nil
 	}
-	key := client.ObjectKeyFromObject(s.cluster)
+	key := client.ObjectKeyFromObject(s.infra)
 	last, recent := r.visits.recent(key, r.Clock)
 	if !recent {
-		last = r.visit(ctx, key, s.infra.Spec.Ironic.ClusterID)
+		last = r.visit(ctx, client.ObjectKeyFromObject(s.cluster), s.infra.Spec.Ironic.ClusterID)
 		r.visits.keep(key, last)
 	}
 	s.plane, s.move.NodesUnknown = last.seen, last.problem

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -112,11 +113,8 @@ func (r *Reconciler) keepSecret(ctx context.Context, s *scope) (outcome.Outcome,
 	if err != nil {
 		return outcome.Done(), err
 	}
-	if !kept.IsDone() {
-		return s.record(infrav1.IronicEndpointReadyCondition, kept), nil
-	}
 	s.material = material
-	return outcome.Done(), nil
+	return kept, nil
 }
 
 // lookAtIronic judges what was seen of the endpoint.
@@ -138,8 +136,7 @@ func (r *Reconciler) lookAtIronic(ctx context.Context, s *scope) (outcome.Outcom
 		Authority: s.material.Authority,
 	}, s.missesHosts())
 	if !known {
-		return s.record(infrav1.IronicEndpointReadyCondition, outcome.Waiting(infrav1.NotYetObservedReason,
-			"Waiting for the first look at "+address)), nil
+		return outcome.Waiting(infrav1.NotYetObservedReason, "Waiting for the first look at "+address), nil
 	}
 	verdict := pivot.Judge(pivot.Cluster{
 		ClusterID: s.infra.Spec.Ironic.ClusterID, Address: address, Hosts: s.hosts,
@@ -148,7 +145,7 @@ func (r *Reconciler) lookAtIronic(ctx context.Context, s *scope) (outcome.Outcom
 		Answer: pivot.Answer(seen.Answer), Detail: seen.Detail, Conductors: seen.Conductors, Nodes: seen.Nodes,
 	})
 	s.verdict = &verdict
-	return s.record(infrav1.IronicEndpointReadyCondition, verdict.Outcome), nil
+	return verdict.Outcome, nil
 }
 
 // missesHosts says whether the Ironic did not know all of those hosts when it was last asked.
@@ -159,11 +156,11 @@ func (s *scope) missesHosts() bool {
 
 // again makes sure that an endpoint is looked at again. No event announces that its holder has changed, or that a
 // Secret of the user has.
-func (r *Reconciler) again(s *scope, reached outcome.Outcome) outcome.Outcome {
-	if s.keepsIronic() && (reached.After == 0 || reached.After > r.Interval) {
-		return reached.WithAfter(r.Interval)
+func (r *Reconciler) again(s *scope, after time.Duration) time.Duration {
+	if s.keepsIronic() && (after == 0 || after > r.Interval) {
+		return r.Interval
 	}
-	return reached
+	return after
 }
 
 // announceHolder tells of a holder that is another one than before. That nobody answers at first is no news.

@@ -167,14 +167,14 @@ func (s *scope) nextLook() time.Duration {
 }
 
 // lookAgain makes sure that Secrets are looked at again.
-func (s *scope) lookAgain(reached outcome.Outcome) outcome.Outcome {
+func (s *scope) lookAgain(after time.Duration) time.Duration {
 	if s.move.Secrets == nil {
-		return reached
+		return after
 	}
-	if next := s.nextLook(); reached.After == 0 || reached.After > next {
-		return reached.WithAfter(next)
+	if next := s.nextLook(); after == 0 || after > next {
+		return next
 	}
-	return reached
+	return after
 }
 
 // partial is an empty list of names, labels and owners.
@@ -216,20 +216,17 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 		return outcome.Done(), nil
 	}
 	if waits := pivot.MayLeave(s.move); len(waits) > 0 {
-		return s.record(infrav1.ReadyForMoveCondition, outcome.Waiting(infrav1.WaitingForHostsReason,
-			"The move waits: "+pivot.Enumerate(waits))), nil
+		return outcome.Waiting(infrav1.WaitingForHostsReason, "The move waits: "+pivot.Enumerate(waits)), nil
 	}
 	if s.infra.Spec.Ironic != nil && pivot.Verified(s.infra) {
-		return s.record(infrav1.ReadyForMoveCondition, outcome.Waiting(infrav1.WaitingForHostsReason,
-			"The move waits: the Ironic endpoint has to be verified again after it").WithAfter(claimDelay)), nil
+		return outcome.Waiting(infrav1.WaitingForHostsReason,
+			"The move waits: the Ironic endpoint has to be verified again after it").WithAfter(claimDelay), nil
 	}
 	if err := r.tellIronic(ctx, s, true); err != nil {
-		s.record(infrav1.ReadyForMoveCondition,
-			outcome.Waiting(infrav1.NotReadyForMoveReason, "The move waits: "+err.Error()))
 		return outcome.Done(), err
 	}
 	delete(s.infra.Annotations, infrav1.BlockMoveAnnotation)
-	return s.record(infrav1.ReadyForMoveCondition, outcome.Done()), nil
+	return outcome.Done(), nil
 }
 
 // takeBackHandover lets the Ironic of the management cluster take the address again: the cluster is here, and runs.

@@ -53,5 +53,5 @@ var _ = Describe("A Metal3Machine", Ordered, ContinueOnFailure, func() {
 	describePauses(s)
 	describeFaults(s)
 	describeCrowds(s)
-	describeEquipment(s)
+	describeInjection(s)
 })

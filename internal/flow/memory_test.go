@@ -105,3 +105,25 @@ func TestMemoryOfWhatIsGone(t *testing.T) {
 		t.Error("an object that took over the name is another one")
 	}
 }
+
+func TestMemoryEndsForAnOlderAPIServer(t *testing.T) {
+	w := newWorld(t)
+	memory := &flow.Memory{}
+	old := w.stored()
+	machine := w.stored()
+	pass, err := flow.Reporter{Client: w.Client, Recorder: w.events, Memory: memory}.Begin(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	annotate(machine, "key")
+	if err := pass.Save(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	const limit = 1000
+	for range limit {
+		if !memory.Behind(old) {
+			return
+		}
+	}
+	t.Errorf("a copy from a restored API server is behind %d times", limit)
+}
