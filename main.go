@@ -42,6 +42,9 @@ func run() error {
 		return err
 	}
 	ctrl.SetLogger(klog.Background())
+	for _, warning := range app.Warnings(set) {
+		ctrl.Log.Info(warning)
+	}
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)

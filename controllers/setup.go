@@ -82,12 +82,13 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := sweep.SetupWithManager(ctx, mgr, concurrency(1)); err != nil {
 		return err
 	}
+	moving := hostmove.NewStore(hosts, mgr.GetClient(), mgr.GetAPIReader())
 	moves := &hostmove.Reconciler{
 		Client:   mgr.GetClient(),
 		Recorder: mgr.GetEventRecorder("hostmove"),
 		Clock:    clock.RealClock{},
-		Hosts:    hosts,
-		Statuses: hosts,
+		Hosts:    moving,
+		Statuses: moving,
 		Nodes:    workload.New(options.Clusters),
 	}
 	if err := moves.SetupWithManager(ctx, mgr, concurrency(hostMoves)); err != nil {

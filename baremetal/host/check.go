@@ -35,6 +35,9 @@ type Wanted struct {
 
 	// Named is the name of the host that the machine has recorded, or that its user has chosen. Empty means none.
 	Named string
+
+	// Ahead is how many machines of the owner wait for a host longer than this one.
+	Ahead int
 }
 
 // Candidate is a host with what the provider knows about it beyond its fields.

@@ -313,3 +313,40 @@ func TestConcerns(t *testing.T) {
 		})
 	}
 }
+
+func TestIsNews(t *testing.T) {
+	busy := func() *bmov1alpha1.BareMetalHost {
+		return build.Host("host-0", build.State(bmov1alpha1.StateDeprovisioning))
+	}
+	cases := map[string]struct {
+		before *bmov1alpha1.BareMetalHost
+		change func(*bmov1alpha1.BareMetalHost)
+		want   bool
+	}{
+		"a free host that changes otherwise": {available("host-0"), func(h *bmov1alpha1.BareMetalHost) {
+			h.Spec.Description, h.Status.PoweredOn = "x", true
+		}, false},
+		"a busy host in another state":          {busy(), state(bmov1alpha1.StatePreparing), false},
+		"a busy host that becomes available":    {busy(), state(bmov1alpha1.StateAvailable), true},
+		"a free host with an error":             {available("host-0"), broken, true},
+		"a busy reserved host in another state": {edit(busy(), reserved(owner)), state(bmov1alpha1.StatePreparing), true},
+		"a busy reserved host that changes otherwise": {
+			edit(busy(), reserved(owner)), func(h *bmov1alpha1.BareMetalHost) { h.Spec.Description = "x" }, false,
+		},
+		"a host that becomes reserved":           {busy(), reserved(owner), true},
+		"a host that is reserved for another":    {busy(), reserved("md-other"), true},
+		"a reservation that ends on a busy host": {edit(busy(), reserved(owner)), unreserved, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			after := edit(tc.before.DeepCopy(), tc.change)
+			if got := host.IsNews(tc.before, after, wanted(owned)); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func broken(h *bmov1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" }
+
+func unreserved(h *bmov1alpha1.BareMetalHost) { h.Labels, h.Spec.ConsumerRef = nil, nil }

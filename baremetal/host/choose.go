@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -22,6 +21,9 @@ type Choice struct {
 	// Named says that the machine waits for the host that it names.
 	Named bool
 
+	// Awaited is how many busy hosts are reserved for the owner of the machine, when the machine waits for one of them.
+	Awaited int
+
 	// Message explains the choice: why this host, or how many hosts fail for which reason.
 	Message string
 }
@@ -29,7 +31,7 @@ type Choice struct {
 // rank orders the hosts that pass the chain. The smaller one wins.
 type rank struct {
 	notReserved, otherDomain bool
-	hash                     uint64
+	distance                 uint64
 }
 
 func (r rank) before(other rank) bool {
@@ -39,17 +41,19 @@ func (r rank) before(other rank) bool {
 	if r.otherDomain != other.otherDomain {
 		return !r.otherDomain
 	}
-	return r.hash < other.hash
+	return r.distance < other.distance
 }
 
 // Choose returns the host that the machine should claim. The order of the candidates does not matter.
 //
-//	reserved hosts    free hosts     choice
-//	one available     any            the reserved one
-//	all still busy    any            none: wait for a reserved one, it has the data of the previous node
-//	all in error      one passes     the free one
-//	none              one passes     the free one
-//	none              none passes    none: the message counts the reasons
+//	reserved hosts    machines ahead       free hosts     choice
+//	one available     any                  any            the reserved one
+//	some still busy   fewer than are busy  any            none: wait for a reserved one, it has the data of a node
+//	some still busy   as many as are busy  one passes     the free one
+//	some still busy   any                  none passes    none: wait for a reserved one
+//	all in error      any                  one passes     the free one
+//	none              any                  one passes     the free one
+//	none              any                  none passes    none: the message counts the reasons
 //
 // A host that the machine names goes before all of them, unless another owner or the selector excludes it. The machine
 // waits for it while it is not available.
@@ -59,12 +63,13 @@ func Choose(candidates []Candidate, wanted Wanted) Choice {
 	}
 	var best, busy Candidate
 	var bestRank rank
-	counts := map[Reason]int{}
+	counts, awaited := map[Reason]int{}, 0
 	for _, candidate := range candidates {
 		reason := Check(candidate, wanted)
 		if reason != "" {
 			counts[reason]++
 			if reason == NotAvailable && ReservedFor(candidate.Host, wanted) {
+				awaited++
 				busy = firstByName(busy, candidate)
 			}
 			continue
@@ -78,11 +83,12 @@ func Choose(candidates []Candidate, wanted Wanted) Choice {
 	case best.Host != nil && !bestRank.notReserved:
 		return Choice{Host: best.Host, Reused: true, Message: fmt.Sprintf(
 			"Host %s was reserved for %s by node reuse", best.Host.Name, wanted.Owner)}
-	case busy.Host != nil:
-		return Choice{Message: fmt.Sprintf("Waiting for host %s, which is reserved for %s by node reuse and is %s",
-			busy.Host.Name, wanted.Owner, stateName(busy.Host))}
-	case best.Host != nil:
+	case best.Host != nil && wanted.Ahead >= awaited:
 		return Choice{Host: best.Host, Message: explain(best, wanted)}
+	case busy.Host != nil:
+		return Choice{Awaited: awaited, Message: fmt.Sprintf(
+			"Waiting for host %s, which is reserved for %s by node reuse and is %s",
+			busy.Host.Name, wanted.Owner, stateName(busy.Host))}
 	default:
 		return Choice{Message: Summary(counts, wanted)}
 	}
@@ -159,13 +165,22 @@ func explain(chosen Candidate, wanted Wanted) string {
 }
 
 func rankOf(candidate Candidate, wanted Wanted) rank {
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(candidate.Host.Name + "/" + wanted.Machine))
 	return rank{
 		notReserved: !ReservedFor(candidate.Host, wanted),
 		otherDomain: wanted.FailureDomain != "" && !inWantedDomain(candidate, wanted),
-		hash:        mix(hash.Sum64()),
+		distance:    Order(candidate.Host.Name) - Order(wanted.Machine),
 	}
+}
+
+// Order is the place of a name on a ring. Of equal hosts, a machine takes the first one after its own place. This
+// spreads machines over hosts and gives the same answer every time.
+func Order(name string) uint64 {
+	// FNV-1a, without the allocation of hash/fnv.
+	hash := uint64(14695981039346656037)
+	for i := range len(name) {
+		hash = (hash ^ uint64(name[i])) * 1099511628211
+	}
+	return mix(hash)
 }
 
 // mix spreads the hash: FNV alone keeps names that differ only at their end close together, which would send machines
@@ -196,6 +211,15 @@ func stateName(host *bmov1alpha1.BareMetalHost) string {
 // the owner of the machine and its trouble decides whether the machine goes on waiting for it.
 func Concerns(candidate Candidate, wanted Wanted) bool {
 	return Check(candidate, wanted) == "" || ReservedFor(candidate.Host, wanted)
+}
+
+// IsNews says whether a change of a host can alter what a waiting machine answers to the host, or what its condition
+// says of the host: the host passes or fails for another reason, or it is reserved for the owner of the machine and is
+// in another state.
+func IsNews(before, after *bmov1alpha1.BareMetalHost, wanted Wanted) bool {
+	reserved := ReservedFor(after, wanted)
+	return reserved != ReservedFor(before, wanted) || reserved && stateName(before) != stateName(after) ||
+		Check(Candidate{Host: before}, wanted) != Check(Candidate{Host: after}, wanted)
 }
 
 // InPool says whether no machine holds the host, so that it is worth looking at.

@@ -97,6 +97,27 @@ func TestChoose(t *testing.T) {
 				Message: "Waiting for host reserved, which is reserved for md-workers by node reuse and is not registered yet",
 			},
 		},
+		"OthersWaitForAllReserved": {
+			reason: "a busy host serves one machine, so the next one does not wait for it",
+			hosts:  []*bmov1alpha1.BareMetalHost{available("free-0"), reuse(state(bmov1alpha1.StateDeprovisioning))},
+			wanted: wanted(owned, func(w *host.Wanted) { w.Ahead = 1 }),
+			want:   chosen{Host: "free-0", Message: "Host free-0 is available"},
+		},
+		"OthersWaitForSomeReserved": {
+			reason: "one machine waits for each busy host",
+			hosts: []*bmov1alpha1.BareMetalHost{
+				available("free-0"), reuse(state(bmov1alpha1.StateDeprovisioning)),
+				edit(build.Host("z-busy", build.State(bmov1alpha1.StateProvisioned)), reserved(owner)),
+			},
+			wanted: wanted(owned, func(w *host.Wanted) { w.Ahead = 1 }),
+			want:   chosen{Message: waits},
+		},
+		"OthersWaitAndNoneIsFree": {
+			reason: "the message names what would help",
+			hosts:  []*bmov1alpha1.BareMetalHost{reuse(state(bmov1alpha1.StateDeprovisioning))},
+			wanted: wanted(owned, func(w *host.Wanted) { w.Ahead = 1 }),
+			want:   chosen{Message: waits},
+		},
 		"AllReservedAreInErrorAndOneIsFree": {
 			reason: "waiting for a broken host could last for ever",
 			hosts:  []*bmov1alpha1.BareMetalHost{reuse(inError), available("free-0")},
@@ -210,8 +231,8 @@ func randomHost(random *rand.Rand, name string) *bmov1alpha1.BareMetalHost {
 	return h
 }
 
-// TestChooseSpreads lets machines choose at the same time, each without knowing of the others. Were the choices
-// independent and even, 1000 machines would meet about 632 of 1000 hosts.
+// TestChooseSpreads lets machines choose at the same time, each without knowing of the others. The gaps between hosts on
+// the ring differ, so 1000 machines meet about 500 of 1000 hosts.
 func TestChooseSpreads(t *testing.T) {
 	const count = 1000
 	pool := make([]host.Candidate, 0, count)
@@ -225,7 +246,7 @@ func TestChooseSpreads(t *testing.T) {
 		taken[choice.Host.Name]++
 		most = max(most, taken[choice.Host.Name])
 	}
-	if len(taken) < 580 || most > 10 {
+	if len(taken) < 450 || most > 16 {
 		t.Errorf("%d machines chose %d different hosts, one of them was chosen %d times", count, len(taken), most)
 	}
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -28,6 +29,10 @@ type Release struct {
 	// Reserve keeps the host for the next machine of this owner: "cp-<control plane>" or "md-<MachineDeployment>".
 	// Empty frees the host for everybody.
 	Reserve string
+
+	// Secrets are the names of the Secrets that the machine may have set on the host. They count only for a host without a
+	// record of its claim, such as a host that CAPM3 claimed.
+	Secrets []string
 
 	// Cluster becomes the consumer of a reserved host. Not used when Reserve is empty.
 	Cluster string
@@ -76,11 +81,14 @@ func PlanRelease(host *bmov1alpha1.BareMetalHost, release Release) ReleaseStep {
 }
 
 func emptied(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.BareMetalHost {
-	before, _ := recall(host)
 	emptied := host.DeepCopy()
+	if before, known := recall(host); known {
+		putBackData(emptied, before)
+	} else {
+		removeData(emptied, release)
+	}
 	emptied.Spec.Image = nil
 	emptied.Spec.CustomDeploy = nil
-	putBackData(emptied, before)
 	emptied.Spec.Online = onlineWhileDeprovisioning(host, release.FastTrack)
 	if pausedByProvider(emptied) {
 		// The host operator does nothing with a paused host, so the release would wait for ever.
@@ -180,6 +188,29 @@ func putBackData(host *bmov1alpha1.BareMetalHost, before found) {
 	host.Spec.UserData = before.UserData
 	host.Spec.MetaData = before.MetaData
 	host.Spec.NetworkData = before.NetworkData
+}
+
+// removeData removes the Secrets that the machine set, from a host without a record of its claim.
+//
+//	Secret                      host                        the Secret was set by
+//	user data                   has an image or deploy step the machine: CAPM3 replaces it with the image
+//	named by the machine        any                         the machine
+//	any other                   any                         the administrator of the host: it stays
+func removeData(host *bmov1alpha1.BareMetalHost, release Release) {
+	ofMachine := func(reference *corev1.SecretReference) bool {
+		return reference != nil && slices.Contains(release.Secrets, reference.Name) &&
+			(reference.Namespace == "" || reference.Namespace == host.Namespace)
+	}
+	spec := &host.Spec
+	if spec.Image != nil || spec.CustomDeploy != nil || ofMachine(spec.UserData) {
+		spec.UserData = nil
+	}
+	if ofMachine(spec.MetaData) {
+		spec.MetaData = nil
+	}
+	if ofMachine(spec.NetworkData) {
+		spec.NetworkData = nil
+	}
 }
 
 // withoutTraces removes the labels, annotations and owners that this provider or CAPM3 puts on a host.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -178,6 +179,21 @@ func stateText(is bmov1alpha1.ProvisioningState) string {
 	return string(is)
 }
 
+func withoutRecord(h *bmov1alpha1.BareMetalHost) { delete(h.Annotations, infrav1.ReleaseAnnotation) }
+
+// data sets the Secrets of a host. An empty name sets none.
+func data(userData, metaData, networkData string) func(*bmov1alpha1.BareMetalHost) {
+	named := func(name string) *corev1.SecretReference {
+		if name == "" {
+			return nil
+		}
+		return secret(name)
+	}
+	return func(h *bmov1alpha1.BareMetalHost) {
+		h.Spec.UserData, h.Spec.MetaData, h.Spec.NetworkData = named(userData), named(metaData), named(networkData)
+	}
+}
+
 func TestPlanRelease(t *testing.T) {
 	release := host.Release{Machine: machineName, Namespace: "metal3"}
 	reserve := host.Release{Machine: machineName, Namespace: "metal3", Reserve: owner, Cluster: clusterName}
@@ -230,6 +246,39 @@ func TestPlanRelease(t *testing.T) {
 			want: host.ReleaseStep{Write: free(func(h *bmov1alpha1.BareMetalHost) {
 				h.Spec.AutomatedCleaningMode = bmov1alpha1.CleaningModeMetadata
 			})},
+		},
+		"DataWithoutRecord": {
+			reason: "CAPM3 claimed the host: only what the machine set is removed",
+			host: claimed(withoutRecord, running, data("bootstrap", "of-machine", "of-administrator"),
+				state(bmov1alpha1.StateProvisioned)),
+			release: host.Release{Machine: machineName, Namespace: "metal3", Secrets: []string{"of-machine"}},
+			want: host.ReleaseStep{
+				Write: claimed(withoutRecord, data("", "", "of-administrator"), state(bmov1alpha1.StateProvisioned)),
+				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
+					"Host host-0 is being deprovisioned, its state is provisioned"),
+			},
+		},
+		"DataWithoutRecordBeforeItsImage": {
+			reason:  "CAPM3 claimed the host and wrote nothing else yet",
+			host:    claimed(withoutRecord, data("of-administrator", "", "of-administrator")),
+			release: host.Release{Machine: machineName, Namespace: "metal3", Secrets: []string{"of-machine"}},
+			want:    host.ReleaseStep{Write: free(data("of-administrator", "", "of-administrator"))},
+		},
+		"DataOfAnotherNamespaceWithoutRecord": {
+			reason: "a Secret of the same name in another namespace is another Secret",
+			host: claimed(withoutRecord, func(h *bmov1alpha1.BareMetalHost) {
+				h.Spec.NetworkData = &corev1.SecretReference{Namespace: "other", Name: "of-machine"}
+			}),
+			release: host.Release{Machine: machineName, Namespace: "metal3", Secrets: []string{"of-machine"}},
+			want: host.ReleaseStep{Write: free(func(h *bmov1alpha1.BareMetalHost) {
+				h.Spec.NetworkData = &corev1.SecretReference{Namespace: "other", Name: "of-machine"}
+			})},
+		},
+		"DataWithoutRecordThatIsReserved": {
+			reason:  "the administrator's data stays for the next machine of the owner",
+			host:    claimed(withoutRecord, data("", "", "of-administrator")),
+			release: reserve,
+			want:    host.ReleaseStep{Write: free(reserved(owner), data("", "", "of-administrator"))},
 		},
 		"OwnersOfTheKindMetal3MachineGo": {
 			reason:  "the garbage collector would delete the host together with its machine",

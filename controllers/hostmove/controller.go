@@ -38,7 +38,7 @@ const (
 type Hosts interface {
 	Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
 	Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error)
-	Tenant(ctx context.Context, host *bmov1alpha1.BareMetalHost) (hoststore.Tenant, error)
+	Tenant(ctx context.Context, host *bmov1alpha1.BareMetalHost) (Tenant, error)
 	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
 }
 

@@ -114,7 +114,8 @@ func (s *suite) world(ctx context.Context) *world {
 
 func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) error {
 	shared := true
-	hosts := hoststore.New(mgr.GetClient(), mgr.GetAPIReader())
+	hosts := hostmove.NewStore(
+		hoststore.New(mgr.GetClient(), mgr.GetAPIReader()), mgr.GetClient(), mgr.GetAPIReader())
 	return (&hostmove.Reconciler{
 		Client:   mgr.GetClient(),
 		Recorder: mgr.GetEventRecorder("hostmove"),

@@ -17,7 +17,6 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostmove"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -40,8 +39,8 @@ func (c *crowd) Neighbours(context.Context, string) ([]pivot.Neighbour, error) {
 	return []pivot.Neighbour{held("a"), held("b")}, nil
 }
 
-func (c *crowd) Tenant(context.Context, *bmov1alpha1.BareMetalHost) (hoststore.Tenant, error) {
-	return hoststore.Tenant{Joined: true}, nil
+func (c *crowd) Tenant(context.Context, *bmov1alpha1.BareMetalHost) (hostmove.Tenant, error) {
+	return hostmove.Tenant{Joined: true}, nil
 }
 
 func (c *crowd) Write(_ context.Context, _, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 )
 
@@ -109,9 +110,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	result, err := flow.Run(ctx, pass, s, flow.Plan[*scope]{
-		Paused: s.paused, Conditions: s.conditions(), Stages: r.route(s), Status: setStatus, Conflict: isConflict,
+		Paused: s.paused, Conditions: s.conditions(), Stages: r.route(s), Status: setStatus,
+		Conflict: func(err error) bool { return errors.Is(err, hoststore.ErrConflict) },
 	})
-	if err = errors.Join(err, s.aside); err != nil {
+	if err != nil {
 		return result, err
 	}
 	r.announceHolder(s)
@@ -144,9 +146,8 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 			ironicReady().Stage(r.chooseIdentity),
 			ironicUnique().Stage(findRivals),
 			infrastructureReady().Stage(findEndpoint),
-			readyForMove().Stage(aside(r.takeBackHandover)),
+			readyForMove().Stage(r.serveEndpoint),
 			ironicReady().Stage(r.keepSecret),
-			readyForMove().Stage(aside(r.armNodes)),
 			ironicReady().Stage(r.lookAtIronic),
 		}
 	}

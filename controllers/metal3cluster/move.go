@@ -2,6 +2,7 @@ package metal3cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -223,7 +224,7 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 			"The move waits: the Ironic endpoint has to be verified again after it").WithAfter(claimDelay), nil
 	}
 	if err := r.tellIronic(ctx, s, true); err != nil {
-		return outcome.Done(), err
+		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
 	delete(s.infra.Annotations, infrav1.BlockMoveAnnotation)
 	return outcome.Done(), nil
@@ -232,6 +233,14 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 // takeBackHandover lets the Ironic of the management cluster take the address again: the cluster is here, and runs.
 func (r *Reconciler) takeBackHandover(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), r.tellIronic(ctx, s, false)
+}
+
+// serveEndpoint lets the Ironic of the management cluster and the nodes hold the VIP. An error stops no stage of another
+// condition: the endpoint is probed all the same.
+func (r *Reconciler) serveEndpoint(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	_, handover := r.takeBackHandover(ctx, s)
+	_, arming := r.armNodes(ctx, s)
+	return outcome.Done(), errors.Join(handover, arming)
 }
 
 func (r *Reconciler) tellIronic(ctx context.Context, s *scope, handedOver bool) error {

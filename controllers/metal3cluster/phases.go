@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -20,7 +19,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
@@ -76,27 +74,6 @@ type scope struct {
 
 	// holder is who held the Ironic endpoint before this reconcile. Nil if nobody knew.
 	holder *infrav1.IronicHolder
-
-	// aside joins the errors of side tasks, which stop no other stage.
-	aside error
-}
-
-// aside makes a side task of a stage: its error stops no other stage. ReadyForMove reports the error, and the reconcile
-// returns it. A write conflict is repeated without showing.
-func aside(run func(context.Context, *scope) (outcome.Outcome, error)) func(context.Context, *scope) (outcome.Outcome, error) {
-	return func(ctx context.Context, s *scope) (outcome.Outcome, error) {
-		_, err := run(ctx, s)
-		if isConflict(err) {
-			return outcome.Done().WithAfter(flow.ConflictDelay), nil
-		}
-		s.aside = errors.Join(s.aside, err)
-		return outcome.Done(), nil
-	}
-}
-
-// isConflict returns true for write conflicts, also those of the host store.
-func isConflict(err error) bool {
-	return errors.Is(err, hoststore.ErrConflict) || apierrors.IsConflict(err)
 }
 
 func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {

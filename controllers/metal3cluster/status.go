@@ -55,7 +55,7 @@ func ironicUnique() condition {
 }
 
 func readyForMove() condition {
-	return condition{Type: infrav1.ReadyForMoveCondition, Failed: infrav1.MoveFailedReason, Aside: true}
+	return condition{Type: infrav1.ReadyForMoveCondition, Failed: infrav1.NotReadyForMoveReason, Aside: true}
 }
 
 func deleting() condition {
@@ -75,7 +75,7 @@ func announce() flow.Announcement {
 		infrav1.EndpointMissingReason, infrav1.IronicSecretInvalidReason, infrav1.EndpointForeignReason,
 		infrav1.EndpointUntrustedReason, infrav1.EndpointUnauthorizedReason, infrav1.EndpointBrokenReason,
 		infrav1.EndpointUnsupportedReason, infrav1.VirtualIPTakenReason, infrav1.VirtualRouterIDTakenReason,
-		infrav1.InfrastructureFailedReason, infrav1.EndpointFailedReason, infrav1.MoveFailedReason,
+		infrav1.InfrastructureFailedReason, infrav1.EndpointFailedReason,
 		infrav1.ReleaseFailedReason, infrav1.EndpointSharedReason,
 	}
 	return flow.Milestones(quiet, trouble)
@@ -97,8 +97,8 @@ func setStatus(s *scope, results flow.Results) {
 // row that fits counts.
 //
 //	paused is          and                    the condition is
-//	the Cluster        a write conflicted     as it was
-//	the Cluster        a step failed          False, PrepareMoveFailed
+//	the Cluster        a write conflicted     False, NotReadyForMove: the gate is not judged yet
+//	the Cluster        the gate failed        False, NotReadyForMove: the gate is tried again
 //	the Cluster        all hosts are parked   True, HostsPaused
 //	the Cluster        hosts are not parked   False, WaitingForHosts
 //	the Metal3Cluster                         False, NotReadyForMove: nobody sees what gets in the way
@@ -115,7 +115,8 @@ func setReadyForMove(s *scope, results flow.Results) {
 	waits, asked := results.Of(infrav1.ReadyForMoveCondition)
 	switch {
 	case moving && !asked:
-		return
+		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
+		condition.Message = "The move waits: the manager has not judged the gate yet"
 	case moving && waits.IsDone():
 		condition.Reason = infrav1.MovableReason
 	case moving:
@@ -127,8 +128,8 @@ func setReadyForMove(s *scope, results flow.Results) {
 	default:
 		s.move.Endpoint = results[infrav1.IronicEndpointReadyCondition].Outcome
 		obstacles := append(pivot.Obstacles(s.move), s.rivals...)
-		if s.aside != nil {
-			obstacles = append(obstacles, s.aside.Error())
+		if waits.Err != nil {
+			obstacles = append(obstacles, waits.Message)
 		}
 		if len(obstacles) > 0 {
 			condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason

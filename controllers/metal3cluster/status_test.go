@@ -54,7 +54,10 @@ func TestSetReadyForMove(t *testing.T) {
 			gate: ptr.To(outcome.Done()), want: verdict{metav1.ConditionTrue, infrav1.MovableReason, ""},
 		},
 		"Conflict": {
-			reason: "a conflict does not show", cluster: []build.ClusterOption{build.ClusterPaused()}, paused: true, want: movable,
+			reason: "True of before must not stay", cluster: []build.ClusterOption{build.ClusterPaused()}, paused: true,
+			want: verdict{
+				metav1.ConditionFalse, infrav1.NotReadyForMoveReason, "The move waits: the manager has not judged the gate yet",
+			},
 		},
 	}
 	for name, tc := range cases {

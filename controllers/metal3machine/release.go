@@ -59,6 +59,7 @@ func (r *Reconciler) releaseOne(ctx context.Context, s *scope, held *bmov1alpha1
 		Namespace: s.machine.Namespace,
 		FastTrack: r.FastTrack,
 		Reserve:   reserve,
+		Secrets:   s.secretNames(),
 	}
 	if s.cluster != nil {
 		release.Cluster = s.cluster.Name

@@ -59,6 +59,30 @@ func describeReleases(s *suite) {
 		})
 	}
 
+	It("keeps the data that the administrator has set on a host that CAPM3 claimed", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.simulate(hostsim.Delays{})
+		administrators := &corev1.SecretReference{Name: "of-administrator", Namespace: w.namespace}
+		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")),
+			stage.With(func(host *bmov1alpha1.BareMetalHost) {
+				host.Spec.UserData, host.Spec.NetworkData = w.reference("machine-bootstrap"), administrators
+				host.Spec.MetaData = w.reference("machine-metadata")
+			}))
+		w.start()
+		w.machine(ctx, "machine", build.OnHost(w.getHost(ctx, Default, "host")))
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
+		status := w.getMachine(ctx, Default, "machine").Status
+		Expect(status.UserData).To(Equal(w.reference("machine-bootstrap")))
+		Expect(status.MetaData).To(Equal(w.reference("machine-metadata")))
+		Expect(status.NetworkData).To(BeNil(), "the machine has not set it")
+		w.remove(ctx, "machine")
+		w.gone(ctx, "machine")
+		host := w.getHost(ctx, Default, "host")
+		Expect(host.Spec.NetworkData).To(Equal(administrators))
+		Expect(host.Spec.UserData).To(BeNil())
+		Expect(host.Spec.MetaData).To(BeNil())
+	})
+
 	It("says how far the release got", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")))

@@ -134,9 +134,7 @@ func setHostStatus(s *scope) {
 		status.Addresses = addresses
 	}
 	status.FailureDomain = s.host.Labels[infrav1.FailureDomainLabel]
-	status.UserData = s.host.Spec.UserData.DeepCopy()
-	status.MetaData = s.host.Spec.MetaData.DeepCopy()
-	status.NetworkData = s.host.Spec.NetworkData.DeepCopy()
+	setGiven(s)
 	if s.data != nil {
 		status.RenderedData = &infrav1.Metal3ObjectRef{Name: s.data.Name, Namespace: s.data.Namespace}
 	}

@@ -121,8 +121,10 @@ func TestSetHostStatus(t *testing.T) {
 		FailureDomain: "old", Addresses: []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "192.0.2.1"}},
 	}
 	secret := &corev1.SecretReference{Name: "a", Namespace: "b"}
+	bootstrap := &corev1.SecretReference{Name: "machine-bootstrap", Namespace: "metal3"}
 	equipped := func(s *scope) {
 		s.host.Spec.UserData, s.host.Spec.MetaData, s.host.Spec.NetworkData = secret, secret, secret
+		s.machine.Spec.UserData = secret
 		s.data = &infrav1.Metal3Data{ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: "metal3"}}
 	}
 	cases := map[string]struct {
@@ -130,8 +132,15 @@ func TestSetHostStatus(t *testing.T) {
 		scope  *scope
 		want   infrav1.Metal3MachineStatus
 	}{
-		"NoHost":       {"what was known stays: the host may come later than its machine", complete(), known},
-		"NotInspected": {"addresses stay until there are others", complete(onHost()), infrav1.Metal3MachineStatus{Addresses: known.Addresses}},
+		"NoHost": {"what was known stays: the host may come later than its machine", complete(), known},
+		"NotInspected": {"addresses stay until there are others", complete(onHost()), infrav1.Metal3MachineStatus{
+			Addresses: known.Addresses, UserData: bootstrap,
+		}},
+		"OfTheAdministrator": {
+			"only Secrets that the machine gives are reported", complete(onHost(), func(s *scope) {
+				s.host.Spec.UserData, s.host.Spec.MetaData, s.host.Spec.NetworkData = bootstrap, secret, secret
+			}), infrav1.Metal3MachineStatus{Addresses: known.Addresses, UserData: bootstrap},
+		},
 		"Everything": {
 			"all of it", complete(onHost(build.InDomain("new"), build.NIC("eth0", "", "192.0.2.9")), equipped),
 			infrav1.Metal3MachineStatus{

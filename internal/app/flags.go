@@ -73,6 +73,7 @@ func (f *Flags) Add(set *pflag.FlagSet) {
 	f.addLimits(set)
 	f.addServers(set)
 	f.addIronic(set)
+	addIgnored(set)
 	set.BoolVar(&f.FastTrack, "fast-track", f.FastTrack,
 		"Keep released hosts powered on where cleaning is enabled, for Ironic with fast track. The environment variable "+
 			"CAPM3_FAST_TRACK=true sets it too.")
@@ -126,7 +127,7 @@ func (f *Flags) addIronic(set *pflag.FlagSet) {
 		"Container image with keepalived and its guard that control-plane machines get with spec.ironic. Empty means "+
 			guardImage+" of the version of the manager.")
 	set.DurationVar(&f.EndpointInterval, "ironic-endpoint-interval", metal3cluster.DefaultInterval,
-		"How often to look who answers on the Ironic endpoint of a Metal3Cluster.")
+		"How often to probe the Ironic endpoint of a Metal3Cluster.")
 }
 
 // guardImageOf is the image of the guard that belongs to a version of the manager.

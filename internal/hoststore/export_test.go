@@ -28,5 +28,15 @@ type Memory struct{ Assumed, Stored, Outdated, Waiters, Offers int }
 func (s *Store) Memory() Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Memory{len(s.assumed), len(s.stored), len(s.outdated), len(s.queue.arrivals), len(s.queue.offers)}
+	memory := Memory{Assumed: len(s.assumed.claims), Outdated: len(s.assumed.outdated)}
+	for _, claim := range s.assumed.claims {
+		if claim.written != nil {
+			memory.Stored++
+		}
+	}
+	for _, list := range s.waitlists {
+		memory.Waiters += len(list.waiters)
+		memory.Offers += len(list.offers)
+	}
+	return memory
 }

@@ -3,6 +3,8 @@ package hoststore_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -120,5 +122,99 @@ func TestChooseBeforeThePoolIsComplete(t *testing.T) {
 	})
 	if err != nil || choice.Host == nil || choice.Host.Name != kept.Name {
 		t.Errorf("Choose() = %q, %v, want host %s", choice.Message, err, kept.Name)
+	}
+}
+
+// TestThePoolAnswersAsAllHostsWould chooses for many machines from random pools, and compares the answer with that of a
+// choice among all hosts.
+func TestThePoolAnswersAsAllHostsWould(t *testing.T) {
+	seed := theSeed(t)
+	for round := range theRounds {
+		random := rand.New(rand.NewPCG(seed, uint64(round)))
+		s := newServer()
+		var all []host.Candidate
+		for i := range random.IntN(30) {
+			h := randomHost(random, fmt.Sprintf("host-%d", i))
+			s.create(h)
+			all = append(all, host.Candidate{Host: h})
+		}
+		p := newProcess(s, len(all))
+		for i := range 10 {
+			wanted := wants(fmt.Sprintf("machine-%d", i))
+			if random.IntN(3) == 0 {
+				wanted.Owner = owner
+			}
+			if random.IntN(3) == 0 {
+				wanted.FailureDomain, wanted.Strict = "a", random.IntN(2) == 0
+			}
+			want := host.Choose(all, wanted)
+			got := p.choose(t, wanted)
+			switch {
+			case (got == nil) != (want.Host == nil), got != nil && got.Name != want.Host.Name:
+				t.Fatalf("round %d: %+v gets %v, want %v: %s", round, wanted, got, want.Host, want.Message)
+			}
+			p.store.Forget(key(wanted.Machine))
+			p.settle(wanted.Machine, false)
+		}
+	}
+}
+
+// theRounds is how many random pools a test makes.
+const theRounds = 50
+
+func randomHost(random *rand.Rand, name string) *bmov1alpha1.BareMetalHost {
+	h := available(name)
+	for _, change := range []func(){
+		func() { reserve(h) },
+		func() { *h = *available(name, build.InDomain("a")) },
+		func() { *h = *taken(name) },
+		func() { h.Status.Provisioning.State = bmov1alpha1.StateInspecting },
+		func() { h.Status.ErrorMessage = "no power" },
+	} {
+		if random.IntN(5) == 0 {
+			change()
+		}
+	}
+	return h
+}
+
+// BenchmarkChoose claims hosts for as many machines as there are.
+func BenchmarkChoose(b *testing.B) {
+	for _, hosts := range []int{300, 1000, 5000} {
+		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
+			c := fake.NewClientBuilder().WithScheme(build.Scheme()).Build()
+			ctx := context.Background()
+			for b.Loop() {
+				b.StopTimer()
+				store := hoststore.New(c, c)
+				informers := &informertest.FakeInformers{Scheme: build.Scheme()}
+				if _, err := store.Watch(ctx, informers); err != nil {
+					b.Fatal(err)
+				}
+				informer, err := informers.FakeInformerFor(ctx, &bmov1alpha1.BareMetalHost{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				for i := range hosts {
+					informer.Add(available(fmt.Sprintf("host-%d", i)))
+				}
+				b.StartTimer()
+				for i := range hosts {
+					wanted := host.Wanted{
+						Machine: fmt.Sprintf("machine-%d", i), Namespace: build.DefaultNamespace, Owner: "md-workers",
+					}
+					choice, err := store.Choose(ctx, wanted)
+					if err != nil || choice.Host == nil {
+						b.Fatalf("got %+v, %v", choice, err)
+					}
+					claimed := choice.Host.DeepCopy()
+					claimed.Spec.ConsumerRef = taken("").Spec.ConsumerRef
+					claimed.Spec.ConsumerRef.Name = wanted.Machine
+					informer.Update(choice.Host, claimed)
+					store.Settle(ctx, hoststore.Key{Namespace: wanted.Namespace, Name: wanted.Machine}, false)
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*hosts), "µs/machine")
+			}
+		})
 	}
 }

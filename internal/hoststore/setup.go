@@ -19,8 +19,8 @@ const (
 	// consumerIndex finds the hosts of a Metal3Machine by its name.
 	consumerIndex = "metal3machine"
 
-	// wakeBuffer is how many woken machines may wait for the controller to take them.
-	wakeBuffer = 1024
+	// enqueueBuffer is how many machines may wait for the controller to take them.
+	enqueueBuffer = 1024
 )
 
 // SetupIndexes registers the index that the store reads through.
@@ -42,13 +42,14 @@ func byConsumer(object client.Object) []string {
 	return nil
 }
 
-// Watch makes the store follow the hosts of a cache. The returned channel gives the machines that a free host woke.
+// Watch makes the store follow the hosts of a cache. The returned channel gives the machines that may take a
+// host now.
 func (s *Store) Watch(ctx context.Context, informers cache.Informers) (<-chan event.GenericEvent, error) {
-	woken := make(chan event.GenericEvent, wakeBuffer)
-	s.wake = func(machine Key) {
+	enqueued := make(chan event.GenericEvent, enqueueBuffer)
+	s.enqueue = func(machine Key) {
 		object := &infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: machine.Name}}
 		select {
-		case woken <- event.GenericEvent{Object: object}:
+		case enqueued <- event.GenericEvent{Object: object}:
 		case <-ctx.Done():
 		}
 	}
@@ -65,7 +66,7 @@ func (s *Store) Watch(ctx context.Context, informers cache.Informers) (<-chan ev
 		return nil, fmt.Errorf("watching hosts: %w", err)
 	}
 	s.poolComplete = registration.HasSynced
-	return woken, nil
+	return enqueued, nil
 }
 
 func (s *Store) handle(before, after any) {
@@ -81,7 +82,7 @@ func (s *Store) handleDelete(object any) {
 		object = tombstone.Obj
 	}
 	if gone, isHost := object.(*bmov1alpha1.BareMetalHost); isHost {
-		s.lost(gone)
+		s.deleted(gone)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -31,36 +30,24 @@ type Store struct {
 	client client.Client
 	// live reads past the cache.
 	live client.Reader
-
-	mu sync.Mutex
-	// pool holds the hosts that no machine holds, by namespace, as the cache showed them.
-	pool map[string]map[Key]*bmov1alpha1.BareMetalHost
-	// assumed says which machine is claiming a host. The entry goes when the cache shows the claim.
-	assumed map[Key]Key
-	// stored are the claims that were written and that the cache does not show yet.
-	stored map[Key]*bmov1alpha1.BareMetalHost
-	// outdated are resource versions that a write was refused for. A cached host of that version is not chosen.
-	outdated map[Key]string
-	queue    queue
-	wake     func(machine Key)
+	// enqueue makes the controller reconcile a machine.
+	enqueue func(machine Key)
 	// poolComplete says whether the pool holds all hosts that were there when the process started.
 	poolComplete func() bool
+
+	// mu guards what follows.
+	mu        sync.Mutex
+	pool      pool
+	assumed   assumeCache
+	waitlists map[string]*waitlist
 }
 
 // New returns a store that reads through the client's cache. Live reads past it, for the moments when the cache is
 // known to lag.
 func New(c client.Client, live client.Reader) *Store {
 	return &Store{
-		client:   c,
-		live:     live,
-		pool:     map[string]map[Key]*bmov1alpha1.BareMetalHost{},
-		assumed:  map[Key]Key{},
-		stored:   map[Key]*bmov1alpha1.BareMetalHost{},
-		outdated: map[Key]string{},
-		queue:    newQueue(),
-		wake:     func(Key) {},
-
-		poolComplete: func() bool { return false },
+		client: c, live: live, enqueue: func(Key) {}, poolComplete: func() bool { return false },
+		pool: pool{}, assumed: newAssumeCache(), waitlists: map[string]*waitlist{},
 	}
 }
 
@@ -108,10 +95,12 @@ func (s *Store) Holdings(ctx context.Context, machine Key, hint string) (Holding
 // the API server knows whether the claim took effect, so then the host is read live.
 func (s *Store) pending(ctx context.Context, machine Key, known []*bmov1alpha1.BareMetalHost, hint string,
 ) (*bmov1alpha1.BareMetalHost, error) {
-	key, written, assumed := s.assumedBy(machine)
+	s.mu.Lock()
+	key, claim, assumed := s.assumed.of(machine)
+	s.mu.Unlock()
 	switch {
-	case written != nil && !contains(known, key.Name):
-		return written, nil
+	case claim.written != nil && !contains(known, key.Name):
+		return claim.written, nil
 	case !assumed && len(known) == 0 && hint != "":
 		key = Key{Namespace: machine.Namespace, Name: hint}
 	case !assumed || contains(known, key.Name):
@@ -137,60 +126,72 @@ func contains(hosts []*bmov1alpha1.BareMetalHost, name string) bool {
 	return slices.ContainsFunc(hosts, func(h *bmov1alpha1.BareMetalHost) bool { return h.Name == name })
 }
 
-// Choose picks a host for a machine and assumes it. When there is none, the machine is remembered and woken as soon
-// as a host that it could take becomes free.
+// Choose picks a host for a machine and assumes it. When there is none, the machine is enqueued as soon as a host
+// that it could take becomes free.
 func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, error) {
-	machine := Key{Namespace: wanted.Namespace, Name: wanted.Machine}
-	// Before reading: a host that becomes free after the read finds the machine in the queue.
-	s.enter(machine, wanted)
-	if s.poolComplete() {
+	// Before reading: a host that becomes free after the read finds the machine in the waitlist.
+	s.enter(wanted)
+	// The pool has no host that is busy, and a machine that names such a host waits for it.
+	if wanted.Named == "" && s.poolComplete() {
 		if choice := s.chooseFree(wanted); choice.Host != nil {
 			return choice, nil
 		}
 	}
-	// Nobody reads counts of hosts unless there is none to take, so otherwise only then all of them are looked at.
+	// Only the message needs all hosts, and it is written only when there is no host to take.
 	hosts, err := s.Hosts(ctx, wanted.Namespace)
 	if err != nil {
 		return host.Choice{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.assume(wanted, hosts), nil
+	return s.choose(wanted, hosts), nil
 }
 
-// chooseFree chooses from the pool. A list from the cache would copy all hosts for every claim, and a thousand of them
-// are more than a megabyte.
+func (s *Store) enter(wanted host.Wanted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waitlist(wanted.Namespace).enter(wanted)
+}
+
+// waitlist returns the waitlist of a namespace. The caller holds the lock.
+func (s *Store) waitlist(namespace string) *waitlist {
+	list := s.waitlists[namespace]
+	if list == nil {
+		list = newWaitlist()
+		s.waitlists[namespace] = list
+	}
+	return list
+}
+
+// chooseFree chooses from the pool. A list from the cache would copy and check all hosts for every claim.
 func (s *Store) chooseFree(wanted host.Wanted) host.Choice {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.assume(wanted, slices.Collect(maps.Values(s.pool[wanted.Namespace])))
-}
-
-// assume chooses one of the hosts and remembers for whom. The caller holds the lock.
-func (s *Store) assume(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) host.Choice {
 	machine := Key{Namespace: wanted.Namespace, Name: wanted.Machine}
-	choice := host.Choose(s.candidates(hosts, machine), wanted)
-	if choice.Host != nil {
-		s.assumed[client.ObjectKeyFromObject(choice.Host)] = machine
-		s.queue.remove(machine)
-	}
-	return choice
+	return s.choose(wanted, s.pool.hosts(wanted, func(current *bmov1alpha1.BareMetalHost) host.Candidate {
+		return s.assumed.candidate(current, machine)
+	}))
 }
 
-// candidates pairs the hosts with what only this process knows. The caller holds the lock.
-func (s *Store) candidates(hosts []*bmov1alpha1.BareMetalHost, machine Key) []host.Candidate {
+// choose chooses one of the hosts and assumes it. The caller holds the lock.
+func (s *Store) choose(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) host.Choice {
+	machine := Key{Namespace: wanted.Namespace, Name: wanted.Machine}
 	candidates := make([]host.Candidate, 0, len(hosts))
 	for _, current := range hosts {
-		candidates = append(candidates, s.candidate(current, machine))
+		candidates = append(candidates, s.assumed.candidate(current, machine))
 	}
-	return candidates
-}
-
-func (s *Store) candidate(h *bmov1alpha1.BareMetalHost, machine Key) host.Candidate {
-	key := client.ObjectKeyFromObject(h)
-	by, assumed := s.assumed[key]
-	outdated := s.outdated[key] == h.ResourceVersion && h.ResourceVersion != ""
-	return host.Candidate{Host: h, Assumed: (assumed && by != machine) || outdated}
+	list := s.waitlist(wanted.Namespace)
+	choice := host.Choose(candidates, wanted)
+	if choice.Awaited > 0 {
+		// Counting the machines ahead costs more than the choice, and few owners have a busy reserved host.
+		wanted.Ahead = list.ahead(wanted)
+		choice = host.Choose(candidates, wanted)
+	}
+	if choice.Host != nil {
+		s.assumed.assume(client.ObjectKeyFromObject(choice.Host), machine)
+		list.found(wanted.Machine)
+	}
+	return choice
 }
 
 // Write stores the desired host if nobody changed it since the current one was read, and returns what was stored. It
@@ -223,75 +224,128 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	case err != nil:
 		return nil, fmt.Errorf("writing host %s: %w", current.Name, err)
 	}
-	s.wrote(stored)
+	s.confirm(stored)
 	return stored, nil
 }
 
-// refused keeps the host from being chosen again from the same outdated copy, and gives up the claim that was refused.
-// A refused write on a host that was claimed before says nothing about the claim: only what was stored is outdated.
+// refused keeps the host from being chosen again from the same outdated copy, and ends the claim that was refused.
 func (s *Store) refused(current, desired *bmov1alpha1.BareMetalHost) {
-	key := client.ObjectKeyFromObject(current)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.outdated[key] = current.ResourceVersion
-	by, assumed := s.assumed[key]
-	switch {
-	case !assumed:
-	case host.ConsumedBy(current, by.Namespace, by.Name):
-		delete(s.stored, key)
-	case host.ConsumedBy(desired, by.Namespace, by.Name):
-		s.giveUp(key)
+	if s.assumed.refuse(current, desired) {
+		s.abandon(client.ObjectKeyFromObject(current))
 	}
 }
 
-// Forget drops what a machine has assumed, for a machine that no longer wants a host. Settle has to follow: it offers
-// the host to the machines that have waited meanwhile.
+func (s *Store) confirm(stored *bmov1alpha1.BareMetalHost) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.assumed.confirm(stored)
+}
+
+// Forget ends the assumptions of a machine that wants no host any more. The caller must call Settle afterwards: it
+// offers the hosts to the machines that have waited meanwhile.
 func (s *Store) Forget(machine Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, by := range s.assumed {
-		if by == machine {
-			s.giveUp(key)
+	for key, claim, found := s.assumed.of(machine); found; key, claim, found = s.assumed.of(claim.machine) {
+		s.abandon(key)
+	}
+}
+
+// abandon ends an assumption that led to no claim. The caller holds the lock.
+func (s *Store) abandon(key Key) {
+	machine := s.assumed.claims[key].machine
+	delete(s.assumed.claims, key)
+	s.waitlist(key.Namespace).pass(key.Name, machine.Name)
+}
+
+// Settle ends the turn of a machine. A host that was offered to the machine and that it did not take is offered to the
+// next one. A machine that waits no more leaves the waitlist.
+func (s *Store) Settle(ctx context.Context, machine Key, waits bool) {
+	for _, left := range s.settle(machine, waits) {
+		current := &bmov1alpha1.BareMetalHost{}
+		if err := s.client.Get(ctx, Key{Namespace: machine.Namespace, Name: left.host}, current); err != nil {
+			// A host that was deleted, or a cache that stops, has nothing to offer.
+			continue
 		}
+		s.passOn(current, left.turn)
 	}
 }
 
-// giveUp ends an assumption that led to no claim. Nothing happens to the host then, so no event will announce that it
-// is free: it counts as offered to the machine until that settles. The caller holds the lock.
-func (s *Store) giveUp(key Key) {
-	machine := s.assumed[key]
-	s.drop(key)
-	s.queue.turn++
-	if made, offered := s.queue.offers[key]; offered {
-		machine = made.machine
-	}
-	s.queue.offers[key] = offer{machine: machine, turn: s.queue.turn}
-}
-
-// drop ends an assumption. The caller holds the lock.
-func (s *Store) drop(key Key) {
-	delete(s.assumed, key)
-	delete(s.stored, key)
-}
-
-func (s *Store) assumedBy(machine Key) (key Key, written *bmov1alpha1.BareMetalHost, found bool) {
+func (s *Store) settle(machine Key, waits bool) []leftOffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, by := range s.assumed {
-		if by == machine {
-			return key, s.stored[key], true
-		}
+	list := s.waitlists[machine.Namespace]
+	if list == nil {
+		return nil
 	}
-	return Key{}, nil, false
+	left := list.settle(machine.Name, waits)
+	if list.isEmpty() {
+		delete(s.waitlists, machine.Namespace)
+	}
+	return left
 }
 
-// wrote remembers a claim that the API server confirmed, until the cache shows it.
-func (s *Store) wrote(stored *bmov1alpha1.BareMetalHost) {
-	key := client.ObjectKeyFromObject(stored)
+// passOn offers a host that a machine did not take to the machines that looked before a turn.
+func (s *Store) passOn(current *bmov1alpha1.BareMetalHost, turn uint64) {
+	s.mu.Lock()
+	var next string
+	var found bool
+	if list := s.waitlists[current.Namespace]; list != nil {
+		next, found = list.offer(s.assumed.candidate(current, Key{}), turn, func(host.Wanted) bool { return true })
+	}
+	s.mu.Unlock()
+	if found {
+		s.enqueue(Key{Namespace: current.Namespace, Name: next})
+	}
+}
+
+// observe compares the memory with a host that the cache shows now. Previous is what it showed before, nil for a new
+// host.
+func (s *Store) observe(previous, current *bmov1alpha1.BareMetalHost) {
+	for _, machine := range s.concerned(previous, current) {
+		s.enqueue(Key{Namespace: current.Namespace, Name: machine})
+	}
+}
+
+// concerned returns the machines to enqueue after a change of a host.
+func (s *Store) concerned(previous, current *bmov1alpha1.BareMetalHost) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if by, assumed := s.assumed[key]; assumed && host.ConsumedBy(stored, by.Namespace, by.Name) {
-		s.stored[key] = stored
+	ended := s.assumed.observe(current)
+	s.pool.keep(current)
+	list := s.waitlists[current.Namespace]
+	if list == nil {
+		return nil
+	}
+	list.turn++
+	var machines []string
+	first, found := list.offer(s.assumed.candidate(current, Key{}), list.turn, func(wanted host.Wanted) bool {
+		return previous == nil || ended || host.IsNews(previous, current, wanted)
+	})
+	if found {
+		machines = append(machines, first)
+	}
+	if previous != nil {
+		machines = append(machines, list.unreserve(previous, current)...)
+	}
+	return machines
+}
+
+// deleted drops what is remembered of a host that was deleted.
+func (s *Store) deleted(gone *bmov1alpha1.BareMetalHost) {
+	s.mu.Lock()
+	s.assumed.forget(client.ObjectKeyFromObject(gone))
+	s.pool.remove(gone)
+	var machines []string
+	if list := s.waitlists[gone.Namespace]; list != nil {
+		list.withdraw(gone.Name)
+		machines = list.unreserve(gone, nil)
+	}
+	s.mu.Unlock()
+	for _, machine := range machines {
+		s.enqueue(Key{Namespace: gone.Namespace, Name: machine})
 	}
 }
 

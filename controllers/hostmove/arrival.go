@@ -1,4 +1,4 @@
-package hoststore
+package hostmove
 
 import (
 	"context"
@@ -14,12 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
 // RestoreStatus writes the status that arrived in the annotation of a host into its status, in place of that of a
-// leftover. It reads past the cache, which holds less than the whole status. It returns ErrConflict if the host is not
+// leftover. It reads past the cache, which holds less than the whole status. It returns hoststore.ErrConflict if the host is not
 // paused, nothing is to be restored, or somebody changed the host in between.
-func (s *Store) RestoreStatus(ctx context.Context, key Key) error {
+func (s *Store) RestoreStatus(ctx context.Context, key client.ObjectKey) error {
 	current := &unstructured.Unstructured{}
 	current.SetGroupVersionKind(bmov1alpha1.GroupVersion.WithKind("BareMetalHost"))
 	if err := s.live.Get(ctx, key, current); err != nil {
@@ -29,7 +30,7 @@ func (s *Store) RestoreStatus(ctx context.Context, key Key) error {
 	if err == nil {
 		err = s.client.Status().Patch(ctx, current, client.RawPatch(types.MergePatchType, patch))
 		if apierrors.IsConflict(err) {
-			err = ErrConflict
+			err = hoststore.ErrConflict
 		}
 	}
 	if err != nil {
@@ -46,7 +47,7 @@ func restoringPatch(current *unstructured.Unstructured) ([]byte, error) {
 	}
 	annotations := current.GetAnnotations()
 	if _, paused := annotations[bmov1alpha1.PausedAnnotation]; !paused || arrival != pivot.ArrivalPending {
-		return nil, ErrConflict
+		return nil, hoststore.ErrConflict
 	}
 	before, _, err := unstructured.NestedMap(current.Object, "status")
 	if err != nil {

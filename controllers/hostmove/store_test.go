@@ -1,4 +1,4 @@
-package hoststore_test
+package hostmove_test
 
 import (
 	"context"
@@ -10,16 +10,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostmove"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
@@ -30,55 +29,7 @@ func moveClient(funcs interceptor.Funcs, objects ...client.Object) client.Client
 	return fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
 }
 
-func TestNeighbours(t *testing.T) {
-	holder := infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: "m"}
-	seen := build.Metal3Cluster("seen")
-	seen.Spec.Ironic = &infrav1.Ironic{ClusterID: "c1"}
-	seen.Status.Ironic = &infrav1.IronicStatus{Holder: &holder}
-	unseen := seen.DeepCopy()
-	unseen.Name, unseen.Status.Ironic = "unseen", nil
-	meta.SetStatusCondition(&seen.Status.Conditions, metav1.Condition{
-		Type: infrav1.IronicEndpointReadyCondition, Status: metav1.ConditionTrue, Reason: "Story",
-	})
-	gone := build.Cluster("gone")
-	gone.DeletionTimestamp, gone.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{clusterv1.ClusterFinalizer}
-	without := seen.DeepCopy()
-	without.Name, without.Spec.Ironic = "without", nil
-	other := build.Cluster("other")
-	other.Spec.InfrastructureRef.Kind = "SomethingElse"
-	c := moveClient(interceptor.Funcs{},
-		build.Cluster("plain", build.ClusterPaused()), build.Metal3Cluster("plain"), build.Cluster("seen"), seen,
-		build.Cluster("unseen"), unseen, build.Cluster("bare"), gone, build.Cluster("without"), without, other, build.Metal3Cluster("other"),
-		build.Cluster("elsewhere", build.InNamespace("elsewhere")))
-	got, err := hoststore.New(c, c).Neighbours(t.Context(), build.DefaultNamespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []pivot.Neighbour{
-		{Name: "bare", Endpoint: true}, {Name: "gone"}, {Name: "plain", Paused: true, Verified: true},
-		{Name: "seen", Verified: true, Endpoint: true, Holder: &holder}, {Name: "unseen", Endpoint: true},
-		{Name: "without", Verified: true},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	for _, fails := range []func(list client.ObjectList) bool{
-		func(list client.ObjectList) bool { _, is := list.(*infrav1.Metal3ClusterList); return is },
-		func(list client.ObjectList) bool { _, is := list.(*infrav1.Metal3ClusterList); return !is },
-	} {
-		broken := moveClient(interceptor.Funcs{List: func(
-			ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
-		) error {
-			if fails(list) {
-				return errAway
-			}
-			return c.List(ctx, list, options...)
-		}})
-		if _, err := hoststore.New(broken, broken).Neighbours(t.Context(), "x"); !errors.Is(err, errAway) {
-			t.Errorf("got %v", err)
-		}
-	}
-}
+func moveStore(c client.Client) *hostmove.Store { return hostmove.NewStore(hoststore.New(c, c), c, c) }
 
 func TestRecordStatus(t *testing.T) {
 	paused := func(edit ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
@@ -133,7 +84,7 @@ func TestRecordStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := moveClient(tc.funcs, tc.host)
 			key := client.ObjectKeyFromObject(tc.host)
-			err := hoststore.New(c, c).RecordStatus(t.Context(), key)
+			err := moveStore(c).RecordStatus(t.Context(), key)
 			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
 				t.Fatalf("%s: got %v, want %v", tc.reason, err, tc.want)
 			}
@@ -170,12 +121,12 @@ func TestTenant(t *testing.T) {
 	young := build.Cluster("cluster")
 	grown := young.DeepCopy()
 	grown.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
-	node := hoststore.Tenant{Joined: true}
-	asks := hoststore.Tenant{Cluster: client.ObjectKeyFromObject(grown), Since: made.Time}
+	node := hostmove.Tenant{Joined: true}
+	asks := hostmove.Tenant{Cluster: client.ObjectKeyFromObject(grown), Since: made.Time}
 	for name, tc := range map[string]struct {
 		host    *bmov1alpha1.BareMetalHost
 		objects []client.Object
-		want    hoststore.Tenant
+		want    hostmove.Tenant
 	}{
 		"Free":              {host: build.Host("free")},
 		"NoHolder":          {host: held},
@@ -192,7 +143,7 @@ func TestTenant(t *testing.T) {
 		"BeingWipedUnknown": {host: held, objects: []client.Object{leaving, machine, grown}},
 	} {
 		c := moveClient(interceptor.Funcs{}, tc.objects...)
-		got, err := hoststore.New(c, c).Tenant(t.Context(), tc.host)
+		got, err := moveStore(c).Tenant(t.Context(), tc.host)
 		if err != nil || got.Joined != tc.want.Joined || got.Cluster != tc.want.Cluster || !got.Since.Equal(tc.want.Since) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
@@ -206,7 +157,7 @@ func TestTenant(t *testing.T) {
 			}
 			return c.Get(ctx, key, object, options...)
 		}}, holder, machine, grown)
-		if _, err := hoststore.New(c, c).Tenant(t.Context(), held); !errors.Is(err, errAway) {
+		if _, err := moveStore(c).Tenant(t.Context(), held); !errors.Is(err, errAway) {
 			t.Errorf("%s: got %v", away, err)
 		}
 	}
@@ -222,7 +173,7 @@ func TestMarkProvisioned(t *testing.T) {
 	if err := c.Get(t.Context(), key, &read); err != nil {
 		t.Fatal(err)
 	}
-	store := hoststore.New(c, c)
+	store := moveStore(c)
 	if err := store.MarkProvisioned(t.Context(), &read); err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +196,7 @@ func TestMarkProvisioned(t *testing.T) {
 	) error {
 		return errAway
 	}})
-	if err := hoststore.New(away, away).MarkProvisioned(t.Context(), &read); !errors.Is(err, errAway) {
+	if err := moveStore(away).MarkProvisioned(t.Context(), &read); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,12 +1,10 @@
-package hoststore
+package hostmove
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -21,33 +19,21 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
-// Neighbours returns the Clusters of a namespace that decide about its hosts, by name: those with a Metal3Cluster. It
-// asks the cache.
-func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error) {
-	var clusters clusterv1.ClusterList
-	if err := s.client.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing Clusters: %w", err)
-	}
-	var list infrav1.Metal3ClusterList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing Metal3Clusters: %w", err)
-	}
-	infras := make(map[string]*infrav1.Metal3Cluster, len(list.Items))
-	for i := range list.Items {
-		infras[list.Items[i].Name] = &list.Items[i]
-	}
-	var around []pivot.Neighbour
-	for i := range clusters.Items {
-		cluster := &clusters.Items[i]
-		if cluster.Spec.InfrastructureRef.Kind == "Metal3Cluster" {
-			around = append(around, pivot.NeighbourOf(cluster, infras[cluster.Spec.InfrastructureRef.Name]))
-		}
-	}
-	// A cache gives them in any order, and the first one with a holder counts.
-	slices.SortFunc(around, func(a, b pivot.Neighbour) int { return cmp.Compare(a.Name, b.Name) })
-	return around, nil
+// Store adds to a store of hosts what only a move reads and writes.
+type Store struct {
+	*hoststore.Store
+
+	client client.Client
+	// live reads past the cache.
+	live client.Reader
+}
+
+// NewStore returns a store that reads through the client's cache, and past it with live.
+func NewStore(hosts *hoststore.Store, c client.Client, live client.Reader) *Store {
+	return &Store{Store: hosts, client: c, live: live}
 }
 
 // Tenant is what is known of the machine that holds a host.
@@ -56,7 +42,7 @@ type Tenant struct {
 	Joined bool
 
 	// Cluster is where a node may have joined that the machine is not connected with yet. Empty if there can be none.
-	Cluster Key
+	Cluster client.ObjectKey
 
 	// Since is when the machine was made. An older node is that of another machine.
 	Since time.Time
@@ -76,7 +62,7 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 		return Tenant{}, nil
 	}
 	holder := &infrav1.Metal3Machine{}
-	if err := s.client.Get(ctx, Key{Namespace: current.Namespace, Name: name}, holder); err != nil {
+	if err := s.client.Get(ctx, client.ObjectKey{Namespace: current.Namespace, Name: name}, holder); err != nil {
 		return Tenant{}, client.IgnoreNotFound(err)
 	}
 	machine, err := util.GetOwnerMachine(ctx, s.client, holder.ObjectMeta)
@@ -89,7 +75,7 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 		return Tenant{Joined: true}, nil
 	}
 	cluster := &clusterv1.Cluster{}
-	key := Key{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}
+	key := client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}
 	if err := s.client.Get(ctx, key, cluster); err != nil {
 		return Tenant{}, client.IgnoreNotFound(err)
 	}
@@ -99,8 +85,8 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 	return Tenant{Cluster: key, Since: holder.CreationTimestamp.Time}, nil
 }
 
-// MarkProvisioned makes the host operator take what runs on a host for provisioned. ErrConflict means that somebody
-// changed the host since it was read.
+// MarkProvisioned makes the host operator take what runs on a host for provisioned. hoststore.ErrConflict means that
+// somebody changed the host since it was read.
 func (s *Store) MarkProvisioned(ctx context.Context, current *bmov1alpha1.BareMetalHost) error {
 	// A host without any status needs all fields that its definition demands.
 	provisioning := map[string]any{"state": bmov1alpha1.StateProvisioned, "ID": current.Status.Provisioning.ID}
@@ -124,7 +110,7 @@ func (s *Store) MarkProvisioned(ctx context.Context, current *bmov1alpha1.BareMe
 	err = s.client.Status().Patch(ctx, current.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 	switch {
 	case apierrors.IsConflict(err):
-		return fmt.Errorf("keeping host %s provisioned: %w", current.Name, ErrConflict)
+		return fmt.Errorf("keeping host %s provisioned: %w", current.Name, hoststore.ErrConflict)
 	case err != nil:
 		return fmt.Errorf("keeping host %s provisioned: %w", current.Name, err)
 	}
@@ -132,9 +118,9 @@ func (s *Store) MarkProvisioned(ctx context.Context, current *bmov1alpha1.BareMe
 }
 
 // RecordStatus writes the status of a host into the annotation that a host operator takes it up from in another
-// cluster. It reads past the cache, which holds less than all of it. ErrConflict means that somebody changed the host
-// since.
-func (s *Store) RecordStatus(ctx context.Context, key Key) error {
+// cluster. It reads past the cache, which holds less than all of it. hoststore.ErrConflict means that somebody
+// changed the host since.
+func (s *Store) RecordStatus(ctx context.Context, key client.ObjectKey) error {
 	current := &unstructured.Unstructured{}
 	current.SetGroupVersionKind(bmov1alpha1.GroupVersion.WithKind("BareMetalHost"))
 	if err := s.live.Get(ctx, key, current); err != nil {
@@ -148,11 +134,11 @@ func (s *Store) RecordStatus(ctx context.Context, key Key) error {
 	if updated, _ := status["lastUpdated"].(string); !paused || updated == "" {
 		// It is another one than was looked at: a status must not be recorded while it goes on changing, and an empty one
 		// must not replace what was brought from another cluster.
-		return fmt.Errorf("recording the status of host %s: %w", key.Name, ErrConflict)
+		return fmt.Errorf("recording the status of host %s: %w", key.Name, hoststore.ErrConflict)
 	}
 	if arrival, err := arrivalOf(current); err != nil || arrival != pivot.NotArrived {
 		// The status that arrived must not be replaced by that of a leftover.
-		return errors.Join(err, fmt.Errorf("recording the status of host %s: %w", key.Name, ErrConflict))
+		return errors.Join(err, fmt.Errorf("recording the status of host %s: %w", key.Name, hoststore.ErrConflict))
 	}
 	annotation, err := pivot.StatusAnnotation(status)
 	if err != nil {
@@ -170,7 +156,7 @@ func (s *Store) RecordStatus(ctx context.Context, key Key) error {
 	err = s.client.Patch(ctx, current, client.RawPatch(types.MergePatchType, patch))
 	switch {
 	case apierrors.IsConflict(err):
-		return fmt.Errorf("recording the status of host %s: %w", key.Name, ErrConflict)
+		return fmt.Errorf("recording the status of host %s: %w", key.Name, hoststore.ErrConflict)
 	case err != nil:
 		return fmt.Errorf("recording the status of host %s: %w", key.Name, err)
 	}

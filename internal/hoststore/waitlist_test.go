@@ -175,15 +175,43 @@ func TestAMachineThatDeclinesPassesTheHostOn(t *testing.T) {
 	}
 }
 
+// TestAHostWakesOnlyMachinesOfItsNamespace has the machine of another namespace wait for longer.
+func TestAHostWakesOnlyMachinesOfItsNamespace(t *testing.T) {
+	p := newProcess(newServer(taken("host-0")), 1)
+	elsewhere := wants("a", func(w *host.Wanted) { w.Namespace = "elsewhere" })
+	if chosen := p.choose(t, elsewhere); chosen != nil {
+		t.Fatalf("got %s, which is in another namespace", chosen.Name)
+	}
+	p.store.Settle(context.Background(), hoststore.Key{Namespace: "elsewhere", Name: "a"}, true)
+	p.wait(t, wants("b"))
+	p.change(free)
+	p.woke(t, "b")
+	p.settle("b", false)
+	p.woke(t)
+}
+
+// TestAnUpdateThatChangesNoAnswerWakesNobody updates a free host and a reserved host that no waiting machine takes.
+func TestAnUpdateThatChangesNoAnswerWakesNobody(t *testing.T) {
+	p := newProcess(newServer(reserved("host-0"), available("host-1")), 2)
+	p.wait(t, wants("a", owned))
+	for _, name := range []string{"host-0", "host-1"} {
+		p.server.edit(name, touch)
+		p.sync()
+		p.woke(t)
+	}
+	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StatePreparing })
+	p.woke(t, "a")
+}
+
 // TestEveryWaiterIsVisitedOnce lets all decline: an offer that went round in circles would keep the provider busy.
 func TestEveryWaiterIsVisitedOnce(t *testing.T) {
-	p := newProcess(newServer(reserved("host-0"), available("host-1")), 2)
+	p := newProcess(newServer(reserved("host-0"), taken("host-1")), 2)
 	p.wait(t, wants("a", owned), wants("b", owned), wants("c", owned))
-	p.change(touch)
+	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StatePreparing })
 	for _, machine := range []string{"a", "b", "c"} {
 		p.woke(t, machine)
 		if chosen := p.choose(t, wants(machine, owned)); chosen != nil {
-			t.Errorf("%s got %s although a host is reserved for it", machine, chosen.Name)
+			t.Errorf("%s got %s although its host is busy", machine, chosen.Name)
 		}
 		p.settle(machine, true)
 	}
@@ -191,6 +219,30 @@ func TestEveryWaiterIsVisitedOnce(t *testing.T) {
 	want := hoststore.Memory{Waiters: 3}
 	if diff := cmp.Diff(want, p.store.Memory()); diff != "" {
 		t.Errorf("memory: -want +got:\n%s", diff)
+	}
+}
+
+// TestOneMachineWaitsForEachReservedHost creates three machines of an owner at once: one waits for the busy reserved
+// host, and the others take free hosts, whatever order they reconcile in and however often.
+func TestOneMachineWaitsForEachReservedHost(t *testing.T) {
+	p := newProcess(newServer(reserved("host-0"), available("host-1"), available("host-2")), 3)
+	p.wait(t, wants("a", owned), wants("a", owned))
+	for _, machine := range []string{"b", "c"} {
+		chosen := p.choose(t, wants(machine, owned))
+		if chosen == nil || chosen.Name == "host-0" {
+			t.Fatalf("%s got %v, want a free host", machine, chosen)
+		}
+		if _, err := p.claim(chosen, machine); err != nil {
+			t.Fatal(err)
+		}
+		p.settle(machine, false)
+		p.sync()
+	}
+	p.wait(t, wants("a", owned))
+	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StateAvailable })
+	p.woke(t, "a")
+	if chosen := p.choose(t, wants("a", owned)); chosen == nil || chosen.Name != "host-0" {
+		t.Errorf("got %v, want the reserved host", chosen)
 	}
 }
 
@@ -361,7 +413,7 @@ func TestTheEndOfAReservationWakesItsOwner(t *testing.T) {
 }
 
 func TestAllOwnersOfAReservationThatEndsAreWoken(t *testing.T) {
-	p := newProcess(newServer(reserved("host-0"), available("host-1"), available("host-2")), 3)
+	p := newProcess(newServer(reserved("host-0"), reserved("host-1"), available("host-2")), 3)
 	p.wait(t, wants("b", owned), wants("a", owned))
 	p.server.remove()
 	p.sync()

@@ -1,0 +1,58 @@
+package metal3machine
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+)
+
+// secretNames are the names of the Secrets that the machine may have set on its host: those that it and its Machine
+// name, and those that its data is rendered to. CAPM3 uses the same names. The names follow from objects and not from
+// the status, which a move does not keep.
+func (s *scope) secretNames() []string {
+	names := []string{s.machine.Name + "-metadata", s.machine.Name + "-networkdata", userDataName(s)}
+	add := func(references ...*corev1.SecretReference) {
+		for _, reference := range references {
+			if reference != nil {
+				names = append(names, reference.Name)
+			}
+		}
+	}
+	add(s.machine.Spec.UserData, s.machine.Spec.MetaData, s.machine.Spec.NetworkData)
+	if s.data != nil {
+		add(s.data.Spec.MetaData, s.data.Spec.NetworkData)
+	}
+	if name := ptr.Deref(s.bootstrap.name, ""); name != "" {
+		names = append(names, name)
+	}
+	return names
+}
+
+// setGiven reports the Secrets that the machine gives to its host. It reports none that the administrator of the host
+// has set: CAPM3 removes the reported Secrets from the host at the release. CAPM3 also needs the user data in the
+// status before it writes the image.
+func setGiven(s *scope) {
+	status, spec, names := &s.machine.Status, s.host.Spec, s.secretNames()
+	var wanted host.Provision
+	if s.owner != nil && !isImaged(s.host) {
+		wanted.UserData = userData(s)
+		wanted.MetaData, wanted.NetworkData, _ = dataSecrets(s)
+	}
+	report(&status.UserData, spec.UserData, wanted.UserData, names)
+	report(&status.MetaData, spec.MetaData, wanted.MetaData, names)
+	report(&status.NetworkData, spec.NetworkData, wanted.NetworkData, names)
+}
+
+// report reports the Secret on the host if the machine set it, or else the Secret that the machine wants to set on a
+// host without one. If there is neither, the reported Secret stays: it may come from CAPM3.
+func report(reported **corev1.SecretReference, onHost, wanted *corev1.SecretReference, names []string) {
+	switch {
+	case onHost != nil && slices.Contains(names, onHost.Name):
+		*reported = onHost.DeepCopy()
+	case onHost == nil && wanted != nil:
+		*reported = wanted.DeepCopy()
+	}
+}

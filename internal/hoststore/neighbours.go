@@ -1,0 +1,41 @@
+package hoststore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// Neighbours returns the Clusters of a namespace that decide about its hosts, by name: those with a Metal3Cluster. It
+// asks the cache.
+func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error) {
+	var clusters clusterv1.ClusterList
+	if err := s.client.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Clusters: %w", err)
+	}
+	var list infrav1.Metal3ClusterList
+	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Metal3Clusters: %w", err)
+	}
+	infras := make(map[string]*infrav1.Metal3Cluster, len(list.Items))
+	for i := range list.Items {
+		infras[list.Items[i].Name] = &list.Items[i]
+	}
+	var around []pivot.Neighbour
+	for i := range clusters.Items {
+		cluster := &clusters.Items[i]
+		if cluster.Spec.InfrastructureRef.Kind == "Metal3Cluster" {
+			around = append(around, pivot.NeighbourOf(cluster, infras[cluster.Spec.InfrastructureRef.Name]))
+		}
+	}
+	// A cache gives them in any order, and the first one with a holder counts.
+	slices.SortFunc(around, func(a, b pivot.Neighbour) int { return cmp.Compare(a.Name, b.Name) })
+	return around, nil
+}

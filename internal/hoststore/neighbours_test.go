@@ -1,0 +1,77 @@
+package hoststore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+var errAway = errors.New("no connection")
+
+func neighbourClient(funcs interceptor.Funcs, objects ...client.Object) client.Client {
+	return fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
+}
+
+func TestNeighbours(t *testing.T) {
+	holder := infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: "m"}
+	seen := build.Metal3Cluster("seen")
+	seen.Spec.Ironic = &infrav1.Ironic{ClusterID: "c1"}
+	seen.Status.Ironic = &infrav1.IronicStatus{Holder: &holder}
+	unseen := seen.DeepCopy()
+	unseen.Name, unseen.Status.Ironic = "unseen", nil
+	meta.SetStatusCondition(&seen.Status.Conditions, metav1.Condition{
+		Type: infrav1.IronicEndpointReadyCondition, Status: metav1.ConditionTrue, Reason: "Story",
+	})
+	gone := build.Cluster("gone")
+	gone.DeletionTimestamp, gone.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{clusterv1.ClusterFinalizer}
+	without := seen.DeepCopy()
+	without.Name, without.Spec.Ironic = "without", nil
+	other := build.Cluster("other")
+	other.Spec.InfrastructureRef.Kind = "SomethingElse"
+	c := neighbourClient(interceptor.Funcs{},
+		build.Cluster("plain", build.ClusterPaused()), build.Metal3Cluster("plain"), build.Cluster("seen"), seen,
+		build.Cluster("unseen"), unseen, build.Cluster("bare"), gone, build.Cluster("without"), without, other, build.Metal3Cluster("other"),
+		build.Cluster("elsewhere", build.InNamespace("elsewhere")))
+	got, err := hoststore.New(c, c).Neighbours(t.Context(), build.DefaultNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []pivot.Neighbour{
+		{Name: "bare", Endpoint: true}, {Name: "gone"}, {Name: "plain", Paused: true, Verified: true},
+		{Name: "seen", Verified: true, Endpoint: true, Holder: &holder}, {Name: "unseen", Endpoint: true},
+		{Name: "without", Verified: true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, fails := range []func(list client.ObjectList) bool{
+		func(list client.ObjectList) bool { _, is := list.(*infrav1.Metal3ClusterList); return is },
+		func(list client.ObjectList) bool { _, is := list.(*infrav1.Metal3ClusterList); return !is },
+	} {
+		broken := neighbourClient(interceptor.Funcs{List: func(
+			ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
+		) error {
+			if fails(list) {
+				return errAway
+			}
+			return c.List(ctx, list, options...)
+		}})
+		if _, err := hoststore.New(broken, broken).Neighbours(t.Context(), "x"); !errors.Is(err, errAway) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
