@@ -6,6 +6,9 @@ SHELL := /usr/bin/env bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
+# Without the folder of the checkout in what is compiled, another checkout finds it in the cache of Go.
+export GOFLAGS := -trimpath $(GOFLAGS)
+
 # What is released.
 VERSION ?= v1.15.0
 IMAGE ?= ghcr.io/metal3-pivot/cluster-api-provider-metal3
@@ -35,7 +38,7 @@ LDFLAGS = -s -w \
 	-X $(VERSION_PACKAGE).gitTreeState=$(TREE_STATE) \
 	-X $(VERSION_PACKAGE).buildDate=$(COMMIT_DATE)
 
-MODULES := . hack/capi hack/controlplane hack/coredns hack/linters hack/nodes hack/tools
+MODULES := . hack/bmo hack/capi hack/controlplane hack/coredns hack/linters hack/nodes hack/tools
 
 ##@ Daily
 
@@ -80,24 +83,32 @@ format: ## Format the Go code as the linters demand it
 	@linters="$$(go run ./hack/binaries linters)"; \
 	"$$linters/golangci-lint" fmt
 
-# Packages whose tests take longest. They go first, so that nobody waits for one of them at the end.
-LONG := ./test/move ./test/lab/hostoperator ./internal/guard ./baremetal/keepalived ./internal/plugin ./test/lab/machine
+##@ Tests
 
-# What is below test/integration and test/e2e starts the real programs of Cluster API; that is test-e2e. Many tests wait
-# for real programs, so there are more packages at once than processors on a small machine.
+# LAB=always runs the tests of the lab itself although nothing in them changed.
+LAB ?=
+
 .PHONY: test
-test: programs ## Run all tests but those of test-e2e, with the race detector
-	@packages="$$(go list $(LONG) ./... | grep -v -e /test/integration -e /test/e2e | awk '!seen[$$0]++')"; \
-	total="$$(wc -l <<<"$$packages")"; \
-	echo "==> compiling and testing $$total packages; the first results take some minutes on a cold cache"; \
-	go test -race -p 4 -timeout 30m $$packages 2>&1 | awk -v total="$$total" ' \
-		/^(ok|FAIL|\?)[ \t]+[^ \t]+\// { printf "[%d/%d] ", ++done, total } \
-		/^FAIL[ \t]+[^ \t]+\// { failed = failed "\n  " $$2 } \
-		/^ok[ \t]/ { passed++ } \
-		{ print; fflush() } \
-		END { \
-			if (failed) { print "test: FAILED in" failed; exit 1 } \
-			printf "test: %d packages passed, the other %d have no tests\n", passed, total - passed }'
+test: programs ## Run the unit tests and the suites on an API server
+	@go run ./hack/tests $(if $(filter always,$(LAB)),--lab) test
+
+# STORY chooses stories by a regular expression; each runs alone: STORY='host has wrong credentials'.
+STORY ?=
+
+.PHONY: test-e2e
+test-e2e: programs release-manifests ## Run the release with the real programs of Cluster API, as root also on real nodes
+	@go run ./hack/tests --story "$(STORY)" e2e
+
+# SEED repeats the chaos of an earlier night.
+SEED ?= 0
+
+.PHONY: test-nightly
+test-nightly: programs release-manifests ## Run everything: all stories, random chaos, fuzzing and benches; takes hours
+	@go run ./hack/tests --story "$(STORY)" --seed "$(SEED)" nightly
+
+.PHONY: test-times
+test-times: ## Print how long the last run of each tier took, and what took longest
+	@go run ./hack/tests times
 
 FUZZTIME ?= 30s
 
@@ -110,13 +121,7 @@ fuzz: ## Feed what reads foreign data with random data, for FUZZTIME each
 		done; \
 	done; echo "fuzz: nothing found"
 
-# E2E_FLAGS choose stories, such as -ginkgo.focus='host deleted' or -ginkgo.label-filter='!slow'.
-E2E_FLAGS ?=
-
-.PHONY: test-e2e
-test-e2e: programs release-manifests ## Run the release with the real programs of Cluster API; as root also on real nodes
-	@go test -timeout 40m -v ./test/integration/...
-	@go test -timeout 110m -v ./test/e2e/... -ginkgo.v $(E2E_FLAGS) && echo "test-e2e: passed"
+##@ Lab
 
 .PHONY: demo
 demo: root release-manifests ## Show a cluster on real nodes and a real Ironic, from clusterctl init to clean hosts
@@ -135,14 +140,16 @@ root:
 	@test "$$(id -u)" = 0 || { \
 		echo "FAILED: the lab makes machines of Linux namespaces and needs root: run sudo env PATH=\"\$$PATH\" make demo"; exit 1; }
 
+##@ Benches
+
 .PHONY: bench
 bench: programs ## Measure how it scales
 	@go run ./test/scale
 	@echo; echo "==> the same while others claim hosts too"; go run ./test/scale -sizes 200 -competitors 8
 
-# Ten takeovers of each kind take some minutes. With the files of make lab in the cache, the Ironic is a real one.
+# Ten takeovers of each kind take some minutes.
 .PHONY: bench-vip
-bench-vip: ## Measure how fast the Ironic address moves, as root
+bench-vip: lab ## Measure how fast the VIP moves, as root
 	@go test -run '^$$' -bench '^BenchmarkEndpoint$$' -benchtime 10x -timeout 60m ./internal/guard
 
 # PIVOT_IRONIC=real takes the real Ironic of make lab instead of the one in memory, as root.
@@ -155,6 +162,8 @@ bench-pivot: programs ## Measure a pivot of PIVOT_HOSTS hosts (100), and play 20
 		-move.hosts="$(PIVOT_HOSTS)" -ironic="$(PIVOT_IRONIC)"
 	@echo "==> for how long clients miss Ironic when it goes to another node; only root can measure that"
 	@go test -run '^$$' -bench '^BenchmarkEndpoint$$/^takeover$$' -benchtime 10x -timeout 60m ./internal/guard
+
+##@ Checks
 
 .PHONY: verify
 verify: generate ## Generate everything anew and demand that nothing changes

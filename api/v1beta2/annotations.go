@@ -60,6 +60,11 @@ const (
 	// <kind>/<name>. Changing it makes the host operator look at the host at once.
 	IronicHolderAnnotation = "infrastructure.cluster.x-k8s.io/ironic-holder"
 
+	// StatusOriginAnnotation on a paused host holds the UID of the object whose status the annotation
+	// baremetalhost.metal3.io/status was recorded from. Another UID than that of the host says that the status arrived
+	// from another cluster.
+	StatusOriginAnnotation = "infrastructure.cluster.x-k8s.io/status-origin"
+
 	// HostUIDLabel on a Node carries the UID of the host at the time of provisioning. It goes stale at a move.
 	HostUIDLabel = "metal3.io/uuid"
 

@@ -59,6 +59,12 @@ const (
 
 	// DeletingReason is used while the object is being deleted.
 	DeletingReason = clusterv1.DeletingReason
+
+	// WriteFailedReason is used by Ready when metadata or spec of the object cannot be written. The message is the error.
+	WriteFailedReason = "WriteFailed"
+
+	// ReleaseFailedReason is used by Deleting when a step of the deletion fails. The message is the error.
+	ReleaseFailedReason = "ReleaseFailed"
 )
 
 // Reasons of a Metal3Cluster.
@@ -71,6 +77,13 @@ const (
 
 	// InfrastructureReadyReason is used when the cluster has a control-plane endpoint.
 	InfrastructureReadyReason = "BaremetalInfrastructureReady"
+
+	// InfrastructureFailedReason is used by BaremetalInfrastructureReady when a step fails. The message is the error.
+	InfrastructureFailedReason = "BaremetalInfrastructureFailed"
+
+	// EndpointSharedReason is used when another Metal3Cluster has the same control-plane endpoint. The condition stays
+	// true. The message names the other Metal3Cluster.
+	EndpointSharedReason = "ControlPlaneEndpointShared"
 
 	// WaitingForMachinesReason is used while a deletion waits for the machines of the cluster.
 	WaitingForMachinesReason = "WaitingForMachinesDeletion"
@@ -102,6 +115,9 @@ const (
 	// IronicEndpointInvalidReason is used when no files can be made of spec.ironic of the Metal3Cluster.
 	IronicEndpointInvalidReason = "IronicEndpointInvalid"
 
+	// AssociationFailedReason is used when a step of the claim of a host fails. The message is the error.
+	AssociationFailedReason = "AssociateBareMetalHostFailed"
+
 	// NoHostAvailableReason is used when no host can be claimed. The message counts the hosts per reason.
 	NoHostAvailableReason = "NoHostAvailable"
 
@@ -117,10 +133,10 @@ const (
 	// HostAssociatedViaNodeReuseReason is used when the machine has claimed a host that was reserved for it.
 	HostAssociatedViaNodeReuseReason = "AssociateBareMetalHostViaNodeReuseSuccess"
 
-	// HostLostReason is used when the host that the machine had claimed is gone or belongs to somebody else.
+	// HostLostReason is used when the host that the machine had claimed does not exist or has another consumer.
 	HostLostReason = "BareMetalHostLost"
 
-	// HostReleasedReason is used when the machine has let go of its host.
+	// HostReleasedReason is used when the machine has released its host.
 	HostReleasedReason = "BareMetalHostReleased"
 )
 
@@ -135,7 +151,7 @@ const (
 	// DataReadyReason is used when the rendered Secrets exist.
 	DataReadyReason = "Metal3DataSecretsReady"
 
-	// DataFailedReason is used when rendering failed.
+	// DataFailedReason is used when rendering failed, and when the Metal3DataClaim cannot be written.
 	DataFailedReason = "AssociateMetal3MachineMetaDataFailed"
 )
 
@@ -153,6 +169,9 @@ const (
 
 	// HostProvisionedReason is used when the host runs its image.
 	HostProvisionedReason = "BareMetalHostProvisioned"
+
+	// ProvisioningFailedReason is used when the BareMetalHost cannot be written. The message is the error.
+	ProvisioningFailedReason = "BareMetalHostProvisioningFailed"
 
 	// HostDeprovisioningReason is used while a released host is wiped.
 	HostDeprovisioningReason = "BareMetalHostDeprovisioning"
@@ -176,6 +195,10 @@ const (
 	// one.
 	ProviderIDConflictReason = "ProviderIDConflict"
 
+	// LinkFailedReason is used when the Node cannot be read or written, or the machine cannot publish its provider ID. The
+	// message is the error.
+	LinkFailedReason = "NodeLinkFailed"
+
 	// NodeLinkedReason is used when the node carries the provider ID.
 	NodeLinkedReason = "NodeLinked"
 )
@@ -187,10 +210,20 @@ const (
 
 	// CapacityUnknownReason is used when no host matches the selector or none was inspected.
 	CapacityUnknownReason = "CapacityUnknown"
+
+	// CleaningModeFailedReason is used when automatedCleaningMode cannot be copied to a Metal3Machine. The message is the
+	// error.
+	CleaningModeFailedReason = "CleaningModeSyncFailed"
 )
 
 // Reasons of IronicEndpointReady, IronicEndpointUnique and ReadyForMove.
 const (
+	// EndpointFailedReason is used when a step of the care for the endpoint fails. The message is the error.
+	EndpointFailedReason = "IronicEndpointFailed"
+
+	// MoveFailedReason is used when a step before a move fails. The message is the error.
+	MoveFailedReason = "PrepareMoveFailed"
+
 	// EndpointAnswersReason is used when this cluster's Ironic answers.
 	EndpointAnswersReason = "EndpointAnswers"
 

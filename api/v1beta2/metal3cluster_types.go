@@ -72,7 +72,8 @@ type Metal3ClusterStatus struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all is well"
 // +kubebuilder:printcolumn:name="Provisioned",type=boolean,JSONPath=`.status.initialization.provisioned`,description="Whether the first provisioning is complete"
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.controlPlaneEndpoint.host`,description="Address of the API server"
-// +kubebuilder:printcolumn:name="Ironic",type=string,JSONPath=`.status.ironic.holder.name`,priority=1,description="Who holds the Ironic address"
+// +kubebuilder:printcolumn:name="Ironic",type=string,JSONPath=`.status.ironic.holder.name`,description="Holder of the Ironic VIP"
+// +kubebuilder:printcolumn:name="ReadyForMove",type=string,JSONPath=`.status.conditions[?(@.type=="ReadyForMove")].status`,description="Whether clusterctl move would succeed"
 // +kubebuilder:printcolumn:name="Error",type=string,JSONPath=`.status.deprecated.v1beta1.failureReason`,priority=10,description="Error that CAPM3 considered final"
 // +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10,description="Whether reconciliation is paused"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

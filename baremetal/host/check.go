@@ -33,6 +33,9 @@ type Wanted struct {
 	// "md-<MachineDeployment>". Empty means that no reservation fits.
 	Owner string
 
+	// Named is the name of the host that the machine has recorded, or that its user has chosen. Empty means none.
+	Named string
+
 	// Ahead is how many machines of the owner wait for a host longer than this one.
 	Ahead int
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
 // Choice is the answer of Choose.
@@ -15,6 +17,9 @@ type Choice struct {
 
 	// Reused says that the host was reserved for the owner of the machine.
 	Reused bool
+
+	// Named says that the machine waits for the host that it names.
+	Named bool
 
 	// Awaited is how many busy hosts are reserved for the owner of the machine, when the machine waits for one of them.
 	Awaited int
@@ -49,7 +54,13 @@ func (r rank) before(other rank) bool {
 //	all in error      any                  one passes     the free one
 //	none              any                  one passes     the free one
 //	none              any                  none passes    none: the message counts the reasons
+//
+// A host that the machine names goes before all of them, unless another owner or the selector excludes it. The machine
+// waits for it while it is not available.
 func Choose(candidates []Candidate, wanted Wanted) Choice {
+	if named, found := findNamed(candidates, wanted); found {
+		return chooseNamed(named, wanted)
+	}
 	var best, busy Candidate
 	var bestRank rank
 	counts, awaited := map[Reason]int{}, 0
@@ -81,6 +92,25 @@ func Choose(candidates []Candidate, wanted Wanted) Choice {
 	default:
 		return Choice{Message: Summary(counts, wanted)}
 	}
+}
+
+// findNamed returns the host that the machine names, if it may be claimed for good.
+func findNamed(candidates []Candidate, wanted Wanted) (Candidate, bool) {
+	for _, candidate := range candidates {
+		if candidate.Host.Name == wanted.Named {
+			return candidate, run(ownership(), candidate, wanted) == ""
+		}
+	}
+	return Candidate{}, false
+}
+
+func chooseNamed(named Candidate, wanted Wanted) Choice {
+	if reason := run(condition(), named, wanted); reason != "" {
+		return Choice{Named: true, Message: fmt.Sprintf(
+			"Waiting for BareMetalHost %s, which is %s. Remove annotation %s of Metal3Machine %s to choose another.",
+			named.Host.Name, reason, infrav1.HostAnnotation, wanted.Machine)}
+	}
+	return Choice{Host: named.Host, Reused: ReservedFor(named.Host, wanted), Message: explain(named, wanted)}
 }
 
 // Summary tells how many hosts fail for which reason, the most frequent reason first.

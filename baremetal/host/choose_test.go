@@ -172,11 +172,12 @@ func TestChoose(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			list := candidates(tc.hosts...)
+			random := rand.New(rand.NewPCG(1, 1))
 			for range 4 {
 				if diff := cmp.Diff(tc.want, seen(host.Choose(list, tc.wanted))); diff != "" {
 					t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 				}
-				rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+				random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 			}
 		})
 	}
@@ -296,5 +297,41 @@ func TestSummary(t *testing.T) {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestChooseNamed(t *testing.T) {
+	wanted := host.Wanted{Machine: "machine", Namespace: build.DefaultNamespace, Named: "named"}
+	other := build.Metal3Machine("other", "cluster")
+	cases := map[string]struct {
+		reason  string
+		options []build.HostOption
+		host    string
+		waits   bool
+	}{
+		"Available": {"the named host goes before others", []build.HostOption{build.Available()}, "named", false},
+		"Busy": {
+			"the machine waits for it", []build.HostOption{build.State(bmov1alpha1.StateInspecting)}, "", true,
+		},
+		"Claimed": {
+			"another machine was faster", []build.HostOption{build.Available(), build.Consumed(other)}, "free", false,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := host.Choose([]host.Candidate{
+				{Host: build.Host("free", build.Available())}, {Host: build.Host("named", tc.options...)},
+			}, wanted)
+			chosen := ""
+			if got.Host != nil {
+				chosen = got.Host.Name
+			}
+			if chosen != tc.host || got.Named != tc.waits {
+				t.Errorf("%s: got %q, %+v, want %q", tc.reason, chosen, got, tc.host)
+			}
+		})
+	}
+	if got := host.Choose([]host.Candidate{{Host: build.Host("free", build.Available())}}, wanted); got.Host == nil {
+		t.Errorf("a host that does not exist keeps the machine waiting: %+v", got)
 	}
 }

@@ -57,12 +57,7 @@ func Desired(host *bmov1alpha1.BareMetalHost, claim Claim) *bmov1alpha1.BareMeta
 	if !ConsumedBy(host, claim.Namespace, claim.Machine) {
 		remember(desired)
 	}
-	desired.Spec.ConsumerRef = &corev1.ObjectReference{
-		APIVersion: infrav1.GroupVersion.String(),
-		Kind:       MachineKind,
-		Namespace:  claim.Namespace,
-		Name:       claim.Machine,
-	}
+	desired.Spec.ConsumerRef = consumerRef(claim)
 	if ConsumedBy(host, claim.Namespace, claim.Machine) {
 		// CAPM3 may have written another version of the kind. Rewriting it would cost a write and gain nothing.
 		desired.Spec.ConsumerRef = host.Spec.ConsumerRef.DeepCopy()

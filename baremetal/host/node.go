@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
@@ -35,12 +37,20 @@ type NodeFacts struct {
 	// OtherHosts are those values of the label metal3.io/uuid in ByHostname that are the UID of another host. A value
 	// that is missing here is stale: a move gives a host a new UID.
 	OtherHosts []string
+
+	// SharedHostname says that the inspection found the same host name on several hosts. Set for OnlyByHostname.
+	SharedHostname bool
+}
+
+// OnlyByHostname returns true if nodes were found by host name and in no other way.
+func (f NodeFacts) OnlyByHostname() bool {
+	return len(f.ByProviderID) == 0 && len(f.ByHostUID) == 0 && len(f.ByHostname) > 0
 }
 
 // HostUIDs are those values of the label metal3.io/uuid that OtherHosts is needed for. There are none where the host
 // name of a node does not matter, because it was found in another way.
 func (f NodeFacts) HostUIDs() []string {
-	if len(f.ByProviderID) > 0 || len(f.ByHostUID) > 0 {
+	if !f.OnlyByHostname() {
 		return nil
 	}
 	var uids []string
@@ -52,20 +62,33 @@ func (f NodeFacts) HostUIDs() []string {
 	return uids
 }
 
-// ofNoOtherHost are the nodes that were found by host name and do not say that they are on another host.
-func (f NodeFacts) ofNoOtherHost() []Node {
+// ofThisHost returns the nodes that were found by host name and can only be on this host: they joined after a time, and
+// neither their label nor the inspection of another host says otherwise.
+func (f NodeFacts) ofThisHost(since time.Time) []Node {
 	var nodes []Node
 	for _, node := range f.ByHostname {
-		if !slices.Contains(f.OtherHosts, node.HostUID) {
+		if !f.SharedHostname && !node.Created.Before(since) && !slices.Contains(f.OtherHosts, node.HostUID) {
 			nodes = append(nodes, node)
 		}
 	}
 	return nodes
 }
 
+// ProvisionedSince returns when BMO began to provision the host. It returns the given time where BMO has not recorded
+// that. A move keeps the record.
+func ProvisionedSince(host *bmov1alpha1.BareMetalHost, unknown time.Time) time.Time {
+	if start := host.Status.OperationHistory.Provision.Start; !start.IsZero() {
+		return start.Time
+	}
+	return unknown
+}
+
 // Linking is what is wanted of the node of a machine.
 type Linking struct {
 	ProviderID string
+
+	// Since is when the host began to be provisioned. A node from before is that of an earlier system.
+	Since time.Time
 
 	// CloudProvider says that a cloud provider writes the provider ID on the node.
 	CloudProvider bool
@@ -100,8 +123,9 @@ type LinkPlan struct {
 //	none                   none                 anything else        wait for the node
 //
 // A host name that the inspection found may be as common as "localhost", so it never leads to a conflict. It may be
-// that of another host by now, too: a node found by host name does not count if its label metal3.io/uuid is the UID of
-// another host. Where a cloud provider writes the ID, the provider waits instead of writing.
+// that of another host by now, too, and a provider ID cannot be taken back: a node found by host name does not count if
+// it joined before the host was provisioned, if its label metal3.io/uuid is the UID of another host, or if another host
+// has the same host name. Where a cloud provider writes the ID, the provider waits instead of writing.
 func PlanLink(facts NodeFacts, wanted Linking) LinkPlan {
 	switch len(facts.ByProviderID) {
 	case 1:
@@ -115,7 +139,7 @@ func PlanLink(facts NodeFacts, wanted Linking) LinkPlan {
 }
 
 func planUnlinked(facts NodeFacts, wanted Linking) LinkPlan {
-	byHostname := facts.ofNoOtherHost()
+	byHostname := facts.ofThisHost(wanted.Since)
 	switch {
 	case len(facts.ByHostUID) > 1:
 		return conflict(fmt.Sprintf("Nodes %s all carry the label %s of one host: delete the ones that are stale",

@@ -2,25 +2,31 @@ package host_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
 func TestPlanLink(t *testing.T) {
+	since := time.Unix(1_700_000_000, 0)
 	const wantedID = "metal3://metal3/host-0/machine-0"
 	none := []host.Node(nil)
 	bare := func(names ...string) (nodes []host.Node) {
 		for _, name := range names {
-			nodes = append(nodes, host.Node{Name: name})
+			nodes = append(nodes, host.Node{Name: name, Created: since.Add(time.Minute)})
 		}
 		return nodes
 	}
 	with := func(name, providerID string) []host.Node { return []host.Node{{Name: name, ProviderID: providerID}} }
-	on := func(name, hostUID string) []host.Node { return []host.Node{{Name: name, HostUID: hostUID}} }
+	on := func(name, hostUID string) []host.Node {
+		return []host.Node{{Name: name, HostUID: hostUID, Created: since.Add(time.Minute)}}
+	}
 	linked := host.LinkPlan{Provisioned: true}
 	conflict := func(message string) host.LinkPlan {
 		return host.LinkPlan{Outcome: outcome.Blocked(infrav1.ProviderIDConflictReason, message)}
@@ -36,6 +42,7 @@ func TestPlanLink(t *testing.T) {
 	cases := map[string]struct {
 		byID, byUID, byName []host.Node
 		others              []string
+		shared              bool
 		cloud, before       bool
 		want                host.LinkPlan
 	}{
@@ -89,6 +96,16 @@ func TestPlanLink(t *testing.T) {
 		"the node of another host does not stand in the way of the one with the label": {
 			byUID: bare("a"), byName: on("b", "uid-1"), others: []string{"uid-1"}, want: write("a"),
 		},
+		"one node with the host name is older than the system on the host": {
+			byName: []host.Node{{Name: "a", Created: since.Add(-time.Second)}}, want: wait,
+		},
+		"one node with the host name is as old as the system on the host": {
+			byName: []host.Node{{Name: "a", Created: since}}, want: write("a"),
+		},
+		"one node with the host name of several hosts": {byName: bare("a"), shared: true, want: wait},
+		"one node with the label and the host name of several hosts": {
+			byUID: bare("a"), byName: bare("a"), shared: true, want: write("a"),
+		},
 		"there is no node": {byID: none, want: wait},
 		"there is no node and nobody will link it but the provider": {before: true, want: waitBefore},
 		"there is no node and a cloud provider will link it":        {cloud: true, want: cloud},
@@ -100,8 +117,8 @@ func TestPlanLink(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := host.PlanLink(
-				host.NodeFacts{ByProviderID: tc.byID, ByHostUID: tc.byUID, ByHostname: tc.byName, OtherHosts: tc.others},
-				host.Linking{ProviderID: wantedID, CloudProvider: tc.cloud, BeforeNode: tc.before})
+				host.NodeFacts{ByProviderID: tc.byID, ByHostUID: tc.byUID, ByHostname: tc.byName, OtherHosts: tc.others, SharedHostname: tc.shared},
+				host.Linking{ProviderID: wantedID, Since: since, CloudProvider: tc.cloud, BeforeNode: tc.before})
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome.Outcome{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -127,5 +144,17 @@ func TestNodeFactsHostUIDs(t *testing.T) {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+func TestProvisionedSince(t *testing.T) {
+	created, started := time.Unix(1_700_000_000, 0), metav1.Unix(1_700_000_100, 0)
+	current := build.Host("host")
+	if got := host.ProvisionedSince(current, created); !got.Equal(created) {
+		t.Errorf("got %s, want the given time", got)
+	}
+	current.Status.OperationHistory.Provision.Start = started
+	if got := host.ProvisionedSince(current, created); !got.Equal(started.Time) {
+		t.Errorf("got %s, want the start of the provisioning", got)
 	}
 }

@@ -1,18 +1,13 @@
 package keepalived_test
 
 import (
-	"flag"
 	"fmt"
-	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 )
-
-var measure = flag.Bool("measure", false, "measure takeovers with several advertisement intervals; takes minutes")
 
 // story is a group of the management side m and the control-plane nodes a and b.
 type story struct {
@@ -72,8 +67,8 @@ func TestBehaviour(t *testing.T) {
 	for _, family := range []string{"v4", "v6", "dual"} {
 		for mode, unicast := range map[string]bool{"unicast": true, "multicast": false} {
 			t.Run(family+"-"+mode, func(t *testing.T) {
-				if testing.Short() && !(family == "dual" && unicast) {
-					t.Skip("the short tests tell the story of two families in mode unicast only")
+				if testing.Short() && family != "dual" {
+					t.Skip("the nightly tests run each family alone, the short ones both together")
 				}
 				t.Parallel()
 				s := newStory(t, family, unicast, calm)
@@ -154,82 +149,4 @@ func (s *story) goBack(holder string) {
 	s.stays("a new management side whose Ironic is not up", s.holder(holder), while)
 	s.say("n", "ironic-ok", "1")
 	s.until("its Ironic is up", s.holder("n"))
-}
-
-// TestTakeoverTime reports how long takeovers take with the default interval and, on demand, with others. The limits
-// tell a takeover that waited for something else; how fast it is is for people to read.
-func TestTakeoverTime(t *testing.T) {
-	intervals, rounds := []time.Duration{keepalived.DefaultAdvertisementInterval}, 1
-	if *measure {
-		intervals, rounds = []time.Duration{100, 150, 200, 250, 300, 1000}, 6
-		for i := range intervals {
-			intervals[i] *= time.Millisecond
-		}
-	}
-	for _, interval := range intervals {
-		t.Run(interval.String(), func(t *testing.T) {
-			s := newStory(t, "dual", true, interval)
-			s.say("m", "armed", "1")
-			s.say("a", "armed", "1")
-			s.sayAll("ironic-ok", "1")
-			s.until("all may", s.holder("m"))
-			s.rejoined("a", "m")
-			s.crash("m")
-			times := map[string][]time.Duration{"power lost": {s.until("power lost", s.holder("a"))}}
-			s.say("b", "armed", "1")
-			s.rejoined("b", "a")
-			for range rounds {
-				s.round(times, interval)
-			}
-			for what, took := range times {
-				slices.Sort(took)
-				t.Logf("%-8s %-16s least %4d ms  middle %4d ms  most %4d ms  of %d", interval, what, took[0].Milliseconds(),
-					took[len(took)/2].Milliseconds(), took[len(took)-1].Milliseconds(), len(took))
-				if most := took[len(took)-1]; most > 10*interval+5*time.Second {
-					t.Errorf("%s took %s with an interval of %s", what, most, interval)
-				}
-			}
-		})
-	}
-}
-
-// round begins and ends with a as the holder.
-func (s *story) round(times map[string][]time.Duration, interval time.Duration) {
-	note := func(what, holder string) {
-		times[what] = append(times[what], s.until(what, s.holder(holder)))
-	}
-	s.say("a", "armed", "0")
-	note("demoted", "b")
-	s.say("a", "armed", "1")
-	s.remove("b", "ironic-ok")
-	note("Ironic lost", "a")
-	s.say("b", "ironic-ok", "1")
-	s.rejoined("b", "a")
-	s.kill("a", syscall.SIGTERM)
-	note("stopped", "b")
-	config := s.configs()["a"]
-	config.AdvertisementInterval = interval
-	s.start("a", config)
-	s.say("a", "ironic-ok", "1")
-	s.rejoined("a", "b")
-	s.crash("b")
-	note("power lost", "a")
-	delete(s.nodes, "b")
-	s.add("b", 22)
-	config = s.configs()["b"]
-	config.AdvertisementInterval = interval
-	s.start("b", config)
-	s.say("b", "armed", "1")
-	s.say("b", "ironic-ok", "1")
-	s.rejoined("b", "a")
-}
-
-// rejoined waits until keepalived of a node competes again. For the first two seconds after its start it would wait that
-// much longer for the holder.
-func (s *story) rejoined(name, holder string) {
-	s.eventually(name+" competes again", func() bool {
-		log := s.nodes[name].log.String()
-		return strings.LastIndex(log, "Entering BACKUP STATE") > strings.LastIndex(log, "FAULT STATE")
-	})
-	s.stays(name+" competes again", s.holder(holder), 2500*time.Millisecond)
 }

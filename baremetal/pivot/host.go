@@ -29,6 +29,13 @@ const (
 	// Record writes the status into an annotation, from which the host operator takes it up in the other cluster.
 	Record Step = "Record"
 
+	// Restore writes the status that arrived from another cluster into the status of a leftover object. BMO ignores the
+	// annotation where there is a status.
+	Restore Step = "Restore"
+
+	// Keep keeps the pause of a host that BMO would wipe because of what was left over of an earlier move.
+	Keep Step = "Keep"
+
 	// Resume takes back the own pause.
 	Resume Step = "Resume"
 
@@ -66,6 +73,9 @@ type HostFacts struct {
 //
 //	wish      host is                                        step
 //	any       being deleted by a move                        Leave
+//	any       paused, arrived on a leftover that is being    Keep
+//	          deleted, or that has a newer status
+//	any       paused, arrived on any other leftover          Restore
 //	Park, Run last seen by another Ironic than the holder,   Shield: before anything else
 //	          not provisioned, and its node has joined
 //	Park, Run the same, and it is not known whether its      Hold
@@ -90,6 +100,9 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 		return Leave
 	}
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+	if step := planArrival(host, paused); step != Leave {
+		return step
+	}
 	ours := by == infrav1.HostPausedByProvider
 	wish, another := WishFor(host, around), needsNudge(host, HolderFor(host, around))
 	if step := planInterrupted(host, wish, another, paused && !ours, facts); step != Leave {
@@ -106,6 +119,21 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 		return planResuming(host, facts.Joined)
 	case another:
 		return Nudge
+	default:
+		return Leave
+	}
+}
+
+// planArrival is about leftovers of an earlier move that a host has arrived on. Leave means that the host is none.
+func planArrival(host *bmov1alpha1.BareMetalHost, paused bool) Step {
+	arrival := ArrivalOf(host)
+	switch {
+	case !paused:
+		return Leave
+	case arrival == ArrivalPending:
+		return Restore
+	case arrival == ArrivalDeleted, arrival == ArrivalOutdated:
+		return Keep
 	default:
 		return Leave
 	}
@@ -284,12 +312,15 @@ func dropError(status map[string]any) {
 	status["operationalStatus"], status["errorMessage"], status["errorCount"] = bmov1alpha1.OperationalStatusOK, "", 0
 }
 
+// hardwareKey is the field of a status with the hardware details.
+const hardwareKey = "hardware"
+
 // StatusAnnotation makes the annotation from the status of a host as the API server has it. Hardware details are left
 // out: they have an object of their own, and would not fit. So are errors that the annotation may not hold.
 func StatusAnnotation(status map[string]any) (string, error) {
 	kept := make(map[string]any, len(status))
 	for key, value := range status {
-		if key != "hardware" {
+		if key != hardwareKey {
 			kept[key] = value
 		}
 	}
@@ -332,8 +363,8 @@ func needsNudge(host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) b
 	return nudged && known != HolderName(*holder) || !nudged && holder.Kind == infrav1.HolderControlPlane
 }
 
-// Apply does a step on a copy of the host. Record is done by whoever can read the whole status, and Shield by whoever
-// can write it, unless the host brings it from another cluster; Leave and Settle change nothing.
+// Apply does a step on a copy of the host. It leaves out what needs the whole status: Record, Restore, and Shield of a
+// host that does not bring its status from another cluster.
 func Apply(step Step, host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) *bmov1alpha1.BareMetalHost {
 	changed := host.DeepCopy()
 	switch step {
@@ -345,6 +376,7 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHol
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
 	case Resume:
 		delete(changed.Annotations, bmov1alpha1.PausedAnnotation)
+		delete(changed.Annotations, infrav1.StatusOriginAnnotation)
 	case Nudge:
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.IronicHolderAnnotation, HolderName(*holder))
 	case Forget:
@@ -353,7 +385,7 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHol
 		if BringsStatus(host) {
 			changed.Annotations[bmov1alpha1.StatusAnnotation] = shielded(host)
 		}
-	case Leave, Settle, Await, Record:
+	case Leave, Settle, Await, Record, Restore, Keep:
 	}
 	return changed
 }

@@ -10,8 +10,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// refusals names why clusterctl move would refuse to begin, would not wait until the hosts are paused, or would forget
-// a deletion.
+// refusals names why clusterctl move would refuse to begin, or would not wait until the hosts are paused.
 func refusals(facts MoveFacts) []string {
 	var found []string
 	for _, cluster := range facts.Clusters {
@@ -29,15 +28,6 @@ func refusals(facts MoveFacts) []string {
 			found = append(found, fmt.Sprintf(
 				"Metal3Cluster %s lacks annotation %s, so clusterctl would not wait until its hosts are paused: "+
 					"the manager sets it, look at its log", infra.Name, infrav1.BlockMoveAnnotation))
-		}
-	}
-	for _, machine := range facts.Machines {
-		switch {
-		case !machine.DeletionTimestamp.IsZero():
-			found = append(found, fmt.Sprintf(
-				"Machine %s is being deleted, which a move would forget: wait until it is gone", machine.Name))
-		case !machine.Status.NodeRef.IsDefined():
-			found = append(found, fmt.Sprintf("Machine %s has no node: wait for it, or delete it", machine.Name))
 		}
 	}
 	return found

@@ -112,7 +112,7 @@ func byName[T metav1.Object](objects []T) []T {
 // move now would go through.
 //
 //	seen                                             because
-//	Cluster being deleted, or a Machine              the deletion does not travel
+//	Cluster being deleted                            the deletion does not travel
 //	Cluster or ClusterClass paused                   clusterctl refuses
 //	Cluster not provisioned, or without a node       clusterctl refuses
 //	Machine without a node                           clusterctl refuses
@@ -121,8 +121,10 @@ func byName[T metav1.Object](objects []T) []T {
 //	label missing on a CRD                           clusterctl passes over the whole kind
 //	owner that does not move                         clusterctl passes over what it owns
 //	Secret without owner and label                   clusterctl passes over it
+//	Machine or Metal3Machine being deleted           the deletion does not travel
 //	Metal3Remediation                                how far it has come is in its status
-//	host busy                                        the host operator would begin anew
+//	host busy                                        BMO would begin anew
+//	host that is a leftover, or arrived on one       BMO would wipe it
 //	host of a Cluster that does not exist            nobody would resume it
 //	host with a gate of its own                      nobody opens it, so clusterctl gives up
 func Obstacles(facts MoveFacts) []string {
@@ -133,9 +135,7 @@ func Obstacles(facts MoveFacts) []string {
 			"CustomResourceDefinition %s is missing: set this label, or run the manager with --keep-move-labels", label))
 	}
 	found = append(found, leftBehind(facts)...)
-	for _, remediation := range facts.Remediations {
-		found = append(found, fmt.Sprintf("Metal3Remediation %s is running: wait until it is done", remediation))
-	}
+	found = append(found, losses(facts)...)
 	for _, host := range facts.Hosts {
 		found = append(found, hostObstacles(host)...)
 		found = append(found, orphaned(host, facts.Clusters)...)
@@ -172,7 +172,15 @@ func EndpointObstacles(facts EndpointFacts) []string {
 
 func hostObstacles(host *bmov1alpha1.BareMetalHost) []string {
 	var found []string
-	if busy := Busy(host); busy != "" {
+	_, left := host.Annotations[infrav1.DeleteForMoveAnnotation]
+	busy, held := Busy(host), arrivalObstacle(host)
+	switch {
+	case held != "":
+		found = append(found, held)
+	case left:
+		found = append(found, fmt.Sprintf(
+			"BareMetalHost %s is a leftover of an earlier move: remove it as docs/pivot.md says", host.Name))
+	case busy != "":
 		found = append(found, busyMessage(host, busy))
 	}
 	if _, blocks := host.Annotations[infrav1.BlockMoveAnnotation]; blocks {
@@ -202,9 +210,13 @@ func NotParked(facts MoveFacts) []string {
 		if moving || WishFor(host, facts.Around) != Park {
 			continue
 		}
-		if busy := Busy(host); busy != "" {
+		busy, held := Busy(host), arrivalObstacle(host)
+		switch {
+		case held != "":
+			waits = append(waits, held)
+		case busy != "":
 			waits = append(waits, busyMessage(host, busy))
-		} else if !Parked(host) {
+		case !Parked(host):
 			waits = append(waits, fmt.Sprintf("host %s is being paused", host.Name))
 		}
 	}

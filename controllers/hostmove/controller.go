@@ -45,6 +45,7 @@ type Hosts interface {
 // Statuses deals with what the host operator reports.
 type Statuses interface {
 	RecordStatus(ctx context.Context, host types.NamespacedName) error
+	RestoreStatus(ctx context.Context, host types.NamespacedName) error
 	MarkProvisioned(ctx context.Context, host *bmov1alpha1.BareMetalHost) error
 }
 
@@ -99,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: wait}, err
 	}
 	err = r.do(ctx, step, host, holder)
-	if errors.Is(err, hoststore.ErrConflict) || err == nil && step == pivot.Shield {
+	if errors.Is(err, hoststore.ErrConflict) || err == nil && (step == pivot.Shield || step == pivot.Restore) {
 		// Nothing else tells of a status that was written.
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
 	}
@@ -154,6 +155,9 @@ func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.
 	switch {
 	case step == pivot.Record:
 		err = r.Statuses.RecordStatus(ctx, client.ObjectKeyFromObject(host))
+	case step == pivot.Restore:
+		err = r.Statuses.RestoreStatus(ctx, client.ObjectKeyFromObject(host))
+	case step == pivot.Keep:
 	case step == pivot.Shield && !pivot.BringsStatus(host):
 		err = r.Statuses.MarkProvisioned(ctx, host)
 	default:
@@ -186,6 +190,13 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 		return corev1.EventTypeWarning, "ProvisioningHeld", "The Ironic that was provisioning the host is gone, and the " +
 			"cluster of its machine does not answer: it stays paused until it is known whether its node has joined. " +
 			"Delete its Machine to give the host up"
+	case pivot.Restore:
+		return corev1.EventTypeNormal, "StatusRestored",
+			"Restored the status that arrived from another cluster in place of the status of an earlier time"
+	case pivot.Keep:
+		return corev1.EventTypeWarning, "ArrivalHeld", "The host arrived on an object that was left over from an earlier " +
+			"move, and that is being deleted or has a newer status. It stays paused, because BMO would wipe it. " +
+			"ReadyForMove of its Metal3Cluster says what to do"
 	case pivot.Pause:
 		return corev1.EventTypeNormal, "PausedForMove", "Paused because the Clusters that the host belongs to are paused"
 	case pivot.Record:

@@ -3,6 +3,7 @@ package hostmove
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -135,13 +136,19 @@ func (s *Store) RecordStatus(ctx context.Context, key client.ObjectKey) error {
 		// must not replace what was brought from another cluster.
 		return fmt.Errorf("recording the status of host %s: %w", key.Name, hoststore.ErrConflict)
 	}
+	if arrival, err := arrivalOf(current); err != nil || arrival != pivot.NotArrived {
+		// The status that arrived must not be replaced by that of a leftover.
+		return errors.Join(err, fmt.Errorf("recording the status of host %s: %w", key.Name, hoststore.ErrConflict))
+	}
 	annotation, err := pivot.StatusAnnotation(status)
 	if err != nil {
 		return fmt.Errorf("recording the status of host %s: %w", key.Name, err)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": current.GetResourceVersion(),
-		"annotations":     map[string]string{bmov1alpha1.StatusAnnotation: annotation},
+		"annotations": map[string]string{
+			bmov1alpha1.StatusAnnotation: annotation, infrav1.StatusOriginAnnotation: string(current.GetUID()),
+		},
 	}})
 	if err != nil {
 		return fmt.Errorf("recording the status of host %s: %w", key.Name, err)

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -30,6 +29,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
@@ -45,12 +45,7 @@ const (
 	quiet = time.Second
 )
 
-func TestHostMove(t *testing.T) {
-	klog.SetOutput(GinkgoWriter)
-	ctrl.SetLogger(klog.Background())
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Host move")
-}
+func TestHostMove(t *testing.T) { specs.Run(t, "Host move") }
 
 // suite is what all stories share.
 type suite struct{ server *env.Server }

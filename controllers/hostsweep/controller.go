@@ -3,14 +3,15 @@
 // reserved. What a record says is put back first, so that a reservation can be ended by hand.
 //
 // CAPM3 leaves such things behind, so the sweep makes an upgrade from it safe; it runs for every host when the manager
-// starts, and again for a host that is freed by hand or restored from a backup. It refuses to touch anything that a
-// user has set.
+// starts, and again for a host that is released by hand or restored from a backup. It refuses to touch anything that a
+// user has set, and the record of a host that a Metal3Machine has recorded.
 package hostsweep
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,9 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
@@ -47,6 +50,7 @@ type Reconciler struct {
 
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines,verbs=get;list;watch
 
 // Reconcile sweeps one host.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -58,7 +62,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	clean, dirty := host.WithoutLeftovers(current, paused)
+	recorded, err := r.isRecorded(ctx, current)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	clean, dirty := host.WithoutLeftovers(current, paused || recorded)
 	if !dirty {
 		return ctrl.Result{}, nil
 	}
@@ -88,12 +96,47 @@ func (r *Reconciler) clusterPaused(ctx context.Context, namespace string) (bool,
 	return false, nil
 }
 
+// isRecorded returns true if a Metal3Machine has recorded the host. The machine claims a host again that lost its
+// consumerRef, and its release requires the record of the claim.
+func (r *Reconciler) isRecorded(ctx context.Context, current *bmov1alpha1.BareMetalHost) (bool, error) {
+	var machines infrav1.Metal3MachineList
+	here := client.InNamespace(current.Namespace)
+	if err := r.Client.List(ctx, &machines, here, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing Metal3Machines: %w", err)
+	}
+	for i := range machines.Items {
+		if machines.Items[i].Annotations[infrav1.HostAnnotation] == current.Namespace+"/"+current.Name {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// machineToHost requeues the host that a deleted machine had recorded.
+func machineToHost(_ context.Context, machine client.Object) []ctrl.Request {
+	_, name, found := strings.Cut(machine.GetAnnotations()[infrav1.HostAnnotation], "/")
+	if !found {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: machine.GetNamespace(), Name: name}}}
+}
+
+func onlyDeletes() predicate.Funcs {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("hostsweep").
 		For(&bmov1alpha1.BareMetalHost{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasLeftovers))).
 		WithOptions(options).
+		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(machineToHost),
+			builder.WithPredicates(onlyDeletes())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.clusterToHosts),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
 		Complete(r)

@@ -90,6 +90,21 @@ func describeSweep(s *suite) {
 		Expect(w.get(ctx, Default, "host").Spec.Online).To(BeTrue())
 	})
 
+	It("keeps the record of a host that lost its consumerRef while a machine has recorded it", func(ctx context.Context) {
+		w := s.world(ctx)
+		machine := w.machine(ctx, "machine")
+		stage.Change(ctx, w.client, w.key("machine"), machine, func(machine *infrav1.Metal3Machine) {
+			machine.Annotations = map[string]string{infrav1.HostAnnotation: w.namespace + "/recorded"}
+		})
+		w.host(ctx, "recorded", all)
+		w.manager.Start()
+		w.host(ctx, "dirty", all)
+		w.swept(ctx, "dirty", map[string]string{"example.com/asset": "4711"})
+		Expect(w.get(ctx, Default, "recorded").Annotations).To(Equal(leftovers))
+		Expect(w.client.Delete(ctx, machine)).To(Succeed())
+		w.swept(ctx, "recorded", map[string]string{"example.com/asset": "4711"})
+	})
+
 	It("leaves alone what a user or somebody else has set", func(ctx context.Context) {
 		w := s.world(ctx)
 		byUser := map[string]string{bmov1alpha1.PausedAnnotation: "maintenance", bmov1alpha1.DetachedAnnotation: ""}

@@ -2,6 +2,7 @@ package metal3cluster
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -16,6 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 )
 
@@ -78,7 +80,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=ironic-handover,verbs=patch
 
-// Reconcile moves one Metal3Cluster towards what its spec wants.
+// Reconcile moves one Metal3Cluster towards its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	infra := &infrav1.Metal3Cluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, infra); err != nil {
@@ -102,39 +104,53 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	s := &scope{infra: infra, pass: pass, holder: holderOf(infra), reached: map[string]outcome.Outcome{}}
-	if err := flow.Observe(ctx, s,
-		r.readCluster, r.readMachines, r.readMove, r.readNodes, nameHosts, r.readSurroundings, r.readControlPlane,
+	s := &scope{infra: infra, pass: pass, holder: holderOf(infra)}
+	if err := flow.Observe(ctx, s, r.readCluster, r.readMachines, r.readSharers, r.readMove, r.readNodes, nameHosts,
+		r.readSurroundings, r.readControlPlane,
 	); err != nil {
-		// Nothing is reported: what was not read would look as if it were not there.
 		return ctrl.Result{}, err
 	}
-	reached, err := flow.Act(ctx, s, r.route(s)...)
+	result, err := flow.Run(ctx, pass, s, flow.Plan[*scope]{
+		Paused: s.paused, Conditions: s.conditions(), Stages: r.route(s), Status: setStatus,
+		Conflict: func(err error) bool { return errors.Is(err, hoststore.ErrConflict) },
+	})
 	r.probeNodes(s)
-	result, err := pass.End(ctx, s.again(s.lookAgain(reached)), err, func() { setStatus(s) })
-	if err == nil {
-		r.announceHolder(s)
+	if err != nil {
+		return result, err
 	}
-	return result, err
+	r.announceHolder(s)
+	result.RequeueAfter = s.again(s.lookAgain(result.RequeueAfter))
+	return result, nil
 }
 
-// ignores says whether the object belongs to somebody else: an external system, another manager, or a running move.
+// ignores returns true if another manager, an external system or a running move owns the object.
 func (r *Reconciler) ignores(infra *infrav1.Metal3Cluster) bool {
 	return flow.Moving(infra) || annotations.IsExternallyManaged(infra) ||
 		(r.WatchFilter != "" && !labels.HasWatchLabel(infra, r.WatchFilter))
 }
 
-// route lists the phases of a reconcile.
-func (r *Reconciler) route(s *scope) []flow.Phase[*scope] {
+// route returns the stages of a reconcile.
+func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch {
 	case s.paused:
-		return []flow.Phase[*scope]{r.openGate}
+		return []flow.Stage[*scope]{readyForMove().Stage(r.openGate)}
 	case !s.infra.DeletionTimestamp.IsZero():
-		return []flow.Phase[*scope]{waitForMachines, r.freeHosts, dropFinalizer}
+		return []flow.Stage[*scope]{
+			deleting().Stage(waitForMachines),
+			deleting().Stage(r.releaseReservations),
+			deleting().Stage(dropFinalizer),
+		}
 	default:
-		return []flow.Phase[*scope]{
-			waitForCluster, keepFinalizer, keepGate, r.chooseIdentity, findRivals, findEndpoint, r.takeBackHandover,
-			r.keepSecret, r.judgeIronic,
+		return []flow.Stage[*scope]{
+			infrastructureReady().Stage(waitForCluster),
+			infrastructureReady().Stage(keepFinalizer),
+			readyForMove().Stage(keepGate),
+			ironicReady().Stage(r.chooseIdentity),
+			ironicUnique().Stage(findRivals),
+			infrastructureReady().Stage(findEndpoint),
+			readyForMove().Stage(r.takeBackHandover),
+			ironicReady().Stage(r.keepSecret),
+			ironicReady().Stage(r.judgeIronic),
 		}
 	}
 }

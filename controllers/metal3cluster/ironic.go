@@ -113,12 +113,9 @@ func (r *Reconciler) keepSecret(ctx context.Context, s *scope) (outcome.Outcome,
 	if err != nil {
 		return outcome.Done(), err
 	}
-	if !kept.IsDone() {
-		s.secretProblem = true
-		return s.record(infrav1.IronicEndpointReadyCondition, kept), nil
-	}
+	s.secretProblem = !kept.IsDone()
 	s.material = material
-	return outcome.Done(), nil
+	return kept, nil
 }
 
 // judgeIronic judges the result of the last probe of the endpoint.
@@ -140,8 +137,7 @@ func (r *Reconciler) judgeIronic(_ context.Context, s *scope) (outcome.Outcome, 
 		Authority: s.material.Authority,
 	}, s.missesHosts()})
 	if !known {
-		return s.record(infrav1.IronicEndpointReadyCondition, outcome.Waiting(infrav1.NotYetObservedReason,
-			"Waiting for the first probe of "+address)), nil
+		return outcome.Waiting(infrav1.NotYetObservedReason, "Waiting for the first probe of "+address), nil
 	}
 	verdict := pivot.Judge(pivot.Cluster{
 		ClusterID: s.infra.Spec.Ironic.ClusterID, Address: address, Hosts: s.hosts,
@@ -150,7 +146,7 @@ func (r *Reconciler) judgeIronic(_ context.Context, s *scope) (outcome.Outcome, 
 		Answer: pivot.Answer(seen.Answer), Detail: seen.Detail, Conductors: seen.Conductors, Nodes: seen.Nodes,
 	})
 	s.verdict = &verdict
-	return s.record(infrav1.IronicEndpointReadyCondition, verdict.Outcome), nil
+	return verdict.Outcome, nil
 }
 
 // missesHosts says whether the Ironic did not know all of those hosts when it was last asked.
@@ -159,19 +155,20 @@ func (s *scope) missesHosts() bool {
 	return status != nil && status.KnownHosts != nil && int(*status.KnownHosts) < len(s.hosts)
 }
 
-// again makes sure that the Secrets of an endpoint are read again: soon while one is missing or must be corrected.
-func (s *scope) again(reached outcome.Outcome) outcome.Outcome {
+// again returns the time until the Secrets of an endpoint are read again: soon while one is missing or must be
+// corrected.
+func (s *scope) again(after time.Duration) time.Duration {
 	if !s.keepsIronic() {
-		return reached
+		return after
 	}
 	next := userSecretsEvery
 	if s.secretProblem {
 		next = doubtEvery
 	}
-	if reached.After == 0 || reached.After > next {
-		return reached.WithAfter(next)
+	if after == 0 || after > next {
+		return next
 	}
-	return reached
+	return after
 }
 
 // announceHolder tells of a holder that is another one than before. That nobody answers at first is no news.

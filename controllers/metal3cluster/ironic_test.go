@@ -373,7 +373,7 @@ func TestSetIronic(t *testing.T) {
 			infra := build.Metal3Cluster("cluster")
 			tc.change(infra)
 			infra.Status.Ironic = tc.before.DeepCopy()
-			setIronic(&scope{infra: infra, verdict: tc.verdict, reached: map[string]outcome.Outcome{}})
+			setIronic(&scope{infra: infra, verdict: tc.verdict})
 			if diff := cmp.Diff(tc.want, infra.Status.Ironic); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}

@@ -26,6 +26,9 @@ const (
 	// is missing or would stay behind. No event announces a change of a Secret.
 	secretsEvery = 5 * time.Minute
 	doubtEvery   = 5 * time.Second
+
+	// claimDelay is how long to wait until the status that this reconcile writes can be read.
+	claimDelay = 200 * time.Millisecond
 )
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=list
@@ -54,12 +57,11 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	if s.move.Around, err = r.Hosts.Neighbours(ctx, s.infra.Namespace); err != nil {
 		return err
 	}
-	if s.paused {
-		return nil
+	reads := []func(context.Context, *scope) error{r.readOwners, r.readNaming, r.readNames}
+	if !s.paused {
+		reads = append(reads, r.readSecrets)
 	}
-	for _, read := range []func(context.Context, *scope) error{
-		r.readOwners, r.readNaming, r.readNames, r.readSecrets,
-	} {
+	for _, read := range reads {
 		if err := read(ctx, s); err != nil {
 			return err
 		}
@@ -166,14 +168,14 @@ func (s *scope) nextLook() time.Duration {
 }
 
 // lookAgain makes sure that Secrets are looked at again.
-func (s *scope) lookAgain(reached outcome.Outcome) outcome.Outcome {
+func (s *scope) lookAgain(after time.Duration) time.Duration {
 	if s.move.Secrets == nil {
-		return reached
+		return after
 	}
-	if next := s.nextLook(); reached.After == 0 || reached.After > next {
-		return reached.WithAfter(next)
+	if next := s.nextLook(); after == 0 || after > next {
+		return next
 	}
-	return reached
+	return after
 }
 
 // partial is an empty list of names, labels and owners.
@@ -207,23 +209,29 @@ func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), nil
 }
 
-// openGate lets clusterctl move go on once every host that moves is quiet, paused and recorded.
+// openGate lets clusterctl move go on once the move would lose nothing: every host that moves is quiet, paused and
+// recorded, no Machine is on its way, and the status does not claim that the Ironic endpoint answers. The object may be
+// left over, and the claim would count when the cluster comes back.
 func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) {
 		return outcome.Done(), nil
 	}
-	if waits := pivot.NotParked(s.move); len(waits) > 0 {
-		return s.record(infrav1.ReadyForMoveCondition, outcome.Waiting(infrav1.WaitingForHostsReason,
-			"The move waits: "+pivot.Enumerate(waits))), nil
+	if waits := pivot.MayLeave(s.move); len(waits) > 0 {
+		return outcome.Waiting(infrav1.WaitingForHostsReason, "The move waits: "+pivot.Enumerate(waits)), nil
+	}
+	if s.infra.Spec.Ironic != nil && pivot.Verified(s.infra) {
+		return outcome.Waiting(infrav1.WaitingForHostsReason,
+			"The move waits: the Ironic endpoint has to be verified again after it").WithAfter(claimDelay), nil
 	}
 	if err := r.tellIronic(ctx, s, true); err != nil {
-		return outcome.Done(), err
+		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
 	delete(s.infra.Annotations, infrav1.BlockMoveAnnotation)
-	return s.record(infrav1.ReadyForMoveCondition, outcome.Done()), nil
+	return outcome.Done(), nil
 }
 
-// takeBackHandover lets the Ironic of the management cluster take the address again: the cluster is here, and runs.
+// takeBackHandover lets the Ironic of the management cluster hold the VIP again: the Cluster is here, and runs. An error
+// stops no stage of another condition: the endpoint is probed all the same.
 func (r *Reconciler) takeBackHandover(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), r.tellIronic(ctx, s, false)
 }

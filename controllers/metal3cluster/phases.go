@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/utils/ptr"
@@ -22,7 +23,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// scope is what one reconcile knows.
+// scope holds what one reconcile observes.
 type scope struct {
 	infra *infrav1.Metal3Cluster
 	pass  *flow.Pass
@@ -38,6 +39,9 @@ type scope struct {
 
 	// endpoint is where the API server answers. Not valid until somebody gave one.
 	endpoint clusterv1.APIEndpoint
+
+	// sharers are the other Metal3Clusters with the control-plane endpoint of this one.
+	sharers []string
 
 	// move is what decides whether the namespace can be moved. While the Cluster is paused, only hosts and Clusters are
 	// read.
@@ -80,14 +84,6 @@ type scope struct {
 
 	// holder is who held the Ironic endpoint before this reconcile. Nil if nobody knew.
 	holder *infrav1.IronicHolder
-
-	// reached holds the outcome of the phase that each condition reports.
-	reached map[string]outcome.Outcome
-}
-
-func (s *scope) record(condition string, result outcome.Outcome) outcome.Outcome {
-	s.reached[condition] = result
-	return result
 }
 
 func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
@@ -115,12 +111,25 @@ func (r *Reconciler) readMachines(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// readSharers finds the other Metal3Clusters with the control-plane endpoint of this one, in all namespaces of the
+// manager: they share a network.
+func (r *Reconciler) readSharers(ctx context.Context, s *scope) error {
+	if !s.infra.Spec.ControlPlaneEndpoint.IsValid() || !s.infra.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	for _, other := range r.withEndpointOf(ctx, s.infra) {
+		s.sharers = append(s.sharers, other.String())
+	}
+	slices.Sort(s.sharers)
+	return nil
+}
+
 func waitForCluster(_ context.Context, s *scope) (outcome.Outcome, error) {
 	if s.cluster != nil {
 		return outcome.Done(), nil
 	}
-	return s.record(infrav1.InfrastructureReadyCondition, outcome.Waiting(infrav1.WaitingForClusterReason,
-		"Waiting for Cluster API to set the owner reference of a Cluster")), nil
+	return outcome.Waiting(infrav1.WaitingForClusterReason,
+		"Waiting for Cluster API to set the ownerReference of a Cluster"), nil
 }
 
 func keepFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
@@ -133,33 +142,37 @@ func dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), nil
 }
 
-// findEndpoint takes the endpoint of the Metal3Cluster, or else that of the Cluster.
-func findEndpoint(_ context.Context, s *scope) (outcome.Outcome, error) {
+// findEndpoint finds the control-plane endpoint of the Metal3Cluster, or else that of the Cluster.
+func findEndpoint(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	switch {
 	case s.infra.Spec.ControlPlaneEndpoint.IsValid():
 		s.endpoint = s.infra.Spec.ControlPlaneEndpoint
 	case s.cluster.Spec.ControlPlaneEndpoint.IsValid():
 		s.endpoint = s.cluster.Spec.ControlPlaneEndpoint
 	default:
-		return s.record(infrav1.InfrastructureReadyCondition, outcome.Blocked(infrav1.EndpointMissingReason, fmt.Sprintf(
+		return outcome.Blocked(infrav1.EndpointMissingReason, fmt.Sprintf(
 			"Set spec.controlPlaneEndpoint.host and port of Metal3Cluster %s or of Cluster %s",
-			s.infra.Name, s.cluster.Name))), nil
+			s.infra.Name, s.cluster.Name)), nil
+	}
+	// Not provisioned without a finalizer: the deletion would not wait for the machines.
+	if err := s.pass.Save(ctx); err != nil {
+		return outcome.Done(), err
 	}
 	s.infra.Status.Initialization.Provisioned = ptr.To(true)
-	return s.record(infrav1.InfrastructureReadyCondition, outcome.Done()), nil
+	return outcome.Done(), nil
 }
 
 func waitForMachines(_ context.Context, s *scope) (outcome.Outcome, error) {
 	if s.machines == 0 {
 		return outcome.Done(), nil
 	}
-	return s.record(infrav1.DeletingCondition, outcome.Waiting(infrav1.WaitingForMachinesReason,
-		fmt.Sprintf("Waiting for the Machines of Cluster %s to be deleted", s.cluster.Name))), nil
+	return outcome.Waiting(infrav1.WaitingForMachinesReason,
+		fmt.Sprintf("Waiting for the Machines of Cluster %s to be deleted", s.cluster.Name)), nil
 }
 
-// freeHosts lets go of the hosts that node reuse keeps for the Cluster. Its Machines are gone, so nobody else would. A
-// host that fails does not hold up the others, and is tried again.
-func (r *Reconciler) freeHosts(ctx context.Context, s *scope) (outcome.Outcome, error) {
+// releaseReservations releases the hosts that node reuse reserves for the Cluster: none of its Machines is left to do
+// it. An error of one host does not stop the others.
+func (r *Reconciler) releaseReservations(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	cluster := ownerCluster(s.infra)
 	if cluster == "" {
 		return outcome.Done(), nil
@@ -175,7 +188,8 @@ func (r *Reconciler) freeHosts(ctx context.Context, s *scope) (outcome.Outcome, 
 			continue
 		}
 		if _, err := r.Hosts.Write(ctx, current, free); client.IgnoreNotFound(err) != nil {
-			failures = append(failures, fmt.Errorf("freeing what is reserved for Cluster %s: %w", cluster, err))
+			failures = append(failures, fmt.Errorf("releasing BareMetalHost %s, reserved for Cluster %s: %w",
+				current.Name, cluster, err))
 		}
 	}
 	return outcome.Done(), errors.Join(failures...)

@@ -80,20 +80,19 @@ func (r *Reconciler) chooseIdentity(ctx context.Context, s *scope) (outcome.Outc
 	return outcome.Done(), nil
 }
 
-// findRivals judges who else uses the endpoint. It keeps nothing else from being done: whose the address is in the end
-// shows on the network.
+// findRivals finds the conflicting users of the endpoint. They stop no other stage: the VRRP election decides which
+// node holds the VIP.
 func findRivals(_ context.Context, s *scope) (outcome.Outcome, error) {
 	if s.infra.Spec.Ironic == nil {
 		return outcome.Done(), nil
 	}
-	judged := outcome.Done()
+	found := outcome.Done()
 	for _, rival := range controlplane.Rivals(s.around) {
 		s.rivals = append(s.rivals, rival.Message)
-		if judged.IsDone() {
-			judged = outcome.Blocked(rival.Reason, "")
+		if found.IsDone() {
+			found = outcome.Blocked(rival.Reason, "")
 		}
 	}
-	judged.Message = pivot.Enumerate(s.rivals)
-	s.record(infrav1.IronicEndpointUniqueCondition, judged)
-	return outcome.Done(), nil
+	found.Message = pivot.Enumerate(s.rivals)
+	return found, nil
 }

@@ -3,6 +3,7 @@ package metal3cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -47,8 +48,14 @@ func (r *Reconciler) gatherTime(cluster types.NamespacedName) time.Duration {
 	return gatherAtLeast + time.Duration(count)*gatherPerHost
 }
 
+// endpointIndex finds Metal3Clusters by spec.controlPlaneEndpoint.
+const endpointIndex = "spec.controlPlaneEndpoint"
+
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.Metal3Cluster{}, endpointIndex, byEndpoint); err != nil {
+		return fmt.Errorf("indexing Metal3Clusters by control-plane endpoint: %w", err)
+	}
 	log := ctrl.LoggerFrom(ctx)
 	kind := infrav1.GroupVersion.WithKind("Metal3Cluster")
 	toInfrastructure := util.ClusterToInfrastructureMapFunc(ctx, kind, mgr.GetClient(), &infrav1.Metal3Cluster{})
@@ -61,6 +68,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, r.later(), builder.WithPredicates(clusterChanges())).
 		WatchesMetadata(&clusterv1.ClusterClass{}, r.later(),
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
+		Watches(&infrav1.Metal3Cluster{}, handler.EnqueueRequestsFromMapFunc(r.sameEndpoint),
+			builder.WithPredicates(endpointChanges())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToInfrastructure),
 			builder.WithPredicates(onlyDeletes())).
 		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(nodeChanges())).
@@ -83,6 +92,52 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		}
 	}
 	return nil
+}
+
+func byEndpoint(object client.Object) []string {
+	infra, isInfra := object.(*infrav1.Metal3Cluster)
+	if !isInfra || !infra.Spec.ControlPlaneEndpoint.IsValid() {
+		return nil
+	}
+	return []string{infra.Spec.ControlPlaneEndpoint.String()}
+}
+
+// endpointChanges passes changes that begin or end a conflict about a control-plane endpoint.
+func endpointChanges() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !slices.Equal(byEndpoint(e.ObjectOld), byEndpoint(e.ObjectNew)) ||
+			e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	}}
+}
+
+// sameEndpoint requeues the other Metal3Clusters with the control-plane endpoint of a Metal3Cluster. It runs for the
+// old and the new object of an update.
+func (r *Reconciler) sameEndpoint(ctx context.Context, object client.Object) []ctrl.Request {
+	var requests []ctrl.Request
+	for _, other := range r.withEndpointOf(ctx, object) {
+		requests = append(requests, ctrl.Request{NamespacedName: other})
+	}
+	return requests
+}
+
+// withEndpointOf returns the other Metal3Clusters with the control-plane endpoint of a Metal3Cluster. It asks the
+// cache, which fails only while the manager stops.
+func (r *Reconciler) withEndpointOf(ctx context.Context, object client.Object) []client.ObjectKey {
+	var others []client.ObjectKey
+	for _, endpoint := range byEndpoint(object) {
+		var list infrav1.Metal3ClusterList
+		withEndpoint := client.MatchingFields{endpointIndex: endpoint}
+		if err := r.Client.List(ctx, &list, withEndpoint, client.UnsafeDisableDeepCopy); err != nil {
+			return nil
+		}
+		for i := range list.Items {
+			key := client.ObjectKeyFromObject(&list.Items[i])
+			if key != client.ObjectKeyFromObject(object) && list.Items[i].DeletionTimestamp.IsZero() {
+				others = append(others, key)
+			}
+		}
+	}
+	return others
 }
 
 // onlyDeletes lets through the only event of a Machine that a Metal3Cluster waits for: its end.

@@ -2,6 +2,7 @@ package metal3cluster
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -13,6 +14,58 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
+type condition = flow.Condition[*scope]
+
+// conditions are the conditions of the kind that flow reports, in the order in which Ready sums them up.
+// setReadyForMove reports ReadyForMove.
+func (s *scope) conditions() []condition {
+	if s.infra.Spec.Ironic == nil {
+		return []condition{infrastructureReady(), deleting()}
+	}
+	return []condition{infrastructureReady(), ironicReady(), ironicUnique(), deleting()}
+}
+
+func infrastructureReady() condition {
+	return condition{
+		Type: infrav1.InfrastructureReadyCondition, Initial: infrav1.WaitingForClusterReason,
+		Failed: infrav1.InfrastructureFailedReason, Done: endpointFound,
+	}
+}
+
+// ironicReady is aside: an Ironic endpoint that does not answer must not stop the provisioning of hosts.
+func ironicReady() condition {
+	return condition{
+		Type: infrav1.IronicEndpointReadyCondition, Initial: infrav1.NotYetObservedReason,
+		Failed: infrav1.EndpointFailedReason, Aside: true, Done: func(s *scope) flow.Reached {
+			done := flow.Reached{Reason: infrav1.EndpointAnswersReason}
+			if s.verdict != nil {
+				done.Message = s.verdict.Message
+			}
+			return done
+		},
+	}
+}
+
+func ironicUnique() condition {
+	return condition{
+		Type: infrav1.IronicEndpointUniqueCondition, Initial: infrav1.NotYetObservedReason,
+		Failed: infrav1.EndpointFailedReason, Aside: true,
+		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.EndpointUniqueReason} },
+	}
+}
+
+func readyForMove() condition {
+	return condition{Type: infrav1.ReadyForMoveCondition, Failed: infrav1.NotReadyForMoveReason, Aside: true}
+}
+
+func deleting() condition {
+	return condition{
+		Type: infrav1.DeletingCondition, Initial: infrav1.DeletingReason, Failed: infrav1.ReleaseFailedReason,
+		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.DeletingReason} },
+	}
+}
+
+// announce returns the changes of conditions that become events.
 func announce() flow.Announcement {
 	quiet := []string{
 		infrav1.ReadyCondition, infrav1.ReadyForMoveCondition, infrav1.EndpointUniqueReason, infrav1.WaitingForClusterReason,
@@ -22,38 +75,37 @@ func announce() flow.Announcement {
 		infrav1.EndpointMissingReason, infrav1.IronicSecretInvalidReason, infrav1.EndpointForeignReason,
 		infrav1.EndpointUntrustedReason, infrav1.EndpointUnauthorizedReason, infrav1.EndpointBrokenReason,
 		infrav1.EndpointUnsupportedReason, infrav1.VirtualIPTakenReason, infrav1.VirtualRouterIDTakenReason,
+		infrav1.InfrastructureFailedReason, infrav1.EndpointFailedReason,
+		infrav1.ReleaseFailedReason, infrav1.EndpointSharedReason,
 	}
 	return flow.Milestones(quiet, trouble)
 }
 
-// setStatus reports what the reconcile saw. It is the only writer of conditions.
-func setStatus(s *scope) {
-	flow.SetPaused(s.infra, s.paused)
-	setReadyForMove(s)
+// setStatus sets ReadyForMove and the fields of the status.
+func setStatus(s *scope, results flow.Results) {
+	setReadyForMove(s, results)
 	if s.paused {
+		forgetEndpoint(s)
 		return
 	}
 	s.infra.Status.FailureDomains = s.infra.Spec.FailureDomains
-	setDeleting(s)
+	s.infra.Status.Deprecated = flow.WithoutOldConditions(s.infra.Status.Deprecated)
 	setIronic(s)
-	flow.SetStage(s.infra, infrav1.InfrastructureReadyCondition, s.reached,
-		flow.Reached{Reason: infrav1.InfrastructureReadyReason, Message: disagreement(s)}, infrav1.WaitingForClusterReason)
-	// The Ironic endpoint is not among the stages: whether it answers must not keep anything from being provisioned.
-	flow.SetReady(s.infra, infrav1.InfrastructureReadyCondition)
 }
 
 // setReadyForMove reports whether a move would go through, or, while one is under way, whether it may go on. The first
 // row that fits counts.
 //
 //	paused is          and                    the condition is
-//	the Cluster        a step failed          as it was: the step is tried again
+//	the Cluster        a write conflicted     False, NotReadyForMove: the gate is not judged yet
+//	the Cluster        the gate failed        False, NotReadyForMove: the gate is tried again
 //	the Cluster        all hosts are parked   True, HostsPaused
 //	the Cluster        hosts are not parked   False, WaitingForHosts
 //	the Metal3Cluster                         False, NotReadyForMove: nobody sees what gets in the way
 //	nobody             nodes not probed yet   as it was, if it was set
 //	nobody             obstacles              False, NotReadyForMove
 //	nobody             no obstacle            True, ReadyForMove
-func setReadyForMove(s *scope) {
+func setReadyForMove(s *scope, results flow.Results) {
 	if !s.caresForMove() {
 		return
 	}
@@ -61,10 +113,11 @@ func setReadyForMove(s *scope) {
 	condition := metav1.Condition{
 		Type: infrav1.ReadyForMoveCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReadyForMoveReason,
 	}
-	waits, asked := s.reached[infrav1.ReadyForMoveCondition]
+	waits, asked := results.Of(infrav1.ReadyForMoveCondition)
 	switch {
 	case moving && !asked:
-		return
+		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
+		condition.Message = "The move waits: the manager has not judged the gate yet"
 	case moving && waits.IsDone():
 		condition.Reason = infrav1.MovableReason
 	case moving:
@@ -73,12 +126,16 @@ func setReadyForMove(s *scope) {
 		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 		condition.Message = fmt.Sprintf("Not ready for clusterctl move: Metal3Cluster %s is paused: remove its annotation %s",
 			s.infra.Name, clusterv1.PausedAnnotation)
-	case s.nodesPending && conditions.Has(s.infra, infrav1.ReadyForMoveCondition):
+	case s.nodesPending && waits.Err == nil && conditions.Has(s.infra, infrav1.ReadyForMoveCondition):
 		// A manager that has just started knows nothing that is wrong.
 		return
 	default:
-		s.move.Endpoint = s.reached[infrav1.IronicEndpointReadyCondition]
-		if obstacles := append(pivot.Obstacles(s.move), s.rivals...); len(obstacles) > 0 {
+		s.move.Endpoint = results[infrav1.IronicEndpointReadyCondition].Outcome
+		obstacles := append(pivot.Obstacles(s.move), s.rivals...)
+		if waits.Err != nil {
+			obstacles = append(obstacles, waits.Message)
+		}
+		if len(obstacles) > 0 {
 			condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 			condition.Message = "Not ready for clusterctl move: " + pivot.Enumerate(obstacles)
 		}
@@ -86,7 +143,20 @@ func setReadyForMove(s *scope) {
 	conditions.Set(s.infra, condition)
 }
 
-// setIronic reports the Ironic endpoint. What was not looked at this time stays as it was.
+// forgetEndpoint takes back that the Ironic endpoint answers while the Cluster is paused: nobody probes it, and another
+// Ironic may answer when the Cluster runs again.
+func forgetEndpoint(s *scope) {
+	if s.infra.Spec.Ironic == nil || s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) ||
+		!pivot.Verified(s.infra) {
+		return
+	}
+	conditions.Set(s.infra, metav1.Condition{
+		Type: infrav1.IronicEndpointReadyCondition, Status: metav1.ConditionUnknown, Reason: infrav1.NotYetObservedReason,
+		Message: "The Ironic endpoint is not probed while the Cluster is paused",
+	})
+}
+
+// setIronic sets status.ironic. Fields that this reconcile did not observe stay.
 func setIronic(s *scope) {
 	switch {
 	case s.infra.Spec.Ironic == nil:
@@ -97,13 +167,6 @@ func setIronic(s *scope) {
 	case !s.infra.DeletionTimestamp.IsZero():
 		return
 	}
-	done := flow.Reached{Reason: infrav1.EndpointAnswersReason}
-	if s.verdict != nil {
-		done.Message = s.verdict.Message
-	}
-	flow.SetStage(s.infra, infrav1.IronicEndpointReadyCondition, s.reached, done, infrav1.NotYetObservedReason)
-	flow.SetStage(s.infra, infrav1.IronicEndpointUniqueCondition, s.reached,
-		flow.Reached{Reason: infrav1.EndpointUniqueReason}, infrav1.NotYetObservedReason)
 	if s.infra.Status.Ironic == nil {
 		s.infra.Status.Ironic = &infrav1.IronicStatus{}
 	}
@@ -120,20 +183,18 @@ func setIronic(s *scope) {
 	}
 }
 
-func setDeleting(s *scope) {
-	if s.infra.DeletionTimestamp.IsZero() {
-		return
+// endpointFound is what the condition says of a cluster with a control-plane endpoint.
+func endpointFound(s *scope) flow.Reached {
+	if len(s.sharers) == 0 {
+		return flow.Reached{Reason: infrav1.InfrastructureReadyReason, Message: disagreement(s)}
 	}
-	condition := metav1.Condition{
-		Type: infrav1.DeletingCondition, Status: metav1.ConditionTrue, Reason: infrav1.DeletingReason,
-	}
-	if result, waits := s.reached[infrav1.DeletingCondition]; waits {
-		condition.Reason, condition.Message = result.Reason, result.Message
-	}
-	conditions.Set(s.infra, condition)
+	return flow.Reached{Reason: infrav1.EndpointSharedReason, Message: fmt.Sprintf(
+		"Control-plane endpoint %s is also that of Metal3Cluster %s. Correct spec.controlPlaneEndpoint of one of them.",
+		s.endpoint.String(), strings.Join(s.sharers, ", "))}
 }
 
-// disagreement tells when Cluster and Metal3Cluster name different endpoints: Cluster API keeps the one of the Cluster.
+// disagreement returns a message if Cluster and Metal3Cluster name different endpoints: Cluster API keeps that of the
+// Cluster.
 func disagreement(s *scope) string {
 	if s.cluster == nil {
 		return ""

@@ -53,19 +53,22 @@ func TestSetReadyForMove(t *testing.T) {
 			reason: "the Cluster decides", cluster: []build.ClusterOption{build.ClusterPaused()}, paused: true,
 			gate: ptr.To(outcome.Done()), want: verdict{metav1.ConditionTrue, infrav1.MovableReason, ""},
 		},
-		"Failed": {
-			reason: "the gate is tried again", cluster: []build.ClusterOption{build.ClusterPaused()}, paused: true, want: movable,
+		"Conflict": {
+			reason: "True of before must not stay", cluster: []build.ClusterOption{build.ClusterPaused()}, paused: true,
+			want: verdict{
+				metav1.ConditionFalse, infrav1.NotReadyForMoveReason, "The move waits: the manager has not judged the gate yet",
+			},
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := &scope{
 				infra: build.Metal3Cluster("cluster"), cluster: build.Cluster("cluster", tc.cluster...),
-				reached: map[string]outcome.Outcome{},
 			}
 			conditions.Set(s.infra, metav1.Condition{
 				Type: infrav1.ReadyForMoveCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReadyForMoveReason,
 			})
+			results := flow.Results{}
 			if tc.paused {
 				s.infra.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 			}
@@ -74,10 +77,10 @@ func TestSetReadyForMove(t *testing.T) {
 				s.move.Around = []pivot.Neighbour{pivot.NeighbourOf(s.cluster, s.infra)}
 			}
 			if tc.gate != nil {
-				s.record(infrav1.ReadyForMoveCondition, *tc.gate)
+				results[infrav1.ReadyForMoveCondition] = flow.Result{Outcome: *tc.gate}
 			}
 			s.paused = flow.Paused(s.cluster, s.infra)
-			setReadyForMove(s)
+			setReadyForMove(s, results)
 			got := conditions.Get(s.infra, infrav1.ReadyForMoveCondition)
 			if diff := cmp.Diff(tc.want, verdict{got.Status, got.Reason, got.Message}); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)

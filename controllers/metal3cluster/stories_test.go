@@ -19,7 +19,7 @@ func describeLife(s *suite) {
 		w.manager.Start()
 		w.create(ctx, build.Metal3Cluster(clusterName, build.InNamespace(w.namespace), build.Domains("a", "b")))
 		w.eventually(ctx, infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.WaitingForClusterReason,
-			"Waiting for Cluster API to set the owner reference of a Cluster"))
+			"Waiting for Cluster API to set the ownerReference of a Cluster"))
 		cluster := w.cluster(ctx)
 		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
 			build.OwnedBy(cluster)(infra)

@@ -12,7 +12,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -29,6 +28,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -49,12 +49,7 @@ const (
 	clusterName = "cluster"
 )
 
-func TestMetal3Cluster(t *testing.T) {
-	klog.SetOutput(GinkgoWriter)
-	ctrl.SetLogger(klog.Background())
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Metal3Cluster")
-}
+func TestMetal3Cluster(t *testing.T) { specs.Run(t, "Metal3Cluster") }
 
 // suite is what all stories share.
 type suite struct{ server *env.Server }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -18,84 +18,33 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
-// claimAttempts is how many hosts are tried in one reconcile when other writers are faster.
+// claimAttempts is the number of hosts to try in one reconcile after write conflicts.
 const claimAttempts = 5
 
-// secretDelay is how long to wait before looking again for bootstrap data. A Secret that carries the label of its
-// cluster announces itself; others do not.
-const secretDelay = 30 * time.Second
-
-// waitForOwners waits for what must exist before a host may be claimed.
-func (r *Reconciler) waitForOwners(_ context.Context, s *scope) (outcome.Outcome, error) {
-	wait := func(reason, message string) (outcome.Outcome, error) {
-		return s.record(infrav1.HostAssociatedCondition, outcome.Waiting(reason, message)), nil
-	}
-	switch {
-	case s.host != nil && isImaged(s.host):
-		return outcome.Done(), nil
-	case s.owner == nil:
-		return wait(infrav1.WaitingForMachineReason, "Waiting for Cluster API to set the owner reference of a Machine")
-	case s.cluster == nil:
-		return wait(infrav1.WaitingForMachineReason, fmt.Sprintf("Waiting for Cluster %s, which Machine %s names",
-			s.owner.Spec.ClusterName, s.owner.Name))
-	case !s.cluster.Spec.InfrastructureRef.IsDefined():
-		return wait(infrav1.WaitingForMetal3ClusterReason, fmt.Sprintf("Waiting for Cluster %s to name its Metal3Cluster",
-			s.cluster.Name))
-	case s.infra == nil:
-		return wait(infrav1.WaitingForMetal3ClusterReason, fmt.Sprintf("Waiting for Metal3Cluster %s, which Cluster %s names",
-			s.cluster.Spec.InfrastructureRef.Name, s.cluster.Name))
-	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
-		return wait(infrav1.WaitingForInfrastructureReason, fmt.Sprintf(
-			"Waiting for the infrastructure of Cluster %s to be provisioned", s.cluster.Name))
-	case s.bootstrap.name == nil:
-		return wait(infrav1.WaitingForBootstrapDataReason, fmt.Sprintf(
-			"Waiting for the bootstrap provider to give Machine %s its bootstrap data", s.owner.Name))
-	}
-	if problem := bootstrapProblem(s); !problem.IsDone() {
-		return s.record(infrav1.HostAssociatedCondition, problem), nil
-	}
+// holdHost records the name of the host that the machine holds.
+func (r *Reconciler) holdHost(_ context.Context, s *scope) (outcome.Outcome, error) {
+	setHostAnnotation(s.machine, s.host.Name)
 	return outcome.Done(), nil
 }
 
-// bootstrapProblem says what is wrong with the bootstrap data that the Machine names.
-func bootstrapProblem(s *scope) outcome.Outcome {
-	name := *s.bootstrap.name
-	switch {
-	case name != "" && !s.bootstrap.found:
-		return outcome.Waiting(infrav1.WaitingForBootstrapDataReason, fmt.Sprintf(
-			"Waiting for Secret %s with the bootstrap data of Machine %s", name, s.owner.Name)).WithAfter(secretDelay)
-	case name != "" && !s.bootstrap.hasValue:
-		return outcome.Blocked(infrav1.BootstrapDataInvalidReason, fmt.Sprintf(
-			"Secret %s with the bootstrap data has no key \"value\": correct or delete it", name)).WithAfter(secretDelay)
-	default:
-		return outcome.Done()
+// reclaimHost writes the claim again on a host that lost its consumerRef while the machine runs on it.
+func (r *Reconciler) reclaimHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	stored, err := r.Hosts.Write(ctx, s.recorded, s.reclaimed())
+	if err != nil {
+		return outcome.Done(), fmt.Errorf("claiming BareMetalHost %s again: %w", s.recorded.Name, err)
 	}
-}
-
-// checkSpec stops at a spec that cannot be served. The webhooks refuse most of it; this is for objects that came around
-// them.
-func (r *Reconciler) checkSpec(_ context.Context, s *scope) (outcome.Outcome, error) {
-	if s.host != nil && isImaged(s.host) {
-		return outcome.Done(), nil
-	}
-	if problem := r.SpecProblem(s.machine); problem != "" {
-		return s.record(infrav1.HostAssociatedCondition, outcome.Blocked(infrav1.InvalidSpecReason, problem)), nil
-	}
+	s.host = stored
 	return outcome.Done(), nil
 }
 
-// claimHost makes sure that the machine holds a host.
+// claimHost claims a host for a machine that holds none.
 func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.host != nil {
-		setHostAnnotation(s.machine, s.host.Name)
-		return s.record(infrav1.HostAssociatedCondition, outcome.Done()), nil
-	}
-	if s.isLost() {
-		return s.record(infrav1.HostAssociatedCondition, lostHost(s)), nil
+		return r.holdHost(ctx, s)
 	}
 	wanted, blocked := wantedHost(s)
 	if !blocked.IsDone() {
-		return s.record(infrav1.HostAssociatedCondition, blocked), nil
+		return blocked, nil
 	}
 	for range claimAttempts {
 		choice, err := r.Hosts.Choose(ctx, wanted)
@@ -104,24 +53,22 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, 
 		}
 		if choice.Host == nil {
 			s.waits = true
-			delete(s.machine.Annotations, infrav1.HostAnnotation)
-			return s.record(infrav1.HostAssociatedCondition,
-				outcome.Waiting(infrav1.NoHostAvailableReason, choice.Message)), nil
+			if !choice.Named {
+				delete(s.machine.Annotations, infrav1.HostAnnotation)
+			}
+			return outcome.Waiting(infrav1.NoHostAvailableReason, choice.Message), nil
 		}
 		err = r.takeHost(ctx, s, choice)
 		if errors.Is(err, hoststore.ErrConflict) {
 			continue
 		}
-		if err != nil {
-			return outcome.Done(), err
-		}
-		return s.record(infrav1.HostAssociatedCondition, outcome.Done()), nil
+		return outcome.Done(), err
 	}
-	return outcome.Done(), fmt.Errorf("claiming a host for %s, %d times in a row: %w",
-		s.machine.Name, claimAttempts, hoststore.ErrConflict)
+	return outcome.Done(), fmt.Errorf("claiming a BareMetalHost, %d times in a row: %w",
+		claimAttempts, hoststore.ErrConflict)
 }
 
-// takeHost writes the claim. The machine records the host first: a release must find it whatever happens in between.
+// takeHost writes the claim. The machine records the host first: a release must find the host after a crash in between.
 func (r *Reconciler) takeHost(ctx context.Context, s *scope, choice host.Choice) error {
 	setHostAnnotation(s.machine, choice.Host.Name)
 	if err := s.pass.Save(ctx); err != nil {
@@ -129,7 +76,7 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope, choice host.Choice)
 	}
 	stored, err := r.Hosts.Write(ctx, choice.Host, host.Desired(choice.Host, desiredClaim(s)))
 	if err != nil {
-		return err
+		return fmt.Errorf("claiming BareMetalHost %s: %w", choice.Host.Name, err)
 	}
 	s.host, s.claimed = stored, choice
 	hoststore.Claimed(r.Clock.Since(s.machine.CreationTimestamp.Time))
@@ -149,25 +96,59 @@ func wantedHost(s *scope) (host.Wanted, outcome.Outcome) {
 		FailureDomain: s.failureDomain(),
 		Strict:        s.machine.Spec.FailureDomainPolicy == infrav1.FailureDomainStrict,
 		Owner:         s.reuseOwner(),
+		Named:         recordedHost(s.machine),
 	}, outcome.Done()
 }
 
-// lostHost is the answer for a machine that was provisioned once and has no host now. It gets no other host: its node,
-// its provider ID and its data belong to the lost one.
-func lostHost(s *scope) outcome.Outcome {
-	return outcome.Waiting(infrav1.HostLostReason, fmt.Sprintf(
-		"Host %s is gone or held by another consumer: restore it, or delete Machine %s to have it replaced",
-		recordedHost(s.machine), s.owner.Name))
+// isLost returns true for a machine that was provisioned once and has no host any more. It gets no other host: its
+// Node, its provider ID and its data belong to the lost one.
+func (s *scope) isLost() bool {
+	return s.host == nil && s.machine.Spec.ProviderID != "" && recordedHost(s.machine) != ""
 }
 
-// desiredClaim is what the machine wants on its host now.
-func desiredClaim(s *scope) host.Claim {
-	claim := host.Claim{
+// loseHost reports why the machine has no host.
+func (r *Reconciler) loseHost(_ context.Context, s *scope) (outcome.Outcome, error) {
+	name := recordedHost(s.machine)
+	what := fmt.Sprintf("BareMetalHost %s no longer exists. Restore it", name)
+	switch {
+	case s.recorded != nil && s.recorded.Spec.ConsumerRef != nil:
+		what = fmt.Sprintf("BareMetalHost %s has another consumer, %s %s. Correct spec.consumerRef",
+			name, s.recorded.Spec.ConsumerRef.Kind, s.recorded.Spec.ConsumerRef.Name)
+	case s.recorded != nil:
+		what = fmt.Sprintf(
+			"BareMetalHost %s has no consumer and not the image and user data of the machine. Restore them", name)
+	}
+	return outcome.Waiting(infrav1.HostLostReason, fmt.Sprintf(
+		"%s, or delete Machine %s to replace it.", what, s.owner.Name)), nil
+}
+
+// reclaimed returns the recorded host with the claim of the machine. It returns nil unless the host has no consumer and
+// still has the image and the user data of the machine.
+func (s *scope) reclaimed() *bmov1alpha1.BareMetalHost {
+	if s.recorded == nil || s.owner == nil || s.cluster == nil {
+		return nil
+	}
+	claim := s.claimWithoutData()
+	claim.Provision = &host.Provision{Image: s.machine.Spec.Image, CustomDeploy: s.machine.Spec.CustomDeploy}
+	injected := &corev1.SecretReference{Namespace: s.machine.Namespace, Name: userDataName(s)}
+	if reclaimed := host.Reclaimed(s.recorded, claim, injected); reclaimed != nil || s.bootstrap.name == nil {
+		return reclaimed
+	}
+	return host.Reclaimed(s.recorded, claim, s.plainUserData())
+}
+
+func (s *scope) claimWithoutData() host.Claim {
+	return host.Claim{
 		Machine:      s.machine.Name,
 		Namespace:    s.machine.Namespace,
 		Cluster:      s.cluster.Name,
-		CleaningMode: s.cleaningMode(),
+		CleaningMode: s.machine.Spec.AutomatedCleaningMode,
 	}
+}
+
+// desiredClaim is the claim that the host must carry now.
+func desiredClaim(s *scope) host.Claim {
+	claim := s.claimWithoutData()
 	metaData, networkData, ready := dataSecrets(s)
 	if !ready {
 		return claim
@@ -186,6 +167,11 @@ func userData(s *scope) *corev1.SecretReference {
 	if s.carriesIronic() {
 		return &corev1.SecretReference{Namespace: s.machine.Namespace, Name: userDataName(s)}
 	}
+	return s.plainUserData()
+}
+
+// plainUserData is the Secret with user data without the Ironic endpoint. Nil means none.
+func (s *scope) plainUserData() *corev1.SecretReference {
 	if name := ptr.Deref(s.bootstrap.name, ""); name != "" {
 		return &corev1.SecretReference{Namespace: s.machine.Namespace, Name: name}
 	}

@@ -119,12 +119,12 @@ func describeClaims(s *suite) {
 		w.metal3Machine(ctx, w.owner(ctx, "first", build.InDomain("room-2")), build.InDomain("room-1"))
 		Expect(w.associated(ctx, "first")).To(Equal("host-4"), "the Machine decides")
 		w.eventually(ctx, "first", infrav1.HostAssociatedCondition,
-			HaveField("Message", "Host host-4 is available in failure domain room-2"))
+			HaveField("Message", "Associated BareMetalHost host-4 in failure domain room-2"))
 
 		w.machine(ctx, "second", build.InDomain("room-2"))
 		Expect(w.associated(ctx, "second")).To(HavePrefix("host-"))
 		w.eventually(ctx, "second", infrav1.HostAssociatedCondition,
-			HaveField("Message", ContainSubstring("no host of failure domain room-2 is")))
+			HaveField("Message", ContainSubstring("which is not in failure domain room-2")))
 		Expect(w.getMachine(ctx, Default, "second").Status.FailureDomain).To(Equal("room-1"), "where it really stands")
 		Expect(w.getMachine(ctx, Default, "second").Spec.FailureDomain).To(Equal("room-2"), "what was asked for")
 	})
@@ -170,6 +170,22 @@ func describeClaims(s *suite) {
 		w.machine(ctx, "machine", build.OnHost(taken))
 		Expect(w.associated(ctx, "machine")).To(Equal("free"))
 		Expect(w.held(ctx, Default, "other")).To(ConsistOf("taken"))
+	})
+
+	It("claims the host that its annotation names", func(ctx context.Context) {
+		w := s.world(ctx)
+		for _, name := range []string{"host-0", "host-1", "host-2"} {
+			w.host(ctx, name)
+		}
+		chosen := w.host(ctx, "chosen", build.State(bmov1alpha1.StateInspecting))
+		w.start()
+		w.machine(ctx, "machine", build.OnHost(chosen))
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason,
+			"Waiting for BareMetalHost chosen, which is not available yet"))
+		changeStatus(ctx, w, "chosen", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.Provisioning.State = bmov1alpha1.StateAvailable
+		})
+		Expect(w.associated(ctx, "machine")).To(Equal("chosen"))
 	})
 
 	It("keeps one host if it holds two", func(ctx context.Context) {

@@ -3,7 +3,6 @@ package metal3machine
 import (
 	"context"
 	"errors"
-	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,19 +13,13 @@ import (
 	"sigs.k8s.io/cluster-api/util/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
-
-// conflictDelay is how long to wait before looking again at an object that somebody else just changed. The cache
-// usually shows the change by then.
-const conflictDelay = 200 * time.Millisecond
 
 // Hosts reads and writes the hosts of machines.
 type Hosts interface {
@@ -59,7 +52,7 @@ type Reconciler struct {
 	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that a machine must carry. Empty means any.
 	WatchFilter string
 
-	// SpecProblem says what is wrong with the spec of a machine. Empty means nothing.
+	// SpecProblem returns what is wrong with the spec of a machine. Empty means nothing.
 	SpecProblem func(machine *infrav1.Metal3Machine) string
 
 	// GuardImage is the container image with the guard that control-plane machines get with an Ironic endpoint.
@@ -68,8 +61,8 @@ type Reconciler struct {
 	// FastTrack keeps released hosts powered on where cleaning is enabled.
 	FastTrack bool
 
-	// nodeWatch is set by SetupWithManager.
-	nodeWatch clustercache.Watcher
+	// nodeWatch returns the watch of the Nodes of a cluster. SetupWithManager sets it.
+	nodeWatch func(cluster types.NamespacedName) clustercache.Watcher
 
 	memory flow.Memory
 }
@@ -84,20 +77,20 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile moves one Metal3Machine towards what its spec wants.
+// Reconcile moves one Metal3Machine towards its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	machine := &infrav1.Metal3Machine{}
 	err := r.Client.Get(ctx, req.NamespacedName, machine)
 	if apierrors.IsNotFound(err) {
 		r.memory.Forget(req.NamespacedName)
-		r.letGo(ctx, req.NamespacedName)
+		r.forget(ctx, req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if flow.Moving(machine) || (r.WatchFilter != "" && !labels.HasWatchLabel(machine, r.WatchFilter)) {
-		r.letGo(ctx, req.NamespacedName)
+		r.forget(ctx, req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if r.memory.Behind(machine) {
@@ -108,48 +101,87 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	s := &scope{machine: machine, pass: pass, reached: map[string]outcome.Outcome{}}
+	s := &scope{machine: machine, pass: pass}
 	defer func() { r.Hosts.Settle(ctx, req.NamespacedName, s.waits) }()
-	if err := flow.Observe(ctx, s, r.readOwners, r.readHost, r.readBootstrapData, r.readData); err != nil {
-		// Nothing is reported: what was not read would look as if it were not there.
+	if err := flow.Observe(ctx, s, r.readOwners, r.readHost, r.readData); err != nil {
 		return ctrl.Result{}, err
 	}
-	reached, err := flow.Act(ctx, s, r.route(s)...)
-	if errors.Is(err, hoststore.ErrConflict) {
-		reached, err = outcome.Done().WithAfter(conflictDelay), nil
-	}
-	return pass.End(ctx, reached, err, func() { setStatus(s) })
+	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
+		Paused:     s.paused,
+		Conditions: conditionsInOrder(),
+		Stages:     r.route(s),
+		Status:     setStatus,
+		Conflict:   func(err error) bool { return errors.Is(err, hoststore.ErrConflict) },
+	})
 }
 
-// route lists the phases of a reconcile.
-func (r *Reconciler) route(s *scope) []flow.Phase[*scope] {
-	switch {
+// route returns the stages of a reconcile. A host that has an image keeps all that it runs with, so the preconditions
+// of a claim do not count any more.
+func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
+	switch imaged := s.host != nil && isImaged(s.host); {
 	case s.paused:
 		return nil
+	case !s.machine.DeletionTimestamp.IsZero() && s.reclaimed() != nil:
+		return append([]flow.Stage[*scope]{deleting().Stage(r.reclaimHost)}, r.release()...)
 	case !s.machine.DeletionTimestamp.IsZero():
-		return phases(r.releaseHost, r.releaseData, r.dropFinalizer)
-	case s.owner == nil || s.cluster == nil:
-		return phases(r.waitForOwners)
+		return r.release()
+	case imaged && (s.owner == nil || s.cluster == nil):
+		return []flow.Stage[*scope]{associated().Stage(r.holdHost), linked().Stage(r.waitForOwner)}
+	case imaged:
+		return r.run()
+	case s.reclaimed() != nil:
+		return append([]flow.Stage[*scope]{associated().Stage(r.reclaimHost)}, r.run()...)
+	case s.isLost():
+		return []flow.Stage[*scope]{
+			associated().Stage(r.waitForOwner), associated().Stage(r.keepFinalizer), associated().Stage(r.loseHost),
+		}
 	default:
-		return phases(r.keepFinalizer, r.waitForOwners, r.checkSpec, r.equip, r.claimHost, r.releaseSurplus,
-			r.claimData, r.provisionHost, r.linkNode)
+		return r.acquire()
 	}
 }
 
-func phases(list ...flow.Phase[*scope]) []flow.Phase[*scope] { return list }
+// acquire are the stages of a machine whose host has no image yet.
+func (r *Reconciler) acquire() []flow.Stage[*scope] {
+	return []flow.Stage[*scope]{
+		associated().Stage(r.waitForOwner),
+		associated().Stage(r.keepFinalizer),
+		associated().Stage(r.waitForInfrastructure),
+		associated().Stage(r.waitForBootstrapData),
+		associated().Stage(r.checkSpec),
+		associated().Stage(r.injectEndpoint),
+		associated().Stage(r.claimHost),
+		associated().Stage(r.releaseSurplus),
+		dataReady().Stage(r.claimData),
+		dataReady().Stage(r.waitForData),
+		provisioned().Stage(r.provisionHost),
+		linked().Stage(r.linkNode),
+	}
+}
 
-// letGo drops what this process remembers of a machine that it will not act on.
-func (r *Reconciler) letGo(ctx context.Context, machine types.NamespacedName) {
+// run are the stages of a machine whose host has its image.
+func (r *Reconciler) run() []flow.Stage[*scope] {
+	return []flow.Stage[*scope]{
+		associated().Stage(r.keepFinalizer),
+		associated().Stage(r.holdHost),
+		associated().Stage(r.releaseSurplus),
+		dataReady().Stage(r.claimData),
+		provisioned().Stage(r.provisionHost),
+		linked().Stage(r.linkNode),
+	}
+}
+
+// release are the stages of a machine that is being deleted.
+func (r *Reconciler) release() []flow.Stage[*scope] {
+	return []flow.Stage[*scope]{
+		deleting().Stage(r.releaseHost),
+		deleting().Stage(r.releaseSurplus),
+		deleting().Stage(r.releaseData),
+		deleting().Stage(r.dropFinalizer),
+	}
+}
+
+// forget drops the memory of a machine that this process does not act on.
+func (r *Reconciler) forget(ctx context.Context, machine types.NamespacedName) {
 	r.Hosts.Forget(machine)
 	r.Hosts.Settle(ctx, machine, false)
-}
-
-func (r *Reconciler) keepFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
-	controllerutil.AddFinalizer(s.machine, infrav1.MachineFinalizer)
-	return outcome.Done(), nil
-}
-
-func (r *Reconciler) dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
-	controllerutil.RemoveFinalizer(s.machine, infrav1.MachineFinalizer)
-	return outcome.Done(), nil
 }

@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/seed"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -23,9 +24,6 @@ import (
 func describeCrowds(s *suite) {
 	const (
 		machines, hosts = 40, 25
-
-		// seed of the failures. Any number will do; this one makes a failure repeatable.
-		seed = 4711
 
 		// oneIn so many writes fails.
 		oneIn = 5
@@ -38,7 +36,9 @@ func describeCrowds(s *suite) {
 		for i := range hosts {
 			w.host(ctx, fmt.Sprintf("host-%02d", i))
 		}
-		dice := rand.New(rand.NewPCG(seed, seed))
+		chosen := seed.Chosen()
+		AddReportEntry("seed of the failures", fmt.Sprintf("%s=%d", seed.Variable, chosen))
+		dice := rand.New(rand.NewPCG(chosen, chosen))
 		w.writes.Judge(func(write stage.Write) stage.Verdict {
 			if dice.IntN(oneIn) != 0 {
 				return stage.Verdict{}

@@ -127,6 +127,35 @@ func describeFaults(s *suite) {
 		Expect(w.associated(ctx, "second")).To(Equal("host"))
 	})
 
+	It("shows that a policy refuses its claim, and then its release", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		refuse := func(write stage.Write) stage.Verdict {
+			if write.Kind != "BareMetalHost" {
+				return stage.Verdict{}
+			}
+			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "baremetalhosts"}, write.Name,
+				errors.New("a policy says no"))}
+		}
+		shows := func(conditionType, reason string) {
+			GinkgoHelper()
+			w.eventually(ctx, "machine", conditionType, And(HaveField("Reason", reason),
+				HaveField("Message", ContainSubstring("a policy says no"))))
+			Eventually(func(g Gomega) { g.Expect(w.events(ctx, g, "machine")).To(ContainElement(reason)) }).Should(Succeed())
+		}
+		w.writes.Judge(refuse)
+		w.start()
+		w.machine(ctx, "machine")
+		shows(infrav1.HostAssociatedCondition, infrav1.AssociationFailedReason)
+		w.writes.Judge(nil)
+		Expect(w.associated(ctx, "machine")).To(Equal("host"))
+		w.writes.Judge(refuse)
+		w.remove(ctx, "machine")
+		shows(infrav1.DeletingCondition, infrav1.ReleaseFailedReason)
+		w.writes.Judge(nil)
+		w.gone(ctx, "machine")
+	})
+
 	It("goes on after an outage of the API server", func(ctx context.Context) {
 		w := s.livingWorld(ctx)
 		line := stage.NewLine(w.server.Config)

@@ -161,6 +161,34 @@ func describeLinks(s *suite) {
 		linked(ctx, w)
 	})
 
+	It("ignores a machine of another namespace with its provider ID", func(ctx context.Context) {
+		w := provisioned(ctx)
+		w.node(ctx, "node", w.providerID("host", "machine"), nil)
+		linked(ctx, w)
+		elsewhere := s.emptyWorld(ctx)
+		elsewhere.create(ctx, build.Metal3Machine("copy", clusterName, build.InNamespace(elsewhere.namespace),
+			stage.With(func(machine *infrav1.Metal3Machine) { machine.Spec.ProviderID = w.providerID("host", "machine") })))
+		change(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Labels[infrav1.FailureDomainLabel] = "a"
+		})
+		Eventually(func(g Gomega) {
+			g.Expect(w.getMachine(ctx, g, "machine").Status.FailureDomain).To(Equal("a"))
+		}).Should(Succeed(), "the machine was reconciled")
+		linked(ctx, w)
+	})
+
+	It("gives its provider ID to a Node that was created anew", func(ctx context.Context) {
+		w := provisioned(ctx)
+		node := w.node(ctx, "node", w.providerID("host", "machine"), nil)
+		linked(ctx, w)
+		Expect(w.client.Delete(ctx, node)).To(Succeed())
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(infrav1.WaitingForNodeReason, ""))
+		host := w.getHost(ctx, Default, "host")
+		again := w.node(ctx, "again", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
+		linked(ctx, w)
+		Expect(w.nodeID(ctx, again)).To(Equal(w.providerID("host", "machine")))
+	})
+
 	It("stops at another machine with its provider ID until that is corrected", func(ctx context.Context) {
 		w := provisioned(ctx)
 		w.node(ctx, "node", w.providerID("host", "machine"), nil)

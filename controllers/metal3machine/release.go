@@ -6,9 +6,11 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -18,40 +20,39 @@ import (
 // controlPlaneGroup is the API group of control-plane providers.
 const controlPlaneGroup = "controlplane.cluster.x-k8s.io"
 
-// releaseHost lets go of the host of a machine that is being deleted.
+// releaseHost releases the host of a machine that is being deleted.
 func (r *Reconciler) releaseHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	reserve, err := r.reservation(ctx, s)
 	if err != nil {
 		return outcome.Done(), err
 	}
-	result, err := r.release(ctx, s, s.host, reserve)
-	if err != nil {
-		return outcome.Done(), err
+	result, err := r.releaseOne(ctx, s, s.host, reserve)
+	if err == nil && result.IsDone() {
+		// Not before: until the cache shows the claim, only this memory leads from the machine to its host.
+		r.Hosts.Forget(s.key())
 	}
-	if !s.record(infrav1.DeletingCondition, result).IsDone() {
-		return result, nil
-	}
-	// Not before: until the cache shows the claim, this memory is all that leads from the machine to its host.
-	r.Hosts.Forget(s.key())
-	return r.releaseSurplus(ctx, s)
+	return result, err
 }
 
-// releaseSurplus lets go of hosts beyond the one that the machine works with. It does not wait for them while the
-// machine lives: they are looked at again whenever they change.
+// releaseSurplus releases hosts beyond the one that the machine works with. It waits for them only while the machine is
+// being deleted: their events requeue the machine.
 func (r *Reconciler) releaseSurplus(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	for _, surplus := range s.surplus {
-		result, err := r.release(ctx, s, surplus, "")
-		if err != nil {
-			return outcome.Done(), err
-		}
-		if !result.IsDone() && !s.machine.DeletionTimestamp.IsZero() {
-			return s.record(infrav1.DeletingCondition, result), nil
+		result, err := r.releaseOne(ctx, s, surplus, "")
+		if err != nil || !result.IsDone() && !s.machine.DeletionTimestamp.IsZero() {
+			return result, err
 		}
 	}
 	return outcome.Done(), nil
 }
 
-func (r *Reconciler) release(ctx context.Context, s *scope, held *bmov1alpha1.BareMetalHost, reserve string,
+// dropFinalizer removes the finalizer. It is written with the last write of the machine.
+func (r *Reconciler) dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
+	controllerutil.RemoveFinalizer(s.machine, infrav1.MachineFinalizer)
+	return outcome.Done(), nil
+}
+
+func (r *Reconciler) releaseOne(ctx context.Context, s *scope, held *bmov1alpha1.BareMetalHost, reserve string,
 ) (outcome.Outcome, error) {
 	release := host.Release{
 		Machine:   s.machine.Name,
@@ -67,14 +68,19 @@ func (r *Reconciler) release(ctx context.Context, s *scope, held *bmov1alpha1.Ba
 	if step.Write == nil {
 		return step.Outcome, nil
 	}
-	if _, err := r.Hosts.Write(ctx, held, step.Write); err != nil {
-		return outcome.Done(), client.IgnoreNotFound(err)
+	_, err := r.Hosts.Write(ctx, held, step.Write)
+	switch {
+	case apierrors.IsNotFound(err):
+		return outcome.Done(), nil
+	case err != nil:
+		return outcome.Done(), fmt.Errorf("releasing BareMetalHost %s: %w", held.Name, err)
+	default:
+		return step.Outcome, nil
 	}
-	return step.Outcome, nil
 }
 
-// reservation says for whom the host is kept: the owner of the machine, if the template of its replacement wants node
-// reuse. Hosts of a cluster that is being deleted are not kept.
+// reservation returns the owner that the host is reserved for: the owner of the machine, if the template of its
+// replacement has nodeReuse. Hosts of a Cluster that is being deleted are not reserved.
 func (r *Reconciler) reservation(ctx context.Context, s *scope) (string, error) {
 	owner := s.reuseOwner()
 	if s.host == nil || owner == "" || s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero() {
@@ -98,8 +104,9 @@ func (r *Reconciler) reservation(ctx context.Context, s *scope) (string, error) 
 	}
 }
 
-// templateName is the template that the next machine will be made from. A MachineSet never changes its template, so for
-// a worker it is the one that the machine was made from. A control plane may have been given another one by now.
+// templateName is the template that the next machine will be created from. A MachineSet never changes its template, so
+// for a worker it is the template of the machine. A control plane may have another template by now. Where the control
+// plane, or its kind, does not exist any more, it is the template of the machine.
 func (r *Reconciler) templateName(ctx context.Context, s *scope) (string, error) {
 	madeFrom := s.machine.Annotations[clusterv1.TemplateClonedFromNameAnnotation]
 	owner := controlPlaneOwner(s.owner)
@@ -111,7 +118,7 @@ func (r *Reconciler) templateName(ctx context.Context, s *scope) (string, error)
 	controlPlane.SetKind(owner.Kind)
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: owner.Name}, controlPlane)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return madeFrom, nil
 	case err != nil:
 		return "", fmt.Errorf("reading %s %s: %w", owner.Kind, owner.Name, err)

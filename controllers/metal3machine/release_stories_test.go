@@ -179,7 +179,7 @@ func describeReleases(s *suite) {
 		w.host(ctx, "free")
 		w.start()
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.HostLostReason,
-			"Host host is gone or held by another consumer: restore it, or delete Machine machine to have it replaced"))
+			"BareMetalHost host no longer exists. Restore it, or delete Machine machine to replace it."))
 		Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
 		Eventually(func(g Gomega) {
 			g.Expect(w.events(ctx, g, "machine")).To(ContainElement(infrav1.HostLostReason))
@@ -189,6 +189,44 @@ func describeReleases(s *suite) {
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsTrue())
 		w.remove(ctx, "machine")
 		w.eventually(ctx, "machine", infrav1.DeletingCondition, stage.IsTrueBecause(infrav1.HostDeprovisioningReason))
+	})
+
+	It("claims its host again after the consumerRef was removed", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.simulate(hostsim.Delays{})
+		w.host(ctx, "host")
+		w.settled(ctx, "host")
+		before := w.getHost(ctx, Default, "host")
+		w.start()
+		w.machine(ctx, "machine")
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
+		w.host(ctx, "free")
+		change(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) { host.Spec.ConsumerRef = nil })
+		Eventually(func(g Gomega) {
+			g.Expect(w.held(ctx, g, "machine")).To(ConsistOf("host"))
+		}).Should(Succeed())
+		w.remove(ctx, "machine")
+		w.gone(ctx, "machine")
+		w.settled(ctx, "host")
+		Expect(cmp.Diff(steady(before), steady(w.getHost(ctx, Default, "host")))).To(BeEmpty())
+		Expect(w.getHost(ctx, Default, "free").Spec.ConsumerRef).To(BeNil())
+	})
+
+	It("resets the conditions of its host when the host is lost", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.simulate(hostsim.Delays{})
+		w.host(ctx, "host")
+		w.start()
+		w.secret(ctx, "machine")
+		w.metal3Machine(ctx, w.owner(ctx, "machine"))
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
+		Eventually(func(g Gomega) {
+			g.Expect(w.getMachine(ctx, g, "machine").Spec.ProviderID).NotTo(BeEmpty())
+		}).Should(Succeed())
+		change(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) { host.Finalizers = nil })
+		Expect(w.client.Delete(ctx, w.getHost(ctx, Default, "host"))).To(Succeed())
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.HostLostReason, ""))
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsFalseBecause(infrav1.WaitingForHostReason, ""))
 	})
 
 	It("does not take back a host that somebody else took", func(ctx context.Context) {

@@ -59,7 +59,7 @@ func describeReuse(s *suite) {
 		Expect(w.associated(ctx, "new")).To(Equal("host"))
 		w.eventually(ctx, "new", infrav1.HostAssociatedCondition, And(
 			stage.IsTrueBecause(infrav1.HostAssociatedViaNodeReuseReason),
-			HaveField("Message", "Host host was reserved for md-workers by node reuse")))
+			HaveField("Message", "Associated BareMetalHost host")))
 		Expect(w.getHost(ctx, Default, "host").Labels).NotTo(HaveKey(infrav1.NodeReuseLabel))
 
 		w.remove(ctx, "new")

@@ -5,9 +5,7 @@ import (
 	"fmt"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/labels/format"
@@ -15,11 +13,10 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
-// scope is what one reconcile knows.
+// scope holds what one reconcile observes.
 type scope struct {
 	machine *infrav1.Metal3Machine
 	pass    *flow.Pass
@@ -39,23 +36,24 @@ type scope struct {
 	// host is the host that carries the machine as consumer. Nil when there is none.
 	host *bmov1alpha1.BareMetalHost
 
+	// recorded is the host that the machine has recorded. Nil when it does not exist. Not read when the machine holds a
+	// host.
+	recorded *bmov1alpha1.BareMetalHost
+
 	// surplus are further hosts that carry the machine as consumer.
 	surplus []*bmov1alpha1.BareMetalHost
 
-	// bootstrap says what is known of the bootstrap data.
+	// bootstrap is what is known of the bootstrap data.
 	bootstrap bootstrapData
 
 	// claim and data are the objects that answer spec.dataTemplate. Nil when they do not exist.
 	claim *infrav1.Metal3DataClaim
 	data  *infrav1.Metal3Data
 
-	// reached holds the outcome of the phase that each condition reports. A condition without one keeps its state.
-	reached map[string]outcome.Outcome
-
-	// claimed is the choice behind a claim that was made in this reconcile. Without a host when none was made.
+	// claimed is the choice of a claim that this reconcile wrote. Its host is nil when none was written.
 	claimed host.Choice
 
-	// waits says that the machine waits for a host to become free.
+	// waits says that the machine waits for a free host.
 	waits bool
 }
 
@@ -64,18 +62,13 @@ type bootstrapData struct {
 	// name of the Secret. Nil until the Machine names one; empty when the Machine wants no bootstrap data.
 	name *string
 
-	// found says that the Secret exists, hasValue that it has the key value.
+	// found says that the Secret exists, hasValue that it has the key value. Read while the host has no image.
 	found, hasValue bool
-}
-
-func (s *scope) record(condition string, result outcome.Outcome) outcome.Outcome {
-	s.reached[condition] = result
-	return result
 }
 
 func (s *scope) key() client.ObjectKey { return client.ObjectKeyFromObject(s.machine) }
 
-// providerID is the one that the machine carries, or the one that it will get on its host.
+// providerID is the provider ID of the machine, or the one that it will get with its host.
 func (s *scope) providerID() string {
 	if s.machine.Spec.ProviderID != "" {
 		return s.machine.Spec.ProviderID
@@ -83,10 +76,7 @@ func (s *scope) providerID() string {
 	return host.ProviderID(s.machine.Namespace, s.host.Name, s.machine.Name)
 }
 
-func (s *scope) cleaningMode() string { return s.machine.Spec.AutomatedCleaningMode }
-
-// failureDomain is where the host should stand: the Machine decides, the Metal3Machine only where the Machine is
-// silent.
+// failureDomain is the failure domain of the Machine, or that of the Metal3Machine if the Machine has none.
 func (s *scope) failureDomain() string {
 	if s.owner.Spec.FailureDomain != "" {
 		return s.owner.Spec.FailureDomain
@@ -101,7 +91,7 @@ func (s *scope) failureDomain() string {
 //	a MachineDeployment                       "md-" and its name
 //	none that would replace it                empty
 //
-// What is no value of a label, because the name is too long, gives way to its hash, as in the labels of Cluster API.
+// A name that is too long for a label value is replaced by its hash, as in the labels of Cluster API.
 func (s *scope) reuseOwner() string {
 	if s.owner == nil {
 		return ""
@@ -123,7 +113,7 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
 	s.owner = owner
 	name := s.machine.Labels[clusterv1.ClusterNameLabel]
 	if owner != nil {
-		name = owner.Spec.ClusterName
+		name, s.bootstrap.name = owner.Spec.ClusterName, owner.Spec.Bootstrap.DataSecretName
 	}
 	if name == "" {
 		s.paused = flow.Paused(nil, s.machine)
@@ -162,32 +152,15 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.host, s.surplus = holdings.Host, holdings.Surplus
-	return nil
-}
-
-func (r *Reconciler) readBootstrapData(ctx context.Context, s *scope) error {
-	if s.owner == nil {
+	name := recordedHost(s.machine)
+	if s.host != nil || name == "" {
 		return nil
 	}
-	s.bootstrap.name = s.owner.Spec.Bootstrap.DataSecretName
-	if ptr.Deref(s.bootstrap.name, "") == "" || s.host != nil && isImaged(s.host) {
-		return nil
+	recorded := &bmov1alpha1.BareMetalHost{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: name}, recorded); err != nil {
+		return client.IgnoreNotFound(err)
 	}
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: *s.bootstrap.name}
-	err := r.Secrets.Get(ctx, key, secret)
-	if apierrors.IsNotFound(err) {
-		// Not every bootstrap provider labels its Secrets for the cache.
-		err = r.Live.Get(ctx, key, secret)
-	}
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading bootstrap data Secret %s: %w", key.Name, err)
-	}
-	s.bootstrap.found = true
-	_, s.bootstrap.hasValue = secret.Data[valueKey]
+	s.recorded = recorded
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -28,7 +29,6 @@ func complete(changes ...func(*scope)) *scope {
 		cluster:   ready,
 		infra:     build.Metal3Cluster("cluster"),
 		bootstrap: bootstrapData{name: ptr.To("machine-bootstrap"), found: true, hasValue: true},
-		reached:   map[string]outcome.Outcome{},
 	}
 	for _, change := range changes {
 		change(s)
@@ -47,23 +47,41 @@ func deleted(s *scope) {
 
 func TestRoute(t *testing.T) {
 	r := &Reconciler{}
+	noOwner := func(s *scope) { s.owner, s.cluster = nil, nil }
+	lost := func(s *scope) {
+		s.machine.Spec.ProviderID = "metal3://metal3/host/machine"
+		setHostAnnotation(s.machine, "host")
+	}
+	stripped := func(s *scope) {
+		lost(s)
+		s.recorded = build.Host("host", build.Provisioned())
+		s.recorded.Spec.Image = &bmov1alpha1.Image{URL: s.machine.Spec.Image.URL, Checksum: s.machine.Spec.Image.Checksum}
+		s.recorded.Spec.UserData = &corev1.SecretReference{Name: "machine-bootstrap", Namespace: build.DefaultNamespace}
+	}
 	cases := map[string]struct {
 		reason string
 		scope  *scope
 		want   int
 	}{
-		"Paused":      {"nobody acts during a pause", complete(func(s *scope) { s.paused = true }), 0},
-		"BothPaused":  {"not even on a deletion", complete(deleted, func(s *scope) { s.paused = true }), 0},
-		"Deleted":     {"host, data, finalizer", complete(deleted), 3},
-		"DeletedLate": {"a release needs no owner", complete(deleted, func(s *scope) { s.owner, s.cluster = nil, nil }), 3},
-		"NoOwner":     {"without an owner there is only waiting", complete(func(s *scope) { s.owner = nil }), 1},
-		"NoCluster":   {"and without a Cluster", complete(func(s *scope) { s.cluster = nil }), 1},
-		"Normal":      {"all phases", complete(), 9},
+		"Paused":      {"a pause stops all stages", complete(func(s *scope) { s.paused = true }), 0},
+		"BothPaused":  {"also those of a deletion", complete(deleted, func(s *scope) { s.paused = true }), 0},
+		"Deleted":     {"the release", complete(deleted), len(r.release())},
+		"DeletedLate": {"a release requires no owner", complete(deleted, noOwner), len(r.release())},
+		"DeletedStripped": {
+			"a host without consumerRef is claimed again before its release", complete(deleted, stripped), len(r.release()) + 1,
+		},
+		"NoOwner":        {"the first stage waits for the owner", complete(noOwner), len(r.acquire())},
+		"Normal":         {"all stages", complete(), len(r.acquire())},
+		"Claimed":        {"a host without an image", complete(onHost(build.Available())), len(r.acquire())},
+		"Running":        {"a host with its image", complete(onHost(build.Provisioned())), len(r.run())},
+		"RunningNoOwner": {"the machine holds its host", complete(onHost(build.Provisioned()), noOwner), 2},
+		"Lost":           {"no other host is claimed", complete(lost), 3},
+		"Stripped":       {"the recorded host is claimed again", complete(stripped), len(r.run()) + 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := len(r.route(tc.scope)); got != tc.want {
-				t.Errorf("%s: got %d phases, want %d", tc.reason, got, tc.want)
+				t.Errorf("%s: got %d stages, want %d", tc.reason, got, tc.want)
 			}
 		})
 	}
@@ -71,72 +89,76 @@ func TestRoute(t *testing.T) {
 
 func TestWaitForOwners(t *testing.T) {
 	cases := map[string]struct {
-		reason  string
-		scope   *scope
-		want    string
-		blocked bool
+		reason string
+		scope  *scope
+		secret func(*corev1.Secret)
+		want   string
 	}{
-		"Nothing": {"everything is there", complete(), "", false},
-		"Owner":   {"first the owner", complete(func(s *scope) { s.owner = nil }), infrav1.WaitingForMachineReason, false},
-		"Cluster": {"then its Cluster", complete(func(s *scope) { s.cluster = nil }), infrav1.WaitingForMachineReason, false},
+		"Nothing": {reason: "everything is there", scope: complete()},
+		"Owner": {
+			reason: "first the owner", scope: complete(func(s *scope) { s.owner = nil }), want: infrav1.WaitingForMachineReason,
+		},
+		"Cluster": {
+			reason: "then its Cluster", scope: complete(func(s *scope) { s.cluster = nil }),
+			want: infrav1.WaitingForMachineReason,
+		},
 		"Metal3Cluster": {
-			"then the Metal3Cluster", complete(func(s *scope) { s.infra = nil }),
-			infrav1.WaitingForMetal3ClusterReason, false,
+			reason: "then the Metal3Cluster", scope: complete(func(s *scope) { s.infra = nil }),
+			want: infrav1.WaitingForMetal3ClusterReason,
 		},
 		"InfrastructureRef": {
-			"a Cluster may not know its Metal3Cluster yet",
-			complete(func(s *scope) {
+			reason: "a Cluster may not name its Metal3Cluster yet",
+			scope: complete(func(s *scope) {
 				s.infra, s.cluster.Spec.InfrastructureRef = nil, clusterv1.ContractVersionedObjectReference{}
-			}), infrav1.WaitingForMetal3ClusterReason, false,
+			}), want: infrav1.WaitingForMetal3ClusterReason,
 		},
 		"Infrastructure": {
-			"then its infrastructure",
-			complete(func(s *scope) { s.cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(false) }),
-			infrav1.WaitingForInfrastructureReason, false,
+			reason: "then its infrastructure",
+			scope:  complete(func(s *scope) { s.cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(false) }),
+			want:   infrav1.WaitingForInfrastructureReason,
 		},
 		"DataSecretName": {
-			"then the name of the bootstrap data", complete(func(s *scope) { s.bootstrap = bootstrapData{} }),
-			infrav1.WaitingForBootstrapDataReason, false,
+			reason: "then the name of the bootstrap data", scope: complete(func(s *scope) { s.bootstrap = bootstrapData{} }),
+			want: infrav1.WaitingForBootstrapDataReason,
 		},
 		"Secret": {
-			"then the Secret", complete(func(s *scope) { s.bootstrap.found = false }),
-			infrav1.WaitingForBootstrapDataReason, false,
+			reason: "then the Secret", scope: complete(), secret: func(secret *corev1.Secret) { secret.Name = "other" },
+			want: infrav1.WaitingForBootstrapDataReason,
 		},
 		"Value": {
-			"a Secret without data does not get better by waiting", complete(func(s *scope) { s.bootstrap.hasValue = false }),
-			infrav1.BootstrapDataInvalidReason, true,
+			reason: "a Secret without data requires a correction", scope: complete(),
+			secret: func(secret *corev1.Secret) { secret.Data = nil }, want: infrav1.BootstrapDataInvalidReason,
 		},
 		"EmptyName": {
-			"a Machine may want no bootstrap data",
-			complete(func(s *scope) { s.bootstrap = bootstrapData{name: ptr.To("")} }), "", false,
-		},
-		"Running": {
-			"a machine whose host runs waits for nothing: after a move the rest may come later",
-			complete(onHost(build.Provisioned()), func(s *scope) { s.infra, s.bootstrap = nil, bootstrapData{} }), "", false,
-		},
-		"Claimed": {
-			"a machine whose host was only claimed waits on",
-			complete(onHost(build.Available()), func(s *scope) { s.bootstrap.found = false }),
-			infrav1.WaitingForBootstrapDataReason, false,
+			reason: "a Machine may have no bootstrap data",
+			scope:  complete(func(s *scope) { s.bootstrap = bootstrapData{name: ptr.To("")} }),
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := (&Reconciler{}).waitForOwners(context.Background(), tc.scope)
-			if err != nil {
-				t.Fatal(err)
+			secret := build.BootstrapSecret("machine", build.CloudConfig, []byte("#cloud-config"))
+			if tc.secret != nil {
+				tc.secret(secret)
 			}
-			if got.Reason != tc.want || got.IsBlocked() != tc.blocked || got.IsDone() != (tc.want == "") {
-				t.Errorf("%s: got %+v, want %q, blocked: %t", tc.reason, got, tc.want, tc.blocked)
+			stored := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(secret).Build()
+			r := &Reconciler{Secrets: stored, Live: stored}
+			var got outcome.Outcome
+			for _, stage := range []func(context.Context, *scope) (outcome.Outcome, error){
+				r.waitForOwner, r.waitForInfrastructure, r.waitForBootstrapData,
+			} {
+				var err error
+				if got, err = stage(context.Background(), tc.scope); err != nil {
+					t.Fatal(err)
+				}
+				if !got.IsDone() {
+					break
+				}
 			}
-			secret := tc.want == infrav1.BootstrapDataInvalidReason ||
-				tc.want == infrav1.WaitingForBootstrapDataReason && tc.scope.bootstrap.name != nil
-			if (got.After > 0) != secret {
-				t.Errorf("%s: looks again after %s; only a Secret without a label announces nothing", tc.reason, got.After)
+			if got.Reason != tc.want || got.IsBlocked() != (tc.want == infrav1.BootstrapDataInvalidReason) {
+				t.Errorf("%s: got %+v, want %q", tc.reason, got, tc.want)
 			}
-			recorded, exists := tc.scope.reached[infrav1.HostAssociatedCondition]
-			if exists != (tc.want != "") || recorded != got {
-				t.Errorf("%s: the condition would say %+v", tc.reason, recorded)
+			if (got.After > 0) != (tc.secret != nil) {
+				t.Errorf("%s: requeues after %s; only a Secret without a label causes no event", tc.reason, got.After)
 			}
 		})
 	}
@@ -335,12 +357,33 @@ func TestDesiredClaim(t *testing.T) {
 	}
 }
 
-func TestLostHost(t *testing.T) {
-	s := complete(func(s *scope) { setHostAnnotation(s.machine, "host") })
-	want := outcome.Waiting(infrav1.HostLostReason,
-		"Host host is gone or held by another consumer: restore it, or delete Machine machine to have it replaced")
-	if got := lostHost(s); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+func TestLoseHost(t *testing.T) {
+	cases := map[string]struct {
+		host *bmov1alpha1.BareMetalHost
+		want string
+	}{
+		"Gone": {nil, "BareMetalHost host no longer exists. Restore it, or delete Machine machine to replace it."},
+		"Taken": {
+			build.Host("host", build.Consumed(build.Metal3Machine("other", "cluster"))),
+			"BareMetalHost host has another consumer, Metal3Machine other. Correct spec.consumerRef, or delete Machine machine " +
+				"to replace it.",
+		},
+		"Emptied": {
+			build.Host("host"), "BareMetalHost host has no consumer and not the image and user data of the machine. " +
+				"Restore them, or delete Machine machine to replace it.",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := complete(func(s *scope) {
+				setHostAnnotation(s.machine, "host")
+				s.recorded = tc.host
+			})
+			got, err := (&Reconciler{}).loseHost(context.Background(), s)
+			if want := outcome.Waiting(infrav1.HostLostReason, tc.want); err != nil || got != want {
+				t.Errorf("got %+v, %v, want %+v", got, err, want)
+			}
+		})
 	}
 }
 

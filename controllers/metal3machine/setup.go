@@ -7,6 +7,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util"
@@ -23,25 +24,32 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
 const (
-	// providerIDIndex finds Metal3Machines by spec.providerID.
+	// providerIDIndex finds Metal3Machines by spec.providerID, also those without one.
 	providerIDIndex = "spec.providerID"
 
 	// bootstrapIndex finds Machines by the name of their bootstrap data Secret.
 	bootstrapIndex = "spec.bootstrap.dataSecretName"
 
+	// recordedHostIndex finds Metal3Machines by the name of the host that they have recorded.
+	recordedHostIndex = "recorded-host"
+
 	// hostUIDIndex finds hosts by their UID.
 	hostUIDIndex = "metadata.uid"
+
+	// hostnameIndex finds hosts by the host name that the inspection found.
+	hostnameIndex = "hostname"
 )
 
-// Sources are the events that do not come from the manager's own watches.
+// Sources are the events besides those of the manager's own watches.
 type Sources struct {
-	// Woken gives the machines that a free host woke.
+	// Woken sends machines that a free host is offered to.
 	Woken <-chan event.GenericEvent
 
-	// Clusters announces connections to workload clusters.
+	// Clusters sends the connections to workload clusters.
 	Clusters clustercache.ClusterCache
 }
 
@@ -68,7 +76,7 @@ func (r *Reconciler) SetupWithManager(
 			builder.WithPredicates(clusterMatters())).
 		Watches(&infrav1.Metal3Cluster{}, handler.EnqueueRequestsFromMapFunc(r.infrastructureToMachines),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(hostToMachine)).
+		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostToMachines)).
 		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(r.sameProviderID),
 			builder.WithPredicates(providerIDMatters())).
 		Watches(&infrav1.Metal3DataClaim{}, owner).
@@ -80,47 +88,72 @@ func (r *Reconciler) SetupWithManager(
 	if err != nil {
 		return fmt.Errorf("setting up the Metal3Machine controller: %w", err)
 	}
-	r.nodeWatch = clustercache.NewWatcher(clustercache.WatcherOptions{
-		Name:         "metal3machine-nodes",
-		Watcher:      built,
-		Kind:         &corev1.Node{},
-		EventHandler: handler.EnqueueRequestsFromMapFunc(r.nodeToMachines),
-		Predicates:   []predicate.TypedPredicate[client.Object]{nodeMatters()},
-	})
+	r.nodeWatch = func(cluster types.NamespacedName) clustercache.Watcher {
+		return clustercache.NewWatcher(clustercache.WatcherOptions{
+			Name:         "metal3machine-nodes",
+			Watcher:      built,
+			Kind:         &corev1.Node{},
+			EventHandler: handler.EnqueueRequestsFromMapFunc(r.nodeToMachines(cluster)),
+			Predicates:   []predicate.TypedPredicate[client.Object]{nodeMatters()},
+		})
+	}
 	return nil
 }
 
 func setupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &infrav1.Metal3Machine{}, providerIDIndex, byProviderID)
-	if err != nil {
-		return fmt.Errorf("indexing Metal3Machines by provider ID: %w", err)
-	}
-	err = indexer.IndexField(ctx, &clusterv1.Machine{}, bootstrapIndex, func(object client.Object) []string {
-		if machine, ok := object.(*clusterv1.Machine); ok && machine.Spec.Bootstrap.DataSecretName != nil {
-			return []string{*machine.Spec.Bootstrap.DataSecretName}
+	for _, index := range []struct {
+		kind  client.Object
+		field string
+		value client.IndexerFunc
+	}{
+		{&infrav1.Metal3Machine{}, providerIDIndex, byProviderID},
+		{&infrav1.Metal3Machine{}, recordedHostIndex, byRecordedHost},
+		{&clusterv1.Machine{}, bootstrapIndex, byBootstrapData},
+		{&bmov1alpha1.BareMetalHost{}, hostUIDIndex, byUID},
+		{&bmov1alpha1.BareMetalHost{}, hostnameIndex, byHostname},
+	} {
+		if err := indexer.IndexField(ctx, index.kind, index.field, index.value); err != nil {
+			return fmt.Errorf("indexing %T by %s: %w", index.kind, index.field, err)
 		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("indexing Machines by bootstrap data: %w", err)
 	}
-	err = indexer.IndexField(ctx, &bmov1alpha1.BareMetalHost{}, hostUIDIndex, func(object client.Object) []string {
-		return []string{string(object.GetUID())}
-	})
-	if err != nil {
-		return fmt.Errorf("indexing hosts by UID: %w", err)
+	return nil
+}
+
+func byUID(object client.Object) []string { return []string{string(object.GetUID())} }
+
+func byBootstrapData(object client.Object) []string {
+	if machine, ok := object.(*clusterv1.Machine); ok && machine.Spec.Bootstrap.DataSecretName != nil {
+		return []string{*machine.Spec.Bootstrap.DataSecretName}
+	}
+	return nil
+}
+
+func byRecordedHost(object client.Object) []string {
+	if machine, ok := object.(*infrav1.Metal3Machine); ok && recordedHost(machine) != "" {
+		return []string{recordedHost(machine)}
+	}
+	return nil
+}
+
+func byHostname(object client.Object) []string {
+	current, ok := object.(*bmov1alpha1.BareMetalHost)
+	if !ok {
+		return nil
+	}
+	if hostname := workload.OfHost(current).Hostname; hostname != "" {
+		return []string{hostname}
 	}
 	return nil
 }
 
 func byProviderID(object client.Object) []string {
-	if machine, ok := object.(*infrav1.Metal3Machine); ok && machine.Spec.ProviderID != "" {
+	if machine, ok := object.(*infrav1.Metal3Machine); ok {
 		return []string{machine.Spec.ProviderID}
 	}
 	return nil
 }
 
-// clusterMatters lets through what a machine can wait for: the infrastructure, and the end or beginning of a pause.
+// clusterMatters passes changes of a Cluster that a machine can wait for: the infrastructure and the pause.
 func clusterMatters() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, isCluster := e.ObjectOld.(*clusterv1.Cluster)
@@ -137,7 +170,7 @@ func equalPointer(a, b *bool) bool {
 	return (a != nil && *a) == (b != nil && *b)
 }
 
-// nodeMatters lets through what linking looks at. Nodes report their health every few seconds.
+// nodeMatters passes changes of a Node that linking depends on. The kubelet updates its Node every few seconds.
 func nodeMatters() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, isNode := e.ObjectOld.(*corev1.Node)
@@ -148,7 +181,7 @@ func nodeMatters() predicate.Funcs {
 	}}
 }
 
-// providerIDMatters lets through what begins or ends a conflict about a provider ID.
+// providerIDMatters passes changes that begin or end a conflict about a provider ID.
 func providerIDMatters() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, isMachine := e.ObjectOld.(*infrav1.Metal3Machine)
@@ -157,8 +190,8 @@ func providerIDMatters() predicate.Funcs {
 	}}
 }
 
-// sameProviderID wakes the other machines with the provider ID of a machine. Of a change it is asked twice: with the
-// machine as it was, and as it is.
+// sameProviderID requeues the other machines with the provider ID of a machine. It runs for the old and the new machine
+// of an update.
 func (r *Reconciler) sameProviderID(ctx context.Context, object client.Object) []ctrl.Request {
 	changed, isMachine := object.(*infrav1.Metal3Machine)
 	if !isMachine {
@@ -175,19 +208,21 @@ func (r *Reconciler) sameProviderID(ctx context.Context, object client.Object) [
 	return requests
 }
 
-func hostToMachine(_ context.Context, object client.Object) []ctrl.Request {
+// hostToMachines requeues the consumer of a host, and machines that have recorded it: a host without a consumer may be
+// the host that one of them lost.
+func (r *Reconciler) hostToMachines(ctx context.Context, object client.Object) []ctrl.Request {
 	current, isHost := object.(*bmov1alpha1.BareMetalHost)
 	if !isHost {
 		return nil
 	}
-	machine, found := host.Consumer(current)
-	if !found {
-		return nil
+	if machine, found := host.Consumer(current); found {
+		return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: current.Namespace, Name: machine}}}
 	}
-	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: current.Namespace, Name: machine}}}
+	return r.machines(ctx, client.InNamespace(current.Namespace), client.MatchingFields{recordedHostIndex: current.Name})
 }
 
-// dataToMachine wakes the machine whose claim the data answers. The claim has the name of its machine.
+// dataToMachine requeues the machine of the Metal3DataClaim that the data answers. The claim has the name of the
+// machine.
 func dataToMachine(_ context.Context, object client.Object) []ctrl.Request {
 	data, isData := object.(*infrav1.Metal3Data)
 	if !isData || data.Spec.Claim == nil {
@@ -201,15 +236,17 @@ func (r *Reconciler) infrastructureToMachines(ctx context.Context, object client
 	if cluster == "" {
 		return nil
 	}
-	return r.machines(ctx, object.GetNamespace(), cluster, func(*infrav1.Metal3Machine) bool { return true })
+	return r.machines(ctx, client.InNamespace(object.GetNamespace()),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
 }
 
-// secretToMachine wakes the machine that waits for the Secret with its bootstrap data, and all machines that may wait
-// for the Secret of an Ironic endpoint.
+// secretToMachine requeues the machine that waits for the Secret with its bootstrap data, and all machines that may
+// wait for the Secret of an Ironic endpoint.
 func (r *Reconciler) secretToMachine(ctx context.Context, object client.Object) []ctrl.Request {
 	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == "Metal3Cluster" {
-		return r.machines(ctx, object.GetNamespace(), object.GetLabels()[clusterv1.ClusterNameLabel],
-			func(machine *infrav1.Metal3Machine) bool { return machine.Spec.ProviderID == "" })
+		return r.machines(ctx, client.InNamespace(object.GetNamespace()),
+			client.MatchingLabels{clusterv1.ClusterNameLabel: object.GetLabels()[clusterv1.ClusterNameLabel]},
+			client.MatchingFields{providerIDIndex: ""})
 	}
 	var machines clusterv1.MachineList
 	if err := r.Client.List(ctx, &machines, client.InNamespace(object.GetNamespace()),
@@ -225,36 +262,66 @@ func (r *Reconciler) secretToMachine(ctx context.Context, object client.Object) 
 	return requests
 }
 
-// nodeToMachines wakes the machine that a node names, or else all machines of its cluster that have no node yet.
-func (r *Reconciler) nodeToMachines(ctx context.Context, object client.Object) []ctrl.Request {
-	node, isNode := object.(*corev1.Node)
-	if !isNode {
-		return nil
+// nodeToMachines requeues the machines that a Node of a cluster may belong to: the machine that its provider ID names,
+// and the consumers of the hosts with its host UID or host name.
+func (r *Reconciler) nodeToMachines(cluster types.NamespacedName) handler.MapFunc {
+	return func(ctx context.Context, object client.Object) []ctrl.Request {
+		node, isNode := object.(*corev1.Node)
+		if !isNode {
+			return nil
+		}
+		var requests []ctrl.Request
+		if namespace, _, name, ours := host.ParseProviderID(node.Spec.ProviderID); ours && namespace == cluster.Namespace {
+			machine := &infrav1.Metal3Machine{}
+			key := client.ObjectKey{Namespace: namespace, Name: name}
+			if err := r.Client.Get(ctx, key, machine); err == nil && ofCluster(machine, cluster.Name) {
+				requests = append(requests, ctrl.Request{NamespacedName: key})
+			}
+		}
+		for field, value := range map[string]string{
+			hostUIDIndex: node.Labels[infrav1.HostUIDLabel], hostnameIndex: node.Labels[corev1.LabelHostname],
+		} {
+			requests = append(requests, r.consumers(ctx, cluster, field, value)...)
+		}
+		return requests
 	}
-	if namespace, _, machine, ours := host.ParseProviderID(node.Spec.ProviderID); ours {
-		return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: machine}}}
-	}
-	return r.machines(ctx, "", "", func(machine *infrav1.Metal3Machine) bool {
-		return machine.Status.Initialization.Provisioned == nil && machine.Annotations[infrav1.HostAnnotation] != ""
-	})
 }
 
-// machines lists requests for the machines of a cluster. An empty namespace and name mean all.
-func (r *Reconciler) machines(ctx context.Context, namespace, cluster string, matters func(*infrav1.Metal3Machine) bool,
-) []ctrl.Request {
-	options := []client.ListOption{client.InNamespace(namespace), client.UnsafeDisableDeepCopy}
-	if cluster != "" {
-		options = append(options, client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
+// consumers returns the consumers of the hosts of a cluster that an index finds.
+func (r *Reconciler) consumers(ctx context.Context, cluster types.NamespacedName, field, value string) []ctrl.Request {
+	if value == "" {
+		return nil
 	}
+	var hosts bmov1alpha1.BareMetalHostList
+	if err := r.Client.List(ctx, &hosts, client.InNamespace(cluster.Namespace), client.MatchingFields{field: value},
+		client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	var requests []ctrl.Request
+	for i := range hosts.Items {
+		machine, found := host.Consumer(&hosts.Items[i])
+		if found && ofCluster(&hosts.Items[i], cluster.Name) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{
+				Namespace: cluster.Namespace, Name: machine,
+			}})
+		}
+	}
+	return requests
+}
+
+func ofCluster(object client.Object, cluster string) bool {
+	return object.GetLabels()[clusterv1.ClusterNameLabel] == cluster
+}
+
+// machines returns requests for the machines of a list.
+func (r *Reconciler) machines(ctx context.Context, options ...client.ListOption) []ctrl.Request {
 	var machines infrav1.Metal3MachineList
-	if err := r.Client.List(ctx, &machines, options...); err != nil {
+	if err := r.Client.List(ctx, &machines, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil
 	}
 	var requests []ctrl.Request
 	for i := range machines.Items {
-		if matters(&machines.Items[i]) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])})
-		}
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])})
 	}
 	return requests
 }

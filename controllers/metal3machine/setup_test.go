@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -122,7 +124,7 @@ func TestProviderIDMatters(t *testing.T) {
 	}
 }
 
-func TestHostToMachine(t *testing.T) {
+func TestHostToMachines(t *testing.T) {
 	machine := build.Metal3Machine("machine", "cluster")
 	elsewhere := build.Metal3Machine("machine", "cluster", build.InNamespace("elsewhere"))
 	cases := map[string]struct {
@@ -130,14 +132,18 @@ func TestHostToMachine(t *testing.T) {
 		object client.Object
 		want   []ctrl.Request
 	}{
-		"Free":      {"free hosts are the business of the store", build.Host("host"), nil},
+		"Free":      {"the store offers free hosts", build.Host("free"), nil},
+		"Recorded":  {"a machine may have lost it", build.Host("recorded"), requests("recorder")},
 		"Claimed":   {"its machine", build.Host("host", build.Consumed(machine)), requests("machine")},
 		"Elsewhere": {"machines and hosts share a namespace", build.Host("host", build.Consumed(elsewhere)), nil},
 		"NoHost":    {"not a host", machine, nil},
 	}
+	recorder := build.Metal3Machine("recorder", "cluster", build.OnHost(build.Host("recorded")))
+	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(recorder).
+		WithIndex(&infrav1.Metal3Machine{}, recordedHostIndex, byRecordedHost).Build()}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, hostToMachine(context.Background(), tc.object)); diff != "" {
+			if diff := cmp.Diff(tc.want, r.hostToMachines(context.Background(), tc.object)); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
 		})
@@ -163,35 +169,21 @@ func TestObjectsToMachines(t *testing.T) {
 	hostless := build.Metal3Machine("hostless", "other")
 	copied := build.Metal3Machine("copied", "cluster")
 	copied.Spec.ProviderID = linked.Spec.ProviderID
+	abroad := build.Metal3Machine("abroad", "cluster", build.InNamespace("abroad"))
+	abroad.Spec.ProviderID = linked.Spec.ProviderID
 	owner := build.Machine("unlinked", "cluster")
-	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(unlinked, linked, hostless, owner).
-		WithIndex(&clusterv1.Machine{}, bootstrapIndex, func(object client.Object) []string {
-			machine, isMachine := object.(*clusterv1.Machine)
-			if !isMachine {
-				return nil
-			}
-			return []string{*machine.Spec.Bootstrap.DataSecretName}
-		}).WithIndex(&infrav1.Metal3Machine{}, providerIDIndex, byProviderID).Build()
+	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(unlinked, linked, hostless, abroad, owner).
+		WithIndex(&clusterv1.Machine{}, bootstrapIndex, byBootstrapData).
+		WithIndex(&infrav1.Metal3Machine{}, providerIDIndex, byProviderID).Build()
 	r := &Reconciler{Client: c}
-	node := func(providerID string) *corev1.Node {
-		return &corev1.Node{Spec: corev1.NodeSpec{ProviderID: providerID}}
-	}
 	ofCluster := build.Labels(map[string]string{clusterv1.ClusterNameLabel: "cluster"})
 	cases := map[string]struct {
 		reason string
 		got    []ctrl.Request
 		want   []ctrl.Request
 	}{
-		"LinkedNode": {
-			"a node with a provider ID names its machine",
-			r.nodeToMachines(context.Background(), node("metal3://metal3/host-1/linked")), requests("linked"),
-		},
-		"NewNode": {
-			"any other node may be that of any machine that waits for one",
-			r.nodeToMachines(context.Background(), node("")), requests("unlinked"),
-		},
 		"SameProviderID": {
-			"others may wait for the end of a conflict, or begin one", r.sameProviderID(context.Background(), copied),
+			"others of the namespace may wait for the end of a conflict, or begin one", r.sameProviderID(context.Background(), copied),
 			requests("linked"),
 		},
 		"OwnProviderID": {"it has its own events", r.sameProviderID(context.Background(), linked), nil},
@@ -215,6 +207,51 @@ func TestObjectsToMachines(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.got); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestNodeToMachines(t *testing.T) {
+	onHost := func(machine, name, uid, hostname, cluster string) (*infrav1.Metal3Machine, *bmov1alpha1.BareMetalHost) {
+		holder := build.Metal3Machine(machine, cluster)
+		held := build.Host(name, build.Consumed(holder), build.Labels(map[string]string{clusterv1.ClusterNameLabel: cluster}))
+		held.UID = types.UID(uid)
+		held.Status.HardwareDetails = &bmov1alpha1.HardwareDetails{Hostname: hostname}
+		return holder, held
+	}
+	first, firstHost := onHost("first", "host-0", "uid-0", "name-0", "cluster")
+	second, secondHost := onHost("second", "host-1", "uid-1", "name-1", "cluster")
+	other, otherHost := onHost("other", "host-2", "uid-2", "name-2", "other")
+	c := fake.NewClientBuilder().WithScheme(build.Scheme()).
+		WithObjects(first, firstHost, second, secondHost, other, otherHost).
+		WithIndex(&bmov1alpha1.BareMetalHost{}, hostUIDIndex, byUID).
+		WithIndex(&bmov1alpha1.BareMetalHost{}, hostnameIndex, byHostname).Build()
+	cases := map[string]struct {
+		reason                string
+		providerID, uid, name string
+		want                  []ctrl.Request
+	}{
+		"ProviderID": {reason: "the ID names the machine", providerID: "metal3://metal3/host-0/first", want: requests("first")},
+		"HostUID":    {reason: "the kubelet sets the label", uid: "uid-1", want: requests("second")},
+		"Hostname":   {reason: "the UID may be from before a move", uid: "uid-9", name: "name-1", want: requests("second")},
+		"Conflict": {
+			reason: "both machines of a conflict", providerID: "metal3://metal3/host-0/first", uid: "uid-1",
+			want: requests("first", "second"),
+		},
+		"OtherCluster":     {reason: "a node has one cluster", uid: "uid-2", providerID: "metal3://metal3/host-2/other"},
+		"OtherNamespace":   {reason: "a cluster has one namespace", providerID: "metal3://elsewhere/host-0/first"},
+		"ForeignID":        {reason: "the ID of a cloud provider", providerID: "aws:///x", name: "name-0", want: requests("first")},
+		"NothingOfTheNode": {reason: "the node is on no host", uid: "uid-9", name: "name-9"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: tc.providerID}}
+			node.Labels = map[string]string{infrav1.HostUIDLabel: tc.uid, corev1.LabelHostname: tc.name}
+			cluster := types.NamespacedName{Namespace: build.DefaultNamespace, Name: "cluster"}
+			got := (&Reconciler{Client: c}).nodeToMachines(cluster)(context.Background(), node)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
 		})

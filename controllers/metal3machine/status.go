@@ -10,17 +10,81 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
-// stages are the conditions that Ready sums up, in the order in which a machine passes them.
-func stages() []string {
-	return []string{
-		infrav1.HostAssociatedCondition,
-		infrav1.DataReadyCondition,
-		infrav1.HostProvisionedCondition,
-		infrav1.NodeLinkedCondition,
+type condition = flow.Condition[*scope]
+
+// conditionsInOrder are the conditions of the kind, in the order in which a machine passes them.
+func conditionsInOrder() []condition {
+	return []condition{associated(), dataReady(), provisioned(), linked(), deleting()}
+}
+
+func associated() condition {
+	return condition{
+		Type: infrav1.HostAssociatedCondition, Initial: infrav1.WaitingForMachineReason,
+		Failed: infrav1.AssociationFailedReason, Done: association,
 	}
 }
 
-// announce says which changes become events. Waiting for what every new machine waits for is not news.
+func dataReady() condition {
+	return condition{
+		Type: infrav1.DataReadyCondition, Initial: infrav1.WaitingForHostReason, Failed: infrav1.DataFailedReason,
+		Done: func(s *scope) flow.Reached {
+			if s.machine.Spec.DataTemplate == nil {
+				return flow.Reached{Reason: infrav1.DataExternalReason}
+			}
+			return flow.Reached{Reason: infrav1.DataReadyReason}
+		},
+	}
+}
+
+func provisioned() condition {
+	return condition{
+		Type: infrav1.HostProvisionedCondition, Initial: infrav1.WaitingForHostReason,
+		Failed: infrav1.ProvisioningFailedReason, Done: running,
+	}
+}
+
+func linked() condition {
+	return condition{
+		Type: infrav1.NodeLinkedCondition, Initial: infrav1.WaitingForHostProvisionedReason, Failed: infrav1.LinkFailedReason,
+		Done: func(*scope) flow.Reached {
+			return flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The Node carries the provider ID"}
+		},
+	}
+}
+
+func deleting() condition {
+	return condition{
+		Type: infrav1.DeletingCondition, Initial: infrav1.DeletingReason, Failed: infrav1.ReleaseFailedReason,
+		Done: func(s *scope) flow.Reached {
+			released := flow.Reached{Reason: infrav1.HostReleasedReason}
+			if s.host != nil {
+				released.Message = "Released BareMetalHost " + s.host.Name
+			}
+			return released
+		},
+	}
+}
+
+// association is what the condition says of a machine that holds a host. The reason tells how the host was chosen. No
+// object holds that afterwards, so the reason stays.
+func association(s *scope) flow.Reached {
+	done := flow.Reached{Reason: infrav1.HostAssociatedReason, Message: "Associated BareMetalHost " + s.host.Name}
+	if s.claimed.Reused ||
+		conditions.GetReason(s.machine, infrav1.HostAssociatedCondition) == infrav1.HostAssociatedViaNodeReuseReason {
+		done.Reason = infrav1.HostAssociatedViaNodeReuseReason
+	}
+	if s.owner == nil || s.failureDomain() == "" {
+		return done
+	}
+	if domain := s.host.Labels[infrav1.FailureDomainLabel]; domain == s.failureDomain() {
+		done.Message += " in failure domain " + domain
+	} else {
+		done.Message += ", which is not in failure domain " + s.failureDomain()
+	}
+	return done
+}
+
+// announce returns the changes of conditions that become events. Every new machine waits for a while, which does not.
 func announce() flow.Announcement {
 	quiet := []string{
 		infrav1.ReadyCondition, infrav1.DataReadyCondition,
@@ -32,118 +96,35 @@ func announce() flow.Announcement {
 		infrav1.BootstrapDataInvalidReason, infrav1.NoHostAvailableReason, infrav1.InvalidHostSelectorReason,
 		infrav1.InvalidSpecReason, infrav1.HostLostReason, infrav1.DataFailedReason, infrav1.HostErrorReason,
 		infrav1.ProviderIDConflictReason, infrav1.IronicEndpointInvalidReason,
+		infrav1.AssociationFailedReason, infrav1.ProvisioningFailedReason, infrav1.LinkFailedReason,
+		infrav1.ReleaseFailedReason,
 	}
 	milestones := flow.Milestones(quiet, trouble)
 	return func(before *metav1.Condition, after metav1.Condition) string {
 		if after.Type == infrav1.DataAssociatedCondition {
-			// What it repeats is announced already.
+			// It repeats DataReadyCondition.
 			return ""
 		}
 		return milestones(before, after)
 	}
 }
 
-// setStatus reports what the reconcile saw. It is the only writer of the status besides publish.
-func setStatus(s *scope) {
-	flow.SetPaused(s.machine, s.paused)
+// setStatus sets the fields of the status besides those that publish sets.
+func setStatus(s *scope, _ flow.Results) {
 	if s.paused {
 		return
 	}
-	setDeleting(s)
-	if s.machine.DeletionTimestamp.IsZero() {
-		setAssociated(s)
-		setDataReady(s)
-		setProvisioned(s)
-		setLinked(s)
+	if repeated := conditions.Get(s.machine, infrav1.DataReadyCondition); repeated != nil {
+		also := *repeated
+		also.Type = infrav1.DataAssociatedCondition
+		conditions.Set(s.machine, also)
 	}
-	flow.SetReady(s.machine, stages()...)
+	s.machine.Status.Deprecated = flow.WithoutOldConditions(s.machine.Status.Deprecated)
 	setHostStatus(s)
 }
 
-func setAssociated(s *scope) {
-	done := flow.Reached{Reason: infrav1.HostAssociatedReason}
-	if previous := conditions.Get(s.machine, infrav1.HostAssociatedCondition); previous != nil &&
-		previous.Status == metav1.ConditionTrue {
-		done = flow.Reached{Reason: previous.Reason, Message: previous.Message}
-	}
-	if s.claimed.Host != nil {
-		done = flow.Reached{Reason: claimReason(s.claimed), Message: s.claimed.Message}
-	}
-	flow.SetStage(s.machine, infrav1.HostAssociatedCondition, s.reached, done, infrav1.WaitingForMachineReason)
-}
-
-func claimReason(choice host.Choice) string {
-	if choice.Reused {
-		return infrav1.HostAssociatedViaNodeReuseReason
-	}
-	return infrav1.HostAssociatedReason
-}
-
-func setDataReady(s *scope) {
-	reason := infrav1.DataExternalReason
-	if s.machine.Spec.DataTemplate != nil {
-		reason = infrav1.DataReadyReason
-	}
-	flow.SetStage(s.machine, infrav1.DataReadyCondition, s.reached, flow.Reached{Reason: reason},
-		infrav1.WaitingForHostReason)
-	repeated := *conditions.Get(s.machine, infrav1.DataReadyCondition)
-	repeated.Type = infrav1.DataAssociatedCondition
-	conditions.Set(s.machine, repeated)
-}
-
-func setProvisioned(s *scope) {
-	flow.SetStage(s.machine, infrav1.HostProvisionedCondition, s.reached, provisioned(s), infrav1.WaitingForHostReason)
-}
-
-// provisioned is what is said of a host that is provisioned. One that gets into trouble remains so, but the reason
-// changes, which makes it an event.
-func provisioned(s *scope) flow.Reached {
-	done := flow.Reached{Reason: infrav1.HostProvisionedReason}
-	if s.host == nil {
-		return done
-	}
-	var troubled bool
-	if done.Message, troubled = host.Running(s.host); troubled {
-		done.Reason = infrav1.HostErrorReason
-	}
-	return done
-}
-
-func setLinked(s *scope) {
-	flow.SetStage(s.machine, infrav1.NodeLinkedCondition, s.reached,
-		flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The node carries the provider ID"},
-		infrav1.WaitingForHostProvisionedReason)
-}
-
-func hostMessage(s *scope, what string) string {
-	if s.host == nil {
-		return ""
-	}
-	return "Host " + s.host.Name + " " + what
-}
-
-func setDeleting(s *scope) {
-	if s.machine.DeletionTimestamp.IsZero() {
-		return
-	}
-	condition := metav1.Condition{
-		Type: infrav1.DeletingCondition, Status: metav1.ConditionTrue, Reason: infrav1.DeletingReason,
-	}
-	result, seen := s.reached[infrav1.DeletingCondition]
-	switch {
-	case !seen && conditions.Has(s.machine, infrav1.DeletingCondition):
-		// Something failed on the way and is tried again. What was said before is still true.
-		return
-	case seen && result.IsDone():
-		condition.Reason, condition.Message = infrav1.HostReleasedReason, hostMessage(s, "is released")
-	case seen:
-		condition.Reason, condition.Message = result.Reason, result.Message
-	}
-	conditions.Set(s.machine, condition)
-}
-
-// setHostStatus reports the host. A machine without one keeps what it last knew: after a move the host may arrive later
-// than its machine.
+// setHostStatus copies the status of the host. A machine without a host keeps the last values: clusterctl move may
+// create the host later than the machine.
 func setHostStatus(s *scope) {
 	if s.host == nil {
 		return

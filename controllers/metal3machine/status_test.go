@@ -19,7 +19,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
@@ -38,136 +38,81 @@ func conditionsOf(machine *infrav1.Metal3Machine) map[string]said {
 	return found
 }
 
-func reached(condition string, result outcome.Outcome) func(*scope) {
-	return func(s *scope) { s.record(condition, result) }
-}
-
-func before(conditionType string, status metav1.ConditionStatus, reason, message string) func(*scope) {
-	return func(s *scope) {
-		conditions.Set(s.machine, metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message})
+func TestDone(t *testing.T) {
+	template := func(s *scope) { s.machine.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "template"} }
+	reused := func(s *scope) { s.claimed = host.Choice{Host: s.host, Reused: true} }
+	wasReused := func(s *scope) {
+		conditions.Set(s.machine, metav1.Condition{
+			Type: infrav1.HostAssociatedCondition, Status: metav1.ConditionTrue, Reason: infrav1.HostAssociatedViaNodeReuseReason,
+		})
 	}
-}
-
-func TestSetStatus(t *testing.T) {
-	const associated, data = infrav1.HostAssociatedCondition, infrav1.DataReadyCondition
-	const provisioned, linked = infrav1.HostProvisionedCondition, infrav1.NodeLinkedCondition
-	running := reached(infrav1.DeletingCondition, outcome.Waiting(infrav1.HostDeprovisioningReason, "Host host is busy"))
-	done := outcome.Done()
+	domain := func(s *scope) { s.machine.Spec.FailureDomain = "a" }
 	cases := map[string]struct {
-		reason string
-		scope  *scope
-		want   map[string]said
+		reason    string
+		condition condition
+		scope     *scope
+		want      flow.Reached
 	}{
-		"Nothing": {
-			"a machine that nobody has looked at waits for what comes first", complete(),
-			map[string]said{
-				"Paused": {"False", "NotPaused", ""}, "Ready": {"False", infrav1.WaitingForMachineReason, ""},
-				associated: {"False", infrav1.WaitingForMachineReason, ""}, data: {"False", infrav1.WaitingForHostReason, ""},
-				provisioned: {"False", infrav1.WaitingForHostReason, ""},
-				linked:      {"False", infrav1.WaitingForHostProvisionedReason, ""},
-			},
+		"Associated": {
+			"the host is named", associated(), complete(onHost()),
+			flow.Reached{Reason: infrav1.HostAssociatedReason, Message: "Associated BareMetalHost host"},
 		},
-		"Paused": {
-			"a pause changes nothing else",
-			complete(func(s *scope) { s.paused = true }, reached(associated, done), before("Ready", "True", "Ready", "")),
-			map[string]said{
-				"Paused": {"True", "Paused", "The object or its Cluster is paused"}, "Ready": {"True", "Ready", ""},
-			},
+		"InDomain": {
+			"and its failure domain", associated(), complete(onHost(build.InDomain("a")), domain),
+			flow.Reached{Reason: infrav1.HostAssociatedReason, Message: "Associated BareMetalHost host in failure domain a"},
 		},
-		"All": {
-			"everything is done", complete(onHost(), reached(associated, done), reached(data, done),
-				reached(provisioned, done), reached(linked, done)),
-			map[string]said{
-				"Paused": {"False", "NotPaused", ""}, "Ready": {"True", "Ready", ""},
-				associated: {"True", infrav1.HostAssociatedReason, ""}, data: {"True", infrav1.DataExternalReason, ""},
-				provisioned: {"True", infrav1.HostProvisionedReason, "Host host is provisioned"},
-				linked:      {"True", infrav1.NodeLinkedReason, "The node carries the provider ID"},
-			},
-		},
-		"Troubled": {
-			"a host that gets into trouble remains provisioned", complete(onHost(build.Error("no answer")),
-				reached(associated, done), reached(data, done), reached(provisioned, done), reached(linked, done)),
-			map[string]said{
-				"Paused": {"False", "NotPaused", ""}, "Ready": {"True", "Ready", ""},
-				associated: {"True", infrav1.HostAssociatedReason, ""}, data: {"True", infrav1.DataExternalReason, ""},
-				provisioned: {"True", infrav1.HostErrorReason, "Host host is provisioned; it reports provisioning error: no answer"},
-				linked:      {"True", infrav1.NodeLinkedReason, "The node carries the provider ID"},
-			},
-		},
-		"Kept": {
-			"a stage that did not run keeps what it said, and so does the story of the claim",
-			complete(onHost(), reached(associated, done), before(associated, "True", "Why", "because"),
-				before(data, "True", "Old", ""), before(provisioned, "True", "Old", ""), before(linked, "True", "Old", "")),
-			map[string]said{
-				"Paused": {"False", "NotPaused", ""}, "Ready": {"True", "Ready", ""}, associated: {"True", "Why", "because"},
-				data: {"True", "Old", ""}, provisioned: {"True", "Old", ""}, linked: {"True", "Old", ""},
+		"OtherDomain": {
+			"also one that is not wanted", associated(), complete(onHost(build.InDomain("b")), domain),
+			flow.Reached{
+				Reason: infrav1.HostAssociatedReason, Message: "Associated BareMetalHost host, which is not in failure domain a",
 			},
 		},
 		"Reused": {
-			"a new claim tells its own story", complete(onHost(), reached(associated, done),
-				before(associated, "True", "Why", "because"), before(data, "False", "Data", "waits"), func(s *scope) {
-					s.claimed = host.Choice{Host: s.host, Reused: true, Message: "It was kept"}
-				}),
-			map[string]said{
-				"Paused": {"False", "NotPaused", ""}, "Ready": {"False", "Data", "waits"},
-				associated:  {"True", infrav1.HostAssociatedViaNodeReuseReason, "It was kept"},
-				data:        {"False", "Data", "waits"},
-				provisioned: {"False", infrav1.WaitingForHostReason, ""},
-				linked:      {"False", infrav1.WaitingForHostProvisionedReason, ""},
+			"the host was reserved", associated(), complete(onHost(), reused),
+			flow.Reached{Reason: infrav1.HostAssociatedViaNodeReuseReason, Message: "Associated BareMetalHost host"},
+		},
+		"WasReused": {
+			"the reason stays", associated(), complete(onHost(), wasReused),
+			flow.Reached{Reason: infrav1.HostAssociatedViaNodeReuseReason, Message: "Associated BareMetalHost host"},
+		},
+		"Data":     {"rendered data", dataReady(), complete(template), flow.Reached{Reason: infrav1.DataReadyReason}},
+		"External": {"no template", dataReady(), complete(), flow.Reached{Reason: infrav1.DataExternalReason}},
+		"Provisioned": {
+			"a host that runs", provisioned(), complete(onHost(build.Provisioned())),
+			flow.Reached{Reason: infrav1.HostProvisionedReason, Message: "Host host is provisioned"},
+		},
+		"Troubled": {
+			"a host with an error remains provisioned", provisioned(), complete(onHost(build.Error("no answer"))),
+			flow.Reached{
+				Reason: infrav1.HostErrorReason, Message: "Host host is provisioned; it reports provisioning error: no answer",
 			},
 		},
-		"Deleting": {
-			"a release says how far it got", complete(deleted, onHost(), running, before("Ready", "True", "Ready", "")),
-			map[string]said{
-				"Paused": {"False", "NotPaused", ""}, "Ready": {"False", "Deleting", "Host host is busy"},
-				"Deleting": {"True", infrav1.HostDeprovisioningReason, "Host host is busy"},
-			},
+		"Linked": {
+			"the Node", linked(), complete(), flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The Node carries the provider ID"},
 		},
 		"Released": {
-			"and when it is over", complete(deleted, onHost(), reached(infrav1.DeletingCondition, done)),
-			map[string]said{
-				"Paused": {"False", "NotPaused", ""}, "Ready": {"False", "Deleting", "Host host is released"},
-				"Deleting": {"True", infrav1.HostReleasedReason, "Host host is released"},
-			},
+			"the host is named", deleting(), complete(deleted, onHost()),
+			flow.Reached{Reason: infrav1.HostReleasedReason, Message: "Released BareMetalHost host"},
 		},
-		"DeletingFails": {
-			"a release that failed does not claim to be over", complete(deleted, onHost()),
-			map[string]said{
-				"Paused": {"False", "NotPaused", ""}, "Ready": {"False", "Deleting", ""},
-				"Deleting": {"True", infrav1.DeletingReason, ""},
-			},
-		},
-		"DeletingFailsLater": {
-			"nor does it forget how far it was",
-			complete(deleted, onHost(), before("Deleting", "True", infrav1.HostErrorReason, "It burns")),
-			map[string]said{
-				"Paused": {"False", "NotPaused", ""}, "Ready": {"False", "Deleting", "It burns"},
-				"Deleting": {"True", infrav1.HostErrorReason, "It burns"},
-			},
-		},
+		"ReleasedNothing": {"no host", deleting(), complete(deleted), flow.Reached{Reason: infrav1.HostReleasedReason}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			setStatus(tc.scope)
-			got := conditionsOf(tc.scope.machine)
-			if repeated := got[infrav1.DataAssociatedCondition]; repeated != got[data] {
-				t.Errorf("it says %+v of the data under their other name, want %+v", repeated, got[data])
-			}
-			delete(got, infrav1.DataAssociatedCondition)
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := cmp.Diff(tc.want, tc.condition.Done(tc.scope)); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
 		})
 	}
 }
 
-func TestDataReadyReason(t *testing.T) {
-	s := complete(reached(infrav1.DataReadyCondition, outcome.Done()), func(s *scope) {
-		s.machine.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "template"}
-	})
-	setDataReady(s)
-	if got := conditionsOf(s.machine)[infrav1.DataReadyCondition].Reason; got != infrav1.DataReadyReason {
-		t.Errorf("got %q, want that data were rendered", got)
+func TestDataConditionIsRepeated(t *testing.T) {
+	s := complete()
+	want := metav1.Condition{Type: infrav1.DataReadyCondition, Status: metav1.ConditionFalse, Reason: "Why", Message: "because"}
+	conditions.Set(s.machine, want)
+	setStatus(s, nil)
+	got := conditionsOf(s.machine)
+	if got[infrav1.DataAssociatedCondition] != got[infrav1.DataReadyCondition] {
+		t.Errorf("got %+v, want %+v", got[infrav1.DataAssociatedCondition], want)
 	}
 }
 
@@ -229,9 +174,6 @@ func TestReleaseThatFailsIsNotOver(t *testing.T) {
 	if _, err := (&Reconciler{Hosts: hosts}).releaseHost(context.Background(), s); !errors.Is(err, refused) {
 		t.Fatalf("got %v, want the error of the write", err)
 	}
-	if got, recorded := s.reached[infrav1.DeletingCondition]; recorded {
-		t.Errorf("the condition would say %+v", got)
-	}
 	if hosts.forgotten {
 		t.Error("the memory of the claim is gone although the host is still held")
 	}
@@ -245,9 +187,6 @@ func TestLinkThatFailsIsNoLink(t *testing.T) {
 	s := complete(onHost(build.Provisioned()), func(s *scope) { s.machine.Spec.ProviderID = "metal3://a/b/c" })
 	if _, err := (&Reconciler{Client: broken}).linkNode(context.Background(), s); !errors.Is(err, refused) {
 		t.Fatalf("got %v, want the error of the list", err)
-	}
-	if got, recorded := s.reached[infrav1.NodeLinkedCondition]; recorded {
-		t.Errorf("the condition would say %+v", got)
 	}
 }
 
@@ -273,8 +212,8 @@ func TestConflictDelaysAndIsNoError(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(machine).WithStatusSubresource(machine).Build()
 	r := &Reconciler{Client: c, Hosts: busyHosts{}, Recorder: events.NewFakeRecorder(1)}
 	result, err := r.Reconcile(context.Background(), requestFor(machine))
-	if err != nil || result.RequeueAfter != conflictDelay {
-		t.Errorf("got %+v, %v, want to look again after %s", result, err, conflictDelay)
+	if err != nil || result.RequeueAfter != flow.ConflictDelay {
+		t.Errorf("got %+v, %v, want a requeue after %s", result, err, flow.ConflictDelay)
 	}
 }
 

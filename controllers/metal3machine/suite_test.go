@@ -7,11 +7,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -27,12 +26,7 @@ const (
 	quiet = time.Second
 )
 
-func TestMetal3Machine(t *testing.T) {
-	klog.SetOutput(GinkgoWriter)
-	ctrl.SetLogger(klog.Background())
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Metal3Machine")
-}
+func TestMetal3Machine(t *testing.T) { specs.Run(t, "Metal3Machine") }
 
 // suite is what all stories share.
 type suite struct{ server *env.Server }
@@ -59,5 +53,5 @@ var _ = Describe("A Metal3Machine", Ordered, ContinueOnFailure, func() {
 	describePauses(s)
 	describeFaults(s)
 	describeCrowds(s)
-	describeEquipment(s)
+	describeInjection(s)
 })

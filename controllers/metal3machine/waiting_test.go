@@ -28,7 +28,7 @@ func describeWaiting(s *suite) {
 		}
 
 		w.create(ctx, build.Metal3Machine("machine", clusterName, build.InNamespace(w.namespace)))
-		waits(infrav1.WaitingForMachineReason, "owner reference of a Machine")
+		waits(infrav1.WaitingForMachineReason, "ownerReference of a Machine")
 
 		owner := w.owner(ctx, "machine", build.WithoutBootstrapData())
 		change(ctx, w, "machine", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {

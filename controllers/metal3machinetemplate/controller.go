@@ -6,12 +6,12 @@ import (
 	"fmt"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	clusterlabels "sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -48,13 +48,17 @@ type Reconciler struct {
 	memory flow.Memory
 }
 
-// scope is what one reconcile knows.
+// scope holds what one reconcile observes.
 type scope struct {
 	template *infrav1.Metal3MachineTemplate
 	paused   bool
 
 	// hosts are those that the hostSelector matches.
 	hosts []*bmov1alpha1.BareMetalHost
+
+	// capacity and nodeInfo are what those hosts offer. Set by reportCapacity.
+	capacity corev1.ResourceList
+	nodeInfo *infrav1.NodeInfo
 
 	// selectorError says why the hostSelector cannot be understood. Nil when it can.
 	selectorError error
@@ -79,20 +83,35 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if r.memory.Behind(template) {
 		return ctrl.Result{RequeueAfter: flow.CatchUp}, nil
 	}
-	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Memory: &r.memory}
+	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory}
 	pass, err := reporter.Begin(template)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	s := &scope{template: template}
 	if err := flow.Observe(ctx, s, r.readPause, r.readHosts); err != nil {
-		// Nothing is reported: what was not read would look as if it were not there.
 		return ctrl.Result{}, err
 	}
+	plan := flow.Plan[*scope]{Paused: s.paused, Conditions: []flow.Condition[*scope]{ready()}, Status: setStatus}
 	if !s.paused {
-		err = r.syncCleaningMode(ctx, template)
+		plan.Stages = []flow.Stage[*scope]{ready().Stage(r.syncCleaningMode), ready().Stage(reportCapacity)}
 	}
-	return pass.End(ctx, outcome.Done(), err, func() { setStatus(s) })
+	return flow.Run(ctx, pass, s, plan)
+}
+
+// announce emits an event for an error. What the hosts offer changes with each of them.
+func announce(_ *metav1.Condition, after metav1.Condition) string {
+	if after.Reason == infrav1.CleaningModeFailedReason || after.Reason == infrav1.WriteFailedReason {
+		return corev1.EventTypeWarning
+	}
+	return ""
+}
+
+func ready() flow.Condition[*scope] {
+	return flow.Condition[*scope]{
+		Type: infrav1.ReadyCondition, Initial: infrav1.CapacityUnknownReason, Failed: infrav1.CleaningModeFailedReason,
+		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.CapacityKnownReason} },
+	}
 }
 
 // readPause finds the Cluster through the owner reference: templates carry no other trace of it.
@@ -130,17 +149,18 @@ func (r *Reconciler) readHosts(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// syncCleaningMode carries automatedCleaningMode to the machines that differ. An empty mode is not carried: it means
-// "leave the host's own setting", and so does a machine that never had one.
-func (r *Reconciler) syncCleaningMode(ctx context.Context, template *infrav1.Metal3MachineTemplate) error {
+// syncCleaningMode copies automatedCleaningMode to the machines that differ. An empty mode is not copied: it leaves the
+// setting of the host.
+func (r *Reconciler) syncCleaningMode(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	template := s.template
 	mode := template.Spec.Template.Spec.AutomatedCleaningMode
 	if mode == "" {
-		return nil
+		return outcome.Done(), nil
 	}
 	var machines infrav1.Metal3MachineList
 	if err := r.Client.List(ctx, &machines, client.InNamespace(template.Namespace),
 		client.MatchingFields{templateIndex: template.Name}); err != nil {
-		return fmt.Errorf("listing the machines of template %s: %w", template.Name, err)
+		return outcome.Done(), fmt.Errorf("listing the Metal3Machines of the template: %w", err)
 	}
 	var errs []error
 	for i := range machines.Items {
@@ -151,35 +171,35 @@ func (r *Reconciler) syncCleaningMode(ctx context.Context, template *infrav1.Met
 		before := machine.DeepCopy()
 		machine.Spec.AutomatedCleaningMode = mode
 		if err := r.Client.Patch(ctx, machine, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("setting automatedCleaningMode of %s: %w", machine.Name, err))
+			errs = append(errs, fmt.Errorf("setting automatedCleaningMode of Metal3Machine %s: %w", machine.Name, err))
 		}
 	}
-	return errors.Join(errs...)
+	return outcome.Done(), errors.Join(errs...)
 }
 
-// setStatus reports what the reconcile saw.
-func setStatus(s *scope) {
-	flow.SetPaused(s.template, s.paused)
-	if s.paused {
-		return
-	}
-	ready := metav1.Condition{
-		Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.CapacityKnownReason,
-	}
-	capacity, info := host.Capacity(s.hosts)
+// reportCapacity checks that the capacity of the hosts is known.
+func reportCapacity(_ context.Context, s *scope) (outcome.Outcome, error) {
+	s.capacity, s.nodeInfo = host.Capacity(s.hosts)
 	switch {
 	case s.selectorError != nil:
-		ready.Status, ready.Reason = metav1.ConditionFalse, infrav1.InvalidHostSelectorReason
-		ready.Message = s.selectorError.Error()
-	case capacity == nil:
-		ready.Status, ready.Reason = metav1.ConditionFalse, infrav1.CapacityUnknownReason
-		ready.Message = "No host that spec.template.spec.hostSelector matches was inspected"
+		return outcome.Blocked(infrav1.InvalidHostSelectorReason, s.selectorError.Error()), nil
+	case s.capacity == nil:
+		return outcome.Waiting(infrav1.CapacityUnknownReason,
+			"No BareMetalHost that spec.template.spec.hostSelector matches was inspected"), nil
+	default:
+		return outcome.Done(), nil
 	}
-	if !equality.Semantic.DeepEqual(s.template.Status.Capacity, capacity) {
-		s.template.Status.Capacity = capacity
+}
+
+// setStatus sets the capacity.
+func setStatus(s *scope, results flow.Results) {
+	if _, known := results.Of(infrav1.ReadyCondition); s.paused || !known || results[infrav1.ReadyCondition].Err != nil {
+		return
 	}
-	s.template.Status.NodeInfo = info
-	conditions.Set(s.template, ready)
+	if !equality.Semantic.DeepEqual(s.template.Status.Capacity, s.capacity) {
+		s.template.Status.Capacity = s.capacity
+	}
+	s.template.Status.NodeInfo = s.nodeInfo
 }
 
 // SetupWithManager registers the controller.
@@ -225,7 +245,7 @@ func machineToTemplate(_ context.Context, object client.Object) []ctrl.Request {
 	return requests
 }
 
-// toTemplates wakes all templates of the namespace.
+// toTemplates requeues all templates of the namespace.
 func (r *Reconciler) toTemplates(ctx context.Context, object client.Object) []ctrl.Request {
 	var templates infrav1.Metal3MachineTemplateList
 	if err := r.Client.List(ctx, &templates, client.InNamespace(object.GetNamespace())); err != nil {
@@ -238,7 +258,7 @@ func (r *Reconciler) toTemplates(ctx context.Context, object client.Object) []ct
 	return requests
 }
 
-// onlyCreates lets through new machines: a machine made from a cached, older template needs the mode of the newer one.
+// onlyCreates passes new machines: a machine created from a cached, older template requires the mode of the newer one.
 func onlyCreates() predicate.Funcs {
 	return predicate.Funcs{
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
@@ -247,7 +267,7 @@ func onlyCreates() predicate.Funcs {
 	}
 }
 
-// hardwareChanged lets through what capacity depends on: hosts report much else, and often.
+// hardwareChanged passes changes of a host that the capacity depends on.
 func hardwareChanged() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, isHost := e.ObjectOld.(*bmov1alpha1.BareMetalHost)

@@ -140,7 +140,7 @@ func describeCapacity(s *suite) {
 		w.template(ctx)
 		w.manager.Start()
 		w.eventually(ctx, infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.CapacityUnknownReason,
-			"No host that spec.template.spec.hostSelector matches was inspected"))
+			"No BareMetalHost that spec.template.spec.hostSelector matches was inspected"))
 		w.host(ctx, "host", build.Hardware(2, 2048))
 		offers(ctx, w, "2", "2Gi", "amd64")
 		w.change(ctx, func(spec *infrav1.Metal3MachineSpec) {

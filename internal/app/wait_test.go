@@ -47,23 +47,33 @@ func TestUntilReady(t *testing.T) {
 	}
 }
 
-// TestUntilReadyAway has nobody listen, as in an outage.
+// TestUntilReadyAway has a server that ends each connection, as in an outage. untilReady has waited when it asks again.
 func TestUntilReadyAway(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	address := server.Listener.Addr().String()
-	if err := server.Listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	asked := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- untilReady(ctx, &rest.Config{Host: "http://" + address}, time.Millisecond) }()
-	select {
-	case err := <-done:
-		t.Fatalf("did not wait: %v", err)
-	case <-time.After(100 * time.Millisecond):
+	go func() { done <- untilReady(ctx, &rest.Config{Host: server.URL}, time.Millisecond) }()
+	for range 5 {
+		select {
+		case err := <-done:
+			t.Fatalf("did not wait: %v", err)
+		case <-asked:
+		}
 	}
 	cancel()
-	if err := <-done; err == nil {
-		t.Error("says that an API server is ready where nobody listens")
+	for {
+		select {
+		case <-asked:
+		case err := <-done:
+			if err == nil {
+				t.Error("says that an API server is ready that never answers")
+			}
+			return
+		}
 	}
 }

@@ -1,32 +1,85 @@
 package flow
 
 import (
+	"errors"
+	"net"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Reached is what a condition says once its stage is done.
-type Reached struct{ Reason, Message string }
-
-// SetStage sets the condition that reports one stage. The outcome of the stage decides; a stage that did not run
-// keeps its condition, and a condition that was never set is false with the given initial reason.
-func SetStage(object Object, conditionType string, outcomes map[string]outcome.Outcome, done Reached, initial string) {
-	result, ran := outcomes[conditionType]
-	condition := metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse}
+// set sets the condition. Known says that its stages ran, stopped that an earlier condition of the plan is false.
+func (c Condition[S]) set(object Object, scope S, result Result, known, stopped bool) {
+	condition := metav1.Condition{Type: c.Type, Status: metav1.ConditionFalse}
 	switch {
-	case ran && result.IsDone():
+	case known && result.IsDone():
+		done := c.Done(scope)
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, done.Reason, done.Message
-	case ran:
+	case known && result.Err != nil:
+		condition.Status = failedStatus(object, c.Type, result.Err)
 		condition.Reason, condition.Message = result.Reason, result.Message
-	case conditions.Has(object, conditionType):
-		return
+	case known:
+		condition.Reason, condition.Message = result.Reason, result.Message
+	case stopped || !conditions.Has(object, c.Type):
+		condition.Reason = c.Initial
 	default:
-		condition.Reason = initial
+		return
+	}
+	if c.Type == clusterv1.DeletingCondition {
+		condition.Status = metav1.ConditionTrue
 	}
 	conditions.Set(object, condition)
+}
+
+// failedStatus is the status of a condition whose stage failed. An answer of the API server that a retry does not
+// change makes it false. Any other error, such as a timeout, leaves a condition true that was true: nothing is known to
+// be wrong with the object.
+func failedStatus(object Object, conditionType string, err error) metav1.ConditionStatus {
+	if conditions.IsTrue(object, conditionType) && !isRefusal(err) {
+		return metav1.ConditionTrue
+	}
+	return metav1.ConditionFalse
+}
+
+func isRefusal(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	const clientErrors, serverErrors = 400, 500
+	code := status.Status().Code
+	return code >= clientErrors && code < serverErrors && !apierrors.IsTooManyRequests(err) && !apierrors.IsTimeout(err)
+}
+
+// describe returns the message of a condition for an error. The same error always gives the same message, so that a
+// retry does not write the status again: the local port of a broken connection is left out.
+func describe(err error) string {
+	const limit = 1024
+	text := err.Error()
+	var broken *net.OpError
+	if errors.As(err, &broken) && broken.Source != nil {
+		stable := *broken
+		stable.Source = nil
+		text = strings.ReplaceAll(text, broken.Error(), stable.Error())
+	}
+	text = shorten(strings.ReplaceAll(text, "\n", "; "), limit)
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
+}
+
+// shorten returns at most that many bytes of a text, and no part of a character.
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "")
 }
 
 // SetReady sums up the stages: it repeats the first one that is not true. An object that is being deleted is not ready.
@@ -36,7 +89,7 @@ func SetReady(object Object, stages ...string) {
 	}
 	for _, stage := range stages {
 		condition := conditions.Get(object, stage)
-		if condition == nil || condition.Status == metav1.ConditionTrue {
+		if stage == clusterv1.DeletingCondition || condition == nil || condition.Status == metav1.ConditionTrue {
 			continue
 		}
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, condition.Reason, condition.Message
@@ -59,4 +112,18 @@ func SetPaused(object Object, paused bool) {
 		condition.Message = "The object or its Cluster is paused"
 	}
 	conditions.Set(object, condition)
+}
+
+// WithoutOldConditions removes the conditions in the format of v1beta1. CAPM3 wrote them; they would stay as it left
+// them.
+func WithoutOldConditions(old *infrav1.DeprecatedStatus) *infrav1.DeprecatedStatus {
+	if old == nil || old.V1Beta1 == nil || len(old.V1Beta1.Conditions) == 0 {
+		return old
+	}
+	if old.V1Beta1.FailureReason == "" && old.V1Beta1.FailureMessage == "" {
+		return nil
+	}
+	rest := old.DeepCopy()
+	rest.V1Beta1.Conditions = nil
+	return rest
 }

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
@@ -38,57 +37,6 @@ func sameCondition(t *testing.T, machine *infrav1.Metal3Machine, want metav1.Con
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
-
-func TestSetStage(t *testing.T) {
-	reached := flow.Reached{Reason: "Reached", Message: "There"}
-	cases := map[string]struct {
-		reason  string
-		before  []metav1.Condition
-		outcome *outcome.Outcome
-		want    metav1.Condition
-	}{
-		"Done": {
-			reason:  "the stage says what it reached",
-			before:  []metav1.Condition{isNot("Stage", "Initial", "")},
-			outcome: &outcome.Outcome{},
-			want:    is("Stage", "Reached", "There"),
-		},
-		"Waiting": {
-			reason:  "a stage that waits says for whom",
-			outcome: pointer(outcome.Waiting("NoHost", "Waiting for a host")),
-			want:    isNot("Stage", "NoHost", "Waiting for a host"),
-		},
-		"Blocked": {
-			reason:  "a stage that was reached once can be lost",
-			before:  []metav1.Condition{is("Stage", "Reached", "There")},
-			outcome: pointer(outcome.Blocked("Invalid", "Correct it")),
-			want:    isNot("Stage", "Invalid", "Correct it"),
-		},
-		"DidNotRun": {
-			reason: "what is not known this time stays as it was",
-			before: []metav1.Condition{is("Stage", "Before", "Still there")},
-			want:   is("Stage", "Before", "Still there"),
-		},
-		"NeverRan": {
-			reason: "every condition exists from the first report on",
-			want:   isNot("Stage", "Initial", ""),
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			machine := with(tc.before...)
-			outcomes := map[string]outcome.Outcome{"Other": outcome.Done()}
-			if tc.outcome != nil {
-				outcomes["Stage"] = *tc.outcome
-			}
-			flow.SetStage(machine, "Stage", outcomes, reached, "Initial")
-			t.Log(tc.reason)
-			sameCondition(t, machine, tc.want)
-		})
-	}
-}
-
-func pointer[T any](value T) *T { return &value }
 
 func TestSetReady(t *testing.T) {
 	cases := map[string]struct {

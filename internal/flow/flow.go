@@ -1,12 +1,12 @@
-// Package flow is the shape that every reconcile has: observe, act, report.
+// Package flow is the shape of every reconcile: observe, act, report.
 //
-// Observing reads all there is to know; what is missing is data, not an error. Acting runs phases in order and stops
-// at the first one that is not done. Reporting sets the conditions from what was seen, writes the object at most
-// twice (metadata and spec, then status) and only where something changed, and emits an event for each condition that
-// changed.
+// Observe reads everything that a decision needs. An object that does not exist is data, not an error. Run runs stages
+// in order, up to the first one that is not done. It records the outcome or the error of each stage under the condition
+// of that stage, sums them up as Ready, writes the object at most twice (metadata and spec, then the status) and only
+// where something changed, and emits an event for each condition that changed.
 //
-// It refuses to write conditions anywhere else, and it never asks for an immediate requeue: a phase that waits is
-// woken by a watch, or says when to look again.
+// It writes conditions nowhere else, and it never requeues at once: a watch or a timer ends every wait, back-off
+// repeats what failed, and a conflict is repeated after a short delay without showing.
 package flow
 
 import (
@@ -22,13 +22,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// Phase is one step of acting. It stops the phases after it unless its outcome is done.
-type Phase[S any] func(ctx context.Context, scope S) (outcome.Outcome, error)
-
-// Observation is one step of observing.
+// Observation reads one part of what a reconcile needs into the scope.
 type Observation[S any] func(ctx context.Context, scope S) error
 
-// Observe runs all observations in order, up to the first error.
+// Observe runs the observations in order and returns the first error. Nothing may be reported after an error: what was
+// not read would look as if it did not exist.
 func Observe[S any](ctx context.Context, scope S, observations ...Observation[S]) error {
 	for _, observation := range observations {
 		if err := observation(ctx, scope); err != nil {
@@ -38,25 +36,14 @@ func Observe[S any](ctx context.Context, scope S, observations ...Observation[S]
 	return nil
 }
 
-// Act runs the phases in order, up to the first one that fails or is not done.
-func Act[S any](ctx context.Context, scope S, phases ...Phase[S]) (outcome.Outcome, error) {
-	for _, phase := range phases {
-		result, err := phase(ctx, scope)
-		if err != nil || !result.IsDone() {
-			return result, err
-		}
-	}
-	return outcome.Done(), nil
-}
-
-// Moving says whether clusterctl move is deleting the object. Its annotations, and with them a pause, are gone already,
-// so nobody may act on it or write it.
+// Moving returns true while clusterctl move deletes the object. Its annotations, and with them a pause, are gone, so no
+// controller may act on it or write it.
 func Moving(object client.Object) bool {
 	_, moving := object.GetAnnotations()[infrav1.DeleteForMoveAnnotation]
 	return moving
 }
 
-// Paused says whether the object or its Cluster is paused. A nil cluster counts as not paused.
+// Paused returns true if the object or its Cluster is paused. A nil cluster counts as not paused.
 func Paused(cluster *clusterv1.Cluster, object client.Object) bool {
 	if cluster == nil {
 		return annotations.HasPaused(object)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
@@ -26,13 +24,6 @@ func observe(name string, err error) flow.Observation[*trace] {
 	return func(_ context.Context, scope *trace) error {
 		scope.ran = append(scope.ran, name)
 		return err
-	}
-}
-
-func phase(name string, result outcome.Outcome, err error) flow.Phase[*trace] {
-	return func(_ context.Context, scope *trace) (outcome.Outcome, error) {
-		scope.ran = append(scope.ran, name)
-		return result, err
 	}
 }
 
@@ -63,43 +54,6 @@ func TestObserve(t *testing.T) {
 				t.Errorf("ran: -want +got:\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestAct(t *testing.T) {
-	waiting := outcome.Waiting("Waiting", "for b").WithAfter(time.Minute)
-	blocked := outcome.Blocked("Blocked", "by b")
-	cases := map[string]struct {
-		second outcome.Outcome
-		err    error
-		ran    []string
-		want   outcome.Outcome
-	}{
-		"all that are done run":  {ran: []string{"a", "b", "c"}},
-		"waiting stops":          {second: waiting, ran: []string{"a", "b"}, want: waiting},
-		"blocked stops":          {second: blocked, ran: []string{"a", "b"}, want: blocked},
-		"an error stops":         {err: errBroken, ran: []string{"a", "b"}},
-		"an error beside both":   {second: waiting, err: errBroken, ran: []string{"a", "b"}, want: waiting},
-		"done with a time is on": {second: outcome.Done().WithAfter(time.Minute), ran: []string{"a", "b", "c"}},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			scope := &trace{}
-			got, err := flow.Act(context.Background(), scope, phase("a", outcome.Done(), nil),
-				phase("b", tc.second, tc.err), phase("c", outcome.Done(), nil))
-			if !errors.Is(err, tc.err) {
-				t.Errorf("got error %v, want %v", err, tc.err)
-			}
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome.Outcome{})); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.ran, scope.ran); diff != "" {
-				t.Errorf("ran: -want +got:\n%s", diff)
-			}
-		})
-	}
-	if got, err := flow.Act(context.Background(), &trace{}); err != nil || !got.IsDone() {
-		t.Errorf("no phase gave %v, %v, want done", got, err)
 	}
 }
 

@@ -9,35 +9,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CatchUp is how long to wait for a cache that does not show the own last write yet.
+// CatchUp is the time until the next reconcile of an object whose cached copy is older than the last own write.
 const CatchUp = 20 * time.Millisecond
 
-// maxChecks is how often an object may be found behind the same write, about five seconds. A cache that lags for longer
-// will not catch up: a restore of etcd brings back old objects with old versions.
-const maxChecks = 250
+// catchUps is how often a cached copy may be behind. After that the version of the own write is taken for one that will
+// never come: an API server that was restored from a backup counts from an older version again.
+const catchUps = 250
 
-// Memory knows which versions a controller has written, so that it does not act on an older copy from its cache: it
-// would repeat what it has done, write once more and announce it twice. Losing the memory does no harm beyond that. The
-// zero value is ready to use.
+// Memory holds the versions that a controller has written, so that it does not act on an older copy from its cache: it
+// would repeat the last reconcile, write again and emit the event twice. A lost Memory does no other harm. The zero
+// value is ready to use.
 type Memory struct {
 	mu     sync.Mutex
 	writes map[types.NamespacedName]write
 }
 
-// write is what the last own write of an object gave.
+// write is the result of the last own write of an object.
 type write struct {
 	version string
 
-	// gone is the UID of an object that the write took the last finalizer of. The API server answers such a write with
-	// the version from before, which cannot tell an old copy.
+	// gone is the UID of an object whose last finalizer the write removed. The API server answers such a write with the
+	// version from before, which does not identify an old copy.
 	gone types.UID
 
-	// checks is how often an object was found behind the write.
-	checks int
+	// behind counts the copies since the write that were older.
+	behind int
 }
 
-// Behind says whether an object from the cache is older than the own last write of it, or gone since that write. It
-// forgets the write when the cache does not catch up.
+// Behind returns true for an object from the cache that is older than the last own write, or that this write deleted.
+// It returns false after many such copies.
 func (m *Memory) Behind(object client.Object) bool {
 	key := client.ObjectKeyFromObject(object)
 	m.mu.Lock()
@@ -46,7 +46,8 @@ func (m *Memory) Behind(object client.Object) bool {
 	if !known {
 		return false
 	}
-	if last.checks++; last.outdates(object) && last.checks <= maxChecks {
+	if last.outdates(object) && last.behind < catchUps {
+		last.behind++
 		m.writes[key] = last
 		return true
 	}
@@ -62,14 +63,14 @@ func (w write) outdates(object client.Object) bool {
 	return err == nil && order < 0
 }
 
-// Forget drops what is known of an object that is gone.
+// Forget drops the versions of an object that does not exist any more.
 func (m *Memory) Forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.writes, key)
 }
 
-// wrote remembers the version that a write gave. A nil memory remembers nothing.
+// wrote stores the version that a write returned. A nil Memory stores nothing.
 func (m *Memory) wrote(object client.Object) {
 	if m == nil {
 		return

@@ -3,9 +3,9 @@ package flow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
@@ -14,28 +14,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// Object is what a Pass reports on.
+// Object is an API object with conditions.
 type Object interface {
 	client.Object
 	GetConditions() []metav1.Condition
 	SetConditions(conditions []metav1.Condition)
 }
 
-// Reporter is what all passes of a controller share.
+// Reporter begins the passes of a controller.
 type Reporter struct {
 	Client   client.Client
 	Recorder events.EventRecorder
 
-	// Announce says which event a changed condition gives. Nil means none.
+	// Announce returns the type of the event for a changed condition. Nil emits no events.
 	Announce Announcement
 
-	// Memory remembers what the passes wrote. Nil remembers nothing.
+	// Memory stores the versions that the passes wrote. Nil stores nothing.
 	Memory *Memory
 }
 
@@ -43,13 +46,13 @@ type Reporter struct {
 // condition is new.
 type Announcement func(before *metav1.Condition, after metav1.Condition) (eventType string)
 
-// Pass is one reconcile of one object: it remembers how the object was and writes what changed.
+// Pass is one reconcile of one object. It compares the object with the copy from before and writes what changed.
 type Pass struct {
 	reporter Reporter
 	object   Object
 
-	// before is how the object was when it was read, saved how it was when its metadata and spec were last written.
-	// Both are compared with the object before anything is marshalled: most passes change nothing.
+	// before is a copy from when the object was read, saved one from when its metadata and spec were last written. Both
+	// are compared with the object before anything is marshalled: most passes change nothing.
 	before, saved Object
 }
 
@@ -62,7 +65,7 @@ func (r Reporter) Begin(object Object) (*Pass, error) {
 	return &Pass{reporter: r, object: object, before: before, saved: before}, nil
 }
 
-// Save writes metadata and spec now, for what must be stored before the next step. The status is left to End.
+// Save writes metadata and spec now, for a step that requires them to be stored. End writes the status.
 func (p *Pass) Save(ctx context.Context) error {
 	patch, err := p.mainPatch()
 	if err != nil || patch == nil {
@@ -81,35 +84,65 @@ func (p *Pass) Save(ctx context.Context) error {
 	return err
 }
 
-// End reports: it lets the caller set conditions, writes what changed and emits events. The error of the reconcile is
-// joined with that of the writes.
+// End reports: it lets the caller set conditions, writes what changed and emits events. The returned error joins the
+// error of the reconcile with those of the writes. A write conflict is not an error: the object is requeued.
 func (p *Pass) End(ctx context.Context, reached outcome.Outcome, err error, report func()) (ctrl.Result, error) {
-	reporting := func(context.Context) error { report(); return nil }
-	// Conditions name the generation that they speak of, so they are set after the write that may give a new one.
-	steps := []func(context.Context) error{p.Save, reporting, p.saveStatus}
-	if !p.object.GetDeletionTimestamp().IsZero() {
-		// The status goes first on a deletion: with its last finalizer the object is gone.
-		steps = []func(context.Context) error{reporting, p.saveStatus, p.Save}
+	writeErr := p.write(ctx, report)
+	switch {
+	case apierrors.IsConflict(writeErr):
+		return result(reached.WithAfter(soonest(reached.After, ConflictDelay)), err)
+	case p.isGone(writeErr):
+		return result(reached, err)
+	default:
+		return result(reached, err, writeErr)
 	}
-	for _, step := range steps {
-		if writeErr := step(ctx); writeErr != nil {
-			return result(reached, err, p.ignoreGone(writeErr))
+}
+
+// write writes metadata and spec, then the status, because conditions name the generation that the first write gives.
+// On a deletion the status goes first: the object does not exist any more without its last finalizer.
+func (p *Pass) write(ctx context.Context, report func()) error {
+	var saveErr error
+	deleting := !p.object.GetDeletionTimestamp().IsZero()
+	if !deleting {
+		if saveErr = p.Save(ctx); apierrors.IsConflict(saveErr) {
+			return saveErr
+		}
+	}
+	report()
+	p.setUnsaved(saveErr)
+	if err := p.saveStatus(ctx); err != nil {
+		return errors.Join(saveErr, err)
+	}
+	if deleting {
+		if saveErr = p.Save(ctx); saveErr != nil && !apierrors.IsConflict(saveErr) && !p.isGone(saveErr) {
+			p.object.SetFinalizers(p.saved.GetFinalizers())
+			p.setUnsaved(saveErr)
+			saveErr = errors.Join(saveErr, p.saveStatus(ctx))
 		}
 	}
 	p.emit()
-	return result(reached, err)
+	return saveErr
 }
 
-func (p *Pass) ignoreGone(err error) error {
-	if !p.object.GetDeletionTimestamp().IsZero() && apierrors.IsNotFound(err) {
-		return nil
+// setUnsaved reports that metadata and spec could not be written. Ready says so, because no stage does.
+func (p *Pass) setUnsaved(err error) {
+	if err == nil {
+		return
 	}
-	return err
+	conditions.Set(p.object, metav1.Condition{
+		Type:   clusterv1.ReadyCondition,
+		Status: failedStatus(p.object, clusterv1.ReadyCondition, err),
+		Reason: infrav1.WriteFailedReason, Message: describe(err),
+	})
+}
+
+func (p *Pass) isGone(err error) bool {
+	return !p.object.GetDeletionTimestamp().IsZero() && apierrors.IsNotFound(err)
 }
 
 func (p *Pass) saveStatus(ctx context.Context) error {
 	if !p.object.GetDeletionTimestamp().IsZero() && len(p.object.GetFinalizers()) == 0 {
-		// The object goes with the next write; nobody would read this status.
+		// The next write deletes the object; nobody would read this status.
 		return nil
 	}
 	patch, err := p.statusPatch()
@@ -128,8 +161,8 @@ func (p *Pass) saveStatus(ctx context.Context) error {
 	return nil
 }
 
-// adopt takes over the version that a write gave. If somebody else changed a list that a merge patch replaces as a
-// whole, the older version stays: the next patch of such a list then meets a conflict instead of undoing that change.
+// adopt sets the version that a write returned. If another client changed a list that a merge patch replaces as a
+// whole, the older version stays: the next patch of such a list then conflicts instead of undoing that change.
 func (p *Pass) adopt(stored, written Object) {
 	p.reporter.Memory.wrote(stored)
 	p.object.SetGeneration(stored.GetGeneration())
@@ -145,10 +178,10 @@ func sameLists(a, b Object) bool {
 
 // mainPatch returns the merge patch of metadata and spec, or nil when it would change nothing.
 //
-// Lists are replaced as a whole by a merge patch. Conditions have one writer, so that does no harm; finalizers and
-// owner references have several, so a patch that touches them carries the resource version.
+// A merge patch replaces a list as a whole. Conditions have one writer. Finalizers and owner references have several,
+// so a patch that changes them carries the resource version.
 func (p *Pass) mainPatch() ([]byte, error) {
-	// What the API server counts changes with a write, and is not for the next write to send back.
+	// The API server sets these fields with a write. The next write must not send them back.
 	p.saved.SetResourceVersion(p.object.GetResourceVersion())
 	p.saved.SetGeneration(p.object.GetGeneration())
 	p.saved.SetManagedFields(p.object.GetManagedFields())
@@ -210,18 +243,14 @@ func (p *Pass) emit() {
 	}
 }
 
-// note is the text of an event. An event without one is refused by the API server, and so is one of over 1024 bytes.
+// note returns the text of an event. The API server refuses an event without a text, and a text of over 1024 bytes.
 func note(condition metav1.Condition) string {
 	const limit = 1000
 	text := condition.Message
 	if text == "" {
 		text = condition.Type + " is " + string(condition.Status)
 	}
-	if len(text) > limit {
-		// The cut may go through the middle of a character.
-		text = strings.ToValidUTF8(text[:limit], "")
-	}
-	return text
+	return shorten(text, limit)
 }
 
 func find(conditions []metav1.Condition, conditionType string) *metav1.Condition {
@@ -271,7 +300,7 @@ func difference(before, after []byte) ([]byte, error) {
 func Milestones(quiet, trouble []string) Announcement {
 	return func(before *metav1.Condition, after metav1.Condition) string {
 		switch {
-		case slices.Contains(trouble, after.Reason):
+		case after.Reason == infrav1.WriteFailedReason, slices.Contains(trouble, after.Reason):
 			return corev1.EventTypeWarning
 		case slices.Contains(quiet, after.Type), slices.Contains(quiet, after.Reason):
 			return ""

@@ -146,6 +146,15 @@ func (w *world) mustEnd(report func()) {
 	}
 }
 
+// endsInConflict ends a pass whose last write conflicts, which is not an error.
+func (w *world) endsInConflict(report func()) {
+	w.t.Helper()
+	result, err := w.end(outcome.Done(), nil, report)
+	if err != nil || result.RequeueAfter != flow.ConflictDelay {
+		w.t.Errorf("got %v, %v, want a requeue after %s", result, err, flow.ConflictDelay)
+	}
+}
+
 func (w *world) wrote(want ...string) {
 	w.t.Helper()
 	if diff := cmp.Diff(want, w.writes); diff != "" {
@@ -295,18 +304,14 @@ func TestPassAndOtherWriters(t *testing.T) {
 		machine := w.begin()
 		w.meanwhile(addTheirs)
 		controllerutil.AddFinalizer(machine, ours)
-		if _, err := w.end(outcome.Done(), nil, nothing); !apierrors.IsConflict(err) {
-			t.Errorf("got %v, want a conflict", err)
-		}
+		w.endsInConflict(nothing)
 	})
 	t.Run("an owner meets a conflict", func(t *testing.T) {
 		w := newWorld(t)
 		machine := w.begin()
 		w.meanwhile(func(m *infrav1.Metal3Machine) { annotate(m, "other") })
 		machine.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "1"}}
-		if _, err := w.end(outcome.Done(), nil, nothing); !apierrors.IsConflict(err) {
-			t.Errorf("got %v, want a conflict", err)
-		}
+		w.endsInConflict(nothing)
 	})
 	t.Run("a finalizer meets a conflict after a write that did not", func(t *testing.T) {
 		w := newWorld(t)
@@ -317,9 +322,7 @@ func TestPassAndOtherWriters(t *testing.T) {
 			t.Fatal(err)
 		}
 		controllerutil.AddFinalizer(machine, ours)
-		if _, err := w.end(outcome.Done(), nil, nothing); !apierrors.IsConflict(err) {
-			t.Errorf("got %v, want a conflict", err)
-		}
+		w.endsInConflict(nothing)
 		if !w.holds(theirs) {
 			t.Error("the finalizer of somebody else is lost")
 		}
@@ -330,9 +333,7 @@ func TestPassAndOtherWriters(t *testing.T) {
 		machine := w.begin()
 		w.meanwhile(func(m *infrav1.Metal3Machine) { controllerutil.RemoveFinalizer(m, "kept.example.com/finalizer") })
 		controllerutil.RemoveFinalizer(machine, ours)
-		if _, err := w.end(outcome.Done(), nil, addresses(machine)); !apierrors.IsConflict(err) {
-			t.Errorf("got %v, want a conflict", err)
-		}
+		w.endsInConflict(addresses(machine))
 	})
 	t.Run("a finalizer of its own can follow a write of its own", func(t *testing.T) {
 		w := newWorld(t)
@@ -416,10 +417,10 @@ func TestPassJoinsErrors(t *testing.T) {
 	}{
 		"nothing fails":       {writes: 2},
 		"the reconcile fails": {err: reconcile, want: []error{reconcile}, writes: 2},
-		"the metadata fails":  {fail: `"metadata"`, want: []error{refused}, writes: 1},
+		"the metadata fails":  {fail: `"metadata"`, want: []error{refused}, writes: 2},
 		"the status fails":    {fail: `"status"`, want: []error{refused}, writes: 2},
 		"the reconcile and the metadata fail": {
-			err: reconcile, fail: `"metadata"`, want: []error{reconcile, refused}, writes: 1,
+			err: reconcile, fail: `"metadata"`, want: []error{reconcile, refused}, writes: 2,
 		},
 		"the reconcile and then the status too": {
 			err: reconcile, fail: `"status"`, want: []error{reconcile, refused}, writes: 2,
@@ -455,7 +456,7 @@ func TestPassJoinsErrors(t *testing.T) {
 			if len(w.writes) != tc.writes {
 				t.Errorf("got writes %q, want %d", w.writes, tc.writes)
 			}
-			if announced := len(w.events.lines) > 0; announced != (tc.fail == "") {
+			if announced := len(w.events.lines) > 0; announced != (tc.fail != `"status"`) {
 				t.Errorf("got events %q, they belong to a status that is stored", w.events.lines)
 			}
 		})
@@ -603,6 +604,50 @@ func TestMilestones(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := announce(tc.before, tc.after); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestPassShowsThatItCouldNotSave(t *testing.T) {
+	refused := apierrors.NewForbidden(infrav1.GroupVersion.WithResource("metal3machines").GroupResource(), "machine-0",
+		errors.New("a policy says no"))
+	cases := map[string]struct {
+		reason  string
+		deleted bool
+		change  func(*infrav1.Metal3Machine)
+	}{
+		"Annotation": {"an object that lives", false, func(m *infrav1.Metal3Machine) { annotate(m, "key") }},
+		"Finalizer": {
+			"the last write of an object that is being deleted", true,
+			func(m *infrav1.Metal3Machine) { controllerutil.RemoveFinalizer(m, ours) },
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, build.Finalizers(ours))
+			if tc.deleted {
+				w.deleted()
+			}
+			machine := w.begin()
+			w.fail = func(write string) error {
+				if strings.Contains(write, `"metadata"`) {
+					return refused
+				}
+				return nil
+			}
+			tc.change(machine)
+			_, err := w.end(outcome.Done(), nil, func() { ready(machine, metav1.ConditionTrue, "Ready", "") })
+			if !apierrors.IsForbidden(err) {
+				t.Errorf("%s: got %v, want the refusal", tc.reason, err)
+			}
+			got := conditions.Get(w.stored(), "Ready")
+			if got == nil || got.Status != metav1.ConditionFalse || got.Reason != infrav1.WriteFailedReason ||
+				!strings.Contains(got.Message, "a policy says no") {
+				t.Errorf("%s: Ready says %+v", tc.reason, got)
+			}
+			if len(w.events.lines) != 1 || !strings.HasPrefix(w.events.lines[0], "Warning|"+infrav1.WriteFailedReason) {
+				t.Errorf("%s: got events %q", tc.reason, w.events.lines)
 			}
 		})
 	}

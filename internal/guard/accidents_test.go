@@ -164,6 +164,9 @@ func (c *cluster) loseOneFamily() {
 
 // TestIPv6Only moves an address that has no other family beside it, with the real Ironic.
 func TestIPv6Only(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the nightly tests run one family alone, the short ones both together")
+	}
 	t.Parallel()
 	root := realIronic(t)
 	l := newLab(t)

@@ -52,17 +52,18 @@ var (
 	vip6 = netip.MustParseAddr("fd00:22::2")
 )
 
-// requireLab skips where the lab cannot be built.
+// requireLab skips where the lab cannot be built. A bench fails there: a table without figures must not pass.
 func requireLab(tb testing.TB) {
 	tb.Helper()
-	if testing.Short() {
-		tb.Skip("starts real programs, which takes longer than a short test may")
+	missing := tb.Skipf
+	if _, isBench := tb.(*testing.B); isBench {
+		missing = tb.Fatalf
 	}
 	if _, err := os.Stat(keepalive); err != nil {
-		tb.Skipf("needs keepalived at %s; install the package keepalived", keepalive)
+		missing("needs keepalived at %s: install the package keepalived", keepalive)
 	}
 	if os.Geteuid() != 0 {
-		tb.Skip("needs root, to make network namespaces")
+		missing("needs root, to make network namespaces")
 	}
 	err := within(netns.None(), func() error {
 		made, err := netns.New()
@@ -72,7 +73,7 @@ func requireLab(tb testing.TB) {
 		return err
 	})
 	if err != nil {
-		tb.Skipf("cannot make network namespaces: %v", err)
+		missing("cannot make network namespaces: %v", err)
 	}
 }
 

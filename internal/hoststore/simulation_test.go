@@ -3,7 +3,6 @@ package hoststore_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -18,10 +17,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/seed"
 )
-
-// seed repeats a run. Without it every run takes another one and prints it.
-var seed = flag.Uint64("seed", 0, "seed of the simulations, 0 for a random one")
 
 // failures is how often, in a hundred times, each thing goes wrong.
 type failures struct{ conflict, refused, lost, crash int }
@@ -369,11 +366,8 @@ func (s *simulation) checkHistory() {
 
 func theSeed(t *testing.T) uint64 {
 	t.Helper()
-	chosen := *seed
-	if chosen == 0 {
-		chosen = rand.Uint64()
-	}
-	t.Logf("repeat with -seed=%d", chosen)
+	chosen := seed.Chosen()
+	t.Logf("repeat with %s=%d", seed.Variable, chosen)
 	return chosen
 }
 

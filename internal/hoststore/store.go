@@ -131,7 +131,8 @@ func contains(hosts []*bmov1alpha1.BareMetalHost, name string) bool {
 func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, error) {
 	// Before reading: a host that becomes free after the read finds the machine in the waitlist.
 	s.enter(wanted)
-	if s.poolComplete() {
+	// The pool has no host that is busy, and a machine that names such a host waits for it.
+	if wanted.Named == "" && s.poolComplete() {
 		if choice := s.chooseFree(wanted); choice.Host != nil {
 			return choice, nil
 		}

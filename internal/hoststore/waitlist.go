@@ -52,8 +52,8 @@ type waiter struct {
 
 // wish is what a machine asks of a host, without the name of the machine.
 type wish struct {
-	cluster, owner, selector, failureDomain string
-	strict                                  bool
+	cluster, owner, named, selector, failureDomain string
+	strict                                         bool
 }
 
 // offer is a host that a machine was enqueued for. Machines that looked before the turn may get it next.
@@ -77,7 +77,8 @@ func newWaitlist() *waitlist {
 
 func wishOf(wanted host.Wanted) wish {
 	asked := wish{
-		cluster: wanted.Cluster, owner: wanted.Owner, failureDomain: wanted.FailureDomain, strict: wanted.Strict,
+		cluster: wanted.Cluster, owner: wanted.Owner, named: wanted.Named, failureDomain: wanted.FailureDomain,
+		strict: wanted.Strict,
 	}
 	if wanted.Selector != nil {
 		asked.selector = wanted.Selector.String()

@@ -19,10 +19,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -33,6 +31,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -50,12 +49,7 @@ const (
 	managerNamespace = "capm3-system"
 )
 
-func TestPlugin(t *testing.T) {
-	klog.SetOutput(GinkgoWriter)
-	ctrl.SetLogger(klog.Background())
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "The plugin")
-}
+func TestPlugin(t *testing.T) { specs.Run(t, "The plugin") }
 
 // clusters are the two management clusters.
 type clusters struct{ source, target *env.Server }

@@ -161,7 +161,7 @@ func belongsTo(object metav1.Object) string {
 	return ""
 }
 
-// otherHosts names hosts that are another machine under the same name.
+// otherHosts names hosts that are another machine under the same name, and those that an earlier move has left.
 func (a arrival) otherHosts() []string {
 	arriving := map[string]*bmov1alpha1.BareMetalHost{}
 	for _, host := range a.from.hosts {
@@ -170,6 +170,9 @@ func (a arrival) otherHosts() []string {
 	var found []string
 	for _, there := range a.hosts {
 		host, same := arriving[there.Name]
+		if left := pivot.Leftover(there); same && left != "" {
+			found = append(found, left)
+		}
 		if same && there.Spec.BMC.Address != host.Spec.BMC.Address {
 			found = append(found, fmt.Sprintf("BareMetalHost %s is there already, has another spec.bmc.address "+
 				"and would be overwritten: rename one of them", there.Name))

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,24 @@ func (e *endpoint) scaleManagement(ctx context.Context, replicas int) {
 	_, err := bed.lab.Management().Kubectl(ctx, "scale", "--namespace="+lab.IronicNamespace,
 		"deployment/"+lab.IronicDeployment, "--replicas="+strconv.Itoa(replicas))
 	Expect(err).NotTo(HaveOccurred())
+}
+
+// expectDescribed demands that clusterctl describes a cluster, its control plane and all its machines as available and
+// ready.
+func expectDescribed(ctx context.Context, in *lab.Cluster, name string, machines int) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		tree, err := in.Clusterctl().Run(ctx, "describe", "cluster", name, "--namespace="+lab.Namespace, "--echo", "--grouping=false")
+		g.Expect(err).NotTo(HaveOccurred())
+		// Each row ends with the status of the condition, its reason, its age and its message.
+		g.Expect(tree).NotTo(MatchRegexp(`\s(False|Unknown)\s`))
+		for kind, count := range map[string]int{
+			"Cluster": 1, "Metal3Cluster": 1, "KubeadmControlPlane": 1, "Machine": machines, "Metal3Machine": machines,
+		} {
+			rows := regexp.MustCompile(`(?m)(^|─)`+kind+` \S+.*\sTrue\s+(Available|Ready)\s.*$`).FindAllString(tree, -1)
+			g.Expect(rows).To(HaveLen(count), "%s in\n%s", kind, tree)
+		}
+	}, patiently()...).Should(Succeed())
 }
 
 // armNodes arms all nodes that there are and those that come, until it is told to stop. A node that cannot be armed now
@@ -121,6 +140,24 @@ func (e *endpoint) rollOut(ctx context.Context) {
 	_, err := e.home.Clusterctl().Run(ctx, "alpha", "rollout", "restart", "kubeadmcontrolplane/"+found.Items[0].Name,
 		"--namespace="+lab.Namespace)
 	Expect(err).NotTo(HaveOccurred())
+}
+
+// replaceMachine deletes the Machine of a node of the control plane, and waits until another one has taken its place.
+func (e *endpoint) replaceMachine(ctx context.Context, node string) {
+	GinkgoHelper()
+	var lost *clusterv1.Machine
+	for _, machine := range e.machines(ctx, Default) {
+		if machine.Status.NodeRef.Name == node {
+			lost = &machine
+		}
+	}
+	Expect(lost).NotTo(BeNil(), "node %s has no Machine", node)
+	Expect(e.Delete(ctx, lost)).To(Succeed())
+	Eventually(func(g Gomega) {
+		machines := e.machines(ctx, g)
+		g.Expect(machines).To(And(HaveLen(controlPlanes), Not(ContainElement(HaveField("Name", lost.Name))),
+			HaveEach(HaveField("Status.Phase", BeEquivalentTo(clusterv1.MachinePhaseRunning)))))
+	}, patiently()...).Should(Succeed())
 }
 
 // untilReplaced waits until the control plane is complete and none of the machines of before is part of it.

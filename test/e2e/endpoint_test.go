@@ -24,10 +24,13 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
 
-// These are the stories of an Ironic endpoint that a control plane takes over. A witness on the network watches all the
-// time. Each story tells for how long the address and Ironic were away; how long that may be is not judged here.
+// A cluster with an Ironic endpoint comes to manage itself and goes back. A witness on the network watches all the time.
+// Each story prints for how long the VIP and Ironic were away; no story judges how long that may be.
+//
+// The stories with the label spine are one life of a cluster, from its creation to its deletion. They are what every
+// change has to pass. All others add one case each.
 var _ = Describe("An Ironic endpoint", Ordered, func() {
-	e := &endpoint{disarm: func() {}}
+	e := &endpoint{disarm: func() {}, at: unarmed}
 
 	BeforeAll(func(ctx context.Context) {
 		e.created = time.Now()
@@ -50,7 +53,16 @@ var _ = Describe("An Ironic endpoint", Ordered, func() {
 		Expect(shared).NotTo(HaveOccurred())
 	}, NodeTimeout(storyLimit))
 
-	It("is held by the management cluster while every node runs Ironic and may not hold it", func(ctx context.Context) {
+	describeBeginning(e)
+	describeNodes(e)
+	describePivot(e)
+	describeReturn(e)
+	describeLoss(e)
+})
+
+// describeBeginning are the stories of a cluster that was just created.
+func describeBeginning(e *endpoint) {
+	e.story("stays with the management cluster while every node runs Ironic", unarmed, unarmed, func(ctx context.Context) {
 		for _, node := range e.nodes(ctx) {
 			e.eventually(ctx, node, "ironic-ok", "1")
 			e.eventually(ctx, node, "armed", "0")
@@ -60,101 +72,94 @@ var _ = Describe("An Ironic endpoint", Ordered, func() {
 		e.untilHolder(ctx, infrav1.HolderManagement)
 		Expect(e.seen.Held.Since(e.created)).To(HaveEach(HaveField("Shared()", BeFalse())))
 		for _, span := range e.seen.Held.Since(e.created) {
-			Expect(span.Who).To(BeElementOf(lab.ManagementName, witness.Nobody), "before anybody is armed: %s", span)
+			Expect(span.Who).To(BeElementOf(lab.ManagementName, witness.Nobody), "before any node is armed: %s", span)
 		}
-	}, NodeTimeout(storyLimit))
+	}, Label(spine))
 
-	It("stays with the management cluster when the nodes are armed", func(ctx context.Context) {
-		e.armNodes()
-		for _, node := range e.nodes(ctx) {
-			e.eventually(ctx, node, "armed", "1")
-		}
-		armed := time.Now()
+	e.story("belongs to a cluster that clusterctl describes as available", unarmed, unarmed, func(ctx context.Context) {
+		expectDescribed(ctx, e.home, endpointCluster, controlPlanes)
+	}, Label(spine))
+
+	e.story("stays with the management cluster when nodes are armed", unarmed, armed, func(ctx context.Context) {
+		e.armAll(ctx)
+		since := time.Now()
 		Consistently(func(g Gomega) {
 			for _, node := range e.nodes(ctx) {
 				g.Expect(e.state(ctx, g, node, "armed")).To(Equal("1"), node)
 			}
 		}, calm, often).Should(Succeed())
 		e.untilHolder(ctx, infrav1.HolderManagement)
-		Expect(witness.Longest(e.seen.Held.Since(armed), func(span witness.Span) bool {
-			return !strings.Contains(span.Who, lab.ManagementName)
-		})).To(BeNumerically("<", moment), "somebody else had it, or nobody")
-	}, NodeTimeout(storyLimit))
+		e.expectHeldByManagement(since)
+	})
+}
 
-	It("goes to a node when Ironic of the management cluster is scaled down", func(ctx context.Context) {
-		e.scaleManagement(ctx, 0)
-		e.untilHolder(ctx, infrav1.HolderControlPlane)
-		e.untilHostsKnown(ctx)
-	}, NodeTimeout(storyLimit))
+// describeNodes are the stories of nodes that hold the VIP, each of which loses something.
+func describeNodes(e *endpoint) {
+	e.story("goes to a node when the management Ironic is scaled down", armed, handed, e.handOver)
 
-	It("goes on when its node loses power, and does not return with it", func(ctx context.Context) {
-		lost := e.holder(ctx)
-		Expect(bed.lab.Machine(lost).PowerOff(ctx)).To(Succeed())
-		e.untilMoved(ctx, lost)
-		Expect(bed.lab.Machine(lost).PowerOn(ctx)).To(Succeed())
-		e.settle(ctx)
-		Expect(e.holder(ctx)).NotTo(Equal(lost), "a node that comes back takes nothing away")
-	}, NodeTimeout(storyLimit))
+	e.story("goes to another node when its node loses power, and does not return with it", handed, handed,
+		func(ctx context.Context) {
+			lost := e.holder(ctx)
+			Expect(bed.lab.Machine(lost).PowerOff(ctx)).To(Succeed())
+			e.untilMoved(ctx, lost)
+			Expect(bed.lab.Machine(lost).PowerOn(ctx)).To(Succeed())
+			e.settle(ctx)
+			Expect(e.holder(ctx)).NotTo(Equal(lost), "a node that comes back must not take the VIP")
+		})
 
-	It("goes on when Ironic of its node dies", func(ctx context.Context) {
+	e.story("goes to another node when Ironic of its node is killed", handed, handed, func(ctx context.Context) {
 		e.loseContainer(ctx, "ironic")
-	}, NodeTimeout(storyLimit))
+	})
 
-	It("goes on when the guard of its node is killed", func(ctx context.Context) {
+	e.story("goes to another node when the guard of its node is killed", handed, handed, func(ctx context.Context) {
 		e.loseContainer(ctx, "guard")
-	}, NodeTimeout(storyLimit))
+	})
 
-	It("is held once on each side of a partition, and once when the network is whole again", func(ctx context.Context) {
-		nodes, lost := e.nodes(ctx), e.holder(ctx)
-		Expect(bed.lab.Network().Partition(allBut(lost), []string{lost})).To(Succeed())
-		e.untilMoved(ctx, lost)
-		Consistently(func(g Gomega) {
-			g.Expect(e.state(ctx, g, lost, "holder")).To(Equal("1"), "alone on its side")
-		}, calm, often).Should(Succeed())
-		Expect(bed.lab.Network().Heal()).To(Succeed())
-		e.settle(ctx)
-		Eventually(func(g Gomega) {
-			var holders []string
-			for _, node := range nodes {
-				if e.state(ctx, g, node, "holder") == "1" {
-					holders = append(holders, node)
+	e.story("has one holder on each side of a partition, and one when the network has healed", handed, handed,
+		func(ctx context.Context) {
+			nodes, lost := e.nodes(ctx), e.holder(ctx)
+			Expect(bed.lab.Network().Partition(allBut(lost), []string{lost})).To(Succeed())
+			e.untilMoved(ctx, lost)
+			Consistently(func(g Gomega) {
+				g.Expect(e.state(ctx, g, lost, "holder")).To(Equal("1"), "alone on its side")
+			}, calm, often).Should(Succeed())
+			Expect(bed.lab.Network().Heal()).To(Succeed())
+			e.settle(ctx)
+			Eventually(func(g Gomega) {
+				var holders []string
+				for _, node := range nodes {
+					if e.state(ctx, g, node, "holder") == "1" {
+						holders = append(holders, node)
+					}
 				}
-			}
-			g.Expect(holders).To(HaveExactElements(e.seen.Held.Last()))
-		}, patiently()...).Should(Succeed())
-	}, NodeTimeout(storyLimit))
+				g.Expect(holders).To(HaveExactElements(e.seen.Held.Last()))
+			}, patiently()...).Should(Succeed())
+		})
 
-	It("goes on when its node is shut down and started again", func(ctx context.Context) {
+	e.story("goes to another node when its node shuts down and starts again", handed, handed, func(ctx context.Context) {
 		lost := e.holder(ctx)
 		Expect(bed.lab.Machine(lost).Shutdown(ctx)).To(Succeed())
 		e.untilMoved(ctx, lost)
 		Expect(bed.lab.Machine(lost).PowerOn(ctx)).To(Succeed())
 		e.settle(ctx)
 		Expect(e.holder(ctx)).NotTo(Equal(lost))
-	}, NodeTimeout(storyLimit))
+	})
 
-	It("goes on when all nodes of the control plane are replaced by some with other credentials", Label(slow),
-		func(ctx context.Context) {
-			before := e.machineNames(ctx)
-			refused := e.rotateCredentials(ctx)
-			e.untilReplaced(ctx, before)
-			e.settle(ctx)
-			e.untilHolder(ctx, infrav1.HolderControlPlane)
-			for _, node := range append(e.nodes(ctx), "") {
-				e.untilAnswered(ctx, node, bed.lab.Ironic(), http.StatusOK)
-				e.untilAnswered(ctx, node, refused, http.StatusUnauthorized)
-			}
-			e.giveAway(ctx)
-		}, NodeTimeout(rolloutLimit))
+	e.story("survives a rollout of the control plane with rotated credentials", handed, handed, func(ctx context.Context) {
+		before := e.machineNames(ctx)
+		refused := e.rotateCredentials(ctx)
+		e.untilReplaced(ctx, before)
+		e.settle(ctx)
+		e.untilHolder(ctx, infrav1.HolderControlPlane)
+		for _, node := range append(e.nodes(ctx), "") {
+			e.untilAnswered(ctx, node, bed.lab.Ironic(), http.StatusOK)
+			e.untilAnswered(ctx, node, refused, http.StatusUnauthorized)
+		}
+		e.giveAway(ctx)
+	})
 
-	It("goes back to the management cluster when its Ironic is scaled up", func(ctx context.Context) {
-		e.scaleManagement(ctx, 1)
-		e.untilHolder(ctx, infrav1.HolderManagement)
-		e.untilHostsKnown(ctx)
-	}, NodeTimeout(storyLimit))
-
-	describePivot(e)
-})
+	e.story("goes back to the management cluster when its Ironic is scaled up", handed, armed, e.takeBack)
+}
 
 const (
 	endpointCluster = "endpoint"
@@ -200,6 +205,8 @@ type endpoint struct {
 	workers int
 	// company is how many machines of another cluster there are in the namespace.
 	company int
+	// at is where the stories are.
+	at place
 	// untouched is since when no machine was to be changed.
 	untouched time.Time
 
@@ -211,13 +218,17 @@ type endpoint struct {
 	disarm func()
 }
 
-// create creates the cluster and waits until it is complete.
+// create creates the cluster and waits until it is complete, although the manager is killed when it has claimed a host.
 func (e *endpoint) create(ctx context.Context) {
 	GinkgoHelper()
 	var err error
 	e.seen, err = bed.lab.WatchIronic(context.WithoutCancel(ctx))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(bed.lab.CreateCluster(ctx, endpointCluster, controlPlanes)).To(Succeed())
+	Eventually(func(g Gomega) {
+		g.Expect(e.hosts(ctx, g)).To(ContainElement(HaveField("Spec.ConsumerRef", Not(BeNil()))))
+	}, patiently()[0], often).Should(Succeed())
+	killManager(ctx)
 	Expect(bed.lab.WaitForMachines(ctx, endpointCluster, controlPlanes, storyLimit)).To(Succeed())
 	e.workload, err = bed.lab.Workload(ctx, endpointCluster)
 	Expect(err).NotTo(HaveOccurred())
@@ -258,6 +269,14 @@ func (e *endpoint) removeCluster(ctx context.Context, name string) {
 		err := e.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)
 		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "Cluster %s is still there", name)
 	}, patiently()...).Should(Succeed())
+}
+
+// expectHeldByManagement demands that the management machine has held the VIP since a time.
+func (e *endpoint) expectHeldByManagement(since time.Time) {
+	GinkgoHelper()
+	Expect(witness.Longest(e.seen.Held.Since(since), func(span witness.Span) bool {
+		return !strings.Contains(span.Who, lab.ManagementName)
+	})).To(BeNumerically("<", moment), "another machine held the VIP, or none")
 }
 
 // tell prints what the witness saw during the story.

@@ -42,13 +42,13 @@ func describeFaults(w *world) {
 			reached(infrav1.NodeLinkedCondition),
 		} {
 			w.untilPhase(ctx, started, phase)
-			w.killManager(ctx)
+			killManager(ctx)
 		}
 		w.untilRunning(ctx, w.workers.Name, 2)
 
 		w.scale(ctx, 1)
 		w.untilPhase(ctx, nil, func(machine *infrav1.Metal3Machine) bool { return !machine.DeletionTimestamp.IsZero() })
-		w.killManager(ctx)
+		killManager(ctx)
 		w.untilRunning(ctx, w.workers.Name, 1)
 		w.noSurplus(ctx)
 	}, NodeTimeout(storyLimit))
@@ -179,8 +179,8 @@ func (w *world) untilPhase(ctx context.Context, before []string, phase func(*inf
 	}, patiently()[0], often).Should(Succeed())
 }
 
-// killManager kills the manager without a chance to say goodbye. Its Deployment makes another one.
-func (w *world) killManager(ctx context.Context) {
+// killManager kills the manager of the management cluster with SIGKILL. Its Deployment starts another one.
+func killManager(ctx context.Context) {
 	GinkgoHelper()
 	_, err := bed.lab.Management().Kubectl(ctx, "delete", "pods", "--all", "--namespace", managerNamespace,
 		"--grace-period=0", "--force", "--wait=false")

@@ -19,7 +19,7 @@ import (
 // killedLab is the name of a lab besides that of the stories.
 const killedLab = "killed"
 
-var _ = Describe("A lab whose process is killed", Ordered, Label(slow), func() {
+var _ = Describe("A lab whose process is killed", Ordered, func() {
 	var program string
 
 	BeforeAll(func() {

@@ -33,11 +33,11 @@ var _ = Describe("A cluster", Ordered, func() {
 		for _, found := range w.hosts(ctx, Default) {
 			w.found[found.Name] = found.Spec
 		}
-	})
-
-	It("is created: its nodes run and carry what connects them with their machines", func(ctx context.Context) {
 		w.create(ctx)
 		w.untilRunning(ctx, w.workers.Name, 1)
+	}, NodeTimeout(storyLimit))
+
+	It("has nodes with the provider IDs of its machines", func(ctx context.Context) {
 		workload, err := bed.lab.Workload(ctx, clusterName)
 		Expect(err).NotTo(HaveOccurred())
 		var nodes corev1.NodeList
@@ -51,16 +51,6 @@ var _ = Describe("A cluster", Ordered, func() {
 			Expect(nodes.Items).To(ContainElement(HaveField("Spec.ProviderID", want)))
 			Expect(machine.Status.Addresses).NotTo(BeEmpty())
 		}
-	}, NodeTimeout(storyLimit))
-
-	It("is described by clusterctl without anything to complain about", func(ctx context.Context) {
-		Eventually(func(g Gomega) {
-			g.Expect(w.Get(ctx, client.ObjectKeyFromObject(w.cluster), w.cluster)).To(Succeed())
-			g.Expect(isTrue(w.cluster.Status.Conditions, clusterv1.AvailableCondition)).To(BeTrue())
-		}, patiently()...).Should(Succeed())
-		_, err := bed.lab.Management().Clusterctl().Run(ctx, "describe", "cluster", clusterName,
-			"--namespace", lab.Namespace, "--echo")
-		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(storyLimit))
 
 	It("grows to three control-plane nodes and shrinks to one", func(ctx context.Context) {

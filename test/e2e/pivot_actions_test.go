@@ -210,10 +210,13 @@ func (e *endpoint) addWorker(ctx context.Context) string {
 	return node
 }
 
-// removeWorker takes one worker away, whose host is free then.
-func (e *endpoint) removeWorker(ctx context.Context) {
+// removeWorkers takes away the workers that stories have added. Their hosts are free then.
+func (e *endpoint) removeWorkers(ctx context.Context) {
 	GinkgoHelper()
-	e.scaleWorkers(ctx, -1)
+	if e.workers == 0 {
+		return
+	}
+	e.scaleWorkers(ctx, -e.workers)
 	e.untilSettled(ctx)
 	e.untilHostsKnown(ctx)
 }

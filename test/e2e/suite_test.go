@@ -11,11 +11,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/cluster-api/test/framework"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
@@ -26,8 +25,8 @@ const (
 	// labHosts are enough for three control-plane nodes, a worker, and one to go to.
 	labHosts = 5
 
-	// slow is the label of stories that CI leaves out, which has an hour on a machine where nothing is built yet.
-	slow = "slow"
+	// spine is the label of the stories that every change has to pass.
+	spine = "spine"
 
 	// startLimit holds on a machine where everything has to be built first.
 	startLimit = 50 * time.Minute
@@ -52,10 +51,7 @@ func TestE2E(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		t.Skip("the lab makes machines of Linux namespaces: run this as root on Linux")
 	}
-	RegisterFailHandler(Fail)
-	klog.SetOutput(GinkgoWriter)
-	ctrl.SetLogger(klog.Background())
-	RunSpecs(t, "end to end")
+	specs.Run(t, "end to end")
 }
 
 var _ = BeforeSuite(func(ctx context.Context) {

@@ -14,14 +14,13 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/format"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 )
 
 const (
@@ -51,12 +50,9 @@ type management struct {
 }
 
 func TestIntegration(t *testing.T) {
-	klog.SetOutput(GinkgoWriter)
-	ctrl.SetLogger(klog.Background())
 	// What clusterctl prints is to be seen in full.
 	format.MaxLength = 0
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Integration")
+	specs.Run(t, "Integration")
 }
 
 // One container, because starting all the programs is what takes the time. The specs are the life of one management

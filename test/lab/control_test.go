@@ -33,24 +33,35 @@ func TestControl(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("the question did not arrive")
 	}
-	testEnd(t, served, connection)
+	testEnd(t, served, folder, connection)
 	if connection, err := dialControl(t.Context(), folder); connection != nil || err != nil {
 		t.Errorf("connection %v and error %v after the end, want neither", connection, err)
 	}
 }
 
-// testEnd demands that a connection ends when the lab has stopped, and not before.
-func testEnd(t *testing.T, served *control, connection net.Conn) {
+// testEnd demands that a connection ends when the lab has stopped, and not before. The fence is a later question, which is
+// served after what the first one caused.
+func testEnd(t *testing.T, served *control, folder string, connection net.Conn) {
 	t.Helper()
 	ended := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(io.Discard, connection)
 		ended <- err
 	}()
+	later, err := dialControl(t.Context(), folder)
+	if err != nil || later == nil {
+		t.Fatalf("connection %v, error %v", later, err)
+	}
+	defer func() { _ = later.Close() }()
+	for questions := 0; questions < 2; {
+		served.mutex.Lock()
+		questions = len(served.open)
+		served.mutex.Unlock()
+	}
 	select {
 	case err := <-ended:
 		t.Fatalf("the answer came before the lab had stopped (%v)", err)
-	case <-time.After(100 * time.Millisecond):
+	default:
 	}
 	if err := served.close(); err != nil {
 		t.Error(err)

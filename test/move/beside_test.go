@@ -25,7 +25,7 @@ type story struct {
 // describeStories plays stories at the same time. Most of each is waiting: for clusterctl, which asks for one thing
 // after the other and looks again after five seconds, and for hosts to stay as they are. Those that disturb nobody else
 // go on beside one another; those that kill managers or cut lines take turns, in clusters of their own.
-func describeStories(whole, broken *clusters) {
+func describeStories(whole, broken, released *clusters) {
 	It("moves whatever there is, whatever happens", func(ctx context.Context) {
 		together(
 			func() {
@@ -34,8 +34,18 @@ func describeStories(whole, broken *clusters) {
 				whole.inTurn(ctx, []story{chaos(whole)})
 			},
 			func() {
-				broken.open(ctx)
-				broken.inTurn(ctx, slices.Concat(givingUp(broken), outages(broken), endpoints(broken)))
+				stories := chosen(slices.Concat(givingUp(broken), outages(broken), endpoints(broken)))
+				if len(stories) > 0 {
+					broken.open(ctx)
+					broken.inTurn(ctx, stories)
+				}
+			},
+			func() {
+				stories := chosen(ofBMO(released))
+				if len(stories) > 0 {
+					released.openWithBMO(ctx)
+					released.beside(ctx, stories)
+				}
 			},
 		)
 	})

@@ -74,9 +74,6 @@ func pass(ctx context.Context, length time.Duration) {
 func chaos(c *clusters) story {
 	return story{"loses no host in many pivots with random faults", func(ctx context.Context) {
 		chosen := *seed
-		if chosen == 0 {
-			chosen = uint64(time.Now().UnixNano())
-		}
 		fmt.Fprintf(GinkgoWriter, "the random faults are those of -move.seed=%d\n", chosen)
 		AddReportEntry("seed of the random faults", fmt.Sprintf("-move.seed=%d", chosen))
 		// A test that fails has to be repeated with the same faults.

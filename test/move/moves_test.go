@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -67,6 +68,37 @@ func undisturbed(c *clusters) []story {
 			w.eventually(ctx, "late", inState(bmov1alpha1.StateProvisioned), isFine(), isNotPaused())
 			w.unharmed(ctx, before.except("late"))
 			Expect(w.asked(before, "active")).To(Equal(1), "the host that was provisioning is provisioned once")
+		}},
+		{"waits for a Machine that is created or deleted while clusterctl begins", func(ctx context.Context) {
+			w := c.world(ctx)
+			w.fleet(ctx, "cluster", 2, 1)
+			w.host(ctx, "late")
+			w.settled(ctx)
+			w.readyForMove(ctx)
+			before := w.trace(ctx)
+			w.stuck(true)
+			w.change(ctx, "late", imaged)
+			w.eventually(ctx, "late", inState(bmov1alpha1.StateProvisioning))
+			journey := w.begin(ctx)
+			w.eventually(ctx, "cluster-0", isPausedBy(infrav1.HostPausedByProvider))
+			young := build.Machine("young", "cluster", build.InNamespace(w.namespace))
+			w.create(ctx, young)
+			leaving := &clusterv1.Machine{ObjectMeta: w.named("cluster-1")}
+			keep := "example.com/keep"
+			stage.Change(ctx, w.here.client, w.key("cluster-1"), leaving, func(machine *clusterv1.Machine) {
+				machine.Finalizers = append(machine.Finalizers, keep)
+			})
+			Expect(w.here.client.Delete(ctx, leaving)).To(Succeed())
+			w.stuck(false)
+			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+				"The move waits: Machine cluster-1 is being deleted, which a move would forget: wait until it is gone; "+
+					"Machine young has no node: wait for it, or delete it")))
+
+			By("giving the move up")
+			journey.lose()
+			Expect(w.here.client.Delete(ctx, young)).To(Succeed())
+			w.pauseClusters(ctx, w.here, false)
+			w.unharmed(ctx, before.except("late", "cluster-1"))
 		}},
 		{"moves hosts that a scale-down and an earlier provider have left", func(ctx context.Context) {
 			w := c.world(ctx)

@@ -52,6 +52,9 @@ type side struct {
 	manager *process.Child
 	starts  int
 	health  string
+
+	// bmo is nil where its stand-in runs.
+	bmo *bmo
 }
 
 func newSide(ctx context.Context, name string) *side {

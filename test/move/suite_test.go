@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,13 +15,14 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/fakeironic"
 )
 
 const (
@@ -42,7 +44,7 @@ const (
 )
 
 var (
-	seed = flag.Uint64("move.seed", 0, "Seed of the random faults. 0 takes one from the clock and prints it.")
+	seed = flag.Uint64("move.seed", 1, "Seed of the random faults, which is printed. Another one plays other faults.")
 
 	pivots = flag.Int("move.pivots", 5, "Number of pivots with random faults.")
 
@@ -81,7 +83,6 @@ func runManager() error {
 	if err := set.Parse(os.Args[1:]); err != nil {
 		return err
 	}
-	ctrl.SetLogger(klog.Background())
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
@@ -89,23 +90,22 @@ func runManager() error {
 	return app.Run(ctrl.SetupSignalHandler(), config, settings)
 }
 
-func TestMove(t *testing.T) {
-	klog.SetOutput(GinkgoWriter)
-	ctrl.SetLogger(klog.Background())
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Moves by clusterctl")
-}
+func TestMove(t *testing.T) { specs.Run(t, "Moves by clusterctl") }
 
 // clusters are the two management clusters.
 type clusters struct {
 	source, target *side
 	clusterctl     components.Clusterctl
+
+	// ironic is the one that BMO talks to in both, and worlds counts who shares it. Nil where BMO does not run.
+	ironic *fakeironic.Server
+	worlds atomic.Int32
 }
 
 // Stories share two API servers with a manager each, and those that break something have two of their own. Each has a
 // namespace of its own, with its own host operators and its own Ironic.
 var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
-	whole, broken := &clusters{}, &clusters{}
+	whole, broken, released := &clusters{}, &clusters{}, &clusters{}
 
 	BeforeAll(func(ctx context.Context) {
 		SetDefaultEventuallyTimeout(patience)
@@ -129,7 +129,7 @@ var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 		return
 	}
 	describeLabels(whole)
-	describeStories(whole, broken)
+	describeStories(whole, broken, released)
 })
 
 // open starts everything. The managers are alive at its end.
@@ -180,6 +180,9 @@ func (c *clusters) tellManagers(failed bool) {
 	for _, side := range []*side{c.source, c.target} {
 		if failed && side.manager != nil {
 			GinkgoWriter.Printf("the manager of the %s says at last:\n%s\n", side.name, side.manager.LogTail())
+		}
+		if failed && side.bmo != nil {
+			GinkgoWriter.Printf("BMO of the %s says at last:\n%s\n", side.name, side.bmo.process.LogTail())
 		}
 		ended = errors.Join(ended, side.problem())
 	}

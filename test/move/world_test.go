@@ -57,8 +57,9 @@ type world struct {
 	// operators are the host operators of both sides.
 	operators map[*side]*operator
 
-	// controllers is the URL of the management controllers, without the name of the machine. Image is that of machines;
-	// nil leaves the one that they have.
+	// protocol and controllers are how to talk to management controllers, and their URL without the name of the machine.
+	// Image is that of machines; nil leaves the one that they have.
+	protocol    string
 	controllers string
 	image       *infrav1.Image
 
@@ -84,7 +85,7 @@ func (c *clusters) worldWith(ctx context.Context, ironic *fakeironic.Server, set
 	GinkgoHelper()
 	w := &world{
 		clusters: c, namespace: stage.Namespace(ctx, c.source.server), here: c.source, there: c.target, ironic: ironic,
-		operators: map[*side]*operator{}, controllers: fakeControllers,
+		operators: map[*side]*operator{}, protocol: "lab+", controllers: fakeControllers,
 	}
 	for _, side := range []*side{c.source, c.target} {
 		w.operators[side] = &operator{side: side, namespace: w.namespace, settings: settings}
@@ -167,7 +168,7 @@ func (w *world) host(ctx context.Context, name string, options ...func(*bmov1alp
 	w.serial++
 	host := build.Host(name, build.InNamespace(w.namespace), build.Labels(map[string]string{reservedLabel: name}),
 		build.Annotations(map[string]string{"example.com/rack": "7"}))
-	host.Spec.BMC.Address = "lab+" + w.address(name)
+	host.Spec.BMC.Address = w.protocol + w.address(name)
 	host.Spec.BootMACAddress = fmt.Sprintf("02:22:00:00:%02x:%02x", w.serial>>8, w.serial&0xff)
 	host.Spec.Online = true
 	secret := build.ControllerSecret(host)
@@ -387,6 +388,10 @@ func (w *world) pictures(ctx context.Context, g Gomega) map[string]picture {
 		status.LastUpdated, status.ErrorCount = nil, 0
 		status.TriedCredentials, status.GoodCredentials = bmov1alpha1.CredentialsStatus{}, bmov1alpha1.CredentialsStatus{}
 		status.OperationHistory.Register = bmov1alpha1.OperationMetric{}
+		// Each cluster counts the changes of an object from the beginning.
+		for i := range status.Conditions {
+			status.Conditions[i].ObservedGeneration = 0
+		}
 		pictures[name] = picture{
 			Labels: host.Labels, Annotations: host.Annotations, Finalizers: host.Finalizers, Spec: host.Spec, Status: status,
 			Hardware: hardware.Spec.HardwareDetails, Powered: w.ironic.Powered(w.address(name)),

@@ -66,6 +66,14 @@ func ClusterAPI() Set {
 	}
 }
 
+// BaremetalOperator is BMO as it is released.
+func BaremetalOperator() Set {
+	return Set{
+		Name:     "bmo",
+		Programs: []Program{{Name: "baremetal-operator", Package: "github.com/metal3-io/baremetal-operator"}},
+	}
+}
+
 // Tools are the code generators.
 func Tools() Set {
 	return Set{
@@ -91,7 +99,7 @@ func Linters() Set {
 // Sets lists every set by its name.
 func Sets() map[string]Set {
 	sets := map[string]Set{}
-	for _, set := range []Set{ControlPlane(), Nodes(), CoreDNS(), ClusterAPI(), Tools(), Linters()} {
+	for _, set := range []Set{ControlPlane(), Nodes(), CoreDNS(), ClusterAPI(), BaremetalOperator(), Tools(), Linters()} {
 		sets[set.Name] = set
 	}
 	return sets

@@ -1,9 +1,9 @@
 // Package components finds or makes what is installed into a management cluster: the custom resource definitions that
 // the tests need, and the component files of a clusterctl repository.
 //
-// Nothing is kept in this repository that belongs to another project. Cluster API and cert-manager ship their
-// definitions inside their Go modules; those of the host operator and of the address manager are generated from their
-// Go types, because their API modules hold no YAML. The labels that an installed product would carry are set here.
+// Nothing is kept in this repository that belongs to another project. Cluster API, cert-manager and the Baremetal
+// Operator (BMO) ship their definitions inside their Go modules; those of the address manager are generated from its Go
+// types. The labels that an installed product would carry are set here.
 //
 // It refuses versions that no go.mod and no constant of this package pins.
 package components
@@ -34,7 +34,7 @@ const (
 	// ClusterAPI is the core of Cluster API with its kubeadm bootstrap and control-plane providers.
 	ClusterAPI Group = "cluster-api"
 
-	// HostOperator is the bare metal operator: metal3.io.
+	// HostOperator is the Baremetal Operator (BMO): metal3.io.
 	HostOperator Group = "host-operator"
 
 	// AddressManager is the IP address manager: ipam.metal3.io.
@@ -102,7 +102,11 @@ func (s Source) folders(ctx context.Context, group Group) ([]string, error) {
 		return s.moduleFolders(ctx, clusterAPIModule,
 			"core/config/crd/bases", "bootstrap/kubeadm/config/crd/bases", "controlplane/kubeadm/config/crd/bases")
 	case HostOperator:
-		return s.generate(ctx, hostOperatorAPI, "metal3.io/v1alpha1")
+		folder, err := s.BaremetalOperator(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []string{filepath.Join(folder, "config", "base", "crds", "bases")}, nil
 	case AddressManager:
 		return s.generate(ctx, addressManagerAPI, "v1alpha1")
 	case CertManager:
@@ -114,6 +118,16 @@ func (s Source) folders(ctx context.Context, group Group) ([]string, error) {
 	default:
 		return nil, fmt.Errorf("unknown group %q", group)
 	}
+}
+
+// BaremetalOperator finds the folder of the module of the Baremetal Operator (BMO), at the version of its API that the
+// checkout requires.
+func (s Source) BaremetalOperator(ctx context.Context) (string, error) {
+	api, err := s.required(ctx, hostOperatorAPI)
+	if err != nil {
+		return "", err
+	}
+	return download(ctx, hostOperatorModule, api.Version)
 }
 
 func (s Source) moduleFolders(ctx context.Context, module string, folders ...string) ([]string, error) {

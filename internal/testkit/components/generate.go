@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// crdOptions are those that the host operator and the address manager use for their own definitions.
+// crdOptions are those that the address manager uses for its own definitions.
 const crdOptions = "crd:allowDangerousTypes=true"
 
 // keyLength is how much of a hash names a folder of the cache.

@@ -14,7 +14,8 @@ const (
 	certManagerModule    = "github.com/cert-manager/cert-manager"
 	addressManagerModule = "github.com/metal3-io/ip-address-manager"
 	addressManagerAPI    = addressManagerModule + "/api"
-	hostOperatorAPI      = "github.com/metal3-io/baremetal-operator/apis"
+	hostOperatorModule   = "github.com/metal3-io/baremetal-operator"
+	hostOperatorAPI      = hostOperatorModule + "/apis"
 )
 
 // CertManagerVersion is the cert-manager whose definitions are used.

@@ -27,6 +27,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/certificates"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/process"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/reports"
 )
 
 // Options say what a management cluster consists of. The zero value is what most suites want: the definitions of
@@ -135,6 +136,9 @@ func (s *Server) start(ctx context.Context) error {
 func (s *Server) startAPIServer(ctx context.Context) error {
 	var err error
 	if s.programs, err = findPrograms(ctx, s.root, s.options); err != nil {
+		return err
+	}
+	if _, err := reports.File("env", reports.APIServer); err != nil {
 		return err
 	}
 	if err := s.prepareCertificates(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -13,9 +14,44 @@ import (
 func (s *Server) listDrivers(w http.ResponseWriter, _ *http.Request) {
 	list := []map[string]any{}
 	if !s.faults.NoConductor {
-		list = append(list, map[string]any{"name": "lab", "hosts": []string{"fake"}})
+		for _, driver := range drivers() {
+			list = append(list, map[string]any{"name": driver, "hosts": []string{"fake"}})
+		}
 	}
 	answer(w, http.StatusOK, map[string]any{"drivers": list})
+}
+
+// drivers are that of the lab, and that of the management controllers that BMO is given.
+func drivers() []string { return []string{"lab", "redfish"} }
+
+// showVersion answers which versions of the API there are. BMO demands 1.89 at least.
+func (s *Server) showVersion(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, map[string]any{"version": map[string]any{
+		"id": "v1", "min_version": "1.1", "version": "1.96", "status": "CURRENT", "links": []any{},
+	}})
+}
+
+// validate judges what a deployment needs.
+func (s *Server) validate(node *record, _ *http.Request) (int, any) {
+	valid := map[string]any{"result": true}
+	deploy := valid
+	if node.InstanceInfo["image_source"] == nil {
+		deploy = map[string]any{"result": false, "reason": "instance_info lacks image_source"}
+	}
+	return http.StatusOK, map[string]any{"boot": valid, "deploy": deploy, "power": valid, "management": valid}
+}
+
+// settings are the firmware settings of a node: one that never changes.
+func (s *Server) settings(*record, *http.Request) (int, any) {
+	return http.StatusOK, map[string]any{"bios": []map[string]any{{
+		"name": "ProcVirtualization", "value": "Enabled", "attribute_type": "Enumeration",
+		"allowable_values": []string{"Enabled", "Disabled"}, "read_only": false, "unique": false,
+	}}}
+}
+
+// firmware are the firmware components of a node: none.
+func (s *Server) firmware(*record, *http.Request) (int, any) {
+	return http.StatusOK, map[string]any{"firmware": []any{}}
 }
 
 func (s *Server) listNodes(w http.ResponseWriter, _ *http.Request) {
@@ -35,7 +71,7 @@ func (s *Server) enroll(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
-	case node.Driver != "lab":
+	case !slices.Contains(drivers(), node.Driver):
 		answer(w, http.StatusBadRequest, fault("No valid host was found. Reason: No conductor supports driver %s.",
 			node.Driver))
 		return
@@ -49,14 +85,19 @@ func (s *Server) enroll(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, masked(node))
 }
 
-func (s *Server) show(node *record, _ *http.Request) (int, any) { return http.StatusOK, masked(node) }
+func (s *Server) show(node *record, _ *http.Request) (int, any) {
+	node.looks++
+	return http.StatusOK, masked(node)
+}
 
 // masked is a node as Ironic tells it, without its password.
 func masked(node *record) nodes.Node {
 	shown := node.Node
 	shown.DriverInfo = maps.Clone(node.DriverInfo)
-	if _, found := shown.DriverInfo["lab_password"]; found {
-		shown.DriverInfo["lab_password"] = "******"
+	for key := range shown.DriverInfo {
+		if strings.HasSuffix(key, passwordSuffix) {
+			shown.DriverInfo[key] = "******"
+		}
 	}
 	return shown
 }

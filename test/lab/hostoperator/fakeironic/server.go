@@ -1,6 +1,6 @@
 // Package fakeironic is an Ironic in memory, for tests of its clients that need neither root nor a network: the part of
-// the API that the host operator uses, with the states, the locks and the errors of the original, and work that takes
-// time.
+// the API that the Baremetal Operator (BMO) and its stand-in use, with the states, the locks and the errors of the
+// original, and work that takes time.
 //
 // It refuses to be trusted alone. It knows only what somebody thought of, so every story that is told with it is also
 // told with a real Ironic. What it adds are the faults that a real one cannot be asked for.
@@ -89,6 +89,9 @@ type record struct {
 	at   time.Time
 
 	inventory bool
+
+	// looks is how often somebody asked for the node.
+	looks int
 }
 
 type port struct {
@@ -105,6 +108,7 @@ func New() *Server {
 		nodes: map[string]*record{}, ports: map[string]port{}, machines: map[string]nodes.TargetPowerState{},
 	}
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+versionPath+"{$}", s.showVersion)
 	mux.HandleFunc("GET /v1/drivers", s.listDrivers)
 	mux.HandleFunc("GET /v1/nodes", s.listNodes)
 	mux.HandleFunc("POST /v1/nodes", s.enroll)
@@ -115,6 +119,9 @@ func New() *Server {
 		"PATCH /v1/nodes/{node}":                s.update,
 		"DELETE /v1/nodes/{node}":               s.remove,
 		"GET /v1/nodes/{node}/inventory":        s.inventory,
+		"GET /v1/nodes/{node}/validate":         s.validate,
+		"GET /v1/nodes/{node}/bios":             s.settings,
+		"GET /v1/nodes/{node}/firmware":         s.firmware,
 		"PUT /v1/nodes/{node}/states/provision": s.provision,
 		"PUT /v1/nodes/{node}/states/power":     s.power,
 		"PUT /v1/nodes/{node}/maintenance":      s.maintenance,
@@ -158,6 +165,16 @@ func (s *Server) Node(name string) (nodes.Node, bool) {
 	return found.Node, true
 }
 
+// Looks is how often somebody asked for the node of a name, by name or by ID.
+func (s *Server) Looks(name string) int {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if found := s.find(name); found != nil {
+		return found.looks
+	}
+	return 0
+}
+
 // Powered says whether the machine behind the management controller at an address is on.
 func (s *Server) Powered(address string) bool {
 	s.lock.Lock()
@@ -172,6 +189,9 @@ func (s *Server) Calls() []Call {
 	return slices.Clone(s.calls)
 }
 
+// versionPath is answered without credentials.
+const versionPath = "/v1/"
+
 // guard does for every request what has to be done first.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -181,7 +201,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		switch {
 		case s.faults.Down:
 			answer(w, http.StatusServiceUnavailable, fault("the service is down"))
-		case username != s.Username || password != s.Password:
+		case r.URL.Path != versionPath && (username != s.Username || password != s.Password):
 			answer(w, http.StatusUnauthorized, fault("Incorrect username or password"))
 		default:
 			s.settle()

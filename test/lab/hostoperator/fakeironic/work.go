@@ -73,7 +73,7 @@ func (s *Server) work(node *record, state nodes.ProvisionState, done func(*recor
 }
 
 func (s *Server) verify(node *record) {
-	if s.faults.Password != "" && node.DriverInfo["lab_password"] != s.faults.Password {
+	if s.faults.Password != "" && node.DriverInfo[prefix(node)+passwordSuffix] != s.faults.Password {
 		node.ProvisionState = string(nodes.Enroll)
 		node.LastError = "Failed to get power state for node: the password is wrong (401)"
 		return
@@ -91,7 +91,20 @@ func (s *Server) turn(node *record, power nodes.TargetPowerState) {
 	node.PowerState = string(power)
 }
 
-func address(node *record) string { return fmt.Sprint(node.DriverInfo["lab_address"]) }
+// passwordSuffix ends the key of the password in what a driver needs to know of a node.
+const passwordSuffix = "_password"
+
+// prefix begins the keys of what the driver of a node needs to know.
+func prefix(node *record) string { return node.Driver }
+
+// address is that of the management controller. Redfish names the system apart.
+func address(node *record) string {
+	found := fmt.Sprint(node.DriverInfo[prefix(node)+"_address"])
+	if system, apart := node.DriverInfo["redfish_system_id"]; apart {
+		found += fmt.Sprint(system)
+	}
+	return found
+}
 
 func (s *Server) inspect(node *record) {
 	if s.faults.Inspection != "" {

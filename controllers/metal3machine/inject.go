@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// userDataSuffix follows the name of the Metal3Machine in the name of the Secret with its equipped bootstrap data.
+	// userDataSuffix follows the name of the Metal3Machine in the name of the Secret with the injected bootstrap data.
 	userDataSuffix = "-ironic-userdata"
 
 	// valueKey and formatKey are the keys of bootstrap data in a Secret.
@@ -31,42 +31,34 @@ const (
 	formatKey = "format"
 )
 
-// carriesIronic says whether the machine is one that carries the Ironic endpoint of its cluster: a control-plane
-// machine with bootstrap data to carry it in.
+// carriesIronic returns true for a machine that runs the Ironic endpoint of its cluster: a control-plane machine with
+// bootstrap data to inject the files into.
 func (s *scope) carriesIronic() bool {
 	return s.infra != nil && s.infra.Spec.Ironic != nil && s.owner != nil && util.IsControlPlaneMachine(s.owner) &&
 		ptr.Deref(s.bootstrap.name, "") != ""
 }
 
-// isLost says whether the machine was provisioned once and its host is gone. It gets no other one.
-func (s *scope) isLost() bool {
-	return s.host == nil && s.machine.Spec.ProviderID != "" && recordedHost(s.machine) != ""
-}
-
-// equip adds the Ironic endpoint to the bootstrap data of a control-plane machine, in a Secret of its own. A host that
-// runs keeps what it has: it would not read other data, and a change comes with a rollout.
-func (r *Reconciler) equip(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if !s.carriesIronic() || s.isLost() || s.host != nil && isImaged(s.host) {
+// injectEndpoint adds the files of the Ironic endpoint to the bootstrap data of a control-plane machine, in a Secret of
+// its own.
+func (r *Reconciler) injectEndpoint(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if !s.carriesIronic() {
 		return outcome.Done(), nil
 	}
-	data, result, err := r.equipped(ctx, s)
-	if err == nil && result.IsDone() {
-		result, err = r.storeUserData(ctx, s, data)
-	}
-	if err != nil || result.IsDone() {
+	data, result, err := r.injected(ctx, s)
+	if err != nil || !result.IsDone() {
 		return result, err
 	}
-	return s.record(infrav1.HostAssociatedCondition, result), nil
+	return r.storeUserData(ctx, s, data)
 }
 
-// equipped is the data of the Secret. Only set when the outcome is done.
-func (r *Reconciler) equipped(ctx context.Context, s *scope) (map[string][]byte, outcome.Outcome, error) {
+// injected returns the data of the Secret. They are set when the outcome is done.
+func (r *Reconciler) injected(ctx context.Context, s *scope) (map[string][]byte, outcome.Outcome, error) {
 	bootstrap := &corev1.Secret{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: *s.bootstrap.name}, bootstrap)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, outcome.Done(), fmt.Errorf("reading bootstrap data Secret %s: %w", *s.bootstrap.name, err)
 	}
-	// What the cache said of it may have changed since.
+	// The cached copy may be older.
 	s.bootstrap.found, s.bootstrap.hasValue = err == nil, bootstrap.Data[valueKey] != nil
 	if problem := bootstrapProblem(s); !problem.IsDone() {
 		return nil, problem, nil
@@ -86,7 +78,7 @@ func (r *Reconciler) equipped(ctx context.Context, s *scope) (map[string][]byte,
 	}
 	value, err := bootdata.Add(bootstrap.Data[valueKey], string(bootstrap.Data[formatKey]), files)
 	if err != nil {
-		return nil, unequippable(s, err), nil
+		return nil, uninjectable(s, err), nil
 	}
 	data := map[string][]byte{valueKey: value}
 	if format, given := bootstrap.Data[formatKey]; given {
@@ -95,7 +87,7 @@ func (r *Reconciler) equipped(ctx context.Context, s *scope) (map[string][]byte,
 	return data, outcome.Done(), nil
 }
 
-// material reads the Secret of the endpoint. Nil means that it does not exist or is not complete yet.
+// material reads the Secret of the endpoint. It returns nil while the Secret does not exist or is not complete.
 func (r *Reconciler) material(ctx context.Context, s *scope) (*secrets.Material, error) {
 	if s.infra.Spec.Ironic.ClusterID == "" {
 		return nil, nil
@@ -114,7 +106,7 @@ func (r *Reconciler) material(ctx context.Context, s *scope) (*secrets.Material,
 	}
 	material, err := secrets.Read(secret.Data)
 	if err != nil {
-		return nil, nil //nolint:nilerr // the Metal3Cluster says what is wrong with its Secret
+		return nil, nil //nolint:nilerr // IronicEndpointReady of the Metal3Cluster reports it
 	}
 	return &material, nil
 }
@@ -137,11 +129,11 @@ func invalidEndpoint(s *scope, err error) outcome.Outcome {
 		"Correct spec.ironic of Metal3Cluster %s or Secret %s: %s", s.infra.Name, secrets.Name(s.cluster.Name), err))
 }
 
-// unequippable is the answer to bootstrap data that cannot take the files.
-func unequippable(s *scope, err error) outcome.Outcome {
+// uninjectable is the outcome for bootstrap data that the files cannot be added to.
+func uninjectable(s *scope, err error) outcome.Outcome {
 	var file *bootdata.InvalidFileError
 	if errors.As(err, &file) {
-		// The only paths that people choose are those of the manifests.
+		// Users choose only the paths of the manifests.
 		return invalidEndpoint(s, err)
 	}
 	var unparsable *bootdata.UnparsableError
@@ -154,10 +146,10 @@ func unequippable(s *scope, err error) outcome.Outcome {
 		*s.bootstrap.name, s.owner.Name, err, remedy)).WithAfter(secretDelay)
 }
 
-// userDataName is the name of the Secret with the equipped bootstrap data.
+// userDataName is the name of the Secret with the injected bootstrap data.
 func userDataName(s *scope) string { return s.machine.Name + userDataSuffix }
 
-// storeUserData writes the Secret where it differs from what is wanted.
+// storeUserData writes the Secret where it differs.
 func (r *Reconciler) storeUserData(ctx context.Context, s *scope, data map[string][]byte) (outcome.Outcome, error) {
 	current := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: userDataName(s)}
@@ -195,7 +187,7 @@ func (r *Reconciler) createUserData(ctx context.Context, s *scope, data map[stri
 		Type: clusterv1.ClusterSecretType,
 		Data: data,
 	}
-	// Being owned makes it move with its machine, and go with it.
+	// clusterctl move and the garbage collector follow the ownerReference.
 	if err := r.own(s, secret); err != nil {
 		return fmt.Errorf("owning Secret %s: %w", secret.Name, err)
 	}

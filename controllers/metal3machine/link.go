@@ -10,7 +10,6 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -19,18 +18,15 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// linkNode connects the machine with its node and publishes the provider ID.
+// linkNode writes the provider ID on the Node and publishes it on the machine.
 func (r *Reconciler) linkNode(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	duplicate, err := r.duplicateProviderID(ctx, s)
-	if err != nil {
-		return outcome.Done(), err
-	}
-	if !duplicate.IsDone() {
-		return s.record(infrav1.NodeLinkedCondition, duplicate), nil
+	if err != nil || !duplicate.IsDone() {
+		return duplicate, err
 	}
 	plan, err := r.planLink(ctx, s)
 	if errors.Is(err, workload.ErrUnreachable) {
-		return s.record(infrav1.NodeLinkedCondition, unreachable(s)), nil
+		plan, err = unreachable(s), nil
 	}
 	if err != nil {
 		return outcome.Done(), err
@@ -43,13 +39,13 @@ func (r *Reconciler) linkNode(ctx context.Context, s *scope) (outcome.Outcome, e
 	if plan.Provisioned {
 		s.publish()
 	}
-	return s.record(infrav1.NodeLinkedCondition, plan.Outcome), nil
+	return plan.Outcome, s.pass.Save(ctx)
 }
 
 func (r *Reconciler) planLink(ctx context.Context, s *scope) (host.LinkPlan, error) {
 	cluster := client.ObjectKeyFromObject(s.cluster)
 	if r.nodeWatch != nil {
-		if err := r.Nodes.Watch(ctx, cluster, r.nodeWatch); err != nil {
+		if err := r.Nodes.Watch(ctx, cluster, r.nodeWatch(cluster)); err != nil {
 			return host.LinkPlan{}, err
 		}
 	}
@@ -59,17 +55,38 @@ func (r *Reconciler) planLink(ctx context.Context, s *scope) (host.LinkPlan, err
 	if err != nil {
 		return host.LinkPlan{}, err
 	}
-	if facts.OtherHosts, err = r.otherHosts(ctx, s, facts.HostUIDs()); err != nil {
+	if err := r.addHosts(ctx, s, &facts); err != nil {
 		return host.LinkPlan{}, err
 	}
 	return host.PlanLink(facts, host.Linking{
 		ProviderID:    s.providerID(),
+		Since:         host.ProvisionedSince(s.host, s.machine.CreationTimestamp.Time),
 		CloudProvider: cloudProvider(s),
 		BeforeNode:    beforeNode(s),
 	}), nil
 }
 
-// otherHosts are those of the UIDs that belong to a host, and not to that of the machine.
+// addHosts adds what the BareMetalHosts say of nodes that were found by host name.
+func (r *Reconciler) addHosts(ctx context.Context, s *scope, facts *host.NodeFacts) error {
+	if !facts.OnlyByHostname() {
+		return nil
+	}
+	var err error
+	if facts.OtherHosts, err = r.otherHosts(ctx, s, facts.HostUIDs()); err != nil {
+		return err
+	}
+	for _, hostname := range byHostname(s.host) {
+		var hosts bmov1alpha1.BareMetalHostList
+		if err := r.Client.List(ctx, &hosts, client.InNamespace(s.machine.Namespace),
+			client.MatchingFields{hostnameIndex: hostname}, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("listing BareMetalHosts by host name: %w", err)
+		}
+		facts.SharedHostname = len(hosts.Items) > 1
+	}
+	return nil
+}
+
+// otherHosts returns those of the UIDs that are the UID of another host.
 func (r *Reconciler) otherHosts(ctx context.Context, s *scope, uids []string) ([]string, error) {
 	var others []string
 	for _, uid := range uids {
@@ -88,30 +105,26 @@ func (r *Reconciler) otherHosts(ctx context.Context, s *scope, uids []string) ([
 	return others, nil
 }
 
-// unreachable is the answer while the workload cluster cannot be asked. A machine that nobody else connects with its
-// node is complete as soon as its host is.
-//
-// A machine that was linked stays linked: an API server that is away for a moment does not cut a node off its machine.
-func unreachable(s *scope) outcome.Outcome {
-	if beforeNode(s) {
-		s.publish()
+// unreachable is the plan while the API server of the workload cluster does not answer. A machine that nobody else
+// links with its Node is complete as soon as its host is. A machine whose Machine has a Node stays linked.
+func unreachable(s *scope) host.LinkPlan {
+	plan := host.LinkPlan{Provisioned: beforeNode(s)}
+	if s.machine.Spec.ProviderID == "" || !s.owner.Status.NodeRef.IsDefined() {
+		plan.Outcome = outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf(
+			"Waiting for the API server of Cluster %s to answer", s.cluster.Name))
 	}
-	if conditions.IsTrue(s.machine, infrav1.NodeLinkedCondition) {
-		return outcome.Done()
-	}
-	return outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf(
-		"Waiting for the API server of Cluster %s to answer", s.cluster.Name))
+	return plan
 }
 
-// publish gives the machine its provider ID and says that it is provisioned. Both go together: after a move a set
-// provider ID is the only sign that the machine was provisioned.
+// publish sets the provider ID and that the machine is provisioned. Both belong together: after a move a set provider
+// ID is the only sign that the machine was provisioned.
 func (s *scope) publish() {
 	s.machine.Spec.ProviderID = s.providerID()
 	s.machine.Status.Initialization.Provisioned = ptr.To(true)
 }
 
-// beforeNode says whether the machine counts as provisioned before its node exists. Without a bootstrap provider nobody
-// may ever label the node, so Cluster API gets the provider ID to look for.
+// beforeNode returns true if the machine counts as provisioned before its Node exists. Without a bootstrap provider the
+// Node may have no label, so Cluster API requires the provider ID to find it.
 func beforeNode(s *scope) bool {
 	return s.machine.Spec.ProviderID != "" || (!s.owner.Spec.Bootstrap.ConfigRef.IsDefined() && !cloudProvider(s))
 }
@@ -120,7 +133,7 @@ func cloudProvider(s *scope) bool {
 	return s.infra != nil && ptr.Deref(s.infra.Spec.CloudProviderEnabled, false)
 }
 
-// duplicateProviderID stops machines that carry the provider ID of another machine, until that is gone or corrected.
+// duplicateProviderID blocks machines that have the provider ID of another machine, until one is deleted or corrected.
 func (r *Reconciler) duplicateProviderID(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	others, err := r.withProviderIDOf(ctx, s.machine)
 	if err != nil || len(others) == 0 {
@@ -136,16 +149,17 @@ func (r *Reconciler) duplicateProviderID(ctx context.Context, s *scope) (outcome
 		s.machine.Spec.ProviderID, strings.Join(names, ", "))), nil
 }
 
-// withProviderIDOf are the other machines with the provider ID of a machine.
+// withProviderIDOf returns the other machines of the namespace with the provider ID of a machine. A copy in another
+// namespace does not count: its author may have no right to stop this machine.
 func (r *Reconciler) withProviderIDOf(ctx context.Context, machine *infrav1.Metal3Machine,
 ) ([]types.NamespacedName, error) {
 	if machine.Spec.ProviderID == "" {
 		return nil, nil
 	}
 	var machines infrav1.Metal3MachineList
-	withSameID := client.MatchingFields{providerIDIndex: machine.Spec.ProviderID}
-	if err := r.Client.List(ctx, &machines, withSameID, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing machines by provider ID: %w", err)
+	if err := r.Client.List(ctx, &machines, client.InNamespace(machine.Namespace),
+		client.MatchingFields{providerIDIndex: machine.Spec.ProviderID}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Metal3Machines by provider ID: %w", err)
 	}
 	var others []types.NamespacedName
 	for i := range machines.Items {

@@ -18,8 +18,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeEquipment are the stories of control-plane machines that carry the Ironic endpoint of their cluster.
-func describeEquipment(s *suite) {
+// describeInjection are the stories of control-plane machines that carry the Ironic endpoint of their cluster.
+func describeInjection(s *suite) {
 	for format, data := range map[string]string{
 		build.CloudConfig: "#cloud-config\nruncmd:\n- kubeadm join\n",
 		"ignition":        `{"ignition":{"version":"3.4.0"}}`,

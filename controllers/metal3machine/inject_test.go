@@ -26,8 +26,8 @@ import (
 
 const cloudConfig = "#cloud-config\nruncmd:\n- kubeadm join\n"
 
-// equipping is a control-plane machine of a cluster with an Ironic endpoint, and the Secrets around it.
-type equipping struct {
+// injecting is a control-plane machine of a cluster with an Ironic endpoint, and the Secrets around it.
+type injecting struct {
 	scope    *scope
 	client   client.WithWatch
 	requests int
@@ -38,7 +38,7 @@ type equipping struct {
 
 var errAway = errors.New("the API server is away")
 
-func (e *equipping) request() error {
+func (e *injecting) request() error {
 	e.requests++
 	if e.requests == e.failing {
 		return errAway
@@ -46,9 +46,9 @@ func (e *equipping) request() error {
 	return nil
 }
 
-func newEquipping(t *testing.T, format, data string) *equipping {
+func newInjecting(t *testing.T, format, data string) *injecting {
 	t.Helper()
-	e := &equipping{scope: complete()}
+	e := &injecting{scope: complete()}
 	s := e.scope
 	s.owner = build.ControlPlaneMachine("machine", "cluster")
 	s.machine.UID, s.infra.UID = "machine", "infra"
@@ -87,11 +87,11 @@ func newEquipping(t *testing.T, format, data string) *equipping {
 	return e
 }
 
-func (e *equipping) reconciler() *Reconciler {
+func (e *injecting) reconciler() *Reconciler {
 	return &Reconciler{Client: e.client, Live: e.client, GuardImage: "registry.example.com/guard:v1"}
 }
 
-func (e *equipping) read(t *testing.T, name string) *corev1.Secret {
+func (e *injecting) read(t *testing.T, name string) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{}
 	if err := e.client.Get(context.Background(), client.ObjectKey{Namespace: build.DefaultNamespace, Name: name}, secret); err != nil {
@@ -101,7 +101,7 @@ func (e *equipping) read(t *testing.T, name string) *corev1.Secret {
 }
 
 // change changes a Secret.
-func (e *equipping) change(t *testing.T, name string, edit func(*corev1.Secret)) {
+func (e *injecting) change(t *testing.T, name string, edit func(*corev1.Secret)) {
 	t.Helper()
 	secret := e.read(t, name)
 	edit(secret)
@@ -110,21 +110,21 @@ func (e *equipping) change(t *testing.T, name string, edit func(*corev1.Secret))
 	}
 }
 
-// equip runs the phase, which has to be done.
-func (e *equipping) equip(t *testing.T) {
+// inject runs the stage, which has to be done.
+func (e *injecting) inject(t *testing.T) {
 	t.Helper()
 	e.requests = 0
-	if got, err := e.reconciler().equip(context.Background(), e.scope); err != nil || !got.IsDone() {
+	if got, err := e.reconciler().injectEndpoint(context.Background(), e.scope); err != nil || !got.IsDone() {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 }
 
-func TestEquip(t *testing.T) {
+func TestInject(t *testing.T) {
 	ignition := `{"ignition":{"version":"3.4.0"}}`
 	for format, data := range map[string]string{"": cloudConfig, "cloud-config": cloudConfig, "ignition": ignition} {
 		t.Run("Format"+format, func(t *testing.T) {
-			e := newEquipping(t, format, data)
-			e.equip(t)
+			e := newInjecting(t, format, data)
+			e.inject(t)
 			if e.requests != 4 {
 				t.Errorf("%d requests, want three reads and one write", e.requests)
 			}
@@ -134,7 +134,7 @@ func TestEquip(t *testing.T) {
 			if reference := desiredClaim(e.scope).Provision.UserData; reference.Name != made.Name {
 				t.Errorf("the host gets %s", reference.Name)
 			}
-			e.equip(t)
+			e.inject(t)
 			if e.requests != 3 {
 				t.Errorf("the second time takes %d requests, want three reads", e.requests)
 			}
@@ -142,7 +142,7 @@ func TestEquip(t *testing.T) {
 				t.Errorf("the second time changes it:\n%s", diff)
 			}
 			e.change(t, "machine-bootstrap", func(secret *corev1.Secret) { secret.Data["value"] = []byte(data + "\n") })
-			e.equip(t)
+			e.inject(t)
 			carries(t, e.read(t, made.Name), format, data+"\n")
 		})
 	}
@@ -176,8 +176,8 @@ func carries(t *testing.T, made *corev1.Secret, format, data string) {
 	}
 }
 
-// TestEquipLeavesOthersAlone demands that not even a request is made.
-func TestEquipLeavesOthersAlone(t *testing.T) {
+// TestInjectLeavesOthersAlone demands that not even a request is made.
+func TestInjectLeavesOthersAlone(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		change func(*scope)
@@ -186,17 +186,12 @@ func TestEquipLeavesOthersAlone(t *testing.T) {
 		"Worker":   {"only the control plane carries it", func(s *scope) { s.owner = build.Machine("machine", "cluster") }, true},
 		"NoIronic": {"nobody asked for it", func(s *scope) { s.infra.Spec.Ironic = nil }, true},
 		"NoData":   {"nothing can carry it", func(s *scope) { s.bootstrap = bootstrapData{name: ptr.To("")} }, true},
-		"Running":  {"a host that runs gets no new data", func(s *scope) { onHost(build.Provisioned())(s) }, false},
-		"Lost": {"its host is gone for good", func(s *scope) {
-			s.machine.Spec.ProviderID = "metal3://a/b/c"
-			setHostAnnotation(s.machine, "b")
-		}, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			e := newEquipping(t, "", cloudConfig)
+			e := newInjecting(t, "", cloudConfig)
 			tc.change(e.scope)
-			got, err := e.reconciler().equip(context.Background(), e.scope)
+			got, err := e.reconciler().injectEndpoint(context.Background(), e.scope)
 			if err != nil || !got.IsDone() || e.requests != 0 {
 				t.Errorf("%s: got %+v, %v after %d requests", tc.reason, got, err, e.requests)
 			}
@@ -207,13 +202,13 @@ func TestEquipLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeEquipped(t *testing.T) {
+func TestWhatCannotBeInjected(t *testing.T) {
 	huge := "#cloud-config\nruncmd:\n- echo " + strings.Repeat("a", bootdata.Limit-100) + "\n"
 	cases := map[string]struct {
 		reason  string
 		format  string
 		data    string
-		change  func(t *testing.T, e *equipping)
+		change  func(t *testing.T, e *injecting)
 		want    string
 		says    string
 		blocked bool
@@ -237,7 +232,7 @@ func TestWhatCannotBeEquipped(t *testing.T) {
 		"NoValue": {
 			reason: "emptied since the cache saw it", data: cloudConfig, want: infrav1.BootstrapDataInvalidReason,
 			says: `no key "value"`, blocked: true,
-			change: func(t *testing.T, e *equipping) {
+			change: func(t *testing.T, e *injecting) {
 				t.Helper()
 				e.change(t, "machine-bootstrap", func(secret *corev1.Secret) { secret.Data = nil })
 			},
@@ -245,7 +240,7 @@ func TestWhatCannotBeEquipped(t *testing.T) {
 		"NoSecret": {
 			reason: "removed since the cache saw it", data: cloudConfig, want: infrav1.WaitingForBootstrapDataReason,
 			says: "Waiting for Secret machine-bootstrap",
-			change: func(t *testing.T, e *equipping) {
+			change: func(t *testing.T, e *injecting) {
 				t.Helper()
 				if err := e.client.Delete(context.Background(), e.read(t, "machine-bootstrap")); err != nil {
 					t.Fatal(err)
@@ -255,7 +250,7 @@ func TestWhatCannotBeEquipped(t *testing.T) {
 		"NoMaterial": {
 			reason: "the Metal3Cluster was not looked at yet", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
 			says: "Waiting for Secret cluster-ironic",
-			change: func(t *testing.T, e *equipping) {
+			change: func(t *testing.T, e *injecting) {
 				t.Helper()
 				if err := e.client.Delete(context.Background(), e.read(t, "cluster-ironic")); err != nil {
 					t.Fatal(err)
@@ -265,7 +260,7 @@ func TestWhatCannotBeEquipped(t *testing.T) {
 		"HalfMaterial": {
 			reason: "a Secret that is being completed", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
 			says: "IronicEndpointReady of Metal3Cluster cluster",
-			change: func(t *testing.T, e *equipping) {
+			change: func(t *testing.T, e *injecting) {
 				t.Helper()
 				e.change(t, "cluster-ironic", func(secret *corev1.Secret) { delete(secret.Data, secrets.KeyKey) })
 			},
@@ -273,7 +268,7 @@ func TestWhatCannotBeEquipped(t *testing.T) {
 		"StrangeMaterial": {
 			reason: "a Secret that was not judged", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
 			says: "Waiting for Secret cluster-ironic",
-			change: func(t *testing.T, e *equipping) {
+			change: func(t *testing.T, e *injecting) {
 				t.Helper()
 				e.change(t, "cluster-ironic", func(secret *corev1.Secret) { secret.OwnerReferences = nil })
 			},
@@ -281,26 +276,26 @@ func TestWhatCannotBeEquipped(t *testing.T) {
 		"NoClusterID": {
 			reason: "an endpoint without identity", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
 			says:   "Waiting for Secret cluster-ironic",
-			change: func(_ *testing.T, e *equipping) { e.scope.infra.Spec.Ironic.ClusterID = "" },
+			change: func(_ *testing.T, e *injecting) { e.scope.infra.Spec.Ironic.ClusterID = "" },
 		},
 		"Endpoint": {
 			reason: "a certificate for another address", data: cloudConfig, want: infrav1.IronicEndpointInvalidReason,
 			says: "Correct spec.ironic of Metal3Cluster cluster or Secret cluster-ironic", blocked: true,
-			change: func(_ *testing.T, e *equipping) {
+			change: func(_ *testing.T, e *injecting) {
 				e.scope.infra.Spec.Ironic.Endpoint.VirtualIPs = []string{"192.0.2.9"}
 			},
 		},
 		"Path": {
 			reason: "a path that no bootstrap data can hold", data: cloudConfig, want: infrav1.IronicEndpointInvalidReason,
 			says: "Correct spec.ironic", blocked: true,
-			change: func(_ *testing.T, e *equipping) {
+			change: func(_ *testing.T, e *injecting) {
 				e.scope.infra.Spec.Ironic.ManifestsDirectory = "/a{b"
 			},
 		},
 		"Taken": {
 			reason: "somebody else has the name", data: cloudConfig, want: infrav1.BootstrapDataInvalidReason,
 			says: "Secret machine-ironic-userdata exists and does not belong to", blocked: true,
-			change: func(t *testing.T, e *equipping) {
+			change: func(t *testing.T, e *injecting) {
 				t.Helper()
 				taken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 					Namespace: build.DefaultNamespace, Name: "machine-ironic-userdata",
@@ -313,20 +308,17 @@ func TestWhatCannotBeEquipped(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			e := newEquipping(t, tc.format, tc.data)
+			e := newInjecting(t, tc.format, tc.data)
 			material := e.read(t, "cluster-ironic").Data
 			if tc.change != nil {
 				tc.change(t, e)
 			}
-			got, err := e.reconciler().equip(context.Background(), e.scope)
+			got, err := e.reconciler().injectEndpoint(context.Background(), e.scope)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !says(got, tc.want, tc.says) || got.IsBlocked() != tc.blocked {
 				t.Errorf("%s: got %+v, want %s with %q", tc.reason, got, tc.want, tc.says)
-			}
-			if e.scope.reached[infrav1.HostAssociatedCondition] != got {
-				t.Errorf("%s: the condition says something else", tc.reason)
 			}
 			tellsNothing(t, got.Message, "do-not-tell", string(material[secrets.PasswordKey]), "PRIVATE")
 		})
@@ -346,28 +338,25 @@ func tellsNothing(t *testing.T, message string, secrets ...string) {
 	}
 }
 
-func TestEquipFails(t *testing.T) {
+func TestInjectFails(t *testing.T) {
 	for failing := 1; failing <= 4; failing++ {
-		e := newEquipping(t, "", cloudConfig)
+		e := newInjecting(t, "", cloudConfig)
 		e.failing = failing
-		got, err := e.reconciler().equip(context.Background(), e.scope)
+		got, err := e.reconciler().injectEndpoint(context.Background(), e.scope)
 		if !errors.Is(err, errAway) {
 			t.Errorf("request %d: got %+v, %v, want its error", failing, got, err)
 		}
-		if said, recorded := e.scope.reached[infrav1.HostAssociatedCondition]; recorded {
-			t.Errorf("request %d: the condition would say %+v", failing, said)
-		}
-		if got, err := e.reconciler().equip(context.Background(), e.scope); err != nil || !got.IsDone() {
+		if got, err := e.reconciler().injectEndpoint(context.Background(), e.scope); err != nil || !got.IsDone() {
 			t.Errorf("request %d: it does not heal: %+v, %v", failing, got, err)
 		}
 	}
-	e := newEquipping(t, "", cloudConfig)
-	if _, err := e.reconciler().equip(context.Background(), e.scope); err != nil {
+	e := newInjecting(t, "", cloudConfig)
+	if _, err := e.reconciler().injectEndpoint(context.Background(), e.scope); err != nil {
 		t.Fatal(err)
 	}
 	e.change(t, "machine-bootstrap", func(secret *corev1.Secret) { secret.Data["value"] = []byte(cloudConfig + "hostname: a\n") })
 	e.requests, e.failing = 0, 4
-	if _, err := e.reconciler().equip(context.Background(), e.scope); !errors.Is(err, errAway) {
+	if _, err := e.reconciler().injectEndpoint(context.Background(), e.scope); !errors.Is(err, errAway) {
 		t.Errorf("got %v, want the error of the patch", err)
 	}
 }

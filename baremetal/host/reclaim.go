@@ -1,0 +1,57 @@
+package host
+
+import (
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// Reclaimed returns the host with the claim of the machine that has recorded it. It returns nil unless the host has no
+// consumer and still has the image or deploy step of the claim and the user data: something else than the machine
+// removed the consumerRef, such as a GitOps tool or a restored backup.
+func Reclaimed(host *bmov1alpha1.BareMetalHost, claim Claim, userData *corev1.SecretReference,
+) *bmov1alpha1.BareMetalHost {
+	if host.Spec.ConsumerRef != nil || !host.DeletionTimestamp.IsZero() || !runs(host, claim.Provision) ||
+		!sameSecret(host.Spec.UserData, userData, host.Namespace) {
+		return nil
+	}
+	consumed := host.DeepCopy()
+	consumed.Spec.ConsumerRef = consumerRef(claim)
+	// A host that is consumed already keeps the record of what it was before its first claim.
+	return Desired(consumed, claim)
+}
+
+func runs(host *bmov1alpha1.BareMetalHost, wanted *Provision) bool {
+	image, deploy := host.Spec.Image, host.Spec.CustomDeploy
+	switch {
+	case wanted == nil || image == nil && deploy == nil:
+		return false
+	case (image == nil) != (wanted.Image == nil) || (deploy == nil) != (wanted.CustomDeploy == nil):
+		return false
+	case image != nil && (image.URL != wanted.Image.URL || image.Checksum != wanted.Image.Checksum):
+		return false
+	default:
+		return deploy == nil || deploy.Method == wanted.CustomDeploy.Method
+	}
+}
+
+// sameSecret compares two references of a host. An empty namespace is that of the host.
+func sameSecret(a, b *corev1.SecretReference, namespace string) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	named := func(reference *corev1.SecretReference) corev1.SecretReference {
+		if reference.Namespace == "" {
+			return corev1.SecretReference{Name: reference.Name, Namespace: namespace}
+		}
+		return *reference
+	}
+	return named(a) == named(b)
+}
+
+func consumerRef(claim Claim) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: infrav1.GroupVersion.String(), Kind: MachineKind, Namespace: claim.Namespace, Name: claim.Machine,
+	}
+}

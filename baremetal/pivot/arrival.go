@@ -1,0 +1,117 @@
+package pivot
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// Arrival says whether the status annotation of a host came from another cluster, and what the host does with it.
+type Arrival string
+
+// Values of Arrival.
+const (
+	// NotArrived means that the annotation is missing, or was recorded from this object.
+	NotArrived Arrival = "NotArrived"
+
+	// ArrivalTaken means that the arrived status is the one of the object, or that the Baremetal Operator (BMO) restores
+	// it, because the object has none.
+	ArrivalTaken Arrival = "Taken"
+
+	// ArrivalPending means that the object is a leftover of an earlier move, and still has the status of that time. BMO
+	// ignores the annotation then, and would deprovision where the old image differs from the spec.
+	ArrivalPending Arrival = "Pending"
+
+	// ArrivalDeleted means that the object was being deleted when the status arrived. The deletion is that of the
+	// leftover. BMO would deprovision the host.
+	ArrivalDeleted Arrival = "Deleted"
+
+	// ArrivalOutdated means that the object has a newer status than the one that arrived: BMO acted on the leftover.
+	ArrivalOutdated Arrival = "Outdated"
+)
+
+// ArrivalOf says what the status annotation of a host means. The annotation travels with the UID of the object that it
+// was recorded from. An annotation without a UID is foreign if it is newer than the status. The first row that fits
+// counts.
+//
+//	annotation           deletionTimestamp  status of the object                arrival
+//	missing, unreadable  any                any                                 NotArrived
+//	own                  any                not older                           NotArrived
+//	foreign              set                any                                 ArrivalDeleted
+//	foreign              none               none, or the same                   ArrivalTaken
+//	foreign              none               older, or of the same time but      ArrivalPending
+//	                                        different
+//	foreign              none               newer                               ArrivalOutdated
+func ArrivalOf(host *bmov1alpha1.BareMetalHost) Arrival {
+	var arrived bmov1alpha1.BareMetalHostStatus
+	if json.Unmarshal([]byte(host.Annotations[bmov1alpha1.StatusAnnotation]), &arrived) != nil {
+		return NotArrived
+	}
+	own, none := host.Status.LastUpdated, host.Status.LastUpdated.IsZero()
+	origin := host.Annotations[infrav1.StatusOriginAnnotation]
+	foreign := origin != "" && origin != string(host.UID)
+	newer := !none && own.Before(arrived.LastUpdated)
+	switch {
+	case !foreign && !newer:
+		return NotArrived
+	case !host.DeletionTimestamp.IsZero():
+		return ArrivalDeleted
+	case none, recorded(host):
+		return ArrivalTaken
+	case arrived.LastUpdated.Before(own):
+		return ArrivalOutdated
+	default:
+		return ArrivalPending
+	}
+}
+
+// ArrivedStatus is the status that arrived in an annotation, with the hardware details of the status that it replaces:
+// the annotation has none.
+func ArrivedStatus(annotation string, replaced map[string]any) (map[string]any, error) {
+	var arrived map[string]any
+	if err := json.Unmarshal([]byte(annotation), &arrived); err != nil {
+		return nil, fmt.Errorf("parsing annotation %s: %w", bmov1alpha1.StatusAnnotation, err)
+	}
+	status := maps.Clone(arrived)
+	if hardware, known := replaced[hardwareKey]; known {
+		status[hardwareKey] = hardware
+	}
+	return status, nil
+}
+
+// arrivalObstacle says why a host that arrived stays paused, and what to do. Empty if it does not.
+func arrivalObstacle(host *bmov1alpha1.BareMetalHost) string {
+	switch ArrivalOf(host) {
+	case ArrivalPending:
+		return fmt.Sprintf("BareMetalHost %s is a leftover of an earlier move and has not taken over the status that "+
+			"arrived: wait for the manager", host.Name)
+	case ArrivalDeleted:
+		return fmt.Sprintf("BareMetalHost %s was being deleted when it arrived from another cluster, and stays paused, "+
+			"because BMO would deprovision it: replace the object as docs/pivot.md says", host.Name)
+	case ArrivalOutdated:
+		return fmt.Sprintf("BareMetalHost %s has a newer status than the one that arrived from another cluster, and stays "+
+			"paused: find out which of them is true, and remove annotation %s to keep the newer one",
+			host.Name, bmov1alpha1.StatusAnnotation)
+	case NotArrived, ArrivalTaken:
+	}
+	return ""
+}
+
+// Leftover says why a host in the target of a move stands in the way of the host that arrives under its name, and what
+// to do. Empty if it does not: a host without status takes over the status that arrives.
+func Leftover(host *bmov1alpha1.BareMetalHost) string {
+	switch {
+	case !host.DeletionTimestamp.IsZero():
+		return fmt.Sprintf("BareMetalHost %s is there already, and is being deleted: remove it as docs/pivot.md says, or it "+
+			"stays paused after the move", host.Name)
+	case !host.Status.LastUpdated.IsZero():
+		return fmt.Sprintf("BareMetalHost %s is there already, with the status of an earlier time: remove it as "+
+			"docs/pivot.md says", host.Name)
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,133 @@
+package pivot_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// leftover makes a host of which the facts are true: where the annotation was recorded, the status of the object
+// compared with it, and whether the object is being deleted.
+func leftover(t *testing.T, origin, status, deleted string) *bmov1alpha1.BareMetalHost {
+	t.Helper()
+	host := claimed()
+	host.UID = "here"
+	record(t, host)
+	switch origin {
+	case "missing":
+		delete(host.Annotations, bmov1alpha1.StatusAnnotation)
+	case "damaged":
+		host.Annotations[bmov1alpha1.StatusAnnotation] = "{"
+	case "own":
+		host.Annotations[infrav1.StatusOriginAnnotation] = "here"
+	case "foreign":
+		host.Annotations[infrav1.StatusOriginAnnotation] = "there"
+	}
+	at := func(after time.Duration) {
+		changed := metav1.NewTime(seenAt.Add(after))
+		host.Status.LastUpdated = &changed
+	}
+	switch status {
+	case "none":
+		host.Status = bmov1alpha1.BareMetalHostStatus{}
+	case "older":
+		at(-time.Hour)
+	case "newer":
+		at(time.Hour)
+	case "different":
+		host.Status.Provisioning.State = bmov1alpha1.StateAvailable
+	}
+	if deleted == "deleted" {
+		host.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	}
+	return host
+}
+
+// TestArrivalOf goes through every combination of the facts, and holds the steps against what must never happen.
+func TestArrivalOf(t *testing.T) {
+	table := [][]string{
+		// annotation, status of the object, being deleted, arrival
+		{"missing|damaged", "*", "*", "NotArrived"},
+		{"own|unmarked", "none|same|newer|different", "*", "NotArrived"},
+		{"*", "*", "deleted", "Deleted"},
+		{"*", "none|same", "*", "Taken"},
+		{"*", "newer", "*", "Outdated"},
+		{"*", "*", "*", "Pending"},
+	}
+	for _, facts := range combinations(
+		[]string{"missing", "damaged", "unmarked", "own", "foreign"},
+		[]string{"none", "same", "older", "newer", "different"}, []string{"deleted", "stays"},
+	) {
+		host := leftover(t, facts[0], facts[1], facts[2])
+		got := pivot.ArrivalOf(host)
+		if want := answer(table, facts); string(got) != want {
+			t.Errorf("%v: got %s, want %s", facts, got, want)
+		}
+		for _, by := range []string{infrav1.HostPausedByProvider, "maintenance"} {
+			host.Annotations[bmov1alpha1.PausedAnnotation] = by
+			for _, around := range [][]pivot.Neighbour{{paused}, {runs}, {unverified}, nil} {
+				step := pivot.PlanHost(host, around, pivot.HostFacts{Settled: true})
+				held := got == pivot.ArrivalDeleted || got == pivot.ArrivalOutdated
+				if held != (step == pivot.Keep) || (got == pivot.ArrivalPending) != (step == pivot.Restore) {
+					t.Errorf("%v, %s: the step is %s for an arrival that is %s", facts, by, step, got)
+				}
+			}
+		}
+	}
+}
+
+// TestResumedArrival is about a host that goes on with the status that arrived.
+func TestResumedArrival(t *testing.T) {
+	host := leftover(t, "foreign", "same", "stays")
+	host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+	step := pivot.PlanHost(host, []pivot.Neighbour{runs}, pivot.HostFacts{})
+	if step != pivot.Resume {
+		t.Fatalf("got %s", step)
+	}
+	if _, marked := pivot.Apply(step, host, nil).Annotations[infrav1.StatusOriginAnnotation]; marked {
+		t.Error("the host still says where its status comes from")
+	}
+}
+
+func TestArrivedStatus(t *testing.T) {
+	hardware := map[string]any{"hostname": "x"}
+	got, err := pivot.ArrivedStatus(`{"poweredOn":true}`, map[string]any{"hardware": hardware, "errorMessage": "old"})
+	if diff := cmp.Diff(map[string]any{"poweredOn": true, "hardware": hardware}, got); err != nil || diff != "" {
+		t.Errorf("%v, -want +got:\n%s", err, diff)
+	}
+	if _, err := pivot.ArrivedStatus("{", nil); err == nil {
+		t.Error("an annotation that cannot be parsed is an error")
+	}
+}
+
+func TestLeftover(t *testing.T) {
+	for _, facts := range combinations([]string{"none", "same"}, []string{"deleted", "stays"}) {
+		got := pivot.Leftover(leftover(t, "missing", facts[0], facts[1]))
+		if want := facts[0] != "none" || facts[1] == "deleted"; (got != "") != want {
+			t.Errorf("%v: got %q", facts, got)
+		}
+	}
+}
+
+// TestHeldArrivals is about what ReadyForMove and the gate say of hosts that arrived on leftovers.
+func TestHeldArrivals(t *testing.T) {
+	for status, deleted := range map[string]string{"older": "stays", "newer": "stays", "same": "deleted"} {
+		host := leftover(t, "foreign", status, deleted)
+		host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+		facts := pivot.MoveFacts{Hosts: []*bmov1alpha1.BareMetalHost{host}, Around: []pivot.Neighbour{paused}}
+		if ready, gate := pivot.Obstacles(facts), pivot.MayLeave(facts); len(ready) != 1 || len(gate) != 1 {
+			t.Errorf("%s, %s: ReadyForMove says %q, the gate %q", status, deleted, ready, gate)
+		}
+	}
+	host := claimed()
+	host.Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
+	if got := pivot.Obstacles(pivot.MoveFacts{Hosts: []*bmov1alpha1.BareMetalHost{host}}); len(got) != 1 {
+		t.Errorf("a leftover is an obstacle, and it says %q", got)
+	}
+}

@@ -1,0 +1,129 @@
+package metal3machine
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+)
+
+// claimData creates the Metal3DataClaim for spec.dataTemplate.
+func (r *Reconciler) claimData(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.machine.Spec.DataTemplate == nil || s.claim != nil {
+		return outcome.Done(), nil
+	}
+	return outcome.Done(), r.createDataClaim(ctx, s)
+}
+
+// waitForData waits for the rendered Secrets.
+func (r *Reconciler) waitForData(_ context.Context, s *scope) (outcome.Outcome, error) {
+	if _, _, ready := dataSecrets(s); ready {
+		return outcome.Done(), nil
+	}
+	if message := dataError(s); message != "" {
+		return outcome.Waiting(infrav1.DataFailedReason, message), nil
+	}
+	return outcome.Waiting(infrav1.WaitingForDataReason, fmt.Sprintf(
+		"Waiting for Metal3DataTemplate %s to be rendered for Metal3DataClaim %s",
+		s.machine.Spec.DataTemplate.Name, s.machine.Name)), nil
+}
+
+func (r *Reconciler) createDataClaim(ctx context.Context, s *scope) error {
+	claim := &infrav1.Metal3DataClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:  s.machine.Namespace,
+			Name:       s.machine.Name,
+			Labels:     s.machine.Labels,
+			Finalizers: []string{infrav1.MachineFinalizer},
+		},
+		Spec: infrav1.Metal3DataClaimSpec{Template: &infrav1.Metal3ObjectRef{
+			Name: s.machine.Spec.DataTemplate.Name, Namespace: s.machine.Namespace,
+		}},
+	}
+	if err := r.own(s, claim); err != nil {
+		return fmt.Errorf("creating Metal3DataClaim %s: %w", s.key(), err)
+	}
+	if err := r.Client.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating Metal3DataClaim %s: %w", s.key(), err)
+	}
+	s.claim = claim
+	return nil
+}
+
+// own makes the machine the controller of an object. The ownerReference does not block the deletion of the machine:
+// that requires the permission on the finalizers of machines where the API server checks it, and the finalizer of the
+// machine waits already.
+func (r *Reconciler) own(s *scope, object client.Object) error {
+	return controllerutil.SetControllerReference(s.machine, object, r.Client.Scheme(),
+		controllerutil.WithBlockOwnerDeletion(false))
+}
+
+// dataSecrets returns the Secrets of the host besides its user data, and whether they are ready. The spec wins over
+// rendered data.
+func dataSecrets(s *scope) (metaData, networkData *corev1.SecretReference, ready bool) {
+	namespace := s.machine.Namespace
+	metaData = inNamespace(s.machine.Spec.MetaData, namespace)
+	networkData = inNamespace(s.machine.Spec.NetworkData, namespace)
+	if s.machine.Spec.DataTemplate == nil {
+		return metaData, networkData, true
+	}
+	if s.data == nil || !ptr.Deref(s.data.Status.Ready, false) {
+		return nil, nil, false
+	}
+	if metaData == nil {
+		metaData = inNamespace(s.data.Spec.MetaData, namespace)
+	}
+	if networkData == nil {
+		networkData = inNamespace(s.data.Spec.NetworkData, namespace)
+	}
+	return metaData, networkData, true
+}
+
+func dataError(s *scope) string {
+	switch {
+	case s.data != nil && s.data.Status.ErrorMessage != "":
+		return fmt.Sprintf("Metal3Data %s: %s", s.data.Name, s.data.Status.ErrorMessage)
+	case s.claim.Status.ErrorMessage != "":
+		return fmt.Sprintf("Metal3DataClaim %s: %s", s.claim.Name, s.claim.Status.ErrorMessage)
+	default:
+		return ""
+	}
+}
+
+// releaseData deletes the Metal3DataClaim. The cache may not show yet what an earlier reconcile created, so the claim
+// is then read live: it has a finalizer that only this controller removes.
+func (r *Reconciler) releaseData(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.claim == nil && s.machine.Spec.DataTemplate != nil {
+		claim := &infrav1.Metal3DataClaim{}
+		err := r.Live.Get(ctx, s.key(), claim)
+		if client.IgnoreNotFound(err) != nil {
+			return outcome.Done(), fmt.Errorf("reading Metal3DataClaim %s: %w", s.key(), err)
+		}
+		if err == nil {
+			s.claim = claim
+		}
+	}
+	if s.claim == nil || !metav1.IsControlledBy(s.claim, s.machine) {
+		return outcome.Done(), nil
+	}
+	if controllerutil.ContainsFinalizer(s.claim, infrav1.MachineFinalizer) {
+		before := s.claim.DeepCopy()
+		controllerutil.RemoveFinalizer(s.claim, infrav1.MachineFinalizer)
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := r.Client.Patch(ctx, s.claim, patch); client.IgnoreNotFound(err) != nil {
+			return outcome.Done(), fmt.Errorf("removing the finalizer of Metal3DataClaim %s: %w", s.key(), err)
+		}
+	}
+	if err := r.Client.Delete(ctx, s.claim); client.IgnoreNotFound(err) != nil {
+		return outcome.Done(), fmt.Errorf("deleting Metal3DataClaim %s: %w", s.key(), err)
+	}
+	return outcome.Done(), nil
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+)
+
+// mark remembers in the cache that tests have passed, for as long as the files that they are about stay as they are.
+type mark struct{ file string }
+
+// newMark returns the mark for the content of some folders, the modules that the checkout needs and the version of Go.
+func newMark(name string, folders ...string) (mark, error) {
+	hash := sha256.New()
+	fmt.Fprintln(hash, runtime.Version(), runtime.GOARCH)
+	for _, folder := range append([]string{"go.mod", "hack/nodes/go.mod", "hack/controlplane/go.mod"}, folders...) {
+		if err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return err
+			}
+			return addFile(hash, path)
+		}); err != nil {
+			return mark{}, fmt.Errorf("reading %s: %w", folder, err)
+		}
+	}
+	cache, err := binaries.CacheDir()
+	if err != nil {
+		return mark{}, err
+	}
+	return mark{filepath.Join(cache, "tests", name+"-passed-"+hex.EncodeToString(hash.Sum(nil))[:16])}, nil
+}
+
+func addFile(to io.Writer, path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(to, "%s %d\n%s", path, len(content), content)
+	return err
+}
+
+func (m mark) isSet() bool {
+	_, err := os.Stat(m.file)
+	return err == nil
+}
+
+func (m mark) set() error {
+	if err := os.MkdirAll(filepath.Dir(m.file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(m.file, nil, 0o644)
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/seed"
+)
+
+// planNightly leaves nothing out, and goes on after a step that fails. Chaos begins at a seed that the clock chooses, or
+// the user.
+func planNightly(ctx context.Context, chosen options) (*tier, error) {
+	if chosen.seed == 0 {
+		chosen.seed = uint64(time.Now().UnixNano())
+	}
+	chosen.lab = true
+	result, err := planTest(ctx, chosen)
+	if err != nil {
+		return nil, err
+	}
+	result.name, result.goOn = "nightly", true
+	result.notes = append(result.notes,
+		fmt.Sprintf("the seed of the chaos is %d: make test-nightly SEED=%[1]d repeats it", chosen.seed))
+	stories := []string{"-ginkgo.v"}
+	if chosen.story != "" {
+		stories = append(stories, "-ginkgo.focus="+chosen.story)
+	}
+	result.steps = append(result.steps, planE2E(chosen).steps[0], endToEnd("all stories on real nodes", stories))
+	// Benches print their goals beside what they measure, and fail where they could measure nothing.
+	for _, target := range []string{"fuzz", "bench", "bench-vip", "bench-pivot"} {
+		result.steps = append(result.steps, step{
+			name: "make " + target, command: []string{"make", "--no-print-directory", target}, live: true,
+		})
+	}
+	for i := range result.steps {
+		result.steps[i].whole = true
+		result.steps[i].environment = []string{seed.Variable + "=" + strconv.FormatUint(chosen.seed, 10)}
+	}
+	return result, nil
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// step is one call of go test, or of another command.
+type step struct {
+	name     string
+	packages []string
+	// race compiles with the race detector.
+	race bool
+	// whole runs the tests that the short tests leave to the night, too.
+	whole bool
+	// parallel is how many packages run at once. Many tests wait for programs, so it exceeds the number of processors.
+	parallel int
+	// timeout ends a test binary that hangs. It is below the 90 minutes that CI grants.
+	timeout time.Duration
+	// goFlags are for go test, args for the test binaries.
+	goFlags, args []string
+	// live shows the output of the tests while they run. Without it, only failures show.
+	live bool
+	// environment is added to that of this program.
+	environment []string
+	// passed runs after the step has passed. Nil does nothing.
+	passed func() error
+
+	// command runs instead of go test.
+	command []string
+}
+
+// tier is an ordered list of steps.
+type tier struct {
+	name  string
+	steps []step
+	// goOn runs the other steps although one has failed.
+	goOn bool
+	// omitted says what the tier leaves out, and why. notes are further lines of the summary.
+	omitted, notes []string
+}
+
+// Patterns of packages. What no pattern names runs with the race detector.
+var (
+	// sequential packages start no goroutines in the code under test, so the race detector has nothing to find there.
+	sequential = []string{"./api/", "./baremetal/", "./hack/", "./internal/webhooks/rule", "./test/compat", "./test/manifests"}
+
+	// labItself is what the stories on real nodes stand on. Its tests run when it changed.
+	labItself = []string{"./test/lab", "./internal/testkit"}
+
+	// withRealPrograms is the tier e2e.
+	withRealPrograms = []string{"./test/integration", "./test/e2e"}
+)
+
+// stepLimit is how long a test binary of the tier test may take.
+const stepLimit = 20 * time.Minute
+
+func plan(ctx context.Context, name string, chosen options) (*tier, error) {
+	switch name {
+	case "test":
+		return planTest(ctx, chosen)
+	case "e2e":
+		return planE2E(chosen), nil
+	case "nightly":
+		return planNightly(ctx, chosen)
+	}
+	return nil, fmt.Errorf("there is no tier %q: name one of test, e2e, nightly, times", name)
+}
+
+func planTest(ctx context.Context, chosen options) (*tier, error) {
+	packages, err := listPackages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var plain, raced, lab []string
+	for _, path := range packages {
+		switch {
+		case matches(path, withRealPrograms):
+		case matches(path, labItself):
+			lab = append(lab, path)
+		case matches(path, sequential):
+			plain = append(plain, path)
+		default:
+			raced = append(raced, path)
+		}
+	}
+	result := &tier{name: "test", steps: []step{
+		{name: "unit tests", packages: plain, parallel: 3, timeout: stepLimit},
+		{name: "tests with goroutines, and suites", packages: raced, race: true, parallel: 4, timeout: stepLimit},
+	}}
+	unchanged, err := newMark("lab", labItself...)
+	if err != nil {
+		return nil, err
+	}
+	if !chosen.lab && unchanged.isSet() {
+		result.omitted = append(result.omitted, fmt.Sprintf(
+			"the tests of the lab itself: nothing in %s changed since they passed (LAB=always runs them)",
+			strings.Join(labItself, " and ")))
+		return result, nil
+	}
+	result.steps = append(result.steps, step{
+		name: "tests of the lab itself", packages: lab, race: true, parallel: 4, timeout: stepLimit, passed: unchanged.set,
+	})
+	return result, nil
+}
+
+// planE2E runs the stories with the label spine, or those that the user chose.
+func planE2E(chosen options) *tier {
+	stories := []string{"-ginkgo.v", "-ginkgo.label-filter=spine"}
+	if chosen.story != "" {
+		stories = []string{"-ginkgo.v", "-ginkgo.focus=" + chosen.story}
+	}
+	return &tier{name: "e2e", steps: []step{
+		{name: "the release on an API server", packages: []string{"./test/integration"}, timeout: stepLimit},
+		endToEnd("the story on real nodes", stories),
+	}}
+}
+
+// endToEnd returns a step with stories on real nodes. Ginkgo ends a suite that takes too long before go test does, so
+// that the lab is removed and the artefacts are kept.
+func endToEnd(name string, args []string) step {
+	return step{
+		name: name, packages: []string{"./test/e2e"}, timeout: 85 * time.Minute, live: true,
+		args: append([]string{"-ginkgo.timeout=80m"}, args...),
+	}
+}
+
+// listPackages returns the packages that have tests.
+func listPackages(ctx context.Context) ([]string, error) {
+	const format = `{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}`
+	command := exec.CommandContext(ctx, "go", "list", "-f", format, "./...")
+	command.Stderr = os.Stderr
+	output, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("listing packages: %w", err)
+	}
+	module, err := exec.CommandContext(ctx, "go", "list", "-m").Output()
+	if err != nil {
+		return nil, fmt.Errorf("asking for the name of the module: %w", err)
+	}
+	var packages []string
+	for path := range strings.FieldsSeq(string(output)) {
+		packages = append(packages, "."+strings.TrimPrefix(path, strings.TrimSpace(string(module))))
+	}
+	return packages, nil
+}
+
+// matches reports whether a package is below one of the patterns.
+func matches(path string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		folder := strings.TrimSuffix(pattern, "/")
+		return path == folder || strings.HasPrefix(path, folder+"/")
+	})
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onsi/ginkgo/v2/types"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/reports"
+)
+
+// event is what test2json tells of a test, a package or a build.
+type event struct {
+	Action, Package, Test, Output, ImportPath string
+	Elapsed                                   float64
+}
+
+// test names a test, or with an empty name what a package prints besides.
+type test struct{ path, name string }
+
+// timed is a package or a spec, and how long it took.
+type timed struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+}
+
+// skip is a test that skipped itself.
+type skip struct{ name, reason string }
+
+// result is what came of a step.
+type result struct {
+	step            step
+	took, processor time.Duration
+	commandFailed   bool
+
+	packages, specs []timed
+	apiServers      int
+	passed          int
+	failed          []string
+	skipped         []skip
+	// output is what tests have printed that did not pass yet.
+	output map[test][]string
+}
+
+func newResult(of step) *result { return &result{step: of, output: map[test][]string{}} }
+
+func (r *result) failures() int {
+	if r.commandFailed {
+		return 1
+	}
+	return len(r.failed)
+}
+
+// read takes one line of go test -json. It prints what a person wants to see at once: the end of each package, what
+// failed, and in a live step everything.
+func (r *result) read(line []byte, out io.Writer) {
+	var told event
+	if err := json.Unmarshal(line, &told); err != nil {
+		// What is no event comes from the go command itself.
+		fmt.Fprintf(out, "%s\n", line)
+		return
+	}
+	if told.ImportPath != "" {
+		fmt.Fprint(out, told.Output)
+		return
+	}
+	this := test{short(told.Package), told.Test}
+	switch told.Action {
+	case "output":
+		if r.step.live {
+			fmt.Fprint(out, told.Output)
+		}
+		r.output[this] = append(r.output[this], told.Output)
+	case "pass", "fail", "skip":
+		r.end(this, told, out)
+	}
+}
+
+func (r *result) end(this test, told event, out io.Writer) {
+	printed := r.output[this]
+	delete(r.output, this)
+	if this.name != "" {
+		switch told.Action {
+		case "pass":
+			r.passed++
+		case "skip":
+			r.skipped = append(r.skipped, skip{this.path + " " + this.name, reasonOf(printed)})
+		case "fail":
+			r.failed = append(r.failed, this.path+" "+this.name)
+			if !r.step.live {
+				fmt.Fprintf(out, "--- FAILED %s %s\n%s", this.path, this.name, strings.Join(printed, ""))
+			}
+		}
+		return
+	}
+	r.packages = append(r.packages, timed{this.path, told.Elapsed})
+	progress := fmt.Sprintf("[%d/%d]", len(r.packages), len(r.step.packages))
+	if told.Action != "fail" {
+		fmt.Fprintf(out, "%s %s %s %.1f s\n", progress, told.Action, this.path, told.Elapsed)
+		return
+	}
+	if !slices.ContainsFunc(r.failed, func(name string) bool { return strings.HasPrefix(name, this.path+" ") }) {
+		// It did not compile, or its process has died.
+		r.failed = append(r.failed, this.path)
+		r.printUnfinished(this.path, out)
+	}
+	fmt.Fprintf(out, "%s FAILED %s %.1f s\n%s", progress, this.path, told.Elapsed, strings.Join(printed, ""))
+}
+
+// printUnfinished prints what the tests of a package have printed that neither passed nor failed.
+func (r *result) printUnfinished(path string, out io.Writer) {
+	if r.step.live {
+		return
+	}
+	for unfinished, printed := range r.output {
+		if unfinished.path == path {
+			fmt.Fprintf(out, "--- NOT FINISHED %s %s\n%s", path, unfinished.name, strings.Join(printed, ""))
+		}
+	}
+}
+
+// position is where a message of a test begins: "    file_test.go:12: ".
+var position = regexp.MustCompile(`^\s+\S+\.go:\d+: `)
+
+// reasonOf finds the last message of a test that skipped itself.
+func reasonOf(printed []string) string {
+	for _, line := range slices.Backward(printed) {
+		if position.MatchString(line) {
+			return strings.TrimSpace(position.ReplaceAllString(line, ""))
+		}
+	}
+	return "no reason given"
+}
+
+// short returns the path of a package within the module.
+func short(path string) string {
+	const depth = 3
+	parts := strings.SplitN(path, "/", depth+1)
+	if len(parts) <= depth {
+		return "."
+	}
+	return "./" + parts[depth]
+}
+
+// readReports takes what suites tell of their specs.
+func (r *result) readReports(folder string) error {
+	servers, err := filepath.Glob(filepath.Join(folder, "*"+reports.APIServer))
+	if err != nil {
+		return err
+	}
+	r.apiServers = len(servers)
+	files, err := filepath.Glob(filepath.Join(folder, "*"+reports.Specs))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		var suites []types.Report
+		if err := readJSON(file, &suites); err != nil {
+			return err
+		}
+		for _, suite := range suites {
+			for _, spec := range suite.SpecReports {
+				r.readSpec(spec)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *result) readSpec(spec types.SpecReport) {
+	name := spec.FullText()
+	if spec.LeafNodeType != types.NodeTypeIt {
+		name = spec.LeafNodeType.String()
+	}
+	switch {
+	case spec.State.Is(types.SpecStatePassed | types.SpecStateFailureStates):
+		r.specs = append(r.specs, timed{filepath.Base(filepath.Dir(spec.FileName())) + ": " + name, spec.RunTime.Seconds()})
+	case spec.State.Is(types.SpecStateSkipped) && spec.Failure.Message != "":
+		r.skipped = append(r.skipped, skip{name, spec.Failure.Message})
+	}
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// stream is what go test -json prints for one package that passes with a test that skips itself, one that fails, one that
+// does not compile and one whose process dies.
+const stream = `{"ImportPath":"example.com/o/m/p/broken","Action":"build-output","Output":"broken.go:1: no\n"}
+{"Action":"start","Package":"example.com/o/m/p/good"}
+{"Action":"output","Package":"example.com/o/m/p/good","Test":"TestRoot","Output":"=== RUN   TestRoot\n"}
+{"Action":"output","Package":"example.com/o/m/p/good","Test":"TestRoot","Output":"    good_test.go:7: needs root\n"}
+{"Action":"output","Package":"example.com/o/m/p/good","Test":"TestRoot","Output":"--- SKIP: TestRoot (0.00s)\n"}
+{"Action":"skip","Package":"example.com/o/m/p/good","Test":"TestRoot","Elapsed":0}
+{"Action":"output","Package":"example.com/o/m/p/good","Test":"TestFine","Output":"chatter\n"}
+{"Action":"pass","Package":"example.com/o/m/p/good","Test":"TestFine","Elapsed":0.5}
+{"Action":"pass","Package":"example.com/o/m/p/good","Elapsed":1.5}
+{"Action":"output","Package":"example.com/o/m/p/bad","Test":"TestBad","Output":"    bad_test.go:9: got 1, want 2\n"}
+{"Action":"fail","Package":"example.com/o/m/p/bad","Test":"TestBad","Elapsed":0.1}
+{"Action":"fail","Package":"example.com/o/m/p/bad","Elapsed":0.2}
+{"Action":"output","Package":"example.com/o/m/p/broken","Output":"FAIL example.com/o/m/p/broken [build failed]\n"}
+{"Action":"fail","Package":"example.com/o/m/p/broken","Elapsed":0}
+{"Action":"output","Package":"example.com/o/m/p/dead","Test":"TestHangs","Output":"waiting for nobody\n"}
+{"Action":"output","Package":"example.com/o/m/p/dead","Output":"panic: test timed out\n"}
+{"Action":"fail","Package":"example.com/o/m/p/dead","Elapsed":9}
+not an event
+`
+
+func read(of step) (*result, string) {
+	var shown strings.Builder
+	outcome := newResult(of)
+	for line := range strings.Lines(stream) {
+		outcome.read([]byte(strings.TrimSuffix(line, "\n")), &shown)
+	}
+	return outcome, shown.String()
+}
+
+func TestRead(t *testing.T) {
+	outcome, shown := read(step{name: "all", packages: make([]string, 4)})
+	if diff := cmp.Diff([]string{"./p/bad TestBad", "./p/broken", "./p/dead"}, outcome.failed); diff != "" {
+		t.Errorf("failed: -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]skip{{"./p/good TestRoot", "needs root"}}, outcome.skipped, cmp.AllowUnexported(skip{})); diff != "" {
+		t.Errorf("skipped: -want +got:\n%s", diff)
+	}
+	if outcome.passed != 1 || outcome.failures() != 3 {
+		t.Errorf("%d passed and %d failed, want 1 and 3", outcome.passed, outcome.failures())
+	}
+	for _, want := range []string{
+		"broken.go:1: no", "[1/4] pass ./p/good 1.5 s", "got 1, want 2", "[2/4] FAILED ./p/bad", "[build failed]",
+		"--- NOT FINISHED ./p/dead TestHangs\nwaiting for nobody", "panic: test timed out", "not an event",
+	} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("%q is not shown:\n%s", want, shown)
+		}
+	}
+	if strings.Contains(shown, "chatter") {
+		t.Errorf("the output of a test that passes is shown:\n%s", shown)
+	}
+}
+
+func TestReadLive(t *testing.T) {
+	if _, shown := read(step{live: true}); !strings.Contains(shown, "chatter") || strings.Count(shown, "got 1, want 2") != 1 {
+		t.Errorf("a live step shows everything once:\n%s", shown)
+	}
+}
+
+func TestSummaryNamesWhatDidNotRun(t *testing.T) {
+	outcome, _ := read(step{name: "all"})
+	for range 3 {
+		outcome.skipped = append(outcome.skipped, skip{"./p/good TestOther", "needs root"})
+	}
+	total := summary{tier: "test", started: time.Now(), steps: []*result{outcome}, omitted: []string{"the lab"}}
+	var shown strings.Builder
+	total.print(&shown)
+	for _, want := range []string{
+		"FAILED ./p/bad TestBad", "NOTE the lab", "SKIPPED 4: needs root", "and 1 more", "1 passed, 3 failed, 4 skipped\n",
+	} {
+		if !strings.Contains(shown.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, shown.String())
+		}
+	}
+}
+
+func TestMarkFollowsContent(t *testing.T) {
+	t.Setenv("METAL3_CACHE", t.TempDir())
+	t.Chdir("../..")
+	folder := t.TempDir()
+	file := filepath.Join(folder, "a.go")
+	write := func(content string) mark {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		made, err := newMark("lab", folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	first := write("one")
+	if first.isSet() {
+		t.Error("set before the tests have passed")
+	}
+	if err := first.set(); err != nil {
+		t.Fatal(err)
+	}
+	if write("two").isSet() {
+		t.Error("still set after a change")
+	}
+	if !write("one").isSet() {
+		t.Error("lost although the content is the same")
+	}
+}
+
+func TestEveryPackageIsInOneStep(t *testing.T) {
+	t.Setenv("METAL3_CACHE", t.TempDir())
+	t.Chdir("../..")
+	planned, err := planTest(t.Context(), options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages, err := listPackages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{"./test/integration": 1, "./test/e2e": 1}
+	for _, step := range planned.steps {
+		for _, path := range step.packages {
+			count[path]++
+		}
+	}
+	for _, path := range packages {
+		if count[path] != 1 {
+			t.Errorf("%s is in %d steps", path, count[path])
+		}
+	}
+}

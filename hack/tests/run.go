@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/reports"
+)
+
+// longLine is the longest line that a test may print.
+const longLine = 16 << 20
+
+// killAfter is how long tests have to clean up after an interrupt.
+const killAfter = 10 * time.Minute
+
+// run runs the steps, prints the summary and stores the times.
+func (t *tier) run(ctx context.Context) error {
+	before, err := loadTimes(t.name)
+	if err != nil {
+		return err
+	}
+	total := summary{tier: t.name, started: time.Now(), notes: t.notes, omitted: t.omitted}
+	var failed error
+	for _, step := range t.steps {
+		slices.SortStableFunc(step.packages, func(a, b string) int {
+			return int(before.of(b) - before.of(a))
+		})
+		fmt.Printf("\n==> %s%s\n", step.name, step.scope())
+		outcome, err := step.run(ctx)
+		total.steps = append(total.steps, outcome)
+		failed = errors.Join(failed, err)
+		if ctx.Err() != nil || (err != nil && !t.goOn) {
+			break
+		}
+	}
+	total.print(os.Stdout)
+	if failed != nil || total.failures() > 0 {
+		return errors.Join(failed, fmt.Errorf("tier %s", t.name))
+	}
+	return total.times().store(t.name)
+}
+
+// scope says what a step runs.
+func (s step) scope() string {
+	switch {
+	case s.command != nil:
+		return ""
+	case s.race:
+		return fmt.Sprintf(": %d packages, with the race detector", len(s.packages))
+	}
+	return fmt.Sprintf(": %d packages", len(s.packages))
+}
+
+// run runs the step and returns what came of it. An error says that it could not run, or was interrupted; failed tests
+// are part of the outcome.
+func (s step) run(ctx context.Context) (*result, error) {
+	folder, err := os.MkdirTemp("", "test-reports-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	outcome := newResult(s)
+	if s.command != nil {
+		err = s.start(ctx, s.command, folder, outcome, func(output io.Reader) error {
+			_, err := io.Copy(os.Stdout, output)
+			return err
+		})
+		outcome.commandFailed = err != nil
+		return outcome, nil
+	}
+	err = s.start(ctx, s.goTest(), folder, outcome, func(output io.Reader) error {
+		lines := bufio.NewScanner(output)
+		lines.Buffer(nil, longLine)
+		for lines.Scan() {
+			outcome.read(lines.Bytes(), os.Stdout)
+		}
+		return lines.Err()
+	})
+	if readErr := outcome.readReports(folder); readErr != nil {
+		return outcome, readErr
+	}
+	var status *exec.ExitError
+	if err != nil && (!errors.As(err, &status) || outcome.failures() == 0) {
+		return outcome, fmt.Errorf("running %s: %w", s.name, err)
+	}
+	if outcome.failures() == 0 && s.passed != nil {
+		return outcome, s.passed()
+	}
+	return outcome, ctx.Err()
+}
+
+// goTest returns the command of a step that runs tests. No result comes from the cache of go test, which knows nothing
+// of the programs that tests start.
+func (s step) goTest() []string {
+	command := []string{"go", "test", "-json", "-count=1", "-timeout=" + s.timeout.String()}
+	if !s.whole {
+		command = append(command, "-short")
+	}
+	if s.race {
+		command = append(command, "-race")
+	}
+	if s.parallel > 0 {
+		command = append(command, "-p="+strconv.Itoa(s.parallel))
+	}
+	command = append(append(command, s.goFlags...), s.packages...)
+	if len(s.args) > 0 {
+		command = append(append(command, "-args"), s.args...)
+	}
+	return command
+}
+
+// start runs a command and hands over what it prints. An interrupt reaches it as an interrupt, so that tests clean up.
+func (s step) start(ctx context.Context, command []string, folder string, outcome *result, read func(io.Reader) error) error {
+	program := exec.CommandContext(ctx, command[0], command[1:]...)
+	program.Env = append(append(os.Environ(), reports.Variable+"="+folder), s.environment...)
+	// go test hands no signal on to the test binaries.
+	program.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	program.Cancel = func() error { return syscall.Kill(-program.Process.Pid, syscall.SIGINT) }
+	program.WaitDelay = killAfter
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	program.Stdout, program.Stderr = writer, writer
+	began := time.Now()
+	if err := errors.Join(program.Start(), writer.Close()); err != nil {
+		return err
+	}
+	readErr := read(reader)
+	err = program.Wait()
+	outcome.took = time.Since(began)
+	outcome.processor = program.ProcessState.UserTime() + program.ProcessState.SystemTime()
+	return errors.Join(err, readErr)
+}

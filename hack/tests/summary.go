@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+)
+
+// shown is how many names of skipped tests a line names.
+const shown = 3
+
+// summary is what a run of a tier ends with.
+type summary struct {
+	tier           string
+	started        time.Time
+	steps          []*result
+	notes, omitted []string
+}
+
+func (s *summary) failures() int {
+	total := 0
+	for _, step := range s.steps {
+		total += step.failures()
+	}
+	return total
+}
+
+// print prints what passed and failed, and everything that did not run with its reason.
+func (s *summary) print(out io.Writer) {
+	fmt.Fprintf(out, "\n==> summary of %s, after %s\n", s.tier, time.Since(s.started).Round(time.Second))
+	passed, skipped := 0, map[string][]string{}
+	for _, step := range s.steps {
+		fmt.Fprintf(out, "  %-40s %8s\n", step.step.name, step.took.Round(time.Second))
+		passed += step.passed
+		for _, one := range step.skipped {
+			skipped[one.reason] = append(skipped[one.reason], one.name)
+		}
+		for _, name := range step.failed {
+			fmt.Fprintf(out, "  FAILED %s\n", name)
+		}
+		if step.commandFailed {
+			fmt.Fprintf(out, "  FAILED %s\n", step.step.name)
+		}
+	}
+	for _, note := range slices.Concat(s.notes, s.omitted) {
+		fmt.Fprintf(out, "  NOTE %s\n", note)
+	}
+	count := 0
+	for _, reason := range slices.Sorted(maps.Keys(skipped)) {
+		names := skipped[reason]
+		count += len(names)
+		fmt.Fprintf(out, "  SKIPPED %d: %s\n", len(names), reason)
+		for _, name := range names[:min(shown, len(names))] {
+			fmt.Fprintf(out, "    %s\n", name)
+		}
+		if more := len(names) - shown; more > 0 {
+			fmt.Fprintf(out, "    and %d more\n", more)
+		}
+	}
+	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", passed, s.failures(), count)
+}

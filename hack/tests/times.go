@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+)
+
+// longest is how many packages and specs the table shows of each tier.
+const longest = 12
+
+// times is how long the last run of a tier took.
+type times struct {
+	Finished time.Time   `json:"finished"`
+	Steps    []stepTimes `json:"steps"`
+}
+
+// stepTimes is how long one step took. Processor is the time that all its processes were computing.
+type stepTimes struct {
+	timed
+	Processor  float64 `json:"processor"`
+	APIServers int     `json:"apiServers"`
+	Packages   []timed `json:"packages"`
+	Specs      []timed `json:"specs"`
+}
+
+func (s *summary) times() times {
+	measured := times{Finished: time.Now()}
+	for _, step := range s.steps {
+		measured.Steps = append(measured.Steps, stepTimes{
+			timed: timed{step.step.name, step.took.Seconds()}, Processor: step.processor.Seconds(), APIServers: step.apiServers,
+			Packages: step.packages, Specs: step.specs,
+		})
+	}
+	return measured
+}
+
+// of returns how long the tests of a package took, or zero where nobody knows.
+func (t times) of(path string) float64 {
+	for _, step := range t.Steps {
+		for _, found := range step.Packages {
+			if found.Name == path {
+				return found.Seconds
+			}
+		}
+	}
+	return 0
+}
+
+func timesFile(tier string) (string, error) {
+	cache, err := binaries.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cache, "tests", tier+".json"), nil
+}
+
+// loadTimes returns the times of the last run of a tier, or none.
+func loadTimes(tier string) (times, error) {
+	file, err := timesFile(tier)
+	if err != nil {
+		return times{}, err
+	}
+	var stored times
+	if err := readJSON(file, &stored); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return times{}, err
+	}
+	return stored, nil
+}
+
+func (t times) store(tier string) error {
+	file, err := timesFile(tier)
+	if err != nil {
+		return err
+	}
+	content, err := json.MarshalIndent(t, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, content, 0o644)
+}
+
+func readJSON(file string, into any) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(content, into); err != nil {
+		return fmt.Errorf("reading %s: %w", file, err)
+	}
+	return nil
+}
+
+// printTimes prints the last run of each tier as a table of Markdown.
+func printTimes(out io.Writer) error {
+	known := false
+	for _, tier := range []string{"test", "e2e", "nightly"} {
+		measured, err := loadTimes(tier)
+		if err != nil {
+			return err
+		}
+		if len(measured.Steps) == 0 {
+			continue
+		}
+		known = true
+		measured.print(out, tier)
+	}
+	if !known {
+		return errors.New("no tier has passed on this machine: run make test first")
+	}
+	return nil
+}
+
+func (t times) print(out io.Writer, tier string) {
+	fmt.Fprintf(out, "\n%s, finished %s, on %d processors:\n\n", tier, t.Finished.Format(time.DateTime), runtime.NumCPU())
+	table := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
+	row := func(cells ...string) { fmt.Fprintf(table, "| %s\t|\n", strings.Join(cells, "\t| ")) }
+	row("What", "Seconds", "Waiting", "API servers")
+	row("---", "---", "---", "---")
+	for _, step := range t.Steps {
+		idle := 1 - step.Processor/(step.Seconds*float64(runtime.NumCPU()))
+		row("**"+step.Name+"**", fmt.Sprintf("%.0f", step.Seconds), fmt.Sprintf("%.0f %%", 100*max(0, idle)),
+			strconv.Itoa(step.APIServers))
+		for _, kind := range [][]timed{step.Packages, step.Specs} {
+			for _, one := range slowest(kind) {
+				row(one.Name, fmt.Sprintf("%.1f", one.Seconds), "", "")
+			}
+		}
+	}
+	table.Flush() //nolint:errcheck // Where the table cannot be shown, there is nobody to tell.
+}
+
+func slowest(all []timed) []timed {
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b timed) int { return int(1000 * (b.Seconds - a.Seconds)) })
+	return sorted[:min(longest, len(sorted))]
+}

@@ -1,0 +1,33 @@
+// Package specs runs a Ginkgo suite below go test, in the same way for all suites, and reports how long each spec took,
+// which specs were skipped, and why. go test sees a suite as one test.
+package specs
+
+import (
+	"testing"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/reporters"
+	"github.com/onsi/gomega"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/reports"
+)
+
+// Run runs the specs of the package. Logs of controllers appear where a spec fails.
+func Run(t *testing.T, name string) {
+	t.Helper()
+	klog.SetOutput(ginkgo.GinkgoWriter)
+	ctrl.SetLogger(klog.Background())
+	gomega.RegisterFailHandler(ginkgo.Fail)
+	ginkgo.ReportAfterSuite("write the report", write)
+	ginkgo.RunSpecs(t, name)
+}
+
+func write(report ginkgo.Report) {
+	file, err := reports.File(report.SuitePath, reports.Specs)
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	if file != "" {
+		gomega.Expect(reporters.GenerateJSONReport(report, file)).To(gomega.Succeed())
+	}
+}

@@ -1,0 +1,170 @@
+package e2e_test
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+)
+
+// place is where the cluster is managed and which side holds the VIP. Each story begins in one place and ends in one. A
+// story that runs alone first takes the shortest way to its place.
+type place string
+
+const (
+	// unarmed: the management cluster manages the cluster and holds the VIP. No node is armed.
+	unarmed place = "unarmed"
+	// armed is unarmed with nodes that the story arms.
+	armed place = "armed"
+	// handed is armed without the management Ironic. A node holds the VIP.
+	handed place = "handed"
+	// movable is unarmed, and the cluster has all that it needs to manage itself.
+	movable place = "movable"
+	// arrived: the cluster manages itself. The management cluster still holds the VIP.
+	arrived place = "arrived"
+	// alone is arrived without the management machine, which has no power. A node holds the VIP.
+	alone place = "alone"
+	// beside is alone with the management machine, which has power again.
+	beside place = "beside"
+	// demoted is arrived without the management Ironic. A node holds the VIP.
+	demoted place = "demoted"
+)
+
+// way leads from one place to another.
+type way struct {
+	from, to place
+	lead     func(context.Context)
+}
+
+func (e *endpoint) ways() []way {
+	home := func(ctx context.Context) { e.comeBack(ctx, e.move) }
+	return []way{
+		{unarmed, armed, e.armAll},
+		{unarmed, movable, e.install},
+		{armed, handed, e.handOver},
+		{armed, movable, func(ctx context.Context) { e.disarmNodes(ctx); e.install(ctx) }},
+		{handed, armed, e.takeBack},
+		{movable, arrived, e.moveIn},
+		{arrived, movable, home},
+		{arrived, alone, e.loseManagement},
+		{arrived, demoted, func(ctx context.Context) {
+			Expect(e.demote(ctx)).To(ended(0))
+			e.untilHolder(ctx, infrav1.HolderControlPlane)
+		}},
+		{alone, beside, e.restoreManagement},
+		{beside, movable, home},
+		{demoted, movable, func(ctx context.Context) {
+			Expect(e.demote(ctx, "--undo")).To(ended(0))
+			home(ctx)
+		}},
+	}
+}
+
+// story declares a story that begins in one place and ends in another.
+func (e *endpoint) story(text string, from, to place, tell func(context.Context), decorators ...any) {
+	It(text, append(decorators, Offset(1), NodeTimeout(rolloutLimit), func(ctx SpecContext) {
+		e.reach(ctx, from)
+		tell(ctx)
+		e.at = to
+	})...)
+}
+
+// reach takes the shortest way to a place.
+func (e *endpoint) reach(ctx context.Context, goal place) {
+	GinkgoHelper()
+	for _, step := range route(e.ways(), e.at, goal) {
+		By("going from " + string(step.from) + " to " + string(step.to))
+		e.untouched = time.Now()
+		step.lead(ctx)
+		e.at = step.to
+	}
+}
+
+// route returns the shortest list of ways from one place to another. It fails where there is none.
+func route(ways []way, from, goal place) []way {
+	GinkgoHelper()
+	routes := map[place][]way{from: nil}
+	for reached := []place{from}; len(reached) > 0; reached = reached[1:] {
+		here := reached[0]
+		if here == goal {
+			return routes[here]
+		}
+		for _, next := range ways {
+			if _, known := routes[next.to]; next.from == here && !known {
+				routes[next.to] = append(slices.Clone(routes[here]), next)
+				reached = append(reached, next.to)
+			}
+		}
+	}
+	Fail("no way leads from " + string(from) + " to " + string(goal))
+	return nil
+}
+
+// armAll arms all nodes, and each node that joins later.
+func (e *endpoint) armAll(ctx context.Context) {
+	GinkgoHelper()
+	e.armNodes()
+	for _, node := range e.nodes(ctx) {
+		e.eventually(ctx, node, "armed", "1")
+	}
+}
+
+// handOver stops the management Ironic. A node takes the VIP.
+func (e *endpoint) handOver(ctx context.Context) {
+	GinkgoHelper()
+	e.scaleManagement(ctx, 0)
+	e.untilHolder(ctx, infrav1.HolderControlPlane)
+	e.untilHostsKnown(ctx)
+}
+
+// takeBack starts the management Ironic, which takes the VIP.
+func (e *endpoint) takeBack(ctx context.Context) {
+	GinkgoHelper()
+	e.scaleManagement(ctx, 1)
+	e.untilHolder(ctx, infrav1.HolderManagement)
+	e.untilHostsKnown(ctx)
+}
+
+// install installs in the workload cluster what a cluster needs to manage itself.
+func (e *endpoint) install(ctx context.Context) {
+	GinkgoHelper()
+	Expect(bed.lab.Install(ctx, e.workload, bed.lab.Ironic())).To(Succeed())
+	e.untilReadyForMove(ctx, e.workload)
+}
+
+// moveIn moves the cluster into itself. All hosts stay as they are, and the management cluster keeps the VIP.
+func (e *endpoint) moveIn(ctx context.Context) {
+	GinkgoHelper()
+	before := e.pictures(ctx, Default)
+	e.move(ctx, e.workload)
+	e.untilSettled(ctx)
+	e.untilArmed(ctx)
+	e.untilHolder(ctx, infrav1.HolderManagement)
+	e.expectHeldByManagement(e.untouched)
+	e.untilSame(ctx, before)
+	e.expectUntouched(ctx)
+}
+
+// loseManagement takes the power from the management machine. A node takes the VIP and adopts all hosts.
+func (e *endpoint) loseManagement(ctx context.Context) {
+	GinkgoHelper()
+	Expect(bed.lab.Machine(lab.ManagementName).PowerOff(ctx)).To(Succeed())
+	e.untilHolder(ctx, infrav1.HolderControlPlane)
+	e.untilHostsKnown(ctx)
+	e.expectUntouched(ctx)
+}
+
+// restoreManagement gives the management machine power again. It leaves the VIP where it is.
+func (e *endpoint) restoreManagement(ctx context.Context) {
+	GinkgoHelper()
+	on := time.Now()
+	Expect(bed.lab.Machine(lab.ManagementName).PowerOn(ctx)).To(Succeed())
+	e.untilStarted(ctx, on)
+	e.untilGuardSays(ctx, "HandedOver")
+	e.untilHolder(ctx, infrav1.HolderControlPlane)
+}

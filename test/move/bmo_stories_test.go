@@ -1,0 +1,130 @@
+package move_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// looksEnough is how often BMO asks for a node at least, after a host was touched, until one whole reconcile of the host
+// is over: each asks once or more, and the next one begins after the one before has ended.
+const looksEnough = 12
+
+// ofBMO are the stories in which BMO runs in both clusters, as it is released.
+func ofBMO(c *clusters) []story {
+	return []story{
+		{"moves hosts of the Baremetal Operator, and does nothing to any of them", func(ctx context.Context) {
+			w := c.worldOfBMO(ctx)
+			w.cluster(ctx, "cluster")
+			w.host(ctx, "cluster-0")
+			w.machine(ctx, "cluster", "cluster-0")
+			w.host(ctx, "free")
+			w.host(ctx, "own", w.deployed)
+			w.settled(ctx)
+			w.readyForMove(ctx)
+			before := w.trace(ctx)
+			w.move(ctx)
+			w.settled(ctx)
+			w.observed(ctx)
+			w.unharmed(ctx, before)
+		}},
+		{"moves back onto leftovers, and the Baremetal Operator wipes nothing", func(ctx context.Context) {
+			w := c.worldOfBMO(ctx)
+			w.cluster(ctx, "cluster")
+			for _, host := range []string{"kept", "upgraded", "half"} {
+				w.host(ctx, host, w.deployed)
+			}
+			w.settled(ctx)
+			w.readyForMove(ctx)
+			journey := w.begin(ctx)
+			w.duringDeletion(ctx, w.here.cut)
+			journey.lose()
+			w.finish(ctx)
+			w.there.mend()
+			Expect(w.hosts(ctx, Default, w.there)).To(HaveLen(3), "all hosts are left over")
+			w.leaveHalf(ctx, "half")
+			w.settled(ctx)
+
+			By("upgrading a host where the cluster is now")
+			w.change(ctx, "upgraded", func(host *bmov1alpha1.BareMetalHost) {
+				host.Spec.Image.URL = "http://images.example/upgraded.img"
+			})
+			w.eventually(ctx, "upgraded", inState(bmov1alpha1.StateProvisioned), isFine(),
+				HaveField("Status.Provisioning.Image.URL", "http://images.example/upgraded.img"),
+				HaveField("Status.PoweredOn", true))
+			w.readyForMove(ctx)
+			before := w.trace(ctx)
+
+			By("moving back")
+			w.move(ctx)
+			w.eventually(ctx, "kept", inState(bmov1alpha1.StateProvisioned), isFine(), isNotPaused())
+			w.eventually(ctx, "upgraded", isNotPaused(),
+				HaveField("Status.Provisioning.Image.URL", "http://images.example/upgraded.img"))
+			w.observed(ctx, "kept", "upgraded")
+			w.eventually(ctx, "half", isPausedBy(infrav1.HostPausedByProvider))
+			w.nothingDone(before, "update")
+			w.same(ctx, before.except("half"))
+		}},
+	}
+}
+
+// deployed makes a host that runs an image already: it brings the status that says so, as after a move.
+func (w *world) deployed(host *bmov1alpha1.BareMetalHost) {
+	GinkgoHelper()
+	imaged(host)
+	known, err := json.Marshal(map[string]any{
+		"operationalStatus": "OK", "errorMessage": "", "errorCount": 0, "poweredOn": true,
+		"provisioning": map[string]any{
+			"state": "provisioned", "ID": "", "bootMode": "UEFI", "image": host.Spec.Image,
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	metav1.SetMetaDataAnnotation(&host.ObjectMeta, bmov1alpha1.StatusAnnotation, string(known))
+}
+
+// leaveHalf does to a host that is left over what a clusterctl has done that is killed before it takes the finalizers.
+func (w *world) leaveHalf(ctx context.Context, name string) {
+	GinkgoHelper()
+	left := &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
+	mark := fmt.Appendf(nil, `[{"op":"add","path":"/metadata/annotations","value":{%q:""}}]`, infrav1.DeleteForMoveAnnotation)
+	Expect(w.there.client.Patch(ctx, left, client.RawPatch(types.JSONPatchType, mark))).To(Succeed())
+	Expect(w.there.client.Delete(ctx, left)).To(Succeed())
+}
+
+// observed waits until BMO has looked at hosts as they are now, where the objects are. None means all.
+func (w *world) observed(ctx context.Context, names ...string) {
+	GinkgoHelper()
+	if len(names) == 0 {
+		for name := range w.hosts(ctx, Default, w.here) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		// BMO registers a host with the Secret as it is here before it does anything else.
+		secret := &corev1.Secret{}
+		Expect(w.here.client.Get(ctx, w.key(name+"-bmc"), secret)).To(Succeed())
+		w.eventually(ctx, name, HaveField("Status.GoodCredentials.Version", secret.ResourceVersion))
+	}
+	for _, name := range names {
+		node, seen := w.namespace+"~"+name, 0
+		for touch := 0; seen < looksEnough; touch++ {
+			was := w.ironic.Looks(node)
+			w.change(ctx, name, func(host *bmov1alpha1.BareMetalHost) {
+				metav1.SetMetaDataAnnotation(&host.ObjectMeta, "example.com/touched", fmt.Sprint(touch))
+			})
+			Eventually(func() int { return w.ironic.Looks(node) }).Should(BeNumerically(">", was), "host %s", name)
+			seen += w.ironic.Looks(node) - was
+		}
+		w.change(ctx, name, func(host *bmov1alpha1.BareMetalHost) { delete(host.Annotations, "example.com/touched") })
+	}
+}
