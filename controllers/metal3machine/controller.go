@@ -104,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	s := &scope{machine: machine, pass: pass}
 	defer func() { r.Hosts.Settle(ctx, req.NamespacedName, s.waits) }()
 	if err := flow.Observe(ctx, s, r.readOwners, r.readHost, r.readData); err != nil {
-		return ctrl.Result{}, err
+		return flow.ReadFailed(ctx, pass, err)
 	}
 	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
 		Paused:     s.paused,

@@ -109,14 +109,14 @@ func (p *Pass) write(ctx context.Context, report func()) error {
 		}
 	}
 	report()
-	p.setUnsaved(saveErr)
+	p.setFailed(infrav1.WriteFailedReason, saveErr)
 	if err := p.saveStatus(ctx); err != nil {
 		return errors.Join(saveErr, err)
 	}
 	if deleting {
 		if saveErr = p.Save(ctx); saveErr != nil && !apierrors.IsConflict(saveErr) && !p.isGone(saveErr) {
 			p.object.SetFinalizers(p.saved.GetFinalizers())
-			p.setUnsaved(saveErr)
+			p.setFailed(infrav1.WriteFailedReason, saveErr)
 			saveErr = errors.Join(saveErr, p.saveStatus(ctx))
 		}
 	}
@@ -124,15 +124,15 @@ func (p *Pass) write(ctx context.Context, report func()) error {
 	return saveErr
 }
 
-// setUnsaved reports that metadata and spec could not be written. Ready says so, because no stage does.
-func (p *Pass) setUnsaved(err error) {
+// setFailed reports in Ready an error that belongs to no stage. It does nothing without an error.
+func (p *Pass) setFailed(reason string, err error) {
 	if err == nil {
 		return
 	}
 	conditions.Set(p.object, metav1.Condition{
 		Type:   clusterv1.ReadyCondition,
 		Status: failedStatus(p.object, clusterv1.ReadyCondition, err),
-		Reason: infrav1.WriteFailedReason, Message: describe(err),
+		Reason: reason, Message: describe(err),
 	})
 }
 
@@ -300,7 +300,7 @@ func difference(before, after []byte) ([]byte, error) {
 func Milestones(quiet, trouble []string) Announcement {
 	return func(before *metav1.Condition, after metav1.Condition) string {
 		switch {
-		case after.Reason == infrav1.WriteFailedReason, slices.Contains(trouble, after.Reason):
+		case after.Reason == infrav1.WriteFailedReason, after.Reason == infrav1.ReadFailedReason, slices.Contains(trouble, after.Reason):
 			return corev1.EventTypeWarning
 		case slices.Contains(quiet, after.Type), slices.Contains(quiet, after.Reason):
 			return ""
