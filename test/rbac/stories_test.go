@@ -24,6 +24,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/installation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -36,7 +37,7 @@ const oldVersion = "v1beta1"
 // describeLife is the life of a cluster with one machine of everything that asks for a right of its own: a host, data,
 // a control plane that keeps hosts, bootstrap data that nobody labelled, a template with a cleaning mode, an Ironic
 // endpoint with credentials of the user.
-func describeLife(i *installation) {
+func describeLife(i *world) {
 	It("makes a cluster ready and reports a pause", func(ctx context.Context) {
 		cluster := build.Cluster(clusterName, build.InNamespace(i.namespace), build.InfrastructureReady())
 		i.create(ctx, cluster)
@@ -103,20 +104,20 @@ func describeLife(i *installation) {
 			ObjectMeta: metav1.ObjectMeta{Name: "metrics"},
 			Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
 		})
-		i.bind(ctx, "metrics", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: i.namespace, Name: "reader"})
+		installation.Bind(ctx, i.server, "metrics", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: i.namespace, Name: "reader"})
 		// The certificate is one that the manager has made for itself.
 		insecure := &http.Client{Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		}}
 		for name, want := range map[string]int{"reader": http.StatusOK, "stranger": http.StatusForbidden} {
 			token := i.token(ctx, name)
-			Expect(status(ctx, insecure, "https://"+i.metrics+"/metrics", token)).To(Equal(want), name)
+			Expect(installation.Status(ctx, insecure, "https://"+i.metrics+"/metrics", token)).To(Equal(want), name)
 		}
 	})
 }
 
 // describeUpgrade is the story of objects that were stored in an older version, and written in one that is gone.
-func describeUpgrade(i *installation) {
+func describeUpgrade(i *world) {
 	It("rewrites what is stored in an old version", func(ctx context.Context) {
 		for _, object := range i.oneOfEach() {
 			Expect(client.IgnoreAlreadyExists(i.server.Client.Create(ctx, object))).To(Succeed())
@@ -133,10 +134,10 @@ func describeUpgrade(i *installation) {
 }
 
 // describeOwners is the story of somebody who has the role that is installed, and not what the manual adds to it.
-func describeOwners(i *installation) {
+func describeOwners(i *world) {
 	It("may not change owners without the right to delete", func(ctx context.Context) {
 		const user = "without"
-		i.bind(ctx, i.role.Name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
+		installation.Bind(ctx, i.server, i.role.Name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
 		config, err := i.server.User(user)
 		Expect(err).NotTo(HaveOccurred())
 		without, err := client.New(config, client.Options{Scheme: build.Scheme()})
@@ -172,7 +173,7 @@ func claimedByCAPM3() build.ObjectOption {
 }
 
 // age writes an object in the old version, so that its managed fields speak of that.
-func (i *installation) age(ctx context.Context, object client.Object) {
+func (i *world) age(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	kind, err := i.server.Client.GroupVersionKindFor(object)
 	Expect(err).NotTo(HaveOccurred())
@@ -185,7 +186,7 @@ func (i *installation) age(ctx context.Context, object client.Object) {
 
 // migrate makes a definition serve the old version no more, although objects may be stored in it, and waits until none
 // is.
-func (i *installation) migrate(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) {
+func (i *world) migrate(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) {
 	GinkgoHelper()
 	key := client.ObjectKeyFromObject(definition)
 	stage.ChangeStatus(ctx, i.server.Client, key, definition, func(d *apiextensionsv1.CustomResourceDefinition) {
@@ -205,7 +206,7 @@ func (i *installation) migrate(ctx context.Context, definition *apiextensionsv1.
 }
 
 // oneOfEach are objects of all kinds.
-func (i *installation) oneOfEach() []client.Object {
+func (i *world) oneOfEach() []client.Object {
 	// The API server keeps account of the fields of an object only if it was created with any.
 	meta := metav1.ObjectMeta{Namespace: i.namespace, Name: "old", Labels: map[string]string{"example.com/a": "field"}}
 	namespace := build.InNamespace(i.namespace)
@@ -233,11 +234,11 @@ func (i *installation) oneOfEach() []client.Object {
 	}
 }
 
-func (i *installation) key(name string) client.ObjectKey {
+func (i *world) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: i.namespace, Name: name}
 }
 
-func (i *installation) create(ctx context.Context, object client.Object) {
+func (i *world) create(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	Expect(build.CreateWithStatus(ctx, i.server.Client, object)).To(Succeed())
 }
@@ -249,7 +250,7 @@ type reporting interface {
 }
 
 // eventually waits until a condition is as wanted.
-func (i *installation) eventually(
+func (i *world) eventually(
 	ctx context.Context, object reporting, name, conditionType string, want types.GomegaMatcher,
 ) {
 	GinkgoHelper()
@@ -259,7 +260,7 @@ func (i *installation) eventually(
 	}).Should(Succeed())
 }
 
-func (i *installation) pause(ctx context.Context, paused bool) {
+func (i *world) pause(ctx context.Context, paused bool) {
 	GinkgoHelper()
 	stage.Change(ctx, i.server.Client, i.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
 		cluster.Spec.Paused = &paused
@@ -267,7 +268,7 @@ func (i *installation) pause(ctx context.Context, paused bool) {
 }
 
 // render answers the claim of the machine, which is not what this manager does yet.
-func (i *installation) render(ctx context.Context) {
+func (i *world) render(ctx context.Context) {
 	GinkgoHelper()
 	i.create(ctx, &infrav1.Metal3Data{
 		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "data-template-0"},
@@ -284,7 +285,7 @@ func (i *installation) render(ctx context.Context) {
 }
 
 // token makes a service account and a token for it.
-func (i *installation) token(ctx context.Context, name string) string {
+func (i *world) token(ctx context.Context, name string) string {
 	GinkgoHelper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name}}
 	i.create(ctx, account)
