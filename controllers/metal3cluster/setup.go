@@ -8,7 +8,6 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -41,22 +40,23 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	log := ctrl.LoggerFrom(ctx)
 	kind := infrav1.GroupVersion.WithKind("Metal3Cluster")
 	toInfrastructure := util.ClusterToInfrastructureMapFunc(ctx, kind, mgr.GetClient(), &infrav1.Metal3Cluster{})
+	gathered := flow.Gather(gatherTime, r.toInfrastructures)
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.Metal3Cluster{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Cluster{}, r.later(), builder.WithPredicates(clusterChanges())).
-		WatchesMetadata(&clusterv1.ClusterClass{}, r.later(),
+		Watches(&clusterv1.Cluster{}, gathered, builder.WithPredicates(clusterChanges())).
+		WatchesMetadata(&clusterv1.ClusterClass{}, gathered,
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&infrav1.Metal3Cluster{}, handler.EnqueueRequestsFromMapFunc(r.sameEndpoint),
 			builder.WithPredicates(endpointChanges())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToInfrastructure),
 			builder.WithPredicates(onlyDeletes())).
-		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(nodeChanges())).
-		Watches(&bmov1alpha1.BareMetalHost{}, r.later(), builder.WithPredicates(hostChanges())).
-		Watches(&infrav1.Metal3Remediation{}, r.later(), builder.WithPredicates(notUpdates())).
+		Watches(&clusterv1.Machine{}, gathered, builder.WithPredicates(nodeChanges())).
+		Watches(&bmov1alpha1.BareMetalHost{}, gathered, builder.WithPredicates(hostChanges())).
+		Watches(&infrav1.Metal3Remediation{}, gathered, builder.WithPredicates(notUpdates())).
 		WatchesRawSource(source.Channel(r.Endpoints.news, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {
@@ -150,24 +150,9 @@ func hostChanges() predicate.Funcs {
 	}}
 }
 
-// later wakes all Metal3Clusters of the namespace of an object, some time after the first of many changes.
-func (r *Reconciler) later() handler.Funcs {
-	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
-	wake := func(ctx context.Context, object client.Object, q queue) {
-		var list infrav1.Metal3ClusterList
-		here := client.InNamespace(object.GetNamespace())
-		if err := r.Client.List(ctx, &list, here, client.UnsafeDisableDeepCopy); err != nil {
-			return
-		}
-		for i := range list.Items {
-			q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])}, gatherTime)
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { wake(ctx, e.ObjectNew, q) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, e.Object, q) },
-	}
+// toInfrastructures requeues all Metal3Clusters of the namespace of an object.
+func (r *Reconciler) toInfrastructures(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requests(ctx, client.InNamespace(object.GetNamespace()))
 }
 
 func (r *Reconciler) machineToInfrastructure(ctx context.Context, object client.Object) []ctrl.Request {
@@ -175,9 +160,14 @@ func (r *Reconciler) machineToInfrastructure(ctx context.Context, object client.
 	if !isMachine {
 		return nil
 	}
+	return r.requests(ctx, client.InNamespace(machine.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName})
+}
+
+// requests returns requests for the Metal3Clusters of a list.
+func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption) []ctrl.Request {
 	var list infrav1.Metal3ClusterList
-	if err := r.Client.List(ctx, &list, client.InNamespace(machine.Namespace),
-		client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName}); err != nil {
+	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil
 	}
 	requests := make([]ctrl.Request, 0, len(list.Items))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,9 @@ import (
 
 // templateIndex finds Metal3Machines by the name of the template that they were made from.
 const templateIndex = "cloned-from"
+
+// gatherTime is the time from the first of many new machines or changed hosts until their templates read all of them.
+const gatherTime = time.Second
 
 // Hosts reads the hosts of a namespace.
 type Hosts interface {
@@ -90,7 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	s := &scope{template: template}
 	if err := flow.Observe(ctx, s, r.readPause, r.readHosts); err != nil {
-		return ctrl.Result{}, err
+		return flow.ReadFailed(ctx, pass, err)
 	}
 	plan := flow.Plan[*scope]{Paused: s.paused, Conditions: []flow.Condition[*scope]{ready()}, Status: setStatus}
 	if !s.paused {
@@ -101,10 +105,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // announce emits an event for an error. What the hosts offer changes with each of them.
 func announce(_ *metav1.Condition, after metav1.Condition) string {
-	if after.Reason == infrav1.CleaningModeFailedReason || after.Reason == infrav1.WriteFailedReason {
+	switch after.Reason {
+	case infrav1.CleaningModeFailedReason, infrav1.ReadFailedReason, infrav1.WriteFailedReason:
 		return corev1.EventTypeWarning
+	default:
+		return ""
 	}
-	return ""
 }
 
 func ready() flow.Condition[*scope] {
@@ -159,7 +165,7 @@ func (r *Reconciler) syncCleaningMode(ctx context.Context, s *scope) (outcome.Ou
 	}
 	var machines infrav1.Metal3MachineList
 	if err := r.Client.List(ctx, &machines, client.InNamespace(template.Namespace),
-		client.MatchingFields{templateIndex: template.Name}); err != nil {
+		client.MatchingFields{templateIndex: template.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return outcome.Done(), fmt.Errorf("listing the Metal3Machines of the template: %w", err)
 	}
 	var errs []error
@@ -168,9 +174,9 @@ func (r *Reconciler) syncCleaningMode(ctx context.Context, s *scope) (outcome.Ou
 		if machine.Spec.AutomatedCleaningMode == mode || flow.Moving(machine) {
 			continue
 		}
-		before := machine.DeepCopy()
-		machine.Spec.AutomatedCleaningMode = mode
-		if err := r.Client.Patch(ctx, machine, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		changed := machine.DeepCopy()
+		changed.Spec.AutomatedCleaningMode = mode
+		if err := r.Client.Patch(ctx, changed, client.MergeFrom(machine)); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("setting automatedCleaningMode of Metal3Machine %s: %w", machine.Name, err))
 		}
 	}
@@ -213,11 +219,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&infrav1.Metal3MachineTemplate{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
-		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(machineToTemplate),
+		Watches(&infrav1.Metal3Machine{}, flow.Gather(gatherTime, machineToTemplate),
 			builder.WithPredicates(onlyCreates())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toTemplates),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
-		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.toTemplates),
+		Watches(&bmov1alpha1.BareMetalHost{}, flow.Gather(gatherTime, r.toTemplates),
 			builder.WithPredicates(hardwareChanged())).
 		Complete(r)
 	if err != nil {
@@ -248,7 +254,8 @@ func machineToTemplate(_ context.Context, object client.Object) []ctrl.Request {
 // toTemplates requeues all templates of the namespace.
 func (r *Reconciler) toTemplates(ctx context.Context, object client.Object) []ctrl.Request {
 	var templates infrav1.Metal3MachineTemplateList
-	if err := r.Client.List(ctx, &templates, client.InNamespace(object.GetNamespace())); err != nil {
+	here := client.InNamespace(object.GetNamespace())
+	if err := r.Client.List(ctx, &templates, here, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
 	requests := make([]ctrl.Request, 0, len(templates.Items))

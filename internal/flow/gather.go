@@ -1,0 +1,28 @@
+package flow
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+)
+
+// Gather enqueues the requests of an event after a delay. Further events for the same requests in this time cost
+// nothing. It is for reconciles that read all objects of a namespace.
+func Gather(delay time.Duration, toRequests handler.MapFunc) handler.Funcs {
+	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+	enqueue := func(ctx context.Context, object client.Object, q queue) {
+		for _, request := range toRequests(ctx, object) {
+			q.AddAfter(request, delay)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { enqueue(ctx, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q) },
+	}
+}
