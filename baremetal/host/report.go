@@ -11,13 +11,20 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
+// deleted is what to say of a claimed host that is being deleted.
+const deleted = "is being deleted, which ends its machine: delete the Machine to replace it"
+
 // Progress says how far the host operator got in provisioning a claimed host.
 func Progress(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
 	state := host.Status.Provisioning.State
 	if state == bmov1alpha1.StateProvisioned || state == bmov1alpha1.StateExternallyProvisioned {
 		return outcome.Done()
 	}
-	if problem := Problem(host); problem != "" {
+	problem := Problem(host)
+	if !host.DeletionTimestamp.IsZero() {
+		problem = fmt.Sprintf("Host %s %s", host.Name, deleted)
+	}
+	if problem != "" {
 		return outcome.Waiting(infrav1.HostErrorReason, problem)
 	}
 	return outcome.Waiting(infrav1.HostProvisioningReason,
@@ -28,6 +35,9 @@ func Progress(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
 // running when nobody can switch its power or reach its controller any more.
 func Running(host *bmov1alpha1.BareMetalHost) (message string, troubled bool) {
 	message = fmt.Sprintf("Host %s is provisioned", host.Name)
+	if !host.DeletionTimestamp.IsZero() {
+		return message + "; it " + deleted, true
+	}
 	if trouble := trouble(host); trouble != "" {
 		return message + "; it " + trouble, true
 	}

@@ -37,6 +37,11 @@ func TestProgress(t *testing.T) {
 			outcome.Waiting(infrav1.HostProvisioningReason,
 				"Waiting for host host-0 to be provisioned, its state is not registered yet"),
 		},
+		"a host that is being deleted does not come back": {
+			edit(inState(bmov1alpha1.StateDeprovisioning), beingDeleted),
+			outcome.Waiting(infrav1.HostErrorReason,
+				"Host host-0 is being deleted, which ends its machine: delete the Machine to replace it"),
+		},
 		"an error is quoted": {
 			inState(bmov1alpha1.StateProvisioning, build.Error("image not found")),
 			outcome.Waiting(infrav1.HostErrorReason, "Host host-0 reports provisioning error: image not found"),
@@ -68,6 +73,10 @@ func TestRunning(t *testing.T) {
 		"a detached host": {
 			provisioned(annotated(bmov1alpha1.DetachedAnnotation, "")),
 			"Host host-0 is provisioned; it is detached: remove its annotation baremetalhost.metal3.io/detached", true,
+		},
+		"a host that is being deleted": {
+			edit(provisioned(), beingDeleted),
+			"Host host-0 is provisioned; it is being deleted, which ends its machine: delete the Machine to replace it", true,
 		},
 		"its own pause is no trouble": {
 			provisioned(build.Paused(infrav1.HostPausedByProvider)), "Host host-0 is provisioned", false,
