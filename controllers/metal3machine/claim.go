@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,10 @@ import (
 
 // claimAttempts is the number of hosts to try in one reconcile after write conflicts.
 const claimAttempts = 5
+
+// recount is the time until a machine without a host counts again why no host can be claimed. A change of a host
+// requeues one machine that can take it, and not all machines whose message counts it.
+const recount = time.Minute
 
 // holdHost records the name of the host that the machine holds.
 func (r *Reconciler) holdHost(_ context.Context, s *scope) (outcome.Outcome, error) {
@@ -56,7 +61,7 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, 
 			if !choice.Named {
 				delete(s.machine.Annotations, infrav1.HostAnnotation)
 			}
-			return outcome.Waiting(infrav1.NoHostAvailableReason, choice.Message), nil
+			return outcome.Waiting(infrav1.NoHostAvailableReason, choice.Message).WithAfter(recount), nil
 		}
 		err = r.takeHost(ctx, s, choice)
 		if errors.Is(err, hoststore.ErrConflict) {

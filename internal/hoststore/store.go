@@ -40,6 +40,17 @@ type Store struct {
 	pool      pool
 	assumed   assumeCache
 	waitlists map[string]*waitlist
+
+	// answers holds the messages for machines that found no host, until a host or an assumption changes. Changes counts
+	// these.
+	answers map[request]string
+	changes uint64
+}
+
+// request is what a machine asks for in a namespace.
+type request struct {
+	namespace string
+	wish      wish
 }
 
 // New returns a store that reads through the client's cache. Live reads past it, for the moments when the cache is
@@ -47,7 +58,7 @@ type Store struct {
 func New(c client.Client, live client.Reader) *Store {
 	return &Store{
 		client: c, live: live, enqueue: func(Key) {}, poolComplete: func() bool { return false },
-		pool: pool{}, assumed: newAssumeCache(), waitlists: map[string]*waitlist{},
+		pool: pool{}, assumed: newAssumeCache(), waitlists: map[string]*waitlist{}, answers: map[request]string{},
 	}
 }
 
@@ -132,19 +143,43 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 	// Before reading: a host that becomes free after the read finds the machine in the waitlist.
 	s.enter(wanted)
 	// The pool has no host that is busy, and a machine that names such a host waits for it.
-	if wanted.Named == "" && s.poolComplete() {
+	fromPool := wanted.Named == "" && s.poolComplete()
+	if fromPool {
 		if choice := s.chooseFree(wanted); choice.Host != nil {
 			return choice, nil
 		}
 	}
-	// Only the message needs all hosts, and it is written only when there is no host to take.
+	// Only the message needs all hosts, and machines that ask for the same share it.
+	asked := request{wanted.Namespace, wishOf(wanted)}
+	message, changes := s.answered(asked)
+	if fromPool && message != "" {
+		return host.Choice{Message: message}, nil
+	}
 	hosts, err := s.Hosts(ctx, wanted.Namespace)
 	if err != nil {
 		return host.Choice{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.choose(wanted, hosts), nil
+	choice := s.choose(wanted, hosts)
+	if fromPool && choice.Host == nil && choice.Awaited == 0 && changes == s.changes {
+		s.answers[asked] = choice.Message
+	}
+	return choice, nil
+}
+
+// answered returns the message for what a machine asks, if nothing has changed since it was written, and the number of
+// changes so far.
+func (s *Store) answered(asked request) (message string, changes uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers[asked], s.changes
+}
+
+// changed drops the messages that count hosts. The caller holds the lock.
+func (s *Store) changed() {
+	s.changes++
+	clear(s.answers)
 }
 
 func (s *Store) enter(wanted host.Wanted) {
@@ -189,6 +224,7 @@ func (s *Store) choose(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) h
 	}
 	if choice.Host != nil {
 		s.assumed.assume(client.ObjectKeyFromObject(choice.Host), machine)
+		s.changed()
 		list.found(wanted.Machine)
 	}
 	return choice
@@ -221,6 +257,9 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 		s.refused(current, desired)
 		conflicts.Inc()
 		return nil, fmt.Errorf("writing host %s: %w", current.Name, ErrConflict)
+	case apierrors.IsForbidden(err) && len(desired.OwnerReferences) < len(current.OwnerReferences):
+		return nil, fmt.Errorf("removing ownerReferences of BareMetalHost %s, which requires the permission to delete "+
+			"BareMetalHosts where the API server guards owners: %w", current.Name, err)
 	case err != nil:
 		return nil, fmt.Errorf("writing host %s: %w", current.Name, err)
 	}
@@ -232,6 +271,7 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 func (s *Store) refused(current, desired *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.changed()
 	if s.assumed.refuse(current, desired) {
 		s.abandon(client.ObjectKeyFromObject(current))
 	}
@@ -257,6 +297,7 @@ func (s *Store) Forget(machine Key) {
 func (s *Store) abandon(key Key) {
 	machine := s.assumed.claims[key].machine
 	delete(s.assumed.claims, key)
+	s.changed()
 	s.waitlist(key.Namespace).pass(key.Name, machine.Name)
 }
 
@@ -313,6 +354,7 @@ func (s *Store) observe(previous, current *bmov1alpha1.BareMetalHost) {
 func (s *Store) concerned(previous, current *bmov1alpha1.BareMetalHost) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.changed()
 	ended := s.assumed.observe(current)
 	s.pool.keep(current)
 	list := s.waitlists[current.Namespace]
@@ -336,6 +378,7 @@ func (s *Store) concerned(previous, current *bmov1alpha1.BareMetalHost) []string
 // deleted drops what is remembered of a host that was deleted.
 func (s *Store) deleted(gone *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
+	s.changed()
 	s.assumed.forget(client.ObjectKeyFromObject(gone))
 	s.pool.remove(gone)
 	var machines []string
