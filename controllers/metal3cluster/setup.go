@@ -7,7 +7,10 @@ import (
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -17,17 +20,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
-// gatherTime is how long changes of hosts and Machines are gathered until the Metal3Clusters of their namespace look at
-// all of them at once.
-const gatherTime = time.Second
+const (
+	// gatherAtLeast is how long changes of other objects are gathered until a Metal3Cluster is reconciled once for all of
+	// them.
+	gatherAtLeast = time.Second
+
+	// gatherPerHost is added for each host of the namespace. A reconcile reads all of them, so without it the work grows
+	// with the square of their number while all of them are provisioned.
+	gatherPerHost = time.Millisecond
+)
+
+// gatherTime is how long the changes that matter to a Metal3Cluster are gathered.
+func (r *Reconciler) gatherTime(cluster types.NamespacedName) time.Duration {
+	hosts, _ := r.hostCounts.Load(cluster)
+	count, _ := hosts.(int)
+	return gatherAtLeast + time.Duration(count)*gatherPerHost
+}
 
 // endpointIndex finds Metal3Clusters by spec.controlPlaneEndpoint.
 const endpointIndex = "spec.controlPlaneEndpoint"
@@ -40,27 +58,37 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	log := ctrl.LoggerFrom(ctx)
 	kind := infrav1.GroupVersion.WithKind("Metal3Cluster")
 	toInfrastructure := util.ClusterToInfrastructureMapFunc(ctx, kind, mgr.GetClient(), &infrav1.Metal3Cluster{})
-	gathered := flow.Gather(gatherTime, r.toInfrastructures)
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.Metal3Cluster{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Cluster{}, gathered, builder.WithPredicates(clusterChanges())).
-		WatchesMetadata(&clusterv1.ClusterClass{}, gathered,
+		Watches(&clusterv1.Cluster{}, r.later(), builder.WithPredicates(clusterChanges())).
+		WatchesMetadata(&clusterv1.ClusterClass{}, r.later(),
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&infrav1.Metal3Cluster{}, handler.EnqueueRequestsFromMapFunc(r.sameEndpoint),
 			builder.WithPredicates(endpointChanges())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToInfrastructure),
 			builder.WithPredicates(onlyDeletes())).
-		Watches(&clusterv1.Machine{}, gathered, builder.WithPredicates(nodeChanges())).
-		Watches(&bmov1alpha1.BareMetalHost{}, gathered, builder.WithPredicates(hostChanges())).
-		Watches(&infrav1.Metal3Remediation{}, gathered, builder.WithPredicates(notUpdates())).
+		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(nodeChanges())).
+		Watches(&bmov1alpha1.BareMetalHost{}, r.later(), builder.WithPredicates(hostChanges())).
+		Watches(&infrav1.Metal3Remediation{}, r.later(), builder.WithPredicates(notUpdates())).
+		Watches(&infrav1.Metal3Cluster{}, r.conflicting(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(),
+			&infrav1.Metal3Cluster{})).
+		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, r.everywhere(),
+			builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.Endpoints.news, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.Nodes.news, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Metal3Cluster controller: %w", err)
+	}
+	for _, prober := range []manager.Runnable{r.Endpoints, r.Nodes} {
+		if err := mgr.Add(prober); err != nil {
+			return fmt.Errorf("setting up the probers of Metal3Clusters: %w", err)
+		}
 	}
 	return nil
 }
@@ -145,14 +173,46 @@ func hostChanges() predicate.Funcs {
 		}
 		return pivot.Busy(before) != pivot.Busy(after) || pivot.Parked(before) != pivot.Parked(after) ||
 			before.Annotations[infrav1.BlockMoveAnnotation] != after.Annotations[infrav1.BlockMoveAnnotation] ||
-			pivot.ClusterOf(before) != pivot.ClusterOf(after) ||
+			pivot.ClusterOf(before) != pivot.ClusterOf(after) || host.Withheld(before) != host.Withheld(after) ||
 			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 	}}
 }
 
-// toInfrastructures requeues all Metal3Clusters of the namespace of an object.
-func (r *Reconciler) toInfrastructures(ctx context.Context, object client.Object) []ctrl.Request {
-	return r.requests(ctx, client.InNamespace(object.GetNamespace()))
+// later enqueues all Metal3Clusters of the namespace of an object, some time after the first of many changes.
+func (r *Reconciler) later() handler.Funcs {
+	return r.gathered(func(changed client.Object, current *infrav1.Metal3Cluster) bool {
+		return current.Namespace == changed.GetNamespace()
+	})
+}
+
+// everywhere enqueues all Metal3Clusters, some time after the first of many changes.
+func (r *Reconciler) everywhere() handler.Funcs {
+	return r.gathered(func(client.Object, *infrav1.Metal3Cluster) bool { return true })
+}
+
+// conflicting enqueues the Metal3Clusters that a Metal3Cluster may conflict with: all others with an Ironic endpoint. A
+// network does not end at a namespace.
+func (r *Reconciler) conflicting() handler.Funcs {
+	return r.gathered(func(changed client.Object, current *infrav1.Metal3Cluster) bool {
+		return current.Spec.Ironic != nil && client.ObjectKeyFromObject(current) != client.ObjectKeyFromObject(changed)
+	})
+}
+
+// gathered enqueues the Metal3Clusters that a change matters to, some time after the first of many changes.
+func (r *Reconciler) gathered(matters func(changed client.Object, current *infrav1.Metal3Cluster) bool) handler.Funcs {
+	return flow.Gather(r.gatherTime, func(ctx context.Context, changed client.Object) []ctrl.Request {
+		var list infrav1.Metal3ClusterList
+		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil
+		}
+		var requests []ctrl.Request
+		for i := range list.Items {
+			if matters(changed, &list.Items[i]) {
+				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			}
+		}
+		return requests
+	})
 }
 
 func (r *Reconciler) machineToInfrastructure(ctx context.Context, object client.Object) []ctrl.Request {
@@ -160,14 +220,9 @@ func (r *Reconciler) machineToInfrastructure(ctx context.Context, object client.
 	if !isMachine {
 		return nil
 	}
-	return r.requests(ctx, client.InNamespace(machine.Namespace),
-		client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName})
-}
-
-// requests returns requests for the Metal3Clusters of a list.
-func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption) []ctrl.Request {
 	var list infrav1.Metal3ClusterList
-	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(machine.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName}); err != nil {
 		return nil
 	}
 	requests := make([]ctrl.Request, 0, len(list.Items))

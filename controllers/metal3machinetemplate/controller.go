@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterlabels "sigs.k8s.io/cluster-api/util/labels"
@@ -33,7 +34,7 @@ import (
 const templateIndex = "cloned-from"
 
 // gatherTime is the time from the first of many new machines or changed hosts until their templates read all of them.
-const gatherTime = time.Second
+func gatherTime(types.NamespacedName) time.Duration { return time.Second }
 
 // Hosts reads the hosts of a namespace.
 type Hosts interface {

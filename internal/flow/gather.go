@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// Gather enqueues the requests of an event after a delay. Further events for the same requests in this time cost
-// nothing. It is for reconciles that read all objects of a namespace.
-func Gather(delay time.Duration, toRequests handler.MapFunc) handler.Funcs {
+// Gather enqueues each object of an event after its delay. Further events for the object in this time cost nothing. It
+// is for reconciles that read all objects of a namespace.
+func Gather(delay func(types.NamespacedName) time.Duration, toRequests handler.MapFunc) handler.Funcs {
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 	enqueue := func(ctx context.Context, object client.Object, q queue) {
 		for _, request := range toRequests(ctx, object) {
-			q.AddAfter(request, delay)
+			q.AddAfter(request, delay(request.NamespacedName))
 		}
 	}
 	return handler.Funcs{
