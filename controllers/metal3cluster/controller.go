@@ -108,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := flow.Observe(ctx, s, r.readCluster, r.readMachines, r.readSharers, r.readMove, r.readNodes, nameHosts,
 		r.readSurroundings, r.readControlPlane,
 	); err != nil {
-		return ctrl.Result{}, err
+		return flow.ReadFailed(ctx, pass, err)
 	}
 	result, err := flow.Run(ctx, pass, s, flow.Plan[*scope]{
 		Paused: s.paused, Conditions: s.conditions(), Stages: r.route(s), Status: setStatus,
