@@ -1,8 +1,11 @@
 package host
 
 import (
+	"strings"
+
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -125,6 +128,13 @@ func Consumer(host *bmov1alpha1.BareMetalHost) (machine string, found bool) {
 		return "", false
 	}
 	return ref.Name, true
+}
+
+// Recorded returns the name of the host that a machine has recorded, or that its user has chosen. Empty means none. A
+// machine has hosts only in its own namespace, whatever the annotation says.
+func Recorded(machine metav1.Object) string {
+	_, name, _ := strings.Cut(machine.GetAnnotations()[infrav1.HostAnnotation], "/")
+	return name
 }
 
 func isMachineRef(ref *corev1.ObjectReference) bool {

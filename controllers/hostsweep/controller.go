@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -100,22 +99,17 @@ func (r *Reconciler) clusterPaused(ctx context.Context, namespace string) (bool,
 // consumerRef, and its release requires the record of the claim.
 func (r *Reconciler) isRecorded(ctx context.Context, current *bmov1alpha1.BareMetalHost) (bool, error) {
 	var machines infrav1.Metal3MachineList
-	here := client.InNamespace(current.Namespace)
-	if err := r.Client.List(ctx, &machines, here, client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("listing Metal3Machines: %w", err)
+	if err := r.Client.List(ctx, &machines, client.InNamespace(current.Namespace),
+		client.MatchingFields{hoststore.RecordedHostIndex: current.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing Metal3Machines by host: %w", err)
 	}
-	for i := range machines.Items {
-		if machines.Items[i].Annotations[infrav1.HostAnnotation] == current.Namespace+"/"+current.Name {
-			return true, nil
-		}
-	}
-	return false, nil
+	return len(machines.Items) > 0, nil
 }
 
 // machineToHost requeues the host that a deleted machine had recorded.
 func machineToHost(_ context.Context, machine client.Object) []ctrl.Request {
-	_, name, found := strings.Cut(machine.GetAnnotations()[infrav1.HostAnnotation], "/")
-	if !found {
+	name := host.Recorded(machine)
+	if name == "" {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: machine.GetNamespace(), Name: name}}}

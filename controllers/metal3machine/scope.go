@@ -147,12 +147,12 @@ func (r *Reconciler) readInfrastructure(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
-	holdings, err := r.Hosts.Holdings(ctx, s.key(), recordedHost(s.machine))
+	name := host.Recorded(s.machine)
+	holdings, err := r.Hosts.Holdings(ctx, s.key(), name)
 	if err != nil {
 		return err
 	}
 	s.host, s.surplus = holdings.Host, holdings.Surplus
-	name := recordedHost(s.machine)
 	if s.host != nil || name == "" {
 		return nil
 	}
@@ -183,12 +183,6 @@ func (r *Reconciler) readData(ctx context.Context, s *scope) error {
 	}
 	s.data = data
 	return nil
-}
-
-// recordedHost is the name of the host that the machine has recorded. Empty when it recorded none.
-func recordedHost(machine *infrav1.Metal3Machine) string {
-	_, name := splitHostAnnotation(machine.Annotations[infrav1.HostAnnotation])
-	return name
 }
 
 func isImaged(h *bmov1alpha1.BareMetalHost) bool {

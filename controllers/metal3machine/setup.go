@@ -24,6 +24,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
@@ -33,9 +34,6 @@ const (
 
 	// bootstrapIndex finds Machines by the name of their bootstrap data Secret.
 	bootstrapIndex = "spec.bootstrap.dataSecretName"
-
-	// recordedHostIndex finds Metal3Machines by the name of the host that they have recorded.
-	recordedHostIndex = "recorded-host"
 
 	// hostUIDIndex finds hosts by their UID.
 	hostUIDIndex = "metadata.uid"
@@ -107,7 +105,6 @@ func setupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		value client.IndexerFunc
 	}{
 		{&infrav1.Metal3Machine{}, providerIDIndex, byProviderID},
-		{&infrav1.Metal3Machine{}, recordedHostIndex, byRecordedHost},
 		{&clusterv1.Machine{}, bootstrapIndex, byBootstrapData},
 		{&bmov1alpha1.BareMetalHost{}, hostUIDIndex, byUID},
 		{&bmov1alpha1.BareMetalHost{}, hostnameIndex, byHostname},
@@ -124,13 +121,6 @@ func byUID(object client.Object) []string { return []string{string(object.GetUID
 func byBootstrapData(object client.Object) []string {
 	if machine, ok := object.(*clusterv1.Machine); ok && machine.Spec.Bootstrap.DataSecretName != nil {
 		return []string{*machine.Spec.Bootstrap.DataSecretName}
-	}
-	return nil
-}
-
-func byRecordedHost(object client.Object) []string {
-	if machine, ok := object.(*infrav1.Metal3Machine); ok && recordedHost(machine) != "" {
-		return []string{recordedHost(machine)}
 	}
 	return nil
 }
@@ -218,7 +208,7 @@ func (r *Reconciler) hostToMachines(ctx context.Context, object client.Object) [
 	if machine, found := host.Consumer(current); found {
 		return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: current.Namespace, Name: machine}}}
 	}
-	return r.machines(ctx, client.InNamespace(current.Namespace), client.MatchingFields{recordedHostIndex: current.Name})
+	return r.machines(ctx, client.InNamespace(current.Namespace), client.MatchingFields{hoststore.RecordedHostIndex: current.Name})
 }
 
 // dataToMachine requeues the machine of the Metal3DataClaim that the data answers. The claim has the name of the

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -140,7 +141,7 @@ func TestHostToMachines(t *testing.T) {
 	}
 	recorder := build.Metal3Machine("recorder", "cluster", build.OnHost(build.Host("recorded")))
 	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(recorder).
-		WithIndex(&infrav1.Metal3Machine{}, recordedHostIndex, byRecordedHost).Build()}
+		WithIndex(&infrav1.Metal3Machine{}, hoststore.RecordedHostIndex, hoststore.ByRecordedHost).Build()}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, r.hostToMachines(context.Background(), tc.object)); diff != "" {
