@@ -133,24 +133,24 @@ func (r *Reconciler) ignores(infra *infrav1.Metal3Cluster) bool {
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch {
 	case s.paused:
-		return []flow.Stage[*scope]{readyForMove().Stage(r.openGate)}
+		return []flow.Stage[*scope]{readyForMove.Stage(r.openGate)}
 	case !s.infra.DeletionTimestamp.IsZero():
 		return []flow.Stage[*scope]{
-			deleting().Stage(waitForMachines),
-			deleting().Stage(r.releaseReservations),
-			deleting().Stage(dropFinalizer),
+			deleting.Stage(waitForMachines),
+			deleting.Stage(r.releaseReservations),
+			deleting.Stage(dropFinalizer),
 		}
 	default:
 		return []flow.Stage[*scope]{
-			infrastructureReady().Stage(waitForCluster),
-			infrastructureReady().Stage(keepFinalizer),
-			readyForMove().Stage(keepGate),
-			ironicReady().Stage(r.chooseIdentity),
-			ironicUnique().Stage(findRivals),
-			infrastructureReady().Stage(findEndpoint),
-			readyForMove().Stage(r.takeBackHandover),
-			ironicReady().Stage(r.keepSecret),
-			ironicReady().Stage(r.judgeIronic),
+			infrastructureReady.Stage(waitForCluster),
+			infrastructureReady.Stage(keepFinalizer),
+			readyForMove.Stage(keepGate),
+			ironicReady.Stage(r.chooseIdentity),
+			ironicUnique.Stage(findRivals),
+			infrastructureReady.Stage(findEndpoint),
+			readyForMove.Stage(r.takeBackHandover),
+			ironicReady.Stage(r.keepSecret),
+			ironicReady.Stage(r.judgeIronic),
 		}
 	}
 }

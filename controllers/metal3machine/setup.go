@@ -208,7 +208,8 @@ func (r *Reconciler) hostToMachines(ctx context.Context, object client.Object) [
 	if machine, found := host.Consumer(current); found {
 		return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: current.Namespace, Name: machine}}}
 	}
-	return r.machines(ctx, client.InNamespace(current.Namespace), client.MatchingFields{hoststore.RecordedHostIndex: current.Name})
+	return r.machines(ctx, client.InNamespace(current.Namespace),
+		client.MatchingFields{hoststore.RecordedHostIndex: current.Name})
 }
 
 // dataToMachine requeues the machine of the Metal3DataClaim that the data answers. The claim has the name of the

@@ -54,47 +54,47 @@ func TestDone(t *testing.T) {
 		want      flow.Reached
 	}{
 		"Associated": {
-			"the host is named", associated(), complete(onHost()),
+			"the host is named", associated, complete(onHost()),
 			flow.Reached{Reason: infrav1.HostAssociatedReason, Message: "Associated BareMetalHost host"},
 		},
 		"InDomain": {
-			"and its failure domain", associated(), complete(onHost(build.InDomain("a")), domain),
+			"and its failure domain", associated, complete(onHost(build.InDomain("a")), domain),
 			flow.Reached{Reason: infrav1.HostAssociatedReason, Message: "Associated BareMetalHost host in failure domain a"},
 		},
 		"OtherDomain": {
-			"also one that is not wanted", associated(), complete(onHost(build.InDomain("b")), domain),
+			"also one that is not wanted", associated, complete(onHost(build.InDomain("b")), domain),
 			flow.Reached{
 				Reason: infrav1.HostAssociatedReason, Message: "Associated BareMetalHost host, which is not in failure domain a",
 			},
 		},
 		"Reused": {
-			"the host was reserved", associated(), complete(onHost(), reused),
+			"the host was reserved", associated, complete(onHost(), reused),
 			flow.Reached{Reason: infrav1.HostAssociatedViaNodeReuseReason, Message: "Associated BareMetalHost host"},
 		},
 		"WasReused": {
-			"the reason stays", associated(), complete(onHost(), wasReused),
+			"the reason stays", associated, complete(onHost(), wasReused),
 			flow.Reached{Reason: infrav1.HostAssociatedViaNodeReuseReason, Message: "Associated BareMetalHost host"},
 		},
-		"Data":     {"rendered data", dataReady(), complete(template), flow.Reached{Reason: infrav1.DataReadyReason}},
-		"External": {"no template", dataReady(), complete(), flow.Reached{Reason: infrav1.DataExternalReason}},
+		"Data":     {"rendered data", dataReady, complete(template), flow.Reached{Reason: infrav1.DataReadyReason}},
+		"External": {"no template", dataReady, complete(), flow.Reached{Reason: infrav1.DataExternalReason}},
 		"Provisioned": {
-			"a host that runs", provisioned(), complete(onHost(build.Provisioned())),
+			"a host that runs", provisioned, complete(onHost(build.Provisioned())),
 			flow.Reached{Reason: infrav1.HostProvisionedReason, Message: "Host host is provisioned"},
 		},
 		"Troubled": {
-			"a host with an error remains provisioned", provisioned(), complete(onHost(build.Error("no answer"))),
+			"a host with an error remains provisioned", provisioned, complete(onHost(build.Error("no answer"))),
 			flow.Reached{
 				Reason: infrav1.HostErrorReason, Message: "Host host is provisioned; it reports provisioning error: no answer",
 			},
 		},
 		"Linked": {
-			"the Node", linked(), complete(), flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The Node carries the provider ID"},
+			"the Node", linked, complete(), flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The Node carries the provider ID"},
 		},
 		"Released": {
-			"the host is named", deleting(), complete(deleted, onHost()),
+			"the host is named", deleting, complete(deleted, onHost()),
 			flow.Reached{Reason: infrav1.HostReleasedReason, Message: "Released BareMetalHost host"},
 		},
-		"ReleasedNothing": {"no host", deleting(), complete(deleted), flow.Reached{Reason: infrav1.HostReleasedReason}},
+		"ReleasedNothing": {"no host", deleting, complete(deleted), flow.Reached{Reason: infrav1.HostReleasedReason}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

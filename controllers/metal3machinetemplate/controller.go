@@ -97,9 +97,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := flow.Observe(ctx, s, r.readPause, r.readHosts); err != nil {
 		return flow.ReadFailed(ctx, pass, err)
 	}
-	plan := flow.Plan[*scope]{Paused: s.paused, Conditions: []flow.Condition[*scope]{ready()}, Status: setStatus}
+	plan := flow.Plan[*scope]{Paused: s.paused, Conditions: []flow.Condition[*scope]{ready}, Status: setStatus}
 	if !s.paused {
-		plan.Stages = []flow.Stage[*scope]{ready().Stage(r.syncCleaningMode), ready().Stage(reportCapacity)}
+		plan.Stages = []flow.Stage[*scope]{ready.Stage(r.syncCleaningMode), ready.Stage(reportCapacity)}
 	}
 	return flow.Run(ctx, pass, s, plan)
 }
@@ -114,11 +114,9 @@ func announce(_ *metav1.Condition, after metav1.Condition) string {
 	}
 }
 
-func ready() flow.Condition[*scope] {
-	return flow.Condition[*scope]{
-		Type: infrav1.ReadyCondition, Initial: infrav1.CapacityUnknownReason, Failed: infrav1.CleaningModeFailedReason,
-		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.CapacityKnownReason} },
-	}
+var ready = flow.Condition[*scope]{
+	Type: infrav1.ReadyCondition, Initial: infrav1.CapacityUnknownReason, Failed: infrav1.CleaningModeFailedReason,
+	Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.CapacityKnownReason} },
 }
 
 // readPause finds the Cluster through the owner reference: templates carry no other trace of it.

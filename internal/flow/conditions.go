@@ -40,8 +40,8 @@ func (c Condition[S]) set(object Object, scope S, result Result, known, stopped 
 
 // failedStatus is the status of a condition whose stage failed. An answer of the API server that a retry does not
 // change makes it false. Any other error, such as a timeout, leaves a condition true that was true: nothing is known to
-// be wrong with the object. A condition that does not exist on a ready object counts as true: CAPM3, or an older version
-// of this provider, has reported the object as ready without this condition.
+// be wrong with the object. A condition that does not exist on a ready object counts as true: CAPM3 has reported the
+// object as ready without this condition.
 func failedStatus(object Object, conditionType string, err error) metav1.ConditionStatus {
 	wasTrue := conditions.IsTrue(object, conditionType) ||
 		!conditions.Has(object, conditionType) && conditions.IsTrue(object, clusterv1.ReadyCondition)

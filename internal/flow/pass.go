@@ -300,7 +300,8 @@ func difference(before, after []byte) ([]byte, error) {
 func Milestones(quiet, trouble []string) Announcement {
 	return func(before *metav1.Condition, after metav1.Condition) string {
 		switch {
-		case after.Reason == infrav1.WriteFailedReason, after.Reason == infrav1.ReadFailedReason, slices.Contains(trouble, after.Reason):
+		case after.Reason == infrav1.WriteFailedReason, after.Reason == infrav1.ReadFailedReason,
+			slices.Contains(trouble, after.Reason):
 			return corev1.EventTypeWarning
 		case slices.Contains(quiet, after.Type), slices.Contains(quiet, after.Reason):
 			return ""

@@ -93,7 +93,7 @@ func (p pool) hosts(wanted host.Wanted, candidate func(*bmov1alpha1.BareMetalHos
 	return here.next(wanted, candidate)
 }
 
-// next returns the next hosts after the place of a machine that pass. Hosts of the wanted failure domain come before all
+// next returns the next hosts after the place of a machine that pass. Hosts of the wanted failure domain come before
 // others.
 func (r *ring) next(wanted host.Wanted, candidate func(*bmov1alpha1.BareMetalHost) host.Candidate,
 ) []*bmov1alpha1.BareMetalHost {

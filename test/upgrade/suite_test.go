@@ -188,7 +188,7 @@ func (w *world) quiet(ctx context.Context) {
 		return list
 	}
 	before := versions(Default)
-	Consistently(versions).WithArguments(Default).Should(Equal(before))
+	Consistently(versions).Should(Equal(before))
 }
 
 // unready are the machines that were seen not ready, with the reason.
