@@ -83,7 +83,7 @@ func Choose(candidates []Candidate, wanted Wanted) Choice {
 	case len(busy) > 0:
 		first := slices.MinFunc(busy, func(a, b *bmov1alpha1.BareMetalHost) int { return strings.Compare(a.Name, b.Name) })
 		return Choice{Awaited: len(busy), Message: fmt.Sprintf(
-			"Waiting for host %s, which is reserved for %s by node reuse and is %s", first.Name, wanted.Owner, stateName(first))}
+			"Waiting for BareMetalHost %s, which is reserved for %s by node reuse and is %s", first.Name, wanted.Owner, stateName(first))}
 	default:
 		return Choice{Message: failing.Summary(wanted)}
 	}
@@ -245,22 +245,21 @@ func stateName(host *bmov1alpha1.BareMetalHost) string {
 	return string(host.Status.Provisioning.State)
 }
 
-// Concerns says whether a change of the host can matter to a machine that waits: the host passes, or it is reserved for
-// the owner of the machine and its trouble decides whether the machine goes on waiting for it.
+// Concerns returns true if a change of the host can matter to a waiting machine: the host passes, or it is reserved for the
+// owner of the machine, which waits for the host unless the host is in error.
 func Concerns(candidate Candidate, wanted Wanted) bool {
 	return Check(candidate, wanted) == "" || ReservedFor(candidate.Host, wanted)
 }
 
-// IsNews says whether a change of a host can alter what a waiting machine answers to the host, or what its condition
-// says of the host: the host passes or fails for another reason, or it is reserved for the owner of the machine and is
-// in another state.
+// IsNews returns true if a change of a host can alter the choice or the condition of a waiting machine: the host passes or
+// fails for another reason, or it is reserved for the owner of the machine and is in another state.
 func IsNews(before, after *bmov1alpha1.BareMetalHost, wanted Wanted) bool {
 	reserved := ReservedFor(after, wanted)
 	return reserved != ReservedFor(before, wanted) || reserved && stateName(before) != stateName(after) ||
 		Check(Candidate{Host: before}, wanted) != Check(Candidate{Host: after}, wanted)
 }
 
-// InPool says whether no machine holds the host, so that it is worth looking at.
+// InPool returns true for a host without a machine.
 func InPool(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Spec.ConsumerRef == nil || isReservation(host.Spec.ConsumerRef)
 }

@@ -42,7 +42,7 @@ func TestChoose(t *testing.T) {
 		return edit(available(reservedName), append(changes, reserved(owner))...)
 	}
 	inError := func(h *bmov1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" }
-	waits := "Waiting for host reserved, which is reserved for md-workers by node reuse and is deprovisioning"
+	waits := "Waiting for BareMetalHost reserved, which is reserved for md-workers by node reuse and is deprovisioning"
 	took := chosen{Host: reservedName, Reused: true}
 
 	cases := map[string]struct {
@@ -94,7 +94,7 @@ func TestChoose(t *testing.T) {
 			hosts:  []*bmov1alpha1.BareMetalHost{reuse(state(bmov1alpha1.StateNone))},
 			wanted: wanted(owned),
 			want: chosen{
-				Message: "Waiting for host reserved, which is reserved for md-workers by node reuse and is not registered yet",
+				Message: "Waiting for BareMetalHost reserved, which is reserved for md-workers by node reuse and is not registered yet",
 			},
 		},
 		"OthersWaitForAllReserved": {

@@ -136,7 +136,7 @@ func TestPlanReleaseMatrix(t *testing.T) {
 			})))
 
 			waiting := outcome.Waiting(infrav1.HostDeprovisioningReason,
-				"Host host-0 is being deprovisioned, its state is "+stateText(tc.state))
+				"Waiting for BareMetalHost host-0 to be deprovisioned (state: "+stateText(tc.state)+")")
 			emptied := edit(held.DeepCopy(), func(h *bmov1alpha1.BareMetalHost) {
 				h.Spec.Image = nil
 				h.Spec.UserData, h.Spec.MetaData, h.Spec.NetworkData = secret("of-the-owner"), nil, nil
@@ -255,7 +255,7 @@ func TestPlanRelease(t *testing.T) {
 			want: host.ReleaseStep{
 				Write: claimed(withoutRecord, data("", "", "of-administrator"), state(bmov1alpha1.StateProvisioned)),
 				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
-					"Host host-0 is being deprovisioned, its state is provisioned"),
+					"Waiting for BareMetalHost host-0 to be deprovisioned (state: provisioned)"),
 			},
 		},
 		"DataWithoutRecordBeforeItsImage": {
@@ -310,7 +310,7 @@ func TestPlanRelease(t *testing.T) {
 			want: host.ReleaseStep{
 				Write: claimed(state(bmov1alpha1.StateProvisioned)),
 				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
-					"Host host-0 is being deprovisioned, its state is provisioned"),
+					"Waiting for BareMetalHost host-0 to be deprovisioned (state: provisioned)"),
 			},
 			release: release,
 		},
@@ -320,7 +320,7 @@ func TestPlanRelease(t *testing.T) {
 			want: host.ReleaseStep{
 				Write: claimed(state(bmov1alpha1.StateDeprovisioning)),
 				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
-					"Host host-0 is being deprovisioned, its state is deprovisioning"),
+					"Waiting for BareMetalHost host-0 to be deprovisioned (state: deprovisioning)"),
 			},
 			release: release,
 		},
@@ -330,14 +330,14 @@ func TestPlanRelease(t *testing.T) {
 				h.Status.ErrorType, h.Status.ErrorMessage = bmov1alpha1.ProvisioningError, "cleaning\n failed"
 			}),
 			release: release,
-			want:    waiting(infrav1.HostErrorReason, "Host host-0 reports provisioning error: cleaning failed"),
+			want:    waiting(infrav1.HostErrorReason, "BareMetalHost host-0 reports provisioning error: cleaning failed"),
 		},
 		"UserPausedTheHost": {
 			reason:  "the user is told what holds the release up",
 			host:    claimed(state(bmov1alpha1.StateProvisioned), note(bmov1alpha1.PausedAnnotation, "user")),
 			release: release,
 			want: waiting(infrav1.HostErrorReason,
-				"Host host-0 is paused: remove its annotation baremetalhost.metal3.io/paused"),
+				"BareMetalHost host-0 is paused: remove its annotation baremetalhost.metal3.io/paused"),
 		},
 		"CustomDeployIsTakenAwayToo": {
 			reason: "it is what the host runs, as an image is",
@@ -348,7 +348,7 @@ func TestPlanRelease(t *testing.T) {
 			want: host.ReleaseStep{
 				Write: claimed(state(bmov1alpha1.StateProvisioned)),
 				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
-					"Host host-0 is being deprovisioned, its state is provisioned"),
+					"Waiting for BareMetalHost host-0 to be deprovisioned (state: provisioned)"),
 			},
 		},
 		"ReservationWithoutARecord": {

@@ -1,10 +1,9 @@
-// Package hostsweep removes from hosts what a provider left behind and what would do harm later: owner references of
-// Metal3Machines, blocks on moving of hosts that no machine holds, and records of a claim on hosts that are not even
-// reserved. What a record says is put back first, so that a reservation can be ended by hand.
+// Package hostsweep removes from hosts what CAPM3 or a manual change leaves and what does harm later: ownerReferences of
+// Metal3Machines, block-move on hosts without a machine, and records of a claim on hosts that are neither claimed nor
+// reserved. It restores what such a record holds.
 //
-// CAPM3 leaves such things behind, so the sweep makes an upgrade from it safe; it runs for every host when the manager
-// starts, and again for a host that is released by hand or restored from a backup. It refuses to touch anything that a
-// user has set, and the record of a host that a Metal3Machine has recorded.
+// It runs for every host when the manager starts, and again for a host that is released by hand or restored from a backup.
+// It changes nothing that a user has set, and keeps the record of a host that a Metal3Machine has recorded.
 package hostsweep
 
 import (
@@ -71,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if _, err := r.Hosts.Write(ctx, current, clean); err != nil {
 		if errors.Is(err, hoststore.ErrConflict) {
-			// The change that was faster brings the host back here.
+			// The other write requeues the host.
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -81,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// clusterPaused says whether any Cluster of the namespace is paused, as it is while it is moved.
+// clusterPaused returns true if a Cluster of the namespace is paused, as during a move.
 func (r *Reconciler) clusterPaused(ctx context.Context, namespace string) (bool, error) {
 	var clusters clusterv1.ClusterList
 	if err := r.Client.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {

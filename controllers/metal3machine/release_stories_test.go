@@ -95,13 +95,13 @@ func describeReleases(s *suite) {
 			w.eventually(ctx, "machine", infrav1.DeletingCondition, And(
 				stage.IsTrueBecause(reason), HaveField("Message", ContainSubstring(message))))
 		}
-		deleting(infrav1.HostDeprovisioningReason, "Host host is being deprovisioned, its state is provisioned")
-		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.DeletingReason, "Host host"))
+		deleting(infrav1.HostDeprovisioningReason, "Waiting for BareMetalHost host to be deprovisioned (state: provisioned)")
+		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.DeletingReason, "BareMetalHost host"))
 		changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateDeprovisioning
 			host.Status.ErrorType, host.Status.ErrorMessage = bmov1alpha1.PowerManagementError, "no answer"
 		})
-		deleting(infrav1.HostErrorReason, "Host host reports power management error: no answer")
+		deleting(infrav1.HostErrorReason, "BareMetalHost host reports power management error: no answer")
 		Expect(w.held(ctx, Default, "machine")).To(ConsistOf("host"))
 		changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateAvailable

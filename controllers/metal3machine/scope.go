@@ -43,7 +43,7 @@ type scope struct {
 	// surplus are further hosts that carry the machine as consumer.
 	surplus []*bmov1alpha1.BareMetalHost
 
-	// bootstrap is what is known of the bootstrap data.
+	// bootstrap describes the bootstrap data.
 	bootstrap bootstrapData
 
 	// claim and data are the objects that answer spec.dataTemplate. Nil when they do not exist.
@@ -57,7 +57,7 @@ type scope struct {
 	waits bool
 }
 
-// bootstrapData is what is known of the Secret that the Machine names.
+// bootstrapData describes the Secret with bootstrap data that the Machine names.
 type bootstrapData struct {
 	// name of the Secret. Nil until the Machine names one; empty when the Machine wants no bootstrap data.
 	name *string

@@ -44,8 +44,8 @@ const (
 
 // Sources are the events besides those of the manager's own watches.
 type Sources struct {
-	// Woken sends machines that a free host is offered to.
-	Woken <-chan event.GenericEvent
+	// Offered sends machines that a free host is offered to.
+	Offered <-chan event.GenericEvent
 
 	// Clusters sends the connections to workload clusters.
 	Clusters clustercache.ClusterCache
@@ -80,7 +80,7 @@ func (r *Reconciler) SetupWithManager(
 		Watches(&infrav1.Metal3DataClaim{}, owner).
 		Watches(&infrav1.Metal3Data{}, handler.EnqueueRequestsFromMapFunc(dataToMachine)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.secretToMachine)).
-		WatchesRawSource(source.Channel(sources.Woken, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(sources.Offered, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(sources.Clusters.GetClusterSource("metal3machine", clusterToMachines)).
 		Build(r)
 	if err != nil {

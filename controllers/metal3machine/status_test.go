@@ -79,12 +79,12 @@ func TestDone(t *testing.T) {
 		"External": {"no template", dataReady, complete(), flow.Reached{Reason: infrav1.DataExternalReason}},
 		"Provisioned": {
 			"a host that runs", provisioned, complete(onHost(build.Provisioned())),
-			flow.Reached{Reason: infrav1.HostProvisionedReason, Message: "Host host is provisioned"},
+			flow.Reached{Reason: infrav1.HostProvisionedReason, Message: "BareMetalHost host is provisioned"},
 		},
 		"Troubled": {
 			"a host with an error remains provisioned", provisioned, complete(onHost(build.Error("no answer"))),
 			flow.Reached{
-				Reason: infrav1.HostErrorReason, Message: "Host host is provisioned; it reports provisioning error: no answer",
+				Reason: infrav1.HostErrorReason, Message: "BareMetalHost host is provisioned; it reports provisioning error: no answer",
 			},
 		},
 		"Linked": {

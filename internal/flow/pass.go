@@ -142,7 +142,7 @@ func (p *Pass) isGone(err error) bool {
 
 func (p *Pass) saveStatus(ctx context.Context) error {
 	if !p.object.GetDeletionTimestamp().IsZero() && len(p.object.GetFinalizers()) == 0 {
-		// The next write deletes the object; nobody would read this status.
+		// The next write deletes the object. No client would read this status.
 		return nil
 	}
 	patch, err := p.statusPatch()

@@ -19,8 +19,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// ErrConflict is returned by Write when somebody else changed the host since it was read.
-var ErrConflict = errors.New("the host was changed by somebody else")
+// ErrConflict is returned by Write when the host has changed since it was read.
+var ErrConflict = errors.New("the BareMetalHost has changed since it was read")
 
 // Key names an object.
 type Key = types.NamespacedName
@@ -47,7 +47,7 @@ type Store struct {
 	changes uint64
 }
 
-// request is what a machine asks for in a namespace.
+// request is what a machine requires of a host in its namespace.
 type request struct {
 	namespace string
 	wish      wish
@@ -78,7 +78,7 @@ func (s *Store) Holdings(ctx context.Context, machine Key, hint string) (Holding
 	var list bmov1alpha1.BareMetalHostList
 	if err := s.client.List(ctx, &list, client.InNamespace(machine.Namespace),
 		client.MatchingFields{consumerIndex: machine.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return Holdings{}, fmt.Errorf("listing the hosts of %s: %w", machine, err)
+		return Holdings{}, fmt.Errorf("listing the BareMetalHosts of %s: %w", machine, err)
 	}
 	hosts := pointers(list.Items)
 	if pending, err := s.pending(ctx, machine, hosts, hint); err != nil {
@@ -124,7 +124,7 @@ func (s *Store) pending(ctx context.Context, machine Key, known []*bmov1alpha1.B
 		s.Forget(machine)
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading host %s, which %s may have claimed: %w", key.Name, machine, err)
+		return nil, fmt.Errorf("reading BareMetalHost %s, which %s may have claimed: %w", key.Name, machine, err)
 	case !host.ConsumedBy(pending, machine.Namespace, machine.Name):
 		s.Forget(machine)
 		return nil, nil
@@ -149,9 +149,9 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 			return choice, nil
 		}
 	}
-	// Only the message needs all hosts, and machines that ask for the same share it.
+	// Only the message requires all hosts, and machines with the same request share it.
 	asked := request{wanted.Namespace, wishOf(wanted)}
-	message, changes := s.answered(asked)
+	message, changes := s.answer(asked)
 	if fromPool && message != "" {
 		return host.Choice{Message: message}, nil
 	}
@@ -168,9 +168,8 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 	return choice, nil
 }
 
-// answered returns the message for what a machine asks, if nothing has changed since it was written, and the number of
-// changes so far.
-func (s *Store) answered(asked request) (message string, changes uint64) {
+// answer returns the message for a request, empty if a host has changed since, and the number of changes so far.
+func (s *Store) answer(asked request) (message string, changes uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.answers[asked], s.changes
@@ -230,8 +229,8 @@ func (s *Store) choose(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) h
 	return choice
 }
 
-// Write stores the desired host if nobody changed it since the current one was read, and returns what was stored. It
-// writes nothing when both are equal. ErrConflict means that somebody was faster.
+// Write stores the desired host and returns the stored one. It writes nothing if both are equal. It returns ErrConflict if
+// the host has changed since the current one was read.
 func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost,
 ) (*bmov1alpha1.BareMetalHost, error) {
 	// Most writes find everything as it should be, and comparing costs less than a patch.
@@ -240,7 +239,7 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	}
 	changes, err := client.MergeFrom(current).Data(desired)
 	if err != nil {
-		return nil, fmt.Errorf("comparing host %s: %w", current.Name, err)
+		return nil, fmt.Errorf("comparing BareMetalHost %s: %w", current.Name, err)
 	}
 	if string(changes) == "{}" {
 		return current, nil
@@ -248,7 +247,7 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	version := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, current.ResourceVersion)
 	patch, err := jsonpatch.MergeMergePatches(changes, version)
 	if err != nil {
-		return nil, fmt.Errorf("comparing host %s: %w", current.Name, err)
+		return nil, fmt.Errorf("comparing BareMetalHost %s: %w", current.Name, err)
 	}
 	stored := desired.DeepCopy()
 	err = s.client.Patch(ctx, stored, client.RawPatch(types.MergePatchType, patch))
@@ -256,12 +255,12 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	case apierrors.IsConflict(err):
 		s.refused(current, desired)
 		conflicts.Inc()
-		return nil, fmt.Errorf("writing host %s: %w", current.Name, ErrConflict)
+		return nil, fmt.Errorf("writing BareMetalHost %s: %w", current.Name, ErrConflict)
 	case apierrors.IsForbidden(err) && len(desired.OwnerReferences) < len(current.OwnerReferences):
 		return nil, fmt.Errorf("removing ownerReferences of BareMetalHost %s, which requires the permission to delete "+
 			"BareMetalHosts where the API server guards owners: %w", current.Name, err)
 	case err != nil:
-		return nil, fmt.Errorf("writing host %s: %w", current.Name, err)
+		return nil, fmt.Errorf("writing BareMetalHost %s: %w", current.Name, err)
 	}
 	s.confirm(stored)
 	return stored, nil
@@ -396,18 +395,18 @@ func (s *Store) deleted(gone *bmov1alpha1.BareMetalHost) {
 func (s *Store) Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
 	var list bmov1alpha1.BareMetalHostList
 	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing hosts: %w", err)
+		return nil, fmt.Errorf("listing BareMetalHosts: %w", err)
 	}
 	return pointers(list.Items), nil
 }
 
 // Reserved returns the hosts of a namespace that node reuse keeps for the next machine of an owner. It reads past the
-// cache: whoever ends the reservations of a Cluster does not come back for one that the cache shows too late.
+// cache: the end of a Cluster releases its reservations once, and the cache may show one too late.
 func (s *Store) Reserved(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
 	var list bmov1alpha1.BareMetalHostList
 	reserved := client.HasLabels{infrav1.NodeReuseLabel}
 	if err := s.live.List(ctx, &list, client.InNamespace(namespace), reserved); err != nil {
-		return nil, fmt.Errorf("listing reserved hosts: %w", err)
+		return nil, fmt.Errorf("listing reserved BareMetalHosts: %w", err)
 	}
 	return pointers(list.Items), nil
 }

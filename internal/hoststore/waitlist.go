@@ -50,7 +50,7 @@ type waiter struct {
 	chose bool
 }
 
-// wish is what a machine asks of a host, without the name of the machine.
+// wish is what a machine requires of a host, without the name of the machine.
 type wish struct {
 	cluster, owner, named, selector, failureDomain string
 	strict                                         bool
@@ -144,7 +144,7 @@ func (w *waitlist) ahead(wanted host.Wanted) int {
 }
 
 // offer offers a host to the machines that looked before a turn and that it is news for. It returns the machine to
-// enqueue. While a machine has the offer nobody else gets it, but all get their turn if that machine declines.
+// enqueue. While a machine has the offer, no other machine gets it. If the machine declines, the next one does.
 func (w *waitlist) offer(candidate host.Candidate, turn uint64, isNews func(host.Wanted) bool,
 ) (machine string, found bool) {
 	name := candidate.Host.Name
