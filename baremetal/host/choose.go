@@ -31,8 +31,8 @@ type Choice struct {
 }
 
 // Near is the number of hosts, from the place of a machine on the ring, that the machine chooses from. The gaps between
-// the hosts differ, so 1000 machines that took the next host would choose 500 of 1000 hosts. With 8 hosts they choose 610,
-// with all hosts 632.
+// the hosts differ, so 1000 machines that took the next host would choose 500 of 1000 hosts. With 8 hosts they choose
+// 610, with all hosts 632.
 const Near = 8
 
 // rank orders the hosts that pass the chain. The smaller one wins.
@@ -83,7 +83,8 @@ func Choose(candidates []Candidate, wanted Wanted) Choice {
 	case len(busy) > 0:
 		first := slices.MinFunc(busy, func(a, b *bmov1alpha1.BareMetalHost) int { return strings.Compare(a.Name, b.Name) })
 		return Choice{Awaited: len(busy), Message: fmt.Sprintf(
-			"Waiting for BareMetalHost %s, which is reserved for %s by node reuse and is %s", first.Name, wanted.Owner, stateName(first))}
+			"Waiting for BareMetalHost %s, which is reserved for %s by node reuse and is %s",
+			first.Name, wanted.Owner, stateName(first))}
 	default:
 		return Choice{Message: failing.Summary(wanted)}
 	}
@@ -245,14 +246,14 @@ func stateName(host *bmov1alpha1.BareMetalHost) string {
 	return string(host.Status.Provisioning.State)
 }
 
-// Concerns returns true if a change of the host can matter to a waiting machine: the host passes, or it is reserved for the
-// owner of the machine, which waits for the host unless the host is in error.
+// Concerns returns true if a change of the host can matter to a waiting machine: the host passes, or it is reserved for
+// the owner of the machine, which waits for the host unless the host is in error.
 func Concerns(candidate Candidate, wanted Wanted) bool {
 	return Check(candidate, wanted) == "" || ReservedFor(candidate.Host, wanted)
 }
 
-// IsNews returns true if a change of a host can alter the choice or the condition of a waiting machine: the host passes or
-// fails for another reason, or it is reserved for the owner of the machine and is in another state.
+// IsNews returns true if a change of a host can alter the choice or the condition of a waiting machine: the host passes
+// or fails for another reason, or it is reserved for the owner of the machine and is in another state.
 func IsNews(before, after *bmov1alpha1.BareMetalHost, wanted Wanted) bool {
 	reserved := ReservedFor(after, wanted)
 	return reserved != ReservedFor(before, wanted) || reserved && stateName(before) != stateName(after) ||

@@ -50,8 +50,8 @@ type found struct {
 // Desired returns the host with the claim. It does not change the given host. A host that has an image keeps image and
 // Secrets: BMO ignores a change of them, or wipes a running system.
 //
-// Desired removes block-move: no move is under way while a machine reconciles. A pause stays, also that of the provider,
-// because a machine does not know whether BMO may reconcile the host yet.
+// Desired removes block-move: no move is under way while a machine reconciles. A pause stays, also that of the
+// provider, because a machine does not know whether BMO may reconcile the host yet.
 func Desired(host *bmov1alpha1.BareMetalHost, claim Claim) *bmov1alpha1.BareMetalHost {
 	desired := host.DeepCopy()
 	if !ConsumedBy(host, claim.Namespace, claim.Machine) {
@@ -107,8 +107,8 @@ func setReference(target **corev1.SecretReference, wanted *corev1.SecretReferenc
 	}
 }
 
-// remember records what the claim is about to replace. A host that node reuse has reserved keeps the record of its first
-// claim.
+// remember records what the claim is about to replace. A host that node reuse has reserved keeps the record of its
+// first claim.
 func remember(host *bmov1alpha1.BareMetalHost) {
 	if _, known := recall(host); known {
 		return

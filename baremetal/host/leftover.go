@@ -7,8 +7,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// WithoutLeftovers returns the host without what a machine has left on it, and whether there was anything. CAPM3 leaves such
-// things, and so does a user who frees a host by hand. Each of them does harm:
+// WithoutLeftovers returns the host without what a machine has left on it, and whether there was anything. CAPM3 leaves
+// such things, and so does a user who frees a host by hand. Each of them does harm:
 //
 //	leftover                             on                           harm
 //	owner reference of a Metal3Machine   every host                   the garbage collector deletes the host with the

@@ -103,7 +103,8 @@ func onlineWhileDeprovisioning(host *bmov1alpha1.BareMetalHost, fastTrack bool) 
 	return fastTrack && cleaned(host)
 }
 
-// cleaned returns true if BMO wipes the host when its image is removed. An externally provisioned host keeps its system.
+// cleaned returns true if BMO wipes the host when its image is removed. An externally provisioned host keeps its
+// system.
 func cleaned(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Spec.AutomatedCleaningMode != bmov1alpha1.CleaningModeDisabled &&
 		host.Status.Provisioning.State != bmov1alpha1.StateExternallyProvisioned
@@ -125,8 +126,8 @@ func sameReference(a, b *corev1.SecretReference) bool {
 	return *a == *b
 }
 
-// settled returns true if BMO has deprovisioned the host. Unknown states count as not settled: another machine could claim
-// a host that is still in use.
+// settled returns true if BMO has deprovisioned the host. Unknown states count as not settled: another machine could
+// claim a host that is still in use.
 func settled(host *bmov1alpha1.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
 	case bmov1alpha1.StateNone, bmov1alpha1.StateUnmanaged, bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile,

@@ -31,8 +31,8 @@ func Progress(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
 		fmt.Sprintf("Waiting for BareMetalHost %s to be provisioned (state: %s)", host.Name, stateName(host)))
 }
 
-// Running returns a line about a provisioned host, and whether something is wrong with it. The system on the host runs on
-// while BMO cannot reach its BMC.
+// Running returns a line about a provisioned host, and whether something is wrong with it. The system on the host runs
+// on while BMO cannot reach its BMC.
 func Running(host *bmov1alpha1.BareMetalHost) (message string, troubled bool) {
 	message = fmt.Sprintf("BareMetalHost %s is provisioned", host.Name)
 	if !host.DeletionTimestamp.IsZero() {
@@ -44,7 +44,8 @@ func Running(host *bmov1alpha1.BareMetalHost) (message string, troubled bool) {
 	return message, false
 }
 
-// Arrived returns true for a host that was moved here and that BMO has not reconciled yet: its status is in an annotation.
+// Arrived returns true for a host that was moved here and that BMO has not reconciled yet: its status is in an
+// annotation.
 func Arrived(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Status.LastUpdated.IsZero() && host.Status.Provisioning.State == bmov1alpha1.StateNone &&
 		host.Annotations[bmov1alpha1.StatusAnnotation] != ""

@@ -6,8 +6,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Withheld returns why BMO does not register a host with Ironic, and how to end that. Empty if BMO does, or will. An Ironic
-// without such a host is complete. The first row that fits counts.
+// Withheld returns why BMO does not register a host with Ironic, and how to end that. Empty if BMO does, or will. An
+// Ironic without such a host is complete. The first row that fits counts.
 //
 //	host is                    then
 //	paused by a user           is paused: BMO does not register it with a new Ironic

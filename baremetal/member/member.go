@@ -1,8 +1,9 @@
-// Package member returns the configuration of keepalived for one node of a group, from the settings of the group and the
-// name and addresses of the node.
+// Package member returns the configuration of keepalived for one node of a group, from the settings of the group and
+// the name and addresses of the node.
 //
 // The guard calls it on the node. Tests and the plugin call it to see what a node runs. It composes packages vip and
-// keepalived, which do not import each other. The guard links it, so it imports only the standard library and these two.
+// keepalived, which do not import each other. The guard links it, so it imports only the standard library and these
+// two.
 //
 // In mode Unicast it returns an error for a node without an address of its own beside a VIP: its peers ignore
 // advertisements from an unknown address.
@@ -19,9 +20,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// Keepalived returns the configuration of a node. Own returns the address of the node beside a VIP, and false if there is
-// none, which is an error. In mode Multicast it is not called: keepalived chooses the source address itself, and the name
-// of the node ranks it.
+// Keepalived returns the configuration of a node. Own returns the address of the node beside a VIP, and false if there
+// is none, which is an error. In mode Multicast it is not called: keepalived chooses the source address itself, and the
+// name of the node ranks it.
 func Keepalived(settings vip.NodeSettings, node string, own func(vip.Address) (netip.Addr, bool)) (
 	keepalived.Config, error,
 ) {

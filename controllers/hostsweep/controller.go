@@ -1,9 +1,9 @@
-// Package hostsweep removes from hosts what CAPM3 or a manual change leaves and what does harm later: ownerReferences of
-// Metal3Machines, block-move on hosts without a machine, and records of a claim on hosts that are neither claimed nor
-// reserved. It restores what such a record holds.
+// Package hostsweep removes from hosts what CAPM3 or a manual change leaves and what does harm later: ownerReferences
+// of Metal3Machines, block-move on hosts without a machine, and records of a claim on hosts that are neither claimed
+// nor reserved. It restores what such a record holds.
 //
-// It runs for every host when the manager starts, and again for a host that is released by hand or restored from a backup.
-// It changes nothing that a user has set, and keeps the record of a host that a Metal3Machine has recorded.
+// It runs for every host when the manager starts, and again for a host that is released by hand or restored from a
+// backup. It changes nothing that a user has set, and keeps the record of a host that a Metal3Machine has recorded.
 package hostsweep
 
 import (
@@ -21,12 +21,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
@@ -114,14 +114,6 @@ func machineToHost(_ context.Context, machine client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: machine.GetNamespace(), Name: name}}}
 }
 
-func onlyDeletes() predicate.Funcs {
-	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
-}
-
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
@@ -129,7 +121,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&bmov1alpha1.BareMetalHost{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasLeftovers))).
 		WithOptions(options).
 		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(machineToHost),
-			builder.WithPredicates(onlyDeletes())).
+			builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.clusterToHosts),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
 		Complete(r)

@@ -230,8 +230,8 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 	return outcome.Done(), nil
 }
 
-// takeBackHandover lets the Ironic of the management cluster hold the VIP again: the Cluster is here, and runs. An error
-// stops no stage of another condition: the endpoint is probed all the same.
+// takeBackHandover lets the Ironic of the management cluster hold the VIP again: the Cluster is here, and runs. An
+// error stops no stage of another condition: the endpoint is probed all the same.
 func (r *Reconciler) takeBackHandover(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), r.tellIronic(ctx, s, false)
 }

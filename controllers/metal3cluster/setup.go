@@ -70,9 +70,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.Metal3Cluster{}, handler.EnqueueRequestsFromMapFunc(r.sameEndpoint),
 			builder.WithPredicates(endpointChanges())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToInfrastructure),
-			builder.WithPredicates(onlyDeletes())).
-		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(nodeChanges())).
-		Watches(&bmov1alpha1.BareMetalHost{}, r.later(), builder.WithPredicates(hostChanges())).
+			builder.WithPredicates(flow.OnlyDeletes())).
+		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(flow.Updates(nodeMatters))).
+		Watches(&bmov1alpha1.BareMetalHost{}, r.later(), builder.WithPredicates(flow.Updates(hostMatters))).
 		Watches(&infrav1.Metal3Remediation{}, r.later(), builder.WithPredicates(notUpdates())).
 		Watches(&infrav1.Metal3Cluster{}, r.conflicting(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(),
@@ -139,43 +139,23 @@ func (r *Reconciler) withEndpointOf(ctx context.Context, object client.Object) [
 	return others
 }
 
-// onlyDeletes lets through the only event of a Machine that a Metal3Cluster waits for: its end.
-func onlyDeletes() predicate.Funcs {
-	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
-}
-
 // notUpdates lets through objects that come and go.
 func notUpdates() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 }
 
-// nodeChanges lets through Machines that come, are deleted, go, or get their node.
-func nodeChanges() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, isMachine := e.ObjectOld.(*clusterv1.Machine)
-		after, stillMachine := e.ObjectNew.(*clusterv1.Machine)
-		return isMachine && stillMachine && (before.Status.NodeRef.IsDefined() != after.Status.NodeRef.IsDefined() ||
-			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
-	}}
+// nodeMatters returns true for Machines that are deleted or get their Node.
+func nodeMatters(before, after *clusterv1.Machine) bool {
+	return before.Status.NodeRef.IsDefined() != after.Status.NodeRef.IsDefined() ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
 }
 
-// hostChanges lets through what decides whether a host can be moved.
-func hostChanges() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, isHost := e.ObjectOld.(*bmov1alpha1.BareMetalHost)
-		after, stillHost := e.ObjectNew.(*bmov1alpha1.BareMetalHost)
-		if !isHost || !stillHost {
-			return false
-		}
-		return pivot.Busy(before) != pivot.Busy(after) || pivot.Parked(before) != pivot.Parked(after) ||
-			before.Annotations[infrav1.BlockMoveAnnotation] != after.Annotations[infrav1.BlockMoveAnnotation] ||
-			pivot.ClusterOf(before) != pivot.ClusterOf(after) || host.Withheld(before) != host.Withheld(after) ||
-			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
-	}}
+// hostMatters returns true for changes of a host that decide whether it can be moved.
+func hostMatters(before, after *bmov1alpha1.BareMetalHost) bool {
+	return pivot.Busy(before) != pivot.Busy(after) || pivot.Parked(before) != pivot.Parked(after) ||
+		before.Annotations[infrav1.BlockMoveAnnotation] != after.Annotations[infrav1.BlockMoveAnnotation] ||
+		pivot.ClusterOf(before) != pivot.ClusterOf(after) || host.Withheld(before) != host.Withheld(after) ||
+		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 
 // later enqueues all Metal3Clusters of the namespace of an object, some time after the first of many changes.
@@ -220,14 +200,6 @@ func (r *Reconciler) machineToInfrastructure(ctx context.Context, object client.
 	if !isMachine {
 		return nil
 	}
-	var list infrav1.Metal3ClusterList
-	if err := r.Client.List(ctx, &list, client.InNamespace(machine.Namespace),
-		client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName}); err != nil {
-		return nil
-	}
-	requests := make([]ctrl.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return requests
+	return flow.Requests(ctx, r.Client, &infrav1.Metal3ClusterList{}, client.InNamespace(machine.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName})
 }

@@ -223,7 +223,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toTemplates),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		Watches(&bmov1alpha1.BareMetalHost{}, flow.Gather(gatherTime, r.toTemplates),
-			builder.WithPredicates(hardwareChanged())).
+			builder.WithPredicates(flow.Updates(hardwareMatters))).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Metal3MachineTemplate controller: %w", err)
@@ -252,16 +252,7 @@ func machineToTemplate(_ context.Context, object client.Object) []ctrl.Request {
 
 // toTemplates requeues all templates of the namespace.
 func (r *Reconciler) toTemplates(ctx context.Context, object client.Object) []ctrl.Request {
-	var templates infrav1.Metal3MachineTemplateList
-	here := client.InNamespace(object.GetNamespace())
-	if err := r.Client.List(ctx, &templates, here, client.UnsafeDisableDeepCopy); err != nil {
-		return nil
-	}
-	requests := make([]ctrl.Request, 0, len(templates.Items))
-	for i := range templates.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&templates.Items[i])})
-	}
-	return requests
+	return flow.Requests(ctx, r.Client, &infrav1.Metal3MachineTemplateList{}, client.InNamespace(object.GetNamespace()))
 }
 
 // onlyCreates passes new machines: a machine created from a cached, older template requires the mode of the newer one.
@@ -273,12 +264,8 @@ func onlyCreates() predicate.Funcs {
 	}
 }
 
-// hardwareChanged passes changes of a host that the capacity depends on.
-func hardwareChanged() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, isHost := e.ObjectOld.(*bmov1alpha1.BareMetalHost)
-		after, stillHost := e.ObjectNew.(*bmov1alpha1.BareMetalHost)
-		return isHost && stillHost && (!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
-			!equality.Semantic.DeepEqual(before.Status.HardwareDetails, after.Status.HardwareDetails))
-	}}
+// hardwareMatters returns true for changes of a host that the capacity depends on.
+func hardwareMatters(before, after *bmov1alpha1.BareMetalHost) bool {
+	return !equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+		!equality.Semantic.DeepEqual(before.Status.HardwareDetails, after.Status.HardwareDetails)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,4 +28,21 @@ func Gather(delay func(types.NamespacedName) time.Duration, toRequests handler.M
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { enqueue(ctx, e.ObjectNew, q) },
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q) },
 	}
+}
+
+// Requests returns requests for the objects of a list from the cache, which fails only while the manager stops.
+func Requests(ctx context.Context, cache client.Reader, list client.ObjectList, options ...client.ListOption,
+) []ctrl.Request {
+	if err := cache.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil
+	}
+	var requests []ctrl.Request
+	// Only a type without items gives an error.
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		if object, isObject := item.(client.Object); isObject {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+		}
+		return nil
+	})
+	return requests
 }

@@ -229,8 +229,8 @@ func (s *Store) choose(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) h
 	return choice
 }
 
-// Write stores the desired host and returns the stored one. It writes nothing if both are equal. It returns ErrConflict if
-// the host has changed since the current one was read.
+// Write stores the desired host and returns the stored one. It writes nothing if both are equal. It returns ErrConflict
+// if the host has changed since the current one was read.
 func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost,
 ) (*bmov1alpha1.BareMetalHost, error) {
 	// Most writes find everything as it should be, and comparing costs less than a patch.

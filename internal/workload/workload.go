@@ -1,8 +1,8 @@
 // Package workload reads and writes the nodes of workload clusters.
 //
 // It goes through the ClusterCache of Cluster API: one connection and one cache of nodes per cluster, shared by all
-// machines, instead of a client and a list for every machine. Package baremetal/host decides which node belongs to which
-// machine.
+// machines, instead of a client and a list for every machine. Package baremetal/host decides which node belongs to
+// which machine.
 package workload
 
 import (
