@@ -5,14 +5,14 @@
 // keepalived, which do not import each other. The guard links it, so it imports only the standard library and these
 // two.
 //
-// In mode Unicast it returns an error for a node without an address of its own beside a VIP: its peers ignore
-// advertisements from an unknown address.
+// It returns an error for a node that has no address of its own in mode Unicast, or one that is not among the peers.
 package member
 
 import (
 	"fmt"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,6 +47,11 @@ func Keepalived(settings vip.NodeSettings, node string, own func(vip.Address) (n
 			if !found {
 				return keepalived.Config{}, fmt.Errorf("interface %s has no address of its own beside %s yet; give the node one",
 					settings.Interface, virtual.Address)
+			}
+			if !slices.Contains(settings.Peers, source) {
+				// The peers neither send to this node nor believe it. It would hear nobody and hold the VIP beside the holder.
+				return keepalived.Config{}, fmt.Errorf("the node's own address %s is not among spec.ironic.vrrp.peers; "+
+					"add it there, and roll the control plane out", source)
 			}
 			instance.Source, instance.Peers = source, settings.Peers
 			// The first family ranks the node for both: they move together.

@@ -117,17 +117,22 @@ func setReadyForMove(s *scope, results flow.Results) {
 		// A manager that has just started knows nothing that is wrong.
 		return
 	default:
-		s.move.Endpoint = results[infrav1.IronicEndpointReadyCondition].Outcome
-		obstacles := append(pivot.Obstacles(s.move), s.rivals...)
-		if waits.Err != nil {
-			obstacles = append(obstacles, waits.Message)
-		}
-		if len(obstacles) > 0 {
+		if obstacles := obstaclesOf(s, results); len(obstacles) > 0 {
 			condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 			condition.Message = "Not ready for clusterctl move: " + pivot.Enumerate(obstacles)
 		}
 	}
 	conditions.Set(s.infra, condition)
+}
+
+// obstaclesOf returns what gets in the way of a move that begins now.
+func obstaclesOf(s *scope, results flow.Results) []string {
+	s.move.Endpoint = results[infrav1.IronicEndpointReadyCondition].Outcome
+	obstacles := append(pivot.Obstacles(s.move), s.rivals...)
+	if gate := results[infrav1.ReadyForMoveCondition]; gate.Err != nil {
+		obstacles = append(obstacles, gate.Message)
+	}
+	return obstacles
 }
 
 // forgetEndpoint takes back that the Ironic endpoint answers while the Cluster is paused: nobody probes it, and another
