@@ -63,8 +63,8 @@ type Reconciler struct {
 
 	memory flow.Memory
 
-	// looks holds the last secretLook of each Metal3Cluster.
-	looks sync.Map
+	// secretReads holds the last secretRead of each Metal3Cluster.
+	secretReads sync.Map
 
 	// hostCounts holds the number of hosts that the last reconcile of each Metal3Cluster has read.
 	hostCounts sync.Map
@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.memory.Forget(req.NamespacedName)
 		r.Endpoints.Forget(req.NamespacedName)
 		r.Nodes.Forget(req.NamespacedName)
-		r.looks.Delete(req.NamespacedName)
+		r.secretReads.Delete(req.NamespacedName)
 		r.hostCounts.Delete(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -119,7 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return result, err
 	}
 	r.announceHolder(s)
-	result.RequeueAfter = s.again(s.lookAgain(result.RequeueAfter))
+	result.RequeueAfter = s.again(s.withSecrets(result.RequeueAfter))
 	return result, nil
 }
 
