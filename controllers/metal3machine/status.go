@@ -116,7 +116,7 @@ func setHostStatus(s *scope) {
 		status.Addresses = addresses
 	}
 	status.FailureDomain = s.host.Labels[infrav1.FailureDomainLabel]
-	setGiven(s)
+	reportSecrets(s)
 	if s.data != nil {
 		status.RenderedData = &infrav1.Metal3ObjectRef{Name: s.data.Name, Namespace: s.data.Namespace}
 	}

@@ -122,7 +122,7 @@ func TestSetHostStatus(t *testing.T) {
 	}
 	secret := &corev1.SecretReference{Name: "a", Namespace: "b"}
 	bootstrap := &corev1.SecretReference{Name: "machine-bootstrap", Namespace: "metal3"}
-	equipped := func(s *scope) {
+	injected := func(s *scope) {
 		s.host.Spec.UserData, s.host.Spec.MetaData, s.host.Spec.NetworkData = secret, secret, secret
 		s.machine.Spec.UserData = secret
 		s.data = &infrav1.Metal3Data{ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: "metal3"}}
@@ -142,7 +142,7 @@ func TestSetHostStatus(t *testing.T) {
 			}), infrav1.Metal3MachineStatus{Addresses: known.Addresses, UserData: bootstrap},
 		},
 		"Everything": {
-			"all of it", complete(onHost(build.InDomain("new"), build.NIC("eth0", "", "192.0.2.9")), equipped),
+			"all of it", complete(onHost(build.InDomain("new"), build.NIC("eth0", "", "192.0.2.9")), injected),
 			infrav1.Metal3MachineStatus{
 				FailureDomain: "new", UserData: secret, MetaData: secret, NetworkData: secret,
 				RenderedData: &infrav1.Metal3ObjectRef{Name: "data", Namespace: "metal3"},

@@ -155,7 +155,7 @@ func describeWaiting(s *suite) {
 		Expect(w.associated(ctx, "machine")).To(Equal("host"))
 	})
 
-	It("is woken by a host that becomes free", func(ctx context.Context) {
+	It("is requeued by a host that becomes free", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host", build.State(bmov1alpha1.StateInspecting))
 		w.start()

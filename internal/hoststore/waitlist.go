@@ -17,7 +17,7 @@ import (
 //	the machine settles without it    -> the host is offered to the next machine that looked before the change
 //	a reservation of a host ends      -> all machines that it was for are enqueued: another host may do for them now
 //
-// A machine that looked or declined has a later turn than the offer, so an offer visits every machine at most once.
+// A machine that looked or declined has a later turn than the offer, so an offer reaches every machine at most once.
 // The lock of the store guards all methods.
 type waitlist struct {
 	// turn counts what happens in the namespace: looks of machines, and changes of hosts.
