@@ -34,7 +34,7 @@ import (
 
 const (
 	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
-	patience = 2 * time.Minute
+	patience = time.Minute
 
 	// pollEvery is how often it looks.
 	pollEvery = 100 * time.Millisecond
@@ -239,7 +239,8 @@ func (w *world) stopCAPM3() {
 func (w *world) eventually(ctx context.Context, name, conditionType string, want types.GomegaMatcher) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		g.Expect(w.machine(ctx, g, name).Status.Conditions).To(stage.HaveCondition(conditionType, want), name)
+		conditions := w.machine(ctx, g, name).Status.Conditions
+		g.Expect(conditions).To(stage.HaveCondition(conditionType, want), "%s: %+v", name, conditions)
 	}).Should(Succeed())
 }
 
