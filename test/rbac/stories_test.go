@@ -100,11 +100,9 @@ func describeLife(i *world) {
 	})
 
 	It("shows its metrics to whom may see them, and to nobody else", func(ctx context.Context) {
-		i.create(ctx, &rbacv1.ClusterRole{
-			ObjectMeta: metav1.ObjectMeta{Name: "metrics"},
-			Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
-		})
-		installation.Bind(ctx, i.server, "metrics", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: i.namespace, Name: "reader"})
+		installation.Role(ctx, i.server, "metrics_reader_role.yaml")
+		installation.Bind(ctx, i.server, "metrics-reader",
+			rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: i.namespace, Name: "reader"})
 		// The certificate is one that the manager has made for itself.
 		insecure := &http.Client{Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true},

@@ -53,7 +53,7 @@ var _ = Describe("The manager", Ordered, func() {
 		})
 		i.namespace = stage.Namespace(ctx, i.server)
 		i.simulateHosts()
-		i.role = installation.Role(ctx, i.server)
+		i.role = installation.Role(ctx, i.server, "role.yaml")
 		config := installation.Config(ctx, i.server, i.role)
 		installation.Follow(ctx, i.server, "installation.md", "Where owner references are guarded")
 		i.metrics = installation.Run(ctx, i.server, config).Metrics

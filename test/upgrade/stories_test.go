@@ -38,7 +38,7 @@ func describeTakeover(w *world) {
 
 	It("keeps ready machines ready", func(ctx context.Context) {
 		unready := w.watch(ctx)
-		config := installation.Config(ctx, w.server, installation.Role(ctx, w.server))
+		config := installation.Config(ctx, w.server, installation.Role(ctx, w.server, "role.yaml"))
 		w.manager = installation.Run(ctx, w.server, config)
 		for i := range running {
 			if name := machineName(i); name != guarded {

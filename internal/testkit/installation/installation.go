@@ -27,10 +27,10 @@ import (
 // User is the manager for the API server.
 const User = "system:serviceaccount:capm3-system:capm3-manager"
 
-// Role creates the role that a release installs.
-func Role(ctx context.Context, server *env.Server) *rbacv1.ClusterRole {
+// Role creates a ClusterRole of a release from a file in config/rbac. That of the manager is role.yaml.
+func Role(ctx context.Context, server *env.Server, file string) *rbacv1.ClusterRole {
 	GinkgoHelper()
-	content, err := os.ReadFile(filepath.Join(server.Root(), "config", "rbac", "role.yaml"))
+	content, err := os.ReadFile(filepath.Join(server.Root(), "config", "rbac", file))
 	Expect(err).NotTo(HaveOccurred())
 	role := &rbacv1.ClusterRole{}
 	Expect(yaml.UnmarshalStrict(content, role)).To(Succeed())
