@@ -31,8 +31,8 @@ func (s *scope) secretNames() []string {
 	return names
 }
 
-// reportSecrets reports the Secrets that the machine gives to its host. It reports none that the administrator of the host
-// has set: CAPM3 removes the reported Secrets from the host at the release. CAPM3 also needs the user data in the
+// reportSecrets reports the Secrets that the machine gives to its host. It reports none that the administrator of the
+// host has set: CAPM3 removes the reported Secrets from the host at the release. CAPM3 also needs the user data in the
 // status before it writes the image.
 func reportSecrets(s *scope) {
 	status, spec, names := &s.machine.Status, s.host.Spec, s.secretNames()
