@@ -56,7 +56,9 @@ var _ = Describe("The manager", Ordered, func() {
 		i.role = installation.Role(ctx, i.server, "role.yaml")
 		config := installation.Config(ctx, i.server, i.role)
 		installation.Follow(ctx, i.server, "installation.md", "Where owner references are guarded")
-		i.metrics = installation.Run(ctx, i.server, config).Metrics
+		manager := installation.Run(ctx, i.server, config)
+		DeferCleanup(manager.Stop)
+		i.metrics = manager.Metrics
 	})
 
 	describeLife(i)

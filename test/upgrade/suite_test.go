@@ -77,6 +77,11 @@ var _ = Describe("An upgrade from CAPM3", Ordered, func() {
 		})
 		w.namespace = stage.Namespace(ctx, w.server)
 		w.simulateHosts()
+		DeferCleanup(func() {
+			if w.manager != nil {
+				w.manager.Stop()
+			}
+		})
 	})
 
 	describeTakeover(w)

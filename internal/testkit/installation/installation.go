@@ -86,8 +86,8 @@ type Manager struct {
 	ended chan error
 }
 
-// Run runs the manager as main does, until Stop or the end of the container. A process runs one manager in its life:
-// names of controllers are unique.
+// Run runs the manager as main does, until Stop. A process runs one manager in its life: names of controllers are
+// unique.
 func Run(ctx context.Context, server *env.Server, config *rest.Config) *Manager {
 	GinkgoHelper()
 	health, err := server.Group().Address()
@@ -115,7 +115,6 @@ func Run(ctx context.Context, server *env.Server, config *rest.Config) *Manager 
 		m.ended <- app.Run(running, config, settings)
 		close(m.ended)
 	}()
-	DeferCleanup(m.Stop)
 	Eventually(func(g Gomega) {
 		g.Expect(m.ended).NotTo(Receive(), "the manager has ended")
 		g.Expect(Status(ctx, http.DefaultClient, "http://"+health+"/readyz", "")).To(Equal(http.StatusOK))
