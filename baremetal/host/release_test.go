@@ -17,7 +17,7 @@ import (
 
 const remediationReboot = "reboot.metal3.io/metal3-remediation-1234"
 
-// allStates are the states of the host operator and one that it may invent later. The value says whether a host in that
+// allStates are the states of BMO and one that it may invent later. The value says whether a host in that
 // state has nothing left to undo; nil means that it depends on its power.
 func allStates() map[bmov1alpha1.ProvisioningState]*bool {
 	yes, no := ptrTo(true), ptrTo(false)
@@ -305,7 +305,7 @@ func TestPlanRelease(t *testing.T) {
 			want:    host.ReleaseStep{Write: free()},
 		},
 		"OwnPauseEndsBeforeDeprovisioning": {
-			reason: "the host operator does nothing with a paused host, so the release would wait for ever",
+			reason: "BMO does nothing with a paused host, so the release would wait for ever",
 			host:   claimed(running, state(bmov1alpha1.StateProvisioned), ownPause),
 			want: host.ReleaseStep{
 				Write: claimed(state(bmov1alpha1.StateProvisioned)),
@@ -325,7 +325,7 @@ func TestPlanRelease(t *testing.T) {
 			release: release,
 		},
 		"DeprovisioningFails": {
-			reason: "the user reads what the host operator says",
+			reason: "the user reads what BMO says",
 			host: claimed(state(bmov1alpha1.StateDeprovisioning), func(h *bmov1alpha1.BareMetalHost) {
 				h.Status.ErrorType, h.Status.ErrorMessage = bmov1alpha1.ProvisioningError, "cleaning\n failed"
 			}),

@@ -213,7 +213,7 @@ func TestArrived(t *testing.T) {
 	}
 	moved.Status.Provisioning.State = bmov1alpha1.StateProvisioned
 	if host.Arrived(moved) {
-		t.Error("the host operator has taken its status up")
+		t.Error("BMO has taken its status up")
 	}
 	if host.Arrived(build.Host("host-0")) {
 		t.Error("a new host comes from nowhere")

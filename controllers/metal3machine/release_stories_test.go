@@ -317,7 +317,7 @@ func (w *world) named(machine string) *infrav1.Metal3Machine {
 	return build.Metal3Machine(machine, clusterName, build.InNamespace(w.namespace))
 }
 
-// settled waits until the host operator has nothing left to do with an available host.
+// settled waits until BMO has nothing left to do with an available host.
 func (w *world) settled(ctx context.Context, name string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -340,7 +340,7 @@ func (w *world) freeOfOthers(ctx context.Context, name string) *bmov1alpha1.Bare
 	return host
 }
 
-// steady is a host without what changes with every write and without the diary of the host operator.
+// steady is a host without what changes with every write and without the operation history of BMO.
 func steady(host *bmov1alpha1.BareMetalHost) client.Object {
 	host.TypeMeta = metav1.TypeMeta{}
 	host.ResourceVersion, host.Generation, host.ManagedFields = "", 0, nil

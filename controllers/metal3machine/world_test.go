@@ -132,7 +132,7 @@ func specProblem(machine *infrav1.Metal3Machine) string {
 	return ""
 }
 
-// simulate plays the host operator.
+// simulate plays BMO.
 func (w *world) simulate(delays hostsim.Delays) {
 	GinkgoHelper()
 	ctx, stop := context.WithCancel(context.Background())
