@@ -63,7 +63,7 @@ const (
 	// WriteFailedReason is used by Ready when metadata or spec of the object cannot be written. The message is the error.
 	WriteFailedReason = "WriteFailed"
 
-	// ReadFailedReason is used by Ready when an object that the reconcile requires cannot be read. The message is the error.
+	// ReadFailedReason is used by Ready when a required object cannot be read. The message is the error.
 	ReadFailedReason = "ReadFailed"
 
 	// ReleaseFailedReason is used by Deleting when a step of the deletion fails. The message is the error.
