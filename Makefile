@@ -147,6 +147,10 @@ bench: programs ## Measure how it scales
 	@go run ./test/scale
 	@echo; echo "==> the same while others claim hosts too"; go run ./test/scale -sizes 200 -competitors 8
 
+.PHONY: bench-data
+bench-data: programs ## Measure how 1,000 machines get the data of one template
+	@go run ./test/scale -data -sizes 250,1000
+
 # Ten takeovers of each kind take some minutes.
 .PHONY: bench-vip
 bench-vip: lab ## Measure how fast the VIP moves, as root
