@@ -56,6 +56,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, chosen uint64) *world {
+	t.Helper()
 	w := &world{t: t, random: rand.New(rand.NewPCG(chosen, 0)), objects: map[int32]*infrav1.Metal3Data{}}
 	w.server = interceptor.NewClient(fake.NewClientBuilder().WithScheme(build.Scheme()).Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
@@ -153,6 +154,24 @@ func (w *world) release() {
 	}
 }
 
+// step is one random thing that happens.
+func (w *world) step() {
+	switch w.random.IntN(12) {
+	case 0:
+		w.release()
+	case 1:
+		if w.random.IntN(8) == 0 {
+			w.restart()
+		}
+	case 2, 3, 4, 5:
+		w.deliver()
+	default:
+		if _, err := w.serve(claimName(w.random.IntN(claims))); err != nil && !errors.Is(err, errBroken) {
+			w.t.Fatal(err)
+		}
+	}
+}
+
 // TestOneDataForEachClaim lets creates fail before and after they happen, shows events late, deletes objects and restarts
 // the process. No claim ever gets two Metal3Data.
 func TestOneDataForEachClaim(t *testing.T) {
@@ -160,20 +179,7 @@ func TestOneDataForEachClaim(t *testing.T) {
 	t.Logf("seed %d", chosen)
 	w := newWorld(t, chosen)
 	for range steps {
-		switch w.random.IntN(12) {
-		case 0:
-			w.release()
-		case 1:
-			if w.random.IntN(8) == 0 {
-				w.restart()
-			}
-		case 2, 3, 4, 5:
-			w.deliver()
-		default:
-			if _, err := w.serve(claimName(w.random.IntN(claims))); err != nil && !errors.Is(err, errBroken) {
-				t.Fatal(err)
-			}
-		}
+		w.step()
 	}
 	w.reliable = true
 	for w.deliver() {
