@@ -147,20 +147,20 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 		return fmt.Errorf("registering metrics of Ironic endpoints: %w", err)
 	}
 	now := clock.RealClock{}
+	recorder := mgr.GetEventRecorder("metal3cluster")
+	planes := workload.NewControlPlanes(options.Clusters, mgr.GetAPIReader())
 	clusters := &metal3cluster.Reconciler{
 		Client:      mgr.GetClient(),
-		Recorder:    mgr.GetEventRecorder("metal3cluster"),
+		Recorder:    recorder,
 		Clock:       now,
 		Hosts:       hosts,
 		WatchFilter: options.WatchFilter,
 		Secrets: &secrets.Keeper{
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
 		},
-		Endpoints: metal3cluster.NewLookout(metal3cluster.AskIronic, now, options.EndpointInterval),
-		Interval:  options.EndpointInterval,
-
-		ControlPlanes: workload.NewControlPlanes(options.Clusters, mgr.GetAPIReader()),
-		Handover:      handover.New(mgr.GetClient()),
+		Endpoints: metal3cluster.NewEndpointProber(metal3cluster.AskIronic, now, options.EndpointInterval),
+		Nodes:     metal3cluster.NewNodeProber(planes, recorder, now, options.EndpointInterval),
+		Handover:  handover.New(mgr.GetClient()),
 	}
 	return clusters.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3Cluster))
 }

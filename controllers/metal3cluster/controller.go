@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/client-go/tools/events"
@@ -53,23 +52,22 @@ type Reconciler struct {
 	// Secrets keeps credentials and certificates of Ironic endpoints.
 	Secrets Secrets
 
-	// Endpoints looks at Ironic endpoints.
-	Endpoints *Lookout
+	// Endpoints probes Ironic endpoints.
+	Endpoints *EndpointProber
 
-	// ControlPlanes looks at the nodes that carry an Ironic endpoint.
-	ControlPlanes ControlPlanes
+	// Nodes probes the nodes that carry an Ironic endpoint.
+	Nodes *NodeProber
 
 	// Handover is told when a cluster with an Ironic endpoint is moved away, and when it is here.
 	Handover Handover
 
-	// Interval is how often an Ironic endpoint is looked at.
-	Interval time.Duration
-
 	memory flow.Memory
-	visits visits
 
 	// looks holds the last secretLook of each Metal3Cluster.
 	looks sync.Map
+
+	// hostCounts holds the number of hosts that the last reconcile of each Metal3Cluster has read.
+	hostCounts sync.Map
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters,verbs=get;list;watch;patch
@@ -88,11 +86,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, infra); err != nil {
 		r.memory.Forget(req.NamespacedName)
 		r.Endpoints.Forget(req.NamespacedName)
-		r.visits.forget(req.NamespacedName)
+		r.Nodes.Forget(req.NamespacedName)
 		r.looks.Delete(req.NamespacedName)
+		r.hostCounts.Delete(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if r.ignores(infra) {
+		r.Endpoints.Rest(req.NamespacedName)
+		r.Nodes.Rest(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if r.memory.Behind(infra) {
@@ -104,7 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	s := &scope{infra: infra, pass: pass, holder: holderOf(infra)}
-	if err := flow.Observe(ctx, s, r.readCluster, r.readMachines, r.readSharers, r.readNodes, r.readMove, nameHosts,
+	if err := flow.Observe(ctx, s, r.readCluster, r.readMachines, r.readSharers, r.readMove, r.readNodes, nameHosts,
 		r.readSurroundings, r.readControlPlane,
 	); err != nil {
 		return ctrl.Result{}, err
@@ -113,11 +114,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Paused: s.paused, Conditions: s.conditions(), Stages: r.route(s), Status: setStatus,
 		Conflict: func(err error) bool { return errors.Is(err, hoststore.ErrConflict) },
 	})
+	r.probeNodes(s)
 	if err != nil {
 		return result, err
 	}
 	r.announceHolder(s)
-	result.RequeueAfter = r.again(s, s.lookAgain(result.RequeueAfter))
+	result.RequeueAfter = s.again(s.lookAgain(result.RequeueAfter))
 	return result, nil
 }
 
@@ -146,9 +148,9 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 			ironicReady().Stage(r.chooseIdentity),
 			ironicUnique().Stage(findRivals),
 			infrastructureReady().Stage(findEndpoint),
-			readyForMove().Stage(r.serveEndpoint),
+			readyForMove().Stage(r.takeBackHandover),
 			ironicReady().Stage(r.keepSecret),
-			ironicReady().Stage(r.lookAtIronic),
+			ironicReady().Stage(r.judgeIronic),
 		}
 	}
 }

@@ -3,87 +3,171 @@ package metal3cluster
 import (
 	"context"
 	"errors"
-	"sync"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
 const (
-	// visitEvery is how often the nodes of a control plane are looked at. Nothing of what is seen there is urgent.
-	visitEvery = 5 * time.Second
+	// busyIntervals is how many intervals pass between two probes of a control plane while something is missing there or
+	// has just changed. CalmIntervals is the same for a control plane that is complete.
+	busyIntervals, calmIntervals = 5, 60
 
-	// visitLimit is how long one look may keep a reconcile waiting.
-	visitLimit = 3 * time.Second
+	// nodesLimit is how long one probe of a control plane may take.
+	nodesLimit = 10 * time.Second
+
+	// nodesNotProbed is the problem of a control plane before the first probe.
+	nodesNotProbed = "its nodes were not probed yet"
 )
 
-// ControlPlanes looks at the nodes that carry an Ironic endpoint, and arms them.
+// Reasons of events.
+const (
+	// nodeArmed and nodeDisarmed say that a node may hold the VIP, or must not hold it any longer.
+	nodeArmed    = "NodeArmed"
+	nodeDisarmed = "NodeDisarmed"
+)
+
+// ControlPlanes reads and arms the nodes that carry an Ironic endpoint.
 type ControlPlanes interface {
 	Look(ctx context.Context, cluster types.NamespacedName, clusterID string) (workload.ControlPlane, error)
 	Arm(ctx context.Context, cluster types.NamespacedName, node string, armed bool) error
 }
 
-// visit is the result of the last look at a control plane.
-type visit struct {
-	at   time.Time
+// NodeProber probes the nodes of control planes that carry an Ironic endpoint, and arms them.
+type NodeProber struct {
+	*prober[nodesTarget, nodesResult]
+}
+
+// nodesTarget is a control plane.
+type nodesTarget struct {
+	// infra names the Metal3Cluster, for events.
+	infra *infrav1.Metal3Cluster
+
+	cluster   types.NamespacedName
+	clusterID string
+
+	// takeover and holder decide which nodes are armed.
+	takeover infrav1.TakeoverPolicy
+	holder   *infrav1.IronicHolder
+
+	// nodes are the names of the nodes that Machines name. A new one is probed at once.
+	nodes []string
+}
+
+// nodesResult is the result of one probe.
+type nodesResult struct {
+	// seen is nil if the control plane could not be read. It must not be changed.
 	seen *workload.ControlPlane
-	// problem says why nothing was seen.
+
+	// problem says why the control plane could not be read, or why a node could not be armed.
 	problem string
 }
 
-// visits holds the last look at the control plane of each Metal3Cluster, so that a reconcile for another reason does
-// not repeat it.
-type visits struct {
-	mutex sync.Mutex
-	last  map[types.NamespacedName]visit
+// NewNodeProber returns a prober that must be started. The interval is that of the Ironic endpoint.
+func NewNodeProber(planes ControlPlanes, recorder events.EventRecorder, now clock.WithTicker, interval time.Duration,
+) *NodeProber {
+	return &NodeProber{newProber(probing[nodesTarget, nodesResult]{
+		probe: func(ctx context.Context, _ types.NamespacedName, target nodesTarget, _ *nodesResult) nodesResult {
+			return probeNodes(ctx, planes, recorder, target)
+		},
+		isSame: func(before, after nodesTarget) bool {
+			return before.cluster == after.cluster && before.clusterID == after.clusterID
+		},
+		isUrgent: func(before, after nodesTarget) bool {
+			return before.takeover != after.takeover || !ptr.Equal(before.holder, after.holder) ||
+				!slices.Equal(before.nodes, after.nodes)
+		},
+		differs: func(before, after nodesResult) bool {
+			return before.problem != after.problem || !equality.Semantic.DeepEqual(before.seen, after.seen)
+		},
+		pause: func(result nodesResult, isNews bool) time.Duration {
+			if isNews || result.problem != "" || !result.isComplete() {
+				return busyIntervals * interval
+			}
+			return calmIntervals * interval
+		},
+		limit: nodesLimit,
+	}, now, interval)}
 }
 
-func (v *visits) recent(infra types.NamespacedName, now clock.PassiveClock) (visit, bool) {
-	v.mutex.Lock()
-	defer v.mutex.Unlock()
-	last, known := v.last[infra]
-	return last, known && now.Since(last.at) < visitEvery
+// isComplete says whether all nodes carry the endpoint and are ready.
+func (r nodesResult) isComplete() bool {
+	return r.seen != nil && !slices.ContainsFunc(r.seen.Nodes, func(node workload.ControlPlaneNode) bool {
+		return !node.PodsReady
+	})
 }
 
-func (v *visits) keep(infra types.NamespacedName, last visit) {
-	v.mutex.Lock()
-	defer v.mutex.Unlock()
-	if v.last == nil {
-		v.last = map[types.NamespacedName]visit{}
+// probeNodes reads a control plane. It arms the nodes of a cluster that manages itself, and disarms those of a cluster
+// that was moved away from itself.
+func probeNodes(
+	ctx context.Context, planes ControlPlanes, recorder events.EventRecorder, target nodesTarget,
+) nodesResult {
+	seen, err := planes.Look(ctx, target.cluster, target.clusterID)
+	switch {
+	case errors.Is(err, workload.ErrUnreachable):
+		return nodesResult{problem: workload.ErrUnreachable.Error()}
+	case err != nil:
+		return nodesResult{problem: "its nodes could not be read: " + err.Error()}
 	}
-	v.last[infra] = last
-}
-
-func (v *visits) forget(infra types.NamespacedName) {
-	v.mutex.Lock()
-	defer v.mutex.Unlock()
-	delete(v.last, infra)
-}
-
-// readNodes looks at the nodes of the control plane. That nobody answers is no error: it is said where it matters.
-func (r *Reconciler) readNodes(ctx context.Context, s *scope) error {
-	if !s.keepsIronic() || s.infra.Spec.Ironic.ClusterID == "" {
-		return nil
+	result := nodesResult{seen: &seen}
+	for i := range seen.Nodes {
+		node := &seen.Nodes[i]
+		arming := pivot.PlanArming(target.takeover, seen.Own, node.Armed, target.holder)
+		if arming == pivot.KeepArming {
+			continue
+		}
+		if err := planes.Arm(ctx, target.cluster, node.Name, arming == pivot.Arm); err != nil {
+			result.problem = "its nodes could not be armed: " + err.Error()
+			continue
+		}
+		node.Armed = pivot.NotArmed
+		reason, note := nodeDisarmed, "Node %s must not take the Ironic endpoint: the cluster is managed from elsewhere"
+		if arming == pivot.Arm {
+			node.Armed = pivot.ArmedByProvider
+			reason, note = nodeArmed, "Node %s may take the Ironic endpoint: the cluster manages itself"
+		}
+		recorder.Eventf(target.infra, nil, corev1.EventTypeNormal, reason, "Arm", note, node.Name)
 	}
+	return result
+}
+
+// readNodes returns what the last probe of the control plane has seen. A control plane that does not answer is no
+// error: the condition ReadyForMove says so.
+func (r *Reconciler) readNodes(_ context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.infra)
-	last, recent := r.visits.recent(key, r.Clock)
-	if !recent {
-		last = r.visit(ctx, client.ObjectKeyFromObject(s.cluster), s.infra.Spec.Ironic.ClusterID)
-		r.visits.keep(key, last)
-	}
-	s.plane, s.move.NodesUnknown = last.seen, last.problem
-	if last.seen == nil {
+	if !s.keepsIronic() || s.infra.Spec.Ironic.ClusterID == "" {
+		r.Endpoints.Rest(key)
+		r.Nodes.Rest(key)
 		return nil
 	}
-	for _, node := range last.seen.Nodes {
+	named := &infrav1.Metal3Cluster{}
+	named.Namespace, named.Name, named.UID = s.infra.Namespace, s.infra.Name, s.infra.UID
+	s.nodes = &nodesTarget{
+		infra: named, cluster: client.ObjectKeyFromObject(s.cluster), clusterID: s.infra.Spec.Ironic.ClusterID,
+		takeover: s.infra.Spec.Ironic.Takeover, nodes: s.nodesOfMachines(),
+	}
+	result, known := r.Nodes.Last(key, *s.nodes)
+	if !known {
+		s.nodesPending, s.move.NodesUnknown = true, nodesNotProbed
+		return nil
+	}
+	s.plane, s.move.NodesUnknown = result.seen, result.problem
+	if result.seen == nil {
+		return nil
+	}
+	for _, node := range result.seen.Nodes {
 		if !node.Carries {
 			s.move.BareNodes = append(s.move.BareNodes, node.Name)
 		}
@@ -91,44 +175,28 @@ func (r *Reconciler) readNodes(ctx context.Context, s *scope) error {
 	return nil
 }
 
-func (r *Reconciler) visit(ctx context.Context, cluster types.NamespacedName, clusterID string) visit {
-	ctx, cancel := context.WithTimeout(ctx, visitLimit)
-	defer cancel()
-	seen, err := r.ControlPlanes.Look(ctx, cluster, clusterID)
-	switch {
-	case errors.Is(err, workload.ErrUnreachable):
-		return visit{at: r.Clock.Now(), problem: workload.ErrUnreachable.Error()}
-	case err != nil:
-		return visit{at: r.Clock.Now(), problem: "its nodes could not be read: " + err.Error()}
-	default:
-		return visit{at: r.Clock.Now(), seen: &seen}
+// probeNodes keeps the nodes of the control plane probed. The holder of the endpoint is the one that this reconcile has
+// found: a holder in the status may be that of another management cluster.
+func (r *Reconciler) probeNodes(s *scope) {
+	if s.nodes == nil {
+		return
 	}
+	if s.verdict != nil {
+		s.nodes.holder = s.verdict.Holder
+	}
+	r.Nodes.See(client.ObjectKeyFromObject(s.infra), *s.nodes)
 }
 
-// armNodes lets the nodes of a cluster that manages itself take the endpoint, and takes that back from those of a
-// cluster that was moved away from itself.
-func (r *Reconciler) armNodes(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if s.plane == nil {
-		return outcome.Done(), nil
+// nodesOfMachines are the names of the nodes of the control plane that Machines name, sorted.
+func (s *scope) nodesOfMachines() []string {
+	var names []string
+	for _, machine := range s.move.Machines {
+		if machine.Spec.ClusterName == s.cluster.Name && util.IsControlPlaneMachine(machine) {
+			names = append(names, machine.Status.NodeRef.Name)
+		}
 	}
-	key := client.ObjectKeyFromObject(s.cluster)
-	for i := range s.plane.Nodes {
-		node := &s.plane.Nodes[i]
-		arming := pivot.PlanArming(s.infra.Spec.Ironic.Takeover, s.plane.Own, node.Armed, s.holder)
-		if arming == pivot.KeepArming {
-			continue
-		}
-		if err := r.ControlPlanes.Arm(ctx, key, node.Name, arming == pivot.Arm); err != nil {
-			return outcome.Done(), err
-		}
-		// The copy that is remembered is the same one: it must not lead to the same write again.
-		node.Armed = pivot.NotArmed
-		if arming == pivot.Arm {
-			node.Armed = pivot.ArmedByProvider
-		}
-		r.announceArming(s, node.Name, arming == pivot.Arm)
-	}
-	return outcome.Done(), nil
+	slices.Sort(names)
+	return names
 }
 
 // nodesStatus is what the status says of the nodes.

@@ -6,6 +6,8 @@
 // The control-plane endpoint is written by people, on the Metal3Cluster or on the Cluster; this controller only finds
 // it. It refuses to wait for anything once the Cluster itself is gone: then nobody is left to delete the machines.
 //
-// The Ironic endpoint is only watched: who holds it is decided on the nodes. Whether it answers never keeps a cluster
-// from being ready. It is looked at beside the reconciles, so the status may be one interval old.
+// The nodes decide which Ironic holds the endpoint; this controller only observes it. An endpoint that does not answer
+// never keeps a cluster from being ready. Two probers run beside the reconciles, one for the endpoint and one for the
+// nodes that carry it. They enqueue a Metal3Cluster when a result is news, so a status may be one interval old, and an
+// idle cluster costs almost no requests.
 package metal3cluster

@@ -37,7 +37,7 @@ func TestSharedEndpointIsReported(t *testing.T) {
 	}
 }
 
-func TestVisitsEndWithTheMetal3Cluster(t *testing.T) {
+func TestProbesEndWithTheMetal3Cluster(t *testing.T) {
 	infra := build.Metal3Cluster("infra")
 	withEndpoint(infra)
 	r, stored := reconciler(infra, interceptor.Funcs{}, kept{})
@@ -45,8 +45,8 @@ func TestVisitsEndWithTheMetal3Cluster(t *testing.T) {
 	if _, err := r.Reconcile(context.Background(), request); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.visits.last) != 1 {
-		t.Fatalf("got visits %v, want one", r.visits.last)
+	if len(r.Nodes.targets) != 1 || len(r.Endpoints.targets) != 1 {
+		t.Fatalf("got %d control planes and %d endpoints, want one", len(r.Nodes.targets), len(r.Endpoints.targets))
 	}
 	after := build.Metal3Cluster("infra")
 	if err := stored.Get(context.Background(), request.NamespacedName, after); err != nil {
@@ -62,7 +62,8 @@ func TestVisitsEndWithTheMetal3Cluster(t *testing.T) {
 	if _, err := r.Reconcile(context.Background(), request); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.visits.last) != 0 {
-		t.Errorf("got visits %v of a Metal3Cluster that does not exist", r.visits.last)
+	if len(r.Nodes.targets) != 0 || len(r.Endpoints.targets) != 0 {
+		t.Errorf("got %d control planes and %d endpoints of a Metal3Cluster that does not exist",
+			len(r.Nodes.targets), len(r.Endpoints.targets))
 	}
 }

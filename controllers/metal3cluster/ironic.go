@@ -21,13 +21,13 @@ import (
 
 // Reasons of events.
 const (
-	// holderChanged tells of another holder.
+	// holderChanged says that another Ironic holds the endpoint.
 	holderChanged = "IronicHolderChanged"
-
-	// nodeArmed and nodeDisarmed tell of a node that may hold the address, or may not any longer.
-	nodeArmed    = "NodeArmed"
-	nodeDisarmed = "NodeDisarmed"
 )
+
+// userSecretsEvery is how often the Secrets of an endpoint are read: no event announces a change of a Secret that the
+// user has created. At most three Secrets are read.
+const userSecretsEvery = 2 * time.Minute
 
 // keepsIronic says whether there is an Ironic endpoint to care for now.
 func (s *scope) keepsIronic() bool {
@@ -113,12 +113,13 @@ func (r *Reconciler) keepSecret(ctx context.Context, s *scope) (outcome.Outcome,
 	if err != nil {
 		return outcome.Done(), err
 	}
+	s.secretProblem = !kept.IsDone()
 	s.material = material
 	return kept, nil
 }
 
-// lookAtIronic judges what was seen of the endpoint.
-func (r *Reconciler) lookAtIronic(ctx context.Context, s *scope) (outcome.Outcome, error) {
+// judgeIronic judges the result of the last probe of the endpoint.
+func (r *Reconciler) judgeIronic(_ context.Context, s *scope) (outcome.Outcome, error) {
 	if s.infra.Spec.Ironic == nil {
 		r.Endpoints.Forget(client.ObjectKeyFromObject(s.infra))
 		return outcome.Done(), nil
@@ -129,14 +130,14 @@ func (r *Reconciler) lookAtIronic(ctx context.Context, s *scope) (outcome.Outcom
 		port = infrav1.DefaultIronicPort
 	}
 	address := net.JoinHostPort(described.VirtualIPs[0], strconv.Itoa(int(port)))
-	seen, known := r.Endpoints.See(ctx, client.ObjectKeyFromObject(s.infra), ironicapi.Endpoint{
+	seen, known := r.Endpoints.See(client.ObjectKeyFromObject(s.infra), endpointTarget{ironicapi.Endpoint{
 		URL:       "https://" + address + "/v1/",
 		Username:  string(s.material.Username),
 		Password:  string(s.material.Password),
 		Authority: s.material.Authority,
-	}, s.missesHosts())
+	}, s.missesHosts()})
 	if !known {
-		return outcome.Waiting(infrav1.NotYetObservedReason, "Waiting for the first look at "+address), nil
+		return outcome.Waiting(infrav1.NotYetObservedReason, "Waiting for the first probe of "+address), nil
 	}
 	verdict := pivot.Judge(pivot.Cluster{
 		ClusterID: s.infra.Spec.Ironic.ClusterID, Address: address, Hosts: s.hosts,
@@ -154,11 +155,18 @@ func (s *scope) missesHosts() bool {
 	return status != nil && status.KnownHosts != nil && int(*status.KnownHosts) < len(s.hosts)
 }
 
-// again makes sure that an endpoint is looked at again. No event announces that its holder has changed, or that a
-// Secret of the user has.
-func (r *Reconciler) again(s *scope, after time.Duration) time.Duration {
-	if s.keepsIronic() && (after == 0 || after > r.Interval) {
-		return r.Interval
+// again returns the time until the Secrets of an endpoint are read again: soon while one is missing or must be
+// corrected.
+func (s *scope) again(after time.Duration) time.Duration {
+	if !s.keepsIronic() {
+		return after
+	}
+	next := userSecretsEvery
+	if s.secretProblem {
+		next = doubtEvery
+	}
+	if after == 0 || after > next {
+		return next
 	}
 	return after
 }
@@ -184,15 +192,6 @@ func holderOf(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 		return nil
 	}
 	return ptr.To(*infra.Status.Ironic.Holder)
-}
-
-// announceArming tells that a node may hold the address from now on, or may not any longer.
-func (r *Reconciler) announceArming(s *scope, node string, armed bool) {
-	reason, note := nodeDisarmed, "Node %s must not take the Ironic endpoint: the cluster is managed from elsewhere"
-	if armed {
-		reason, note = nodeArmed, "Node %s may take the Ironic endpoint: the cluster manages itself"
-	}
-	r.Recorder.Eventf(s.infra, nil, corev1.EventTypeNormal, reason, "Arm", note, node)
 }
 
 func holderName(holder *infrav1.IronicHolder) string {

@@ -2,7 +2,6 @@ package metal3cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -54,6 +53,7 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	if s.move.Hosts, err = r.Hosts.Hosts(ctx, s.infra.Namespace); err != nil {
 		return err
 	}
+	r.hostCounts.Store(client.ObjectKeyFromObject(s.infra), len(s.move.Hosts))
 	if s.move.Around, err = r.Hosts.Neighbours(ctx, s.infra.Namespace); err != nil {
 		return err
 	}
@@ -230,16 +230,10 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 	return outcome.Done(), nil
 }
 
-// takeBackHandover lets the Ironic of the management cluster take the address again: the cluster is here, and runs.
+// takeBackHandover lets the Ironic of the management cluster hold the VIP again: the Cluster is here, and runs. An
+// error stops no stage of another condition: the endpoint is probed all the same.
 func (r *Reconciler) takeBackHandover(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), r.tellIronic(ctx, s, false)
-}
-
-// serveEndpoint lets the management Ironic and the nodes hold the VIP. An error stops no stage of another condition.
-func (r *Reconciler) serveEndpoint(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	_, handover := r.takeBackHandover(ctx, s)
-	_, arming := r.armNodes(ctx, s)
-	return outcome.Done(), errors.Join(handover, arming)
 }
 
 func (r *Reconciler) tellIronic(ctx context.Context, s *scope, handedOver bool) error {

@@ -47,8 +47,18 @@ type scope struct {
 	// read.
 	move pivot.MoveFacts
 
-	// plane is what was seen of the nodes of the control plane. Nil without spec.ironic, and while nobody answers.
+	// plane is what the last probe has seen of the nodes of the control plane. Nil without spec.ironic, before the first
+	// probe, and while the workload cluster does not answer.
 	plane *workload.ControlPlane
+
+	// nodes is the control plane to probe. Nil without spec.ironic.
+	nodes *nodesTarget
+
+	// nodesPending says that the nodes were not probed yet.
+	nodesPending bool
+
+	// secretProblem says that a Secret of the Ironic endpoint is missing or must be corrected.
+	secretProblem bool
 
 	// controlPlane are the names of the nodes of the control plane, and hosts the names that hosts of the cluster have in
 	// Ironic, if the host operator keeps them there. Not read without spec.ironic.
@@ -69,7 +79,7 @@ type scope struct {
 	// material is what the Ironic endpoint is served with. Empty until its Secret is complete.
 	material secrets.Material
 
-	// verdict says what the last look at the Ironic endpoint means. Nil until there was one.
+	// verdict says what the last probe of the Ironic endpoint means. Nil until there was one.
 	verdict *pivot.Verdict
 
 	// holder is who held the Ironic endpoint before this reconcile. Nil if nobody knew.

@@ -1,145 +1,190 @@
 package metal3cluster
 
 import (
-	"bytes"
 	"context"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 )
 
-const (
-	// DefaultInterval is how often an endpoint is looked at. Nothing announces that its holder has changed.
-	DefaultInterval = time.Second
+// newsKept is how many Metal3Clusters can wait to be enqueued. A result that does not fit is read by the next
+// reconcile.
+const newsKept = 1024
 
-	// nodesEvery is how often all nodes are listed. In between it is enough to know who answers.
-	nodesEvery = 10 * time.Second
+// prober observes what is not in the API server of the management cluster: one target T for each Metal3Cluster, with a
+// result R. It ticks in a goroutine of the manager and probes each target in a goroutine of its own, so a target that
+// does not answer blocks no reconcile and no other target. It enqueues a Metal3Cluster only when its result changes.
+//
+//	reconcile: See             -> the target is probed at the next tick, or at once if it is new or has changed
+//	result differs             -> the Metal3Cluster is enqueued
+//	Rest (pause, deletion)     -> no probes until the next See; the last result is kept
+//	Forget (object is deleted) -> nothing is kept
+type prober[T, R any] struct {
+	probing[T, R]
 
-	// lookLimit is how long one look may take.
-	lookLimit = 5 * time.Second
+	clock clock.WithTicker
+	// interval is the time between two ticks.
+	interval time.Duration
+	// news enqueues Metal3Clusters. Hurry makes the prober tick at once.
+	news  chan event.GenericEvent
+	hurry chan struct{}
 
-	// newsKept is how many changed endpoints can be waiting to be reconciled. One that does not fit is seen when its
-	// interval is over.
-	newsKept = 1024
-)
+	mutex   sync.Mutex
+	targets map[types.NamespacedName]*probed[T, R]
+}
 
-// Ask asks an endpoint once. Last is an earlier answer whose nodes still count if the same Ironic answers; nil asks for
-// everything.
-type Ask func(ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation) ironicapi.Observation
+// probing is what differs between probers.
+type probing[T, R any] struct {
+	// probe observes a target. Last is the last result for the same target, nil if there is none.
+	probe func(ctx context.Context, cluster types.NamespacedName, target T, last *R) R
 
-// AskIronic asks over the network.
-func AskIronic(
-	ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation,
-) ironicapi.Observation {
-	client, err := ironicapi.New(endpoint)
-	if err != nil {
-		return ironicapi.Observation{Answer: ironicapi.Broken, Detail: err.Error()}
+	// isSame says that the last result of a target is valid for another target. IsUrgent says that the same target must be
+	// probed at once all the same.
+	isSame, isUrgent func(before, after T) bool
+
+	// differs says that a result is news.
+	differs func(before, after R) bool
+
+	// pause is the time until the next probe. Zero probes at each tick.
+	pause func(result R, isNews bool) time.Duration
+
+	// limit is how long one probe may take.
+	limit time.Duration
+}
+
+// probed is what the prober knows of one target.
+type probed[T, R any] struct {
+	target T
+
+	// result is the last result. Nil until there is one.
+	result *R
+
+	// due is when the next probe begins. The zero time is at once.
+	due time.Time
+
+	// isRunning says that a probe is under way, isResting that none may begin.
+	isRunning, isResting bool
+}
+
+func newProber[T, R any](how probing[T, R], now clock.WithTicker, interval time.Duration) *prober[T, R] {
+	return &prober[T, R]{
+		probing: how, clock: now, interval: interval, news: make(chan event.GenericEvent, newsKept),
+		hurry: make(chan struct{}, 1), targets: map[types.NamespacedName]*probed[T, R]{},
 	}
-	return client.Observe(ctx, last)
 }
 
-// Lookout looks at endpoints beside the reconciles, so that an endpoint that does not answer keeps nobody waiting: what
-// is reconciled is the result of the last look. A result that differs from the one before wakes its Metal3Cluster.
-type Lookout struct {
-	ask   Ask
-	clock clock.PassiveClock
-
-	// rest is how long an endpoint is left alone after a look.
-	rest time.Duration
-	news chan event.GenericEvent
-
-	mutex  sync.Mutex
-	sights map[types.NamespacedName]*sight
-}
-
-// sight is what is known of one endpoint.
-type sight struct {
-	endpoint ironicapi.Endpoint
-
-	// seen is the last result. Nil until there is one.
-	seen *ironicapi.Observation
-
-	// looked is when the last look began, looking says that it has not ended. listed is when the last look began that
-	// asked for everything.
-	looked, listed time.Time
-	looking        bool
-}
-
-// NewLookout makes a lookout for endpoints that are asked about in an interval.
-func NewLookout(ask Ask, now clock.PassiveClock, interval time.Duration) *Lookout {
-	return &Lookout{
-		// Half of the interval tells a Metal3Cluster whose time has come from one that was woken by the result.
-		ask: ask, clock: now, rest: interval / 2,
-		news: make(chan event.GenericEvent, newsKept), sights: map[types.NamespacedName]*sight{},
-	}
-}
-
-// See returns what was seen of the endpoint of a Metal3Cluster at the last look, and begins another look if that was
-// some time ago. Nothing is known of an endpoint that was never looked at, or that is another one than before. Eager
-// asks for everything at each look, while something is still missing there.
-func (l *Lookout) See(
-	ctx context.Context, cluster types.NamespacedName, endpoint ironicapi.Endpoint, eager bool,
-) (seen ironicapi.Observation, known bool) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	current := l.sights[cluster]
-	if current == nil || !same(current.endpoint, endpoint) {
-		current = &sight{endpoint: endpoint}
-		l.sights[cluster] = current
-	}
-	if !current.looking && (current.looked.IsZero() || l.clock.Since(current.looked) >= l.rest) {
-		current.looking, current.looked = true, l.clock.Now()
-		last := current.seen
-		if eager || l.clock.Since(current.listed) >= nodesEvery {
-			last, current.listed = nil, current.looked
+// Start probes until the context ends. It implements manager.Runnable.
+func (p *prober[T, R]) Start(ctx context.Context) error {
+	ticker := p.clock.NewTicker(p.interval)
+	defer ticker.Stop()
+	for {
+		p.tick(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.hurry:
+		case <-ticker.C():
 		}
-		go l.look(context.WithoutCancel(ctx), cluster, current, last)
 	}
-	if current.seen == nil {
-		return ironicapi.Observation{}, false
-	}
-	return *current.seen, true
 }
 
-// Forget drops what is known of the endpoint of a Metal3Cluster.
-func (l *Lookout) Forget(cluster types.NamespacedName) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	delete(l.sights, cluster)
+// tick begins the probes that are due.
+func (p *prober[T, R]) tick(ctx context.Context) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for cluster, current := range p.targets {
+		if current.isRunning || current.isResting || p.clock.Now().Before(current.due) {
+			continue
+		}
+		current.isRunning, current.due = true, p.clock.Now()
+		go p.run(ctx, cluster, current, current.target, current.result)
+	}
 }
 
-// look asks and remembers the answer. The sight may have been dropped in the meantime; then nobody reads it.
-func (l *Lookout) look(
-	ctx context.Context, cluster types.NamespacedName, current *sight, last *ironicapi.Observation,
+// run probes once. The target may have been replaced in the meantime; then no reconcile reads the result.
+func (p *prober[T, R]) run(
+	ctx context.Context, cluster types.NamespacedName, current *probed[T, R], target T, last *R,
 ) {
-	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
-	began := l.clock.Now()
-	seen := l.ask(ctx, current.endpoint, last)
-	lookSeconds.WithLabelValues(string(seen.Answer)).Observe(l.clock.Since(began).Seconds())
-	l.mutex.Lock()
-	changed := current.seen == nil || !equality.Semantic.DeepEqual(seen, *current.seen)
-	current.seen, current.looking = &seen, false
-	l.mutex.Unlock()
-	if !changed {
+	began := p.clock.Now()
+	result := p.probe(ctx, cluster, target, last)
+	p.mutex.Lock()
+	isNews := last == nil || p.differs(*last, result)
+	current.result, current.isRunning = &result, false
+	if !current.due.IsZero() {
+		current.due = began.Add(p.pause(result, isNews))
+	}
+	isKnown := p.targets[cluster] == current
+	p.mutex.Unlock()
+	if !isNews || !isKnown {
 		return
 	}
-	changedCluster := &infrav1.Metal3Cluster{}
-	changedCluster.Namespace, changedCluster.Name = cluster.Namespace, cluster.Name
+	changed := &infrav1.Metal3Cluster{}
+	changed.Namespace, changed.Name = cluster.Namespace, cluster.Name
 	select {
-	case l.news <- event.GenericEvent{Object: changedCluster}:
+	case p.news <- event.GenericEvent{Object: changed}:
 	default:
 	}
 }
 
-func same(a, b ironicapi.Endpoint) bool {
-	return a.URL == b.URL && a.Username == b.Username && a.Password == b.Password &&
-		bytes.Equal(a.Authority, b.Authority)
+// See returns the last result for the target of a Metal3Cluster, and keeps the target probed. No result is known for a
+// target that was never probed, or that replaces another one. It does not block.
+func (p *prober[T, R]) See(cluster types.NamespacedName, target T) (result R, known bool) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	current := p.targets[cluster]
+	switch {
+	case current == nil || !p.isSame(current.target, target):
+		current = &probed[T, R]{}
+		p.targets[cluster] = current
+		p.tickNow()
+	case current.isResting || p.isUrgent(current.target, target):
+		current.due = time.Time{}
+		p.tickNow()
+	}
+	current.target, current.isResting = target, false
+	if current.result == nil {
+		return result, false
+	}
+	return *current.result, true
+}
+
+// Last returns the last result for the target of a Metal3Cluster, and begins nothing.
+func (p *prober[T, R]) Last(cluster types.NamespacedName, target T) (result R, known bool) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	current := p.targets[cluster]
+	if current == nil || current.result == nil || !p.isSame(current.target, target) {
+		return result, false
+	}
+	return *current.result, true
+}
+
+func (p *prober[T, R]) tickNow() {
+	select {
+	case p.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// Rest keeps the last result of a Metal3Cluster and begins no probe until the next See.
+func (p *prober[T, R]) Rest(cluster types.NamespacedName) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if current := p.targets[cluster]; current != nil {
+		current.isResting = true
+	}
+}
+
+// Forget drops what is known for a Metal3Cluster.
+func (p *prober[T, R]) Forget(cluster types.NamespacedName) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	delete(p.targets, cluster)
 }

@@ -2,193 +2,295 @@ package metal3cluster
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// looking is a lookout whose answers come when the test gives them.
-type looking struct {
-	*Lookout
-	clock   *clocktesting.FakePassiveClock
-	asked   chan ironicapi.Endpoint
-	answers chan ironicapi.Observation
+// asked are the probes of endpoints in one test, which runs in the time of synctest.
+type asked struct {
+	*EndpointProber
 
-	// last is what the last question carried, eager what the next reconcile wants.
-	last  *ironicapi.Observation
-	eager bool
+	// answer is the result of all probes. Stuck endpoints answer when the probe is over.
+	answer ironicapi.Observation
+	stuck  map[string]bool
+
+	// count are the probes of each endpoint, full those that asked for everything.
+	count, full map[string]int
 }
 
-const testInterval = 10 * time.Second
-
-func newLooking() *looking {
-	l := &looking{
-		clock: clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0)),
-		asked: make(chan ironicapi.Endpoint), answers: make(chan ironicapi.Observation),
-	}
-	l.Lookout = NewLookout(func(
-		ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation,
-	) ironicapi.Observation {
-		if _, limited := ctx.Deadline(); !limited || ctx.Err() != nil {
-			return ironicapi.Observation{Answer: "the look has no time limit, or ends with its reconcile"}
-		}
-		l.last = last
-		l.asked <- endpoint
-		return <-l.answers
-	}, l.clock, testInterval)
-	return l
-}
-
-// see looks like a reconcile that ends at once.
-func (l *looking) see(name string, endpoint ironicapi.Endpoint) (ironicapi.Observation, bool) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	return l.See(ctx, types.NamespacedName{Name: name}, endpoint, l.eager)
-}
-
-// news tells whether the cluster was woken. It waits where something is expected.
-func (l *looking) woken(t *testing.T, want string) {
+// probes runs a test with a prober that is started.
+func probes(t *testing.T, test func(a *asked)) {
 	t.Helper()
-	select {
-	case event := <-l.news:
-		if event.Object.GetName() != want {
-			t.Errorf("%s is woken, want %s", event.Object.GetName(), want)
+	synctest.Test(t, func(t *testing.T) {
+		a := &asked{stuck: map[string]bool{}, count: map[string]int{}, full: map[string]int{}}
+		a.answer = ironicapi.Observation{Answer: ironicapi.Unreachable, Detail: "nobody"}
+		a.EndpointProber = NewEndpointProber(func(
+			ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation,
+		) ironicapi.Observation {
+			a.mutex.Lock()
+			a.count[endpoint.URL]++
+			if last == nil {
+				a.full[endpoint.URL]++
+			}
+			answer, isStuck := a.answer, a.stuck[endpoint.URL]
+			a.mutex.Unlock()
+			if isStuck {
+				<-ctx.Done()
+				return ironicapi.Observation{Answer: ironicapi.Unreachable, Detail: ctx.Err().Error()}
+			}
+			return answer
+		}, clock.RealClock{}, time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- a.Start(ctx) }()
+		test(a)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
-	case <-time.After(30 * time.Second):
-		t.Fatalf("%s is not woken", want)
-	}
+	})
 }
 
-// settled waits until no look of a cluster is under way.
-func (l *looking) settled(t *testing.T, name string) {
-	t.Helper()
-	deadline := time.After(30 * time.Second)
+func (a *asked) see(name, url string, eager bool) (ironicapi.Observation, bool) {
+	result, known := a.See(types.NamespacedName{Name: name}, endpointTarget{ironicapi.Endpoint{URL: url}, eager})
+	synctest.Wait()
+	return result.Observation, known
+}
+
+// number is how many probes were counted for an endpoint.
+func (a *asked) number(counted map[string]int, url string) int {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return counted[url]
+}
+
+func (a *asked) change(edit func()) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	edit()
+}
+
+// pass lets time pass until just after a tick.
+func pass(intervals time.Duration) {
+	<-time.After(intervals * time.Second)
+	synctest.Wait()
+}
+
+// enqueued are the names of the clusters that were enqueued since the last call.
+func (a *asked) enqueued() []string {
+	var names []string
 	for {
-		l.mutex.Lock()
-		busy := l.sights[types.NamespacedName{Name: name}].looking
-		l.mutex.Unlock()
-		if !busy {
-			return
-		}
 		select {
-		case <-deadline:
-			t.Fatal("the look does not end")
-		case <-time.After(time.Millisecond):
+		case event := <-a.news:
+			names = append(names, event.Object.GetName())
+		default:
+			return names
 		}
 	}
 }
 
-func TestLookoutNeverKeepsAReconcileWaiting(t *testing.T) {
-	l := newLooking()
-	first := ironicapi.Endpoint{URL: "https://192.0.2.2:6385/v1/", Username: "a", Password: "b"}
-	for range 3 {
-		if seen, known := l.see("a", first); known {
-			t.Fatalf("got %+v before anybody answered", seen)
+func TestANewTargetIsProbedAtOnceAndThenAtEachTick(t *testing.T) {
+	probes(t, func(a *asked) {
+		if seen, known := a.see("a", "first", false); known {
+			t.Errorf("got %+v before any answer", seen)
+		}
+		if seen, known := a.see("a", "first", false); !known || !cmp.Equal(seen, a.answer) {
+			t.Errorf("got %+v, %t", seen, known)
+		}
+		pass(30)
+		if got := a.number(a.count, "first"); got != 31 {
+			t.Errorf("%d probes in 30 seconds without a reconcile, want 31", got)
+		}
+	})
+}
+
+func TestOnlyNewsEnqueueAMetal3Cluster(t *testing.T) {
+	probes(t, func(a *asked) {
+		a.see("a", "first", false)
+		pass(10)
+		if diff := cmp.Diff([]string{"a"}, a.enqueued()); diff != "" {
+			t.Errorf("the first result: -want +got:\n%s", diff)
+		}
+		a.change(func() { a.answer = ironicapi.Observation{Answer: ironicapi.Answers} })
+		pass(10)
+		if diff := cmp.Diff([]string{"a"}, a.enqueued()); diff != "" {
+			t.Errorf("another result: -want +got:\n%s", diff)
+		}
+	})
+}
+
+func TestATargetThatHangsHoldsUpNoOther(t *testing.T) {
+	probes(t, func(a *asked) {
+		a.change(func() { a.stuck["hangs"] = true })
+		a.see("a", "hangs", false)
+		a.see("b", "answers", false)
+		if _, known := a.see("b", "answers", false); !known {
+			t.Error("a target waits for another one")
+		}
+		pass(3)
+		if a.number(a.count, "hangs") != 1 || a.number(a.count, "answers") != 4 {
+			t.Error("got another number of probes")
+		}
+		pass(3)
+		if seen, known := a.see("a", "hangs", false); !known || seen.Answer != ironicapi.Unreachable {
+			t.Errorf("the probe has no limit: %+v, %t", seen, known)
+		}
+	})
+}
+
+func TestEverythingIsAskedNowAndThen(t *testing.T) {
+	probes(t, func(a *asked) {
+		a.see("a", "first", false)
+		pass(9)
+		if a.number(a.full, "first") != 1 {
+			t.Errorf("asked %d times for everything in 9 seconds, want once", a.number(a.full, "first"))
+		}
+		pass(1)
+		if a.number(a.full, "first") != 2 {
+			t.Errorf("asked %d times for everything in 10 seconds, want twice", a.number(a.full, "first"))
+		}
+		a.see("a", "first", true)
+		pass(4)
+		if a.number(a.full, "first") != 7 {
+			t.Errorf("asked %d times for everything while something is missing, want 7 times", a.number(a.full, "first"))
+		}
+	})
+}
+
+func TestNoProbesDuringAPause(t *testing.T) {
+	probes(t, func(a *asked) {
+		a.see("a", "first", false)
+		a.Rest(types.NamespacedName{Name: "a"})
+		a.Rest(types.NamespacedName{Name: "unknown"})
+		pass(30)
+		if a.number(a.count, "first") != 1 {
+			t.Errorf("%d probes, want 1", a.number(a.count, "first"))
+		}
+		if _, known := a.see("a", "first", false); !known || a.number(a.count, "first") != 2 {
+			t.Errorf("after the pause: known %t, %d probes, want 2", known, a.number(a.count, "first"))
+		}
+		a.Forget(types.NamespacedName{Name: "a"})
+		pass(30)
+		if _, known := a.see("a", "first", false); known || a.number(a.count, "first") != 3 {
+			t.Errorf("after the deletion: known %t, %d probes, want 3", known, a.number(a.count, "first"))
+		}
+	})
+}
+
+func TestAResultIsNotThatOfAnotherEndpoint(t *testing.T) {
+	probes(t, func(a *asked) {
+		key := types.NamespacedName{Name: "a"}
+		before := ironicapi.Endpoint{URL: "first", Authority: []byte("a")}
+		for name, after := range map[string]ironicapi.Endpoint{
+			"URL":       {URL: "second", Authority: []byte("a")},
+			"Username":  {URL: before.URL, Username: "new", Authority: []byte("a")},
+			"Password":  {URL: before.URL, Password: "new", Authority: []byte("a")},
+			"Authority": {URL: before.URL, Authority: []byte("b")},
+		} {
+			a.See(key, endpointTarget{Endpoint: before})
+			synctest.Wait()
+			if seen, known := a.See(key, endpointTarget{Endpoint: after}); known {
+				t.Errorf("%s: got %+v of another endpoint", name, seen)
+			}
+			synctest.Wait()
+			if _, known := a.See(key, endpointTarget{Endpoint: after}); !known {
+				t.Errorf("%s: the new endpoint is not probed", name)
+			}
+		}
+	})
+}
+
+// planes is a workload cluster.
+type planes struct {
+	seen         workload.ControlPlane
+	err          error
+	looks, armed int
+}
+
+func (p *planes) Look(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
+	p.looks++
+	seen := p.seen
+	seen.Nodes = append([]workload.ControlPlaneNode(nil), p.seen.Nodes...)
+	return seen, p.err
+}
+
+func (p *planes) Arm(_ context.Context, _ types.NamespacedName, node string, armed bool) error {
+	if node == "broken" {
+		return errAway
+	}
+	p.armed++
+	for i := range p.seen.Nodes {
+		if p.seen.Nodes[i].Name == node && armed {
+			p.seen.Nodes[i].Armed = pivot.ArmedByProvider
 		}
 	}
-	if diff := cmp.Diff(first, <-l.asked); diff != "" {
-		t.Errorf("another endpoint is asked:\n%s", diff)
-	}
-	// Another cluster does not wait for this one.
-	l.see("b", first)
-	<-l.asked
-	answer := ironicapi.Observation{Answer: ironicapi.Answers, Conductors: []string{"c1-a"}}
-	l.answers <- answer
-	l.answers <- answer
-	<-l.news
-	<-l.news
-	seen, known := l.see("a", first)
-	if diff := cmp.Diff(answer, seen); diff != "" || !known {
-		t.Errorf("known: %t, -want +got:\n%s", known, diff)
-	}
+	return nil
 }
 
-func TestLookoutLooksOnceAnInterval(t *testing.T) {
-	l := newLooking()
-	endpoint := ironicapi.Endpoint{URL: "https://192.0.2.2:6385/v1/"}
-	same := ironicapi.Observation{Answer: ironicapi.Unreachable, Detail: "nobody"}
-	l.see("a", endpoint)
-	<-l.asked
-	l.answers <- same
-	l.woken(t, "a")
-	l.settled(t, "a")
-	l.see("a", endpoint)
-	select {
-	case <-l.asked:
-		t.Error("the result of a look begins the next one")
-	case <-time.After(50 * time.Millisecond):
-	}
-	l.clock.SetTime(l.clock.Now().Add(testInterval))
-	if _, known := l.see("a", endpoint); !known {
-		t.Error("the last result is gone while the next look runs")
-	}
-	<-l.asked
-	l.answers <- same
-	l.settled(t, "a")
-	l.clock.SetTime(l.clock.Now().Add(testInterval))
-	l.see("a", endpoint)
-	<-l.asked
-	l.answers <- ironicapi.Observation{Answer: ironicapi.Answers}
-	l.woken(t, "a")
-	select {
-	case <-l.news:
-		t.Error("the same result wakes the cluster")
-	default:
-	}
-}
-
-func TestLookoutAsksForEverythingNowAndThen(t *testing.T) {
-	l := newLooking()
-	l.rest = time.Second
-	endpoint := ironicapi.Endpoint{URL: "https://192.0.2.2:6385/v1/"}
-	for step, tc := range []struct {
-		after      time.Duration
-		eager      bool
-		everything bool
+func TestNodesAreProbedSeldomWhenAllIsWell(t *testing.T) {
+	ready := workload.ControlPlaneNode{Name: "cp-0", Armed: pivot.ArmedByUser, Carries: true, PodsReady: true}
+	starting := workload.ControlPlaneNode{Name: "cp-0", Armed: pivot.ArmedByUser, Carries: true}
+	for name, tc := range map[string]struct {
+		planes planes
+		looks  int
 	}{
-		{0, false, true}, {time.Second, false, false}, {time.Second, true, true}, {8 * time.Second, false, false},
-		{2 * time.Second, false, true}, {time.Second, false, false},
+		// The first result is news.
+		"Ready":       {planes{seen: workload.ControlPlane{Nodes: []workload.ControlPlaneNode{ready}}}, 11},
+		"Starting":    {planes{seen: workload.ControlPlane{Nodes: []workload.ControlPlaneNode{starting}}}, 120},
+		"Unreachable": {planes{err: workload.ErrUnreachable}, 120},
+		"Broken":      {planes{err: errAway}, 120},
 	} {
-		l.clock.SetTime(l.clock.Now().Add(tc.after))
-		l.eager = tc.eager
-		l.see("a", endpoint)
-		<-l.asked
-		if everything := l.last == nil; everything != tc.everything {
-			t.Errorf("step %d: asks for everything: %v, want %v", step, everything, tc.everything)
-		}
-		l.answers <- ironicapi.Observation{Answer: ironicapi.Answers}
-		l.settled(t, "a")
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				prober := NewNodeProber(&tc.planes, events.NewFakeRecorder(10), clock.RealClock{}, time.Second)
+				ctx, cancel := context.WithCancel(t.Context())
+				go func() { _ = prober.Start(ctx) }()
+				prober.See(types.NamespacedName{Name: "a"}, nodesTarget{infra: &infrav1.Metal3Cluster{}})
+				<-time.After(10*time.Minute - time.Millisecond)
+				synctest.Wait()
+				cancel()
+				if tc.planes.looks != tc.looks {
+					t.Errorf("%d probes in 10 minutes, want %d", tc.planes.looks, tc.looks)
+				}
+				result, _ := prober.See(types.NamespacedName{Name: "a"}, nodesTarget{infra: &infrav1.Metal3Cluster{}})
+				if (result.problem == "") != (tc.planes.err == nil) || (result.seen == nil) != (tc.planes.err != nil) {
+					t.Errorf("got %+v", result)
+				}
+			})
+		})
 	}
 }
 
-func TestLookoutForgetsAnotherEndpoint(t *testing.T) {
-	l := newLooking()
-	before := ironicapi.Endpoint{URL: "https://192.0.2.2:6385/v1/", Authority: []byte("a")}
-	for name, after := range map[string]ironicapi.Endpoint{
-		"URL":       {URL: "https://192.0.2.3:6385/v1/", Authority: []byte("a")},
-		"Password":  {URL: before.URL, Password: "new", Authority: []byte("a")},
-		"Authority": {URL: before.URL, Authority: []byte("b")},
-		"Forgotten": before,
-	} {
-		l.see(name, before)
-		<-l.asked
-		l.answers <- ironicapi.Observation{Answer: ironicapi.Answers}
-		l.woken(t, name)
-		if name == "Forgotten" {
-			l.Forget(types.NamespacedName{Name: name})
+func TestNodesOfAClusterThatManagesItselfAreArmedOnce(t *testing.T) {
+	there := &planes{seen: workload.ControlPlane{Own: true, Nodes: []workload.ControlPlaneNode{
+		{Name: "broken", Armed: pivot.NotArmed}, {Name: "cp-0", Armed: pivot.NotArmed}, {Name: "cp-1", Armed: pivot.Refused},
+	}}}
+	recorder := events.NewFakeRecorder(10)
+	target := nodesTarget{infra: &infrav1.Metal3Cluster{}}
+	for range 2 {
+		result := probeNodes(t.Context(), there, recorder, target)
+		if want := "its nodes could not be armed: " + errAway.Error(); result.problem != want {
+			t.Errorf("got %q, want %q", result.problem, want)
 		}
-		if seen, known := l.see(name, after); known {
-			t.Errorf("%s: got %+v of another endpoint", name, seen)
-		}
-		<-l.asked
-		l.answers <- ironicapi.Observation{Answer: ironicapi.Answers}
-		l.woken(t, name)
+	}
+	if there.armed != 1 || len(recorder.Events) != 1 {
+		t.Errorf("armed %d times with %d events, want once", there.armed, len(recorder.Events))
+	}
+	there.err = errors.New("no connection")
+	if result := probeNodes(t.Context(), there, recorder, target); result.problem != "its nodes could not be read: no connection" {
+		t.Errorf("got %q", result.problem)
 	}
 }
 

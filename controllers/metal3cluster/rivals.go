@@ -18,8 +18,7 @@ import (
 // routerIDChosen is the reason of the event that tells of a virtual router ID other than the one of the clusterID.
 const routerIDChosen = "RouterIDChosen"
 
-// readSurroundings reads who may use what the Ironic endpoint needs for itself. It asks the cache. What changes there
-// needs no event: an endpoint is looked at in an interval anyway.
+// readSurroundings reads who may use what the Ironic endpoint needs for itself. It reads the cache.
 func (r *Reconciler) readSurroundings(ctx context.Context, s *scope) error {
 	if !s.keepsIronic() {
 		return nil

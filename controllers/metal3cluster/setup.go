@@ -7,7 +7,10 @@ import (
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -18,17 +21,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
-// gatherTime is how long changes of hosts and Machines are gathered until the Metal3Clusters of their namespace look at
-// all of them at once.
-const gatherTime = time.Second
+const (
+	// gatherAtLeast is how long changes of other objects are gathered until a Metal3Cluster is reconciled once for all of
+	// them.
+	gatherAtLeast = time.Second
+
+	// gatherPerHost is added for each host of the namespace. A reconcile reads all of them, so without it the work grows
+	// with the square of their number while all of them are provisioned.
+	gatherPerHost = time.Millisecond
+)
+
+// gatherTime is how long the changes that matter to a Metal3Cluster are gathered.
+func (r *Reconciler) gatherTime(cluster types.NamespacedName) time.Duration {
+	hosts, _ := r.hostCounts.Load(cluster)
+	count, _ := hosts.(int)
+	return gatherAtLeast + time.Duration(count)*gatherPerHost
+}
 
 // endpointIndex finds Metal3Clusters by spec.controlPlaneEndpoint.
 const endpointIndex = "spec.controlPlaneEndpoint"
@@ -57,10 +75,21 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(nodeChanges())).
 		Watches(&bmov1alpha1.BareMetalHost{}, r.later(), builder.WithPredicates(hostChanges())).
 		Watches(&infrav1.Metal3Remediation{}, r.later(), builder.WithPredicates(notUpdates())).
+		Watches(&infrav1.Metal3Cluster{}, r.conflicting(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(),
+			&infrav1.Metal3Cluster{})).
+		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, r.everywhere(),
+			builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.Endpoints.news, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.Nodes.news, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Metal3Cluster controller: %w", err)
+	}
+	for _, prober := range []manager.Runnable{r.Endpoints, r.Nodes} {
+		if err := mgr.Add(prober); err != nil {
+			return fmt.Errorf("setting up the probers of Metal3Clusters: %w", err)
+		}
 	}
 	return nil
 }
@@ -145,28 +174,50 @@ func hostChanges() predicate.Funcs {
 		}
 		return pivot.Busy(before) != pivot.Busy(after) || pivot.Parked(before) != pivot.Parked(after) ||
 			before.Annotations[infrav1.BlockMoveAnnotation] != after.Annotations[infrav1.BlockMoveAnnotation] ||
-			pivot.ClusterOf(before) != pivot.ClusterOf(after) ||
+			pivot.ClusterOf(before) != pivot.ClusterOf(after) || host.Withheld(before) != host.Withheld(after) ||
 			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 	}}
 }
 
-// later wakes all Metal3Clusters of the namespace of an object, some time after the first of many changes.
+// later enqueues all Metal3Clusters of the namespace of an object, some time after the first of many changes.
 func (r *Reconciler) later() handler.Funcs {
+	return r.gathered(func(changed client.Object, current *infrav1.Metal3Cluster) bool {
+		return current.Namespace == changed.GetNamespace()
+	})
+}
+
+// everywhere enqueues all Metal3Clusters, some time after the first of many changes.
+func (r *Reconciler) everywhere() handler.Funcs {
+	return r.gathered(func(client.Object, *infrav1.Metal3Cluster) bool { return true })
+}
+
+// conflicting enqueues the Metal3Clusters that a Metal3Cluster may conflict with: all others with an Ironic endpoint. A
+// network does not end at a namespace.
+func (r *Reconciler) conflicting() handler.Funcs {
+	return r.gathered(func(changed client.Object, current *infrav1.Metal3Cluster) bool {
+		return current.Spec.Ironic != nil && client.ObjectKeyFromObject(current) != client.ObjectKeyFromObject(changed)
+	})
+}
+
+// gathered enqueues the Metal3Clusters that a change matters to, some time after the first of many changes.
+func (r *Reconciler) gathered(matters func(changed client.Object, current *infrav1.Metal3Cluster) bool) handler.Funcs {
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
-	wake := func(ctx context.Context, object client.Object, q queue) {
+	enqueue := func(ctx context.Context, changed client.Object, q queue) {
 		var list infrav1.Metal3ClusterList
-		here := client.InNamespace(object.GetNamespace())
-		if err := r.Client.List(ctx, &list, here, client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 			return
 		}
 		for i := range list.Items {
-			q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])}, gatherTime)
+			if matters(changed, &list.Items[i]) {
+				key := client.ObjectKeyFromObject(&list.Items[i])
+				q.AddAfter(ctrl.Request{NamespacedName: key}, r.gatherTime(key))
+			}
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { wake(ctx, e.ObjectNew, q) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, e.Object, q) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { enqueue(ctx, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q) },
 	}
 }
 

@@ -102,6 +102,7 @@ func setStatus(s *scope, results flow.Results) {
 //	the Cluster        all hosts are parked   True, HostsPaused
 //	the Cluster        hosts are not parked   False, WaitingForHosts
 //	the Metal3Cluster                         False, NotReadyForMove: nobody sees what gets in the way
+//	nobody             nodes not probed yet   as it was, if it was set
 //	nobody             obstacles              False, NotReadyForMove
 //	nobody             no obstacle            True, ReadyForMove
 func setReadyForMove(s *scope, results flow.Results) {
@@ -125,18 +126,26 @@ func setReadyForMove(s *scope, results flow.Results) {
 		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 		condition.Message = fmt.Sprintf("Not ready for clusterctl move: Metal3Cluster %s is paused: remove its annotation %s",
 			s.infra.Name, clusterv1.PausedAnnotation)
+	case s.nodesPending && waits.Err == nil && conditions.Has(s.infra, infrav1.ReadyForMoveCondition):
+		// A manager that has just started knows nothing that is wrong.
+		return
 	default:
-		s.move.Endpoint = results[infrav1.IronicEndpointReadyCondition].Outcome
-		obstacles := append(pivot.Obstacles(s.move), s.rivals...)
-		if waits.Err != nil {
-			obstacles = append(obstacles, waits.Message)
-		}
-		if len(obstacles) > 0 {
+		if obstacles := obstaclesOf(s, results); len(obstacles) > 0 {
 			condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 			condition.Message = "Not ready for clusterctl move: " + pivot.Enumerate(obstacles)
 		}
 	}
 	conditions.Set(s.infra, condition)
+}
+
+// obstaclesOf returns what gets in the way of a move that begins now.
+func obstaclesOf(s *scope, results flow.Results) []string {
+	s.move.Endpoint = results[infrav1.IronicEndpointReadyCondition].Outcome
+	obstacles := append(pivot.Obstacles(s.move), s.rivals...)
+	if gate := results[infrav1.ReadyForMoveCondition]; gate.Err != nil {
+		obstacles = append(obstacles, gate.Message)
+	}
+	return obstacles
 }
 
 // forgetEndpoint takes back that the Ironic endpoint answers while the Cluster is paused: nobody probes it, and another

@@ -110,20 +110,19 @@ func (s *suite) world(ctx context.Context) *world {
 func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) error {
 	shared := true
 	now := clock.RealClock{}
+	recorder := mgr.GetEventRecorder("metal3cluster")
 	return (&metal3cluster.Reconciler{
 		Client:      mgr.GetClient(),
-		Recorder:    mgr.GetEventRecorder("metal3cluster"),
+		Recorder:    recorder,
 		Clock:       now,
 		Hosts:       hoststore.New(mgr.GetClient(), mgr.GetAPIReader()),
 		WatchFilter: w.watchFilter,
 		Secrets: &secrets.Keeper{
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
 		},
-		Endpoints: metal3cluster.NewLookout(metal3cluster.AskIronic, now, interval),
-		Interval:  interval,
-
-		ControlPlanes: w.crew,
-		Handover:      w.crew,
+		Endpoints: metal3cluster.NewEndpointProber(metal3cluster.AskIronic, now, interval),
+		Nodes:     metal3cluster.NewNodeProber(w.crew, recorder, now, interval),
+		Handover:  w.crew,
 	}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})
 }
 

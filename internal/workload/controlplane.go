@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,10 @@ type ControlPlanes struct {
 	clusters clustercache.ClusterCache
 	// own reads the cluster that the manager runs in, past the cache.
 	own client.Reader
+
+	// ownUID is the UID of the namespace kube-system of that cluster. It is read once: it lasts as long as the cluster.
+	mutex  sync.Mutex
+	ownUID types.UID
 }
 
 // NewControlPlanes returns the control planes of the clusters that a cache connects to. Own reads the cluster that the
@@ -136,15 +141,28 @@ func isReady(pod *corev1.Pod) bool {
 
 // isOwn compares the namespaces that no two clusters share.
 func (c *ControlPlanes) isOwn(ctx context.Context, workload client.Reader) (bool, error) {
-	there, here := &corev1.Namespace{}, &corev1.Namespace{}
+	there := &corev1.Namespace{}
 	key := client.ObjectKey{Name: metav1.NamespaceSystem}
 	if err := workload.Get(ctx, key, there); err != nil {
 		return false, fmt.Errorf("reading namespace %s of the workload cluster: %w", key.Name, err)
 	}
-	if err := c.own.Get(ctx, key, here); err != nil {
-		return false, fmt.Errorf("reading namespace %s: %w", key.Name, err)
+	own, err := c.readOwn(ctx, key)
+	return err == nil && there.UID == own, err
+}
+
+// readOwn returns the UID of a namespace of the cluster that the manager runs in.
+func (c *ControlPlanes) readOwn(ctx context.Context, key client.ObjectKey) (types.UID, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.ownUID != "" {
+		return c.ownUID, nil
 	}
-	return there.UID == here.UID, nil
+	here := &corev1.Namespace{}
+	if err := c.own.Get(ctx, key, here); err != nil {
+		return "", fmt.Errorf("reading namespace %s: %w", key.Name, err)
+	}
+	c.ownUID = here.UID
+	return c.ownUID, nil
 }
 
 // Arm lets a node of a control plane hold the Ironic address, or takes that back.

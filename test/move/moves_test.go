@@ -52,14 +52,7 @@ func undisturbed(c *clusters) []story {
 		{"waits for a host that is provisioning, and loses nothing of it", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.fleet(ctx, "cluster", 1, 1)
-			w.host(ctx, "late")
-			w.settled(ctx)
-			w.readyForMove(ctx)
-			before := w.trace(ctx)
-			w.stuck(true)
-			w.change(ctx, "late", imaged)
-			w.eventually(ctx, "late", inState(bmov1alpha1.StateProvisioning))
-			journey := w.begin(ctx)
+			before, journey := w.beginWhileProvisioning(ctx, "late")
 			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition,
 				stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host late is provisioning")))
 			w.eventually(ctx, "cluster-0", isPausedBy(infrav1.HostPausedByProvider))
@@ -72,14 +65,7 @@ func undisturbed(c *clusters) []story {
 		{"waits for a Machine that is created or deleted while clusterctl begins", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.fleet(ctx, "cluster", 2, 1)
-			w.host(ctx, "late")
-			w.settled(ctx)
-			w.readyForMove(ctx)
-			before := w.trace(ctx)
-			w.stuck(true)
-			w.change(ctx, "late", imaged)
-			w.eventually(ctx, "late", inState(bmov1alpha1.StateProvisioning))
-			journey := w.begin(ctx)
+			before, journey := w.beginWhileProvisioning(ctx, "late")
 			w.eventually(ctx, "cluster-0", isPausedBy(infrav1.HostPausedByProvider))
 			young := build.Machine("young", "cluster", build.InNamespace(w.namespace))
 			w.create(ctx, young)
@@ -173,4 +159,17 @@ func (w *world) everyKind(ctx context.Context) {
 	w.eventually(ctx, "errored", hasFailed(bmov1alpha1.RegistrationError))
 	w.eventually(ctx, "locked", hasFailed(bmov1alpha1.RegistrationError))
 	w.eventually(ctx, "detached", HaveField("Status.OperationalStatus", bmov1alpha1.OperationalStatusDetached))
+}
+
+// beginWhileProvisioning adds a host that stays in provisioning until stuck(false), and begins a move in that moment. The
+// trace is that of before.
+func (w *world) beginWhileProvisioning(ctx context.Context, name string) (trace, *journey) {
+	w.host(ctx, name)
+	w.settled(ctx)
+	w.readyForMove(ctx)
+	before := w.trace(ctx)
+	w.stuck(true)
+	w.change(ctx, name, imaged)
+	w.eventually(ctx, name, inState(bmov1alpha1.StateProvisioning))
+	return before, w.begin(ctx)
 }

@@ -1,0 +1,87 @@
+package metal3cluster
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
+)
+
+const (
+	// DefaultInterval is how often an Ironic endpoint is probed. No event announces that its holder has changed.
+	DefaultInterval = time.Second
+
+	// nodesEvery is how often all nodes of Ironic are listed. The probes in between only ask which Ironic answers.
+	nodesEvery = 10 * time.Second
+
+	// endpointLimit is how long one probe of an endpoint may take.
+	endpointLimit = 5 * time.Second
+)
+
+// Ask asks an endpoint once. Last is an earlier answer whose nodes still count if the same Ironic answers; nil asks for
+// everything.
+type Ask func(ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation) ironicapi.Observation
+
+// AskIronic asks over the network.
+func AskIronic(
+	ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation,
+) ironicapi.Observation {
+	client, err := ironicapi.New(endpoint)
+	if err != nil {
+		return ironicapi.Observation{Answer: ironicapi.Broken, Detail: err.Error()}
+	}
+	return client.Observe(ctx, last)
+}
+
+// EndpointProber probes Ironic endpoints.
+type EndpointProber struct {
+	*prober[endpointTarget, endpointResult]
+}
+
+// endpointTarget is an Ironic endpoint.
+type endpointTarget struct {
+	ironicapi.Endpoint
+
+	// isEager lists all nodes with each probe, while hosts of the cluster are missing there.
+	isEager bool
+}
+
+// endpointResult is the result of one probe.
+type endpointResult struct {
+	ironicapi.Observation
+
+	// listed is when all nodes were listed.
+	listed time.Time
+}
+
+// NewEndpointProber returns a prober that must be started.
+func NewEndpointProber(ask Ask, now clock.WithTicker, interval time.Duration) *EndpointProber {
+	return &EndpointProber{newProber(probing[endpointTarget, endpointResult]{
+		probe: func(ctx context.Context, _ types.NamespacedName, target endpointTarget, last *endpointResult,
+		) endpointResult {
+			began, known := now.Now(), (*ironicapi.Observation)(nil)
+			result := endpointResult{listed: began}
+			if last != nil && !target.isEager && began.Sub(last.listed) < nodesEvery {
+				known, result.listed = &last.Observation, last.listed
+			}
+			result.Observation = ask(ctx, target.Endpoint, known)
+			lookSeconds.WithLabelValues(string(result.Answer)).Observe(now.Since(began).Seconds())
+			return result
+		},
+		isSame: func(before, after endpointTarget) bool {
+			return before.URL == after.URL && before.Username == after.Username && before.Password == after.Password &&
+				bytes.Equal(before.Authority, after.Authority)
+		},
+		isUrgent: func(before, after endpointTarget) bool { return !before.isEager && after.isEager },
+		differs: func(before, after endpointResult) bool {
+			return !equality.Semantic.DeepEqual(before.Observation, after.Observation)
+		},
+		pause: func(endpointResult, bool) time.Duration { return 0 },
+		limit: endpointLimit,
+	}, now, interval)}
+}
