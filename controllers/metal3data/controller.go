@@ -167,7 +167,7 @@ func announce(_ *metav1.Condition, after metav1.Condition) string {
 
 // setStatus says whether the Secrets exist, or why they do not.
 func setStatus(s *scope, results flow.Results) {
-	if s.paused || !s.data.DeletionTimestamp.IsZero() && !s.claimed() {
+	if s.paused || !s.claimed() {
 		return
 	}
 	status := &s.data.Status

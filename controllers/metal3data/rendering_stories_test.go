@@ -54,9 +54,15 @@ func describeRendering(s *suite) {
 
 	It("costs five writes for each claim", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.manager.Start()
 		w.template(ctx, "template", plain)
-		w.machine(ctx, "machine", "template")
+		w.unclaimed(ctx, "machine")
+		w.manager.Start()
+		Eventually(func(g Gomega) {
+			template := &infrav1.Metal3DataTemplate{}
+			g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
+			g.Expect(template.Status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, stage.IsTrue()))
+		}).Should(Succeed())
+		w.claim(ctx, "machine", "template")
 		w.ready(ctx, "template-0")
 		var got []string
 		Eventually(func(g Gomega) {
@@ -70,8 +76,8 @@ func describeRendering(s *suite) {
 		}).Should(Succeed())
 		Expect(got).To(ConsistOf("create Metal3Data", "patch status Metal3DataClaim", "create Secret", "create Secret",
 			"patch status Metal3Data"))
-		Consistently(func() int { return len(w.writes.Done()) }).Should(BeNumerically("<=", 5+2),
-			"the finalizer and the indexes of the template come besides")
+		Consistently(func() int { return len(w.writes.Done()) }).Should(BeNumerically("<=", 5+3),
+			"the finalizer, the conditions and the indexes of the template come besides")
 	})
 
 	It("waits for what it takes values from, and then renders", func(ctx context.Context) {
