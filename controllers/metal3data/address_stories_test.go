@@ -60,21 +60,24 @@ func describeAddresses(s *suite) {
 		Expect(claim.Spec.Pool.Name).To(Equal("pool"))
 	})
 
-	It("renders the addresses of a provider of the IPAM contract, beside a pool of Metal3 with the same name", func(ctx context.Context) {
+	It("renders the addresses of a provider of the IPAM contract beside those of Metal3", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
-		// The manager of Metal3 serves claims of the contract by the name of the pool alone.
 		w.pool(ctx, "pool", "10.0.0.20")
-		w.template(ctx, "template", "metaData: {ipAddressesFromPool: [{key: a, name: pool}, {key: b, name: pool, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}], prefixesFromPool: [{key: p, name: pool, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}")
+		w.pool(ctx, "other", "10.0.0.30", func(pool *metal3ipamv1.IPPool) {
+			pool.Spec.Pools[0].Start = ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.25")
+		})
+		w.template(ctx, "template", "metaData: {ipAddressesFromPool: [{key: a, name: pool}, {key: b, name: other, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}], prefixesFromPool: [{key: p, name: other, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}")
 		w.machine(ctx, "machine", "template")
 		w.ready(ctx, "template-0")
 		var rendered map[string]string
 		Expect(unmarshal(w.secret(ctx, "machine-metadata", "metaData"), &rendered)).To(Succeed())
-		Expect([]string{rendered["a"], rendered["b"]}).To(ConsistOf("10.0.0.10", "10.0.0.11"))
+		Expect(rendered["a"]).To(Equal("10.0.0.10"))
+		Expect(rendered["b"]).To(Equal("10.0.0.25"))
 		Expect(rendered["p"]).To(Equal("24"))
 		claim := &ipamv1.IPAddressClaim{}
-		Expect(w.client.Get(ctx, w.key("template-0-pool"), claim)).To(Succeed())
-		Expect(claim.Spec.PoolRef).To(Equal(ipamv1.IPPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool", Name: "pool"}))
+		Expect(w.client.Get(ctx, w.key("template-0-other"), claim)).To(Succeed())
+		Expect(claim.Spec.PoolRef).To(Equal(ipamv1.IPPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool", Name: "other"}))
 		Expect(claim.Finalizers).To(ContainElement(infrav1.DataFinalizer))
 		Expect(claim.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, clusterName))
 	})

@@ -17,10 +17,18 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// both is a template with addresses of both APIs.
-const both = "metaData: {ipAddressesFromPool: [{key: a, name: pool}, {key: b, name: pool, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}"
+// both is a template with addresses of both APIs. The address manager of Metal3 serves claims of the contract by the name
+// of the pool alone, so it is the provider of both.
+const both = "metaData: {ipAddressesFromPool: [{key: a, name: pool}, {key: b, name: other, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}"
 
 func unmarshal(content string, into any) error { return yaml.Unmarshal([]byte(content), into) }
+
+// pools creates the pools of that template.
+func (w *world) pools(ctx context.Context) {
+	GinkgoHelper()
+	w.pool(ctx, "pool", "10.0.0.20")
+	w.pool(ctx, "other", "10.0.0.20")
+}
 
 // nothingLeft waits until nothing of machine and its data is left, and the address manager has its addresses back.
 func (w *world) nothingLeft(ctx context.Context) {
@@ -40,7 +48,7 @@ func describeReleases(s *suite) {
 	begin := func(ctx context.Context) *world {
 		GinkgoHelper()
 		w := s.world(ctx)
-		w.pool(ctx, "pool", "10.0.0.20")
+		w.pools(ctx)
 		w.template(ctx, "template", both)
 		w.machine(ctx, "machine", "template")
 		return w
@@ -95,7 +103,7 @@ func describeReleases(s *suite) {
 		w.machine(ctx, "machine", "template")
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.PoolMissingReason, ""))
 		remove(ctx, w, "template-0", &infrav1.Metal3Data{})
-		w.pool(ctx, "pool", "10.0.0.20")
+		w.pools(ctx)
 		w.ready(ctx, "template-0")
 		w.letGo(ctx, "machine")
 		w.nothingLeft(ctx)
@@ -136,7 +144,7 @@ func describeReleases(s *suite) {
 		})
 		w.manager.Start()
 		Eventually(func() error {
-			return w.client.Get(ctx, w.key("template-0-pool"), &ipamv1.IPAddressClaim{})
+			return w.client.Get(ctx, w.key("template-0-pool"), &metal3ipamv1.IPClaim{})
 		}).Should(Succeed())
 		w.letGo(ctx, "machine")
 		w.nothingLeft(ctx)
@@ -165,7 +173,7 @@ func describeReleases(s *suite) {
 func describePauses(s *suite) {
 	It("does nothing while the Cluster is paused, and continues afterwards", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.pool(ctx, "pool", "10.0.0.20")
+		w.pools(ctx)
 		stage.Change(ctx, w.client, w.key(clusterName), w.cluster, setPaused(true))
 		w.template(ctx, "template", both)
 		w.machine(ctx, "machine", "template")
@@ -192,7 +200,7 @@ func describePauses(s *suite) {
 
 	It("does not touch what clusterctl deletes after a move", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.pool(ctx, "pool", "10.0.0.20")
+		w.pools(ctx)
 		w.template(ctx, "template", both)
 		w.machine(ctx, "machine", "template")
 		w.manager.Start()
@@ -210,7 +218,7 @@ func describePauses(s *suite) {
 
 	It("rebuilds the status that a move does not take along", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.pool(ctx, "pool", "10.0.0.20")
+		w.pools(ctx)
 		w.template(ctx, "template", both)
 		w.machine(ctx, "machine", "template")
 		first := w.manager.Start()

@@ -275,12 +275,15 @@ func (i *installation) render(ctx context.Context) {
 	i.eventually(ctx, &infrav1.Metal3Data{}, "data-template-0", infrav1.AddressesReadyCondition,
 		stage.IsFalseBecause(infrav1.PoolMissingReason, "names IPPool pool, which does not exist"))
 	Expect(managers.StartAddressManager(ctx, i.server, i.namespace)).To(Succeed())
-	i.create(ctx, &metal3ipamv1.IPPool{
-		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "pool"},
-		Spec: metal3ipamv1.IPPoolSpec{NamePrefix: "pool", Prefix: 24, Pools: []metal3ipamv1.Pool{
-			{Start: ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.1"), End: ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.9")},
-		}},
-	})
+	// It serves claims of the contract by the name of the pool alone.
+	for _, name := range []string{"pool", "other"} {
+		i.create(ctx, &metal3ipamv1.IPPool{
+			ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name},
+			Spec: metal3ipamv1.IPPoolSpec{NamePrefix: name, Prefix: 24, Pools: []metal3ipamv1.Pool{
+				{Start: ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.1"), End: ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.9")},
+			}},
+		})
+	}
 }
 
 // dataTemplate is a template with addresses of both APIs.
@@ -289,7 +292,7 @@ func (i *installation) dataTemplate() *infrav1.Metal3DataTemplate {
 		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "data-template"},
 		Spec: infrav1.Metal3DataTemplateSpec{MetaData: &infrav1.MetaData{IPAddressesFromPool: []infrav1.FromPool{
 			{Key: "a", Name: "pool"},
-			{Key: "b", Name: "pool", APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool"},
+			{Key: "b", Name: "other", APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool"},
 		}}},
 	}
 }
