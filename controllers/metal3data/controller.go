@@ -59,7 +59,7 @@ type Reconciler struct {
 // createdClaim is a claim of an address that this process created.
 type createdClaim struct{ api, name string }
 
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datas,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datas,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datas/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3dataclaims;metal3datatemplates;metal3machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
@@ -108,7 +108,7 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 		return nil
 	case s.data.DeletionTimestamp.IsZero():
 		return []flow.Stage[*scope]{
-			addressesReady().Stage(r.keepClaimed), addressesReady().Stage(r.keepFinalizer),
+			addressesReady().Stage(r.waitForClaimed), addressesReady().Stage(r.keepFinalizer),
 			addressesReady().Stage(r.findSecrets), addressesReady().Stage(r.waitForFacts),
 			addressesReady().Stage(r.claimAddresses), secretsReady().Stage(r.render),
 		}

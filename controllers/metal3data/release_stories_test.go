@@ -121,6 +121,10 @@ func describeReleases(s *suite) {
 			claim.Finalizers = nil
 		})
 		remove(ctx, w, "machine", &infrav1.Metal3DataClaim{})
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.WaitingForClaimReason,
+			"Waiting for Metal3DataClaim machine, which does not exist."))
+		// As the garbage collector does, which does not run here.
+		remove(ctx, w, "template-0", &infrav1.Metal3Data{})
 		w.nothingLeft(ctx)
 	})
 

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -47,8 +48,12 @@ type scope struct {
 	addresses map[hostdata.Pool]hostdata.Address
 }
 
-// claimed returns true while the claim needs the data.
-func (s *scope) claimed() bool { return s.claim != nil && s.claim.DeletionTimestamp.IsZero() }
+// claimed returns true while the claim needs the data. A claim that has other data removes its finalizer from data that
+// it deletes. Data that somebody else deletes keeps that finalizer.
+func (s *scope) claimed() bool {
+	return s.claim != nil && s.claim.DeletionTimestamp.IsZero() &&
+		(s.data.DeletionTimestamp.IsZero() || controllerutil.ContainsFinalizer(s.data, infrav1.DataClaimFinalizer))
+}
 
 func (s *scope) subject() hostdata.Subject {
 	return hostdata.Subject{

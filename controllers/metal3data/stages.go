@@ -15,8 +15,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// keepClaimed deletes data whose claim does not exist: without it, nobody would release the addresses.
-func (r *Reconciler) keepClaimed(ctx context.Context, s *scope) (outcome.Outcome, error) {
+// waitForClaimed waits for the claim. The garbage collector deletes data whose claim is gone.
+func (r *Reconciler) waitForClaimed(_ context.Context, s *scope) (outcome.Outcome, error) {
 	name := nameOf(s.data.Spec.Claim)
 	switch {
 	case s.claimed():
@@ -25,19 +25,12 @@ func (r *Reconciler) keepClaimed(ctx context.Context, s *scope) (outcome.Outcome
 		return outcome.Blocked(infrav1.WaitingForClaimReason, "spec.claim.name is empty. Delete the Metal3Data: the "+
 			"Metal3DataClaim of a Metal3Machine creates its own."), nil
 	case s.claim == nil:
-		gone, err := r.claimIsGone(ctx, s)
-		if err != nil {
-			return outcome.Done(), err
-		}
-		if gone {
-			uid := client.Preconditions{UID: &s.data.UID}
-			if err := r.Client.Delete(ctx, s.data.DeepCopy(), uid); client.IgnoreNotFound(err) != nil {
-				return outcome.Done(), fmt.Errorf("deleting Metal3Data %s: %w", s.data.Name, err)
-			}
-		}
+		return outcome.Waiting(infrav1.WaitingForClaimReason, fmt.Sprintf(
+			"Waiting for Metal3DataClaim %s, which does not exist. Delete the Metal3Data if no machine uses it.", name)), nil
+	default:
+		return outcome.Waiting(infrav1.WaitingForClaimReason, fmt.Sprintf(
+			"Metal3DataClaim %s is being deleted, and deletes the Metal3Data", name)), nil
 	}
-	return outcome.Waiting(infrav1.WaitingForClaimReason, fmt.Sprintf(
-		"Metal3DataClaim %s is deleted. The Metal3Data is deleted with it.", name)), nil
 }
 
 // claimIsGone reads the claim past the cache, which may show it later than the data.
