@@ -36,6 +36,16 @@ func claimed() *bmov1alpha1.BareMetalHost {
 	return host
 }
 
+// consumer is the Metal3Machine that has claimed the host.
+func consumer() *infrav1.Metal3Machine {
+	machine := &infrav1.Metal3Machine{}
+	machine.Namespace, machine.Name = "metal3", "m"
+	machine.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m"},
+	}
+	return machine
+}
+
 func free() *bmov1alpha1.BareMetalHost {
 	host := claimed()
 	host.Labels, host.Spec.ConsumerRef = nil, nil
@@ -526,13 +536,17 @@ func TestObstacles(t *testing.T) {
 		{APIVersion: "example.org/v1", Kind: "Rack", Name: "r1"},
 		{APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Machine", Name: "m"},
 	}
-	if got := pivot.Obstacles(pivot.MoveFacts{Hosts: []*bmov1alpha1.BareMetalHost{claimed(), free()}}); len(got) != 0 {
+	quiet := pivot.MoveFacts{
+		Hosts: []*bmov1alpha1.BareMetalHost{claimed(), free()}, Naming: []metav1.Object{consumer()},
+	}
+	if got := pivot.Obstacles(quiet); len(got) != 0 {
 		t.Errorf("nothing is in the way, and it says %q", got)
 	}
 	young := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine-1"}}
 	facts := pivot.MoveFacts{
 		Hosts:         []*bmov1alpha1.BareMetalHost{claimed(), busy, blocked, owned, frozen},
 		Machines:      []*clusterv1.Machine{young},
+		Naming:        []metav1.Object{consumer()},
 		Remediations:  []string{"remediation-1"},
 		MissingLabels: []string{"baremetalhosts.metal3.io: label"},
 		EndpointFacts: pivot.EndpointFacts{
@@ -562,7 +576,7 @@ func TestObstacles(t *testing.T) {
 	}
 }
 
-func TestNotParked(t *testing.T) {
+func TestMayLeaveHosts(t *testing.T) {
 	hosts := make([]*bmov1alpha1.BareMetalHost, 0, 5)
 	for i := range 5 {
 		host := claimed()
@@ -575,16 +589,17 @@ func TestNotParked(t *testing.T) {
 	hosts[3].Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
 	hosts[4].Annotations = map[string]string{bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider}
 	hosts[4].DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	facts := pivot.MoveFacts{Hosts: hosts, Around: []pivot.Neighbour{paused}}
-	got := strings.Join(pivot.NotParked(facts), "\n")
+	facts := pivot.MoveFacts{Hosts: hosts, Around: []pivot.Neighbour{paused}, Naming: []metav1.Object{consumer()}}
+	_, waits := pivot.MayLeave(facts)
+	got := strings.Join(waits, "\n")
 	if want := "host host-1 is provisioning: wait until it is done\nhost host-2 is being paused\n" +
 		"host host-4 is being deleted, and kept as it is while its Cluster is paused: unpause the Cluster to have the host " +
 		"wiped and deleted"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	facts.Around = []pivot.Neighbour{runs}
-	if got := pivot.NotParked(facts); len(got) != 0 {
-		t.Errorf("a cluster that runs waits for nobody, and it says %q", got)
+	facts.Hosts, facts.Around = []*bmov1alpha1.BareMetalHost{hosts[0], hosts[2]}, []pivot.Neighbour{runs}
+	if _, waits := pivot.MayLeave(facts); len(waits) != 0 {
+		t.Errorf("nobody is parked while the Cluster runs, and it says %q", waits)
 	}
 }
 

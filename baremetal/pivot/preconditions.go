@@ -14,7 +14,8 @@ import (
 func refusals(facts MoveFacts) []string {
 	var found []string
 	for _, cluster := range facts.Clusters {
-		if refusal := Refusal(cluster); refusal != "" {
+		// MayLeave names a Cluster that is being deleted.
+		if refusal := Refusal(cluster); refusal != "" && cluster.DeletionTimestamp.IsZero() {
 			found = append(found, refusal)
 		}
 	}
@@ -40,7 +41,7 @@ func Refusal(cluster *clusterv1.Cluster) string {
 	_, paused := cluster.Annotations[clusterv1.PausedAnnotation]
 	switch {
 	case !cluster.DeletionTimestamp.IsZero():
-		return fmt.Sprintf("Cluster %s is being deleted, which a move would forget: wait until it is gone", cluster.Name)
+		return deletionOf("Cluster", cluster.Name)
 	case ptr.Deref(cluster.Spec.Paused, false):
 		return fmt.Sprintf("Cluster %s is paused: a move is under way or was given up; wait for it, or unpause the Cluster",
 			cluster.Name)

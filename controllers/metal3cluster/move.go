@@ -144,6 +144,11 @@ func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 	if s.move.Secrets = last.seen; last.seen != nil && r.Clock.Since(last.at) < s.nextLook() {
 		return nil
 	}
+	return r.listSecrets(ctx, s)
+}
+
+// listSecrets looks at the metadata of the Secrets of the namespace now, and remembers the answer.
+func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	secrets := partial(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	if err := r.Client.List(ctx, secrets, client.InNamespace(s.infra.Namespace)); err != nil {
 		return fmt.Errorf("listing Secrets: %w", err)
@@ -155,7 +160,7 @@ func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 			Name: whole.Name, Labels: whole.Labels, OwnerReferences: whole.OwnerReferences,
 		}}
 	}
-	r.looks.Store(key, secretLook{at: r.Clock.Now(), seen: s.move.Secrets})
+	r.looks.Store(client.ObjectKeyFromObject(s.infra), secretLook{at: r.Clock.Now(), seen: s.move.Secrets})
 	return nil
 }
 
@@ -209,15 +214,21 @@ func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), nil
 }
 
-// openGate lets clusterctl move go on once the move would lose nothing: every host that moves is quiet, paused and
-// recorded, no Machine is on its way, and the status does not claim that the Ironic endpoint answers. The object may be
-// left over, and the claim would count when the cluster comes back.
+// openGate lets clusterctl move go on once the move would lose nothing, and the status does not claim that the Ironic
+// endpoint answers. The object may be left over, and the claim would count when the cluster comes back.
 func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) {
 		return outcome.Done(), nil
 	}
-	if waits := pivot.MayLeave(s.move); len(waits) > 0 {
-		return outcome.Waiting(infrav1.WaitingForHostsReason, "The move waits: "+pivot.Enumerate(waits)), nil
+	if waits := s.departure(); waits != "" {
+		return outcome.Waiting(infrav1.WaitingForHostsReason, waits), nil
+	}
+	// Secrets come last: to look at them costs a request, and what was seen before the other obstacles went is too old.
+	if err := r.listSecrets(ctx, s); err != nil {
+		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
+	}
+	if waits := s.departure(); waits != "" {
+		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(doubtEvery), nil
 	}
 	if s.infra.Spec.Ironic != nil && pivot.Verified(s.infra) {
 		return outcome.Waiting(infrav1.WaitingForHostsReason,
@@ -228,6 +239,20 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 	}
 	delete(s.infra.Annotations, infrav1.BlockMoveAnnotation)
 	return outcome.Done(), nil
+}
+
+// departure says what the move waits for. Empty if it would lose nothing.
+func (s *scope) departure() string {
+	lost, waits := pivot.MayLeave(s.move)
+	switch {
+	case len(lost)+len(waits) == 0:
+		return ""
+	case len(lost) == 0:
+		return "The move waits: " + pivot.Enumerate(waits)
+	default:
+		return fmt.Sprintf("The move waits: %s. Stop clusterctl and unpause the Clusters, and move again after that",
+			pivot.Enumerate(append(lost, waits...)))
+	}
 }
 
 // takeBackHandover lets the Ironic of the management cluster hold the VIP again: the Cluster is here, and runs. An error

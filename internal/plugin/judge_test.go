@@ -76,6 +76,7 @@ func TestSourceObstacles(t *testing.T) {
 					"or remove its annotation cluster.x-k8s.io/paused",
 				"Metal3Cluster c lacks annotation clusterctl.cluster.x-k8s.io/block-move, so clusterctl would not wait " +
 					"until its hosts are paused: the manager sets it, look at its log",
+				"host host is being paused",
 			},
 		},
 		"OwnedByAStranger": {
@@ -159,7 +160,7 @@ func TestSourceObstacles(t *testing.T) {
 				s.secrets["labelled"].Labels = map[string]string{infrav1.MoveLabel: ""}
 				template := build.MachineTemplate("template")
 				template.Spec.Template.Spec.UserData = &corev1.SecretReference{Name: "user"}
-				s.naming, s.secrets["user"] = []metav1.Object{template}, partial("user", "")
+				s.naming, s.secrets["user"] = append(s.naming, template), partial("user", "")
 			},
 			want: []string{
 				"Secret user of Metal3MachineTemplate template has no owner and would stay behind: " +

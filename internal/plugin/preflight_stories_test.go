@@ -109,6 +109,13 @@ func describePreflight(c *clusters) {
 			w.create(ctx, going)
 			Expect(w.client.Delete(ctx, going)).To(Succeed())
 		}, "Machine going is being deleted"),
+		Entry("a host that is claimed by nobody", func(ctx context.Context, w world) {
+			w.create(ctx, build.Host("stranded", build.Provisioned(),
+				build.Consumed(build.Metal3Machine("gone", clusterName, build.InNamespace(w.namespace)))))
+		}, "BareMetalHost stranded is claimed by Metal3Machine gone, which does not exist: remove spec.consumerRef"),
+		Entry("a Metal3Machine that clusterctl passes over", func(ctx context.Context, w world) {
+			w.create(ctx, build.Metal3Machine("early", clusterName))
+		}, "Metal3Machine early has no ownerReference"),
 		Entry("a remediation", func(ctx context.Context, w world) {
 			w.create(ctx, &infrav1.Metal3Remediation{ObjectMeta: metav1.ObjectMeta{Name: "repair"}})
 		}, "Metal3Remediation repair is running"),
