@@ -254,30 +254,6 @@ func Bereft(host *bmov1alpha1.BareMetalHost) bool {
 		slices.Contains(host.Finalizers, bmov1alpha1.BareMetalHostFinalizer)
 }
 
-// Busy says what the host operator is doing with a host that a move would interrupt. Empty means nothing. A host that
-// got stuck with an error is not busy: it goes on from there in the other cluster.
-func Busy(host *bmov1alpha1.BareMetalHost) string {
-	if !host.DeletionTimestamp.IsZero() {
-		return "being deleted"
-	}
-	if host.Status.OperationalStatus == bmov1alpha1.OperationalStatusServicing {
-		// Firmware may be half written.
-		return "being serviced"
-	}
-	if host.Status.ErrorType != "" || host.Status.OperationalStatus == bmov1alpha1.OperationalStatusDetached {
-		return ""
-	}
-	state := host.Status.Provisioning.State
-	switch state {
-	case bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile, bmov1alpha1.StateInspecting,
-		bmov1alpha1.StatePreparing, bmov1alpha1.StateProvisioning, bmov1alpha1.StateDeprovisioning,
-		bmov1alpha1.StatePoweringOffBeforeDelete, bmov1alpha1.StateDeleting:
-		return string(state)
-	default:
-		return ""
-	}
-}
-
 // Parked says whether a host can be copied to another cluster without losing anything: it is paused by whomever, and
 // the annotation holds the status that it has. A host that the host operator has never seen has no status to lose.
 func Parked(host *bmov1alpha1.BareMetalHost) bool {

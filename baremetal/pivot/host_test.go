@@ -183,7 +183,7 @@ func TestBusy(t *testing.T) {
 	busy := []bmov1alpha1.ProvisioningState{
 		bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile, bmov1alpha1.StateInspecting,
 		bmov1alpha1.StatePreparing, bmov1alpha1.StateProvisioning, bmov1alpha1.StateDeprovisioning,
-		bmov1alpha1.StatePoweringOffBeforeDelete, bmov1alpha1.StateDeleting,
+		bmov1alpha1.StatePoweringOffBeforeDelete, bmov1alpha1.StateDeleting, "of a later release",
 	}
 	host := claimed()
 	for _, state := range quiet {
@@ -207,6 +207,9 @@ func TestBusy(t *testing.T) {
 	host.Status.OperationalStatus = bmov1alpha1.OperationalStatusServicing
 	if pivot.Busy(host) == "" {
 		t.Error("an interrupted update may leave half of the firmware")
+	}
+	if host.Status.OperationalStatus = "of a later release"; pivot.Busy(host) == "" {
+		t.Error("what this release does not know may be work")
 	}
 	now := metav1.Now()
 	host.Status.Provisioning.State, host.DeletionTimestamp = bmov1alpha1.StateAvailable, &now
