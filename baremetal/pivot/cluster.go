@@ -23,6 +23,9 @@ type Neighbour struct {
 	// Verified says that the host operator may act on the hosts of the cluster.
 	Verified bool
 
+	// Ungated says that clusterctl would not wait for the hosts of the cluster: the block-move annotation is not back yet.
+	Ungated bool
+
 	// Endpoint says that the cluster has an Ironic endpoint, or that its Metal3Cluster is still to come.
 	Endpoint bool
 
@@ -37,11 +40,19 @@ func NeighbourOf(cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster) Neigh
 		neighbour.Endpoint = cluster.DeletionTimestamp.IsZero()
 		return neighbour
 	}
-	neighbour.Verified, neighbour.Endpoint = Verified(infra), infra.Spec.Ironic != nil
+	neighbour.Verified, neighbour.Endpoint, neighbour.Ungated = Verified(infra), infra.Spec.Ironic != nil, ungated(infra)
 	if neighbour.Endpoint {
 		neighbour.Holder = Holder(infra)
 	}
 	return neighbour
+}
+
+// ungated says whether the annotation is missing that makes clusterctl wait. An external system keeps a Metal3Cluster
+// that it manages without it.
+func ungated(infra *infrav1.Metal3Cluster) bool {
+	_, gated := infra.Annotations[infrav1.BlockMoveAnnotation]
+	_, external := infra.Annotations[clusterv1.ManagedByAnnotation]
+	return !gated && !external
 }
 
 // Verified says whether the host operator may act on the hosts of a cluster: its own Ironic answers on the endpoint, or
@@ -78,15 +89,19 @@ const (
 //
 //	host serves      its cluster                                         wish
 //	a cluster        is paused                                           Park
+//	                 runs and its block-move annotation is not back      Unclear
 //	                 runs and is verified, and so is the Ironic that     Run
 //	                 serves the host
 //	                 runs and one of them is not                         Unclear
 //	                 is not there, and all others are paused             Park
 //	                 is not there otherwise                              Unclear
 //	nobody of ours   all clusters are paused                             Park
+//	                 some run, and the annotation of one is not back     Unclear
 //	                 some run, and all of those are verified, and so is  Run
 //	                 the Ironic that serves the host
 //	                 some run and one is not, or there are none          Unclear
+//
+// The block-move annotation has to be back before a host is resumed: a second clusterctl would not wait for the host.
 //
 // A host that serves nobody moves with its namespace. clusterctl move pauses all Clusters of it, so one that runs says
 // that this is no move. So does a host whose cluster is not there, but such a one goes on only when its cluster comes,
@@ -99,12 +114,14 @@ func WishFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Wish {
 	}
 	running := slices.DeleteFunc(slices.Clone(deciding), func(other Neighbour) bool { return other.Paused })
 	unverified := func(other Neighbour) bool { return !other.Verified }
+	ungated := func(other Neighbour) bool { return other.Ungated }
 	switch {
 	case len(deciding) == 0, orphaned && len(running) > 0:
 		return Unclear
 	case len(running) == 0:
 		return Park
-	case slices.ContainsFunc(running, unverified), slices.ContainsFunc(servedBy(host, around), unverified):
+	case slices.ContainsFunc(running, ungated), slices.ContainsFunc(running, unverified),
+		slices.ContainsFunc(servedBy(host, around), unverified):
 		return Unclear
 	default:
 		return Run

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -326,8 +327,15 @@ func outOfDate(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	return told && len(servedBy(host, around)) == 0
 }
 
-// HolderName is how a holder is written into the annotation that nudges a host.
-func HolderName(holder infrav1.IronicHolder) string { return string(holder.Kind) + "/" + holder.Name }
+// HolderName is how a holder is written into the annotation that nudges a host: its kind, its name, and its term if it
+// is known.
+func HolderName(holder infrav1.IronicHolder) string {
+	name := string(holder.Kind) + "/" + holder.Name
+	if holder.Term != "" {
+		name += "@" + holder.Term
+	}
+	return name
+}
 
 // needsNudge says whether another Ironic answers than the host was registered with. The first one is the management
 // cluster's, and hosts need no annotation to be found by it.
@@ -336,6 +344,10 @@ func needsNudge(host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) b
 		return false
 	}
 	known, nudged := host.Annotations[infrav1.IronicHolderAnnotation]
+	if holder.Term == "" {
+		// A term that Ironic does not report just now says nothing.
+		known, _, _ = strings.Cut(known, "@")
+	}
 	return nudged && known != HolderName(*holder) || !nudged && holder.Kind == infrav1.HolderControlPlane
 }
 

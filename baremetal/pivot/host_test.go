@@ -75,6 +75,9 @@ var (
 	paused     = pivot.Neighbour{Name: "c", Paused: true, Verified: true}
 	runs       = pivot.Neighbour{Name: "c", Verified: true}
 	unverified = pivot.Neighbour{Name: "c"}
+	ungated    = pivot.Neighbour{Name: "c", Verified: true, Ungated: true}
+
+	ungatedPaused = pivot.Neighbour{Name: "c", Verified: true, Ungated: true, Paused: true}
 )
 
 // stand makes a host of which the facts are true.
@@ -165,6 +168,9 @@ func TestWishFor(t *testing.T) {
 		"LentUnverified": {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{runs, endpoint(false, false)}, pivot.Unclear},
 		"LentPaused":     {"clusterctl unpauses one after the other", claimed(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.Unclear},
 		"LentFree":       {"that goes for free hosts as well", free(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.Unclear},
+		"OwnUngated":     {"a second move would not wait for the host", claimed(), []pivot.Neighbour{ungated}, pivot.Unclear},
+		"UngatedPaused":  {"clusterctl waits no more, and the move goes on", claimed(), []pivot.Neighbour{ungatedPaused}, pivot.Park},
+		"FreeUngated":    {"it would move with the namespace", free(), []pivot.Neighbour{runs, ungated}, pivot.Unclear},
 		"Stranger":       {"a foreign consumer counts as nobody, whatever the label says", stranger, []pivot.Neighbour{paused, other(false, true)}, pivot.Run},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -74,8 +74,15 @@ func clusterMatters() predicate.Funcs {
 		return isCluster && stillCluster &&
 			((before.Spec.Ironic == nil) != (after.Spec.Ironic == nil) ||
 				pivot.Verified(before) != pivot.Verified(after) ||
+				isGated(before) != isGated(after) ||
 				!equality.Semantic.DeepEqual(pivot.Holder(before), pivot.Holder(after)))
 	}}
+}
+
+// isGated says whether clusterctl waits for a Metal3Cluster. Hosts are not resumed before it does.
+func isGated(infra *infrav1.Metal3Cluster) bool {
+	_, gated := infra.Annotations[infrav1.BlockMoveAnnotation]
+	return gated
 }
 
 func (r *Reconciler) hostsOfNamespace(ctx context.Context, object client.Object) []ctrl.Request {

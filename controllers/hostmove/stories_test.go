@@ -66,6 +66,24 @@ func describeParking(s *suite) {
 		}
 	})
 
+	It("lets a host finish a reboot that the pause came into", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "off", build.Provisioned(), w.claimed(), build.Paused(ours), off())
+		w.host(ctx, "asked", build.Provisioned(), w.claimed(),
+			build.Annotations(map[string]string{bmov1alpha1.RebootAnnotationPrefix: ""}))
+		w.pause(ctx, true)
+		w.manager.Start()
+		w.running(ctx, "off")
+		w.stays(ctx, "asked")
+		w.report(ctx, "off", func(status *bmov1alpha1.BareMetalHostStatus) { status.PoweredOn = true })
+		stage.Change(ctx, w.client, w.key("asked"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, bmov1alpha1.RebootAnnotationPrefix)
+		})
+		w.parked(ctx, "off", ours)
+		w.parked(ctx, "asked", ours)
+	})
+
 	It("records what the host operator still writes after the pause", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
@@ -75,7 +93,7 @@ func describeParking(s *suite) {
 		w.parked(ctx, "host", ours)
 		w.report(ctx, "host", func(status *bmov1alpha1.BareMetalHostStatus) {
 			later := metav1.NewTime(status.LastUpdated.Add(time.Second))
-			status.LastUpdated, status.PoweredOn = &later, false
+			status.LastUpdated, status.Provisioning.ID = &later, "of-another-node"
 		})
 		w.parked(ctx, "host", ours)
 	})
@@ -114,7 +132,7 @@ func describeParking(s *suite) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.create(ctx, build.Cluster("other", build.InNamespace(w.namespace)))
-		w.create(ctx, build.Metal3Cluster("other", build.InNamespace(w.namespace)))
+		w.create(ctx, build.Metal3Cluster("other", build.InNamespace(w.namespace), gated()))
 		w.host(ctx, "claimed", build.Provisioned(), w.claimed())
 		w.host(ctx, "free", build.Available())
 		w.pause(ctx, true)
@@ -125,8 +143,29 @@ func describeParking(s *suite) {
 	})
 }
 
+// off makes a host that is off although it has to be on.
+func off() build.HostOption {
+	return stage.With(func(host *bmov1alpha1.BareMetalHost) { host.Status.PoweredOn = false })
+}
+
 // describeResuming are the stories about what happens afterwards, in the same cluster or in another one.
 func describeResuming(s *suite) {
+	It("keeps hosts paused until clusterctl would wait for them again", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx, build.Annotations(map[string]string{"example.com/x": ""}), stage.With(
+			func(infra *infrav1.Metal3Cluster) { delete(infra.Annotations, infrav1.BlockMoveAnnotation) }))
+		w.host(ctx, "claimed", build.Provisioned(), w.claimed(), build.Paused(ours))
+		w.host(ctx, "free", build.Available(), build.Paused(ours))
+		w.manager.Start()
+		w.stays(ctx, "claimed")
+		w.stays(ctx, "free")
+		stage.Change(ctx, w.client, w.key("cluster"), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			infra.Annotations[infrav1.BlockMoveAnnotation] = ""
+		})
+		w.running(ctx, "claimed")
+		w.running(ctx, "free")
+	})
+
 	It("takes the pause back when a move is given up", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
