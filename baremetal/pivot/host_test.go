@@ -145,6 +145,11 @@ func TestWishFor(t *testing.T) {
 	stranger := free()
 	stranger.Labels = map[string]string{clusterv1.ClusterNameLabel: "c"}
 	stranger.Spec.ConsumerRef = &corev1.ObjectReference{APIVersion: "example.org/v1", Kind: "Thing", Name: "x"}
+	away := func(clusterID string, verified bool) pivot.Neighbour {
+		return pivot.Neighbour{Elsewhere: true, Endpoint: true, ClusterID: clusterID, Verified: verified}
+	}
+	held := free()
+	held.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
 	for name, tc := range map[string]struct {
 		reason string
 		host   *bmov1alpha1.BareMetalHost
@@ -168,6 +173,17 @@ func TestWishFor(t *testing.T) {
 		"LentUnverified": {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{runs, endpoint(false, false)}, pivot.Unclear},
 		"LentPaused":     {"clusterctl unpauses one after the other", claimed(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.Unclear},
 		"LentFree":       {"that goes for free hosts as well", free(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.Unclear},
+		"Away":           {"BMO has one Ironic for all namespaces", claimed(), []pivot.Neighbour{runs, away("c2", true)}, pivot.Run},
+		"AwayUnverified": {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{runs, away("c2", false)}, pivot.Unclear},
+		"AwayOfOne":      {"one of those that share it is not sure", claimed(), []pivot.Neighbour{runs, away("c2", true), away("c2", false)}, pivot.Unclear},
+		"AwayOfTwo":      {"each of several has a BMO of its own", claimed(), []pivot.Neighbour{runs, away("c2", false), away("c3", false)}, pivot.Run},
+		"AwayUnknown":    {"no clusterID was chosen yet", claimed(), []pivot.Neighbour{runs, away("", false)}, pivot.Run},
+		"AwayBeside":     {"the namespace has an endpoint of its own", claimed(), []pivot.Neighbour{runs, endpoint(false, true), away("c2", false)}, pivot.Run},
+		"AwayMove":       {"a move is one of the own namespace", claimed(), []pivot.Neighbour{paused, away("c2", true)}, pivot.Park},
+		"AwayFree":       {"so it is for free hosts", free(), []pivot.Neighbour{runs, away("c2", false)}, pivot.Unclear},
+		"AwayAlone":      {"a host without any Cluster is registered anew as well", free(), []pivot.Neighbour{away("c2", true)}, pivot.Run},
+		"AwayAlonePause": {"nobody knows whether it is part of a move", held, []pivot.Neighbour{away("c2", true)}, pivot.Unclear},
+		"AwayAloneLost":  {"its Cluster may be on its way", claimed(), []pivot.Neighbour{away("c2", true)}, pivot.Unclear},
 		"OwnUngated":     {"a second move would not wait for the host", claimed(), []pivot.Neighbour{ungated}, pivot.Unclear},
 		"UngatedPaused":  {"clusterctl waits no more, and the move goes on", claimed(), []pivot.Neighbour{ungatedPaused}, pivot.Park},
 		"FreeUngated":    {"it would move with the namespace", free(), []pivot.Neighbour{runs, ungated}, pivot.Unclear},

@@ -85,8 +85,15 @@ func isGated(infra *infrav1.Metal3Cluster) bool {
 	return gated
 }
 
+// hostsOfNamespace requeues the hosts that may depend on a Cluster or a Metal3Cluster. It runs for the old and the new
+// object of an update.
 func (r *Reconciler) hostsOfNamespace(ctx context.Context, object client.Object) []ctrl.Request {
-	hosts, err := r.Hosts.Hosts(ctx, object.GetNamespace())
+	namespace := object.GetNamespace()
+	if infra, isInfra := object.(*infrav1.Metal3Cluster); isInfra && infra.Spec.Ironic != nil {
+		// Its Ironic may serve hosts of all namespaces.
+		namespace = ""
+	}
+	hosts, err := r.Hosts.Hosts(ctx, namespace)
 	if err != nil {
 		return nil
 	}

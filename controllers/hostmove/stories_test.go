@@ -246,6 +246,39 @@ func describeResuming(s *suite) {
 		Expect(w.writes.Done()).To(HaveLen(2*hosts), "one write for each host and change")
 	})
 
+	It("protects the hosts of other namespaces that the same Ironic serves", func(ctx context.Context) {
+		w, other := s.world(ctx), s.world(ctx)
+		w.cluster(ctx, withIronic())
+		other.cluster(ctx)
+		other.host(ctx, "arrived", build.Provisioned(), other.claimed(), build.Paused(ours))
+		other.host(ctx, "free", build.Available())
+		other.joined(ctx)
+		other.host(ctx, "joined", build.Provisioned(), build.State(bmov1alpha1.StateProvisioning), other.claimed())
+		apart := s.world(ctx)
+		apart.host(ctx, "alone", build.Available())
+		w.manager.Others = []string{other.namespace, apart.namespace}
+		w.manager.Start()
+		other.stays(ctx, "arrived")
+
+		By("verifying the endpoint")
+		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: "m"})
+		other.running(ctx, "arrived")
+
+		By("handing it over")
+		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"})
+		for world, names := range map[*world][]string{other: {"arrived", "free"}, apart: {"alone"}} {
+			for _, name := range names {
+				Eventually(func(g Gomega) {
+					g.Expect(world.get(ctx, g, name).Annotations).To(
+						HaveKeyWithValue(infrav1.IronicHolderAnnotation, "ControlPlane/n"))
+				}).Should(Succeed(), name)
+			}
+		}
+		Eventually(func(g Gomega) {
+			g.Expect(other.get(ctx, g, "joined").Status.Provisioning.State).To(Equal(bmov1alpha1.StateProvisioned))
+		}).Should(Succeed(), "the new Ironic would deploy it again")
+	})
+
 	It("takes back what it told a host when the cluster with the endpoint is gone", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx, withIronic())
@@ -270,16 +303,22 @@ func describeResuming(s *suite) {
 	})
 }
 
+// joined creates the machine that holds the claimed hosts. Its node has joined.
+func (w *world) joined(ctx context.Context) {
+	GinkgoHelper()
+	owner := build.Machine("machine", "cluster", build.InNamespace(w.namespace), stage.With(func(m *clusterv1.Machine) {
+		m.Status.NodeRef.Name = "node"
+	}))
+	w.create(ctx, owner)
+	w.create(ctx, build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace), build.OwnedBy(owner)))
+}
+
 // describeShield is the story of an Ironic that is lost in the middle of its work.
 func describeShield(s *suite) {
 	It("keeps a host whose node has joined although it is still being provisioned", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx, withIronic())
-		owner := build.Machine("machine", "cluster", build.InNamespace(w.namespace), stage.With(func(m *clusterv1.Machine) {
-			m.Status.NodeRef.Name = "node"
-		}))
-		w.create(ctx, owner)
-		w.create(ctx, build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace), build.OwnedBy(owner)))
+		w.joined(ctx)
 		w.host(ctx, "joined", build.Provisioned(), build.State(bmov1alpha1.StateProvisioning), w.claimed(),
 			stage.With(func(host *bmov1alpha1.BareMetalHost) { host.Status.Provisioning.Image = bmov1alpha1.Image{} }))
 		w.manager.Start()

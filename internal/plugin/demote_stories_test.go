@@ -101,6 +101,17 @@ func describeDemotion(c *clusters) {
 		Expect(c.run(ctx, w.namespace, "demote --undo")).To(end(1, "was not demoted by this command: use kubectl scale"))
 	})
 
+	It("refuses while other namespaces of the management cluster depend on its Ironic", func(ctx context.Context) {
+		w := c.moved(ctx)
+		c.ironicOf(ctx)
+		w.arm(ctx)
+		stayed := world{client: c.source.Client, namespace: stage.Namespace(ctx, c.source)}
+		stayed.leaveNoHosts()
+		stayed.create(ctx, build.Host("apart", build.Available()))
+		Expect(c.run(ctx, w.namespace, "demote")).To(end(1, "namespace "+stayed.namespace+
+			" of the management cluster has 1 hosts that depend on the Ironic of clusterID "+clusterID))
+	})
+
 	It("does not wait for hosts that the host operator keeps out of Ironic, and says so", func(ctx context.Context) {
 		w, key := c.moved(ctx), c.ironicOf(ctx)
 		w.arm(ctx)

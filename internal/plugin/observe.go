@@ -155,6 +155,9 @@ type scope struct {
 
 	definitions []definition
 
+	// dependants say which other namespaces depend on the Ironics of the namespace.
+	dependants []string
+
 	// providers are what clusterctl has installed.
 	providers []clusterctlv1.Provider
 
@@ -194,6 +197,7 @@ func (c *cluster) survey(ctx context.Context, namespace string) (*scope, error) 
 	}
 	for _, read := range []func(context.Context, *scope) error{
 		c.readIdentity, c.readDefinitions, c.readMachines, c.readNaming, c.readNames, c.readProviders, c.readObjects,
+		c.readDependants,
 	} {
 		if err := read(ctx, s); err != nil {
 			return nil, c.blind(err)

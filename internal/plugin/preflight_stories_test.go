@@ -78,6 +78,16 @@ func describePreflight(c *clusters) {
 		Expect(c.run(ctx, "nowhere", "preflight")).To(end(1, "name another namespace with --namespace"))
 	})
 
+	It("names the other namespaces that depend on the Ironic that goes", func(ctx context.Context) {
+		namespace, dependant := stage.Namespace(ctx, c.source), stage.Namespace(ctx, c.source)
+		settle(ctx, c.source, namespace)
+		other := world{client: c.source.Client, namespace: dependant}
+		other.leaveNoHosts()
+		other.create(ctx, build.Host("apart", build.Available()))
+		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "namespace "+dependant+
+			" of the management cluster has 1 hosts that depend on the Ironic of clusterID "+clusterID))
+	})
+
 	It("notices that both sides are the same", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)

@@ -22,7 +22,7 @@ func (s departure) obstacles() []string {
 	if s.managerProblem != "" {
 		found = append(found, s.managerProblem)
 	}
-	if len(s.around) == 0 {
+	if !slices.ContainsFunc(s.around, func(other pivot.Neighbour) bool { return !other.Elsewhere }) {
 		found = append(found, nothingToMove(len(s.hosts)))
 	}
 	found = append(found, pivot.Obstacles(s.facts())...)
@@ -133,7 +133,7 @@ func (s departure) notes() []string {
 				host.Status.ErrorType))
 		}
 	}
-	notes = append(notes, s.unowned()...)
+	notes = slices.Concat(notes, s.dependants, s.unowned())
 	for _, infra := range s.infras {
 		if infra.Status.Ironic == nil {
 			continue
