@@ -28,6 +28,7 @@ import (
 //	Secret without owner and label                   lost   clusterctl passes over it
 //	host claimed by a Metal3Machine that is missing  waits  nobody would release it
 //	host of a Cluster that does not exist            waits  nobody would resume it
+//	host whose pause is refused, or was not tried    waits  its status cannot be recorded
 //	host busy                                        waits  BMO would begin anew
 //	host that is a leftover, or arrived on one       waits  BMO would wipe it
 //	host with a gate of its own                      waits  nobody opens it, so clusterctl gives up
@@ -44,8 +45,11 @@ func MayLeave(facts MoveFacts) (lost, waits []string) {
 			"CustomResourceDefinition %s is missing: set this label, or run the manager with --keep-move-labels", label))
 	}
 	lost = slices.Concat(lost, leftBehind(facts), losses(facts))
+	if facts.Untried {
+		waits = append(waits, "the pause of some BareMetalHosts was not tried yet: wait some seconds")
+	}
 	for _, each := range facts.Hosts {
-		waits = slices.Concat(waits, hostObstacles(each, facts.Around), orphaned(each, facts.Clusters), facts.unclaimed(each))
+		waits = slices.Concat(waits, facts.hostObstacles(each), orphaned(each, facts.Clusters), facts.unclaimed(each))
 	}
 	return lost, waits
 }

@@ -83,6 +83,20 @@ func TestMayLeave(t *testing.T) {
 			lost: []string{"Secret bmc of host host-0 has no owner and would stay behind: set label " +
 				"clusterctl.cluster.x-k8s.io/move on it, or run the manager with --keep-move-labels"},
 		},
+		"PauseRefused": {
+			reason: "BMO's webhook lets nobody write the host, and its words say why",
+			facts: pivot.MoveFacts{
+				Hosts: []*bmov1alpha1.BareMetalHost{claimed()}, Naming: []metav1.Object{consumer()},
+				Refusals: map[string]string{"host-0": "spec.raid is wrong", "gone": "x"},
+			},
+			waits: []string{"BareMetalHost host-0 cannot be paused, because the API server refuses to change it: " +
+				"spec.raid is wrong: correct the host"},
+		},
+		"Untried": {
+			reason: "nobody knows yet",
+			facts:  pivot.MoveFacts{Untried: true},
+			waits:  []string{"the pause of some BareMetalHosts was not tried yet: wait some seconds"},
+		},
 		"LabelMissing": {
 			reason: "the whole kind would stay behind", facts: pivot.MoveFacts{MissingLabels: []string{"x.metal3.io: label"}},
 			lost: []string{"CustomResourceDefinition x.metal3.io: label is missing: set this label, or run the manager with " +

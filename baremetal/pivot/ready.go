@@ -34,6 +34,11 @@ type MoveFacts struct {
 	Hosts  []*bmov1alpha1.BareMetalHost
 	Around []Neighbour
 
+	// Refusals are why the API server refuses to pause hosts, by their names. Untried says that the pause of some hosts was
+	// not tried yet.
+	Refusals map[string]string
+	Untried  bool
+
 	// Clusters, Machines and Metal3Clusters of the namespace. A Metal3Cluster that judges itself is not among them: it
 	// closes its gate in the same pass.
 	Clusters []*clusterv1.Cluster
@@ -83,6 +88,20 @@ func (f *MoveFacts) AddDefinition(name string, labels map[string]string) {
 	_, labelled := labels[infrav1.DiscoverLabel]
 	// That a label of the host operator's is missing is told already.
 	f.definitions[name] = labelled || len(MoveLabels(name)) > 0
+}
+
+// Refuse enters that the API server refuses to pause a host, and what it says.
+func (f *MoveFacts) Refuse(host *bmov1alpha1.BareMetalHost, refusal string) {
+	if f.Refusals == nil {
+		f.Refusals = map[string]string{}
+	}
+	f.Refusals[host.Name] = refusal
+}
+
+// ToPark says whether a move has to change a host, now or once the host is quiet.
+func ToPark(host *bmov1alpha1.BareMetalHost) bool {
+	_, left := host.Annotations[infrav1.DeleteForMoveAnnotation]
+	return !left && host.DeletionTimestamp.IsZero() && !Parked(host)
 }
 
 // AddClass enters a ClusterClass. Clusterctl pauses them by annotation.
@@ -152,10 +171,11 @@ func EndpointObstacles(facts EndpointFacts) []string {
 
 // hostObstacles says why a host cannot be moved now. A host whose Clusters are paused has to be parked, unless
 // clusterctl is deleting it.
-func hostObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour) []string {
+func (f *MoveFacts) hostObstacles(host *bmov1alpha1.BareMetalHost) []string {
 	var found []string
 	_, left := host.Annotations[infrav1.DeleteForMoveAnnotation]
-	busy, held, parking := Busy(host), arrivalObstacle(host), WishFor(host, around) == Park
+	busy, held, parking := Busy(host), arrivalObstacle(host), WishFor(host, f.Around) == Park
+	refusal := f.Refusals[host.Name]
 	switch {
 	case left && parking:
 		return nil
@@ -164,6 +184,9 @@ func hostObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour) []string
 	case left:
 		found = append(found, fmt.Sprintf(
 			"BareMetalHost %s is a leftover of an earlier move: remove it as docs/pivot.md says", host.Name))
+	case refusal != "":
+		found = append(found, fmt.Sprintf("BareMetalHost %s cannot be paused, because the API server refuses to change it: "+
+			"%s: correct the host", host.Name, refusal))
 	case busy != "":
 		found = append(found, busyMessage(host, busy))
 	case parking && !Parked(host):

@@ -9,7 +9,9 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -450,6 +452,31 @@ func describeShield(s *suite) {
 
 // describeFaults are the stories about an API server that fails.
 func describeFaults(s *suite) {
+	It("does not insist on a host that the API server lets nobody change, and says why", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "old", build.Available())
+		w.pause(ctx, true)
+		tried := 0
+		kind := schema.GroupResource{Group: "metal3.io", Resource: "baremetalhosts"}
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if write.Kind != "BareMetalHost" {
+				return stage.Verdict{}
+			}
+			tried++
+			return stage.Verdict{Err: apierrors.NewForbidden(kind, write.Name, errors.New("spec.raid contradicts"))}
+		})
+		w.manager.Start()
+		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g, "old")).To(ContainElement("WriteRefused")) }).Should(Succeed())
+		w.stays(ctx, "old")
+		w.writes.Judge(nil)
+		Expect(tried).To(BeNumerically("<", 4), "the next attempt waits for a change of the host")
+		stage.Change(ctx, w.client, w.key("old"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.Description = "corrected"
+		})
+		w.parked(ctx, "old", ours)
+	})
+
 	It("parks and resumes although writes are refused, lost and overtaken", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)

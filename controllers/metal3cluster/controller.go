@@ -66,6 +66,9 @@ type Reconciler struct {
 	// looks holds the last secretLook of each Metal3Cluster.
 	looks sync.Map
 
+	// trials remember which hosts can be paused.
+	trials pauseTrials
+
 	// hostCounts holds the number of hosts that the last reconcile of each Metal3Cluster has read.
 	hostCounts sync.Map
 }

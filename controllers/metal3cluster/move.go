@@ -57,7 +57,7 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	if s.move.Around, err = r.Hosts.Neighbours(ctx, s.infra.Namespace); err != nil {
 		return err
 	}
-	reads := []func(context.Context, *scope) error{r.readOwners, r.readNaming, r.readNames}
+	reads := []func(context.Context, *scope) error{r.readOwners, r.readNaming, r.readNames, r.tryPauses}
 	if !s.paused {
 		reads = append(reads, r.readSecrets)
 	}
@@ -172,8 +172,23 @@ func (s *scope) nextLook() time.Duration {
 	return doubtEvery
 }
 
-// lookAgain makes sure that Secrets are looked at again.
+// nextTrial is when hosts are tried again. Zero means when something happens.
+func (s *scope) nextTrial() time.Duration {
+	switch {
+	case s.move.Untried:
+		return trialPause
+	case len(s.move.Refusals) > 0:
+		return refusalCounts
+	default:
+		return 0
+	}
+}
+
+// lookAgain makes sure that Secrets are looked at again, and that hosts are tried again.
 func (s *scope) lookAgain(after time.Duration) time.Duration {
+	if next := s.nextTrial(); next > 0 && (after == 0 || after > next) {
+		after = next
+	}
 	if s.move.Secrets == nil {
 		return after
 	}
@@ -221,7 +236,7 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 		return outcome.Done(), nil
 	}
 	if waits := s.departure(); waits != "" {
-		return outcome.Waiting(infrav1.WaitingForHostsReason, waits), nil
+		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.nextTrial()), nil
 	}
 	// Secrets come last: to look at them costs a request, and what was seen before the other obstacles went is too old.
 	if err := r.listSecrets(ctx, s); err != nil {

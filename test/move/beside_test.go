@@ -2,8 +2,8 @@ package move_test
 
 import (
 	"context"
+	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,7 +78,8 @@ func (c *clusters) inTurn(ctx context.Context, stories []story) {
 }
 
 func chosen(stories []story) []story {
-	return slices.DeleteFunc(stories, func(one story) bool { return !strings.Contains(one.name, *only) })
+	wanted := regexp.MustCompile(*only)
+	return slices.DeleteFunc(stories, func(one story) bool { return !wanted.MatchString(one.name) })
 }
 
 // tell plays the story, and names it if it fails. Its host operators end with it.
