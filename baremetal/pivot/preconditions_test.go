@@ -111,6 +111,55 @@ func TestRefusals(t *testing.T) {
 			want: []string{"Metal3Cluster c lacks annotation clusterctl.cluster.x-k8s.io/block-move, so clusterctl would not " +
 				"wait until its hosts are paused: the manager sets it, look at its log"},
 		},
+		"NoGateWhilePaused": {
+			reason: "the pause has removed the annotation, and is named itself",
+			edit: func(s *pivot.MoveFacts) {
+				s.Infras[0].Annotations, s.Clusters[0].Spec.Paused = nil, ptr.To(true)
+				s.Clusters[0].Spec.InfrastructureRef.Name = "c"
+			},
+			want: []string{"Cluster c is paused: a move is under way or was given up; wait for it, or unpause the Cluster"},
+		},
+		"Scaling": {
+			reason: "a handover needs nodes",
+			edit: func(s *pivot.MoveFacts) {
+				s.Clusters[0].Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
+					DesiredReplicas: ptr.To[int32](3), Replicas: ptr.To[int32](2), AvailableReplicas: ptr.To[int32](1),
+				}
+			},
+			want: []string{"the control plane of Cluster c has 2 replicas, 1 of them available, and has to have 3: wait until " +
+				"it is scaled"},
+		},
+		"Surging": {
+			reason: "a rollout has one replica too many",
+			edit: func(s *pivot.MoveFacts) {
+				s.Clusters[0].Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
+					DesiredReplicas: ptr.To[int32](3), Replicas: ptr.To[int32](4), AvailableReplicas: ptr.To[int32](3),
+				}
+			},
+			want: []string{"the control plane of Cluster c has 4 replicas, 3 of them available, and has to have 3: wait until " +
+				"it is scaled"},
+		},
+		"Scaled": {
+			reason: "as it has to be, or Cluster API has not looked",
+			edit: func(s *pivot.MoveFacts) {
+				s.Clusters[0].Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
+					DesiredReplicas: ptr.To[int32](1), Replicas: ptr.To[int32](1), AvailableReplicas: ptr.To[int32](1),
+				}
+			},
+		},
+		"Lost": {
+			reason: "the move does not bring its host back",
+			edit: func(s *pivot.MoveFacts) {
+				lost := consumer()
+				lost.Status.Conditions = []metav1.Condition{{
+					Type: infrav1.HostAssociatedCondition, Status: metav1.ConditionFalse, Reason: infrav1.HostLostReason,
+					Message: "BareMetalHost rack-1 no longer exists. Restore it, or delete Machine m to replace it.",
+				}}
+				s.Naming = []metav1.Object{lost}
+			},
+			want: []string{"Metal3Machine m lost its host, which a move does not restore: BareMetalHost rack-1 no longer exists. " +
+				"Restore it, or delete Machine m to replace it."},
+		},
 		"MachineDeleting": {
 			reason: "it would arrive alive",
 			edit: func(s *pivot.MoveFacts) {

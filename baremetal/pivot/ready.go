@@ -133,6 +133,8 @@ func byName[T metav1.Object](objects []T) []T {
 //	seen                                             because
 //	Cluster or ClusterClass paused                   clusterctl refuses
 //	Cluster not provisioned, or without a node       clusterctl refuses
+//	control plane that is scaling                    a handover needs its nodes
+//	Metal3Machine that lost its host                 the move does not restore it
 //	Metal3Cluster without its gate                   clusterctl does not wait until the hosts are parked
 //	Ironic endpoint not ours, or no node to take it  the hosts would stay paused, or the address nowhere
 //	anything that MayLeave names                     the move would lose it

@@ -3,6 +3,7 @@ package metal3cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -210,7 +211,8 @@ func clusterChanges() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, isCluster := e.ObjectOld.(*clusterv1.Cluster)
 		after, stillCluster := e.ObjectNew.(*clusterv1.Cluster)
-		return isCluster && stillCluster && (pivot.Refusal(before) != pivot.Refusal(after) ||
+		return isCluster && stillCluster && (!slices.Equal(pivot.ClusterObstacles(before), pivot.ClusterObstacles(after)) ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences))
 	}}
 }

@@ -177,7 +177,9 @@ func describeDemotion(c *clusters) {
 		Expect(told).To(end(1))
 		Expect(told.decode()).To(HaveKeyWithValue("refusals", ConsistOf(
 			"host "+other.namespace+"/stays of the source cluster is provisioning: wait until it is done, "+
-				"because the Ironic there may be at work on it")))
+				"because the Ironic there may be at work on it",
+			"namespace "+other.namespace+" of the management cluster has 1 hosts that depend on the Ironic of clusterID "+
+				clusterID+": move the namespace before the handover")))
 		Expect(c.run(ctx, w.namespace, "demote --dry-run --force")).To(end(0, "Ignored because of --force: host", "Would scale"))
 
 		w.hold(ctx, infrav1.HolderControlPlane, 1)

@@ -65,7 +65,7 @@ func TestSourceObstacles(t *testing.T) {
 			},
 		},
 		"Refused": {
-			reason: "clusterctl refuses some clusters itself, and does not wait for one without its gate",
+			reason: "clusterctl refuses some clusters itself, and a pause has removed the gate",
 			edit: func(s *scope) {
 				s.clusters[0].Spec.Paused, s.pausedClasses = ptr.To(true), []string{"class"}
 				s.infras[0].Annotations = nil
@@ -74,8 +74,6 @@ func TestSourceObstacles(t *testing.T) {
 				"Cluster c is paused: a move is under way or was given up; wait for it, or unpause the Cluster",
 				"ClusterClass class is paused: a move is under way or was given up; wait for it, " +
 					"or remove its annotation cluster.x-k8s.io/paused",
-				"Metal3Cluster c lacks annotation clusterctl.cluster.x-k8s.io/block-move, so clusterctl would not wait " +
-					"until its hosts are paused: the manager sets it, look at its log",
 				"host host is being paused",
 			},
 		},

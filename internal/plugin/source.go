@@ -128,6 +128,8 @@ func (s departure) notes() []string {
 		switch {
 		case paused && by != infrav1.HostPausedByProvider:
 			notes = append(notes, fmt.Sprintf("host %s is paused by somebody, and stays so", host.Name))
+		case unowned(host):
+			notes = append(notes, fmt.Sprintf("host %s runs an image and serves no machine: it moves as it is", host.Name))
 		case host.Status.ErrorType != "":
 			notes = append(notes, fmt.Sprintf("host %s has a %s, and goes on with it in the target", host.Name,
 				host.Status.ErrorType))
@@ -146,6 +148,11 @@ func (s departure) notes() []string {
 		}
 	}
 	return notes
+}
+
+// unowned says whether a host runs an image that no machine has given it.
+func unowned(host *bmov1alpha1.BareMetalHost) bool {
+	return host.Status.Provisioning.State == bmov1alpha1.StateProvisioned && host.Spec.ConsumerRef == nil
 }
 
 // unowned names objects that nothing takes along, and that nothing may need: only a person knows.

@@ -32,6 +32,7 @@ func (a arrival) obstacles() []string {
 	if a.managerProblem != "" {
 		found = append(found, a.managerProblem)
 	}
+	found = append(found, a.operatorProblems()...)
 	found = append(found, a.definitionObstacles()...)
 	found = append(found, a.providerObstacles()...)
 	found = append(found, a.strangers()...)
@@ -221,7 +222,7 @@ func (a arrival) arrives(name string) bool {
 }
 
 func (a arrival) notes() []string {
-	var notes []string
+	notes := []string{a.condition()}
 	if len(a.from.providers) == 0 {
 		notes = append(notes, "clusterctl has installed nothing in the source: versions of providers were not compared")
 	}
