@@ -11,8 +11,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Neighbour is a Cluster in the namespace of a host, as far as it decides about hosts, or one in another namespace whose
-// Ironic may serve the host. Only Clusters with a Metal3Cluster count.
+// Neighbour is a Cluster in the namespace of a host, as far as it decides about hosts, or one in another namespace
+// whose Ironic may serve the host. Only Clusters with a Metal3Cluster count.
 type Neighbour struct {
 	// Name of the Cluster. Empty elsewhere.
 	Name string
@@ -53,8 +53,8 @@ func NeighbourOf(cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster) Neigh
 	return neighbour
 }
 
-// NeighbourElsewhere makes a neighbour of a Metal3Cluster with an Ironic endpoint in another namespace. While its Cluster
-// is paused, nobody has verified the endpoint.
+// NeighbourElsewhere makes a neighbour of a Metal3Cluster with an Ironic endpoint in another namespace. While its
+// Cluster is paused, nobody has verified the endpoint.
 func NeighbourElsewhere(infra *infrav1.Metal3Cluster) Neighbour {
 	return Neighbour{
 		Elsewhere: true, Endpoint: true, ClusterID: infra.Spec.Ironic.ClusterID, Verified: Verified(infra),
@@ -189,7 +189,8 @@ func withEndpoint(around []Neighbour) []Neighbour {
 
 // onlyElsewhere are the endpoints of other namespaces if they are those of one Ironic.
 func onlyElsewhere(around []Neighbour) []Neighbour {
-	serving := withEndpoint(slices.DeleteFunc(slices.Clone(around), func(other Neighbour) bool { return !other.Elsewhere }))
+	here := func(other Neighbour) bool { return !other.Elsewhere }
+	serving := withEndpoint(slices.DeleteFunc(slices.Clone(around), here))
 	another := func(other Neighbour) bool { return other.ClusterID != serving[0].ClusterID }
 	if len(serving) == 0 || serving[0].ClusterID == "" || slices.ContainsFunc(serving, another) {
 		return nil

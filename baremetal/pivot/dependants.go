@@ -54,6 +54,6 @@ func DependantsOf(clusterID string, hosts []*bmov1alpha1.BareMetalHost, infras [
 
 // StillServed says that hosts of a namespace depend on the Ironic that a handover takes down.
 func StillServed(clusterID string, dependants Dependants) string {
-	return fmt.Sprintf("namespace %s of the management cluster has %d hosts that depend on the Ironic of clusterID %s: move "+
-		"the namespace before the handover", dependants.Namespace, dependants.Hosts, clusterID)
+	return fmt.Sprintf("namespace %s of the management cluster has %d hosts that depend on the Ironic of clusterID %s: "+
+		"move the namespace before the handover", dependants.Namespace, dependants.Hosts, clusterID)
 }

@@ -151,8 +151,8 @@ func (c Cluster) identify(seen Sighting) Verdict {
 	}
 }
 
-// holder finds the VIP holder among the conductors that answer, and the name of its conductor. Of several with our prefix, the one on a node of
-// the control plane counts: it is the one that is certain.
+// holder finds the VIP holder among the conductors that answer, and the name of its conductor. Of several with our
+// prefix, the one on a node of the control plane counts: it is the one that is certain.
 func (c Cluster) holder(conductors []string) (holder infrav1.IronicHolder, conductor string) {
 	var ours []string
 	for _, conductor := range slices.Sorted(slices.Values(conductors)) {

@@ -32,10 +32,10 @@ func refusals(facts MoveFacts) []string {
 		}
 	}
 	for _, machine := range facts.consumers() {
-		if condition := meta.FindStatusCondition(machine.Status.Conditions, infrav1.HostAssociatedCondition); condition != nil &&
-			condition.Reason == infrav1.HostLostReason {
+		associated := meta.FindStatusCondition(machine.Status.Conditions, infrav1.HostAssociatedCondition)
+		if associated != nil && associated.Reason == infrav1.HostLostReason {
 			found = append(found, fmt.Sprintf("Metal3Machine %s lost its host, which a move does not restore: %s",
-				machine.Name, condition.Message))
+				machine.Name, associated.Message))
 		}
 	}
 	return found
@@ -68,8 +68,8 @@ func scaling(cluster *clusterv1.Cluster) []string {
 	if available >= desired && ptr.Deref(plane.Replicas, 0) == desired {
 		return nil
 	}
-	return []string{fmt.Sprintf("the control plane of Cluster %s has %d replicas, %d of them available, and has to have %d: "+
-		"wait until it is scaled", cluster.Name, ptr.Deref(plane.Replicas, 0), available, desired)}
+	return []string{fmt.Sprintf("the control plane of Cluster %s has %d replicas, %d of them available, and has to have "+
+		"%d: wait until it is scaled", cluster.Name, ptr.Deref(plane.Replicas, 0), available, desired)}
 }
 
 // Refusal says why clusterctl would not move a Cluster, with the remedy. Empty if it would. It gives the first reason

@@ -34,8 +34,8 @@ type MoveFacts struct {
 	Hosts  []*bmov1alpha1.BareMetalHost
 	Around []Neighbour
 
-	// Refusals are why the API server refuses to pause hosts, by their names. Untried says that the pause of some hosts was
-	// not tried yet.
+	// Refusals are why the API server refuses to pause hosts, by their names. Untried says that the pause of some hosts
+	// was not tried yet.
 	Refusals map[string]string
 	Untried  bool
 

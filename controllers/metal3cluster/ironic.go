@@ -176,8 +176,7 @@ func (s *scope) again(after time.Duration) time.Duration {
 func (r *Reconciler) announceHolder(s *scope) {
 	before, after := s.holder, holderOf(s.infra)
 	same := before != nil && after != nil && before.Kind == after.Kind && before.Name == after.Name
-	if after == nil || before == nil && after.Kind == infrav1.HolderNone ||
-		same && (before.Term == after.Term || before.Term == "" || after.Term == "") {
+	if after == nil || before == nil && after.Kind == infrav1.HolderNone || same && !restarted(before, after) {
 		return
 	}
 	eventType := corev1.EventTypeNormal
@@ -192,6 +191,11 @@ func (r *Reconciler) announceHolder(s *scope) {
 	}
 	r.Recorder.Eventf(s.infra, nil, eventType, holderChanged, "Observe", "The Ironic endpoint is held by %s, before by %s",
 		holderName(after), holderName(before))
+}
+
+// restarted returns true if both terms of a holder are known, and differ.
+func restarted(before, after *infrav1.IronicHolder) bool {
+	return before.Term != after.Term && before.Term != "" && after.Term != ""
 }
 
 // holderOf returns a copy of the holder in the status.

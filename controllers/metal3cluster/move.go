@@ -272,8 +272,8 @@ func (s *scope) departure() string {
 	}
 }
 
-// takeBackHandover lets the Ironic of the management cluster hold the VIP again: the Cluster is here, and runs. An error
-// stops no stage of another condition: the endpoint is probed all the same.
+// takeBackHandover lets the Ironic of the management cluster hold the VIP again: the Cluster is here, and runs. An
+// error stops no stage of another condition: the endpoint is probed all the same.
 func (r *Reconciler) takeBackHandover(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), r.tellIronic(ctx, s, false)
 }

@@ -24,8 +24,8 @@ const (
 	refusalCounts = 10 * time.Second
 )
 
-// pauseTrials remember whether the API server would accept the pause of hosts: webhooks of the Baremetal Operator refuse
-// every write of a host with fields that contradict each other.
+// pauseTrials remember whether the API server would accept the pause of hosts: webhooks of the Baremetal Operator
+// refuse every write of a host with fields that contradict each other.
 type pauseTrials struct {
 	mutex sync.Mutex
 	known map[types.UID]pauseTrial

@@ -172,7 +172,8 @@ func hostChanges() predicate.Funcs {
 		if !isHost || !stillHost {
 			return false
 		}
-		return before.Generation != after.Generation || pivot.Busy(before) != pivot.Busy(after) || pivot.Parked(before) != pivot.Parked(after) ||
+		return before.Generation != after.Generation || pivot.Busy(before) != pivot.Busy(after) ||
+			pivot.Parked(before) != pivot.Parked(after) ||
 			before.Annotations[infrav1.BlockMoveAnnotation] != after.Annotations[infrav1.BlockMoveAnnotation] ||
 			pivot.ClusterOf(before) != pivot.ClusterOf(after) || host.Withheld(before) != host.Withheld(after) ||
 			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)

@@ -131,16 +131,21 @@ func setReadyForMove(s *scope, results flow.Results) {
 		return
 	default:
 		s.move.Endpoint = results[infrav1.IronicEndpointReadyCondition].Outcome
-		obstacles := append(pivot.Obstacles(s.move), s.rivals...)
-		if waits.Err != nil {
-			obstacles = append(obstacles, waits.Message)
-		}
-		if len(obstacles) > 0 {
+		if obstacles := s.obstacles(waits); len(obstacles) > 0 {
 			condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 			condition.Message = "Not ready for clusterctl move: " + pivot.Enumerate(obstacles)
 		}
 	}
 	conditions.Set(s.infra, condition)
+}
+
+// obstacles name what is in the way of a move, with the error of the stages that prepare it.
+func (s *scope) obstacles(prepared flow.Result) []string {
+	obstacles := append(pivot.Obstacles(s.move), s.rivals...)
+	if prepared.Err != nil {
+		obstacles = append(obstacles, prepared.Message)
+	}
+	return obstacles
 }
 
 // forgetEndpoint takes back that the Ironic endpoint answers while the Cluster is paused: nobody probes it, and another

@@ -60,8 +60,8 @@ func (c *cluster) readDependants(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// abandoned names the namespaces of the management cluster that depend on the Ironic that is taken down. A host that has
-// arrived where the cluster lives now is a leftover here.
+// abandoned names the namespaces of the management cluster that depend on the Ironic that is taken down. A host that
+// has arrived where the cluster lives now is a leftover here.
 func (c *demoteCommand) abandoned(ctx context.Context, clusterID string, arrived []*bmov1alpha1.BareMetalHost,
 ) ([]string, error) {
 	if c.management == c.home {

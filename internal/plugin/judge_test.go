@@ -283,6 +283,23 @@ func TestTargetObstacles(t *testing.T) {
 					"or move to a cluster without it",
 			},
 		},
+		"Abandoned": {
+			reason: "what was deleted in the source since an earlier move would come alive; what the target has of its own stays",
+			edit: func(source, target *scope) {
+				moved := partial("moved", "")
+				moved.Annotations = map[string]string{infrav1.StatusOriginAnnotation: "uid"}
+				target.objects = map[schema.GroupKind]belongings{hostKind(): {
+					"host": partial("host", "c"), "deleted": partial("deleted", "c"), "moved": moved,
+					"own": partial("own", ""), "others": partial("others", "other"),
+				}}
+			},
+			want: []string{
+				"BareMetalHost deleted is in the target only, left by an earlier move, and would come alive: remove it as " +
+					"docs/pivot.md says",
+				"BareMetalHost moved is in the target only, left by an earlier move, and would come alive: remove it as " +
+					"docs/pivot.md says",
+			},
+		},
 		"LeftOvers": {
 			reason: "an earlier move that was given up has left the same objects, which have no status",
 			edit: func(source, target *scope) {

@@ -199,8 +199,8 @@ func (c *cluster) survey(ctx context.Context, namespace string) (*scope, error) 
 		return nil, err
 	}
 	for _, read := range []func(context.Context, *scope) error{
-		c.readIdentity, c.readDefinitions, c.readMachines, c.readNaming, c.readNames, c.readProviders, c.readObjects, c.readOperators,
-		c.readDependants,
+		c.readIdentity, c.readDefinitions, c.readMachines, c.readNaming, c.readNames, c.readProviders, c.readObjects,
+		c.readOperators, c.readDependants,
 	} {
 		if err := read(ctx, s); err != nil {
 			return nil, c.blind(err)

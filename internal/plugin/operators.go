@@ -62,8 +62,8 @@ func (a arrival) condition() string {
 			}
 		}
 	}
-	return fmt.Sprintf("target: BMO: %s; CustomResourceDefinitions: %d of %d; Ironic endpoint: %s", operator, there, wanted,
-		a.endpoints())
+	return fmt.Sprintf("target: BMO: %s; CustomResourceDefinitions: %d of %d; Ironic endpoint: %s",
+		operator, there, wanted, a.endpoints())
 }
 
 // endpoints say what the target knows of the Ironic endpoints that arrive. It probes an endpoint once its Metal3Cluster

@@ -36,6 +36,7 @@ func (a arrival) obstacles() []string {
 	found = append(found, a.definitionObstacles()...)
 	found = append(found, a.providerObstacles()...)
 	found = append(found, a.strangers()...)
+	found = append(found, a.abandoned()...)
 	return append(found, a.endpointObstacles()...)
 }
 
@@ -130,6 +131,28 @@ func (a arrival) strangers() []string {
 		}
 	}
 	return append(append(found, a.otherHosts()...), a.otherEndpoints()...)
+}
+
+// abandoned names the objects that an earlier move has left in the target, and that are no longer in the source. They
+// would come alive when clusterctl unpauses the Cluster: a Machine that was deleted in the meantime would be there again.
+func (a arrival) abandoned() []string {
+	arriving := map[string]bool{}
+	for _, cluster := range a.from.clusters {
+		arriving[cluster.Name] = true
+	}
+	var found []string
+	for _, kind := range a.kinds() {
+		for _, name := range slices.Sorted(maps.Keys(a.objects[kind])) {
+			there := a.objects[kind][name]
+			_, arrives := a.from.objects[kind][name]
+			_, moved := there.Annotations[infrav1.StatusOriginAnnotation]
+			if !arrives && (arriving[belongsTo(there)] || moved) {
+				found = append(found, fmt.Sprintf("%s %s is in the target only, left by an earlier move, and would come alive: "+
+					"remove it as docs/pivot.md says", kind.Kind, name))
+			}
+		}
+	}
+	return found
 }
 
 // kinds are those of the source that could move, in a stable order.
