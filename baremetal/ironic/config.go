@@ -28,12 +28,16 @@ const (
 	// HandoverDirectory has a file for each key of HandoverConfigMap, in the Deployment.
 	HandoverDirectory = StateDirectory + "/handed-over"
 
+	// DataDirectory holds the folders of Ironic and of the guard on the disk. Only root may enter it: the socket of
+	// Ironic, which asks for no password, is below it.
+	DataDirectory = "/var/lib/metal3-ironic"
+
 	// SharedDirectory is the folder of Ironic and httpd. Deploy kernel and ramdisk are in html/images below it; whoever
 	// turns the downloader off puts them there.
-	SharedDirectory = "/var/lib/metal3-ironic/shared"
+	SharedDirectory = DataDirectory + "/shared"
 
 	// CacheDirectory is where the guard remembers what the API server said. Ironic cannot write it.
-	CacheDirectory = "/var/lib/metal3-ironic/guard"
+	CacheDirectory = DataDirectory + "/guard"
 )
 
 // Files below NodeDirectory.
@@ -52,6 +56,15 @@ const (
 const (
 	KernelFile  = "ironic-python-agent.kernel"
 	RamdiskFile = "ironic-python-agent.initramfs"
+
+	// downloaderTag is where the downloader keeps the ETag of what it has downloaded, beside the images.
+	downloaderTag = "ironic-python-agent.headers"
+
+	// downloaderFolders matches the folders that the downloader unpacks archives into.
+	downloaderFolders = "*.tar.gz-*"
+
+	// downloaderProgram is the program of the downloader's image.
+	downloaderProgram = "/usr/local/bin/get-resource.sh"
 )
 
 // Names of pods and what is written on them.

@@ -55,7 +55,7 @@ func (c Config) ironic() part {
 			"--directory=/shared", "--directory=/shared/html", "--directory=/shared/html/images", "--directory=/shared/tmp",
 		}, copies()...),
 		containers: []corev1.Container{c.conductor(), c.httpd(), c.ramdiskLogs()},
-		volumes:    []string{nodeVolume, privateVolume, sharedVolume, toolsVolume},
+		volumes:    []string{dataVolume, nodeVolume, privateVolume, sharedVolume, toolsVolume},
 		grace:      30,
 	}
 	if !c.Ramdisk.Present {
@@ -99,14 +99,21 @@ func (c Config) ramdiskLogs() corev1.Container {
 	return container
 }
 
-// download fetches kernel and ramdisk, unless what is there is still the newest.
+// download fetches kernel and ramdisk where one is missing. Files from an earlier boot are used: a node must come back
+// without a network. The downloader would ask the server for a newer version, and fails when there is none.
 func (c Config) download() corev1.Container {
+	const images = "/shared/html/images/"
 	container := c.container("download", c.Images.Downloader, "20m", "64Mi")
+	container.Command = []string{
+		tool, "download", "--image=" + images + KernelFile, "--image=" + images + RamdiskFile,
+		"--stale=" + images + downloaderTag, "--stale=" + images + downloaderFolders, "--scratch=/shared/tmp",
+		"--", downloaderProgram,
+	}
 	if c.Ramdisk.BaseURL != "" {
 		container.Env = []corev1.EnvVar{{Name: "IPA_BASEURI", Value: c.Ramdisk.BaseURL}}
 	}
 	container.SecurityContext = asIronic()
-	container.VolumeMounts = []corev1.VolumeMount{sharedMount()}
+	container.VolumeMounts = []corev1.VolumeMount{sharedMount(), toolsMount()}
 	return container
 }
 

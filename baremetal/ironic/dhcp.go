@@ -11,8 +11,13 @@ import (
 	"time"
 )
 
-// firmware is where the image of Ironic has the boot loaders.
-const firmware = "/tftpboot"
+// firmware is where the image of Ironic has the boot loaders, with these names since v34.
+const (
+	firmware     = "/tftpboot"
+	firmwareBIOS = "undionly.kpxe"
+	firmwareX86  = "snponly-x86_64.efi"
+	firmwareARM  = "snponly-arm64.efi"
+)
 
 // leases lie on the node and not in the container, so that a restart of dnsmasq keeps them.
 const leases = StateDirectory + "/leases"
@@ -62,13 +67,13 @@ func (c Config) dhcp4(out *lines) {
 	out.add("dhcp-match=set:efi,option:client-arch,9")
 	out.add("dhcp-match=set:efi-arm,option:client-arch,11")
 	out.add("dhcp-boot=tag:ipxe,%s/boot.ipxe,%s,%s", c.imagesOn(server), server, server)
-	out.add("dhcp-boot=tag:efi,tag:!ipxe,snponly.efi,%s,%s", server, server)
-	out.add("dhcp-boot=tag:efi-arm,tag:!ipxe,snponly-arm64.efi,%s,%s", server, server)
-	out.add("dhcp-boot=tag:!efi,tag:!efi-arm,tag:!ipxe,undionly.kpxe,%s,%s", server, server)
+	out.add("dhcp-boot=tag:efi,tag:!ipxe,%s,%s,%s", firmwareX86, server, server)
+	out.add("dhcp-boot=tag:efi-arm,tag:!ipxe,%s,%s,%s", firmwareARM, server, server)
+	out.add("dhcp-boot=tag:!efi,tag:!efi-arm,tag:!ipxe,%s,%s,%s", firmwareBIOS, server, server)
 }
 
 // dhcp6 also sends router advertisements, since DHCPv6 hands out no routes; a lifetime of zero says that the sender is
-// no router. BIOS machines do not boot over IPv6.
+// no router. BIOS machines do not boot over IPv6. Option 61 is the architecture of the client (RFC 5970).
 func (c Config) dhcp6(out *lines) {
 	server := c.serverOf(c.DHCP.Begin)
 	out.add("enable-ra")
@@ -78,7 +83,9 @@ func (c Config) dhcp6(out *lines) {
 	out.add("dhcp-vendorclass=set:pxe6,enterprise:343,PXEClient")
 	out.add("dhcp-userclass=set:ipxe6,iPXE")
 	out.add("dhcp-option=tag:ipxe6,option6:bootfile-url,%s/boot.ipxe", c.imagesOn(server))
-	out.add("dhcp-option=tag:pxe6,tag:!ipxe6,option6:bootfile-url,tftp://[%s]/snponly.efi", server)
+	out.add("dhcp-match=set:efi-arm,option6:61,11")
+	out.add("dhcp-option=tag:pxe6,tag:!ipxe6,tag:!efi-arm,option6:bootfile-url,tftp://[%s]/%s", server, firmwareX86)
+	out.add("dhcp-option=tag:pxe6,tag:!ipxe6,tag:efi-arm,option6:bootfile-url,tftp://[%s]/%s", server, firmwareARM)
 }
 
 // imagesOn is where the boot scripts are.

@@ -36,8 +36,10 @@ func TestDHCPBehaviour(t *testing.T) {
 		t.Skip("only root makes network namespaces")
 	}
 	server, client := cable(t, "172.22.0.21/24", "172.22.0.2/24")
-	serve(t, server, program)
-	for architecture, want := range map[uint16]string{0: "undionly.kpxe", 7: "snponly.efi", 9: "snponly.efi", 11: "snponly-arm64.efi"} {
+	serve(t, server, program, full())
+	for architecture, want := range map[uint16]string{
+		0: "undionly.kpxe", 7: "snponly-x86_64.efi", 9: "snponly-x86_64.efi", 11: "snponly-arm64.efi",
+	} {
 		offer := ask(t, client, discover(architecture, false))
 		offer.check(t, fmt.Sprintf("architecture %d", architecture), want)
 	}
@@ -108,22 +110,23 @@ func give(t *testing.T, namespace netns.NsHandle, name, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	address.Flags = unix.IFA_F_NODAD
 	if err := handle.AddrAdd(link, address); err != nil {
 		t.Fatalf("adding %s to %s: %v", text, name, err)
 	}
 }
 
 // serve runs dnsmasq in the namespace until the test ends.
-func serve(t *testing.T, namespace netns.NsHandle, program string) {
+func serve(t *testing.T, namespace netns.NsHandle, program string, config ironic.Config) {
 	t.Helper()
-	content, err := ironic.DNSMasq(full())
+	content, err := ironic.DNSMasq(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	directory := t.TempDir()
 	// On the node it is a file of the node; its name is all that differs.
-	text := strings.Replace(strings.Replace(string(content), "/run/metal3-ironic", directory, 1),
-		"interface=br0", "interface=provisioning", 1)
+	text := strings.NewReplacer("/run/metal3-ironic", directory, "interface=br0", "interface=provisioning",
+		"ra-param=br0", "ra-param=provisioning").Replace(string(content))
 	text = strings.Replace(text, "tftp-root=/tftpboot", "tftp-root="+directory, 1)
 	file := filepath.Join(directory, "dnsmasq.conf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -7,9 +7,11 @@ package ironic
 //	gate     --until-lost FLAGS -- PROGRAM        run a program, and kill it and fail when an address has left; with
 //	                                              --while-vip as well, start it with the address
 //	install  DIRECTORY                            copy itself, for containers of other images
-//	prepare  --owner=USER:GROUP [--closed=PATH] [--directory=PATH]... [--copy=FROM:TO]...
+//	prepare  --owner=USER:GROUP [--closed=PATH]... [--directory=PATH]... [--copy=FROM:TO]...
 //	                                              make directories, and copies of files, that belong to a user, and let
-//	                                              nobody but its owner into the closed one, unless it is read-only
+//	                                              only the owner into the closed ones, unless they are read-only
+//	download --image=PATH... [--stale=PATTERN]...... [--scratch=PATH] -- PROGRAM
+//	                                              run a program until the images are there; not at all if they are
 //
 // FLAGS are --interface=NAME and --addresses=ADDRESS,ADDRESS; any of them counts. The directories above a copy are made
 // as needed and belong to the user as well; a copy has the mode 0400.

@@ -82,15 +82,18 @@ func (c Config) installContainer() corev1.Container {
 }
 
 // prepareContainer runs as root: only root can read the files of the node, and Ironic is not root. It gives away what
-// it made, and therefore has to write into what it gave away the time before. It alone may write to the folder of the
-// files, to close it: cloud-init makes folders that everybody may list.
+// it made, and therefore has to write into what it gave away the time before. It alone sees the folders of the files
+// and of the data, to close them: cloud-init and the kubelet make folders that everybody may enter.
 func (c Config) prepareContainer(arguments []string) corev1.Container {
 	container := c.container("prepare", c.Images.Guard, "5m", "16Mi")
 	owner := fmt.Sprintf("--owner=%d:%d", userOfIronic, groupOfIronic)
-	container.Command = append([]string{GuardProgram, "prepare", owner, "--closed=" + NodeDirectory}, arguments...)
+	container.Command = append([]string{
+		GuardProgram, "prepare", owner, "--closed=" + NodeDirectory, "--closed=" + DataDirectory,
+	}, arguments...)
 	container.SecurityContext = asRoot("CHOWN", "DAC_OVERRIDE", "FOWNER")
 	container.VolumeMounts = []corev1.VolumeMount{
-		{Name: nodeVolume, MountPath: NodeDirectory}, {Name: privateVolume, MountPath: private}, sharedMount(),
+		{Name: dataVolume, MountPath: DataDirectory}, {Name: nodeVolume, MountPath: NodeDirectory},
+		{Name: privateVolume, MountPath: private}, sharedMount(),
 	}
 	return container
 }

@@ -8,6 +8,7 @@ import (
 // Names of volumes.
 const (
 	cacheVolume      = "cache"
+	dataVolume       = "data"
 	kubeconfigVolume = "kubeconfig"
 	handoverVolume   = "handover"
 	nodeVolume       = "node"
@@ -25,6 +26,7 @@ func (c Config) onTheNode() map[string]corev1.VolumeSource {
 	}
 	sources := map[string]corev1.VolumeSource{
 		cacheVolume:   path(CacheDirectory, corev1.HostPathDirectoryOrCreate),
+		dataVolume:    path(DataDirectory, corev1.HostPathDirectoryOrCreate),
 		nodeVolume:    path(NodeDirectory, corev1.HostPathDirectory),
 		privateVolume: inMemory("1Mi"),
 		sharedVolume:  path(SharedDirectory, corev1.HostPathDirectoryOrCreate),

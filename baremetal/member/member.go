@@ -5,13 +5,14 @@
 // vip and keepalived do not know one another, so it stands above both. It is linked into the guard, so it keeps to the
 // standard library as they do.
 //
-// It refuses a node without an address to speak from where its peers listen to those that they know.
+// It returns an error for a node that has no address of its own in mode Unicast, or one that is not among the peers.
 package member
 
 import (
 	"fmt"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,11 @@ func Keepalived(settings vip.NodeSettings, node string, own func(vip.Address) (n
 			if !found {
 				return keepalived.Config{}, fmt.Errorf("interface %s has no address of its own beside %s yet; give the node one",
 					settings.Interface, virtual.Address)
+			}
+			if !slices.Contains(settings.Peers, source) {
+				// The peers neither send to this node nor believe it. It would hear nobody and hold the VIP beside the holder.
+				return keepalived.Config{}, fmt.Errorf("the node's own address %s is not among spec.ironic.vrrp.peers; "+
+					"add it there, and roll the control plane out", source)
 			}
 			instance.Source, instance.Peers = source, settings.Peers
 			// The first family ranks the node for both: they move together.

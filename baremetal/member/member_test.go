@@ -84,14 +84,6 @@ func TestKeepalived(t *testing.T) {
 			change: func(s *vip.NodeSettings) { s.VirtualIPs = s.VirtualIPs[1:] },
 			want:   func(c *keepalived.Config) { c.Instances = c.Instances[1:] },
 		},
-		"no member": {
-			reason: "who is not in the list comes last",
-			change: func(s *vip.NodeSettings) { s.Peers = peers[:1] },
-			want: func(c *keepalived.Config) {
-				c.Ordinal = 4
-				c.Instances[0].Peers, c.Instances[1].Peers = peers[:1], peers[:1]
-			},
-		},
 		"multicast": {
 			reason: "nobody knows the members, so the name ranks it",
 			change: func(s *vip.NodeSettings) { s.Mode, s.Peers = vip.Multicast, nil },
@@ -124,6 +116,20 @@ func TestKeepalived(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", test.reason, diff)
 			}
 		})
+	}
+}
+
+// TestKeepalivedOutsideThePeers: such a node would hear no advertisement, and hold the VIP beside the holder.
+func TestKeepalivedOutsideThePeers(t *testing.T) {
+	t.Parallel()
+	for name, listed := range map[string][]netip.Addr{
+		"NoFamily": {peers[0], peers[2]}, "OneFamily": {peers[0], own4, peers[2]},
+	} {
+		outside := settings(func(s *vip.NodeSettings) { s.Peers = listed })
+		_, err := member.Keepalived(outside, "node-21", own)
+		if err == nil || !strings.Contains(err.Error(), "is not among spec.ironic.vrrp.peers; add it") {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
 

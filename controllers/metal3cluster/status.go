@@ -130,8 +130,7 @@ func setReadyForMove(s *scope, results flow.Results) {
 		// A manager that has just started knows nothing that is wrong.
 		return
 	default:
-		s.move.Endpoint = results[infrav1.IronicEndpointReadyCondition].Outcome
-		if obstacles := s.obstacles(waits); len(obstacles) > 0 {
+		if obstacles := obstaclesOf(s, results); len(obstacles) > 0 {
 			condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 			condition.Message = "Not ready for clusterctl move: " + pivot.Enumerate(obstacles)
 		}
@@ -139,11 +138,12 @@ func setReadyForMove(s *scope, results flow.Results) {
 	conditions.Set(s.infra, condition)
 }
 
-// obstacles name what is in the way of a move, with the error of the stages that prepare it.
-func (s *scope) obstacles(prepared flow.Result) []string {
+// obstaclesOf returns what gets in the way of a move that begins now.
+func obstaclesOf(s *scope, results flow.Results) []string {
+	s.move.Endpoint = results[infrav1.IronicEndpointReadyCondition].Outcome
 	obstacles := append(pivot.Obstacles(s.move), s.rivals...)
-	if prepared.Err != nil {
-		obstacles = append(obstacles, prepared.Message)
+	if gate := results[infrav1.ReadyForMoveCondition]; gate.Err != nil {
+		obstacles = append(obstacles, gate.Message)
 	}
 	return obstacles
 }

@@ -32,7 +32,9 @@ const usage = `Usage: guard [run] [flags]                         hold the Ironi
        guard install DIRECTORY                       copy this program, for containers that do not have it
        guard prepare --owner=USER:GROUP [--closed=PATH] [--directory=PATH]... [--copy=FROM:TO]...
                                                      make directories, and copies of files, that belong to a user, and
-                                                     close the one that they come from
+                                                     close the ones that they come from
+       guard download --image=PATH... [--stale=PATTERN]... [--scratch=PATH] -- PROGRAM...
+                                                     run a program until the files are there; not at all if they are
 Each command explains its flags with --help.
 `
 
@@ -56,7 +58,7 @@ func Main(ctx context.Context, arguments []string, environment Environment) int 
 	}
 	commands := map[string]func(context.Context, []string, Environment) (int, error){
 		"run": runCommand, "gate": gateCommand, "probe": probeCommand, "install": installCommand,
-		"prepare": prepareCommand,
+		"prepare": prepareCommand, "download": downloadCommand,
 	}
 	command, found := commands[name]
 	if !found {
@@ -79,6 +81,14 @@ func newFlags(name string, environment Environment) *flag.FlagSet {
 	flags := flag.NewFlagSet("guard "+name, flag.ContinueOnError)
 	flags.SetOutput(environment.Errors)
 	return flags
+}
+
+// several adds a flag that may be given more than once.
+func several(flags *flag.FlagSet, name, usage string, values *[]string) {
+	flags.Func(name, usage+"; may be given again", func(value string) error {
+		*values = append(*values, value)
+		return nil
+	})
 }
 
 func (e Environment) logger() *slog.Logger {

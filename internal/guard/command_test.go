@@ -117,16 +117,19 @@ func TestPrepareCloses(t *testing.T) {
 		t.Skip("needs root, to mount a directory")
 	}
 	folder := t.TempDir()
-	closed := filepath.Join(folder, "closed")
-	must(t, os.Mkdir(closed, 0o755))
-	if code, said := command(nil, "prepare", "--owner=997:994", "--closed="+closed); code != 0 {
+	first, second := filepath.Join(folder, "first"), filepath.Join(folder, "second")
+	must(t, os.Mkdir(first, 0o755))
+	must(t, os.Mkdir(second, 0o755))
+	if code, said := command(nil, "prepare", "--owner=997:994", "--closed="+first, "--closed="+second); code != 0 {
 		t.Fatalf("code %d, said %q", code, said)
 	}
-	info, err := os.Stat(closed)
-	must(t, err)
-	system, _ := info.Sys().(*syscall.Stat_t)
-	if info.Mode().Perm() != 0o700 || system.Uid != 0 {
-		t.Errorf("the directory has %s and belongs to %d", info.Mode(), system.Uid)
+	for _, closed := range []string{first, second} {
+		info, err := os.Stat(closed)
+		must(t, err)
+		system, _ := info.Sys().(*syscall.Stat_t)
+		if info.Mode().Perm() != 0o700 || system.Uid != 0 {
+			t.Errorf("the directory has %s and belongs to %d", info.Mode(), system.Uid)
+		}
 	}
 	if code, said := command(nil, "prepare", "--owner=997:994", "--closed="+filepath.Join(folder, "none")); code != 1 {
 		t.Errorf("a directory that is not there: code %d, said %q", code, said)
@@ -142,7 +145,7 @@ func TestPrepareCloses(t *testing.T) {
 	if mounted != nil {
 		t.Skipf("cannot mount: %v", mounted)
 	}
-	if info, err = os.Stat(secret); err != nil || info.Mode().Perm() != 0o755 {
+	if info, err := os.Stat(secret); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("a Secret: %v, %v", info.Mode(), err)
 	}
 }
@@ -234,5 +237,28 @@ func TestProbesOfARunningGuard(t *testing.T) {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("the metrics do not say %q", line)
 		}
+	}
+}
+
+func TestDownloadCommand(t *testing.T) {
+	t.Parallel()
+	present := filepath.Join(t.TempDir(), "image")
+	must(t, os.WriteFile(present, []byte("there"), 0o600))
+	cases := map[string]struct {
+		arguments []string
+		code      int
+	}{
+		"Present":   {[]string{"download", "--image=" + present, "--", "/none"}, 0},
+		"NoImage":   {[]string{"download", "--", "/none"}, 2},
+		"NoProgram": {[]string{"download", "--image=" + present}, 2},
+		"NoFlag":    {[]string{"download", "--picture=" + present, "--", "/none"}, 2},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if code, said := command(nil, tc.arguments...); code != tc.code {
+				t.Errorf("code %d, want %d; said %q", code, tc.code, said)
+			}
+		})
 	}
 }

@@ -33,16 +33,10 @@ func parseOwner(text string) (owner, error) {
 func prepareCommand(_ context.Context, arguments []string, environment Environment) (int, error) {
 	flags := newFlags("prepare", environment)
 	whose := flags.String("owner", "", "numbers of the user and the group that what is made belongs to, like 997:994")
-	var directories, copies []string
-	closed := flags.String("closed", "", "absolute path of a directory that nobody but its owner may enter from now on")
-	flags.Func("directory", "absolute path of a directory to make; may be given again", func(value string) error {
-		directories = append(directories, value)
-		return nil
-	})
-	flags.Func("copy", "FROM:TO, absolute paths of a file and of its copy; may be given again", func(value string) error {
-		copies = append(copies, value)
-		return nil
-	})
+	var closed, directories, copies []string
+	several(flags, "closed", "absolute path of a directory that only its owner may enter from now on", &closed)
+	several(flags, "directory", "absolute path of a directory to make", &directories)
+	several(flags, "copy", "FROM:TO, absolute paths of a file and of its copy", &copies)
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
 	}
@@ -50,8 +44,10 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 	if err != nil {
 		return exitUsage, err
 	}
-	if err := closeDirectory(*closed); err != nil {
-		return exitFailure, err
+	for _, directory := range closed {
+		if err := closeDirectory(directory); err != nil {
+			return exitFailure, err
+		}
 	}
 	for _, directory := range directories {
 		if err := to.directory(directory, 0o755); err != nil {
@@ -73,9 +69,6 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 // closeDirectory lets nobody but the owner into a directory: whoever writes files at the first boot makes directories
 // that everybody may list. What cannot be written, such as a Secret, is left alone: its maker chose who sees it.
 func closeDirectory(path string) error {
-	if path == "" {
-		return nil
-	}
 	//nolint:gosec // A directory needs the right to enter it.
 	err := os.Chmod(path, 0o700)
 	if errors.Is(err, syscall.EROFS) {

@@ -67,6 +67,8 @@ func describeBeginning(e *endpoint) {
 			e.eventually(ctx, node, "ironic-ok", "1")
 			e.eventually(ctx, node, "armed", "0")
 			e.eventually(ctx, node, "holder", "0")
+			_, err := bed.lab.Machine(node).Run(ctx, "setpriv", "--reuid=nobody", "--clear-groups", "ls", ironic.SharedDirectory)
+			Expect(err).To(MatchError(ContainSubstring("Permission denied")), "a user of node %s reaches the socket of Ironic", node)
 		}
 		e.untilPodsReady(ctx)
 		e.untilHolder(ctx, infrav1.HolderManagement)

@@ -119,7 +119,7 @@ func TestIronicPodSecurity(t *testing.T) {
 	}
 }
 
-// Of the node, the pod needs the network and two folders, and nothing else.
+// Of the node, the pod needs the network and a folder with two others, and nothing else.
 func TestIronicPodSeesLittleOfItsNode(t *testing.T) {
 	pod := ironicPod(t, otherValues)
 	profile := pod.SecurityContext.SeccompProfile
@@ -136,7 +136,7 @@ func TestIronicPodSeesLittleOfItsNode(t *testing.T) {
 		}
 	}
 	slices.Sort(folders)
-	if diff := cmp.Diff([]string{ironic.CacheDirectory, ironic.SharedDirectory}, folders); diff != "" {
+	if diff := cmp.Diff([]string{ironic.DataDirectory, ironic.CacheDirectory, ironic.SharedDirectory}, folders); diff != "" {
 		t.Errorf("folders of the node: -want, +got:\n%s", diff)
 	}
 }

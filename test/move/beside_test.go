@@ -2,13 +2,16 @@ package move_test
 
 import (
 	"context"
+	"fmt"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
 )
 
@@ -22,45 +25,97 @@ type story struct {
 	play func(ctx context.Context)
 }
 
-// describeStories plays stories at the same time. Most of each is waiting: for clusterctl, which asks for one thing
-// after the other and looks again after five seconds, and for hosts to stay as they are. Those that disturb nobody else
-// go on beside one another; those that kill managers or cut lines take turns, in clusters of their own.
+// describeStories has one spec for each story. The stories are played before the first spec, at the same time, and the
+// specs say how each ended. Most of each is waiting: for clusterctl, which asks for one thing after the other and looks
+// again after five seconds, and for hosts to stay as they are. Those that disturb nobody else go on beside one another;
+// those that kill managers or cut lines take turns, in clusters of their own.
 func describeStories(whole, broken, released *clusters) {
-	It("moves whatever there is, whatever happens", func(ctx context.Context) {
+	quietly := chosen(slices.Concat(undisturbed(whole), survival(whole), directories(whole),
+		[]story{belongingsMove(whole), killedWhileWaiting(whole)}))
+	randomly := chosen([]story{chaos(whole)})
+	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), endpoints(broken)))
+	withBMO := chosen(ofBMO(released))
+	told := &endings{}
+
+	BeforeAll(func(ctx context.Context) {
+		RegisterFailHandler(endStory)
+		defer RegisterFailHandler(Fail)
 		together(
 			func() {
-				whole.beside(ctx, slices.Concat(undisturbed(whole), survival(whole), directories(whole),
-					[]story{belongingsMove(whole), killedWhileWaiting(whole)}))
-				whole.inTurn(ctx, []story{chaos(whole)})
+				whole.beside(ctx, told, quietly)
+				whole.inTurn(ctx, told, randomly)
 			},
 			func() {
-				stories := chosen(slices.Concat(givingUp(broken), outages(broken), endpoints(broken)))
-				if len(stories) > 0 {
+				if len(breaking) > 0 {
 					broken.open(ctx)
-					broken.inTurn(ctx, stories)
+					broken.inTurn(ctx, told, breaking)
 				}
 			},
 			func() {
-				stories := chosen(ofBMO(released))
-				if len(stories) > 0 {
+				if len(withBMO) > 0 {
 					released.openWithBMO(ctx)
-					released.beside(ctx, stories)
+					released.beside(ctx, told, withBMO)
 				}
 			},
 		)
 	})
+
+	for _, one := range slices.Concat(quietly, randomly, breaking, withBMO) {
+		It(one.name, func() { told.of(one) })
+	}
+}
+
+// endings says how stories ended.
+type endings struct {
+	mutex sync.Mutex
+	all   map[string]ending
+}
+
+// ending is how a story ended: nil, failed, skipped, or the value of another panic.
+type ending struct {
+	reason any
+	took   time.Duration
+}
+
+// of fails the spec of a story that has failed.
+func (e *endings) of(one story) {
+	GinkgoHelper()
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	ended, told := e.all[one.name]
+	Expect(told).To(BeTrue(), "the story was not played")
+	AddReportEntry("played after the first spec began, in", ended.took.Round(time.Millisecond).String())
+	switch reason := ended.reason.(type) {
+	case nil:
+	case skipped:
+		Skip(string(reason))
+	default:
+		Fail(fmt.Sprint(reason))
+	}
+}
+
+// Panics that end a story: failed is an assertion that does not hold, skipped says why the story cannot be played here.
+type (
+	failed  string
+	skipped string
+)
+
+// endStory is the fail handler while stories are played at the same time: a failure belongs to the story of its
+// goroutine, and not to the spec that runs.
+func endStory(message string, skip ...int) {
+	panic(failed(types.NewCodeLocation(1+append(skip, 0)[0]).String() + ":\n" + message))
 }
 
 // beside plays stories at the same time. None of them may disturb another one.
-func (c *clusters) beside(ctx context.Context, stories []story) {
+func (c *clusters) beside(ctx context.Context, told *endings, stories []story) {
 	GinkgoHelper()
 	turns := make(chan struct{}, besideLimit)
 	var parts []func()
-	for _, one := range chosen(stories) {
+	for _, one := range stories {
 		parts = append(parts, func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			one.tell(ctx)
+			told.play(ctx, one)
 		})
 	}
 	together(parts...)
@@ -68,11 +123,11 @@ func (c *clusters) beside(ctx context.Context, stories []story) {
 }
 
 // inTurn plays stories one after the other, and mends before each what the one before has broken.
-func (c *clusters) inTurn(ctx context.Context, stories []story) {
+func (c *clusters) inTurn(ctx context.Context, told *endings, stories []story) {
 	GinkgoHelper()
-	for _, one := range chosen(stories) {
+	for _, one := range stories {
 		c.heal(ctx)
-		one.tell(ctx)
+		told.play(ctx, one)
 		c.tellManagers(false)
 	}
 }
@@ -82,21 +137,33 @@ func chosen(stories []story) []story {
 	return slices.DeleteFunc(stories, func(one story) bool { return !wanted.MatchString(one.name) })
 }
 
-// tell plays the story, and names it if it fails. Its host operators end with it.
-func (s story) tell(ctx context.Context) {
-	GinkgoHelper()
+// play plays a story, and keeps how it ended. Its host operators end with it.
+func (e *endings) play(ctx context.Context, one story) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	began, told := time.Now(), false
+	began := time.Now()
+	By(one.name)
+	reason := one.reason(ctx)
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	if e.all == nil {
+		e.all = map[string]ending{}
+	}
+	e.all[one.name] = ending{reason: reason, took: time.Since(began)}
+}
+
+// reason plays the story and returns why it ended early. Nil means that it was told to its end.
+func (s story) reason(ctx context.Context) (reason any) {
 	defer func() {
-		if !told {
-			AddReportEntry("a story that has failed", s.name)
+		reason = recover()
+		switch reason.(type) {
+		case nil, failed, skipped:
+		default:
+			reason = fmt.Sprintf("panic: %v\n%s", reason, debug.Stack())
 		}
 	}()
-	By(s.name)
 	s.play(ctx)
-	told = true
-	GinkgoWriter.Printf("told after %.1f s: %s\n", time.Since(began).Seconds(), s.name)
+	return nil
 }
 
 // together does several things at the same time, and fails if one of them has failed.

@@ -73,7 +73,7 @@ func pass(ctx context.Context, length time.Duration) {
 // chaos is the story of many pivots with random faults.
 func chaos(c *clusters) story {
 	return story{"loses no host in many pivots with random faults", func(ctx context.Context) {
-		chosen := *seed
+		chosen := *faultSeed
 		fmt.Fprintf(GinkgoWriter, "the random faults are those of -move.seed=%d\n", chosen)
 		AddReportEntry("seed of the random faults", fmt.Sprintf("-move.seed=%d", chosen))
 		// A test that fails has to be repeated with the same faults.

@@ -20,6 +20,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/seed"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/fakeironic"
@@ -44,7 +45,7 @@ const (
 )
 
 var (
-	seed = flag.Uint64("move.seed", 1, "Seed of the random faults, which is printed. Another one plays other faults.")
+	faultSeed = flag.Uint64("move.seed", seed.Chosen(), "Seed of the random faults. The variable "+seed.Variable+" is the default.")
 
 	pivots = flag.Int("move.pivots", 5, "Number of pivots with random faults.")
 
@@ -125,7 +126,7 @@ var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 	if *measure {
 		describeMeasurements(whole)
 		describeReturn(whole)
-		It(chaos(whole).name, func(ctx context.Context) { chaos(whole).tell(ctx) })
+		It(chaos(whole).name, func(ctx context.Context) { chaos(whole).play(ctx) })
 		return
 	}
 	describeLabels(whole)

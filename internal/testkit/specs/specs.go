@@ -20,6 +20,8 @@ func Run(t *testing.T, name string) {
 	klog.SetOutput(ginkgo.GinkgoWriter)
 	ctrl.SetLogger(klog.Background())
 	gomega.RegisterFailHandler(ginkgo.Fail)
+	// Without this, an Eventually with a context waits until the whole suite ends.
+	gomega.EnforceDefaultTimeoutsWhenUsingContexts()
 	ginkgo.ReportAfterSuite("write the report", write)
 	ginkgo.RunSpecs(t, name)
 }

@@ -74,8 +74,12 @@ func ironicFiles(program string) []image.File {
 	for _, name := range []string{entry.RunHTTPD, entry.RunLogWatch} {
 		files = append(files, image.File{Path: "/usr" + name, Link: path.Base(entry.RunIronic)})
 	}
-	for _, name := range []string{"snponly.efi", "undionly.kpxe"} {
-		files = append(files, image.File{Path: path.Join(tftpFolder, name), Link: path.Join(bootPrograms, name)})
+	for _, firmware := range []struct{ name, debian string }{
+		{"snponly-x86_64.efi", "snponly.efi"}, {"undionly.kpxe", "undionly.kpxe"},
+	} {
+		files = append(files, image.File{
+			Path: path.Join(tftpFolder, firmware.name), Link: path.Join(bootPrograms, firmware.debian),
+		})
 	}
 	return files
 }

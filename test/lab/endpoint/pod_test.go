@@ -511,7 +511,7 @@ func testDHCP(t *testing.T, images map[string]image.Image) {
 	command[slices.Index(command, "--interface=br0")] = "--interface=" + interfaceOfTest
 	server.prepare(t)
 	server.start(t, "dnsmasq")
-	for _, name := range []string{"undionly.kpxe", "snponly.efi"} {
+	for _, name := range []string{"undionly.kpxe", "snponly-x86_64.efi"} {
 		wait(t, "the server offers "+name, func() error { return askTFTP(t.Context(), name) })
 	}
 }

@@ -40,7 +40,6 @@ var _ = Describe("The host operator", Ordered, ContinueOnFailure, func() {
 	s := &suite{}
 
 	BeforeAll(func(ctx context.Context) {
-		EnforceDefaultTimeoutsWhenUsingContexts()
 		SetDefaultEventuallyTimeout(patience)
 		SetDefaultEventuallyPollingInterval(pollEvery)
 		SetDefaultConsistentlyDuration(quiet)

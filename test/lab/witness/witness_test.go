@@ -139,7 +139,7 @@ func serve(t *testing.T, program, machine, own, next string) (stop func()) {
 	server := exec.CommandContext(t.Context(), program, "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
 		"--interface=eth0", "--bind-dynamic", "--no-ping", "--user=root", "--pid-file=",
 		"--dhcp-leasefile="+filepath.Join(t.TempDir(), "leases"),
-		"--dhcp-range=172.22.0.200,172.22.0.220,255.255.255.0,15m", "--dhcp-boot=snponly.efi,"+next+","+next)
+		"--dhcp-range=172.22.0.200,172.22.0.220,255.255.255.0,15m", "--dhcp-boot=snponly-x86_64.efi,"+next+","+next)
 	if err := network.Within(network.MachineName(lab, machine), server.Start); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,57 @@
+package ironic_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+)
+
+// upstream reads a file of the image of Ironic that is named by IRONIC_IMAGE_SOURCE.
+func upstream(t *testing.T, name string) string {
+	t.Helper()
+	source := os.Getenv("IRONIC_IMAGE_SOURCE")
+	if source == "" {
+		t.Skip("set IRONIC_IMAGE_SOURCE to a folder with scripts and ironic-config of metal3-io/ironic-image")
+	}
+	content, err := os.ReadFile(filepath.Join(source, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// TestDHCPOffersTheFirmwareOfTheImage compares the names of boot programs with those that the image would offer itself.
+func TestDHCPOffersTheFirmwareOfTheImage(t *testing.T) {
+	template := upstream(t, "ironic-config/dnsmasq.conf.j2")
+	base := "snponly"
+	if found := regexp.MustCompile(`SNP_BASENAME:-(\w+)`).FindStringSubmatch(upstream(t, "scripts/ironic-common.sh")); found != nil {
+		base = found[1]
+	}
+	template = strings.ReplaceAll(template, "{{ env.SNP_BASENAME }}", base)
+	v6 := full()
+	v6.DHCP = dhcp6()
+	var ours []byte
+	for _, config := range []ironic.Config{full(), v6} {
+		content, err := ironic.DNSMasq(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours = append(ours, content...)
+	}
+	if diff := cmp.Diff(firmwareIn(template), firmwareIn(string(ours))); diff != "" {
+		t.Errorf("names of boot programs: -image +ours:\n%s", diff)
+	}
+}
+
+func firmwareIn(text string) []string {
+	names := regexp.MustCompile(`[\w-]+\.(efi|kpxe)`).FindAllString(text, -1)
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,195 @@
+package guard
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// ramdiskServer serves the archive of the deploy ramdisk with an ETag.
+type ramdiskServer struct {
+	archive  []byte
+	requests atomic.Int32
+	away     atomic.Bool
+}
+
+func (s *ramdiskServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.requests.Add(1)
+	if s.away.Load() {
+		http.Error(w, "maintenance", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header()["ETag"] = []string{`"one"`}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(s.archive))
+}
+
+// upstream is the published downloader with a server and an empty folder.
+func upstream(t *testing.T) (*ramdiskServer, download) {
+	t.Helper()
+	program := os.Getenv("IPA_DOWNLOADER")
+	if program == "" {
+		t.Skip("set IPA_DOWNLOADER to get-resource.sh of metal3-io/ironic-ipa-downloader")
+	}
+	for _, needed := range []string{"bash", "curl", "tar"} {
+		if _, err := exec.LookPath(needed); err != nil {
+			t.Skipf("the downloader needs %s: %v", needed, err)
+		}
+	}
+	s := &ramdiskServer{archive: ramdisk(t)}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	shared := t.TempDir()
+	t.Setenv("SHARED_DIR", shared)
+	t.Setenv("IPA_BASEURI", server.URL)
+	for _, proxy := range []string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"} {
+		t.Setenv(proxy, "")
+	}
+	images := filepath.Join(shared, "html", "images")
+	return s, download{
+		images: []string{
+			filepath.Join(images, "ironic-python-agent.kernel"), filepath.Join(images, "ironic-python-agent.initramfs"),
+		},
+		stale:   []string{filepath.Join(images, "ironic-python-agent.headers"), filepath.Join(images, "*.tar.gz-*")},
+		scratch: filepath.Join(shared, "tmp"),
+		command: []string{"bash", program},
+		pause:   time.Millisecond,
+		log:     slog.New(slog.NewTextHandler(testWriter{t}, nil)),
+	}
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(line []byte) (int, error) {
+	w.t.Log(string(bytes.TrimSpace(line)))
+	return len(line), nil
+}
+
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ramdisk packs kernel and ramdisk as upstream does.
+func ramdisk(t *testing.T) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	zipped := gzip.NewWriter(&packed)
+	archive := tar.NewWriter(zipped)
+	for _, name := range []string{"ipa-centos9-master.kernel", "ipa-centos9-master.initramfs"} {
+		noError(t, archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(name))}))
+		_, err := io.WriteString(archive, name)
+		noError(t, err)
+	}
+	noError(t, errors.Join(archive.Close(), zipped.Close()))
+	return packed.Bytes()
+}
+
+func (d download) check(t *testing.T) {
+	t.Helper()
+	for _, image := range d.images {
+		content, err := os.ReadFile(image)
+		noError(t, err)
+		if want := "ipa-centos9-master" + filepath.Ext(image); string(content) != want {
+			t.Errorf("%s has %q, want %q", image, content, want)
+		}
+	}
+}
+
+func TestDownloadAfterAReboot(t *testing.T) {
+	server, d := upstream(t)
+	noError(t, d.run(t.Context()))
+	d.check(t)
+	requests := server.requests.Load()
+	if requests == 0 {
+		t.Fatal("nothing was downloaded")
+	}
+	for range 3 {
+		noError(t, d.run(t.Context()))
+		d.check(t)
+	}
+	if now := server.requests.Load(); now != requests {
+		t.Errorf("%d requests for files that are there", now-requests)
+	}
+	server.away.Store(true)
+	noError(t, d.run(t.Context()))
+}
+
+// TestDownloadWithoutAnImage has the ETag of an earlier download, with which the downloader would ask for nothing.
+func TestDownloadWithoutAnImage(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"Deleted": os.Remove,
+		"Empty":   func(path string) error { return os.Truncate(path, 0) },
+		"Dangling": func(path string) error {
+			target, err := os.Readlink(path)
+			return errors.Join(err, os.RemoveAll(filepath.Join(filepath.Dir(path), filepath.Dir(target))))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, d := upstream(t)
+			noError(t, d.run(t.Context()))
+			noError(t, spoil(d.images[1]))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			noError(t, d.run(ctx))
+			d.check(t)
+		})
+	}
+}
+
+func TestDownloadIsRepeated(t *testing.T) {
+	server, d := upstream(t)
+	server.away.Store(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- d.run(ctx) }()
+	for server.requests.Load() < 3 {
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended with %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	server.away.Store(false)
+	noError(t, <-ended)
+	d.check(t)
+}
+
+func TestDownloadEmptiesItsScratch(t *testing.T) {
+	_, d := upstream(t)
+	noError(t, d.run(t.Context()))
+	noError(t, os.WriteFile(filepath.Join(d.scratch, "left"), []byte("by a killed program"), 0o600))
+	noError(t, os.MkdirAll(filepath.Join(d.scratch, "tmp.1", "half"), 0o700))
+	noError(t, d.run(t.Context()))
+	if left, err := os.ReadDir(d.scratch); err != nil || len(left) != 0 {
+		t.Errorf("got %v, %v", left, err)
+	}
+}
+
+func TestDownloadEnds(t *testing.T) {
+	t.Parallel()
+	d := download{
+		images: []string{filepath.Join(t.TempDir(), "image")}, command: []string{"sleep", "3600"}, pause: time.Hour,
+		log: slog.New(slog.DiscardHandler),
+	}
+	stopped := errors.New("the pod ends")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(10*time.Millisecond, func() { cancel(stopped) })
+	if err := d.run(ctx); !errors.Is(err, stopped) {
+		t.Errorf("got %v, want %v", err, stopped)
+	}
+}
