@@ -28,7 +28,8 @@ const (
 // refuse every write of a host with fields that contradict each other.
 type pauseTrials struct {
 	mutex sync.Mutex
-	known map[types.UID]pauseTrial
+	// known are the results by the namespace and the UID of the host.
+	known map[string]map[types.UID]pauseTrial
 }
 
 // pauseTrial is the result for one host.
@@ -44,7 +45,7 @@ type pauseTrial struct {
 func (p *pauseTrials) of(host *bmov1alpha1.BareMetalHost, now time.Time) (trial pauseTrial, known bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	trial, known = p.known[host.UID]
+	trial, known = p.known[host.Namespace][host.UID]
 	return trial, known && trial.generation == host.Generation &&
 		(trial.refusal == "" || now.Sub(trial.at) < refusalCounts)
 }
@@ -53,31 +54,34 @@ func (p *pauseTrials) add(host *bmov1alpha1.BareMetalHost, trial pauseTrial) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.known == nil {
-		p.known = map[types.UID]pauseTrial{}
+		p.known = map[string]map[types.UID]pauseTrial{}
 	}
-	p.known[host.UID] = trial
+	if p.known[host.Namespace] == nil {
+		p.known[host.Namespace] = map[types.UID]pauseTrial{}
+	}
+	p.known[host.Namespace][host.UID] = trial
 }
 
-// keep forgets the hosts of a namespace that are gone. It returns without work as long as few are remembered.
-func (p *pauseTrials) keep(hosts []*bmov1alpha1.BareMetalHost) {
+// keep forgets the hosts of a namespace that are gone.
+func (p *pauseTrials) keep(namespace string, hosts []*bmov1alpha1.BareMetalHost) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if len(p.known) < 2*len(hosts)+trialsAtOnce {
+	if len(p.known[namespace]) <= len(hosts) {
 		return
 	}
 	kept := map[types.UID]pauseTrial{}
 	for _, host := range hosts {
-		if trial, known := p.known[host.UID]; known {
+		if trial, known := p.known[namespace][host.UID]; known {
 			kept[host.UID] = trial
 		}
 	}
-	p.known = kept
+	p.known[namespace] = kept
 }
 
 // tryPauses tries the pause of hosts with a dry run on the API server, each host once for each generation.
 func (r *Reconciler) tryPauses(ctx context.Context, s *scope) error {
 	left := trialsAtOnce
-	r.trials.keep(s.move.Hosts)
+	r.trials.keep(s.infra.Namespace, s.move.Hosts)
 	for _, host := range s.move.Hosts {
 		if !pivot.ToPark(host) {
 			continue
