@@ -285,7 +285,7 @@ func TestTargetObstacles(t *testing.T) {
 		},
 		"Abandoned": {
 			reason: "what was deleted in the source since an earlier move would come alive; what the target has of its own stays",
-			edit: func(source, target *scope) {
+			edit: func(_, target *scope) {
 				moved := partial("moved", "")
 				moved.Annotations = map[string]string{infrav1.StatusOriginAnnotation: "uid"}
 				target.objects = map[schema.GroupKind]belongings{hostKind(): {

@@ -134,7 +134,7 @@ func (a arrival) strangers() []string {
 }
 
 // abandoned names the objects that an earlier move has left in the target, and that are no longer in the source. They
-// would come alive when clusterctl unpauses the Cluster: a Machine that was deleted in the meantime would be there again.
+// would come alive when clusterctl unpauses the Cluster: a Machine that was deleted in the meantime would be back.
 func (a arrival) abandoned() []string {
 	arriving := map[string]bool{}
 	for _, cluster := range a.from.clusters {
