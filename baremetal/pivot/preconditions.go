@@ -32,13 +32,21 @@ func refusals(facts MoveFacts) []string {
 		}
 	}
 	for _, machine := range facts.consumers() {
-		associated := meta.FindStatusCondition(machine.Status.Conditions, infrav1.HostAssociatedCondition)
-		if associated != nil && associated.Reason == infrav1.HostLostReason {
+		if lost := LostHost(machine); lost != "" {
 			found = append(found, fmt.Sprintf("Metal3Machine %s lost its host, which a move does not restore: %s",
-				machine.Name, associated.Message))
+				machine.Name, lost))
 		}
 	}
 	return found
+}
+
+// LostHost is what a Metal3Machine says of a host that it lost. Empty if it did not lose its host.
+func LostHost(machine *infrav1.Metal3Machine) string {
+	associated := meta.FindStatusCondition(machine.Status.Conditions, infrav1.HostAssociatedCondition)
+	if associated == nil || associated.Reason != infrav1.HostLostReason {
+		return ""
+	}
+	return associated.Message
 }
 
 // ClusterObstacles names why a Cluster should not be moved now. MayLeave names a Cluster that is being deleted.

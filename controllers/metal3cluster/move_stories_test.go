@@ -201,6 +201,33 @@ func describeMoves(s *suite) {
 		w.movable(ctx)
 	})
 
+	It("keeps the gate closed for what clusterctl would leave behind", func(ctx context.Context) {
+		w := s.world(ctx)
+		secret := &corev1.Secret{ObjectMeta: named(w.namespace, "host-bmc")}
+		w.create(ctx, secret)
+		w.host(ctx, "host", build.Available())
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx, begun()))
+		w.gate(ctx, true)
+		w.park(ctx, "host")
+		w.pause(ctx, true)
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+			"Secret host-bmc of host host has no owner and would stay behind"))
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+			"Stop clusterctl and unpause the Clusters, and move again after that"))
+		w.gate(ctx, true)
+		young := build.Metal3Machine("young", clusterName, build.InNamespace(w.namespace))
+		w.create(ctx, young)
+		stage.Change(ctx, w.client, w.key("host-bmc"), secret, func(secret *corev1.Secret) {
+			secret.Labels = map[string]string{infrav1.MoveLabel: ""}
+		})
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+			"The move waits: Metal3Machine young has no ownerReference, so clusterctl would leave it behind"))
+		w.gate(ctx, true)
+		Expect(w.client.Delete(ctx, young)).To(Succeed())
+		w.gate(ctx, false)
+	})
+
 	It("names a host that the API server lets nobody change", func(ctx context.Context) {
 		w := s.world(ctx)
 		kind := schema.GroupResource{Group: "metal3.io", Resource: "baremetalhosts"}

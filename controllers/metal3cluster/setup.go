@@ -74,6 +74,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(onlyDeletes())).
 		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(nodeChanges())).
 		Watches(&bmov1alpha1.BareMetalHost{}, r.later(), builder.WithPredicates(hostChanges())).
+		Watches(&infrav1.Metal3Machine{}, r.later(), builder.WithPredicates(consumerChanges())).
 		Watches(&infrav1.Metal3Remediation{}, r.later(), builder.WithPredicates(notUpdates())).
 		Watches(&infrav1.Metal3Cluster{}, r.conflicting(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(),
@@ -161,6 +162,17 @@ func nodeChanges() predicate.Funcs {
 		after, stillMachine := e.ObjectNew.(*clusterv1.Machine)
 		return isMachine && stillMachine && (before.Status.NodeRef.IsDefined() != after.Status.NodeRef.IsDefined() ||
 			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+	}}
+}
+
+// consumerChanges lets through Metal3Machines that come, are deleted, go, get an owner, or lose their host.
+func consumerChanges() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, isMachine := e.ObjectOld.(*infrav1.Metal3Machine)
+		after, stillMachine := e.ObjectNew.(*infrav1.Metal3Machine)
+		return isMachine && stillMachine && (pivot.LostHost(before) != pivot.LostHost(after) ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences))
 	}}
 }
 
