@@ -38,6 +38,8 @@ type options struct {
 	story string
 	// lab runs the tests of the lab itself although nothing in them changed.
 	lab bool
+	// night runs everything with the race detector where there are goroutines.
+	night bool
 	// seed is where chaos begins. Zero lets the clock choose in the nightly tier, and a fixed seed in the others.
 	seed uint64
 	// fuzz is how long each fuzz target runs in the nightly tier.

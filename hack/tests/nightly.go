@@ -15,7 +15,7 @@ func planNightly(ctx context.Context, chosen options) (*tier, error) {
 	if chosen.seed == 0 {
 		chosen.seed = uint64(time.Now().UnixNano())
 	}
-	chosen.lab = true
+	chosen.lab, chosen.night = true, true
 	result, err := planTest(ctx, chosen)
 	if err != nil {
 		return nil, err

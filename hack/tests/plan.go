@@ -52,6 +52,10 @@ var (
 		"./api", "./baremetal", "./hack", "./internal/webhooks/rule", "./test/compat", "./test/manifests",
 	}
 
+	// withManagers are stories that run whole managers beside real programs. The suites of controllers run the same code
+	// with the race detector on every change, and these do at night.
+	withManagers = []string{"./internal/plugin", "./test/move", "./test/rbac", "./test/upgrade"}
+
 	// labItself is what the stories on real nodes stand on. Its tests run when it changed.
 	labItself = []string{"./test/lab", "./internal/testkit"}
 
@@ -85,15 +89,15 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 		case matches(path, withRealPrograms):
 		case matches(path, labItself):
 			lab = append(lab, path)
-		case matches(path, sequential):
+		case matches(path, sequential), matches(path, withManagers) && !chosen.night:
 			plain = append(plain, path)
 		default:
 			raced = append(raced, path)
 		}
 	}
 	result := &tier{name: "test", steps: []step{
-		{name: "unit tests", packages: plain, parallel: 3, timeout: stepLimit},
-		{name: "tests with goroutines, and suites", packages: raced, race: true, parallel: 4, timeout: stepLimit},
+		{name: "unit tests and stories", packages: plain, parallel: 4, timeout: stepLimit},
+		{name: "tests with goroutines, and suites of controllers", packages: raced, race: true, parallel: 4, timeout: stepLimit},
 	}}
 	unchanged, err := newMark("lab", labItself...)
 	if err != nil {

@@ -186,18 +186,28 @@ func forHosts(name string, operation admissionregistrationv1.OperationType,
 	}
 }
 
-// The API server reaches the manager through the Service, the labels of the pod and the name of a port.
-func TestServiceLeadsToManager(t *testing.T) {
+const webhookService = "capm3-webhook-service"
+
+// The API server and Prometheus reach the manager through a Service, the labels of the pod and the name of a port.
+func TestServicesLeadToManager(t *testing.T) {
 	objects := components(t)
-	deployment, _ := manager(t, objects)
-	service := only[corev1.Service](t, objects, "Service")
-	pod := deployment.Spec.Template.Labels
-	if !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod)) {
-		t.Errorf("the Service selects %v, the pod has %v", service.Spec.Selector, pod)
-	}
-	want := []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromString("webhook-server")}}
-	if diff := cmp.Diff(want, service.Spec.Ports); diff != "" {
-		t.Errorf("ports: -want, +got:\n%s", diff)
+	deployment, container := manager(t, objects)
+	for name, want := range map[string]corev1.ServicePort{
+		webhookService:          {Port: 443, TargetPort: intstr.FromString("webhook-server")},
+		"capm3-metrics-service": {Name: "metrics", Port: 8443, TargetPort: intstr.FromString("metrics")},
+	} {
+		service := find[corev1.Service](t, objects, "Service", name)
+		pod := deployment.Spec.Template.Labels
+		if !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod)) {
+			t.Errorf("Service %s selects %v, the pod has %v", name, service.Spec.Selector, pod)
+		}
+		if diff := cmp.Diff([]corev1.ServicePort{want}, service.Spec.Ports); diff != "" {
+			t.Errorf("ports of Service %s: -want, +got:\n%s", name, diff)
+		}
+		named := func(port corev1.ContainerPort) bool { return port.Name == want.TargetPort.StrVal }
+		if !slices.ContainsFunc(container.Ports, named) {
+			t.Errorf("Service %s leads to port %s, which the container does not have", name, want.TargetPort.StrVal)
+		}
 	}
 }
 
@@ -228,7 +238,7 @@ func TestManagerServesTheCertificate(t *testing.T) {
 
 func TestCertificateIsIssuedForTheService(t *testing.T) {
 	objects := components(t)
-	service := only[corev1.Service](t, objects, "Service")
+	service := find[corev1.Service](t, objects, "Service", webhookService)
 	found := ofKind(objects, "Certificate")[0]
 	names, _, _ := unstructured.NestedStringSlice(found.Object, "spec", "dnsNames")
 	host := service.Name + "." + service.Namespace + ".svc"

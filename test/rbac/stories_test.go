@@ -99,11 +99,8 @@ func describeLife(i *installation) {
 	})
 
 	It("shows its metrics to whom may see them, and to nobody else", func(ctx context.Context) {
-		i.create(ctx, &rbacv1.ClusterRole{
-			ObjectMeta: metav1.ObjectMeta{Name: "metrics"},
-			Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
-		})
-		i.bind(ctx, "metrics", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: i.namespace, Name: "reader"})
+		i.install(ctx, "metrics_reader_role.yaml")
+		i.bind(ctx, "metrics-reader", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: i.namespace, Name: "reader"})
 		// The certificate is one that the manager has made for itself.
 		insecure := &http.Client{Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true},

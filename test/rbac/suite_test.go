@@ -93,15 +93,22 @@ var _ = Describe("The manager", Ordered, func() {
 // grant gives the user of the manager the role that is installed, and nothing else.
 func (i *installation) grant(ctx context.Context) *rest.Config {
 	GinkgoHelper()
-	content, err := os.ReadFile(filepath.Join(i.server.Root(), "config", "rbac", "role.yaml"))
-	Expect(err).NotTo(HaveOccurred())
-	i.role = &rbacv1.ClusterRole{}
-	Expect(yaml.UnmarshalStrict(content, i.role)).To(Succeed())
-	Expect(i.server.Client.Create(ctx, i.role)).To(Succeed())
+	i.role = i.install(ctx, "role.yaml")
 	i.bind(ctx, i.role.Name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: managerUser})
 	config, err := i.server.User(managerUser)
 	Expect(err).NotTo(HaveOccurred())
 	return config
+}
+
+// install creates a ClusterRole of the release.
+func (i *installation) install(ctx context.Context, file string) *rbacv1.ClusterRole {
+	GinkgoHelper()
+	content, err := os.ReadFile(filepath.Join(i.server.Root(), "config", "rbac", file))
+	Expect(err).NotTo(HaveOccurred())
+	role := &rbacv1.ClusterRole{}
+	Expect(yaml.UnmarshalStrict(content, role)).To(Succeed())
+	Expect(i.server.Client.Create(ctx, role)).To(Succeed())
+	return role
 }
 
 func (i *installation) bind(ctx context.Context, role string, subject rbacv1.Subject) {
