@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/reports"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/seed"
 )
 
 // Run runs the specs of the package. Logs of controllers appear where a spec fails.
@@ -23,7 +24,10 @@ func Run(t *testing.T, name string) {
 	// Without this, an Eventually with a context waits until the whole suite ends.
 	gomega.EnforceDefaultTimeoutsWhenUsingContexts()
 	ginkgo.ReportAfterSuite("write the report", write)
-	ginkgo.RunSpecs(t, name)
+	suite, reporter := ginkgo.GinkgoConfiguration()
+	// The seed decides the order of containers.
+	suite.RandomSeed = int64(seed.Chosen()) //nolint:gosec // Any number is a seed.
+	ginkgo.RunSpecs(t, name, suite, reporter)
 }
 
 func write(report ginkgo.Report) {
