@@ -188,6 +188,9 @@ func describeDemotion(c *clusters) {
 		Expect(c.run(ctx, w.namespace, "demote --dry-run")).To(end(1, "/stays of the source cluster"))
 		stage.ChangeStatus(ctx, other.client, other.key("stays"), &bmov1alpha1.BareMetalHost{},
 			func(host *bmov1alpha1.BareMetalHost) { host.Status.Provisioning.State = bmov1alpha1.StateProvisioned })
+		told = c.run(ctx, w.namespace, "demote --dry-run -o json")
+		Expect(told.decode()).To(HaveKeyWithValue("refusals", ConsistOf(HavePrefix("namespace "+other.namespace))))
+		Expect(other.client.Delete(ctx, build.Host("stays", build.InNamespace(other.namespace)))).To(Succeed())
 		Expect(c.run(ctx, w.namespace, "demote --dry-run")).To(end(0, "Would scale"))
 	})
 
