@@ -61,6 +61,7 @@ func Run(ctx context.Context, restConfig *rest.Config, settings *Flags) error {
 
 		EndpointInterval: settings.EndpointInterval,
 		KeepMoveLabels:   settings.KeepMoveLabels,
+		ClaimsByHostName: settings.ClaimsByHostName,
 	})
 	if err != nil {
 		return err

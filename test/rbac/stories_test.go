@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metal3ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
@@ -25,6 +26,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/installation"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -64,6 +66,7 @@ func describeLife(i *world) {
 			stage.With(func(template *infrav1.Metal3MachineTemplate) {
 				template.Spec.Template.Spec.AutomatedCleaningMode = "disabled"
 			})))
+		i.create(ctx, i.dataTemplate())
 		i.create(ctx, build.Host("host", build.InNamespace(i.namespace), claimedByCAPM3(),
 			build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""})))
 		owner := build.ControlPlaneMachine("machine", clusterName, build.InNamespace(i.namespace), build.OwnedBy(control))
@@ -94,6 +97,9 @@ func describeLife(i *world) {
 			g.Expect(i.server.Client.Get(ctx, i.key("host"), host)).To(Succeed())
 			g.Expect(host.Labels).To(HaveKeyWithValue(infrav1.NodeReuseLabel, "cp-control"))
 			err := i.server.Client.Get(ctx, i.key("machine"), &infrav1.Metal3Machine{})
+			g.Expect(err).To(HaveOccurred())
+			g.Expect(client.IgnoreNotFound(err)).To(Succeed())
+			err = i.server.Client.Get(ctx, i.key("data-template-0"), &infrav1.Metal3Data{})
 			g.Expect(err).To(HaveOccurred())
 			g.Expect(client.IgnoreNotFound(err)).To(Succeed())
 		}).Should(Succeed())
@@ -265,21 +271,32 @@ func (i *world) pause(ctx context.Context, paused bool) {
 	})
 }
 
-// render answers the claim of the machine, which is not what this manager does yet.
+// render lets the address manager give the addresses that the data of the machine names.
 func (i *world) render(ctx context.Context) {
 	GinkgoHelper()
-	i.create(ctx, &infrav1.Metal3Data{
-		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "data-template-0"},
-		Spec: infrav1.Metal3DataSpec{
-			Index: ptr.To[int32](0), Claim: &infrav1.Metal3ObjectRef{Name: "machine"},
-			Template: &infrav1.Metal3ObjectRef{Name: "data-template"},
-		},
-		Status: infrav1.Metal3DataStatus{Ready: ptr.To(true)},
-	})
-	stage.ChangeStatus(ctx, i.server.Client, i.key("machine"), &infrav1.Metal3DataClaim{},
-		func(claim *infrav1.Metal3DataClaim) {
-			claim.Status.RenderedData = &infrav1.Metal3ObjectRef{Name: "data-template-0"}
+	i.eventually(ctx, &infrav1.Metal3Data{}, "data-template-0", infrav1.AddressesReadyCondition,
+		stage.IsFalseBecause(infrav1.PoolMissingReason, "names IPPool pool, which does not exist"))
+	Expect(managers.StartAddressManager(ctx, i.server, i.namespace)).To(Succeed())
+	// It serves claims of the contract by the name of the pool alone.
+	for _, name := range []string{"pool", "other"} {
+		i.create(ctx, &metal3ipamv1.IPPool{
+			ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name},
+			Spec: metal3ipamv1.IPPoolSpec{NamePrefix: name, Prefix: 24, Pools: []metal3ipamv1.Pool{
+				{Start: ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.1"), End: ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.9")},
+			}},
 		})
+	}
+}
+
+// dataTemplate is a template with addresses of both APIs.
+func (i *world) dataTemplate() *infrav1.Metal3DataTemplate {
+	return &infrav1.Metal3DataTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "data-template"},
+		Spec: infrav1.Metal3DataTemplateSpec{MetaData: &infrav1.MetaData{IPAddressesFromPool: []infrav1.FromPool{
+			{Key: "a", Name: "pool"},
+			{Key: "b", Name: "other", APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool"},
+		}}},
+	}
 }
 
 // token makes a service account and a token for it.

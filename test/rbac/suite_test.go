@@ -45,9 +45,11 @@ var _ = Describe("The manager", Ordered, func() {
 		SetDefaultEventuallyTimeout(patience)
 		SetDefaultEventuallyPollingInterval(pollEvery)
 		i.server = stage.Start(ctx, env.Options{
-			Definitions: []components.Group{components.Provider, components.ClusterAPI, components.HostOperator},
-			Webhooks:    true,
-			Audit:       true,
+			Definitions: []components.Group{
+				components.Provider, components.ClusterAPI, components.HostOperator, components.AddressManager,
+			},
+			Webhooks: true,
+			Audit:    true,
 			// Some clusters let only those change owners who may delete what is owned.
 			APIServerFlags: []string{"enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
 		})
