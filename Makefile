@@ -38,7 +38,7 @@ LDFLAGS = -s -w \
 	-X $(VERSION_PACKAGE).gitTreeState=$(TREE_STATE) \
 	-X $(VERSION_PACKAGE).buildDate=$(COMMIT_DATE)
 
-MODULES := . hack/bmo hack/capi hack/controlplane hack/coredns hack/linters hack/nodes hack/tools
+MODULES := . hack/bmo hack/capi hack/controlplane hack/coredns hack/ipam hack/linters hack/nodes hack/tools
 
 ##@ Daily
 
@@ -147,6 +147,10 @@ bench: programs ## Measure how it scales
 	@go run ./test/scale
 	@echo; echo "==> the same while others claim hosts too"; go run ./test/scale -sizes 200 -competitors 8
 
+.PHONY: bench-data
+bench-data: programs ## Measure how 1,000 machines get the data of one template
+	@go run ./test/scale -data -sizes 250,1000
+
 # Ten takeovers of each kind take some minutes.
 .PHONY: bench-vip
 bench-vip: lab ## Measure how fast the VIP moves, as root
@@ -205,7 +209,7 @@ images: ## Build the images of the manager and of the guard for all PLATFORMS
 
 .PHONY: programs
 programs: ## Build the pinned programs, unless they are cached
-	@for set in tools controlplane capi bmo linters; do go run ./hack/binaries $$set >/dev/null; done
+	@for set in tools controlplane capi bmo ipam linters; do go run ./hack/binaries $$set >/dev/null; done
 
 .PHONY: clean
 clean: ## Remove what was built in the checkout; the pinned programs stay in the cache

@@ -16,10 +16,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostmove"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostsweep"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3cluster"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3data"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3dataclaim"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3datatemplate"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machinetemplate"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/movelabel"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/movesecret"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/datastore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/handover"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
@@ -49,6 +53,9 @@ type Options struct {
 	// KeepMoveLabels keeps the labels that clusterctl move needs on what others install and make.
 	KeepMoveLabels bool
 
+	// ClaimsByHostName names new IPClaims after the host, so that pools may allocate addresses to hosts beforehand.
+	ClaimsByHostName bool
+
 	// Concurrency is how many objects of a kind are reconciled at a time.
 	Concurrency Concurrency
 }
@@ -56,6 +63,9 @@ type Options struct {
 // Concurrency is how many objects of a kind are reconciled at a time.
 type Concurrency struct {
 	Metal3Cluster, Metal3Machine, Metal3MachineTemplate int
+
+	// Metal3DataTemplate counts for the claims of templates too.
+	Metal3DataTemplate, Metal3Data int
 }
 
 // hostMoves is how many hosts are prepared for a move at a time. Each takes two small writes.
@@ -70,7 +80,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := hosts.RegisterMetrics(); err != nil {
 		return fmt.Errorf("registering metrics of hosts: %w", err)
 	}
-	woken, err := hosts.Watch(ctx, mgr.GetCache())
+	offered, err := hosts.Watch(ctx, mgr.GetCache())
 	if err != nil {
 		return err
 	}
@@ -109,8 +119,11 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := templates.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3MachineTemplate)); err != nil {
 		return err
 	}
+	if err := setupData(ctx, mgr, options); err != nil {
+		return err
+	}
 	machines := newMachines(mgr, hosts, options)
-	sources := metal3machine.Sources{Woken: woken, Clusters: options.Clusters}
+	sources := metal3machine.Sources{Offered: offered, Clusters: options.Clusters}
 	return machines.SetupWithManager(ctx, mgr, sources, concurrency(options.Concurrency.Metal3Machine))
 }
 
@@ -150,6 +163,44 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 		Handover:  handover.New(mgr.GetClient()),
 	}
 	return clusters.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3Cluster))
+}
+
+// setupData registers what answers spec.dataTemplate of Metal3Machines.
+func setupData(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	data := datastore.New(mgr.GetClient(), mgr.GetAPIReader())
+	if err := data.Setup(ctx, mgr.GetFieldIndexer(), mgr.GetCache()); err != nil {
+		return err
+	}
+	templates := &metal3datatemplate.Reconciler{
+		Client:      mgr.GetClient(),
+		Recorder:    mgr.GetEventRecorder("metal3datatemplate"),
+		Data:        data,
+		WatchFilter: options.WatchFilter,
+	}
+	if err := templates.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3DataTemplate)); err != nil {
+		return err
+	}
+	claims := &metal3dataclaim.Reconciler{
+		Client:      mgr.GetClient(),
+		Recorder:    mgr.GetEventRecorder("metal3dataclaim"),
+		Data:        data,
+		Live:        mgr.GetAPIReader(),
+		WatchFilter: options.WatchFilter,
+	}
+	if err := claims.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3DataTemplate)); err != nil {
+		return err
+	}
+	rendered := &metal3data.Reconciler{
+		Client:      mgr.GetClient(),
+		Recorder:    mgr.GetEventRecorder("metal3data"),
+		Clock:       clock.RealClock{},
+		Data:        data,
+		Secrets:     client.Reader(mgr.GetCache()),
+		Live:        mgr.GetAPIReader(),
+		WatchFilter: options.WatchFilter,
+		ByHostName:  options.ClaimsByHostName,
+	}
+	return rendered.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3Data))
 }
 
 func newMachines(mgr ctrl.Manager, hosts *hoststore.Store, options Options) *metal3machine.Reconciler {

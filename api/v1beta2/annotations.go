@@ -72,6 +72,10 @@ const (
 	// LabelSyncPrefixesAnnotation on a Metal3Cluster lists the label prefixes that are copied from hosts to nodes.
 	LabelSyncPrefixesAnnotation = "metal3.io/metal3-label-sync-prefixes"
 
+	// DataNameLabel and PoolNameLabel on an IPClaim that is named after a host name its Metal3Data and its pool.
+	DataNameLabel = "infrastructure.cluster.x-k8s.io/data-name"
+	PoolNameLabel = "infrastructure.cluster.x-k8s.io/pool-name"
+
 	// DataSecretType is the type of rendered meta-data and network-data Secrets.
 	DataSecretType = "infrastructure.cluster.x-k8s.io/secret"
 

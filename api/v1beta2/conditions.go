@@ -42,6 +42,12 @@ const (
 	// DataReadyCondition says whether meta-data and network-data are ready.
 	DataReadyCondition = "Metal3DataReady"
 
+	// AddressesReadyCondition says whether a Metal3Data has all addresses that its template names.
+	AddressesReadyCondition = "IPAddressesReady"
+
+	// SecretsReadyCondition says whether the Secrets of a Metal3Data exist.
+	SecretsReadyCondition = "SecretsReady"
+
 	// DataAssociatedCondition repeats DataReadyCondition under another name that CAPM3 has for it.
 	DataAssociatedCondition = "AssociateMetal3MachineMetaData"
 
@@ -62,6 +68,9 @@ const (
 
 	// WriteFailedReason is used by Ready when metadata or spec of the object cannot be written. The message is the error.
 	WriteFailedReason = "WriteFailed"
+
+	// ReadFailedReason is used by Ready when a required object cannot be read. The message is the error.
+	ReadFailedReason = "ReadFailed"
 
 	// ReleaseFailedReason is used by Deleting when a step of the deletion fails. The message is the error.
 	ReleaseFailedReason = "ReleaseFailed"
@@ -155,6 +164,78 @@ const (
 	DataFailedReason = "AssociateMetal3MachineMetaDataFailed"
 )
 
+// Reasons of Metal3DataTemplates, Metal3DataClaims and Metal3Data.
+const (
+	// TemplateReadyReason is used by a Metal3DataTemplate that can be used. The message names entries without effect.
+	TemplateReadyReason = "TemplateReady"
+
+	// TemplateInUseReason is used while the deletion of a Metal3DataTemplate waits for Metal3Data and Metal3DataClaims.
+	TemplateInUseReason = "TemplateInUse"
+
+	// TemplateReleasedReason is used when no object uses a Metal3DataTemplate that is being deleted.
+	TemplateReleasedReason = "TemplateReleased"
+
+	// TemplateMissingReason is used when the Metal3DataTemplate does not exist.
+	TemplateMissingReason = "Metal3DataTemplateMissing"
+
+	// TemplateDeletingReason is used by a Metal3DataClaim whose Metal3DataTemplate is being deleted.
+	TemplateDeletingReason = "Metal3DataTemplateDeleting"
+
+	// InvalidClaimReason is used by a Metal3DataClaim without template or without Metal3Machine.
+	InvalidClaimReason = "InvalidClaim"
+
+	// IndexAllocatedReason is used by a Metal3DataClaim that has an index and a Metal3Data.
+	IndexAllocatedReason = "IndexAllocated"
+
+	// AllocationFailedReason is used when the Metal3Data of a claim cannot be created. The message is the error.
+	AllocationFailedReason = "IndexAllocationFailed"
+
+	// WaitingForMachineReleaseReason is used while the deletion of a claim waits for its Metal3Machine.
+	WaitingForMachineReleaseReason = "WaitingForMetal3MachineRelease"
+
+	// ClaimReleasedReason is used when the Metal3Data of a claim that is being deleted is deleted too.
+	ClaimReleasedReason = "ClaimReleased"
+
+	// WaitingForClaimReason is used by a Metal3Data until its Metal3DataClaim exists. During a deletion it is used until
+	// that claim is deleted.
+	WaitingForClaimReason = "WaitingForMetal3DataClaim"
+
+	// WaitingForAddressReason is used until the address manager gives all addresses.
+	WaitingForAddressReason = "WaitingForIPAddress"
+
+	// AddressFailedReason is used when the address manager cannot give an address, and when a claim of an address cannot
+	// be written.
+	AddressFailedReason = "IPAddressFailed"
+
+	// AddressManagerMissingReason is used while the API of an address manager is not installed.
+	AddressManagerMissingReason = "IPAddressManagerMissing"
+
+	// PoolMissingReason is used while a pool does not exist.
+	PoolMissingReason = "IPPoolMissing"
+
+	// AddressConflictReason is used while another object has the claim of an address that is required.
+	AddressConflictReason = "IPClaimConflict"
+
+	// AddressesReadyReason is used when the pools gave all addresses.
+	AddressesReadyReason = "IPAddressesReady"
+
+	// AddressesReleasedReason is used when the addresses of a Metal3Data that is being deleted are released.
+	AddressesReleasedReason = "IPAddressesReleased"
+
+	// RenderingFailedReason is used when the template cannot be rendered for a machine. The message names fields, values
+	// and remedies.
+	RenderingFailedReason = "RenderingFailed"
+
+	// SecretConflictReason is used while another object has the Secret that is to hold rendered data.
+	SecretConflictReason = "SecretConflict"
+
+	// SecretsReadyReason is used when the Secrets exist.
+	SecretsReadyReason = "SecretsReady"
+
+	// SecretsFailedReason is used when a Secret cannot be written. The message is the error.
+	SecretsFailedReason = "SecretsFailed"
+)
+
 // Reasons of BareMetalHostProvisioned.
 const (
 	// WaitingForHostReason is used until a host is claimed and its data is ready.
@@ -163,8 +244,8 @@ const (
 	// HostProvisioningReason is used while the host operator provisions the host.
 	HostProvisioningReason = "BareMetalHostProvisioning"
 
-	// HostErrorReason is used when the host operator reports an error. The message quotes it. The condition stays true if
-	// the host is provisioned.
+	// HostErrorReason is used when BMO reports an error, and for a claimed host that is being deleted. The message quotes
+	// the error. The condition stays true if the host is provisioned.
 	HostErrorReason = "BareMetalHostError"
 
 	// HostProvisionedReason is used when the host runs its image.

@@ -32,7 +32,7 @@ type Metal3DataSpec struct {
 // Metal3DataStatus is what the provider observed.
 // +kubebuilder:validation:MinProperties=1
 type Metal3DataStatus struct {
-	// conditions of the data: Ready and Paused.
+	// conditions of the data: Ready, IPAddressesReady, SecretsReady, Deleting and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -14,7 +14,7 @@ type Metal3DataClaimSpec struct {
 // Metal3DataClaimStatus is what the provider observed.
 // +kubebuilder:validation:MinProperties=1
 type Metal3DataClaimStatus struct {
-	// conditions of the claim: Ready and Paused.
+	// conditions of the claim: Ready, Deleting and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

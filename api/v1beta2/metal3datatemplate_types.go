@@ -34,7 +34,7 @@ type DataIndex struct {
 // Metal3DataTemplateStatus is what the provider observed.
 // +kubebuilder:validation:MinProperties=1
 type Metal3DataTemplateStatus struct {
-	// conditions of the template: Ready and Paused.
+	// conditions of the template: Ready, Deleting and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -42,7 +42,7 @@ func (r *Reconciler) createDataClaim(ctx context.Context, s *scope) error {
 			Namespace:  s.machine.Namespace,
 			Name:       s.machine.Name,
 			Labels:     s.machine.Labels,
-			Finalizers: []string{infrav1.MachineFinalizer},
+			Finalizers: []string{infrav1.MachineFinalizer, infrav1.DataClaimFinalizer},
 		},
 		Spec: infrav1.Metal3DataClaimSpec{Template: &infrav1.Metal3ObjectRef{
 			Name: s.machine.Spec.DataTemplate.Name, Namespace: s.machine.Namespace,

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -29,7 +28,7 @@ func describeData(s *suite) {
 
 		claim := &infrav1.Metal3DataClaim{}
 		Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
-		Expect(claim.Finalizers).To(ConsistOf(infrav1.MachineFinalizer))
+		Expect(claim.Finalizers).To(ConsistOf(infrav1.MachineFinalizer, infrav1.DataClaimFinalizer))
 		Expect(claim.Spec.Template).To(HaveValue(HaveField("Name", "template")))
 		Expect(metav1.IsControlledBy(claim, w.getMachine(ctx, Default, "machine"))).To(BeTrue())
 		Expect(claim.OwnerReferences).To(HaveExactElements(HaveField("BlockOwnerDeletion", HaveValue(BeFalse()))),
@@ -62,9 +61,9 @@ func describeData(s *suite) {
 		w.remove(ctx, "machine")
 		w.gone(ctx, "machine")
 		claim := &infrav1.Metal3DataClaim{}
-		Expect(client.IgnoreNotFound(w.client.Get(ctx, w.key("machine"), claim))).To(Succeed())
-		Expect(claim.Finalizers).To(BeEmpty())
-		Expect(claim.UID).To(BeEmpty(), "the claim is still there")
+		Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+		Expect(claim.DeletionTimestamp).NotTo(BeNil())
+		Expect(claim.Finalizers).To(ConsistOf(infrav1.DataClaimFinalizer), "only the controller of claims is left")
 	})
 
 	It("repeats why its data cannot be rendered", func(ctx context.Context) {

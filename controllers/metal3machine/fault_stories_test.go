@@ -240,7 +240,11 @@ func (w *world) live(ctx context.Context) {
 		}
 	}).Should(Succeed())
 	claim := &infrav1.Metal3DataClaim{}
-	Expect(apierrors.IsNotFound(w.client.Get(ctx, w.key("machine"), claim))).To(BeTrue(), "left behind: %v", claim)
+	if err := w.client.Get(ctx, w.key("machine"), claim); !apierrors.IsNotFound(err) {
+		Expect(err).NotTo(HaveOccurred())
+		Expect(claim.DeletionTimestamp).NotTo(BeNil())
+		Expect(claim.Finalizers).To(ConsistOf(infrav1.DataClaimFinalizer), "only the controller of claims is left")
+	}
 }
 
 // unreliableNodes fails every second write of a node.

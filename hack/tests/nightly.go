@@ -29,7 +29,7 @@ func planNightly(ctx context.Context, chosen options) (*tier, error) {
 	}
 	result.steps = append(result.steps, planE2E(chosen).steps[0], endToEnd("all stories on real nodes", stories))
 	// Benches print their goals beside what they measure, and fail where they could measure nothing.
-	for _, target := range []string{"fuzz", "bench", "bench-vip", "bench-pivot"} {
+	for _, target := range []string{"fuzz", "bench", "bench-data", "bench-vip", "bench-pivot"} {
 		result.steps = append(result.steps, step{
 			name: "make " + target, command: []string{"make", "--no-print-directory", target}, live: true,
 		})

@@ -48,6 +48,7 @@ type Flags struct {
 	GuardImage                              string
 	EndpointInterval                        time.Duration
 	KeepMoveLabels                          bool
+	ClaimsByHostName                        bool
 	SkipCRDMigrationPhases                  []string
 	Manager                                 flags.ManagerOptions
 	Logs                                    *logs.Options
@@ -78,8 +79,13 @@ func (f *Flags) Add(set *pflag.FlagSet) {
 		"Keep released hosts powered on where cleaning is enabled, for Ironic with fast track. The environment variable "+
 			"CAPM3_FAST_TRACK=true sets it too.")
 	set.BoolVar(&f.KeepMoveLabels, "keep-move-labels", true,
-		"Keep the labels that clusterctl move needs on the CRDs of the host operator, and on Secrets without owner that "+
+		"Keep the labels that clusterctl move needs on the CRDs of BMO, and on Secrets without owner that "+
 			"hosts, Metal3Machines and Metal3MachineTemplates name. Without them, hosts and Secrets stay behind.")
+	for _, name := range []string{"enable-bmh-name-based-preallocation", "enableBMHNameBasedPreallocation"} {
+		set.BoolVar(&f.ClaimsByHostName, name, false,
+			"Name new IPClaims <host>-<pool> instead of <data>-<pool>, so that spec.preAllocations of an IPPool can allocate "+
+				"addresses to hosts.")
+	}
 	set.StringSliceVar(&f.SkipCRDMigrationPhases, "skip-crd-migration-phases", nil,
 		"List of CRD migration phases to skip. Valid values are: StorageVersionMigration, CleanupManagedFields.")
 }
@@ -116,6 +122,10 @@ func (f *Flags) addLimits(set *pflag.FlagSet) {
 		"Number of workload clusters to connect to at the same time.")
 	set.IntVar(&f.Concurrency.Metal3Cluster, "metal3cluster-concurrency", 10,
 		"Number of Metal3Clusters to reconcile at the same time.")
+	set.IntVar(&f.Concurrency.Metal3Data, "metal3data-concurrency", 10,
+		"Number of Metal3Data to reconcile at the same time.")
+	set.IntVar(&f.Concurrency.Metal3DataTemplate, "metal3datatemplate-concurrency", 10,
+		"Number of Metal3DataTemplates, and of Metal3DataClaims, to reconcile at the same time.")
 	set.IntVar(&f.Concurrency.Metal3Machine, "metal3machine-concurrency", 32,
 		"Number of Metal3Machines to reconcile at the same time.")
 	set.IntVar(&f.Concurrency.Metal3MachineTemplate, "metal3machinetemplate-concurrency", 10,

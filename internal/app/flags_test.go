@@ -42,6 +42,8 @@ func TestDefaults(t *testing.T) {
 		"metal3cluster-concurrency":         "10",
 		"metal3machine-concurrency":         "32",
 		"metal3machinetemplate-concurrency": "10",
+		"metal3data-concurrency":            "10",
+		"metal3datatemplate-concurrency":    "10",
 		"webhook-port":                      "9443",
 		"webhook-cert-dir":                  "/tmp/k8s-webhook-server/serving-certs/",
 		"webhook-cert-name":                 "tls.crt",
@@ -84,7 +86,8 @@ func TestFlagsReachTheirSettings(t *testing.T) {
 		"--metal3machine-concurrency=13", "--metal3machinetemplate-concurrency=14", "--webhook-port=15", "--fast-track",
 		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields", "--health_addr=:16",
 		"--keepalived-guard-image=registry/guard:17", "--ironic-endpoint-interval=18s",
-		"--keep-move-labels=false")
+		"--keep-move-labels=false", "--metal3data-concurrency=19", "--metal3datatemplate-concurrency=20",
+		"--enable-bmh-name-based-preallocation")
 	type picked struct {
 		LeaderElect, FastTrack         bool
 		Namespace, WatchFilter, Health string
@@ -95,21 +98,23 @@ func TestFlagsReachTheirSettings(t *testing.T) {
 		Skipped                        []string
 		GuardImage                     string
 		EndpointInterval               time.Duration
-		KeepMoveLabels                 bool
+		KeepMoveLabels, ByHostName     bool
 	}
 	want := picked{
 		LeaderElect: true, FastTrack: true, Namespace: "metal3", WatchFilter: "mine", Health: ":16",
 		SyncPeriod: time.Hour, Retry: 3 * time.Second, QPS: 7.5, ClusterCacheQPS: 9, Numbers: []int{8, 10, 11, 15},
-		Concurrency: controllers.Concurrency{Metal3Cluster: 12, Metal3Machine: 13, Metal3MachineTemplate: 14},
-		Skipped:     []string{"StorageVersionMigration", "CleanupManagedFields"},
-		GuardImage:  "registry/guard:17", EndpointInterval: 18 * time.Second,
+		Concurrency: controllers.Concurrency{
+			Metal3Cluster: 12, Metal3Machine: 13, Metal3MachineTemplate: 14, Metal3Data: 19, Metal3DataTemplate: 20,
+		},
+		Skipped:    []string{"StorageVersionMigration", "CleanupManagedFields"},
+		GuardImage: "registry/guard:17", EndpointInterval: 18 * time.Second, ByHostName: true,
 	}
 	got := picked{
 		settings.LeaderElect, settings.FastTrack, settings.Namespace, settings.WatchFilter, settings.HealthAddress,
 		settings.SyncPeriod, settings.Retry, settings.QPS, settings.ClusterCacheQPS,
 		[]int{settings.Burst, settings.ClusterCacheBurst, settings.ClusterCacheConcurrency, settings.WebhookPort},
 		settings.Concurrency, settings.SkipCRDMigrationPhases,
-		settings.GuardImage, settings.EndpointInterval, settings.KeepMoveLabels,
+		settings.GuardImage, settings.EndpointInterval, settings.KeepMoveLabels, settings.ClaimsByHostName,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -16,12 +16,7 @@ type ignoredFlag struct {
 
 // ignoredFlags are all flags of CAPM3 v1.8 to v1.14 that this release does not serve.
 func ignoredFlags() []ignoredFlag {
-	preallocation := "this release does not create IPClaims"
 	return []ignoredFlag{
-		{name: "enable-bmh-name-based-preallocation", isSwitch: true, reason: preallocation},
-		{name: "enableBMHNameBasedPreallocation", isSwitch: true, reason: preallocation},
-		{name: "metal3data-concurrency", reason: "this release does not reconcile Metal3Data"},
-		{name: "metal3datatemplate-concurrency", reason: "this release does not reconcile Metal3DataTemplates"},
 		{name: "metal3labelsync-concurrency", reason: "this release does not synchronize labels"},
 		{name: "metal3remediation-concurrency", reason: "this release does not reconcile Metal3Remediations"},
 	}

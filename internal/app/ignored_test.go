@@ -23,10 +23,6 @@ func TestFlagsOfCAPM3(t *testing.T) {
 		"--metal3remediation-concurrency=10", "--enable-bmh-name-based-preallocation", "--enableBMHNameBasedPreallocation=true",
 	)
 	want := []string{
-		"Ignoring --enable-bmh-name-based-preallocation: this release does not create IPClaims. Remove the flag.",
-		"Ignoring --enableBMHNameBasedPreallocation: this release does not create IPClaims. Remove the flag.",
-		"Ignoring --metal3data-concurrency: this release does not reconcile Metal3Data. Remove the flag.",
-		"Ignoring --metal3datatemplate-concurrency: this release does not reconcile Metal3DataTemplates. Remove the flag.",
 		"Ignoring --metal3labelsync-concurrency: this release does not synchronize labels. Remove the flag.",
 		"Ignoring --metal3remediation-concurrency: this release does not reconcile Metal3Remediations. Remove the flag.",
 	}

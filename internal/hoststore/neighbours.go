@@ -14,8 +14,8 @@ import (
 )
 
 // Neighbours returns the Clusters of a namespace that decide about its hosts, by name: those with a Metal3Cluster.
-// Metal3Clusters of other namespaces with an Ironic endpoint come after them. An empty namespace means all. It asks the
-// cache.
+// Metal3Clusters of other namespaces with an Ironic endpoint come after them. An empty namespace means all. It reads
+// the cache.
 func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error) {
 	var clusters clusterv1.ClusterList
 	if err := s.client.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {

@@ -39,6 +39,7 @@ import (
 type settings struct {
 	sizes       []int
 	competitors int
+	data        bool
 	manager     string
 	profiles    string
 	patience    time.Duration
@@ -73,6 +74,9 @@ func run(args []string) error {
 		if settings.manager, err = buildManager(ctx, folder); err != nil {
 			return err
 		}
+	}
+	if settings.data {
+		return measureData(ctx, settings)
 	}
 	return measureAll(ctx, settings)
 }
@@ -111,6 +115,8 @@ func parse(args []string) (settings, error) {
 	flags.StringVar(&sizes, "sizes", "100,300,1000", "Numbers of machines to measure, separated by commas.")
 	flags.IntVar(&parsed.competitors, "competitors", 0,
 		"Number of other clients that claim hosts at the same time. There are then half as many hosts more.")
+	flags.BoolVar(&parsed.data, "data", false,
+		"Measure the claims of one Metal3DataTemplate instead of the claims of hosts.")
 	flags.StringVar(&parsed.manager, "manager", "", "Manager to measure. Empty builds the one of this checkout.")
 	flags.StringVar(&parsed.profiles, "profiles", "",
 		"Folder to write a CPU profile of the association and a heap profile after it to. Profiling costs some time.")

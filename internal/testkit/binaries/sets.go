@@ -74,6 +74,14 @@ func BaremetalOperator() Set {
 	}
 }
 
+// AddressManager is the IP address manager of Metal3 as it is released.
+func AddressManager() Set {
+	return Set{
+		Name:     "ipam",
+		Programs: []Program{{Name: "ip-address-manager", Package: "github.com/metal3-io/ip-address-manager"}},
+	}
+}
+
 // Tools are the code generators.
 func Tools() Set {
 	return Set{
@@ -99,7 +107,9 @@ func Linters() Set {
 // Sets lists every set by its name.
 func Sets() map[string]Set {
 	sets := map[string]Set{}
-	for _, set := range []Set{ControlPlane(), Nodes(), CoreDNS(), ClusterAPI(), BaremetalOperator(), Tools(), Linters()} {
+	for _, set := range []Set{
+		ControlPlane(), Nodes(), CoreDNS(), ClusterAPI(), BaremetalOperator(), AddressManager(), Tools(), Linters(),
+	} {
 		sets[set.Name] = set
 	}
 	return sets

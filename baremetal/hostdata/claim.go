@@ -1,0 +1,141 @@
+package hostdata
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
+
+// RetryAfter is the age at which a claim that failed is replaced. The Metal3 IP address manager never looks at a failed
+// claim again, so an address that becomes free, or a larger pool, would not help it.
+const RetryAfter = time.Minute
+
+// Claim is a claim of an address that the data of a machine needs.
+type Claim struct {
+	Use
+
+	// Name of the claim.
+	Name string
+
+	// Others are further names that the claim may have. A claim with one of them is used instead of a new one.
+	Others []string
+}
+
+// Claims returns the claims that the data needs, one for each pool.
+//
+//	pool                                  name of the claim      also used
+//	Metal3                                <data>-<pool>          <host>-<pool>
+//	Metal3, preallocation by host name    <host>-<pool>          <data>-<pool>
+//	Cluster API                           <data>-<pool>
+//	Cluster API, name of an earlier pool  <data>-<pool>-<hash of group and kind>
+func Claims(data, host string, byHostName bool, pools []Use) []Claim {
+	claims := make([]Claim, 0, len(pools))
+	seen := map[string]bool{}
+	for _, pool := range pools {
+		claim := Claim{Use: pool, Name: data + "-" + pool.Name}
+		byHost := host + "-" + pool.Name
+		switch {
+		case pool.IsMetal3() && byHostName:
+			claim.Name, claim.Others = byHost, []string{claim.Name}
+		case pool.IsMetal3():
+			claim.Others = []string{byHost}
+		case seen[pool.Name]:
+			hash := sha256.Sum256([]byte(pool.Group + "/" + pool.Kind))
+			claim.Name += "-" + hex.EncodeToString(hash[:])[:8]
+		default:
+			seen[pool.Name] = true
+		}
+		claims = append(claims, claim)
+	}
+	return claims
+}
+
+// Holder says to whom a claim of an address belongs.
+type Holder int
+
+// The holders there are.
+const (
+	// HeldByData is the Metal3Data that needs the address.
+	HeldByData Holder = iota
+
+	// HeldByPredecessor is an earlier Metal3Data of the same name.
+	HeldByPredecessor
+
+	// HeldByOther is another object, or none.
+	HeldByOther
+)
+
+// FoundClaim is what is known of a claim of an address.
+type FoundClaim struct {
+	Name   string
+	Holder Holder
+
+	// Deleting says that the claim is being deleted.
+	Deleting bool
+
+	// Failure is what the address manager reports. Empty if the claim did not fail.
+	Failure string
+
+	// Final says that the address manager does not look at a failed claim again.
+	Final bool
+
+	// Age of the claim.
+	Age time.Duration
+
+	// Address that the claim was given. Nil if there is none yet.
+	Address *Address
+}
+
+// Step is what to do about a claim of an address.
+type Step int
+
+// The steps there are.
+const (
+	// CreateClaim creates the claim.
+	CreateClaim Step = iota
+
+	// UseAddress uses the address of the claim.
+	UseAddress
+
+	// AwaitAddress waits for the address manager.
+	AwaitAddress
+
+	// AwaitOther waits until a claim of another object is gone.
+	AwaitOther
+
+	// DiscardClaim deletes the claim and waits until it is gone.
+	DiscardClaim
+
+	// ReportFailure reports what the address manager says, and waits until the claim may be replaced.
+	ReportFailure
+)
+
+// Next returns what to do about a claim of an address. Nil means that it does not exist.
+//
+//	the claim                          step
+//	does not exist                     create
+//	belongs to a predecessor           discard: nobody else releases its address
+//	belongs to another object or none  wait until it is gone
+//	has an address                     use it, even if it is being deleted: its finalizer keeps the address
+//	failed for good a while ago        discard: the next one may succeed
+//	failed                             report the failure
+//	is being deleted without address   discard: it gets none any more
+//	has no address                     wait for the address manager
+func Next(found *FoundClaim) Step {
+	switch {
+	case found == nil:
+		return CreateClaim
+	case found.Holder == HeldByPredecessor:
+		return DiscardClaim
+	case found.Holder == HeldByOther:
+		return AwaitOther
+	case found.Address != nil:
+		return UseAddress
+	case found.Failure != "" && found.Final && found.Age >= RetryAfter, found.Deleting:
+		return DiscardClaim
+	case found.Failure != "":
+		return ReportFailure
+	default:
+		return AwaitAddress
+	}
+}

@@ -1,0 +1,76 @@
+package hostdata_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
+)
+
+func TestClaims(t *testing.T) {
+	pool := func(group, kind, name string) hostdata.Use {
+		return hostdata.Use{Pool: hostdata.Pool{Group: group, Kind: kind, Name: name}}
+	}
+	ofMetal3 := hostdata.Use{Pool: metal3("p")}
+	cases := map[string]struct {
+		pools      []hostdata.Use
+		byHostName bool
+		want       []string
+	}{
+		"a pool of Metal3":           {pools: []hostdata.Use{ofMetal3}, want: []string{"t-0-p|host-p"}},
+		"preallocation by host name": {pools: []hostdata.Use{ofMetal3}, byHostName: true, want: []string{"host-p|t-0-p"}},
+		"a pool of another provider": {pools: []hostdata.Use{pool("g", "K", "p")}, byHostName: true, want: []string{"t-0-p"}},
+		"one name, two APIs":         {pools: []hostdata.Use{pool("g", "K", "p"), ofMetal3}, want: []string{"t-0-p", "t-0-p|host-p"}},
+		"one name, several kinds and groups": {
+			pools: []hostdata.Use{pool("g", "K", "p"), pool("g", "L", "p"), pool("h", "K", "p"), pool("h", "K", "q")},
+			want:  []string{"t-0-p", "t-0-p-a1637c99", "t-0-p-4fa5bbb5", "t-0-q"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, claim := range hostdata.Claims("t-0", "host", tc.byHostName, tc.pools) {
+				got = append(got, strings.Join(append([]string{claim.Name}, claim.Others...), "|"))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNext(t *testing.T) {
+	const young, old = hostdata.RetryAfter - time.Second, hostdata.RetryAfter
+	address := &hostdata.Address{Address: "10.0.0.1"}
+	cases := map[string]struct {
+		found *hostdata.FoundClaim
+		want  hostdata.Step
+	}{
+		"does not exist":                           {nil, hostdata.CreateClaim},
+		"of a predecessor":                         {&hostdata.FoundClaim{Holder: hostdata.HeldByPredecessor, Address: address}, hostdata.DiscardClaim},
+		"of a predecessor, being deleted":          {&hostdata.FoundClaim{Holder: hostdata.HeldByPredecessor, Deleting: true}, hostdata.DiscardClaim},
+		"of another, with an address":              {&hostdata.FoundClaim{Holder: hostdata.HeldByOther, Address: address}, hostdata.AwaitOther},
+		"of another, being deleted":                {&hostdata.FoundClaim{Holder: hostdata.HeldByOther, Deleting: true}, hostdata.AwaitOther},
+		"new":                                      {&hostdata.FoundClaim{}, hostdata.AwaitAddress},
+		"new, for long":                            {&hostdata.FoundClaim{Age: old, Final: true}, hostdata.AwaitAddress},
+		"has an address":                           {&hostdata.FoundClaim{Address: address}, hostdata.UseAddress},
+		"has an address, being deleted":            {&hostdata.FoundClaim{Address: address, Deleting: true}, hostdata.UseAddress},
+		"has an address and an old failure":        {&hostdata.FoundClaim{Address: address, Failure: "x", Final: true, Age: old}, hostdata.UseAddress},
+		"being deleted":                            {&hostdata.FoundClaim{Deleting: true}, hostdata.DiscardClaim},
+		"failed":                                   {&hostdata.FoundClaim{Failure: "x", Final: true, Age: young}, hostdata.ReportFailure},
+		"failed for good a while ago":              {&hostdata.FoundClaim{Failure: "x", Final: true, Age: old}, hostdata.DiscardClaim},
+		"failed a while ago, but is still tried":   {&hostdata.FoundClaim{Failure: "x", Age: old}, hostdata.ReportFailure},
+		"failed, still tried, and being deleted":   {&hostdata.FoundClaim{Failure: "x", Deleting: true}, hostdata.DiscardClaim},
+		"failed for good, young and being deleted": {&hostdata.FoundClaim{Failure: "x", Final: true, Age: young, Deleting: true}, hostdata.DiscardClaim},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := hostdata.Next(tc.found); got != tc.want {
+				t.Errorf("got step %d, want %d", got, tc.want)
+			}
+		})
+	}
+}

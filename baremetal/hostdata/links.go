@@ -1,0 +1,103 @@
+package hostdata
+
+import (
+	"maps"
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// smallestMTU is the smallest that IPv4 allows.
+const smallestMTU = 68
+
+// macPattern matches six pairs of hexadecimal digits.
+var macPattern = regexp.MustCompile(`^([0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}$`)
+
+// link is what all types of links have in common.
+type link struct {
+	kind, id, name string
+	mtu            int32
+	mac            *infrav1.LinkMAC
+	macKey         string
+}
+
+// links renders bonds, then physical interfaces, then VLANs.
+func (n *network) links(path *field.Path, links infrav1.NetworkLinks) []document {
+	all := []document{}
+	for i := range links.Bonds {
+		bond, at := &links.Bonds[i], path.Child("bonds").Key(links.Bonds[i].ID)
+		rendered := n.link(at, link{"bond", bond.ID, bond.Name, bond.MTU, bond.MACAddress, "ethernet_mac_address"}, document{
+			"bond_mode": bond.BondMode, "bond_xmit_hash_policy": bond.BondXmitHashPolicy, "bond_links": bond.BondLinks,
+		})
+		maps.Copy(rendered, n.parameters(at.Child("parameters"), bond.Parameters, rendered))
+		all = append(all, rendered)
+	}
+	for i := range links.Ethernets {
+		nic, at := &links.Ethernets[i], path.Child("ethernets").Key(links.Ethernets[i].ID)
+		all = append(all, n.link(at,
+			link{nic.Type, nic.ID, nic.Name, nic.MTU, nic.MACAddress, "ethernet_mac_address"}, document{}))
+	}
+	for i := range links.Vlans {
+		vlan, at := &links.Vlans[i], path.Child("vlans").Key(links.Vlans[i].ID)
+		all = append(all, n.link(at, link{"vlan", vlan.ID, vlan.Name, vlan.MTU, vlan.MACAddress, "vlan_mac_address"},
+			document{"vlan_link": vlan.VlanLink, "vlan_id": vlan.VlanID}))
+	}
+	return all
+}
+
+// link adds the common properties of a link to its own.
+func (n *network) link(path *field.Path, common link, own document) document {
+	own["type"], own["id"], own["mtu"] = common.kind, common.id, common.mtu
+	if common.mtu < smallestMTU {
+		n.refuse(field.Invalid(path.Child("mtu"), common.mtu,
+			"is smaller than any network allows; use 68 to 9000 in a new Metal3DataTemplate"))
+	}
+	if common.name != "" {
+		own["name"] = common.name
+	}
+	if common.mac != nil {
+		own[common.macKey] = n.mac(path.Child("macAddress"), common.mac)
+	}
+	return own
+}
+
+// parameters returns the further settings of a bond. A setting that has a field of its own is refused.
+func (n *network) parameters(path *field.Path, parameters []infrav1.BondParameter, fields document) document {
+	all := document{}
+	for _, parameter := range parameters {
+		key := "bond_" + parameter.Name
+		if _, structured := fields[key]; structured {
+			n.refuse(field.Invalid(path.Key(parameter.Name).Child("name"), parameter.Name,
+				"has a field of its own; use that in a new Metal3DataTemplate"))
+			continue
+		}
+		all[key] = parameter.Value
+	}
+	return all
+}
+
+// mac returns the MAC address of a link. A string wins over an interface of the host, and that over an annotation.
+func (n *network) mac(path *field.Path, from *infrav1.LinkMAC) string {
+	var address string
+	var err *field.Error
+	switch {
+	case from.String != "":
+		address, path = from.String, path.Child("string")
+	case from.FromHostInterface != "":
+		path = path.Child("fromHostInterface")
+		address, err = n.subject.mac(path, from.FromHostInterface)
+	case from.FromAnnotation != nil:
+		path = path.Child("fromAnnotation")
+		address, err = n.subject.annotated(path, from.FromAnnotation)
+	}
+	switch {
+	case err != nil:
+		n.refuse(err)
+	case !macPattern.MatchString(address):
+		n.refuse(field.Invalid(path, address,
+			"is not a MAC address; use six pairs of hexadecimal digits, such as 52:54:00:12:34:56"))
+	}
+	return address
+}

@@ -1,0 +1,186 @@
+package hostdata
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// providerIDKey is the key that is always rendered.
+const providerIDKey = "providerid"
+
+// entry is one key of the meta-data.
+type entry struct {
+	key   string
+	list  string
+	value func(path *field.Path) (string, *field.Error)
+}
+
+// MetaData renders the meta-data: a YAML map of strings.
+func MetaData(data *infrav1.MetaData, subject Subject, addresses map[Pool]Address) ([]byte, error) {
+	rendered := map[string]string{}
+	var problems field.ErrorList
+	path := field.NewPath("spec", "metaData")
+	for _, entry := range entries(data, subject, addresses) {
+		value, err := entry.value(path.Child(entry.list).Key(entry.key))
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		rendered[entry.key] = value
+	}
+	if err := problems.ToAggregate(); err != nil {
+		return nil, err
+	}
+	rendered[providerIDKey] = strings.Join(
+		[]string{subject.Metal3Machine.Namespace, subject.Host.Name, subject.Metal3Machine.Name}, "/")
+	return yaml.Marshal(rendered)
+}
+
+// DuplicateKeys returns a sentence for each key of the meta-data that several entries render. Empty if there is none.
+func DuplicateKeys(data *infrav1.MetaData) string {
+	if data == nil {
+		return ""
+	}
+	lists := map[string][]string{providerIDKey: {""}}
+	for _, entry := range entries(data, Subject{}, nil) {
+		lists[entry.key] = append(lists[entry.key], entry.list)
+	}
+	var sentences []string
+	for _, key := range slices.Sorted(maps.Keys(lists)) {
+		switch in := lists[key]; {
+		case key == providerIDKey && len(in) > 1:
+			sentences = append(sentences, fmt.Sprintf("spec.metaData.%s[%s] has no effect, because the provider sets "+
+				"this key. Remove the entry.", in[len(in)-1], key))
+		case len(in) > 1:
+			last := len(in) - 1
+			sentences = append(sentences, fmt.Sprintf("Key %s of spec.metaData is taken from %s, and not from %s. "+
+				"Remove all but one of these entries.", key, in[last], strings.Join(in[:last], " and ")))
+		}
+	}
+	return strings.Join(sentences, " ")
+}
+
+// entries returns the entries of the meta-data in the order of evaluation. The last entry with a key wins.
+func entries(data *infrav1.MetaData, subject Subject, addresses map[Pool]Address) []entry {
+	var all []entry
+	add := func(list, key string, value func(path *field.Path) (string, *field.Error)) {
+		all = append(all, entry{key: key, list: list, value: value})
+	}
+	for _, e := range data.FromHostInterfaces {
+		add("fromHostInterfaces", e.Key, func(path *field.Path) (string, *field.Error) {
+			return interfaceMAC(path, e, subject)
+		})
+	}
+	for _, list := range poolLists(data) {
+		for _, e := range list.entries {
+			add(list.name, e.Key, func(path *field.Path) (string, *field.Error) {
+				address, found := addresses[newPool(e.APIGroup, e.Kind, e.Name)]
+				if !found {
+					return "", noAddress(path.Child("name"), e.Name)
+				}
+				return list.value(path, e.Name, address)
+			})
+		}
+	}
+	for _, e := range data.Indexes {
+		add("indexes", e.Key, func(*field.Path) (string, *field.Error) { return indexValue(e, subject.Index), nil })
+	}
+	for _, e := range data.Namespaces {
+		add("namespaces", e.Key, func(*field.Path) (string, *field.Error) { return subject.Metal3Machine.Namespace, nil })
+	}
+	return append(all, objectEntries(data, subject)...)
+}
+
+// objectEntries returns the entries that take values from objects, and the fixed values.
+func objectEntries(data *infrav1.MetaData, subject Subject) []entry {
+	var all []entry
+	from := func(list, key string, source infrav1.SourceObject, value func() string) {
+		all = append(all, entry{key: key, list: list, value: func(path *field.Path) (string, *field.Error) {
+			if subject.object(source) == nil {
+				return "", unknownObject(path.Child("object"), source)
+			}
+			return value(), nil
+		}})
+	}
+	for _, e := range data.ObjectNames {
+		from("objectNames", e.Key, e.Object, func() string { return subject.object(e.Object).GetName() })
+	}
+	for _, e := range data.FromLabels {
+		from("fromLabels", e.Key, e.Object, func() string { return subject.object(e.Object).GetLabels()[e.Label] })
+	}
+	for _, e := range data.FromAnnotations {
+		from("fromAnnotations", e.Key, e.Object, func() string {
+			return subject.object(e.Object).GetAnnotations()[e.Annotation]
+		})
+	}
+	for _, e := range data.Strings {
+		all = append(all, entry{key: e.Key, list: "strings", value: func(*field.Path) (string, *field.Error) {
+			return e.Value, nil
+		}})
+	}
+	return all
+}
+
+// poolList is a list of entries that take one property of an address.
+type poolList struct {
+	name    string
+	entries []infrav1.FromPool
+	value   func(path *field.Path, pool string, address Address) (string, *field.Error)
+}
+
+func poolLists(data *infrav1.MetaData) []poolList {
+	return []poolList{
+		{"ipAddressesFromPool", data.IPAddressesFromPool, func(_ *field.Path, _ string, a Address) (string, *field.Error) {
+			return a.Address, nil
+		}},
+		{"prefixesFromPool", data.PrefixesFromPool, func(path *field.Path, pool string, a Address) (string, *field.Error) {
+			if a.Prefix == nil {
+				return "", noPrefix(path.Child("name"), pool)
+			}
+			return strconv.Itoa(int(*a.Prefix)), nil
+		}},
+		{"gatewaysFromPool", data.GatewaysFromPool, func(_ *field.Path, _ string, a Address) (string, *field.Error) {
+			return a.Gateway, nil
+		}},
+		{"dnsServersFromPool", data.DNSServersFromPool, func(_ *field.Path, _ string, a Address) (string, *field.Error) {
+			return strings.Join(a.DNSServers, ","), nil
+		}},
+	}
+}
+
+func interfaceMAC(path *field.Path, e infrav1.MetaDataHostInterface, subject Subject) (string, *field.Error) {
+	if !ptr.Deref(e.FromBootMAC, false) {
+		return subject.mac(path.Child("interface"), e.Interface)
+	}
+	if subject.Host.Spec.BootMACAddress == "" {
+		return "", field.Invalid(path.Child("fromBootMAC"), true, "finds no address, because BareMetalHost "+
+			subject.Host.Name+" has no spec.bootMACAddress; set it")
+	}
+	return subject.Host.Spec.BootMACAddress, nil
+}
+
+// indexValue returns prefix + (offset + index * step) + suffix. A step of 0 counts as 1.
+func indexValue(e infrav1.MetaDataIndex, index int32) string {
+	step := int64(e.Step)
+	if step == 0 {
+		step = 1
+	}
+	return e.Prefix + strconv.FormatInt(int64(e.Offset)+int64(index)*step, 10) + e.Suffix
+}
+
+func noAddress(path *field.Path, pool string) *field.Error {
+	return field.Invalid(path, pool, "has given no address; claim one first")
+}
+
+func noPrefix(path *field.Path, pool string) *field.Error {
+	return field.Invalid(path, pool, "gave an address without a prefix; set the prefix of the pool")
+}

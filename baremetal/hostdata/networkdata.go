@@ -1,0 +1,191 @@
+package hostdata
+
+import (
+	"net"
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// document is one object of the network-data.
+type document = map[string]any
+
+// NetworkData renders the network-data in the format of OpenStack's network_data.json, as YAML.
+func NetworkData(data *infrav1.NetworkData, subject Subject, addresses map[Pool]Address) ([]byte, error) {
+	n := &network{subject: subject, addresses: addresses}
+	path := field.NewPath("spec", "networkData")
+	rendered := document{
+		"links":    n.links(path.Child("links"), data.Links),
+		"networks": n.networks(path.Child("networks"), data.Networks),
+		"services": n.services(path.Child("services"), data.Services),
+	}
+	if err := n.problems.ToAggregate(); err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(rendered)
+}
+
+// network renders one network-data and collects what is wrong.
+type network struct {
+	subject   Subject
+	addresses map[Pool]Address
+	problems  field.ErrorList
+}
+
+func (n *network) refuse(err *field.Error) { n.problems = append(n.problems, err) }
+
+// family is what addresses of one IP version have in common.
+type family struct {
+	name  string
+	bits  int
+	holds func(netip.Addr) bool
+}
+
+func ipv4() family { return family{"IPv4", 8 * net.IPv4len, netip.Addr.Is4} }
+
+func ipv6() family { return family{"IPv6", 8 * net.IPv6len, netip.Addr.Is6} }
+
+// mask returns the network mask for a prefix length: 255.255.255.0 or ffff:ffff:ffff:ffff::.
+func (f family) mask(prefix int32) (string, bool) {
+	mask := net.CIDRMask(int(prefix), f.bits)
+	return net.IP(mask).String(), mask != nil
+}
+
+func (n *network) networks(path *field.Path, networks infrav1.NetworkAddresses) []document {
+	all := []document{}
+	all = append(all, n.static(path.Child("ipv4"), networks.IPv4, "ipv4", ipv4())...)
+	all = append(all, n.static(path.Child("ipv6"), networks.IPv6, "ipv6", ipv6())...)
+	all = append(all, n.dynamic(path.Child("ipv4DHCP"), networks.IPv4DHCP, "ipv4_dhcp", ipv4())...)
+	all = append(all, n.dynamic(path.Child("ipv6DHCP"), networks.IPv6DHCP, "ipv6_dhcp", ipv6())...)
+	return append(all, n.dynamic(path.Child("ipv6SLAAC"), networks.IPv6SLAAC, "ipv6_slaac", ipv6())...)
+}
+
+func (n *network) static(path *field.Path, networks []infrav1.StaticNetwork, kind string, of family) []document {
+	var all []document
+	for i := range networks {
+		network, at := &networks[i], path.Key(networks[i].ID)
+		address, netmask := n.address(at, addressSource(network), of)
+		all = append(all, document{
+			"type": kind, "id": network.ID, "link": network.Link,
+			"ip_address": address, "netmask": netmask,
+			"routes": n.routes(at.Child("routes"), network.Routes, of),
+		})
+	}
+	return all
+}
+
+func (n *network) dynamic(path *field.Path, networks []infrav1.DynamicNetwork, kind string, of family) []document {
+	var all []document
+	for i := range networks {
+		network := &networks[i]
+		all = append(all, document{
+			"type": kind, "id": network.ID, "link": network.Link,
+			"routes": n.routes(path.Key(network.ID).Child("routes"), network.Routes, of),
+		})
+	}
+	return all
+}
+
+// address returns the address of a static network and its mask.
+func (n *network) address(path *field.Path, from source, of family) (address, netmask string) {
+	given, pool, at := n.given(path, from)
+	if given == nil {
+		if pool == nil && at != nil {
+			n.refuse(field.Required(path.Child("fromPoolRef", "name"), "name the pool of the address"))
+		}
+		return "", ""
+	}
+	n.inFamily(at, *pool, "address", given.Address, of)
+	if given.Prefix == nil {
+		n.refuse(noPrefix(at, pool.Name))
+		return given.Address, ""
+	}
+	mask, valid := of.mask(*given.Prefix)
+	if !valid {
+		n.refuse(field.Invalid(at, pool.Name, "gave a prefix that is not one of "+of.name+"; correct the pool"))
+	}
+	return given.Address, mask
+}
+
+// given returns the address that the pool of a source gave, the pool and the field that names it. The address is nil if
+// there is none. The field is nil if the problem is recorded already.
+func (n *network) given(path *field.Path, from source) (*Address, *Pool, *field.Path) {
+	pool, at, err := from.pool(path, n.subject)
+	if err != nil {
+		n.refuse(err)
+		return nil, nil, nil
+	}
+	if pool == nil {
+		return nil, nil, at
+	}
+	address, found := n.addresses[*pool]
+	if !found {
+		n.refuse(noAddress(at, pool.Name))
+		return nil, pool, nil
+	}
+	return &address, pool, at
+}
+
+func (n *network) inFamily(path *field.Path, pool Pool, what, value string, of family) {
+	if address, err := netip.ParseAddr(value); err != nil || !of.holds(address) {
+		n.refuse(field.Invalid(path, pool.Name, "gave the "+what+" "+value+", which is not of "+of.name+
+			"; use a pool of "+of.name+" addresses in a new Metal3DataTemplate"))
+	}
+}
+
+func (n *network) routes(path *field.Path, routes []infrav1.NetworkRoute, of family) []document {
+	all := []document{}
+	for i := range routes {
+		route, at := &routes[i], path.Index(i)
+		mask, valid := of.mask(ptr.Deref(route.Prefix, 0))
+		if !valid {
+			n.refuse(field.Invalid(at.Child("prefix"), *route.Prefix, "is not the length of a prefix of "+of.name))
+		}
+		if network, err := netip.ParseAddr(route.Network); err != nil || !of.holds(network) {
+			n.refuse(field.Invalid(at.Child("network"), route.Network, "is not an address of "+of.name))
+		}
+		all = append(all, document{
+			"network": route.Network, "netmask": mask,
+			"gateway":  n.gateway(at.Child("gateway"), &route.Gateway, of),
+			"services": n.services(at.Child("services"), route.Services),
+		})
+	}
+	return all
+}
+
+// gateway returns the gateway of a route. It is empty if no field names one, and if the pool has none.
+func (n *network) gateway(path *field.Path, gateway *infrav1.NetworkGateway, of family) string {
+	if gateway.String != "" {
+		return gateway.String
+	}
+	given, pool, at := n.given(path, gatewaySource(gateway))
+	if given == nil || given.Gateway == "" {
+		return ""
+	}
+	n.inFamily(at, *pool, "gateway", given.Gateway, of)
+	return given.Gateway
+}
+
+// services returns the DNS servers: those that are listed, and then those of the pool.
+func (n *network) services(path *field.Path, services infrav1.NetworkServices) []document {
+	all := []document{}
+	add := func(address string) { all = append(all, document{"type": "dns", "address": address}) }
+	for _, address := range services.DNS {
+		add(address)
+	}
+	if services.DNSFromIPPool == "" {
+		return all
+	}
+	given, found := n.addresses[metal3Pool(services.DNSFromIPPool)]
+	if !found {
+		n.refuse(noAddress(path.Child("dnsFromIPPool"), services.DNSFromIPPool))
+	}
+	for _, address := range given.DNSServers {
+		add(address)
+	}
+	return all
+}

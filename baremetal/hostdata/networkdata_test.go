@@ -1,0 +1,129 @@
+package hostdata_test
+
+import (
+	"testing"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
+)
+
+func TestNetworkData(t *testing.T) {
+	links := func(content string) string { return "{links: [" + content + "], networks: [], services: []}" }
+	networks := func(content string) string { return "{links: [], networks: [" + content + "], services: []}" }
+	cases := map[string]struct {
+		template string
+		want     string
+		problems []string
+	}{
+		"nothing": {template: "{}", want: links("")},
+
+		"a physical interface": {
+			template: "links: {ethernets: [{type: phy, id: nic0, mtu: 1500}]}", want: links("{type: phy, id: nic0, mtu: 1500}"),
+		},
+		"an interface with a name and a MAC": {
+			template: `links: {ethernets: [{type: vif, id: nic0, name: ens1, mtu: 9000, macAddress: {string: "52-54-00-AB-CD-EF"}}]}`,
+			want:     links(`{type: vif, id: nic0, name: ens1, mtu: 9000, ethernet_mac_address: "52-54-00-AB-CD-EF"}`),
+		},
+		"the MAC of an interface of the host": {
+			template: "links: {ethernets: [{type: phy, id: a, mtu: 1500, macAddress: {fromHostInterface: eth1}}]}",
+			want:     links(`{type: phy, id: a, mtu: 1500, ethernet_mac_address: "52:54:00:00:00:02"}`),
+		},
+		"the MAC in an annotation": {
+			template: "links: {ethernets: [{type: phy, id: a, mtu: 1500, macAddress: {fromAnnotation: {object: machine, annotation: mac}}}, {type: phy, id: b, mtu: 1500, macAddress: {fromAnnotation: {object: metal3machine, annotation: mac}}}, {type: phy, id: c, mtu: 1500, macAddress: {fromAnnotation: {object: baremetalhost, annotation: mac}}}]}",
+			want:     links(`{type: phy, id: a, mtu: 1500, ethernet_mac_address: "52:54:00:00:00:0a"}, {type: phy, id: b, mtu: 1500, ethernet_mac_address: "52:54:00:00:00:0b"}, {type: phy, id: c, mtu: 1500, ethernet_mac_address: "52:54:00:00:00:0c"}`),
+		},
+		"the order of sources of a MAC": {
+			template: `links: {ethernets: [{type: phy, id: a, mtu: 1500, macAddress: {string: "52:54:00:00:00:99", fromHostInterface: eth1, fromAnnotation: {object: machine, annotation: mac}}}, {type: phy, id: b, mtu: 1500, macAddress: {fromHostInterface: eth1, fromAnnotation: {object: machine, annotation: mac}}}]}`,
+			want:     links(`{type: phy, id: a, mtu: 1500, ethernet_mac_address: "52:54:00:00:00:99"}, {type: phy, id: b, mtu: 1500, ethernet_mac_address: "52:54:00:00:00:02"}`),
+		},
+		"a bond": {
+			template: "links: {bonds: [{id: bond0, bondMode: active-backup, mtu: 1500, bondLinks: [nic0, nic1]}]}",
+			want:     links(`{type: bond, id: bond0, mtu: 1500, bond_mode: active-backup, bond_xmit_hash_policy: "", bond_links: [nic0, nic1]}`),
+		},
+		"a bond with all it has": {
+			template: `links: {bonds: [{id: bond0, name: team, bondMode: 802.3ad, bondXmitHashPolicy: layer3+4, mtu: 1500, macAddress: {fromHostInterface: eth0}, bondLinks: [nic0], parameters: [{name: miimon, value: 100}, {name: lacp_rate, value: fast}, {name: more, value: {a: [1, true]}}, {name: none}]}]}`,
+			want:     links(`{type: bond, id: bond0, name: team, mtu: 1500, bond_mode: 802.3ad, bond_xmit_hash_policy: layer3+4, bond_links: [nic0], ethernet_mac_address: "52:54:00:00:00:01", bond_miimon: 100, bond_lacp_rate: fast, bond_more: {a: [1, true]}, bond_none: null}`),
+		},
+		"a VLAN": {
+			template: "links: {vlans: [{id: v, vlanID: 20, vlanLink: nic0, mtu: 1500}, {id: w, name: store, vlanID: 20, vlanLink: nic1, mtu: 1500, macAddress: {fromHostInterface: eth0}}]}",
+			want:     links(`{type: vlan, id: v, mtu: 1500, vlan_link: nic0, vlan_id: 20}, {type: vlan, id: w, name: store, mtu: 1500, vlan_link: nic1, vlan_id: 20, vlan_mac_address: "52:54:00:00:00:01"}`),
+		},
+		"bonds come first, VLANs last": {
+			template: "links: {vlans: [{id: v, vlanID: 1, vlanLink: b, mtu: 1500}], ethernets: [{type: phy, id: e, mtu: 1500}], bonds: [{id: b, bondMode: balance-rr, mtu: 1500, bondLinks: [e]}]}",
+			want:     links(`{type: bond, id: b, mtu: 1500, bond_mode: balance-rr, bond_xmit_hash_policy: "", bond_links: [e]}, {type: phy, id: e, mtu: 1500}, {type: vlan, id: v, mtu: 1500, vlan_link: b, vlan_id: 1}`),
+		},
+
+		"a static IPv4 address": {
+			template: "networks: {ipv4: [{id: net, link: l, ipAddressFromIPPool: pool4}]}",
+			want:     networks("{type: ipv4, id: net, link: l, ip_address: 192.168.0.14, netmask: 255.255.255.0, routes: []}"),
+		},
+		"a static IPv6 address": {
+			template: "networks: {ipv6: [{id: net, link: l, ipAddressFromIPPool: pool6}]}",
+			want:     networks(`{type: ipv6, id: net, link: l, ip_address: "2001:db8::14", netmask: "ffff:ffff:ffff:ffff:ffff:ffff::", routes: []}`),
+		},
+		"the order of sources of an address": {
+			template: "networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: x, fromPoolRef: {name: y}, fromPoolAnnotation: {object: machine, annotation: pool}}, {id: b, link: l, ipAddressFromIPPool: x, fromPoolRef: {apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool, name: pool4}}]}",
+			want:     networks("{type: ipv4, id: a, link: l, ip_address: 192.168.0.14, netmask: 255.255.255.0, routes: []}, {type: ipv4, id: b, link: l, ip_address: 10.0.0.14, netmask: 255.255.0.0, routes: []}"),
+		},
+		"addresses that the network hands out": {
+			template: "networks: {ipv6SLAAC: [{id: c, link: l}], ipv6DHCP: [{id: b, link: l}], ipv4DHCP: [{id: a, link: l}]}",
+			want:     networks("{type: ipv4_dhcp, id: a, link: l, routes: []}, {type: ipv6_dhcp, id: b, link: l, routes: []}, {type: ipv6_slaac, id: c, link: l, routes: []}"),
+		},
+		"routes": {
+			template: `networks: {ipv4: [{id: net, link: l, ipAddressFromIPPool: pool4, routes: [{network: 0.0.0.0, gateway: {string: 192.168.0.254, fromIPPool: x}}, {network: 10.0.0.0, prefix: 8, gateway: {fromIPPool: pool4}, services: {dns: [1.1.1.1], dnsFromIPPool: pool4}}, {network: 10.0.0.0, prefix: 8, gateway: {fromPoolRef: {name: unrouted4}}}, {network: 10.9.0.0, prefix: 16, gateway: {}}]}]}`,
+			want: networks(`{type: ipv4, id: net, link: l, ip_address: 192.168.0.14, netmask: 255.255.255.0, routes: [
+				{network: 0.0.0.0, netmask: 0.0.0.0, gateway: 192.168.0.254, services: []},
+				{network: 10.0.0.0, netmask: 255.0.0.0, gateway: 192.168.0.1, services: [{type: dns, address: 1.1.1.1}, {type: dns, address: 8.8.8.8}, {type: dns, address: 8.8.4.4}]},
+				{network: 10.0.0.0, netmask: 255.0.0.0, gateway: "", services: []},
+				{network: 10.9.0.0, netmask: 255.255.0.0, gateway: "", services: []}]}`),
+		},
+		"gateways of pools that annotations name, where the network hands out the address": {
+			template: `networks: {ipv4DHCP: [{id: a, link: l, routes: [{network: 0.0.0.0, gateway: {fromPoolAnnotation: {object: baremetalhost, annotation: pool}, fromPoolRef: {name: x}}}]}], ipv6SLAAC: [{id: b, link: l, routes: [{network: "::", prefix: 64, gateway: {fromPoolAnnotation: {object: metal3machine, annotation: pool}}}]}]}`,
+			want: networks(`{type: ipv4_dhcp, id: a, link: l, routes: [{network: 0.0.0.0, netmask: 0.0.0.0, gateway: 192.168.0.1, services: []}]},
+				{type: ipv6_slaac, id: b, link: l, routes: [{network: "::", netmask: "ffff:ffff:ffff:ffff::", gateway: "2001:db8::1", services: []}]}`),
+		},
+		"DNS servers": {
+			template: `services: {dns: [9.9.9.9, "2620:fe::fe"], dnsFromIPPool: pool6}`,
+			want:     `{links: [], networks: [], services: [{type: dns, address: 9.9.9.9}, {type: dns, address: "2620:fe::fe"}, {type: dns, address: "2001:4860:4860::8888"}]}`,
+		},
+
+		"a MAC address that is none": {
+			template: "links: {ethernets: [{type: phy, id: a, mtu: 1500, macAddress: {string: \"XX:XX\"}}, {type: phy, id: b, mtu: 1500, macAddress: {fromHostInterface: ib0}}, {type: phy, id: c, mtu: 1500, macAddress: {fromAnnotation: {object: machine, annotation: bad}}}, {type: phy, id: d, mtu: 1500, macAddress: {}}]}",
+			problems: []string{`spec.networkData.links.ethernets[a].macAddress.string: Invalid value: "XX:XX": is not a MAC address`, `ethernets[b].macAddress.fromHostInterface: Invalid value: "not-a-mac"`, `ethernets[c].macAddress.fromAnnotation: Invalid value: "nonsense"`, `ethernets[d].macAddress: Invalid value: ""`},
+		},
+		"an interface that the host lacks": {
+			template: "links: {vlans: [{id: v, vlanID: 1, vlanLink: b, mtu: 1500, macAddress: {fromHostInterface: eth7}}]}",
+			problems: []string{`links.vlans[v].macAddress.fromHostInterface: Invalid value: "eth7"`, "BareMetalHost host"},
+		},
+		"an annotation that is missing": {
+			template: "{links: {ethernets: [{type: phy, id: a, mtu: 1500, macAddress: {fromAnnotation: {object: machine, annotation: none}}}]}, networks: {ipv4: [{id: net, link: l, fromPoolAnnotation: {object: baremetalhost, annotation: none}}]}}",
+			problems: []string{`ethernets[a].macAddress.fromAnnotation.annotation: Invalid value: "none": is missing on Machine machine; set the annotation`, `networks.ipv4[net].fromPoolAnnotation.annotation: Invalid value: "none": is missing on BareMetalHost host`},
+		},
+		"an MTU that no network allows": {
+			template: "links: {bonds: [{id: a, bondMode: balance-rr, mtu: 12, bondLinks: [x]}]}", problems: []string{"links.bonds[a].mtu: Invalid value: 12", "use 68 to 9000"},
+		},
+		"a parameter with a field of its own": {
+			template: "links: {bonds: [{id: a, bondMode: balance-rr, mtu: 1500, parameters: [{name: mode, value: x}, {name: links, value: x}]}]}",
+			problems: []string{`links.bonds[a].parameters[mode].name: Invalid value: "mode": has a field of its own`, "parameters[links].name"},
+		},
+		"addresses of the wrong family": {
+			template: `networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: pool6}], ipv6: [{id: b, link: l, fromPoolRef: {name: pool4}, routes: [{network: 10.0.0.0, prefix: 129, gateway: {fromIPPool: pool4}}]}]}`,
+			problems: []string{`networks.ipv4[a].ipAddressFromIPPool: Invalid value: "pool6": gave the address 2001:db8::14, which is not of IPv4`, `networks.ipv6[b].fromPoolRef: Invalid value: "pool4": gave the address 192.168.0.14`, `ipv6[b].routes[0].gateway.fromIPPool: Invalid value: "pool4": gave the gateway 192.168.0.1`, "ipv6[b].routes[0].network", "ipv6[b].routes[0].prefix: Invalid value: 129"},
+		},
+		"pools without a usable prefix": {
+			template: "networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: bare}, {id: b, link: l, ipAddressFromIPPool: beyond}]}",
+			problems: []string{"ipv4[a].ipAddressFromIPPool", "set the prefix of the pool", "ipv4[b].ipAddressFromIPPool", "a prefix that is not one of IPv4"},
+		},
+		"pools that gave no address": {
+			template: "{networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: none, routes: [{network: 0.0.0.0, gateway: {fromIPPool: none}}]}, {id: b, link: l}]}, services: {dnsFromIPPool: none}}",
+			problems: []string{"ipv4[a].ipAddressFromIPPool", "routes[0].gateway.fromIPPool", "ipv4[b].fromPoolRef.name: Required", "services.dnsFromIPPool"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			template := read[infrav1.NetworkData](t, tc.template)
+			got, err := hostdata.NetworkData(&template, subject(), addresses())
+			check(t, tc.want, tc.problems, got, err)
+		})
+	}
+}

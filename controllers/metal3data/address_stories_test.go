@@ -1,0 +1,219 @@
+package metal3data_test
+
+import (
+	"context"
+	"time"
+
+	metal3ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// pooled is a template with addresses from one pool of Metal3.
+const pooled = "{metaData: {ipAddressesFromPool: [{key: ip, name: pool}], dnsServersFromPool: [{key: dns, name: pool}]}, networkData: {networks: {ipv4: [{id: net, link: nic0, ipAddressFromIPPool: pool, routes: [{network: 0.0.0.0, gateway: {fromIPPool: pool}}]}]}}}"
+
+// describeLateAddresses begins without the address manager.
+func describeLateAddresses(s *suite) {
+	It("claims addresses once their API is installed", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", pooled)
+		w.machine(ctx, "machine", "template")
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressManagerMissingReason,
+			"spec.metaData.ipAddressesFromPool[ip] names IPPool pool, but the API server does not know the kind IPClaim. Install the provider of this pool."))
+		Expect(s.server.InstallDefinitions(ctx, components.AddressManager)).To(Succeed())
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.PoolMissingReason,
+			"spec.metaData.ipAddressesFromPool[ip] names IPPool pool, which does not exist. Create it"))
+		Expect(managers.StartAddressManager(ctx, s.server, "")).To(Succeed())
+		w.pool(ctx, "pool", "10.0.0.20")
+		w.ready(ctx, "template-0")
+	})
+}
+
+func describeAddresses(s *suite) {
+	It("renders the addresses of a pool of Metal3", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.pool(ctx, "pool", "10.0.0.20")
+		w.template(ctx, "template", pooled)
+		w.machine(ctx, "machine", "template")
+		w.ready(ctx, "template-0")
+		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(MatchYAML(
+			`{ip: 10.0.0.10, dns: 10.0.0.2, providerid: ` + w.namespace + `/host-machine/machine}`))
+		Expect(w.secret(ctx, "machine-networkdata", "networkData")).To(MatchYAML(`{links: [], services: [], networks: [
+			{type: ipv4, id: net, link: nic0, ip_address: 10.0.0.10, netmask: 255.255.255.0, routes: [{network: 0.0.0.0, netmask: 0.0.0.0, gateway: 10.0.0.1, services: []}]}]}`))
+		claim := &metal3ipamv1.IPClaim{}
+		Expect(w.client.Get(ctx, w.key("template-0-pool"), claim)).To(Succeed())
+		Expect(claim.Finalizers).To(ContainElement(infrav1.DataFinalizer))
+		Expect(claim.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, clusterName))
+		Expect(metav1.IsControlledBy(claim, w.data(ctx, Default, "template-0"))).To(BeTrue())
+		Expect(claim.Spec.Pool.Name).To(Equal("pool"))
+	})
+
+	It("renders the addresses of a provider of the IPAM contract beside those of Metal3", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.pool(ctx, "pool", "10.0.0.20")
+		w.pool(ctx, "other", "10.0.0.30", func(pool *metal3ipamv1.IPPool) {
+			pool.Spec.Pools[0].Start = ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.25")
+		})
+		w.template(ctx, "template", "metaData: {ipAddressesFromPool: [{key: a, name: pool}, {key: b, name: other, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}], prefixesFromPool: [{key: p, name: other, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}")
+		w.machine(ctx, "machine", "template")
+		w.ready(ctx, "template-0")
+		var rendered map[string]string
+		Expect(unmarshal(w.secret(ctx, "machine-metadata", "metaData"), &rendered)).To(Succeed())
+		Expect(rendered["a"]).To(Equal("10.0.0.10"))
+		Expect(rendered["b"]).To(Equal("10.0.0.25"))
+		Expect(rendered["p"]).To(Equal("24"))
+		claim := &ipamv1.IPAddressClaim{}
+		Expect(w.client.Get(ctx, w.key("template-0-other"), claim)).To(Succeed())
+		Expect(claim.Spec.PoolRef).To(Equal(ipamv1.IPPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool", Name: "other"}))
+		Expect(claim.Finalizers).To(ContainElement(infrav1.DataFinalizer))
+		Expect(claim.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, clusterName))
+	})
+
+	It("repeats what a provider of the IPAM contract reports", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", "metaData: {ipAddressesFromPool: [{key: a, name: p, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}")
+		w.machine(ctx, "machine", "template")
+		claim := &ipamv1.IPAddressClaim{}
+		Eventually(func() error { return w.client.Get(ctx, w.key("template-0-p"), claim) }).Should(Succeed())
+		stage.ChangeStatus(ctx, w.client, w.key("template-0-p"), claim, func(claim *ipamv1.IPAddressClaim) {
+			claim.Status.Conditions = []metav1.Condition{{
+				Type: "Ready", Status: metav1.ConditionFalse, Reason: ipamv1.IPAddressClaimReadyPoolExhaustedReason,
+				Message: "no address is left", LastTransitionTime: metav1.Now(),
+			}}
+		})
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressFailedReason,
+			"spec.metaData.ipAddressesFromPool[a]: InClusterIPPool p gave no address for IPAddressClaim template-0-p: no address is left."))
+		w.create(ctx, &ipamv1.IPAddress{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "a1"},
+			Spec: ipamv1.IPAddressSpec{
+				Address: "10.9.0.1", Prefix: ptr.To[int32](16), ClaimRef: ipamv1.IPAddressClaimReference{Name: "template-0-p"},
+				PoolRef: claim.Spec.PoolRef,
+			},
+		})
+		stage.ChangeStatus(ctx, w.client, w.key("template-0-p"), claim, func(claim *ipamv1.IPAddressClaim) {
+			claim.Status.Conditions[0].Status, claim.Status.AddressRef.Name = metav1.ConditionTrue, "a1"
+		})
+		w.ready(ctx, "template-0")
+		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(ContainSubstring("10.9.0.1"))
+	})
+
+	It("reports an exhausted pool, and claims again once it was enlarged", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.pool(ctx, "pool", "10.0.0.10")
+		w.template(ctx, "template", pooled)
+		w.machine(ctx, "first", "template")
+		w.ready(ctx, "template-0")
+		w.machine(ctx, "second", "template")
+		w.eventually(ctx, "template-1", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressFailedReason,
+			"spec.metaData.ipAddressesFromPool[ip]: IPPool pool gave no address for IPClaim template-1-pool: Exhausted IP Pools."))
+		stage.Change(ctx, w.client, w.key("pool"), &metal3ipamv1.IPPool{}, func(pool *metal3ipamv1.IPPool) {
+			pool.Spec.Pools[0].End = ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.11")
+		})
+		w.clock.SetTime(time.Now().Add(2 * hostdata.RetryAfter))
+		// An event of the data instead of the minute that it waits.
+		stage.Change(ctx, w.client, w.key("template-1"), &infrav1.Metal3Data{}, func(data *infrav1.Metal3Data) {
+			data.Annotations = map[string]string{"look": "now"}
+		})
+		w.ready(ctx, "template-1")
+		Expect(w.secret(ctx, "second-metadata", "metaData")).To(ContainSubstring("10.0.0.11"))
+	})
+
+	It("reports a pool of the wrong family", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.pool(ctx, "pool", "10.0.0.20")
+		w.template(ctx, "template", "networkData: {networks: {ipv6: [{id: net, link: nic0, ipAddressFromIPPool: pool}]}}")
+		w.machine(ctx, "machine", "template")
+		w.eventually(ctx, "template-0", infrav1.SecretsReadyCondition, stage.IsFalseBecause(infrav1.RenderingFailedReason,
+			`Metal3DataTemplate template cannot be rendered for Metal3Machine machine: spec.networkData.networks.ipv6[net].ipAddressFromIPPool: Invalid value: "pool": gave the address 10.0.0.10, which is not of IPv6`))
+		w.eventually(ctx, "template-0", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.RenderingFailedReason, ""))
+	})
+
+	It("takes the pool that an annotation names, and releases its address", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.pool(ctx, "rack-7", "10.0.0.20")
+		w.template(ctx, "template", "networkData: {networks: {ipv4DHCP: [{id: net, link: nic0, routes: [{network: 0.0.0.0, gateway: {fromPoolAnnotation: {object: machine, annotation: pool}}}]}]}}")
+		w.machine(ctx, "machine", "template")
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.RenderingFailedReason,
+			"is missing on Machine machine; set the annotation"))
+		stage.Change(ctx, w.client, w.key("machine"), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+			machine.Annotations = map[string]string{"pool": "rack-7"}
+		})
+		w.ready(ctx, "template-0")
+		Expect(w.secret(ctx, "machine-networkdata", "networkData")).To(ContainSubstring("10.0.0.1"))
+		Expect(w.client.Delete(ctx, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "machine"}})).To(Succeed())
+		w.letGo(ctx, "machine")
+		w.gone(ctx, "template-0-rack-7", &metal3ipamv1.IPClaim{})
+		w.gone(ctx, "template-0", &infrav1.Metal3Data{})
+	})
+
+	It("names claims after hosts, so that a pool can allocate addresses to them", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.byHostName = true
+		w.manager.Start()
+		w.pool(ctx, "pool", "10.0.0.20", func(pool *metal3ipamv1.IPPool) {
+			pool.Spec.PreAllocations = map[string]metal3ipamv1.IPAddressStr{"host-machine-pool": "10.0.0.17"}
+		})
+		w.template(ctx, "template", pooled)
+		w.machine(ctx, "machine", "template")
+		w.ready(ctx, "template-0")
+		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(ContainSubstring("10.0.0.17"))
+		claim := &metal3ipamv1.IPClaim{}
+		Expect(w.client.Get(ctx, w.key("host-machine-pool"), claim)).To(Succeed())
+		Expect(claim.Labels).To(And(HaveKeyWithValue(infrav1.DataNameLabel, "template-0"), HaveKeyWithValue(infrav1.PoolNameLabel, "pool")))
+		w.letGo(ctx, "machine")
+		w.gone(ctx, "host-machine-pool", claim)
+		w.gone(ctx, "template-0", &infrav1.Metal3Data{})
+	})
+
+	It("does not use the claim of earlier data with its name", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.pool(ctx, "pool", "10.0.0.20")
+		old := &metal3ipamv1.IPClaim{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: w.namespace, Name: "template-0-pool", Finalizers: []string{infrav1.DataFinalizer},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Data", Name: "template-0", UID: "earlier", Controller: ptr.To(true)}},
+			},
+		}
+		old.Spec.Pool.Name = "pool"
+		w.create(ctx, old)
+		w.template(ctx, "template", pooled)
+		w.manager.Start()
+		w.machine(ctx, "machine", "template")
+		w.ready(ctx, "template-0")
+		claim := &metal3ipamv1.IPClaim{}
+		Expect(w.client.Get(ctx, w.key("template-0-pool"), claim)).To(Succeed())
+		Expect(claim.UID).NotTo(Equal(old.UID))
+	})
+
+	It("waits for a claim of another object", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.pool(ctx, "pool", "10.0.0.20")
+		other := &metal3ipamv1.IPClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "template-0-pool"}}
+		other.Spec.Pool.Name = "pool"
+		w.create(ctx, other)
+		w.template(ctx, "template", pooled)
+		w.manager.Start()
+		w.machine(ctx, "machine", "template")
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressConflictReason,
+			"spec.metaData.ipAddressesFromPool[ip] requires IPClaim template-0-pool, which does not belong to this Metal3Data."))
+		Expect(w.client.Delete(ctx, other)).To(Succeed())
+		w.ready(ctx, "template-0")
+	})
+}

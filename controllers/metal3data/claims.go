@@ -1,0 +1,338 @@
+package metal3data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+)
+
+const (
+	// ownerIndex finds claims of addresses by the UID of their Metal3Data.
+	ownerIndex = "metal3data"
+
+	// conflictDelay is the time until the next look at an object that belongs to another one. No event leads from it to
+	// the data.
+	conflictDelay = 10 * time.Second
+
+	// managerDelay is the time until the next look for an API that is not installed.
+	managerDelay = 10 * time.Second
+)
+
+// api is an API by which addresses are claimed.
+type api interface {
+	// kind of the claims.
+	kind() string
+
+	// objects returns a claim and a list of claims to read into.
+	objects() (client.Object, client.ObjectList)
+
+	// desired returns a claim of an address of a pool. It has no metadata but its namespace and name.
+	desired(key client.ObjectKey, pool hostdata.Pool) client.Object
+
+	// answer reads what became of a claim: its address, or its failure and whether that is final.
+	answer(ctx context.Context, live client.Reader, claim client.Object) (hostdata.FoundClaim, error)
+
+	// poolIsMissing returns true if the pool of a claim that has no answer does not exist.
+	poolIsMissing(ctx context.Context, live client.Reader, claim client.Object, pool hostdata.Pool) (bool, error)
+}
+
+func apis() []api { return []api{metal3API{}, clusterAPI{}} }
+
+func apiOf(pool hostdata.Pool) api {
+	if pool.IsMetal3() {
+		return metal3API{}
+	}
+	return clusterAPI{}
+}
+
+// claimAddress takes the next step for one claim. It stores an address in the scope.
+func (r *Reconciler) claimAddress(ctx context.Context, s *scope, wanted hostdata.Claim) (outcome.Outcome, error) {
+	through := apiOf(wanted.Pool)
+	if err := r.watch(ctx, through); err != nil {
+		if meta.IsNoMatchError(err) {
+			return outcome.Waiting(infrav1.AddressManagerMissingReason, fmt.Sprintf(
+				"%s names %s, but the API server does not know the kind %s. Install the provider of this pool.",
+				wanted.Field, wanted.Pool, through.kind())).WithAfter(managerDelay), nil
+		}
+		return outcome.Done(), fmt.Errorf("watching %ss: %w", through.kind(), err)
+	}
+	claim, found, err := r.find(ctx, s, through, wanted)
+	if err != nil {
+		return outcome.Done(), err
+	}
+	step := hostdata.Next(found)
+	switch step {
+	case hostdata.CreateClaim:
+		return r.create(ctx, s, through, wanted)
+	case hostdata.UseAddress:
+		s.addresses[wanted.Pool] = *found.Address
+		return outcome.Done(), nil
+	case hostdata.DiscardClaim:
+		err = r.discard(ctx, through, claim)
+		return waiting(wanted, "Waiting for %s %s to be deleted, which cannot be used", through.kind(), found.Name), err
+	case hostdata.AwaitOther:
+		return outcome.Waiting(infrav1.AddressConflictReason, fmt.Sprintf(
+			"%s requires %s %s, which does not belong to this Metal3Data. Delete it if no machine uses its address.",
+			wanted.Field, through.kind(), found.Name)).WithAfter(conflictDelay), nil
+	case hostdata.ReportFailure:
+		return failed(wanted, through, found), nil
+	default:
+		return r.await(ctx, through, claim, wanted)
+	}
+}
+
+func waiting(wanted hostdata.Claim, format string, arguments ...any) outcome.Outcome {
+	return outcome.Waiting(infrav1.WaitingForAddressReason,
+		fmt.Sprintf("%s: ", wanted.Field)+fmt.Sprintf(format, arguments...))
+}
+
+func failed(wanted hostdata.Claim, through api, found *hostdata.FoundClaim) outcome.Outcome {
+	reached := outcome.Waiting(infrav1.AddressFailedReason, fmt.Sprintf(
+		"%s: %s gave no address for %s %s: %s. Correct or enlarge the pool, or delete machines that use it.",
+		wanted.Field, wanted.Pool, through.kind(), found.Name, found.Failure))
+	if found.Final {
+		return reached.WithAfter(hostdata.RetryAfter - found.Age)
+	}
+	return reached
+}
+
+// await waits for the address manager, which does not tell that a pool does not exist.
+func (r *Reconciler) await(
+	ctx context.Context, through api, claim client.Object, wanted hostdata.Claim,
+) (outcome.Outcome, error) {
+	missing, err := through.poolIsMissing(ctx, r.Live, claim, wanted.Pool)
+	if err != nil {
+		return outcome.Done(), fmt.Errorf("reading %s: %w", wanted.Pool, err)
+	}
+	if missing {
+		return outcome.Waiting(infrav1.PoolMissingReason, fmt.Sprintf(
+			"%s names %s, which does not exist. Create it, or use another pool in a new Metal3DataTemplate.",
+			wanted.Field, wanted.Pool)), nil
+	}
+	return waiting(wanted, "Waiting for %s to give an address to %s %s", wanted.Pool, through.kind(), claim.GetName()), nil
+}
+
+// find looks for the claim under all names that it may have. It returns nil if there is none.
+func (r *Reconciler) find(
+	ctx context.Context, s *scope, through api, wanted hostdata.Claim,
+) (client.Object, *hostdata.FoundClaim, error) {
+	var other client.Object
+	for _, name := range append([]string{wanted.Name}, wanted.Others...) {
+		claim, _ := through.objects()
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.data.Namespace, Name: name}, claim)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading %s %s: %w", through.kind(), name, err)
+		}
+		if holder(s.data, claim) == hostdata.HeldByOther && name != wanted.Name {
+			// It would be used if it were ours. Otherwise a claim of the first name is created beside it.
+			continue
+		}
+		if holder(s.data, claim) == hostdata.HeldByData {
+			return r.judge(ctx, s, through, claim)
+		}
+		if other == nil {
+			other = claim
+		}
+	}
+	if other == nil {
+		return nil, nil, nil
+	}
+	return r.judge(ctx, s, through, other)
+}
+
+func (r *Reconciler) judge(
+	ctx context.Context, s *scope, through api, claim client.Object,
+) (client.Object, *hostdata.FoundClaim, error) {
+	found, err := through.answer(ctx, r.Live, claim)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the address of %s %s: %w", through.kind(), claim.GetName(), err)
+	}
+	found.Name, found.Holder = claim.GetName(), holder(s.data, claim)
+	found.Deleting = !claim.GetDeletionTimestamp().IsZero()
+	found.Age = r.Clock.Since(claim.GetCreationTimestamp().Time)
+	r.seen(s.data, through, claim.GetName())
+	return claim, &found, nil
+}
+
+func holder(data *infrav1.Metal3Data, claim client.Object) hostdata.Holder {
+	for _, owner := range claim.GetOwnerReferences() {
+		switch {
+		case owner.UID == data.UID:
+			return hostdata.HeldByData
+		case hostdata.IsInfra(owner, "Metal3Data") && owner.Name == data.Name:
+			return hostdata.HeldByPredecessor
+		}
+	}
+	return hostdata.HeldByOther
+}
+
+// create creates a claim that the data controls.
+func (r *Reconciler) create(
+	ctx context.Context, s *scope, through api, wanted hostdata.Claim,
+) (outcome.Outcome, error) {
+	claim := through.desired(client.ObjectKey{Namespace: s.data.Namespace, Name: wanted.Name}, wanted.Pool)
+	claim.SetLabels(r.labels(s.data, wanted.Pool))
+	claim.SetFinalizers([]string{infrav1.DataFinalizer})
+	claim.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Data",
+		Name: s.data.Name, UID: s.data.UID, Controller: ptr.To(true),
+	}})
+	r.remember(s.data, through, wanted.Name)
+	waits := waiting(wanted, "Waiting for %s to give an address to %s %s", wanted.Pool, through.kind(), wanted.Name)
+	err := r.Client.Create(ctx, claim)
+	if apierrors.IsAlreadyExists(err) {
+		// The cache shows it soon. Its event does not lead here if it belongs to another object.
+		return waits.WithAfter(conflictDelay), nil
+	}
+	if err != nil {
+		return outcome.Done(), fmt.Errorf("creating %s %s: %w", through.kind(), wanted.Name, err)
+	}
+	return waits, nil
+}
+
+// labels returns the labels of the data, among them that of its Cluster. With names after hosts, CAPM3 finds claims by
+// two further labels. A name that is too long for a label is left out.
+func (r *Reconciler) labels(data *infrav1.Metal3Data, pool hostdata.Pool) map[string]string {
+	labels := maps.Clone(data.Labels)
+	if !pool.IsMetal3() || !r.ByHostName {
+		return labels
+	}
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for key, value := range map[string]string{infrav1.DataNameLabel: data.Name, infrav1.PoolNameLabel: pool.Name} {
+		if len(validation.IsValidLabelValue(value)) == 0 {
+			labels[key] = value
+		}
+	}
+	return labels
+}
+
+// remember notes a claim before it is created, so that it is released even if the cache does not show it in time.
+func (r *Reconciler) remember(data *infrav1.Metal3Data, through api, name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.created == nil {
+		r.created = map[types.UID][]createdClaim{}
+	}
+	r.created[data.UID] = append(r.created[data.UID], createdClaim{through.kind(), name})
+}
+
+// seen drops the note of a claim that the cache shows.
+func (r *Reconciler) seen(data *infrav1.Metal3Data, through api, name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left := slices.DeleteFunc(r.created[data.UID], func(c createdClaim) bool {
+		return c == createdClaim{through.kind(), name}
+	})
+	if len(left) == 0 {
+		delete(r.created, data.UID)
+	} else {
+		r.created[data.UID] = left
+	}
+}
+
+// releaseAddresses deletes the claims of the data in both APIs.
+func (r *Reconciler) releaseAddresses(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	var errs []error
+	for _, through := range apis() {
+		err := r.release(ctx, s, through)
+		if meta.IsNoMatchError(err) {
+			// The API is not installed, so it has no claims.
+			continue
+		}
+		errs = append(errs, err)
+	}
+	return outcome.Done(), errors.Join(errs...)
+}
+
+func (r *Reconciler) release(ctx context.Context, s *scope, through api) error {
+	if err := r.watch(ctx, through); err != nil {
+		return err
+	}
+	_, list := through.objects()
+	if err := r.Client.List(ctx, list, client.InNamespace(s.data.Namespace),
+		client.MatchingFields{ownerIndex: string(s.data.UID)}); err != nil {
+		return fmt.Errorf("listing %ss of Metal3Data %s: %w", through.kind(), s.data.Name, err)
+	}
+	err := meta.EachListItem(list, func(object runtime.Object) error {
+		claim, isObject := object.(client.Object)
+		if !isObject {
+			return nil
+		}
+		r.seen(s.data, through, claim.GetName())
+		return r.discard(ctx, through, claim)
+	})
+	if err != nil {
+		return err
+	}
+	return r.releaseUnseen(ctx, s, through)
+}
+
+// releaseUnseen releases the claims that this process created and the cache has not shown.
+func (r *Reconciler) releaseUnseen(ctx context.Context, s *scope, through api) error {
+	r.mu.Lock()
+	unseen := slices.Clone(r.created[s.data.UID])
+	r.mu.Unlock()
+	for _, note := range unseen {
+		if note.api != through.kind() {
+			continue
+		}
+		claim, _ := through.objects()
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.data.Namespace, Name: note.name}, claim)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading %s %s: %w", through.kind(), note.name, err)
+		}
+		if err == nil && holder(s.data, claim) == hostdata.HeldByData {
+			if err := r.discard(ctx, through, claim); err != nil {
+				return err
+			}
+		}
+		r.seen(s.data, through, note.name)
+	}
+	return nil
+}
+
+// discard deletes a claim and removes the finalizer that keeps its address.
+func (r *Reconciler) discard(ctx context.Context, through api, claim client.Object) error {
+	if controllerutil.ContainsFinalizer(claim, infrav1.DataFinalizer) {
+		before, isObject := claim.DeepCopyObject().(client.Object)
+		if !isObject {
+			return fmt.Errorf("copying %s %s: the copy is of another type", through.kind(), claim.GetName())
+		}
+		controllerutil.RemoveFinalizer(claim, infrav1.DataFinalizer)
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := r.Client.Patch(ctx, claim, patch); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("removing the finalizer of %s %s: %w", through.kind(), claim.GetName(), err)
+		}
+	}
+	if !claim.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	uid := claim.GetUID()
+	err := r.Client.Delete(ctx, claim, client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting %s %s: %w", through.kind(), claim.GetName(), err)
+	}
+	return nil
+}

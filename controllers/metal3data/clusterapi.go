@@ -1,0 +1,64 @@
+package metal3data
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
+)
+
+// clusterAPI is the IPAM contract of Cluster API: IPAddressClaims.
+type clusterAPI struct{}
+
+func (clusterAPI) kind() string { return "IPAddressClaim" }
+
+func (clusterAPI) objects() (client.Object, client.ObjectList) {
+	return &ipamv1.IPAddressClaim{}, &ipamv1.IPAddressClaimList{}
+}
+
+func (clusterAPI) desired(key client.ObjectKey, pool hostdata.Pool) client.Object {
+	return &ipamv1.IPAddressClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		Spec: ipamv1.IPAddressClaimSpec{
+			PoolRef: ipamv1.IPPoolReference{APIGroup: pool.Group, Kind: pool.Kind, Name: pool.Name},
+		},
+	}
+}
+
+// answer reads the condition Ready, which the contract requires of a provider that fails. A provider tries again by
+// itself.
+func (clusterAPI) answer(ctx context.Context, live client.Reader, object client.Object) (hostdata.FoundClaim, error) {
+	claim, isClaim := object.(*ipamv1.IPAddressClaim)
+	if !isClaim {
+		return hostdata.FoundClaim{}, fmt.Errorf("%T is not an IPAddressClaim", object)
+	}
+	var found hostdata.FoundClaim
+	ready := meta.FindStatusCondition(claim.Status.Conditions, ipamv1.IPAddressClaimReadyCondition)
+	if ready != nil && ready.Status == metav1.ConditionFalse {
+		found.Failure = cmp.Or(ready.Message, ready.Reason)
+	}
+	if claim.Status.AddressRef.Name == "" {
+		return found, nil
+	}
+	address := &ipamv1.IPAddress{}
+	key := client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.AddressRef.Name}
+	if err := live.Get(ctx, key, address); err != nil {
+		return found, client.IgnoreNotFound(err)
+	}
+	found.Address = &hostdata.Address{
+		Address: address.Spec.Address, Prefix: address.Spec.Prefix, Gateway: address.Spec.Gateway,
+	}
+	return found, nil
+}
+
+// poolIsMissing returns false: pools may be of any kind, which the manager has no permission to read. Their provider
+// reports a missing pool on the claim.
+func (clusterAPI) poolIsMissing(context.Context, client.Reader, client.Object, hostdata.Pool) (bool, error) {
+	return false, nil
+}

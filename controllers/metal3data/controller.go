@@ -1,0 +1,185 @@
+package metal3data
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/labels"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+)
+
+// Data finds Metal3Data.
+type Data interface {
+	OfClaim(ctx context.Context, claim client.ObjectKey) ([]*infrav1.Metal3Data, error)
+	OfTemplate(ctx context.Context, template client.ObjectKey) ([]*infrav1.Metal3Data, error)
+}
+
+// Reconciler reconciles Metal3Data.
+type Reconciler struct {
+	Client   client.Client
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+	Data     Data
+
+	// Secrets reads Secrets from a cache that holds only those of clusters, with their values left out. Live reads past
+	// the cache.
+	Secrets, Live client.Reader
+
+	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that a Metal3Data must carry. Empty means any.
+	WatchFilter string
+
+	// ByHostName names new IPClaims after the host instead of the Metal3Data, so that a pool may allocate addresses to
+	// hosts beforehand.
+	ByHostName bool
+
+	// begin starts the watch of claims of one API. SetupWithManager sets it.
+	begin func(ctx context.Context, of api) error
+
+	// begun are the APIs whose claims are watched.
+	beginning sync.Mutex
+	begun     map[string]bool
+
+	// created are the claims that the cache has not shown yet.
+	mu      sync.Mutex
+	created map[types.UID][]createdClaim
+
+	memory flow.Memory
+}
+
+// createdClaim is a claim of an address that this process created.
+type createdClaim struct{ api, name string }
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datas,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datas/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3dataclaims;metal3datatemplates;metal3machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ipam.metal3.io,resources=ipclaims,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=ipam.metal3.io,resources=ipaddresses;ippools,verbs=get
+// +kubebuilder:rbac:groups=ipam.cluster.x-k8s.io,resources=ipaddressclaims,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=ipam.cluster.x-k8s.io,resources=ipaddresses,verbs=get
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create
+
+// Reconcile renders or releases one Metal3Data.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	data := &infrav1.Metal3Data{}
+	if err := r.Client.Get(ctx, req.NamespacedName, data); err != nil {
+		r.memory.Forget(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if flow.Moving(data) || (r.WatchFilter != "" && !labels.HasWatchLabel(data, r.WatchFilter)) {
+		return ctrl.Result{}, nil
+	}
+	if r.memory.Behind(data) {
+		return ctrl.Result{RequeueAfter: flow.CatchUp}, nil
+	}
+	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory}
+	pass, err := reporter.Begin(data)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	s := &scope{data: data, pass: pass}
+	if err := flow.Observe(ctx, s, r.readCluster, r.readClaim, r.readTemplate, r.readMachine, r.readHost); err != nil {
+		return ctrl.Result{}, err
+	}
+	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
+		Paused:     s.paused,
+		Conditions: []flow.Condition[*scope]{addressesReady(), secretsReady(), deleting()},
+		Stages:     r.route(s),
+		Status:     setStatus,
+	})
+}
+
+// route returns the stages of a reconcile. Data that is being deleted is rendered all the same while its claim needs
+// it.
+func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
+	switch {
+	case s.paused:
+		return nil
+	case s.data.DeletionTimestamp.IsZero():
+		return []flow.Stage[*scope]{
+			addressesReady().Stage(r.waitForClaimed), addressesReady().Stage(r.keepFinalizer),
+			addressesReady().Stage(r.findSecrets), addressesReady().Stage(r.waitForFacts),
+			addressesReady().Stage(r.claimAddresses), secretsReady().Stage(r.render),
+		}
+	case s.claimed():
+		return []flow.Stage[*scope]{
+			deleting().Stage(r.findSecrets), deleting().Stage(r.waitForFacts), deleting().Stage(r.claimAddresses),
+			deleting().Stage(r.render), deleting().Stage(r.waitForClaim),
+		}
+	default:
+		return []flow.Stage[*scope]{
+			deleting().Stage(r.confirmRelease), deleting().Stage(r.releaseAddresses), deleting().Stage(r.dropFinalizers),
+		}
+	}
+}
+
+func addressesReady() flow.Condition[*scope] {
+	return flow.Condition[*scope]{
+		Type: infrav1.AddressesReadyCondition, Initial: infrav1.WaitingForClaimReason, Failed: infrav1.AddressFailedReason,
+		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.AddressesReadyReason} },
+	}
+}
+
+func secretsReady() flow.Condition[*scope] {
+	return flow.Condition[*scope]{
+		Type: infrav1.SecretsReadyCondition, Initial: infrav1.WaitingForAddressReason, Failed: infrav1.SecretsFailedReason,
+		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.SecretsReadyReason} },
+	}
+}
+
+func deleting() flow.Condition[*scope] {
+	return flow.Condition[*scope]{
+		Type: infrav1.DeletingCondition, Initial: infrav1.DeletingReason, Failed: infrav1.ReleaseFailedReason,
+		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.AddressesReleasedReason} },
+	}
+}
+
+// failures are the reasons that a person has to act on.
+func failures() map[string]bool {
+	return map[string]bool{
+		infrav1.TemplateMissingReason: true, infrav1.AddressFailedReason: true, infrav1.AddressManagerMissingReason: true,
+		infrav1.PoolMissingReason: true, infrav1.AddressConflictReason: true, infrav1.RenderingFailedReason: true,
+		infrav1.SecretConflictReason: true, infrav1.SecretsFailedReason: true,
+	}
+}
+
+func announce(_ *metav1.Condition, after metav1.Condition) string {
+	switch {
+	case after.Type == infrav1.ReadyCondition && after.Reason != infrav1.WriteFailedReason:
+		return ""
+	case failures()[after.Reason], after.Reason == infrav1.WriteFailedReason, after.Reason == infrav1.ReleaseFailedReason:
+		return corev1.EventTypeWarning
+	default:
+		return ""
+	}
+}
+
+// setStatus says whether the Secrets exist, or why they do not.
+func setStatus(s *scope, results flow.Results) {
+	if s.paused || !s.claimed() {
+		return
+	}
+	status := &s.data.Status
+	status.ErrorMessage = ""
+	for _, condition := range []string{
+		infrav1.AddressesReadyCondition, infrav1.SecretsReadyCondition, infrav1.DeletingCondition,
+	} {
+		if result, known := results.Of(condition); known && !result.IsDone() && failures()[result.Reason] {
+			status.ErrorMessage = result.Message
+		}
+	}
+	if s.rendered || status.Ready != nil {
+		status.Ready = ptr.To(s.rendered)
+	}
+}

@@ -1,0 +1,164 @@
+package metal3data_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/seed"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// crowd is how many claims a template gets at once.
+const crowd = 100
+
+// orphan creates a claim of a machine that does not exist, which is enough for an index.
+func (w *world) orphan(ctx context.Context, name, template string) {
+	GinkgoHelper()
+	w.create(ctx, &infrav1.Metal3DataClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: clusterName},
+			Finalizers: []string{infrav1.DataClaimFinalizer},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Machine", Name: name, UID: types.UID(name),
+			}},
+		},
+		Spec: infrav1.Metal3DataClaimSpec{Template: &infrav1.Metal3ObjectRef{Name: template}},
+	})
+}
+
+// indexes returns the index of each claim, once each has one Metal3Data and its status names that.
+func (w *world) indexes(ctx context.Context, g Gomega) map[int32]string {
+	var claims infrav1.Metal3DataClaimList
+	var data infrav1.Metal3DataList
+	g.Expect(w.client.List(ctx, &claims, client.InNamespace(w.namespace))).To(Succeed())
+	g.Expect(w.client.List(ctx, &data, client.InNamespace(w.namespace))).To(Succeed())
+	recorded := map[string]string{}
+	for _, claim := range claims.Items {
+		g.Expect(claim.Status.RenderedData).NotTo(BeNil(), claim.Name)
+		recorded[claim.Name] = claim.Status.RenderedData.Name
+	}
+	g.Expect(data.Items).To(HaveLen(len(claims.Items)))
+	indexes := map[int32]string{}
+	for _, one := range data.Items {
+		g.Expect(recorded).To(HaveKeyWithValue(one.Spec.Claim.Name, one.Name))
+		indexes[*one.Spec.Index] = one.Spec.Claim.Name
+	}
+	g.Expect(indexes).To(HaveLen(len(claims.Items)))
+	return indexes
+}
+
+func describeCrowds(s *suite) {
+	It("gives many claims at once the lowest indexes, and fills gaps", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.template(ctx, "template", plain)
+		w.manager.Start()
+		for i := range crowd {
+			w.orphan(ctx, fmt.Sprintf("m-%d", i), "template")
+		}
+		var indexes map[int32]string
+		Eventually(func(g Gomega) { indexes = w.indexes(ctx, g) }).Should(Succeed())
+		for i := range int32(crowd) {
+			Expect(indexes).To(HaveKey(i))
+		}
+		for _, index := range []int32{7, 3, 50} {
+			claim := &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: indexes[index]}}
+			Expect(w.client.Delete(ctx, claim)).To(Succeed())
+			w.gone(ctx, fmt.Sprintf("template-%d", index), &infrav1.Metal3Data{})
+		}
+		Eventually(func(g Gomega) {
+			template := &infrav1.Metal3DataTemplate{}
+			g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
+			g.Expect(template.Status.Indexes).To(HaveLen(crowd - 3))
+		}).Should(Succeed())
+		for i, want := range []int32{3, 7, 50, crowd} {
+			name := fmt.Sprintf("late-%d", i)
+			w.orphan(ctx, name, "template")
+			Eventually(func(g Gomega) { g.Expect(w.indexes(ctx, g)).To(HaveKeyWithValue(want, name)) }).Should(Succeed())
+		}
+	})
+
+	It("gives each claim one index, with two managers, lost answers and a crash", func(ctx context.Context) {
+		chosen := seed.Chosen()
+		By(fmt.Sprintf("seed %d", chosen))
+		random := rand.New(rand.NewPCG(chosen, 0))
+		w := s.world(ctx)
+		w.template(ctx, "template", plain)
+		w.writes.Judge(func(stage.Write) stage.Verdict {
+			switch random.IntN(8) {
+			case 0:
+				return stage.Verdict{Err: errors.New("the connection broke")}
+			case 1:
+				return stage.Verdict{Err: errors.New("the connection broke"), Lost: true}
+			default:
+				return stage.Verdict{}
+			}
+		})
+		first := w.manager.Start()
+		w.manager.Start()
+		for i := range crowd {
+			w.orphan(ctx, fmt.Sprintf("m-%d", i), "template")
+			if i == crowd/2 {
+				first.Stop()
+				first = w.manager.Start()
+			}
+		}
+		w.writes.Judge(nil)
+		Eventually(func(g Gomega) { w.indexes(ctx, g) }).Should(Succeed())
+	})
+
+	It("waits for its template, and serves no claim of one that is being deleted", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.orphan(ctx, "early", "template")
+		told := func(name, reason, message string) {
+			GinkgoHelper()
+			Eventually(func(g Gomega) {
+				claim := &infrav1.Metal3DataClaim{}
+				g.Expect(w.client.Get(ctx, w.key(name), claim)).To(Succeed())
+				g.Expect(claim.Status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, stage.IsFalseBecause(reason, message)))
+				g.Expect(claim.Status.ErrorMessage).To(ContainSubstring(message))
+			}).Should(Succeed())
+		}
+		told("early", infrav1.TemplateMissingReason, "Metal3DataTemplate template does not exist. Create it")
+		template := w.template(ctx, "template", plain)
+		Eventually(func(g Gomega) { w.indexes(ctx, g) }).Should(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
+			g.Expect(template.Finalizers).NotTo(BeEmpty())
+		}).Should(Succeed())
+		Expect(w.client.Delete(ctx, template)).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
+			g.Expect(template.Status.Conditions).To(stage.HaveCondition(infrav1.DeletingCondition, HaveField("Reason", infrav1.TemplateInUseReason)))
+		}).Should(Succeed())
+		w.orphan(ctx, "late", "template")
+		told("late", infrav1.TemplateDeletingReason, "Metal3DataTemplate template is being deleted.")
+		Expect(w.client.Delete(ctx, &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "early"}})).To(Succeed())
+		w.gone(ctx, "template", template)
+		told("late", infrav1.TemplateMissingReason, "")
+	})
+
+	It("refuses a claim without a machine in words", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", plain)
+		claim := &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "mine"}}
+		claim.Spec.Template = &infrav1.Metal3ObjectRef{Name: "template"}
+		w.create(ctx, claim)
+		Eventually(func(g Gomega) {
+			g.Expect(w.client.Get(ctx, w.key("mine"), claim)).To(Succeed())
+			g.Expect(claim.Status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, stage.IsFalseBecause(
+				infrav1.InvalidClaimReason, "metadata.ownerReferences names no Metal3Machine.")))
+		}).Should(Succeed())
+	})
+}

@@ -1,0 +1,251 @@
+package metal3data_test
+
+import (
+	"context"
+	"errors"
+
+	metal3ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// both is a template with addresses of both APIs. The address manager of Metal3 serves claims of the contract by the name
+// of the pool alone, so it is the provider of both.
+const both = "metaData: {ipAddressesFromPool: [{key: a, name: pool}, {key: b, name: other, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}"
+
+func unmarshal(content string, into any) error { return yaml.Unmarshal([]byte(content), into) }
+
+// pools creates the pools of that template.
+func (w *world) pools(ctx context.Context) {
+	GinkgoHelper()
+	w.pool(ctx, "pool", "10.0.0.20")
+	w.pool(ctx, "other", "10.0.0.20")
+}
+
+// nothingLeft waits until nothing of machine and its data is left, and the address manager has its addresses back.
+func (w *world) nothingLeft(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		for _, list := range []client.ObjectList{
+			&infrav1.Metal3DataList{}, &infrav1.Metal3DataClaimList{}, &metal3ipamv1.IPClaimList{}, &ipamv1.IPAddressClaimList{},
+			&metal3ipamv1.IPAddressList{}, &ipamv1.IPAddressList{},
+		} {
+			g.Expect(w.client.List(ctx, list, client.InNamespace(w.namespace))).To(Succeed())
+			g.Expect(list).To(HaveField("Items", BeEmpty()))
+		}
+	}).Should(Succeed())
+}
+
+func describeReleases(s *suite) {
+	begin := func(ctx context.Context) *world {
+		GinkgoHelper()
+		w := s.world(ctx)
+		w.pools(ctx)
+		w.template(ctx, "template", both)
+		w.machine(ctx, "machine", "template")
+		return w
+	}
+	remove := func(ctx context.Context, w *world, name string, object client.Object) {
+		GinkgoHelper()
+		object.SetNamespace(w.namespace)
+		object.SetName(name)
+		Expect(client.IgnoreNotFound(w.client.Delete(ctx, object))).To(Succeed())
+	}
+
+	It("releases the addresses with the claim of its machine", func(ctx context.Context) {
+		w := begin(ctx)
+		w.manager.Start()
+		w.ready(ctx, "template-0")
+		w.letGo(ctx, "machine")
+		w.nothingLeft(ctx)
+		w.machine(ctx, "next", "template")
+		w.ready(ctx, "template-0")
+	})
+
+	It("keeps data that a machine uses, whatever is deleted first", func(ctx context.Context) {
+		w := begin(ctx)
+		w.manager.Start()
+		w.ready(ctx, "template-0")
+		remove(ctx, w, "template", &infrav1.Metal3DataTemplate{})
+		remove(ctx, w, "template-0", &infrav1.Metal3Data{})
+		remove(ctx, w, "machine", &infrav1.Metal3DataClaim{})
+		remove(ctx, w, "template-0-pool", &metal3ipamv1.IPClaim{})
+		w.eventually(ctx, "template-0", infrav1.DeletingCondition, stage.IsTrue())
+		Eventually(func(g Gomega) {
+			claim, template := &infrav1.Metal3DataClaim{}, &infrav1.Metal3DataTemplate{}
+			g.Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+			g.Expect(claim.Status.Conditions).To(stage.HaveCondition(infrav1.DeletingCondition, HaveField("Message",
+				"Waiting for Metal3Machine machine to be deleted, which uses the data")))
+			g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
+			g.Expect(template.Status.Conditions).To(stage.HaveCondition(infrav1.DeletingCondition, HaveField("Message",
+				"Waiting for Metal3Data template-0, Metal3DataClaim machine to be deleted. They are deleted with their Metal3Machines.")))
+		}).Should(Succeed())
+		Expect(w.secret(ctx, "machine-metadata", "metaData")).NotTo(BeEmpty())
+		stage.Change(ctx, w.client, w.key("machine"), &infrav1.Metal3DataClaim{}, func(claim *infrav1.Metal3DataClaim) {
+			claim.Finalizers = []string{infrav1.DataClaimFinalizer}
+		})
+		w.nothingLeft(ctx)
+		w.gone(ctx, "template", &infrav1.Metal3DataTemplate{})
+	})
+
+	It("renders data that is deleted before it is rendered, while its machine waits for it", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", both)
+		w.machine(ctx, "machine", "template")
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.PoolMissingReason, ""))
+		remove(ctx, w, "template-0", &infrav1.Metal3Data{})
+		w.pools(ctx)
+		w.ready(ctx, "template-0")
+		w.letGo(ctx, "machine")
+		w.nothingLeft(ctx)
+	})
+
+	It("releases all when the machine and all finalizers were removed by force", func(ctx context.Context) {
+		w := begin(ctx)
+		w.manager.Start()
+		w.ready(ctx, "template-0")
+		stage.Change(ctx, w.client, w.key("template"), &infrav1.Metal3DataTemplate{}, func(template *infrav1.Metal3DataTemplate) {
+			template.Finalizers = nil
+		})
+		remove(ctx, w, "template", &infrav1.Metal3DataTemplate{})
+		stage.Change(ctx, w.client, w.key("machine"), &infrav1.Metal3DataClaim{}, func(claim *infrav1.Metal3DataClaim) {
+			claim.Finalizers = nil
+		})
+		remove(ctx, w, "machine", &infrav1.Metal3DataClaim{})
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.WaitingForClaimReason,
+			"Waiting for Metal3DataClaim machine, which does not exist."))
+		// As the garbage collector does, which does not run here.
+		remove(ctx, w, "template-0", &infrav1.Metal3Data{})
+		w.nothingLeft(ctx)
+	})
+
+	It("removes the finalizer of a machine that does not exist from its claim", func(ctx context.Context) {
+		w := begin(ctx)
+		w.manager.Start()
+		w.ready(ctx, "template-0")
+		remove(ctx, w, "machine", &infrav1.Metal3DataClaim{})
+		remove(ctx, w, "machine", &infrav1.Metal3Machine{})
+		w.nothingLeft(ctx)
+	})
+
+	It("releases a claim that it created a moment before its own deletion", func(ctx context.Context) {
+		w := begin(ctx)
+		// The answer to the creation is lost, and the data is deleted before the next reconcile.
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if write.Verb == "create" && (write.Kind == "IPClaim" || write.Kind == "IPAddressClaim") {
+				return stage.Verdict{Err: errors.New("the connection broke"), Lost: true}
+			}
+			return stage.Verdict{}
+		})
+		w.manager.Start()
+		Eventually(func() error {
+			return w.client.Get(ctx, w.key("template-0-pool"), &metal3ipamv1.IPClaim{})
+		}).Should(Succeed())
+		w.letGo(ctx, "machine")
+		w.nothingLeft(ctx)
+	})
+
+	It("finishes after each of its writes has failed once", func(ctx context.Context) {
+		w := begin(ctx)
+		failed := map[string]bool{}
+		lost := false
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if failed[write.String()] {
+				return stage.Verdict{}
+			}
+			failed[write.String()], lost = true, !lost
+			return stage.Verdict{Err: errors.New("the connection broke"), Lost: lost}
+		})
+		w.manager.Start()
+		w.ready(ctx, "template-0")
+		w.letGo(ctx, "machine")
+		w.nothingLeft(ctx)
+		Expect(failed).To(HaveKey("delete IPClaim"))
+		Expect(failed).To(HaveKey("patch IPAddressClaim"))
+	})
+}
+
+func describePauses(s *suite) {
+	It("does nothing while the Cluster is paused, and continues afterwards", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.pools(ctx)
+		stage.Change(ctx, w.client, w.key(clusterName), w.cluster, setPaused(true))
+		w.template(ctx, "template", both)
+		w.machine(ctx, "machine", "template")
+		w.manager.Start()
+		Eventually(func(g Gomega) {
+			claim := &infrav1.Metal3DataClaim{}
+			g.Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+			g.Expect(claim.Status.Conditions).To(stage.HaveCondition(infrav1.PausedCondition, stage.IsTrue()))
+		}).Should(Succeed())
+		Expect(client.IgnoreNotFound(w.client.Get(ctx, w.key("template-0"), &infrav1.Metal3Data{}))).To(Succeed())
+		stage.Change(ctx, w.client, w.key(clusterName), w.cluster, setPaused(false))
+		w.ready(ctx, "template-0")
+
+		stage.Change(ctx, w.client, w.key(clusterName), w.cluster, setPaused(true))
+		w.eventually(ctx, "template-0", infrav1.PausedCondition, stage.IsTrue())
+		w.letGo(ctx, "machine")
+		Expect(w.client.Delete(ctx, &infrav1.Metal3Data{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "template-0"}})).To(Succeed())
+		Consistently(func(g Gomega) {
+			g.Expect(w.data(ctx, g, "template-0").Finalizers).To(HaveLen(2))
+		}).Should(Succeed())
+		stage.Change(ctx, w.client, w.key(clusterName), w.cluster, setPaused(false))
+		w.nothingLeft(ctx)
+	})
+
+	It("does not touch what clusterctl deletes after a move", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.pools(ctx)
+		w.template(ctx, "template", both)
+		w.machine(ctx, "machine", "template")
+		w.manager.Start()
+		w.ready(ctx, "template-0")
+		stage.Change(ctx, w.client, w.key("template-0"), &infrav1.Metal3Data{}, func(data *infrav1.Metal3Data) {
+			data.Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
+		})
+		Expect(w.client.Delete(ctx, &infrav1.Metal3Data{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "template-0"}})).To(Succeed())
+		Consistently(func(g Gomega) {
+			claim := &metal3ipamv1.IPClaim{}
+			g.Expect(w.client.Get(ctx, w.key("template-0-pool"), claim)).To(Succeed())
+			g.Expect(claim.DeletionTimestamp).To(BeNil())
+		}).Should(Succeed())
+	})
+
+	It("rebuilds the status that a move does not take along", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.pools(ctx)
+		w.template(ctx, "template", both)
+		w.machine(ctx, "machine", "template")
+		first := w.manager.Start()
+		w.ready(ctx, "template-0")
+		before := w.secret(ctx, "machine-metadata", "metaData")
+		first.Stop()
+		stage.ChangeStatus(ctx, w.client, w.key("template-0"), &infrav1.Metal3Data{}, func(data *infrav1.Metal3Data) {
+			data.Status = infrav1.Metal3DataStatus{}
+		})
+		stage.ChangeStatus(ctx, w.client, w.key("machine"), &infrav1.Metal3DataClaim{}, func(claim *infrav1.Metal3DataClaim) {
+			claim.Status = infrav1.Metal3DataClaimStatus{}
+		})
+		w.manager.Start()
+		w.ready(ctx, "template-0")
+		Eventually(func(g Gomega) {
+			claim := &infrav1.Metal3DataClaim{}
+			g.Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+			g.Expect(claim.Status.RenderedData).To(HaveValue(HaveField("Name", "template-0")))
+		}).Should(Succeed())
+		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(Equal(before))
+	})
+}
+
+func setPaused(paused bool) func(*clusterv1.Cluster) {
+	return func(cluster *clusterv1.Cluster) { cluster.Spec.Paused = &paused }
+}

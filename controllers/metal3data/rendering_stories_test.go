@@ -1,0 +1,211 @@
+package metal3data_test
+
+import (
+	"context"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// plain is a template without pools.
+const plain = "{metaData: {indexes: [{key: rank}], objectNames: [{key: name, object: machine}]}, networkData: {links: {ethernets: [{type: phy, id: nic0, macAddress: {fromHostInterface: eth0}}]}}}"
+
+func describeRendering(s *suite) {
+	It("renders the data of a machine into Secrets", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", plain)
+		w.machine(ctx, "machine", "template")
+		w.ready(ctx, "template-0")
+		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(MatchYAML(
+			`{name: machine, rank: "0", providerid: ` + w.namespace + `/host-machine/machine}`))
+		Expect(w.secret(ctx, "machine-networkdata", "networkData")).To(MatchYAML(
+			`{links: [{type: phy, id: nic0, mtu: 1500, ethernet_mac_address: "52:54:00:00:00:01"}], networks: [], services: []}`))
+
+		data := w.data(ctx, Default, "template-0")
+		Expect(data.Spec.Index).To(HaveValue(BeEquivalentTo(0)))
+		Expect(data.Spec.MetaData).To(HaveField("Name", "machine-metadata"))
+		Expect(data.Spec.NetworkData).To(HaveField("Name", "machine-networkdata"))
+		Expect(data.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, clusterName))
+		Expect(data.Finalizers).To(ConsistOf(infrav1.DataFinalizer, infrav1.DataClaimFinalizer))
+		Expect(data.Status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, stage.IsTrue()))
+		claim := &infrav1.Metal3DataClaim{}
+		Eventually(func(g Gomega) {
+			g.Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+			g.Expect(claim.Status.RenderedData).To(HaveValue(HaveField("Name", "template-0")))
+		}).Should(Succeed())
+		Expect(metav1.IsControlledBy(data, claim)).To(BeTrue())
+		template := &infrav1.Metal3DataTemplate{}
+		Eventually(func(g Gomega) {
+			g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
+			g.Expect(template.Status.Indexes).To(ConsistOf(infrav1.DataIndex{Index: 0, Name: "machine"}))
+		}).Should(Succeed())
+		Expect(template.Finalizers).To(ConsistOf(infrav1.DataTemplateFinalizer))
+	})
+
+	It("costs five writes for each claim", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.template(ctx, "template", plain)
+		w.unclaimed(ctx, "machine")
+		w.manager.Start()
+		Eventually(func(g Gomega) {
+			template := &infrav1.Metal3DataTemplate{}
+			g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
+			g.Expect(template.Status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, stage.IsTrue()))
+		}).Should(Succeed())
+		w.claim(ctx, "machine", "template")
+		w.ready(ctx, "template-0")
+		var got []string
+		Eventually(func(g Gomega) {
+			got = nil
+			for _, write := range w.writes.Done() {
+				if write.Kind != "Metal3DataTemplate" {
+					got = append(got, write.String())
+				}
+			}
+			g.Expect(got).To(HaveLen(5))
+		}).Should(Succeed())
+		Expect(got).To(ConsistOf("create Metal3Data", "patch status Metal3DataClaim", "create Secret", "create Secret",
+			"patch status Metal3Data"))
+		Consistently(func() int { return len(w.writes.Done()) }).Should(BeNumerically("<=", 5+3),
+			"the finalizer, the conditions and the indexes of the template come besides")
+	})
+
+	It("waits for what it takes values from, and then renders", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", "networkData: {links: {ethernets: [{type: phy, id: a, macAddress: {fromHostInterface: eth7}}, {type: phy, id: b, macAddress: {fromAnnotation: {object: machine, annotation: mac}}}]}}")
+		w.machine(ctx, "machine", "template")
+		w.eventually(ctx, "template-0", infrav1.SecretsReadyCondition, stage.IsFalseBecause(infrav1.RenderingFailedReason,
+			`spec.networkData.links.ethernets[a].macAddress.fromHostInterface: Invalid value: "eth7": is not a network interface of BareMetalHost host-machine`))
+		Expect(w.data(ctx, Default, "template-0").Status.ErrorMessage).To(ContainSubstring(
+			`ethernets[b].macAddress.fromAnnotation.annotation: Invalid value: "mac": is missing on Machine machine; set the annotation`))
+		stage.ChangeStatus(ctx, w.client, w.key("host-machine"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.HardwareDetails.NIC = append(host.Status.HardwareDetails.NIC, bmov1alpha1.NIC{Name: "eth7", MAC: "52:54:00:00:00:07"})
+		})
+		Eventually(func(g Gomega) {
+			g.Expect(w.data(ctx, g, "template-0").Status.ErrorMessage).NotTo(ContainSubstring("eth7"))
+		}).Should(Succeed())
+		stage.Change(ctx, w.client, w.key("machine"), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+			machine.Annotations = map[string]string{"mac": "52:54:00:00:00:08"}
+		})
+		w.ready(ctx, "template-0")
+		Expect(w.data(ctx, Default, "template-0").Status.ErrorMessage).To(BeEmpty())
+	})
+
+	It("waits for its host", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", plain)
+		w.unclaimed(ctx, "machine")
+		w.change(ctx, "host-machine", func(host *bmov1alpha1.BareMetalHost) { host.Spec.ConsumerRef = nil })
+		w.claim(ctx, "machine", "template")
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition,
+			stage.IsFalseBecause(infrav1.WaitingForHostReason, "Metal3Machine machine to be associated"))
+		w.change(ctx, "host-machine", func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.ConsumerRef = &corev1.ObjectReference{APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Machine", Namespace: w.namespace, Name: "machine"}
+		})
+		w.ready(ctx, "template-0")
+	})
+
+	It("leaves Secrets that exist as they are", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.template(ctx, "template", plain)
+		w.unclaimed(ctx, "machine")
+		for _, name := range []string{"machine-metadata", "machine-networkdata"} {
+			w.create(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+				Data:       map[string][]byte{"metaData": []byte("by somebody"), "networkData": []byte("else")},
+			})
+		}
+		w.manager.Start()
+		w.claim(ctx, "machine", "template")
+		w.ready(ctx, "template-0")
+		secret := &corev1.Secret{}
+		Expect(w.client.Get(ctx, w.key("machine-metadata"), secret)).To(Succeed())
+		Expect(string(secret.Data["metaData"])).To(Equal("by somebody"))
+	})
+
+	It("does not use a Secret that belongs to other data", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.template(ctx, "template", plain)
+		w.unclaimed(ctx, "machine")
+		other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: "machine-metadata", Labels: map[string]string{clusterv1.ClusterNameLabel: clusterName},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Data", Name: "old-7", UID: "other", Controller: ptr.To(true),
+			}},
+		}}
+		w.create(ctx, other)
+		w.manager.Start()
+		w.claim(ctx, "machine", "template")
+		w.eventually(ctx, "template-0", infrav1.SecretsReadyCondition, stage.IsFalseBecause(infrav1.SecretConflictReason,
+			"Waiting for Secret machine-metadata to be deleted, which belongs to Metal3Data old-7"))
+		Expect(w.client.Delete(ctx, other)).To(Succeed())
+		w.ready(ctx, "template-0")
+		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(ContainSubstring("rank"))
+	})
+
+	It("renders a Secret again that was deleted", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", plain)
+		w.machine(ctx, "machine", "template")
+		w.ready(ctx, "template-0")
+		before := w.secret(ctx, "machine-metadata", "metaData")
+		old := &corev1.Secret{}
+		Expect(w.client.Get(ctx, w.key("machine-metadata"), old)).To(Succeed())
+		Expect(w.client.Delete(ctx, old)).To(Succeed())
+		Eventually(func(g Gomega) {
+			found := &corev1.Secret{}
+			g.Expect(w.client.Get(ctx, w.key("machine-metadata"), found)).To(Succeed())
+			g.Expect(found.UID).NotTo(Equal(old.UID))
+		}).Should(Succeed())
+		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(Equal(before))
+	})
+
+	It("is ready with what CAPM3 rendered, whatever became of the template", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.unclaimed(ctx, "machine")
+		w.claim(ctx, "machine", "template")
+		claim := &infrav1.Metal3DataClaim{}
+		Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+		old := &infrav1.Metal3Data{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: w.namespace, Name: "template-5", Labels: claim.Labels,
+				Finalizers:      []string{infrav1.DataClaimFinalizer, infrav1.DataFinalizer},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "Metal3DataClaim", Name: claim.Name, UID: claim.UID}},
+			},
+			Spec: infrav1.Metal3DataSpec{
+				Index: ptr.To[int32](5), Template: &infrav1.Metal3ObjectRef{Name: "template", Namespace: w.namespace},
+				Claim:    &infrav1.Metal3ObjectRef{Name: "machine", Namespace: w.namespace},
+				MetaData: &corev1.SecretReference{Name: "machine-metadata", Namespace: w.namespace},
+			},
+		}
+		w.create(ctx, old)
+		rendered := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "machine-metadata", Labels: claim.Labels,
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Data", Name: old.Name, UID: old.UID, Controller: ptr.To(true)}}},
+			Data: map[string][]byte{"metaData": []byte("rank: 5")},
+		}
+		w.create(ctx, rendered)
+		w.manager.Start()
+		w.ready(ctx, "template-5")
+		Eventually(func(g Gomega) {
+			g.Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+			g.Expect(claim.Status.RenderedData).To(HaveValue(HaveField("Name", "template-5")))
+		}).Should(Succeed())
+		kept := &corev1.Secret{}
+		Expect(w.client.Get(ctx, client.ObjectKeyFromObject(rendered), kept)).To(Succeed())
+		Expect(kept.ResourceVersion).To(Equal(rendered.ResourceVersion))
+	})
+}

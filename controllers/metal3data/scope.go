@@ -1,0 +1,155 @@
+package metal3data
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+)
+
+// scope holds what one reconcile observes.
+type scope struct {
+	data   *infrav1.Metal3Data
+	pass   *flow.Pass
+	paused bool
+
+	// claim is the one that the data answers. Nil when it does not exist, or when a later claim has its name.
+	claim *infrav1.Metal3DataClaim
+
+	// template is the one that is rendered. Nil when it does not exist.
+	template *infrav1.Metal3DataTemplate
+
+	// machine, owner and host are the machine that the data is for. Nil until they exist, and the host until it is
+	// associated.
+	machine *infrav1.Metal3Machine
+	owner   *clusterv1.Machine
+	host    *bmov1alpha1.BareMetalHost
+
+	// rendered says that all Secrets exist. findSecrets and render set it.
+	rendered bool
+
+	// missing are the Secrets to render. findSecrets sets it.
+	missing []part
+
+	// addresses are those that the pools gave. claimAddresses sets it.
+	addresses map[hostdata.Pool]hostdata.Address
+}
+
+// claimed returns true while the claim needs the data. A claim that has other data removes its finalizer from data that
+// it deletes. Data that somebody else deletes keeps that finalizer.
+func (s *scope) claimed() bool {
+	return s.claim != nil && s.claim.DeletionTimestamp.IsZero() &&
+		(s.data.DeletionTimestamp.IsZero() || controllerutil.ContainsFinalizer(s.data, infrav1.DataClaimFinalizer))
+}
+
+func (s *scope) subject() hostdata.Subject {
+	return hostdata.Subject{
+		Machine: s.owner, Metal3Machine: s.machine, Host: s.host, Index: ptr.Deref(s.data.Spec.Index, 0),
+	}
+}
+
+// get reads an object of the namespace of the data. It returns false if there is none.
+func (r *Reconciler) get(ctx context.Context, s *scope, name string, object client.Object) (bool, error) {
+	if name == "" {
+		return false, nil
+	}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.data.Namespace, Name: name}, object)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %T %s: %w", object, name, err)
+	}
+	return true, nil
+}
+
+func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
+	cluster := &clusterv1.Cluster{}
+	found, err := r.get(ctx, s, s.data.Labels[clusterv1.ClusterNameLabel], cluster)
+	if err != nil {
+		return err
+	}
+	if !found {
+		cluster = nil
+	}
+	s.paused = flow.Paused(cluster, s.data)
+	return nil
+}
+
+func (r *Reconciler) readClaim(ctx context.Context, s *scope) error {
+	claim := &infrav1.Metal3DataClaim{}
+	found, err := r.get(ctx, s, nameOf(s.data.Spec.Claim), claim)
+	if found && hostdata.Answers(claim, s.data) {
+		s.claim = claim
+	}
+	return err
+}
+
+func (r *Reconciler) readTemplate(ctx context.Context, s *scope) error {
+	template := &infrav1.Metal3DataTemplate{}
+	found, err := r.get(ctx, s, nameOf(s.data.Spec.Template), template)
+	if found {
+		s.template = template
+	}
+	return err
+}
+
+func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
+	if s.claim == nil {
+		return nil
+	}
+	name := ""
+	for _, owner := range s.claim.OwnerReferences {
+		if hostdata.IsInfra(owner, "Metal3Machine") {
+			name = cmp.Or(name, owner.Name)
+		}
+	}
+	machine := &infrav1.Metal3Machine{}
+	found, err := r.get(ctx, s, name, machine)
+	if err != nil || !found {
+		return err
+	}
+	s.machine = machine
+	s.owner, err = util.GetOwnerMachine(ctx, r.Client, machine.ObjectMeta)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the Machine of Metal3Machine %s: %w", machine.Name, err)
+	}
+	return nil
+}
+
+// readHost reads the host that the machine has recorded, if it carries the machine as its consumer.
+func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
+	if s.machine == nil {
+		return nil
+	}
+	recorded := &bmov1alpha1.BareMetalHost{}
+	_, name, _ := strings.Cut(s.machine.Annotations[infrav1.HostAnnotation], "/")
+	found, err := r.get(ctx, s, name, recorded)
+	if err != nil || !found {
+		return err
+	}
+	if consumer, isConsumed := host.Consumer(recorded); isConsumed && consumer == s.machine.Name {
+		s.host = recorded
+	}
+	return nil
+}
+
+func nameOf(reference *infrav1.Metal3ObjectRef) string {
+	if reference == nil {
+		return ""
+	}
+	return reference.Name
+}

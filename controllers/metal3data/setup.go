@@ -1,0 +1,193 @@
+package metal3data
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+)
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	ofCluster, err := util.ClusterToTypedObjectsMapper(r.Client, &infrav1.Metal3DataList{}, mgr.GetScheme())
+	if err != nil {
+		return fmt.Errorf("mapping Clusters to Metal3Data: %w", err)
+	}
+	log := ctrl.LoggerFrom(ctx)
+	owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &infrav1.Metal3Data{})
+	built, err := ctrl.NewControllerManagedBy(mgr).
+		For(&infrav1.Metal3Data{}, builder.WithPredicates(flow.NotOnlyStatus(),
+			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
+		WithOptions(options).
+		Watches(&infrav1.Metal3DataClaim{}, handler.EnqueueRequestsFromMapFunc(r.claimToData),
+			builder.WithPredicates(comesOrLeaves())).
+		Watches(&infrav1.Metal3DataTemplate{}, handler.EnqueueRequestsFromMapFunc(r.templateToData),
+			builder.WithPredicates(onlyCreates())).
+		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToData),
+			builder.WithPredicates(valuesChange())).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ownerToData),
+			builder.WithPredicates(valuesChange())).
+		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostToData),
+			builder.WithPredicates(hostChanges())).
+		Watches(&corev1.Secret{}, owner, builder.WithPredicates(onlyDeletes())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
+			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
+		Build(r)
+	if err != nil {
+		return fmt.Errorf("setting up the Metal3Data controller: %w", err)
+	}
+	r.begin = func(ctx context.Context, of api) error {
+		claim, _ := of.objects()
+		if err := mgr.GetFieldIndexer().IndexField(ctx, claim, ownerIndex, byOwner); err != nil {
+			return err
+		}
+		return built.Watch(source.Kind[client.Object](mgr.GetCache(), claim, owner))
+	}
+	return nil
+}
+
+// watch starts the watch of the claims of an API, once it is installed.
+func (r *Reconciler) watch(ctx context.Context, of api) error {
+	r.beginning.Lock()
+	defer r.beginning.Unlock()
+	if r.begun[of.kind()] {
+		return nil
+	}
+	if err := r.begin(ctx, of); err != nil {
+		return err
+	}
+	if r.begun == nil {
+		r.begun = map[string]bool{}
+	}
+	r.begun[of.kind()] = true
+	return nil
+}
+
+// byOwner indexes a claim by the UIDs of the Metal3Data that own it.
+func byOwner(object client.Object) []string {
+	var owners []string
+	for _, owner := range object.GetOwnerReferences() {
+		if hostdata.IsInfra(owner, "Metal3Data") {
+			owners = append(owners, string(owner.UID))
+		}
+	}
+	return owners
+}
+
+func (r *Reconciler) claimToData(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requests(ctx, client.ObjectKeyFromObject(object), r.Data.OfClaim, always)
+}
+
+func (r *Reconciler) templateToData(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requests(ctx, client.ObjectKeyFromObject(object), r.Data.OfTemplate, unrendered)
+}
+
+// machineToData requeues the data of a Metal3Machine, whose claim has its name.
+func (r *Reconciler) machineToData(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.requests(ctx, client.ObjectKeyFromObject(object), r.Data.OfClaim, unrendered)
+}
+
+func (r *Reconciler) ownerToData(ctx context.Context, object client.Object) []ctrl.Request {
+	machine, isMachine := object.(*clusterv1.Machine)
+	if !isMachine || machine.Spec.InfrastructureRef.APIGroup != infrav1.GroupVersion.Group {
+		return nil
+	}
+	key := client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.InfrastructureRef.Name}
+	return r.requests(ctx, key, r.Data.OfClaim, unrendered)
+}
+
+func (r *Reconciler) hostToData(ctx context.Context, object client.Object) []ctrl.Request {
+	current, isHost := object.(*bmov1alpha1.BareMetalHost)
+	if !isHost {
+		return nil
+	}
+	machine, found := host.Consumer(current)
+	if !found {
+		return nil
+	}
+	return r.requests(ctx, client.ObjectKey{Namespace: current.Namespace, Name: machine}, r.Data.OfClaim, unrendered)
+}
+
+func (r *Reconciler) requests(ctx context.Context, of client.ObjectKey,
+	find func(context.Context, client.ObjectKey) ([]*infrav1.Metal3Data, error), wanted func(*infrav1.Metal3Data) bool,
+) []ctrl.Request {
+	all, err := find(ctx, of)
+	if err != nil {
+		// The cache fails only while the manager stops.
+		return nil
+	}
+	var requests []ctrl.Request
+	for _, data := range all {
+		if wanted(data) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(data)})
+		}
+	}
+	return requests
+}
+
+func always(*infrav1.Metal3Data) bool { return true }
+
+// unrendered returns true for data that values may still be taken for.
+func unrendered(data *infrav1.Metal3Data) bool { return !ptr.Deref(data.Status.Ready, false) }
+
+// comesOrLeaves passes objects that are created, begin to be deleted, or are gone.
+func comesOrLeaves() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
+			e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	}}
+}
+
+func onlyCreates() predicate.Funcs {
+	return predicate.Funcs{
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}
+
+func onlyDeletes() predicate.Funcs {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+	}
+}
+
+// valuesChange passes changes of what a template takes from an object, and of its owner.
+func valuesChange() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !equality.Semantic.DeepEqual(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
+			!equality.Semantic.DeepEqual(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()) ||
+			!equality.Semantic.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
+	}}
+}
+
+// hostChanges passes changes of what a template takes from a host, and of its consumer.
+func hostChanges() predicate.Predicate {
+	return predicate.Or(valuesChange(), predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, isHost := e.ObjectOld.(*bmov1alpha1.BareMetalHost)
+		after, stillHost := e.ObjectNew.(*bmov1alpha1.BareMetalHost)
+		return isHost && stillHost && (!equality.Semantic.DeepEqual(before.Spec.ConsumerRef, after.Spec.ConsumerRef) ||
+			!strings.EqualFold(before.Spec.BootMACAddress, after.Spec.BootMACAddress) ||
+			!equality.Semantic.DeepEqual(before.Status.HardwareDetails, after.Status.HardwareDetails))
+	}})
+}

@@ -1,0 +1,166 @@
+package metal3dataclaim
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+)
+
+// checkClaim blocks on a claim that cannot be served. Admission refuses one without template.
+func (r *Reconciler) checkClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
+	switch {
+	case s.templateName() == "":
+		return outcome.Blocked(infrav1.InvalidClaimReason,
+			"spec.template.name is empty. Delete the Metal3DataClaim and create one that names a Metal3DataTemplate."), nil
+	case s.machine == nil:
+		return outcome.Blocked(infrav1.InvalidClaimReason, "metadata.ownerReferences names no Metal3Machine. "+
+			"Set spec.dataTemplate of a Metal3Machine, which then creates its Metal3DataClaim, and delete this one."), nil
+	default:
+		return outcome.Done(), nil
+	}
+}
+
+// keepFinalizer adds the finalizer that CAPM3 expects on a claim with Metal3Data. Claims of this provider are created
+// with it.
+func (r *Reconciler) keepFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
+	controllerutil.AddFinalizer(s.claim, infrav1.DataClaimFinalizer)
+	return outcome.Done(), nil
+}
+
+// waitForTemplate waits for the template. A template that is being deleted serves no further claim.
+func (r *Reconciler) waitForTemplate(_ context.Context, s *scope) (outcome.Outcome, error) {
+	switch {
+	case s.template == nil:
+		return outcome.Waiting(infrav1.TemplateMissingReason, fmt.Sprintf(
+			"Metal3DataTemplate %s does not exist. Create it, or name another one in a new Metal3MachineTemplate.",
+			s.templateName())), nil
+	case !s.template.DeletionTimestamp.IsZero():
+		return outcome.Waiting(infrav1.TemplateDeletingReason, fmt.Sprintf(
+			"Metal3DataTemplate %s is being deleted. Name another one in a new Metal3MachineTemplate.",
+			s.templateName())), nil
+	default:
+		return outcome.Done(), nil
+	}
+}
+
+// createData creates the Metal3Data with the lowest free index.
+func (r *Reconciler) createData(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	data, err := r.Data.Create(ctx, s.claim, desired(s))
+	if err != nil {
+		return outcome.Done(), err
+	}
+	s.data = data
+	return r.deleteSurplus(ctx, s)
+}
+
+// desired returns the Metal3Data for a claim, without name and index. It names the Secrets already, so that their
+// rendering needs no write of its own.
+func desired(s *scope) *infrav1.Metal3Data {
+	here := s.claim.Namespace
+	data := &infrav1.Metal3Data{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:  here,
+			Labels:     s.claim.Labels,
+			Finalizers: []string{infrav1.DataClaimFinalizer, infrav1.DataFinalizer},
+			OwnerReferences: []metav1.OwnerReference{
+				{
+					APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3DataClaim",
+					Name: s.claim.Name, UID: s.claim.UID, Controller: ptr.To(true),
+				},
+				{
+					APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Machine",
+					Name: s.machine.Name, UID: s.machine.UID,
+				},
+			},
+		},
+		Spec: infrav1.Metal3DataSpec{
+			Template: &infrav1.Metal3ObjectRef{Name: s.template.Name, Namespace: here},
+			Claim:    &infrav1.Metal3ObjectRef{Name: s.claim.Name, Namespace: here},
+		},
+	}
+	if s.template.Spec.MetaData != nil {
+		data.Spec.MetaData = &corev1.SecretReference{Name: hostdata.MetaDataSecret(s.machine.Name), Namespace: here}
+	}
+	if s.template.Spec.NetworkData != nil {
+		data.Spec.NetworkData = &corev1.SecretReference{Name: hostdata.NetworkDataSecret(s.machine.Name), Namespace: here}
+	}
+	return data
+}
+
+// deleteSurplus deletes Metal3Data that no claim needs.
+func (r *Reconciler) deleteSurplus(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	for _, data := range s.surplus {
+		if err := r.delete(ctx, data); err != nil {
+			return outcome.Done(), err
+		}
+	}
+	return outcome.Done(), nil
+}
+
+// waitForMachine waits until the Metal3Machine does not need its data any more. It removes the finalizer of a
+// Metal3Machine that does not exist.
+func (r *Reconciler) waitForMachine(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if !controllerutil.ContainsFinalizer(s.claim, infrav1.MachineFinalizer) {
+		return outcome.Done(), nil
+	}
+	name := s.claim.Name
+	if s.machine != nil {
+		name = s.machine.Name
+	}
+	machine := &infrav1.Metal3Machine{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.claim.Namespace, Name: name}, machine)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return outcome.Done(), fmt.Errorf("reading Metal3Machine %s: %w", name, err)
+	case err == nil && (s.machine == nil || machine.UID == s.machine.UID):
+		return outcome.Waiting(infrav1.WaitingForMachineReleaseReason, fmt.Sprintf(
+			"Waiting for Metal3Machine %s to be deleted, which uses the data", name)), nil
+	default:
+		controllerutil.RemoveFinalizer(s.claim, infrav1.MachineFinalizer)
+		return outcome.Done(), nil
+	}
+}
+
+// deleteData deletes all Metal3Data of the claim. Each releases its addresses afterwards.
+func (r *Reconciler) deleteData(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.data != nil {
+		if err := r.delete(ctx, s.data); err != nil {
+			return outcome.Done(), err
+		}
+	}
+	return r.deleteSurplus(ctx, s)
+}
+
+// dropFinalizer removes the finalizer. It is written with the last write of the claim.
+func (r *Reconciler) dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
+	controllerutil.RemoveFinalizer(s.claim, infrav1.DataClaimFinalizer)
+	return outcome.Done(), nil
+}
+
+// delete removes the finalizer that keeps a Metal3Data for its claim, and deletes it.
+func (r *Reconciler) delete(ctx context.Context, cached *infrav1.Metal3Data) error {
+	data := cached.DeepCopy()
+	if controllerutil.RemoveFinalizer(data, infrav1.DataClaimFinalizer) {
+		patch := client.MergeFromWithOptions(cached, client.MergeFromWithOptimisticLock{})
+		if err := r.Client.Patch(ctx, data, patch); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("removing the finalizer of Metal3Data %s: %w", cached.Name, err)
+		}
+	}
+	if !cached.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	uid := client.Preconditions{UID: &cached.UID}
+	if err := r.Client.Delete(ctx, data, uid); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting Metal3Data %s: %w", cached.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package metal3dataclaim
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/labels"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+)
+
+// Data finds and creates Metal3Data.
+type Data interface {
+	Synced() bool
+	OfClaim(ctx context.Context, claim client.ObjectKey) ([]*infrav1.Metal3Data, error)
+	ClaimsOf(ctx context.Context, template client.ObjectKey) ([]*infrav1.Metal3DataClaim, error)
+	Create(ctx context.Context, claim *infrav1.Metal3DataClaim, desired *infrav1.Metal3Data) (*infrav1.Metal3Data, error)
+	Forget(claim client.ObjectKey)
+}
+
+// Reconciler reconciles Metal3DataClaims.
+type Reconciler struct {
+	Client   client.Client
+	Recorder events.EventRecorder
+	Data     Data
+
+	// Live reads past the cache.
+	Live client.Reader
+
+	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that a claim must carry. Empty means any.
+	WatchFilter string
+
+	memory flow.Memory
+}
+
+// scope holds what one reconcile observes.
+type scope struct {
+	claim  *infrav1.Metal3DataClaim
+	paused bool
+
+	// template is the one that the claim names. Nil when it does not exist.
+	template *infrav1.Metal3DataTemplate
+
+	// machine is the reference to the Metal3Machine that owns the claim. Nil when there is none.
+	machine *metav1.OwnerReference
+
+	// data answers the claim. Nil when there is none. Surplus was made for this claim too, or for an earlier claim of the
+	// same name. Both belong to the cache.
+	data    *infrav1.Metal3Data
+	surplus []*infrav1.Metal3Data
+}
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3dataclaims,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3dataclaims/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datas,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datatemplates;metal3machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+
+// Reconcile gives one claim its Metal3Data.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	claim := &infrav1.Metal3DataClaim{}
+	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {
+		r.memory.Forget(req.NamespacedName)
+		r.Data.Forget(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if flow.Moving(claim) || (r.WatchFilter != "" && !labels.HasWatchLabel(claim, r.WatchFilter)) {
+		return ctrl.Result{}, nil
+	}
+	if r.memory.Behind(claim) || !r.Data.Synced() {
+		return ctrl.Result{RequeueAfter: flow.CatchUp}, nil
+	}
+	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory}
+	pass, err := reporter.Begin(claim)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	s := &scope{claim: claim}
+	if err := flow.Observe(ctx, s, r.readCluster, r.readTemplate, r.readData); err != nil {
+		return ctrl.Result{}, err
+	}
+	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
+		Paused:     s.paused,
+		Conditions: []flow.Condition[*scope]{ready(), deleting()},
+		Stages:     r.route(s),
+		Status:     setStatus,
+	})
+}
+
+func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
+	switch {
+	case s.paused:
+		return nil
+	case !s.claim.DeletionTimestamp.IsZero():
+		return []flow.Stage[*scope]{
+			deleting().Stage(r.waitForMachine), deleting().Stage(r.deleteData), deleting().Stage(r.dropFinalizer),
+		}
+	case s.data != nil:
+		return []flow.Stage[*scope]{ready().Stage(r.keepFinalizer), ready().Stage(r.deleteSurplus)}
+	default:
+		return []flow.Stage[*scope]{
+			ready().Stage(r.checkClaim), ready().Stage(r.keepFinalizer), ready().Stage(r.waitForTemplate),
+			ready().Stage(r.createData),
+		}
+	}
+}
+
+func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
+	var cluster *clusterv1.Cluster
+	if name := s.claim.Labels[clusterv1.ClusterNameLabel]; name != "" {
+		found := &clusterv1.Cluster{}
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.claim.Namespace, Name: name}, found)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading Cluster %s: %w", name, err)
+		}
+		if err == nil {
+			cluster = found
+		}
+	}
+	s.paused = flow.Paused(cluster, s.claim)
+	return nil
+}
+
+func (r *Reconciler) readTemplate(ctx context.Context, s *scope) error {
+	for i := range s.claim.OwnerReferences {
+		if hostdata.IsInfra(s.claim.OwnerReferences[i], "Metal3Machine") {
+			s.machine = &s.claim.OwnerReferences[i]
+			break
+		}
+	}
+	name := s.templateName()
+	if name == "" {
+		return nil
+	}
+	template := &infrav1.Metal3DataTemplate{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.claim.Namespace, Name: name}, template)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading Metal3DataTemplate %s: %w", name, err)
+	}
+	if err == nil {
+		s.template = template
+	}
+	return nil
+}
+
+func (r *Reconciler) readData(ctx context.Context, s *scope) error {
+	all, err := r.Data.OfClaim(ctx, client.ObjectKeyFromObject(s.claim))
+	if err != nil {
+		return err
+	}
+	var own, foreign []*infrav1.Metal3Data
+	for _, data := range all {
+		if hostdata.Answers(s.claim, data) {
+			own = append(own, data)
+		} else {
+			foreign = append(foreign, data)
+		}
+	}
+	s.data, s.surplus = hostdata.Answer(s.claim, own)
+	s.surplus = append(s.surplus, foreign...)
+	return nil
+}
+
+// templateName is the name of the template. Empty if the claim names none.
+func (s *scope) templateName() string {
+	if s.claim.Spec.Template == nil {
+		return ""
+	}
+	return s.claim.Spec.Template.Name
+}
+
+func ready() flow.Condition[*scope] {
+	return flow.Condition[*scope]{
+		Type: infrav1.ReadyCondition, Initial: infrav1.AllocationFailedReason, Failed: infrav1.AllocationFailedReason,
+		Done: func(s *scope) flow.Reached {
+			return flow.Reached{
+				Reason: infrav1.IndexAllocatedReason, Message: "Metal3Data " + s.data.Name + " answers the claim",
+			}
+		},
+	}
+}
+
+func deleting() flow.Condition[*scope] {
+	return flow.Condition[*scope]{
+		Type: infrav1.DeletingCondition, Initial: infrav1.DeletingReason, Failed: infrav1.ReleaseFailedReason,
+		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.ClaimReleasedReason} },
+	}
+}
+
+// announce emits an event for what stops a claim. An index alone is not worth an event for each machine.
+func announce(_ *metav1.Condition, after metav1.Condition) string {
+	switch after.Reason {
+	case infrav1.InvalidClaimReason, infrav1.TemplateMissingReason, infrav1.TemplateDeletingReason,
+		infrav1.AllocationFailedReason, infrav1.ReleaseFailedReason, infrav1.WriteFailedReason:
+		return corev1.EventTypeWarning
+	default:
+		return ""
+	}
+}
+
+// setStatus names the Metal3Data, or says why there is none.
+func setStatus(s *scope, results flow.Results) {
+	if s.paused || !s.claim.DeletionTimestamp.IsZero() {
+		return
+	}
+	s.claim.Status.ErrorMessage = ""
+	if result, known := results.Of(infrav1.ReadyCondition); known && !result.IsDone() {
+		s.claim.Status.ErrorMessage = result.Message
+	}
+	if s.data != nil {
+		s.claim.Status.RenderedData = &infrav1.Metal3ObjectRef{Name: s.data.Name, Namespace: s.data.Namespace}
+	}
+}

@@ -1,0 +1,238 @@
+package metal3datatemplate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/labels"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+)
+
+// gatherTime is how long changes of Metal3Data and claims are gathered before the indexes are listed.
+const gatherTime = time.Second
+
+// namedUsers is how many users of a template a message names.
+const namedUsers = 5
+
+// Data finds Metal3Data and their claims.
+type Data interface {
+	OfTemplate(ctx context.Context, template client.ObjectKey) ([]*infrav1.Metal3Data, error)
+	ClaimsOf(ctx context.Context, template client.ObjectKey) ([]*infrav1.Metal3DataClaim, error)
+}
+
+// Reconciler reconciles Metal3DataTemplates.
+type Reconciler struct {
+	Client   client.Client
+	Recorder events.EventRecorder
+	Data     Data
+
+	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that a template must carry. Empty means any.
+	WatchFilter string
+
+	memory flow.Memory
+}
+
+// scope holds what one reconcile observes.
+type scope struct {
+	template *infrav1.Metal3DataTemplate
+	paused   bool
+
+	// data and claims name the template. They belong to the cache.
+	data   []*infrav1.Metal3Data
+	claims []*infrav1.Metal3DataClaim
+}
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datatemplates,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datatemplates/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datas;metal3dataclaims,verbs=get;list;watch
+
+// Reconcile lists the indexes of one template.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	template := &infrav1.Metal3DataTemplate{}
+	if err := r.Client.Get(ctx, req.NamespacedName, template); err != nil {
+		r.memory.Forget(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if flow.Moving(template) || (r.WatchFilter != "" && !labels.HasWatchLabel(template, r.WatchFilter)) {
+		return ctrl.Result{}, nil
+	}
+	if r.memory.Behind(template) {
+		return ctrl.Result{RequeueAfter: flow.CatchUp}, nil
+	}
+	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory}
+	pass, err := reporter.Begin(template)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	// Several clusters may share the template, so the pause of one of them does not pause it.
+	s := &scope{template: template, paused: flow.Paused(nil, template)}
+	if err := flow.Observe(ctx, s, r.readUsers); err != nil {
+		return ctrl.Result{}, err
+	}
+	plan := flow.Plan[*scope]{
+		Paused: s.paused, Conditions: []flow.Condition[*scope]{ready(), deleting()}, Status: setStatus,
+	}
+	switch {
+	case s.paused:
+	case !template.DeletionTimestamp.IsZero():
+		plan.Stages = []flow.Stage[*scope]{deleting().Stage(waitForUsers), deleting().Stage(dropFinalizer)}
+	default:
+		plan.Stages = []flow.Stage[*scope]{ready().Stage(keepFinalizer)}
+	}
+	return flow.Run(ctx, pass, s, plan)
+}
+
+func (r *Reconciler) readUsers(ctx context.Context, s *scope) error {
+	var err error
+	if s.data, err = r.Data.OfTemplate(ctx, client.ObjectKeyFromObject(s.template)); err != nil {
+		return err
+	}
+	s.claims, err = r.Data.ClaimsOf(ctx, client.ObjectKeyFromObject(s.template))
+	return err
+}
+
+func ready() flow.Condition[*scope] {
+	return flow.Condition[*scope]{
+		Type: infrav1.ReadyCondition, Initial: infrav1.TemplateReadyReason, Failed: infrav1.WriteFailedReason,
+		Done: func(s *scope) flow.Reached {
+			return flow.Reached{
+				Reason: infrav1.TemplateReadyReason, Message: hostdata.DuplicateKeys(s.template.Spec.MetaData),
+			}
+		},
+	}
+}
+
+func deleting() flow.Condition[*scope] {
+	return flow.Condition[*scope]{
+		Type: infrav1.DeletingCondition, Initial: infrav1.DeletingReason, Failed: infrav1.ReleaseFailedReason,
+		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.TemplateReleasedReason} },
+	}
+}
+
+func announce(_ *metav1.Condition, after metav1.Condition) string {
+	switch after.Reason {
+	case infrav1.TemplateInUseReason, infrav1.WriteFailedReason:
+		return corev1.EventTypeWarning
+	default:
+		return ""
+	}
+}
+
+func keepFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
+	controllerutil.AddFinalizer(s.template, infrav1.DataTemplateFinalizer)
+	return outcome.Done(), nil
+}
+
+// waitForUsers keeps the template until its Metal3Data have released their addresses, and until the claims that it has
+// answered are gone. A claim that it has not answered gets no answer any more, and does not keep it.
+func waitForUsers(_ context.Context, s *scope) (outcome.Outcome, error) {
+	var users []string
+	for _, data := range s.data {
+		users = append(users, "Metal3Data "+data.Name)
+	}
+	for _, claim := range s.claims {
+		if claim.Status.RenderedData != nil {
+			users = append(users, "Metal3DataClaim "+claim.Name)
+		}
+	}
+	if len(users) == 0 {
+		return outcome.Done(), nil
+	}
+	slices.Sort(users)
+	more := ""
+	if left := len(users) - namedUsers; left > 0 {
+		users, more = users[:namedUsers], fmt.Sprintf(" and %d more", left)
+	}
+	return outcome.Waiting(infrav1.TemplateInUseReason, fmt.Sprintf(
+		"Waiting for %s%s to be deleted. They are deleted with their Metal3Machines.", strings.Join(users, ", "), more)), nil
+}
+
+func dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
+	controllerutil.RemoveFinalizer(s.template, infrav1.DataTemplateFinalizer)
+	return outcome.Done(), nil
+}
+
+// setStatus lists the indexes in use.
+func setStatus(s *scope, _ flow.Results) {
+	if s.paused {
+		return
+	}
+	seen := map[int32]bool{}
+	var indexes []infrav1.DataIndex
+	for _, data := range s.data {
+		index := ptr.Deref(data.Spec.Index, 0)
+		if data.Spec.Claim == nil || seen[index] {
+			continue
+		}
+		seen[index] = true
+		indexes = append(indexes, infrav1.DataIndex{Index: index, Name: data.Spec.Claim.Name})
+	}
+	slices.SortFunc(indexes, func(a, b infrav1.DataIndex) int { return cmp.Compare(a.Index, b.Index) })
+	s.template.Status.Indexes = indexes
+}
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	log := ctrl.LoggerFrom(ctx)
+	err := ctrl.NewControllerManagedBy(mgr).
+		For(&infrav1.Metal3DataTemplate{}, builder.WithPredicates(flow.NotOnlyStatus(),
+			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
+		WithOptions(options).
+		Watches(&infrav1.Metal3Data{}, later()).
+		Watches(&infrav1.Metal3DataClaim{}, later()).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("setting up the Metal3DataTemplate controller: %w", err)
+	}
+	return nil
+}
+
+// later requeues the template of an object that comes or goes, some time after the first of many changes.
+func later() handler.Funcs {
+	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+	enqueue := func(object client.Object, q queue) {
+		if name := templateOf(object); name != "" {
+			key := client.ObjectKey{Namespace: object.GetNamespace(), Name: name}
+			q.AddAfter(ctrl.Request{NamespacedName: key}, gatherTime)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { enqueue(e.Object, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { enqueue(e.Object, q) },
+	}
+}
+
+func templateOf(object client.Object) string {
+	var template *infrav1.Metal3ObjectRef
+	switch object := object.(type) {
+	case *infrav1.Metal3Data:
+		template = object.Spec.Template
+	case *infrav1.Metal3DataClaim:
+		template = object.Spec.Template
+	}
+	if template == nil {
+		return ""
+	}
+	return template.Name
+}
