@@ -80,7 +80,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := hosts.RegisterMetrics(); err != nil {
 		return fmt.Errorf("registering metrics of hosts: %w", err)
 	}
-	woken, err := hosts.Watch(ctx, mgr.GetCache())
+	offered, err := hosts.Watch(ctx, mgr.GetCache())
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	machines := newMachines(mgr, hosts, options)
-	sources := metal3machine.Sources{Woken: woken, Clusters: options.Clusters}
+	sources := metal3machine.Sources{Offered: offered, Clusters: options.Clusters}
 	return machines.SetupWithManager(ctx, mgr, sources, concurrency(options.Concurrency.Metal3Machine))
 }
 

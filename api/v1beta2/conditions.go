@@ -69,6 +69,9 @@ const (
 	// WriteFailedReason is used by Ready when metadata or spec of the object cannot be written. The message is the error.
 	WriteFailedReason = "WriteFailed"
 
+	// ReadFailedReason is used by Ready when a required object cannot be read. The message is the error.
+	ReadFailedReason = "ReadFailed"
+
 	// ReleaseFailedReason is used by Deleting when a step of the deletion fails. The message is the error.
 	ReleaseFailedReason = "ReleaseFailed"
 )
@@ -241,8 +244,8 @@ const (
 	// HostProvisioningReason is used while the host operator provisions the host.
 	HostProvisioningReason = "BareMetalHostProvisioning"
 
-	// HostErrorReason is used when the host operator reports an error. The message quotes it. The condition stays true if
-	// the host is provisioned.
+	// HostErrorReason is used when BMO reports an error, and for a claimed host that is being deleted. The message quotes
+	// the error. The condition stays true if the host is provisioned.
 	HostErrorReason = "BareMetalHostError"
 
 	// HostProvisionedReason is used when the host runs its image.

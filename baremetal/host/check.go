@@ -1,8 +1,11 @@
 package host
 
 import (
+	"strings"
+
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -12,7 +15,7 @@ import (
 // MachineKind is the kind of consumer that this provider puts on a host.
 const MachineKind = "Metal3Machine"
 
-// Wanted is what a machine asks of a host.
+// Wanted is what a machine requires of a host.
 type Wanted struct {
 	// Machine is the name of the Metal3Machine, Namespace is where it and its hosts live.
 	Machine, Namespace string
@@ -40,7 +43,7 @@ type Wanted struct {
 	Ahead int
 }
 
-// Candidate is a host with what the provider knows about it beyond its fields.
+// Candidate is a host with what the provider knows of it besides its fields.
 type Candidate struct {
 	Host *bmov1alpha1.BareMetalHost
 
@@ -48,7 +51,7 @@ type Candidate struct {
 	Assumed bool
 }
 
-// Reason says why a host was not taken. Empty means that it passes.
+// Reason is why a host cannot be claimed. Empty means that it passes.
 type Reason string
 
 // Reasons, in the words that a user reads after a count.
@@ -70,7 +73,7 @@ const (
 // check returns the reason why a host cannot be taken, or nothing when it passes.
 type check func(Candidate, Wanted) Reason
 
-// ownership are the checks that hold for good: a host that fails them is somebody else's.
+// ownership are the checks that do not pass with time: a host that fails them is not for this machine.
 func ownership() []check {
 	return []check{
 		notBeingDeleted,
@@ -81,7 +84,7 @@ func ownership() []check {
 	}
 }
 
-// condition are the checks that pass with time or after somebody looked at the host.
+// condition are the checks that pass with time or after a repair.
 func condition() []check {
 	return []check{
 		notPaused,
@@ -111,8 +114,8 @@ func run(chain []check, candidate Candidate, wanted Wanted) Reason {
 	return ""
 }
 
-// ConsumedBy says whether the host carries the consumer reference of a Metal3Machine. The version of the reference does
-// not count: CAPM3 wrote both.
+// ConsumedBy returns true if the consumerRef of the host names a Metal3Machine. The version of the reference does not
+// count: CAPM3 wrote both.
 func ConsumedBy(host *bmov1alpha1.BareMetalHost, namespace, machine string) bool {
 	ref := host.Spec.ConsumerRef
 	return isMachineRef(ref) && ref.Name == machine && ref.Namespace == namespace
@@ -125,6 +128,13 @@ func Consumer(host *bmov1alpha1.BareMetalHost) (machine string, found bool) {
 		return "", false
 	}
 	return ref.Name, true
+}
+
+// Recorded returns the name of the host that a machine has recorded, or that its user has chosen. Empty means none. A
+// machine has hosts only in its own namespace, whatever the annotation says.
+func Recorded(machine metav1.Object) string {
+	_, name, _ := strings.Cut(machine.GetAnnotations()[infrav1.HostAnnotation], "/")
+	return name
 }
 
 func isMachineRef(ref *corev1.ObjectReference) bool {
@@ -224,7 +234,7 @@ func notExternallyProvisioned(candidate Candidate, _ Wanted) Reason {
 	return ""
 }
 
-// notInUse catches hosts that somebody provisions by hand: taking them would overwrite a running system.
+// notInUse excludes hosts that users provision by hand: a claim would overwrite a running system.
 func notInUse(candidate Candidate, wanted Wanted) Reason {
 	spec := candidate.Host.Spec
 	if (spec.Image != nil || spec.CustomDeploy != nil) && !ReservedFor(candidate.Host, wanted) {

@@ -180,7 +180,7 @@ func TestCheck(t *testing.T) {
 		"a host that is being inspected is not available yet": {
 			host: bare(state(bmov1alpha1.StateInspecting)), want: host.NotAvailable,
 		},
-		"a host that the host operator has not seen is not available yet": {
+		"a host that BMO has not reconciled is not available yet": {
 			host: build.Host("host-0"), want: host.NotAvailable,
 		},
 	}

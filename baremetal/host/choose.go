@@ -1,7 +1,9 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,9 +26,14 @@ type Choice struct {
 	// Awaited is how many busy hosts are reserved for the owner of the machine, when the machine waits for one of them.
 	Awaited int
 
-	// Message explains the choice: why this host, or how many hosts fail for which reason.
+	// Message says why there is no host: what the machine waits for, or how many hosts fail for which reason.
 	Message string
 }
+
+// Near is the number of hosts, from the place of a machine on the ring, that the machine chooses from. The gaps between
+// the hosts differ, so 1000 machines that took the next host would choose 500 of 1000 hosts. With 8 hosts they choose
+// 610, with all hosts 632.
+const Near = 8
 
 // rank orders the hosts that pass the chain. The smaller one wins.
 type rank struct {
@@ -42,6 +49,12 @@ func (r rank) before(other rank) bool {
 		return !r.otherDomain
 	}
 	return r.distance < other.distance
+}
+
+// ranked is a host that passes the chain.
+type ranked struct {
+	Candidate
+	rank
 }
 
 // Choose returns the host that the machine should claim. The order of the candidates does not matter.
@@ -61,43 +74,67 @@ func Choose(candidates []Candidate, wanted Wanted) Choice {
 	if named, found := findNamed(candidates, wanted); found {
 		return chooseNamed(named, wanted)
 	}
-	best, busy, counts := survey(candidates, wanted)
+	best, busy, failing := survey(candidates, wanted)
 	switch {
 	case best.Host != nil && ReservedFor(best.Host, wanted):
-		return Choice{Host: best.Host, Reused: true, Message: fmt.Sprintf(
-			"Host %s was reserved for %s by node reuse", best.Host.Name, wanted.Owner)}
+		return Choice{Host: best.Host, Reused: true}
 	case best.Host != nil && wanted.Ahead >= len(busy):
-		return Choice{Host: best.Host, Message: explain(best, wanted)}
+		return Choice{Host: best.Host}
 	case len(busy) > 0:
 		first := slices.MinFunc(busy, func(a, b *bmov1alpha1.BareMetalHost) int { return strings.Compare(a.Name, b.Name) })
 		return Choice{Awaited: len(busy), Message: fmt.Sprintf(
-			"Waiting for host %s, which is reserved for %s by node reuse and is %s", first.Name, wanted.Owner, stateName(first))}
+			"Waiting for BareMetalHost %s, which is reserved for %s by node reuse and is %s",
+			first.Name, wanted.Owner, stateName(first))}
 	default:
-		return Choice{Message: Summary(counts, wanted)}
+		return Choice{Message: failing.Summary(wanted)}
 	}
 }
 
 // survey returns the best of the hosts that pass, the busy hosts that are reserved for the owner of the machine, and
-// how many hosts fail for which reason.
+// the hosts that fail.
 func survey(candidates []Candidate, wanted Wanted) (
-	best Candidate, busy []*bmov1alpha1.BareMetalHost, counts map[Reason]int,
+	best Candidate, busy []*bmov1alpha1.BareMetalHost, failing Failing,
 ) {
-	var bestRank rank
-	counts = map[Reason]int{}
+	var near []ranked
+	failing.Counts = map[Reason]int{}
 	for _, candidate := range candidates {
 		reason := Check(candidate, wanted)
 		if reason == "" {
-			if candidateRank := rankOf(candidate, wanted); best.Host == nil || candidateRank.before(bestRank) {
-				best, bestRank = candidate, candidateRank
-			}
+			near = nearest(near, ranked{candidate, rankOf(candidate, wanted)})
 			continue
 		}
-		counts[reason]++
+		failing.add(candidate.Host.Name, reason)
 		if reason == NotAvailable && ReservedFor(candidate.Host, wanted) {
 			busy = append(busy, candidate.Host)
 		}
 	}
-	return best, busy, counts
+	return favourite(near, wanted.Machine), busy, failing
+}
+
+// nearest adds a host to the best hosts, in their order, and drops the last one of more than Near.
+func nearest(near []ranked, next ranked) []ranked {
+	at := slices.IndexFunc(near, func(current ranked) bool { return next.before(current.rank) })
+	if at < 0 {
+		at = len(near)
+	}
+	near = slices.Insert(near, at, next)
+	return near[:min(len(near), Near)]
+}
+
+// favourite returns the host that a machine prefers of the best hosts. Only hosts that differ in nothing but their
+// distance compare.
+func favourite(near []ranked, machine string) Candidate {
+	var best Candidate
+	var least uint64
+	for _, current := range near {
+		if current.notReserved != near[0].notReserved || current.otherDomain != near[0].otherDomain {
+			break
+		}
+		if draw := mix(current.distance ^ Order(machine)); best.Host == nil || draw < least {
+			best, least = current.Candidate, draw
+		}
+	}
+	return best
 }
 
 // findNamed returns the host that the machine names, if it may be claimed for good.
@@ -116,29 +153,40 @@ func chooseNamed(named Candidate, wanted Wanted) Choice {
 			"Waiting for BareMetalHost %s, which is %s. Remove annotation %s of Metal3Machine %s to choose another.",
 			named.Host.Name, reason, infrav1.HostAnnotation, wanted.Machine)}
 	}
-	return Choice{Host: named.Host, Reused: ReservedFor(named.Host, wanted), Message: explain(named, wanted)}
+	return Choice{Host: named.Host, Reused: ReservedFor(named.Host, wanted)}
 }
 
-// Summary tells how many hosts fail for which reason, the most frequent reason first.
-func Summary(counts map[Reason]int, wanted Wanted) string {
+// Failing are the hosts that a machine cannot take.
+type Failing struct {
+	// Counts holds the number of hosts by reason.
+	Counts map[Reason]int
+
+	// InError is the first name of the hosts in error.
+	InError string
+}
+
+func (f *Failing) add(name string, reason Reason) {
+	f.Counts[reason]++
+	if reason == InError && (f.InError == "" || name < f.InError) {
+		f.InError = name
+	}
+}
+
+// Summary returns how many hosts fail for which reason, the most frequent reason first, and names a host in error.
+func (f Failing) Summary(wanted Wanted) string {
 	total := 0
-	reasons := make([]Reason, 0, len(counts))
-	for reason, count := range counts {
+	for _, count := range f.Counts {
 		total += count
-		reasons = append(reasons, reason)
 	}
 	if total == 0 {
 		return fmt.Sprintf("No host in namespace %s: create BareMetalHosts there", wanted.Namespace)
 	}
-	slices.SortFunc(reasons, func(a, b Reason) int {
-		if counts[a] != counts[b] {
-			return counts[b] - counts[a]
-		}
-		return strings.Compare(string(a), string(b))
+	reasons := slices.SortedFunc(maps.Keys(f.Counts), func(a, b Reason) int {
+		return cmp.Or(f.Counts[b]-f.Counts[a], strings.Compare(string(a), string(b)))
 	})
 	parts := make([]string, 0, len(reasons))
 	for _, reason := range reasons {
-		parts = append(parts, fmt.Sprintf("%d %s", counts[reason], describe(reason, wanted)))
+		parts = append(parts, fmt.Sprintf("%d %s", f.Counts[reason], f.describe(reason, wanted)))
 	}
 	noun := "hosts"
 	if total == 1 {
@@ -147,26 +195,18 @@ func Summary(counts map[Reason]int, wanted Wanted) string {
 	return fmt.Sprintf("%d %s: %s", total, noun, strings.Join(parts, ", "))
 }
 
-func describe(reason Reason, wanted Wanted) string {
+func (f Failing) describe(reason Reason, wanted Wanted) string {
 	switch {
+	case reason == InError && f.Counts[reason] > 1:
+		return fmt.Sprintf("%s (%s and %d more)", reason, f.InError, f.Counts[reason]-1)
+	case reason == InError:
+		return fmt.Sprintf("%s (%s)", reason, f.InError)
 	case reason == NotMatching && wanted.Selector != nil:
 		return string(reason) + " " + wanted.Selector.String()
 	case reason == OtherFailureDomain:
 		return string(reason) + " " + wanted.FailureDomain
 	default:
 		return string(reason)
-	}
-}
-
-func explain(chosen Candidate, wanted Wanted) string {
-	name := chosen.Host.Name
-	switch {
-	case wanted.FailureDomain == "":
-		return fmt.Sprintf("Host %s is available", name)
-	case inWantedDomain(chosen, wanted):
-		return fmt.Sprintf("Host %s is available in failure domain %s", name, wanted.FailureDomain)
-	default:
-		return fmt.Sprintf("Host %s is available; no host of failure domain %s is", name, wanted.FailureDomain)
 	}
 }
 
@@ -178,7 +218,7 @@ func rankOf(candidate Candidate, wanted Wanted) rank {
 	}
 }
 
-// Order is the place of a name on a ring. Of equal hosts, a machine takes the first one after its own place. This
+// Order is the place of a name on a ring. Of equal hosts, a machine takes one of the first after its own place. This
 // spreads machines over hosts and gives the same answer every time.
 func Order(name string) uint64 {
 	// FNV-1a, without the allocation of hash/fnv.
@@ -206,22 +246,21 @@ func stateName(host *bmov1alpha1.BareMetalHost) string {
 	return string(host.Status.Provisioning.State)
 }
 
-// Concerns says whether a change of the host can matter to a machine that waits: the host passes, or it is reserved for
-// the owner of the machine and its trouble decides whether the machine goes on waiting for it.
+// Concerns returns true if a change of the host can matter to a waiting machine: the host passes, or it is reserved for
+// the owner of the machine, which waits for the host unless the host is in error.
 func Concerns(candidate Candidate, wanted Wanted) bool {
 	return Check(candidate, wanted) == "" || ReservedFor(candidate.Host, wanted)
 }
 
-// IsNews says whether a change of a host can alter what a waiting machine answers to the host, or what its condition
-// says of the host: the host passes or fails for another reason, or it is reserved for the owner of the machine and is
-// in another state.
+// IsNews returns true if a change of a host can alter the choice or the condition of a waiting machine: the host passes
+// or fails for another reason, or it is reserved for the owner of the machine and is in another state.
 func IsNews(before, after *bmov1alpha1.BareMetalHost, wanted Wanted) bool {
 	reserved := ReservedFor(after, wanted)
 	return reserved != ReservedFor(before, wanted) || reserved && stateName(before) != stateName(after) ||
 		Check(Candidate{Host: before}, wanted) != Check(Candidate{Host: after}, wanted)
 }
 
-// InPool says whether no machine holds the host, so that it is worth looking at.
+// InPool returns true for a host without a machine.
 func InPool(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Spec.ConsumerRef == nil || isReservation(host.Spec.ConsumerRef)
 }

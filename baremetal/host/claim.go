@@ -23,11 +23,11 @@ type Claim struct {
 	// CleaningMode replaces the automatedCleaningMode of the host. Empty leaves it.
 	CleaningMode string
 
-	// Provision is what the host should run. Nil means that its data is not ready yet: the host is only claimed.
+	// Provision is what the host must run. Nil while its data is not ready: the host is only claimed.
 	Provision *Provision
 }
 
-// Provision is what a host should run.
+// Provision is what a host must run.
 type Provision struct {
 	Image        *infrav1.Image
 	CustomDeploy *infrav1.CustomDeploy
@@ -37,7 +37,7 @@ type Provision struct {
 	UserData, MetaData, NetworkData *corev1.SecretReference
 }
 
-// found is what a claim replaces on a host. It is kept in an annotation so that the release can put it back.
+// found is what a claim replaces on a host. An annotation holds it, so that the release can restore it.
 type found struct {
 	Online       bool                              `json:"online"`
 	CleaningMode bmov1alpha1.AutomatedCleaningMode `json:"automatedCleaningMode,omitempty"`
@@ -47,11 +47,11 @@ type found struct {
 	NetworkData  *corev1.SecretReference           `json:"networkData,omitempty"`
 }
 
-// Desired returns the host as the claim wants it. The given host is not changed. A host that already has an image keeps
-// all that it runs with: changing it would not be noticed by the host operator or would wipe a running system.
+// Desired returns the host with the claim. It does not change the given host. A host that has an image keeps image and
+// Secrets: BMO ignores a change of them, or wipes a running system.
 //
-// A block on moving is lifted: whoever asks for the desired host is not being moved. A pause stays, also the provider's
-// own, because a machine does not know whether the host operator may act yet.
+// Desired removes block-move: no move is under way while a machine reconciles. A pause stays, also that of the
+// provider, because a machine does not know whether BMO may reconcile the host yet.
 func Desired(host *bmov1alpha1.BareMetalHost, claim Claim) *bmov1alpha1.BareMetalHost {
 	desired := host.DeepCopy()
 	if !ConsumedBy(host, claim.Namespace, claim.Machine) {
@@ -107,8 +107,8 @@ func setReference(target **corev1.SecretReference, wanted *corev1.SecretReferenc
 	}
 }
 
-// remember records what the claim is about to replace. A host that is or was reserved by node reuse still carries the
-// record of its first claim, which stays the truth.
+// remember records what the claim is about to replace. A host that node reuse has reserved keeps the record of its
+// first claim.
 func remember(host *bmov1alpha1.BareMetalHost) {
 	if _, known := recall(host); known {
 		return
@@ -128,8 +128,7 @@ func remember(host *bmov1alpha1.BareMetalHost) {
 	metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.ReleaseAnnotation, string(content))
 }
 
-// recall returns what the claim replaced. It is not known for hosts that CAPM3 claimed, nor where somebody wrote into
-// the annotation.
+// recall returns what the claim replaced. It returns false for hosts that CAPM3 claimed, and for an invalid annotation.
 func recall(host *bmov1alpha1.BareMetalHost) (before found, known bool) {
 	content, exists := host.Annotations[infrav1.ReleaseAnnotation]
 	if !exists {

@@ -1,17 +1,15 @@
-// Package host decides everything about the BareMetalHost of a machine: which one it gets, what is written on it and
-// how it is let go.
+// Package host decides which BareMetalHost a machine gets, what the machine writes on it, and how the host is released.
 //
-// Choosing is a chain of named checks. Every host either passes all of them or fails at the first one that does not
-// hold, and that check is the reason why the host was not taken. Among the hosts that pass, the ranking is:
+// Choosing is a chain of named checks. A host passes all of them, or fails at the first one that does not hold: this
+// check is the reason why the host cannot be claimed. The ranking of the hosts that pass is:
 //
 //  1. reserved for the owner of the machine by node reuse
 //  2. standing in the wanted failure domain
 //  3. by a hash of the names of host and machine
 //
 // The hash spreads machines that choose at the same time over equal hosts, and gives the same answer every time. A
-// random choice would spread as well and could not be explained; the order of names could be explained and would send
-// all workers to the same host.
+// random choice could not be repeated. The order of names would send all machines to the same host.
 //
-// Claiming remembers on the host what it replaces, in one annotation, so that releasing can put it back and nothing of
-// the machine stays on the host. The package never talks to an API server: it returns what should be written.
+// A claim records in an annotation of the host what it replaces. The release restores that, so that nothing of the
+// machine stays on the host. The package has no client: it returns the host to write.
 package host

@@ -37,7 +37,7 @@ func (c coin) cleaning() bmov1alpha1.AutomatedCleaningMode {
 func (c coin) host() *bmov1alpha1.BareMetalHost {
 	h := available("host-0")
 	h.Spec.DisablePowerOff = c.IntN(4) == 0
-	// The host operator refuses hosts that are off and must not be switched off.
+	// BMO refuses hosts that are off and must not be switched off.
 	h.Spec.Online = h.Spec.DisablePowerOff || c.flip()
 	h.Spec.AutomatedCleaningMode = c.cleaning()
 	h.Spec.UserData, h.Spec.MetaData, h.Spec.NetworkData = c.secret("u"), c.secret("m"), c.secret("n")
@@ -84,7 +84,7 @@ func (c coin) mark(h *bmov1alpha1.BareMetalHost) {
 	}
 }
 
-// let follows a release to its end, as the host operator would let it.
+// let follows a release to its end, as BMO would let it.
 func let(t *testing.T, held *bmov1alpha1.BareMetalHost, release host.Release) *bmov1alpha1.BareMetalHost {
 	t.Helper()
 	for range 5 {

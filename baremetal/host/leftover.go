@@ -7,8 +7,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// WithoutLeftovers returns the host without what a machine should have taken away and did not, and whether there was
-// anything. CAPM3 leaves such things behind, and so does somebody who frees a host by hand. Each of them does harm:
+// WithoutLeftovers returns the host without what a machine has left on it, and whether there was anything. CAPM3 leaves
+// such things, and so does a user who frees a host by hand. Each of them does harm:
 //
 //	leftover                             on                           harm
 //	owner reference of a Metal3Machine   every host                   the garbage collector deletes the host with the
@@ -19,7 +19,7 @@ import (
 //	                                                                  withoutRecord
 //
 // While a Cluster of the namespace is paused, a move may be under way and only the owner references go. A host that a
-// move is deleting is left alone. The own pause of a provider is taken back by whoever knows when a move is over.
+// move is deleting is not changed. The pause of the provider stays: controllers/hostmove removes it after a move.
 func WithoutLeftovers(host *bmov1alpha1.BareMetalHost, clusterPaused bool) (*bmov1alpha1.BareMetalHost, bool) {
 	if _, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]; moving {
 		return host, false
@@ -36,12 +36,12 @@ func WithoutLeftovers(host *bmov1alpha1.BareMetalHost, clusterPaused bool) (*bmo
 	return clean, !equality.Semantic.DeepEqual(host.ObjectMeta, clean.ObjectMeta)
 }
 
-// withoutRecord takes the record of a claim from an unclaimed host.
+// withoutRecord removes the record of a claim from an unclaimed host.
 //
 //	host                            what the record says
-//	has an image or a deploy step   is forgotten: somebody uses the host as it is now
-//	not settled yet                 is kept until the host is
-//	settled                         is put back
+//	has an image or a deploy step   is dropped: the host is used as it is now
+//	not settled yet                 stays until the host is
+//	settled                         is restored
 func withoutRecord(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 	inUse := host.Spec.Image != nil || host.Spec.CustomDeploy != nil
 	if !inUse && !settled(host) {
@@ -49,7 +49,7 @@ func withoutRecord(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 	}
 	clean := host.DeepCopy()
 	if before, known := recall(host); known && !inUse {
-		putBack(clean, before)
+		restore(clean, before)
 	}
 	delete(clean.Annotations, infrav1.ReleaseAnnotation)
 	return clean

@@ -79,7 +79,7 @@ func TestWithoutLeftovers(t *testing.T) {
 			want:   bare(asFoundOnline),
 		},
 		"RecordOfAHostThatIsNotSettled": {
-			reason: "the host operator still undoes what the machine wanted; the record is needed afterwards",
+			reason: "BMO still undoes what the machine wanted; the record is needed afterwards",
 			host:   bare(restorable, state(bmov1alpha1.StateDeprovisioning)),
 		},
 		"RecordOfAHostThatSomebodyUses": {

@@ -93,8 +93,7 @@ type Linking struct {
 	// CloudProvider says that a cloud provider writes the provider ID on the node.
 	CloudProvider bool
 
-	// BeforeNode says that the machine counts as provisioned before its node exists: nobody but this provider will
-	// ever connect the two.
+	// BeforeNode says that the machine counts as provisioned before its Node exists: only this provider connects the two.
 	BeforeNode bool
 }
 

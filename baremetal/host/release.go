@@ -18,7 +18,7 @@ import (
 // remediationRebootPrefix starts the annotations that a remediation keeps a host powered off with.
 const remediationRebootPrefix = bmov1alpha1.RebootAnnotationPrefix + "/metal3-remediation-"
 
-// Release says how a machine lets go of its host.
+// Release describes the release of a host by its machine.
 type Release struct {
 	// Machine is the name of the Metal3Machine, Namespace is where it and its host live.
 	Machine, Namespace string
@@ -27,7 +27,7 @@ type Release struct {
 	FastTrack bool
 
 	// Reserve keeps the host for the next machine of this owner: "cp-<control plane>" or "md-<MachineDeployment>".
-	// Empty frees the host for everybody.
+	// Empty means that any machine may claim it.
 	Reserve string
 
 	// Secrets are the names of the Secrets that the machine may have set on the host. They count only for a host without a
@@ -43,19 +43,19 @@ type ReleaseStep struct {
 	// Write is the host as it should be written. Nil means that nothing is to be written.
 	Write *bmov1alpha1.BareMetalHost
 
-	// Outcome is done once the host belongs to the machine no more, after Write is written.
+	// Outcome is done once Write is stored and the host has no consumer.
 	Outcome outcome.Outcome
 }
 
-// PlanRelease returns the next step of letting go of a host. It is asked again after every change of the host.
+// PlanRelease returns the next step of the release of a host. The caller calls it after every change of the host.
 //
 //	host                                        step
-//	gone, or claimed by somebody else           done
-//	still has what the machine wrote            take it away and set the power, then wait
+//	does not exist, or has another consumer     done
+//	still has what the machine wrote            remove that and set the power, then wait
 //	not settled yet                             wait, and quote the error of the host
-//	settled                                     put back what was found and drop the claim: done
+//	settled                                     restore what the claim replaced, remove the consumerRef: done
 //
-// While the host is deprovisioned its power is
+// While BMO deprovisions the host, its power is
 //
 //	disablePowerOff   fast track   cleaned   online
 //	yes               any          any       true
@@ -63,9 +63,8 @@ type ReleaseStep struct {
 //	no                yes          no        false
 //	no                no           any       false
 //
-// and at the end it gets back the power that it was found with, with two exceptions. A host that must not be powered
-// off stays on. A host that was not cleaned stays off: the old system is still on the disk, and powering it on would
-// bring the deleted node back.
+// At the end its power is restored, with two exceptions. A host with disablePowerOff stays on. A host that was not
+// cleaned stays off: the old system is still on its disk, and would join as a Node again.
 func PlanRelease(host *bmov1alpha1.BareMetalHost, release Release) ReleaseStep {
 	if host == nil || !ConsumedBy(host, release.Namespace, release.Machine) {
 		return ReleaseStep{}
@@ -83,7 +82,7 @@ func PlanRelease(host *bmov1alpha1.BareMetalHost, release Release) ReleaseStep {
 func emptied(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.BareMetalHost {
 	emptied := host.DeepCopy()
 	if before, known := recall(host); known {
-		putBackData(emptied, before)
+		restoreData(emptied, before)
 	} else {
 		removeData(emptied, release)
 	}
@@ -91,7 +90,7 @@ func emptied(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.Bare
 	emptied.Spec.CustomDeploy = nil
 	emptied.Spec.Online = onlineWhileDeprovisioning(host, release.FastTrack)
 	if pausedByProvider(emptied) {
-		// The host operator does nothing with a paused host, so the release would wait for ever.
+		// BMO ignores a paused host, so the release would wait for ever.
 		delete(emptied.Annotations, bmov1alpha1.PausedAnnotation)
 	}
 	return emptied
@@ -104,8 +103,8 @@ func onlineWhileDeprovisioning(host *bmov1alpha1.BareMetalHost, fastTrack bool) 
 	return fastTrack && cleaned(host)
 }
 
-// cleaned says whether the host operator wipes the host when its image is taken away. An externally provisioned host
-// keeps the system that it came with.
+// cleaned returns true if BMO wipes the host when its image is removed. An externally provisioned host keeps its
+// system.
 func cleaned(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Spec.AutomatedCleaningMode != bmov1alpha1.CleaningModeDisabled &&
 		host.Status.Provisioning.State != bmov1alpha1.StateExternallyProvisioned
@@ -127,8 +126,8 @@ func sameReference(a, b *corev1.SecretReference) bool {
 	return *a == *b
 }
 
-// settled says whether the host operator has nothing left to undo. States that are not known here count as unsettled:
-// a host that is let go too early could be claimed and wiped while it is still in use.
+// settled returns true if BMO has deprovisioned the host. Unknown states count as not settled: another machine could
+// claim a host that is still in use.
 func settled(host *bmov1alpha1.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
 	case bmov1alpha1.StateNone, bmov1alpha1.StateUnmanaged, bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile,
@@ -146,7 +145,7 @@ func waitForDeprovisioning(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
 		return outcome.Waiting(infrav1.HostErrorReason, problem)
 	}
 	return outcome.Waiting(infrav1.HostDeprovisioningReason,
-		fmt.Sprintf("Host %s is being deprovisioned, its state is %s", host.Name, stateName(host)))
+		fmt.Sprintf("Waiting for BareMetalHost %s to be deprovisioned (state: %s)", host.Name, stateName(host)))
 }
 
 func freed(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.BareMetalHost {
@@ -167,13 +166,13 @@ func freed(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.BareMe
 	}
 	freed.Spec.ConsumerRef = nil
 	if known {
-		putBack(freed, before)
+		restore(freed, before)
 	}
 	return freed
 }
 
-// putBack gives a host what it was found with, except for the power of a host that keeps its old system.
-func putBack(host *bmov1alpha1.BareMetalHost, before found) {
+// restore restores what the claim replaced, except for the power of a host that keeps its old system.
+func restore(host *bmov1alpha1.BareMetalHost, before found) {
 	if cleaned(host) && !host.Spec.DisablePowerOff {
 		host.Spec.Online = before.Online
 	}
@@ -181,10 +180,10 @@ func putBack(host *bmov1alpha1.BareMetalHost, before found) {
 	if before.ClusterLabel != "" {
 		metav1.SetMetaDataLabel(&host.ObjectMeta, clusterv1.ClusterNameLabel, before.ClusterLabel)
 	}
-	putBackData(host, before)
+	restoreData(host, before)
 }
 
-func putBackData(host *bmov1alpha1.BareMetalHost, before found) {
+func restoreData(host *bmov1alpha1.BareMetalHost, before found) {
 	host.Spec.UserData = before.UserData
 	host.Spec.MetaData = before.MetaData
 	host.Spec.NetworkData = before.NetworkData
@@ -213,7 +212,7 @@ func removeData(host *bmov1alpha1.BareMetalHost, release Release) {
 	}
 }
 
-// withoutTraces removes the labels, annotations and owners that this provider or CAPM3 puts on a host.
+// withoutTraces removes the labels, annotations and ownerReferences that this provider or CAPM3 sets on a host.
 func withoutTraces(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 	clean := host.DeepCopy()
 	delete(clean.Labels, clusterv1.ClusterNameLabel)
@@ -230,7 +229,7 @@ func withoutTraces(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 	return clean
 }
 
-// pausedByProvider says whether the host carries a pause that this provider put there.
+// pausedByProvider returns true if this provider or CAPM3 has paused the host.
 func pausedByProvider(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider
 }

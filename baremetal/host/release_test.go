@@ -17,7 +17,7 @@ import (
 
 const remediationReboot = "reboot.metal3.io/metal3-remediation-1234"
 
-// allStates are the states of the host operator and one that it may invent later. The value says whether a host in that
+// allStates are the states of BMO and one that it may invent later. The value says whether a host in that
 // state has nothing left to undo; nil means that it depends on its power.
 func allStates() map[bmov1alpha1.ProvisioningState]*bool {
 	yes, no := ptrTo(true), ptrTo(false)
@@ -136,7 +136,7 @@ func TestPlanReleaseMatrix(t *testing.T) {
 			})))
 
 			waiting := outcome.Waiting(infrav1.HostDeprovisioningReason,
-				"Host host-0 is being deprovisioned, its state is "+stateText(tc.state))
+				"Waiting for BareMetalHost host-0 to be deprovisioned (state: "+stateText(tc.state)+")")
 			emptied := edit(held.DeepCopy(), func(h *bmov1alpha1.BareMetalHost) {
 				h.Spec.Image = nil
 				h.Spec.UserData, h.Spec.MetaData, h.Spec.NetworkData = secret("of-the-owner"), nil, nil
@@ -255,7 +255,7 @@ func TestPlanRelease(t *testing.T) {
 			want: host.ReleaseStep{
 				Write: claimed(withoutRecord, data("", "", "of-administrator"), state(bmov1alpha1.StateProvisioned)),
 				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
-					"Host host-0 is being deprovisioned, its state is provisioned"),
+					"Waiting for BareMetalHost host-0 to be deprovisioned (state: provisioned)"),
 			},
 		},
 		"DataWithoutRecordBeforeItsImage": {
@@ -305,12 +305,12 @@ func TestPlanRelease(t *testing.T) {
 			want:    host.ReleaseStep{Write: free()},
 		},
 		"OwnPauseEndsBeforeDeprovisioning": {
-			reason: "the host operator does nothing with a paused host, so the release would wait for ever",
+			reason: "BMO does nothing with a paused host, so the release would wait for ever",
 			host:   claimed(running, state(bmov1alpha1.StateProvisioned), ownPause),
 			want: host.ReleaseStep{
 				Write: claimed(state(bmov1alpha1.StateProvisioned)),
 				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
-					"Host host-0 is being deprovisioned, its state is provisioned"),
+					"Waiting for BareMetalHost host-0 to be deprovisioned (state: provisioned)"),
 			},
 			release: release,
 		},
@@ -320,24 +320,24 @@ func TestPlanRelease(t *testing.T) {
 			want: host.ReleaseStep{
 				Write: claimed(state(bmov1alpha1.StateDeprovisioning)),
 				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
-					"Host host-0 is being deprovisioned, its state is deprovisioning"),
+					"Waiting for BareMetalHost host-0 to be deprovisioned (state: deprovisioning)"),
 			},
 			release: release,
 		},
 		"DeprovisioningFails": {
-			reason: "the user reads what the host operator says",
+			reason: "the user reads what BMO says",
 			host: claimed(state(bmov1alpha1.StateDeprovisioning), func(h *bmov1alpha1.BareMetalHost) {
 				h.Status.ErrorType, h.Status.ErrorMessage = bmov1alpha1.ProvisioningError, "cleaning\n failed"
 			}),
 			release: release,
-			want:    waiting(infrav1.HostErrorReason, "Host host-0 reports provisioning error: cleaning failed"),
+			want:    waiting(infrav1.HostErrorReason, "BareMetalHost host-0 reports provisioning error: cleaning failed"),
 		},
 		"UserPausedTheHost": {
 			reason:  "the user is told what holds the release up",
 			host:    claimed(state(bmov1alpha1.StateProvisioned), note(bmov1alpha1.PausedAnnotation, "user")),
 			release: release,
 			want: waiting(infrav1.HostErrorReason,
-				"Host host-0 is paused: remove its annotation baremetalhost.metal3.io/paused"),
+				"BareMetalHost host-0 is paused: remove its annotation baremetalhost.metal3.io/paused"),
 		},
 		"CustomDeployIsTakenAwayToo": {
 			reason: "it is what the host runs, as an image is",
@@ -348,7 +348,7 @@ func TestPlanRelease(t *testing.T) {
 			want: host.ReleaseStep{
 				Write: claimed(state(bmov1alpha1.StateProvisioned)),
 				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
-					"Host host-0 is being deprovisioned, its state is provisioned"),
+					"Waiting for BareMetalHost host-0 to be deprovisioned (state: provisioned)"),
 			},
 		},
 		"ReservationWithoutARecord": {

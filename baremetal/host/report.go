@@ -11,46 +11,56 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// Progress says how far the host operator got in provisioning a claimed host.
+// deleted is what to say of a claimed host that is being deleted.
+const deleted = "is being deleted, which ends its machine: delete the Machine to replace it"
+
+// Progress returns how far BMO has provisioned a claimed host.
 func Progress(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
 	state := host.Status.Provisioning.State
 	if state == bmov1alpha1.StateProvisioned || state == bmov1alpha1.StateExternallyProvisioned {
 		return outcome.Done()
 	}
-	if problem := Problem(host); problem != "" {
+	problem := Problem(host)
+	if !host.DeletionTimestamp.IsZero() {
+		problem = fmt.Sprintf("BareMetalHost %s %s", host.Name, deleted)
+	}
+	if problem != "" {
 		return outcome.Waiting(infrav1.HostErrorReason, problem)
 	}
 	return outcome.Waiting(infrav1.HostProvisioningReason,
-		fmt.Sprintf("Waiting for host %s to be provisioned, its state is %s", host.Name, stateName(host)))
+		fmt.Sprintf("Waiting for BareMetalHost %s to be provisioned (state: %s)", host.Name, stateName(host)))
 }
 
-// Running says in one line that a host is provisioned, and whether and what is wrong with it all the same: it goes on
-// running when nobody can switch its power or reach its controller any more.
+// Running returns a line about a provisioned host, and whether something is wrong with it. The system on the host runs
+// on while BMO cannot reach its BMC.
 func Running(host *bmov1alpha1.BareMetalHost) (message string, troubled bool) {
-	message = fmt.Sprintf("Host %s is provisioned", host.Name)
+	message = fmt.Sprintf("BareMetalHost %s is provisioned", host.Name)
+	if !host.DeletionTimestamp.IsZero() {
+		return message + "; it " + deleted, true
+	}
 	if trouble := trouble(host); trouble != "" {
 		return message + "; it " + trouble, true
 	}
 	return message, false
 }
 
-// Arrived says whether the host operator has not looked at a host since it was moved here: its status is in an
+// Arrived returns true for a host that was moved here and that BMO has not reconciled yet: its status is in an
 // annotation.
 func Arrived(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Status.LastUpdated.IsZero() && host.Status.Provisioning.State == bmov1alpha1.StateNone &&
 		host.Annotations[bmov1alpha1.StatusAnnotation] != ""
 }
 
-// Problem says in one line why the host operator gets no further with a host: it quotes the operator's error, or names
-// what keeps the operator from acting. Empty means that nothing is known to be wrong.
+// Problem returns a line about why BMO gets no further with a host: the error of the host, or what keeps BMO from
+// reconciling it. Empty means that nothing is known to be wrong.
 func Problem(host *bmov1alpha1.BareMetalHost) string {
 	if trouble := trouble(host); trouble != "" {
-		return fmt.Sprintf("Host %s %s", host.Name, trouble)
+		return fmt.Sprintf("BareMetalHost %s %s", host.Name, trouble)
 	}
 	return ""
 }
 
-// trouble is what a Problem says about the host, without its name.
+// trouble is a Problem without the name of the host.
 func trouble(host *bmov1alpha1.BareMetalHost) string {
 	if message := host.Status.ErrorMessage; message != "" {
 		kind := "error"
@@ -93,7 +103,7 @@ func ProviderID(namespace, host, machine string) string {
 	return infrav1.ProviderIDPrefix + namespace + "/" + host + "/" + machine
 }
 
-// ParseProviderID takes a provider ID apart. It fails for provider IDs of another form.
+// ParseProviderID splits a provider ID. It returns false for provider IDs of another form.
 func ParseProviderID(providerID string) (namespace, host, machine string, ok bool) {
 	rest, isOurs := strings.CutPrefix(providerID, infrav1.ProviderIDPrefix)
 	if !isOurs {

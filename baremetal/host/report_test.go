@@ -30,16 +30,21 @@ func TestProgress(t *testing.T) {
 		"a host that is being provisioned is waited for": {
 			inState(bmov1alpha1.StateProvisioning),
 			outcome.Waiting(infrav1.HostProvisioningReason,
-				"Waiting for host host-0 to be provisioned, its state is provisioning"),
+				"Waiting for BareMetalHost host-0 to be provisioned (state: provisioning)"),
 		},
 		"a host that has just arrived is waited for": {
 			build.Host("host-0"),
 			outcome.Waiting(infrav1.HostProvisioningReason,
-				"Waiting for host host-0 to be provisioned, its state is not registered yet"),
+				"Waiting for BareMetalHost host-0 to be provisioned (state: not registered yet)"),
+		},
+		"a host that is being deleted does not come back": {
+			edit(inState(bmov1alpha1.StateDeprovisioning), beingDeleted),
+			outcome.Waiting(infrav1.HostErrorReason,
+				"BareMetalHost host-0 is being deleted, which ends its machine: delete the Machine to replace it"),
 		},
 		"an error is quoted": {
 			inState(bmov1alpha1.StateProvisioning, build.Error("image not found")),
-			outcome.Waiting(infrav1.HostErrorReason, "Host host-0 reports provisioning error: image not found"),
+			outcome.Waiting(infrav1.HostErrorReason, "BareMetalHost host-0 reports provisioning error: image not found"),
 		},
 	}
 	for name, tc := range cases {
@@ -60,17 +65,21 @@ func TestRunning(t *testing.T) {
 		want     string
 		troubled bool
 	}{
-		"nothing is known to be wrong": {provisioned(), "Host host-0 is provisioned", false},
+		"nothing is known to be wrong": {provisioned(), "BareMetalHost host-0 is provisioned", false},
 		"an error after provisioning": {
 			provisioned(build.Error("no\n power")),
-			"Host host-0 is provisioned; it reports provisioning error: no power", true,
+			"BareMetalHost host-0 is provisioned; it reports provisioning error: no power", true,
 		},
 		"a detached host": {
 			provisioned(annotated(bmov1alpha1.DetachedAnnotation, "")),
-			"Host host-0 is provisioned; it is detached: remove its annotation baremetalhost.metal3.io/detached", true,
+			"BareMetalHost host-0 is provisioned; it is detached: remove its annotation baremetalhost.metal3.io/detached", true,
+		},
+		"a host that is being deleted": {
+			edit(provisioned(), beingDeleted),
+			"BareMetalHost host-0 is provisioned; it is being deleted, which ends its machine: delete the Machine to replace it", true,
 		},
 		"its own pause is no trouble": {
-			provisioned(build.Paused(infrav1.HostPausedByProvider)), "Host host-0 is provisioned", false,
+			provisioned(build.Paused(infrav1.HostPausedByProvider)), "BareMetalHost host-0 is provisioned", false,
 		},
 	}
 	for name, tc := range cases {
@@ -89,27 +98,27 @@ func TestProblem(t *testing.T) {
 	}{
 		"nothing is known to be wrong": {host: available("host-0")},
 		"an error with its type": {
-			host: available("host-0", build.Error("no power")), want: "Host host-0 reports provisioning error: no power",
+			host: available("host-0", build.Error("no power")), want: "BareMetalHost host-0 reports provisioning error: no power",
 		},
 		"an error without a type": {
 			host: edit(available("host-0"), func(h *bmov1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" }),
-			want: "Host host-0 reports error: no power",
+			want: "BareMetalHost host-0 reports error: no power",
 		},
 		"an error over several lines becomes one": {
-			host: available("host-0", build.Error("no\n\n  power\t")), want: "Host host-0 reports provisioning error: no power",
+			host: available("host-0", build.Error("no\n\n  power\t")), want: "BareMetalHost host-0 reports provisioning error: no power",
 		},
 		"a pause by the user": {
 			host: available("host-0", build.Paused("user")),
-			want: "Host host-0 is paused: remove its annotation baremetalhost.metal3.io/paused",
+			want: "BareMetalHost host-0 is paused: remove its annotation baremetalhost.metal3.io/paused",
 		},
 		"its own pause is no problem": {host: available("host-0", build.Paused(infrav1.HostPausedByProvider))},
 		"a detached host": {
 			host: available("host-0", annotated(bmov1alpha1.DetachedAnnotation, "")),
-			want: "Host host-0 is detached: remove its annotation baremetalhost.metal3.io/detached",
+			want: "BareMetalHost host-0 is detached: remove its annotation baremetalhost.metal3.io/detached",
 		},
 		"the error comes first": {
 			host: available("host-0", build.Error("no power"), build.Paused("user")),
-			want: "Host host-0 reports provisioning error: no power",
+			want: "BareMetalHost host-0 reports provisioning error: no power",
 		},
 	}
 	for name, tc := range cases {
@@ -204,7 +213,7 @@ func TestArrived(t *testing.T) {
 	}
 	moved.Status.Provisioning.State = bmov1alpha1.StateProvisioned
 	if host.Arrived(moved) {
-		t.Error("the host operator has taken its status up")
+		t.Error("BMO has taken its status up")
 	}
 	if host.Arrived(build.Host("host-0")) {
 		t.Error("a new host comes from nowhere")

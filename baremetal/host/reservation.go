@@ -9,12 +9,12 @@ import (
 )
 
 // WithoutReservation returns the host as it is free for everybody, and whether it was reserved for a machine of the
-// Cluster. It is for a Cluster that is being deleted: nobody else would ever take such a host or free it.
+// Cluster. It is for a Cluster that is being deleted: no machine would ever claim or release such a host.
 //
 //	host                                          answer
 //	not reserved, or for another Cluster          not reserved
 //	being moved, or paused for a move             not reserved here: it belongs to the Cluster on the other side
-//	reserved for the Cluster                      what was found is put back, as at the end of a release
+//	reserved for the Cluster                      what the claim replaced is restored, as at the end of a release
 func WithoutReservation(host *bmov1alpha1.BareMetalHost, namespace, cluster string,
 ) (free *bmov1alpha1.BareMetalHost, reserved bool) {
 	_, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]

@@ -122,8 +122,8 @@ func TestWithoutReservation(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAReservationRestoresWhatWasFound reserves random hosts and frees them in both ways: with their Cluster, and
-// by hand with the sweep after it. The exception is that of a release: a host that was not cleaned stays off.
+// TestTheEndOfAReservationRestoresWhatWasFound reserves random hosts and frees them in both ways: with their Cluster,
+// and by hand with the sweep after it. The exception is that of a release: a host that was not cleaned stays off.
 func TestTheEndOfAReservationRestoresWhatWasFound(t *testing.T) {
 	endings := map[string]func(*bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, bool){
 		"with its Cluster": func(h *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, bool) {

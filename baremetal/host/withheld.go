@@ -6,13 +6,13 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Withheld says why the host operator does not keep a host in Ironic, and how to end that. Empty if it does, or will.
-// An Ironic that does not know such a host lacks nothing. The first row that fits counts.
+// Withheld returns why BMO does not register a host with Ironic, and how to end that. Empty if BMO does, or will. An
+// Ironic without such a host is complete. The first row that fits counts.
 //
 //	host is                    then
-//	paused by somebody else    is paused: an Ironic that starts anew never hears of it
-//	detached                   is detached: it is taken out of Ironic
-//	anything else              empty: what the provider paused is resumed
+//	paused by a user           is paused: BMO does not register it with a new Ironic
+//	detached                   is detached: BMO removes it from Ironic
+//	anything else              empty: the provider ends its own pause
 func Withheld(host *bmov1alpha1.BareMetalHost) string {
 	if by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; paused && by != infrav1.HostPausedByProvider {
 		return "is paused: remove its annotation " + bmov1alpha1.PausedAnnotation

@@ -19,7 +19,7 @@ func TestWithheld(t *testing.T) {
 		options []build.HostOption
 		want    string
 	}{
-		"Kept":     {reason: "the host operator cares for it"},
+		"Kept":     {reason: "BMO cares for it"},
 		"Failed":   {reason: "it is there, whatever is wrong with it", options: []build.HostOption{build.Error("no power")}},
 		"OurPause": {reason: "it is resumed", options: []build.HostOption{build.Paused(infrav1.HostPausedByProvider)}},
 		"Paused":   {reason: "nobody tells a new Ironic", options: []build.HostOption{build.Paused("maintenance")}, want: paused},

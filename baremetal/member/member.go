@@ -1,9 +1,9 @@
-// Package member says what keepalived is told on one node of a group. The settings of the group are the same
-// everywhere; what only the node itself knows, its name and its own addresses, gives it a rank and a voice.
+// Package member returns the configuration of keepalived for one node of a group, from the settings of the group and
+// the name and addresses of the node.
 //
-// The guard renders with it on the node, and whoever wants to see what a node will run asks the same function. Packages
-// vip and keepalived do not know one another, so it stands above both. It is linked into the guard, so it keeps to the
-// standard library as they do.
+// The guard calls it on the node. Tests and the plugin call it to see what a node runs. It composes packages vip and
+// keepalived, which do not import each other. The guard links it, so it imports only the standard library and these
+// two.
 //
 // It returns an error for a node that has no address of its own in mode Unicast, or one that is not among the peers.
 package member
@@ -20,9 +20,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// Keepalived is the configuration of the node of that name. Own returns the node's own address that it speaks from
-// beside a virtual address, and false when it has none, which is an error. In mode Multicast nobody asks: keepalived
-// speaks from what it finds, and the name of the node ranks it instead of its address.
+// Keepalived returns the configuration of a node. Own returns the address of the node beside a VIP, and false if there
+// is none, which is an error. In mode Multicast it is not called: keepalived chooses the source address itself, and the
+// name of the node ranks it.
 func Keepalived(settings vip.NodeSettings, node string, own func(vip.Address) (netip.Addr, bool)) (
 	keepalived.Config, error,
 ) {
@@ -64,7 +64,7 @@ func Keepalived(settings vip.NodeSettings, node string, own func(vip.Address) (n
 	return config, nil
 }
 
-// plainName keeps what keepalived takes for a name.
+// plainName replaces the characters that keepalived does not accept in a name.
 func plainName(name string) string {
 	return strings.Trim(strings.Map(func(char rune) rune {
 		if char < 128 && (char == '.' || char == '-' || char >= '0' && char <= '9' ||

@@ -1,17 +1,15 @@
-// Package hostsweep removes from hosts what a provider left behind and what would do harm later: owner references of
-// Metal3Machines, blocks on moving of hosts that no machine holds, and records of a claim on hosts that are not even
-// reserved. What a record says is put back first, so that a reservation can be ended by hand.
+// Package hostsweep removes from hosts what CAPM3 or a manual change leaves and what does harm later: ownerReferences
+// of Metal3Machines, block-move on hosts without a machine, and records of a claim on hosts that are neither claimed
+// nor reserved. It restores what such a record holds.
 //
-// CAPM3 leaves such things behind, so the sweep makes an upgrade from it safe; it runs for every host when the manager
-// starts, and again for a host that is released by hand or restored from a backup. It refuses to touch anything that a
-// user has set, and the record of a host that a Metal3Machine has recorded.
+// It runs for every host when the manager starts, and again for a host that is released by hand or restored from a
+// backup. It changes nothing that a user has set, and keeps the record of a host that a Metal3Machine has recorded.
 package hostsweep
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,12 +21,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
@@ -72,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if _, err := r.Hosts.Write(ctx, current, clean); err != nil {
 		if errors.Is(err, hoststore.ErrConflict) {
-			// The change that was faster brings the host back here.
+			// The other write requeues the host.
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -82,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// clusterPaused says whether any Cluster of the namespace is paused, as it is while it is moved.
+// clusterPaused returns true if a Cluster of the namespace is paused, as during a move.
 func (r *Reconciler) clusterPaused(ctx context.Context, namespace string) (bool, error) {
 	var clusters clusterv1.ClusterList
 	if err := r.Client.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -100,33 +98,20 @@ func (r *Reconciler) clusterPaused(ctx context.Context, namespace string) (bool,
 // consumerRef, and its release requires the record of the claim.
 func (r *Reconciler) isRecorded(ctx context.Context, current *bmov1alpha1.BareMetalHost) (bool, error) {
 	var machines infrav1.Metal3MachineList
-	here := client.InNamespace(current.Namespace)
-	if err := r.Client.List(ctx, &machines, here, client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("listing Metal3Machines: %w", err)
+	if err := r.Client.List(ctx, &machines, client.InNamespace(current.Namespace),
+		client.MatchingFields{hoststore.RecordedHostIndex: current.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing Metal3Machines by host: %w", err)
 	}
-	for i := range machines.Items {
-		if machines.Items[i].Annotations[infrav1.HostAnnotation] == current.Namespace+"/"+current.Name {
-			return true, nil
-		}
-	}
-	return false, nil
+	return len(machines.Items) > 0, nil
 }
 
 // machineToHost requeues the host that a deleted machine had recorded.
 func machineToHost(_ context.Context, machine client.Object) []ctrl.Request {
-	_, name, found := strings.Cut(machine.GetAnnotations()[infrav1.HostAnnotation], "/")
-	if !found {
+	name := host.Recorded(machine)
+	if name == "" {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: machine.GetNamespace(), Name: name}}}
-}
-
-func onlyDeletes() predicate.Funcs {
-	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
 }
 
 // SetupWithManager registers the controller.
@@ -136,7 +121,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&bmov1alpha1.BareMetalHost{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasLeftovers))).
 		WithOptions(options).
 		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(machineToHost),
-			builder.WithPredicates(onlyDeletes())).
+			builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.clusterToHosts),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
 		Complete(r)

@@ -78,6 +78,9 @@ func (s *suite) world(ctx context.Context) *world {
 }
 
 func setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) error {
+	if err := hoststore.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
 	shared := true
 	return (&hostsweep.Reconciler{
 		Client:   mgr.GetClient(),

@@ -63,8 +63,8 @@ type Reconciler struct {
 
 	memory flow.Memory
 
-	// looks holds the last secretLook of each Metal3Cluster.
-	looks sync.Map
+	// secretReads holds the last secretRead of each Metal3Cluster.
+	secretReads sync.Map
 
 	// hostCounts holds the number of hosts that the last reconcile of each Metal3Cluster has read.
 	hostCounts sync.Map
@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.memory.Forget(req.NamespacedName)
 		r.Endpoints.Forget(req.NamespacedName)
 		r.Nodes.Forget(req.NamespacedName)
-		r.looks.Delete(req.NamespacedName)
+		r.secretReads.Delete(req.NamespacedName)
 		r.hostCounts.Delete(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -108,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := flow.Observe(ctx, s, r.readCluster, r.readMachines, r.readSharers, r.readMove, r.readNodes, nameHosts,
 		r.readSurroundings, r.readControlPlane,
 	); err != nil {
-		return ctrl.Result{}, err
+		return flow.ReadFailed(ctx, pass, err)
 	}
 	result, err := flow.Run(ctx, pass, s, flow.Plan[*scope]{
 		Paused: s.paused, Conditions: s.conditions(), Stages: r.route(s), Status: setStatus,
@@ -119,7 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return result, err
 	}
 	r.announceHolder(s)
-	result.RequeueAfter = s.again(s.lookAgain(result.RequeueAfter))
+	result.RequeueAfter = s.again(s.withSecrets(result.RequeueAfter))
 	return result, nil
 }
 
@@ -133,24 +133,24 @@ func (r *Reconciler) ignores(infra *infrav1.Metal3Cluster) bool {
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch {
 	case s.paused:
-		return []flow.Stage[*scope]{readyForMove().Stage(r.openGate)}
+		return []flow.Stage[*scope]{readyForMove.Stage(r.openGate)}
 	case !s.infra.DeletionTimestamp.IsZero():
 		return []flow.Stage[*scope]{
-			deleting().Stage(waitForMachines),
-			deleting().Stage(r.releaseReservations),
-			deleting().Stage(dropFinalizer),
+			deleting.Stage(waitForMachines),
+			deleting.Stage(r.releaseReservations),
+			deleting.Stage(dropFinalizer),
 		}
 	default:
 		return []flow.Stage[*scope]{
-			infrastructureReady().Stage(waitForCluster),
-			infrastructureReady().Stage(keepFinalizer),
-			readyForMove().Stage(keepGate),
-			ironicReady().Stage(r.chooseIdentity),
-			ironicUnique().Stage(findRivals),
-			infrastructureReady().Stage(findEndpoint),
-			readyForMove().Stage(r.takeBackHandover),
-			ironicReady().Stage(r.keepSecret),
-			ironicReady().Stage(r.judgeIronic),
+			infrastructureReady.Stage(waitForCluster),
+			infrastructureReady.Stage(keepFinalizer),
+			readyForMove.Stage(keepGate),
+			ironicReady.Stage(r.chooseIdentity),
+			ironicUnique.Stage(findRivals),
+			infrastructureReady.Stage(findEndpoint),
+			readyForMove.Stage(r.takeBackHandover),
+			ironicReady.Stage(r.keepSecret),
+			ironicReady.Stage(r.judgeIronic),
 		}
 	}
 }

@@ -22,10 +22,13 @@ import (
 )
 
 const (
-	// secretsEvery is how often the Secrets of a namespace are looked at, and doubtEvery how often while one that is named
-	// is missing or would stay behind. No event announces a change of a Secret.
+	// secretsEvery is how often the Secrets of a namespace are read, and doubtEvery how often while one that is named is
+	// missing or would stay behind. No event announces a change of a Secret.
 	secretsEvery = 5 * time.Minute
 	doubtEvery   = 5 * time.Second
+
+	// doubtPerSecret is added for each Secret of the namespace: each read lists all of them.
+	doubtPerSecret = 5 * time.Millisecond
 
 	// claimDelay is how long to wait until the status that this reconcile writes can be read.
 	claimDelay = 200 * time.Millisecond
@@ -35,8 +38,8 @@ const (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusterclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines;metal3machinetemplates,verbs=get;list;watch
 
-// secretLook is what was seen of the Secrets of a namespace.
-type secretLook struct {
+// secretRead is a read of the Secrets of a namespace.
+type secretRead struct {
 	at   time.Time
 	seen map[string]*metav1.PartialObjectMetadata
 }
@@ -135,13 +138,13 @@ func (r *Reconciler) readNames(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readSecrets looks at the metadata of the Secrets of the namespace. It asks the API server, because the manager keeps
+// readSecrets reads the metadata of the Secrets of the namespace. It reads live, because the manager keeps
 // no Secrets in memory but those of clusters, and remembers the answer for a while.
 func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.infra)
-	value, _ := r.looks.Load(key)
-	last, _ := value.(secretLook)
-	if s.move.Secrets = last.seen; last.seen != nil && r.Clock.Since(last.at) < s.nextLook() {
+	value, _ := r.secretReads.Load(key)
+	last, _ := value.(secretRead)
+	if s.move.Secrets = last.seen; last.seen != nil && r.Clock.Since(last.at) < s.secretsExpire() {
 		return nil
 	}
 	secrets := partial(corev1.SchemeGroupVersion.WithKind("SecretList"))
@@ -155,24 +158,24 @@ func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 			Name: whole.Name, Labels: whole.Labels, OwnerReferences: whole.OwnerReferences,
 		}}
 	}
-	r.looks.Store(key, secretLook{at: r.Clock.Now(), seen: s.move.Secrets})
+	r.secretReads.Store(key, secretRead{at: r.Clock.Now(), seen: s.move.Secrets})
 	return nil
 }
 
-// nextLook is how long what was seen of Secrets counts.
-func (s *scope) nextLook() time.Duration {
+// secretsExpire returns how long a read of the Secrets counts.
+func (s *scope) secretsExpire() time.Duration {
 	if pivot.SecretsMove(s.move) {
 		return secretsEvery
 	}
-	return doubtEvery
+	return min(secretsEvery, doubtEvery+time.Duration(len(s.move.Secrets))*doubtPerSecret)
 }
 
-// lookAgain makes sure that Secrets are looked at again.
-func (s *scope) lookAgain(after time.Duration) time.Duration {
+// withSecrets returns the time to the next reconcile, at the latest when the read of the Secrets expires.
+func (s *scope) withSecrets(after time.Duration) time.Duration {
 	if s.move.Secrets == nil {
 		return after
 	}
-	if next := s.nextLook(); after == 0 || after > next {
+	if next := s.secretsExpire(); after == 0 || after > next {
 		return next
 	}
 	return after

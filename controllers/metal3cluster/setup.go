@@ -11,7 +11,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -71,9 +70,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.Metal3Cluster{}, handler.EnqueueRequestsFromMapFunc(r.sameEndpoint),
 			builder.WithPredicates(endpointChanges())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToInfrastructure),
-			builder.WithPredicates(onlyDeletes())).
-		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(nodeChanges())).
-		Watches(&bmov1alpha1.BareMetalHost{}, r.later(), builder.WithPredicates(hostChanges())).
+			builder.WithPredicates(flow.OnlyDeletes())).
+		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(flow.Updates(nodeMatters))).
+		Watches(&bmov1alpha1.BareMetalHost{}, r.later(), builder.WithPredicates(flow.Updates(hostMatters))).
 		Watches(&infrav1.Metal3Remediation{}, r.later(), builder.WithPredicates(notUpdates())).
 		Watches(&infrav1.Metal3Cluster{}, r.conflicting(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(),
@@ -140,43 +139,23 @@ func (r *Reconciler) withEndpointOf(ctx context.Context, object client.Object) [
 	return others
 }
 
-// onlyDeletes lets through the only event of a Machine that a Metal3Cluster waits for: its end.
-func onlyDeletes() predicate.Funcs {
-	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
-}
-
 // notUpdates lets through objects that come and go.
 func notUpdates() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 }
 
-// nodeChanges lets through Machines that come, are deleted, go, or get their node.
-func nodeChanges() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, isMachine := e.ObjectOld.(*clusterv1.Machine)
-		after, stillMachine := e.ObjectNew.(*clusterv1.Machine)
-		return isMachine && stillMachine && (before.Status.NodeRef.IsDefined() != after.Status.NodeRef.IsDefined() ||
-			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
-	}}
+// nodeMatters returns true for Machines that are deleted or get their Node.
+func nodeMatters(before, after *clusterv1.Machine) bool {
+	return before.Status.NodeRef.IsDefined() != after.Status.NodeRef.IsDefined() ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
 }
 
-// hostChanges lets through what decides whether a host can be moved.
-func hostChanges() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, isHost := e.ObjectOld.(*bmov1alpha1.BareMetalHost)
-		after, stillHost := e.ObjectNew.(*bmov1alpha1.BareMetalHost)
-		if !isHost || !stillHost {
-			return false
-		}
-		return pivot.Busy(before) != pivot.Busy(after) || pivot.Parked(before) != pivot.Parked(after) ||
-			before.Annotations[infrav1.BlockMoveAnnotation] != after.Annotations[infrav1.BlockMoveAnnotation] ||
-			pivot.ClusterOf(before) != pivot.ClusterOf(after) || host.Withheld(before) != host.Withheld(after) ||
-			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
-	}}
+// hostMatters returns true for changes of a host that decide whether it can be moved.
+func hostMatters(before, after *bmov1alpha1.BareMetalHost) bool {
+	return pivot.Busy(before) != pivot.Busy(after) || pivot.Parked(before) != pivot.Parked(after) ||
+		before.Annotations[infrav1.BlockMoveAnnotation] != after.Annotations[infrav1.BlockMoveAnnotation] ||
+		pivot.ClusterOf(before) != pivot.ClusterOf(after) || host.Withheld(before) != host.Withheld(after) ||
+		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 
 // later enqueues all Metal3Clusters of the namespace of an object, some time after the first of many changes.
@@ -201,24 +180,19 @@ func (r *Reconciler) conflicting() handler.Funcs {
 
 // gathered enqueues the Metal3Clusters that a change matters to, some time after the first of many changes.
 func (r *Reconciler) gathered(matters func(changed client.Object, current *infrav1.Metal3Cluster) bool) handler.Funcs {
-	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
-	enqueue := func(ctx context.Context, changed client.Object, q queue) {
+	return flow.Gather(r.gatherTime, func(ctx context.Context, changed client.Object) []ctrl.Request {
 		var list infrav1.Metal3ClusterList
 		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-			return
+			return nil
 		}
+		var requests []ctrl.Request
 		for i := range list.Items {
 			if matters(changed, &list.Items[i]) {
-				key := client.ObjectKeyFromObject(&list.Items[i])
-				q.AddAfter(ctrl.Request{NamespacedName: key}, r.gatherTime(key))
+				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 			}
 		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { enqueue(ctx, e.ObjectNew, q) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q) },
-	}
+		return requests
+	})
 }
 
 func (r *Reconciler) machineToInfrastructure(ctx context.Context, object client.Object) []ctrl.Request {
@@ -226,14 +200,6 @@ func (r *Reconciler) machineToInfrastructure(ctx context.Context, object client.
 	if !isMachine {
 		return nil
 	}
-	var list infrav1.Metal3ClusterList
-	if err := r.Client.List(ctx, &list, client.InNamespace(machine.Namespace),
-		client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName}); err != nil {
-		return nil
-	}
-	requests := make([]ctrl.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return requests
+	return flow.Requests(ctx, r.Client, &infrav1.Metal3ClusterList{}, client.InNamespace(machine.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName})
 }

@@ -20,50 +20,37 @@ type condition = flow.Condition[*scope]
 // setReadyForMove reports ReadyForMove.
 func (s *scope) conditions() []condition {
 	if s.infra.Spec.Ironic == nil {
-		return []condition{infrastructureReady(), deleting()}
+		return []condition{infrastructureReady, deleting}
 	}
-	return []condition{infrastructureReady(), ironicReady(), ironicUnique(), deleting()}
+	return []condition{infrastructureReady, ironicReady, ironicUnique, deleting}
 }
 
-func infrastructureReady() condition {
-	return condition{
+var (
+	infrastructureReady = condition{
 		Type: infrav1.InfrastructureReadyCondition, Initial: infrav1.WaitingForClusterReason,
 		Failed: infrav1.InfrastructureFailedReason, Done: endpointFound,
 	}
-}
-
-// ironicReady is aside: an Ironic endpoint that does not answer must not stop the provisioning of hosts.
-func ironicReady() condition {
-	return condition{
+	// ironicReady is aside: an Ironic endpoint that does not answer must not stop the provisioning of hosts.
+	ironicReady = condition{
 		Type: infrav1.IronicEndpointReadyCondition, Initial: infrav1.NotYetObservedReason,
 		Failed: infrav1.EndpointFailedReason, Aside: true, Done: func(s *scope) flow.Reached {
-			done := flow.Reached{Reason: infrav1.EndpointAnswersReason}
-			if s.verdict != nil {
-				done.Message = s.verdict.Message
+			if s.verdict == nil {
+				return flow.Reached{Reason: infrav1.EndpointAnswersReason}
 			}
-			return done
+			return flow.Reached{Reason: infrav1.EndpointAnswersReason, Message: s.verdict.Message}
 		},
 	}
-}
-
-func ironicUnique() condition {
-	return condition{
+	ironicUnique = condition{
 		Type: infrav1.IronicEndpointUniqueCondition, Initial: infrav1.NotYetObservedReason,
 		Failed: infrav1.EndpointFailedReason, Aside: true,
 		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.EndpointUniqueReason} },
 	}
-}
-
-func readyForMove() condition {
-	return condition{Type: infrav1.ReadyForMoveCondition, Failed: infrav1.NotReadyForMoveReason, Aside: true}
-}
-
-func deleting() condition {
-	return condition{
+	readyForMove = condition{Type: infrav1.ReadyForMoveCondition, Failed: infrav1.NotReadyForMoveReason, Aside: true}
+	deleting     = condition{
 		Type: infrav1.DeletingCondition, Initial: infrav1.DeletingReason, Failed: infrav1.ReleaseFailedReason,
 		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.DeletingReason} },
 	}
-}
+)
 
 // announce returns the changes of conditions that become events.
 func announce() flow.Announcement {

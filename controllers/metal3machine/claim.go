@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,10 @@ import (
 
 // claimAttempts is the number of hosts to try in one reconcile after write conflicts.
 const claimAttempts = 5
+
+// recount is the time until a machine without a host counts again why no host can be claimed. A change of a host
+// requeues one machine that can take it, and not all machines whose message counts it.
+const recount = time.Minute
 
 // holdHost records the name of the host that the machine holds.
 func (r *Reconciler) holdHost(_ context.Context, s *scope) (outcome.Outcome, error) {
@@ -56,7 +61,7 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, 
 			if !choice.Named {
 				delete(s.machine.Annotations, infrav1.HostAnnotation)
 			}
-			return outcome.Waiting(infrav1.NoHostAvailableReason, choice.Message), nil
+			return outcome.Waiting(infrav1.NoHostAvailableReason, choice.Message).WithAfter(recount), nil
 		}
 		err = r.takeHost(ctx, s, choice)
 		if errors.Is(err, hoststore.ErrConflict) {
@@ -96,19 +101,19 @@ func wantedHost(s *scope) (host.Wanted, outcome.Outcome) {
 		FailureDomain: s.failureDomain(),
 		Strict:        s.machine.Spec.FailureDomainPolicy == infrav1.FailureDomainStrict,
 		Owner:         s.reuseOwner(),
-		Named:         recordedHost(s.machine),
+		Named:         host.Recorded(s.machine),
 	}, outcome.Done()
 }
 
 // isLost returns true for a machine that was provisioned once and has no host any more. It gets no other host: its
 // Node, its provider ID and its data belong to the lost one.
 func (s *scope) isLost() bool {
-	return s.host == nil && s.machine.Spec.ProviderID != "" && recordedHost(s.machine) != ""
+	return s.host == nil && s.machine.Spec.ProviderID != "" && host.Recorded(s.machine) != ""
 }
 
 // loseHost reports why the machine has no host.
 func (r *Reconciler) loseHost(_ context.Context, s *scope) (outcome.Outcome, error) {
-	name := recordedHost(s.machine)
+	name := host.Recorded(s.machine)
 	what := fmt.Sprintf("BareMetalHost %s no longer exists. Restore it", name)
 	switch {
 	case s.recorded != nil && s.recorded.Spec.ConsumerRef != nil:
@@ -187,14 +192,6 @@ func inNamespace(reference *corev1.SecretReference, namespace string) *corev1.Se
 
 func setHostAnnotation(machine *infrav1.Metal3Machine, name string) {
 	metav1.SetMetaDataAnnotation(&machine.ObjectMeta, infrav1.HostAnnotation, machine.Namespace+"/"+name)
-}
-
-func splitHostAnnotation(value string) (namespace, name string) {
-	namespace, name, found := strings.Cut(value, "/")
-	if !found {
-		return "", ""
-	}
-	return namespace, name
 }
 
 func controlPlaneOwner(machine *clusterv1.Machine) *metav1.OwnerReference {

@@ -61,7 +61,7 @@ func describeClaims(s *suite) {
 		Expect(machine.Status.NetworkData).To(Equal(w.reference("network")))
 		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsTrueBecause(infrav1.DataExternalReason))
 		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition,
-			stage.IsFalseBecause(infrav1.HostProvisioningReason, "Waiting for host host to be provisioned, its state is available"))
+			stage.IsFalseBecause(infrav1.HostProvisioningReason, "Waiting for BareMetalHost host to be provisioned (state: available)"))
 		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition,
 			stage.IsFalseBecause(infrav1.WaitingForHostProvisionedReason, ""))
 	})

@@ -104,11 +104,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	s := &scope{machine: machine, pass: pass}
 	defer func() { r.Hosts.Settle(ctx, req.NamespacedName, s.waits) }()
 	if err := flow.Observe(ctx, s, r.readOwners, r.readHost, r.readData); err != nil {
-		return ctrl.Result{}, err
+		return flow.ReadFailed(ctx, pass, err)
 	}
 	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
 		Paused:     s.paused,
-		Conditions: conditionsInOrder(),
+		Conditions: []condition{associated, dataReady, provisioned, linked, deleting},
 		Stages:     r.route(s),
 		Status:     setStatus,
 		Conflict:   func(err error) bool { return errors.Is(err, hoststore.ErrConflict) },
@@ -122,18 +122,18 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	case s.paused:
 		return nil
 	case !s.machine.DeletionTimestamp.IsZero() && s.reclaimed() != nil:
-		return append([]flow.Stage[*scope]{deleting().Stage(r.reclaimHost)}, r.release()...)
+		return append([]flow.Stage[*scope]{deleting.Stage(r.reclaimHost)}, r.release()...)
 	case !s.machine.DeletionTimestamp.IsZero():
 		return r.release()
 	case imaged && (s.owner == nil || s.cluster == nil):
-		return []flow.Stage[*scope]{associated().Stage(r.holdHost), linked().Stage(r.waitForOwner)}
+		return []flow.Stage[*scope]{associated.Stage(r.holdHost), linked.Stage(r.waitForOwner)}
 	case imaged:
 		return r.run()
 	case s.reclaimed() != nil:
-		return append([]flow.Stage[*scope]{associated().Stage(r.reclaimHost)}, r.run()...)
+		return append([]flow.Stage[*scope]{associated.Stage(r.reclaimHost)}, r.run()...)
 	case s.isLost():
 		return []flow.Stage[*scope]{
-			associated().Stage(r.waitForOwner), associated().Stage(r.keepFinalizer), associated().Stage(r.loseHost),
+			associated.Stage(r.waitForOwner), associated.Stage(r.keepFinalizer), associated.Stage(r.loseHost),
 		}
 	default:
 		return r.acquire()
@@ -143,40 +143,40 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 // acquire are the stages of a machine whose host has no image yet.
 func (r *Reconciler) acquire() []flow.Stage[*scope] {
 	return []flow.Stage[*scope]{
-		associated().Stage(r.waitForOwner),
-		associated().Stage(r.keepFinalizer),
-		associated().Stage(r.waitForInfrastructure),
-		associated().Stage(r.waitForBootstrapData),
-		associated().Stage(r.checkSpec),
-		associated().Stage(r.injectEndpoint),
-		associated().Stage(r.claimHost),
-		associated().Stage(r.releaseSurplus),
-		dataReady().Stage(r.claimData),
-		dataReady().Stage(r.waitForData),
-		provisioned().Stage(r.provisionHost),
-		linked().Stage(r.linkNode),
+		associated.Stage(r.waitForOwner),
+		associated.Stage(r.keepFinalizer),
+		associated.Stage(r.waitForInfrastructure),
+		associated.Stage(r.waitForBootstrapData),
+		associated.Stage(r.checkSpec),
+		associated.Stage(r.injectEndpoint),
+		associated.Stage(r.claimHost),
+		associated.Stage(r.releaseSurplus),
+		dataReady.Stage(r.claimData),
+		dataReady.Stage(r.waitForData),
+		provisioned.Stage(r.provisionHost),
+		linked.Stage(r.linkNode),
 	}
 }
 
 // run are the stages of a machine whose host has its image.
 func (r *Reconciler) run() []flow.Stage[*scope] {
 	return []flow.Stage[*scope]{
-		associated().Stage(r.keepFinalizer),
-		associated().Stage(r.holdHost),
-		associated().Stage(r.releaseSurplus),
-		dataReady().Stage(r.claimData),
-		provisioned().Stage(r.provisionHost),
-		linked().Stage(r.linkNode),
+		associated.Stage(r.keepFinalizer),
+		associated.Stage(r.holdHost),
+		associated.Stage(r.releaseSurplus),
+		dataReady.Stage(r.claimData),
+		provisioned.Stage(r.provisionHost),
+		linked.Stage(r.linkNode),
 	}
 }
 
 // release are the stages of a machine that is being deleted.
 func (r *Reconciler) release() []flow.Stage[*scope] {
 	return []flow.Stage[*scope]{
-		deleting().Stage(r.releaseHost),
-		deleting().Stage(r.releaseSurplus),
-		deleting().Stage(r.releaseData),
-		deleting().Stage(r.dropFinalizer),
+		deleting.Stage(r.releaseHost),
+		deleting.Stage(r.releaseSurplus),
+		deleting.Stage(r.releaseData),
+		deleting.Stage(r.dropFinalizer),
 	}
 }
 

@@ -59,7 +59,7 @@ func describeInjection(s *suite) {
 		})
 	}
 
-	It("waits for the Secret of the endpoint and is woken by it", func(ctx context.Context) {
+	It("waits for the Secret of the endpoint and is requeued by it", func(ctx context.Context) {
 		w := s.world(ctx, withIronic())
 		w.host(ctx, "host")
 		w.start()

@@ -105,8 +105,8 @@ func (r *Reconciler) otherHosts(ctx context.Context, s *scope, uids []string) ([
 	return others, nil
 }
 
-// unreachable is the plan while the API server of the workload cluster does not answer. A machine that nobody else
-// links with its Node is complete as soon as its host is. A machine whose Machine has a Node stays linked.
+// unreachable is the plan while the API server of the workload cluster does not answer. A machine that only this
+// provider links with its Node is provisioned as soon as its host is. A machine whose Machine has a Node stays linked.
 func unreachable(s *scope) host.LinkPlan {
 	plan := host.LinkPlan{Provisioned: beforeNode(s)}
 	if s.machine.Spec.ProviderID == "" || !s.owner.Status.NodeRef.IsDefined() {

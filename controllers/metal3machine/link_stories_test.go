@@ -248,14 +248,14 @@ func describeLinks(s *suite) {
 			host.Status.ErrorType, host.Status.ErrorMessage = bmov1alpha1.ProvisioningError, "image\n  not found"
 		})
 		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsFalseBecause(infrav1.HostErrorReason,
-			"Host host reports provisioning error: image not found"))
+			"BareMetalHost host reports provisioning error: image not found"))
 		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.HostErrorReason, "image not found"))
 		changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.OperationalStatus = bmov1alpha1.OperationalStatusOK
 			host.Status.ErrorType, host.Status.ErrorMessage = "", ""
 		})
 		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition,
-			stage.IsFalseBecause(infrav1.HostProvisioningReason, "its state is provisioning"))
+			stage.IsFalseBecause(infrav1.HostProvisioningReason, "(state: provisioning)"))
 	})
 
 	It("tells of the trouble of a host that runs, once, and stays ready", func(ctx context.Context) {
@@ -281,8 +281,8 @@ func describeLinks(s *suite) {
 			linked(ctx, w)
 		}
 		trouble(bmov1alpha1.PowerManagementError, "401:\n unauthorized")
-		says(infrav1.HostErrorReason, "Host host is provisioned; it reports power management error: 401: unauthorized")
-		warned := []string{corev1.EventTypeWarning + ": Host host is provisioned; it reports power management error: 401: unauthorized"}
+		says(infrav1.HostErrorReason, "BareMetalHost host is provisioned; it reports power management error: 401: unauthorized")
+		warned := []string{corev1.EventTypeWarning + ": BareMetalHost host is provisioned; it reports power management error: 401: unauthorized"}
 		Eventually(func(g Gomega) { g.Expect(w.troubles(ctx, g, "machine")).To(Equal(warned)) }).Should(Succeed())
 		change(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Labels = map[string]string{infrav1.FailureDomainLabel: "a"}
@@ -293,7 +293,7 @@ func describeLinks(s *suite) {
 		Consistently(func(g Gomega) { g.Expect(w.troubles(ctx, g, "machine")).To(Equal(warned)) }).Should(Succeed())
 
 		trouble("", "")
-		says(infrav1.HostProvisionedReason, "Host host is provisioned")
+		says(infrav1.HostProvisionedReason, "BareMetalHost host is provisioned")
 	})
 }
 

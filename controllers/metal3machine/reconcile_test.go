@@ -8,12 +8,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -28,9 +31,9 @@ func (s *settling) Settle(_ context.Context, machine types.NamespacedName, _ boo
 	s.settled = append(s.settled, machine)
 }
 
-// What could not be read must not be reported as if it were not there: the pause of the Cluster would end in the eyes of
-// everybody who reads the condition.
-func TestNothingIsReportedOfWhatWasNotRead(t *testing.T) {
+// TestAFailedReadIsReported demands that Ready reports the error and that nothing else changes: the condition Paused of
+// a paused object would end, as if the Cluster did not exist.
+func TestAFailedReadIsReported(t *testing.T) {
 	ctx := context.Background()
 	down := errors.New("the API server is away")
 	machine := build.Metal3Machine("machine", "cluster", build.OwnedBy(build.Machine("machine", "cluster")))
@@ -55,7 +58,7 @@ func TestNothingIsReportedOfWhatWasNotRead(t *testing.T) {
 	if err := stored.Get(ctx, key, before); err != nil {
 		t.Fatal(err)
 	}
-	_, err := (&Reconciler{Client: c, Hosts: hosts}).Reconcile(ctx, ctrl.Request{NamespacedName: key})
+	_, err := (&Reconciler{Client: c, Hosts: hosts, Recorder: events.NewFakeRecorder(1)}).Reconcile(ctx, ctrl.Request{NamespacedName: key})
 	if !errors.Is(err, down) {
 		t.Errorf("the error is %v, want that of the read", err)
 	}
@@ -63,6 +66,13 @@ func TestNothingIsReportedOfWhatWasNotRead(t *testing.T) {
 	if err := stored.Get(ctx, key, after); err != nil {
 		t.Fatal(err)
 	}
+	ready := conditions.Get(after, clusterv1.ReadyCondition)
+	if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != infrav1.ReadFailedReason ||
+		ready.Message != "Reading Cluster cluster: the API server is away" {
+		t.Errorf("Ready is %+v, want the error", ready)
+	}
+	conditions.Delete(after, clusterv1.ReadyCondition)
+	after.ResourceVersion = before.ResourceVersion
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("the machine changed:\n%s", diff)
 	}

@@ -95,13 +95,13 @@ func describeReleases(s *suite) {
 			w.eventually(ctx, "machine", infrav1.DeletingCondition, And(
 				stage.IsTrueBecause(reason), HaveField("Message", ContainSubstring(message))))
 		}
-		deleting(infrav1.HostDeprovisioningReason, "Host host is being deprovisioned, its state is provisioned")
-		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.DeletingReason, "Host host"))
+		deleting(infrav1.HostDeprovisioningReason, "Waiting for BareMetalHost host to be deprovisioned (state: provisioned)")
+		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.DeletingReason, "BareMetalHost host"))
 		changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateDeprovisioning
 			host.Status.ErrorType, host.Status.ErrorMessage = bmov1alpha1.PowerManagementError, "no answer"
 		})
-		deleting(infrav1.HostErrorReason, "Host host reports power management error: no answer")
+		deleting(infrav1.HostErrorReason, "BareMetalHost host reports power management error: no answer")
 		Expect(w.held(ctx, Default, "machine")).To(ConsistOf("host"))
 		changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateAvailable
@@ -317,7 +317,7 @@ func (w *world) named(machine string) *infrav1.Metal3Machine {
 	return build.Metal3Machine(machine, clusterName, build.InNamespace(w.namespace))
 }
 
-// settled waits until the host operator has nothing left to do with an available host.
+// settled waits until BMO has nothing left to do with an available host.
 func (w *world) settled(ctx context.Context, name string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -340,7 +340,7 @@ func (w *world) freeOfOthers(ctx context.Context, name string) *bmov1alpha1.Bare
 	return host
 }
 
-// steady is a host without what changes with every write and without the diary of the host operator.
+// steady is a host without what changes with every write and without the operation history of BMO.
 func steady(host *bmov1alpha1.BareMetalHost) client.Object {
 	host.TypeMeta = metav1.TypeMeta{}
 	host.ResourceVersion, host.Generation, host.ManagedFields = "", 0, nil

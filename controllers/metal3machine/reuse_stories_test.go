@@ -83,7 +83,7 @@ func describeReuse(s *suite) {
 		w.start()
 		w.member(ctx, "machine", workers, madeFrom("keeps"))
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason,
-			"Waiting for host busy, which is reserved for md-workers by node reuse and is preparing"))
+			"Waiting for BareMetalHost busy, which is reserved for md-workers by node reuse and is preparing"))
 		w.simulate(hostsim.Delays{})
 		Expect(w.associated(ctx, "machine")).To(Equal("busy"))
 	})

@@ -43,7 +43,7 @@ type scope struct {
 	// surplus are further hosts that carry the machine as consumer.
 	surplus []*bmov1alpha1.BareMetalHost
 
-	// bootstrap is what is known of the bootstrap data.
+	// bootstrap describes the bootstrap data.
 	bootstrap bootstrapData
 
 	// claim and data are the objects that answer spec.dataTemplate. Nil when they do not exist.
@@ -57,7 +57,7 @@ type scope struct {
 	waits bool
 }
 
-// bootstrapData is what is known of the Secret that the Machine names.
+// bootstrapData describes the Secret with bootstrap data that the Machine names.
 type bootstrapData struct {
 	// name of the Secret. Nil until the Machine names one; empty when the Machine wants no bootstrap data.
 	name *string
@@ -147,12 +147,12 @@ func (r *Reconciler) readInfrastructure(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
-	holdings, err := r.Hosts.Holdings(ctx, s.key(), recordedHost(s.machine))
+	name := host.Recorded(s.machine)
+	holdings, err := r.Hosts.Holdings(ctx, s.key(), name)
 	if err != nil {
 		return err
 	}
 	s.host, s.surplus = holdings.Host, holdings.Surplus
-	name := recordedHost(s.machine)
 	if s.host != nil || name == "" {
 		return nil
 	}
@@ -183,12 +183,6 @@ func (r *Reconciler) readData(ctx context.Context, s *scope) error {
 	}
 	s.data = data
 	return nil
-}
-
-// recordedHost is the name of the host that the machine has recorded. Empty when it recorded none.
-func recordedHost(machine *infrav1.Metal3Machine) string {
-	_, name := splitHostAnnotation(machine.Annotations[infrav1.HostAnnotation])
-	return name
 }
 
 func isImaged(h *bmov1alpha1.BareMetalHost) bool {

@@ -393,7 +393,7 @@ func TestRecordedHost(t *testing.T) {
 	} {
 		machine := &infrav1.Metal3Machine{}
 		machine.Annotations = map[string]string{infrav1.HostAnnotation: value}
-		if got := recordedHost(machine); got != want {
+		if got := host.Recorded(machine); got != want {
 			t.Errorf("annotation %q: got %q, want %q", value, got, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util"
@@ -24,6 +25,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
@@ -34,9 +36,6 @@ const (
 	// bootstrapIndex finds Machines by the name of their bootstrap data Secret.
 	bootstrapIndex = "spec.bootstrap.dataSecretName"
 
-	// recordedHostIndex finds Metal3Machines by the name of the host that they have recorded.
-	recordedHostIndex = "recorded-host"
-
 	// hostUIDIndex finds hosts by their UID.
 	hostUIDIndex = "metadata.uid"
 
@@ -46,8 +45,8 @@ const (
 
 // Sources are the events besides those of the manager's own watches.
 type Sources struct {
-	// Woken sends machines that a free host is offered to.
-	Woken <-chan event.GenericEvent
+	// Offered sends machines that a free host is offered to.
+	Offered <-chan event.GenericEvent
 
 	// Clusters sends the connections to workload clusters.
 	Clusters clustercache.ClusterCache
@@ -73,16 +72,16 @@ func (r *Reconciler) SetupWithManager(
 		WithOptions(options).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(util.MachineToInfrastructureMapFunc(kind))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToMachines),
-			builder.WithPredicates(clusterMatters())).
+			builder.WithPredicates(flow.Updates(clusterMatters))).
 		Watches(&infrav1.Metal3Cluster{}, handler.EnqueueRequestsFromMapFunc(r.infrastructureToMachines),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostToMachines)).
 		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(r.sameProviderID),
-			builder.WithPredicates(providerIDMatters())).
+			builder.WithPredicates(flow.Updates(providerIDMatters))).
 		Watches(&infrav1.Metal3DataClaim{}, owner).
 		Watches(&infrav1.Metal3Data{}, handler.EnqueueRequestsFromMapFunc(dataToMachine)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.secretToMachine)).
-		WatchesRawSource(source.Channel(sources.Woken, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(sources.Offered, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(sources.Clusters.GetClusterSource("metal3machine", clusterToMachines)).
 		Build(r)
 	if err != nil {
@@ -94,7 +93,7 @@ func (r *Reconciler) SetupWithManager(
 			Watcher:      built,
 			Kind:         &corev1.Node{},
 			EventHandler: handler.EnqueueRequestsFromMapFunc(r.nodeToMachines(cluster)),
-			Predicates:   []predicate.TypedPredicate[client.Object]{nodeMatters()},
+			Predicates:   []predicate.TypedPredicate[client.Object]{flow.Updates(nodeMatters)},
 		})
 	}
 	return nil
@@ -107,7 +106,6 @@ func setupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		value client.IndexerFunc
 	}{
 		{&infrav1.Metal3Machine{}, providerIDIndex, byProviderID},
-		{&infrav1.Metal3Machine{}, recordedHostIndex, byRecordedHost},
 		{&clusterv1.Machine{}, bootstrapIndex, byBootstrapData},
 		{&bmov1alpha1.BareMetalHost{}, hostUIDIndex, byUID},
 		{&bmov1alpha1.BareMetalHost{}, hostnameIndex, byHostname},
@@ -124,13 +122,6 @@ func byUID(object client.Object) []string { return []string{string(object.GetUID
 func byBootstrapData(object client.Object) []string {
 	if machine, ok := object.(*clusterv1.Machine); ok && machine.Spec.Bootstrap.DataSecretName != nil {
 		return []string{*machine.Spec.Bootstrap.DataSecretName}
-	}
-	return nil
-}
-
-func byRecordedHost(object client.Object) []string {
-	if machine, ok := object.(*infrav1.Metal3Machine); ok && recordedHost(machine) != "" {
-		return []string{recordedHost(machine)}
 	}
 	return nil
 }
@@ -153,41 +144,25 @@ func byProviderID(object client.Object) []string {
 	return nil
 }
 
-// clusterMatters passes changes of a Cluster that a machine can wait for: the infrastructure and the pause.
-func clusterMatters() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, isCluster := e.ObjectOld.(*clusterv1.Cluster)
-		after, stillCluster := e.ObjectNew.(*clusterv1.Cluster)
-		return isCluster && stillCluster &&
-			(!equalPointer(before.Spec.Paused, after.Spec.Paused) ||
-				before.Spec.InfrastructureRef != after.Spec.InfrastructureRef ||
-				!equalPointer(before.Status.Initialization.InfrastructureProvisioned,
-					after.Status.Initialization.InfrastructureProvisioned))
-	}}
+// clusterMatters returns true for changes of a Cluster that a machine can wait for: the infrastructure and the pause.
+func clusterMatters(before, after *clusterv1.Cluster) bool {
+	return ptr.Deref(before.Spec.Paused, false) != ptr.Deref(after.Spec.Paused, false) ||
+		before.Spec.InfrastructureRef != after.Spec.InfrastructureRef ||
+		ptr.Deref(before.Status.Initialization.InfrastructureProvisioned, false) !=
+			ptr.Deref(after.Status.Initialization.InfrastructureProvisioned, false)
 }
 
-func equalPointer(a, b *bool) bool {
-	return (a != nil && *a) == (b != nil && *b)
+// nodeMatters returns true for changes of a Node that linking depends on. The kubelet updates its Node every few
+// seconds.
+func nodeMatters(before, after *corev1.Node) bool {
+	return before.Spec.ProviderID != after.Spec.ProviderID ||
+		before.Labels[infrav1.HostUIDLabel] != after.Labels[infrav1.HostUIDLabel] ||
+		before.Labels[corev1.LabelHostname] != after.Labels[corev1.LabelHostname]
 }
 
-// nodeMatters passes changes of a Node that linking depends on. The kubelet updates its Node every few seconds.
-func nodeMatters() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, isNode := e.ObjectOld.(*corev1.Node)
-		after, stillNode := e.ObjectNew.(*corev1.Node)
-		return isNode && stillNode && (before.Spec.ProviderID != after.Spec.ProviderID ||
-			before.Labels[infrav1.HostUIDLabel] != after.Labels[infrav1.HostUIDLabel] ||
-			before.Labels[corev1.LabelHostname] != after.Labels[corev1.LabelHostname])
-	}}
-}
-
-// providerIDMatters passes changes that begin or end a conflict about a provider ID.
-func providerIDMatters() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, isMachine := e.ObjectOld.(*infrav1.Metal3Machine)
-		after, stillMachine := e.ObjectNew.(*infrav1.Metal3Machine)
-		return isMachine && stillMachine && before.Spec.ProviderID != after.Spec.ProviderID
-	}}
+// providerIDMatters returns true for changes that begin or end a conflict about a provider ID.
+func providerIDMatters(before, after *infrav1.Metal3Machine) bool {
+	return before.Spec.ProviderID != after.Spec.ProviderID
 }
 
 // sameProviderID requeues the other machines with the provider ID of a machine. It runs for the old and the new machine
@@ -218,7 +193,8 @@ func (r *Reconciler) hostToMachines(ctx context.Context, object client.Object) [
 	if machine, found := host.Consumer(current); found {
 		return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: current.Namespace, Name: machine}}}
 	}
-	return r.machines(ctx, client.InNamespace(current.Namespace), client.MatchingFields{recordedHostIndex: current.Name})
+	return r.machines(ctx, client.InNamespace(current.Namespace),
+		client.MatchingFields{hoststore.RecordedHostIndex: current.Name})
 }
 
 // dataToMachine requeues the machine of the Metal3DataClaim that the data answers. The claim has the name of the
@@ -315,13 +291,5 @@ func ofCluster(object client.Object, cluster string) bool {
 
 // machines returns requests for the machines of a list.
 func (r *Reconciler) machines(ctx context.Context, options ...client.ListOption) []ctrl.Request {
-	var machines infrav1.Metal3MachineList
-	if err := r.Client.List(ctx, &machines, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil
-	}
-	var requests []ctrl.Request
-	for i := range machines.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])})
-	}
-	return requests
+	return flow.Requests(ctx, r.Client, &infrav1.Metal3MachineList{}, options...)
 }

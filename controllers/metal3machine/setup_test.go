@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -72,13 +74,13 @@ func TestClusterMatters(t *testing.T) {
 			if tc.after != nil {
 				tc.after(after)
 			}
-			got := clusterMatters().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+			got := flow.Updates(clusterMatters).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
 			if got != tc.want {
 				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
 			}
 		})
 	}
-	if !clusterMatters().Create(event.CreateEvent{Object: build.Cluster("cluster")}) {
+	if !flow.Updates(clusterMatters).Create(event.CreateEvent{Object: build.Cluster("cluster")}) {
 		t.Error("a new Cluster does not matter, machines wait for it")
 	}
 }
@@ -101,7 +103,7 @@ func TestNodeMatters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before, after := &corev1.Node{}, &corev1.Node{}
 			tc.change(after)
-			if got := nodeMatters().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+			if got := flow.Updates(nodeMatters).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
 				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
 			}
 		})
@@ -111,15 +113,15 @@ func TestNodeMatters(t *testing.T) {
 func TestProviderIDMatters(t *testing.T) {
 	before, after := build.Metal3Machine("machine", "cluster"), build.Metal3Machine("machine", "cluster")
 	after.Labels = map[string]string{"a": "b"}
-	if providerIDMatters().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
+	if flow.Updates(providerIDMatters).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
 		t.Error("a label is no news")
 	}
 	after.Spec.ProviderID = "metal3://a/b/c"
-	if !providerIDMatters().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
+	if !flow.Updates(providerIDMatters).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
 		t.Error("another provider ID may be that of a second machine")
 	}
-	if !providerIDMatters().Create(event.CreateEvent{Object: after}) ||
-		!providerIDMatters().Delete(event.DeleteEvent{Object: after}) {
+	if !flow.Updates(providerIDMatters).Create(event.CreateEvent{Object: after}) ||
+		!flow.Updates(providerIDMatters).Delete(event.DeleteEvent{Object: after}) {
 		t.Error("a machine that comes or goes begins or ends a conflict")
 	}
 }
@@ -140,7 +142,7 @@ func TestHostToMachines(t *testing.T) {
 	}
 	recorder := build.Metal3Machine("recorder", "cluster", build.OnHost(build.Host("recorded")))
 	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(recorder).
-		WithIndex(&infrav1.Metal3Machine{}, recordedHostIndex, byRecordedHost).Build()}
+		WithIndex(&infrav1.Metal3Machine{}, hoststore.RecordedHostIndex, hoststore.ByRecordedHost).Build()}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, r.hostToMachines(context.Background(), tc.object)); diff != "" {

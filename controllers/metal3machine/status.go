@@ -12,20 +12,12 @@ import (
 
 type condition = flow.Condition[*scope]
 
-// conditionsInOrder are the conditions of the kind, in the order in which a machine passes them.
-func conditionsInOrder() []condition {
-	return []condition{associated(), dataReady(), provisioned(), linked(), deleting()}
-}
-
-func associated() condition {
-	return condition{
+var (
+	associated = condition{
 		Type: infrav1.HostAssociatedCondition, Initial: infrav1.WaitingForMachineReason,
 		Failed: infrav1.AssociationFailedReason, Done: association,
 	}
-}
-
-func dataReady() condition {
-	return condition{
+	dataReady = condition{
 		Type: infrav1.DataReadyCondition, Initial: infrav1.WaitingForHostReason, Failed: infrav1.DataFailedReason,
 		Done: func(s *scope) flow.Reached {
 			if s.machine.Spec.DataTemplate == nil {
@@ -34,36 +26,26 @@ func dataReady() condition {
 			return flow.Reached{Reason: infrav1.DataReadyReason}
 		},
 	}
-}
-
-func provisioned() condition {
-	return condition{
+	provisioned = condition{
 		Type: infrav1.HostProvisionedCondition, Initial: infrav1.WaitingForHostReason,
 		Failed: infrav1.ProvisioningFailedReason, Done: running,
 	}
-}
-
-func linked() condition {
-	return condition{
+	linked = condition{
 		Type: infrav1.NodeLinkedCondition, Initial: infrav1.WaitingForHostProvisionedReason, Failed: infrav1.LinkFailedReason,
 		Done: func(*scope) flow.Reached {
 			return flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The Node carries the provider ID"}
 		},
 	}
-}
-
-func deleting() condition {
-	return condition{
+	deleting = condition{
 		Type: infrav1.DeletingCondition, Initial: infrav1.DeletingReason, Failed: infrav1.ReleaseFailedReason,
 		Done: func(s *scope) flow.Reached {
-			released := flow.Reached{Reason: infrav1.HostReleasedReason}
-			if s.host != nil {
-				released.Message = "Released BareMetalHost " + s.host.Name
+			if s.host == nil {
+				return flow.Reached{Reason: infrav1.HostReleasedReason}
 			}
-			return released
+			return flow.Reached{Reason: infrav1.HostReleasedReason, Message: "Released BareMetalHost " + s.host.Name}
 		},
 	}
-}
+)
 
 // association is what the condition says of a machine that holds a host. The reason tells how the host was chosen. No
 // object holds that afterwards, so the reason stays.
@@ -134,7 +116,7 @@ func setHostStatus(s *scope) {
 		status.Addresses = addresses
 	}
 	status.FailureDomain = s.host.Labels[infrav1.FailureDomainLabel]
-	setGiven(s)
+	reportSecrets(s)
 	if s.data != nil {
 		status.RenderedData = &infrav1.Metal3ObjectRef{Name: s.data.Name, Namespace: s.data.Namespace}
 	}

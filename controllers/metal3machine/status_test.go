@@ -54,47 +54,47 @@ func TestDone(t *testing.T) {
 		want      flow.Reached
 	}{
 		"Associated": {
-			"the host is named", associated(), complete(onHost()),
+			"the host is named", associated, complete(onHost()),
 			flow.Reached{Reason: infrav1.HostAssociatedReason, Message: "Associated BareMetalHost host"},
 		},
 		"InDomain": {
-			"and its failure domain", associated(), complete(onHost(build.InDomain("a")), domain),
+			"and its failure domain", associated, complete(onHost(build.InDomain("a")), domain),
 			flow.Reached{Reason: infrav1.HostAssociatedReason, Message: "Associated BareMetalHost host in failure domain a"},
 		},
 		"OtherDomain": {
-			"also one that is not wanted", associated(), complete(onHost(build.InDomain("b")), domain),
+			"also one that is not wanted", associated, complete(onHost(build.InDomain("b")), domain),
 			flow.Reached{
 				Reason: infrav1.HostAssociatedReason, Message: "Associated BareMetalHost host, which is not in failure domain a",
 			},
 		},
 		"Reused": {
-			"the host was reserved", associated(), complete(onHost(), reused),
+			"the host was reserved", associated, complete(onHost(), reused),
 			flow.Reached{Reason: infrav1.HostAssociatedViaNodeReuseReason, Message: "Associated BareMetalHost host"},
 		},
 		"WasReused": {
-			"the reason stays", associated(), complete(onHost(), wasReused),
+			"the reason stays", associated, complete(onHost(), wasReused),
 			flow.Reached{Reason: infrav1.HostAssociatedViaNodeReuseReason, Message: "Associated BareMetalHost host"},
 		},
-		"Data":     {"rendered data", dataReady(), complete(template), flow.Reached{Reason: infrav1.DataReadyReason}},
-		"External": {"no template", dataReady(), complete(), flow.Reached{Reason: infrav1.DataExternalReason}},
+		"Data":     {"rendered data", dataReady, complete(template), flow.Reached{Reason: infrav1.DataReadyReason}},
+		"External": {"no template", dataReady, complete(), flow.Reached{Reason: infrav1.DataExternalReason}},
 		"Provisioned": {
-			"a host that runs", provisioned(), complete(onHost(build.Provisioned())),
-			flow.Reached{Reason: infrav1.HostProvisionedReason, Message: "Host host is provisioned"},
+			"a host that runs", provisioned, complete(onHost(build.Provisioned())),
+			flow.Reached{Reason: infrav1.HostProvisionedReason, Message: "BareMetalHost host is provisioned"},
 		},
 		"Troubled": {
-			"a host with an error remains provisioned", provisioned(), complete(onHost(build.Error("no answer"))),
+			"a host with an error remains provisioned", provisioned, complete(onHost(build.Error("no answer"))),
 			flow.Reached{
-				Reason: infrav1.HostErrorReason, Message: "Host host is provisioned; it reports provisioning error: no answer",
+				Reason: infrav1.HostErrorReason, Message: "BareMetalHost host is provisioned; it reports provisioning error: no answer",
 			},
 		},
 		"Linked": {
-			"the Node", linked(), complete(), flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The Node carries the provider ID"},
+			"the Node", linked, complete(), flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The Node carries the provider ID"},
 		},
 		"Released": {
-			"the host is named", deleting(), complete(deleted, onHost()),
+			"the host is named", deleting, complete(deleted, onHost()),
 			flow.Reached{Reason: infrav1.HostReleasedReason, Message: "Released BareMetalHost host"},
 		},
-		"ReleasedNothing": {"no host", deleting(), complete(deleted), flow.Reached{Reason: infrav1.HostReleasedReason}},
+		"ReleasedNothing": {"no host", deleting, complete(deleted), flow.Reached{Reason: infrav1.HostReleasedReason}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestSetHostStatus(t *testing.T) {
 	}
 	secret := &corev1.SecretReference{Name: "a", Namespace: "b"}
 	bootstrap := &corev1.SecretReference{Name: "machine-bootstrap", Namespace: "metal3"}
-	equipped := func(s *scope) {
+	injected := func(s *scope) {
 		s.host.Spec.UserData, s.host.Spec.MetaData, s.host.Spec.NetworkData = secret, secret, secret
 		s.machine.Spec.UserData = secret
 		s.data = &infrav1.Metal3Data{ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: "metal3"}}
@@ -142,7 +142,7 @@ func TestSetHostStatus(t *testing.T) {
 			}), infrav1.Metal3MachineStatus{Addresses: known.Addresses, UserData: bootstrap},
 		},
 		"Everything": {
-			"all of it", complete(onHost(build.InDomain("new"), build.NIC("eth0", "", "192.0.2.9")), equipped),
+			"all of it", complete(onHost(build.InDomain("new"), build.NIC("eth0", "", "192.0.2.9")), injected),
 			infrav1.Metal3MachineStatus{
 				FailureDomain: "new", UserData: secret, MetaData: secret, NetworkData: secret,
 				RenderedData: &infrav1.Metal3ObjectRef{Name: "data", Namespace: "metal3"},

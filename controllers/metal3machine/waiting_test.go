@@ -135,7 +135,7 @@ func describeWaiting(s *suite) {
 		w.start()
 		w.machine(ctx, "machine", build.Selecting(map[string]string{"rack": "a"}))
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason,
-			"14 hosts: 4 claimed, 2 marked unhealthy, 1 detached, 1 externally provisioned, 1 in error, "+
+			"14 hosts: 4 claimed, 2 marked unhealthy, 1 detached, 1 externally provisioned, 1 in error (in-error), "+
 				"1 in use without a consumer, 1 not available yet, 1 not matching selector rack=a, 1 paused, "+
 				"1 reserved for another owner"))
 		Expect(w.getMachine(ctx, Default, "machine").Annotations).NotTo(HaveKey(infrav1.HostAnnotation))
@@ -155,7 +155,7 @@ func describeWaiting(s *suite) {
 		Expect(w.associated(ctx, "machine")).To(Equal("host"))
 	})
 
-	It("is woken by a host that becomes free", func(ctx context.Context) {
+	It("is requeued by a host that becomes free", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host", build.State(bmov1alpha1.StateInspecting))
 		w.start()

@@ -99,7 +99,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		return err
 	}
 	hosts := hoststore.New(mgr.GetClient(), mgr.GetAPIReader())
-	woken, err := hosts.Watch(ctx, mgr.GetCache())
+	offered, err := hosts.Watch(ctx, mgr.GetCache())
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		reconciler.Nodes = w.nodes(reconciler.Nodes)
 	}
 	shared := true
-	return reconciler.SetupWithManager(ctx, mgr, metal3machine.Sources{Woken: woken, Clusters: clusters},
+	return reconciler.SetupWithManager(ctx, mgr, metal3machine.Sources{Offered: offered, Clusters: clusters},
 		controller.Options{MaxConcurrentReconciles: w.workers, SkipNameValidation: &shared})
 }
 
@@ -132,7 +132,7 @@ func specProblem(machine *infrav1.Metal3Machine) string {
 	return ""
 }
 
-// simulate plays the host operator.
+// simulate plays BMO.
 func (w *world) simulate(delays hostsim.Delays) {
 	GinkgoHelper()
 	ctx, stop := context.WithCancel(context.Background())

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterlabels "sigs.k8s.io/cluster-api/util/labels"
@@ -30,6 +32,9 @@ import (
 
 // templateIndex finds Metal3Machines by the name of the template that they were made from.
 const templateIndex = "cloned-from"
+
+// gatherTime is the time from the first of many new machines or changed hosts until their templates read all of them.
+func gatherTime(types.NamespacedName) time.Duration { return time.Second }
 
 // Hosts reads the hosts of a namespace.
 type Hosts interface {
@@ -90,28 +95,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	s := &scope{template: template}
 	if err := flow.Observe(ctx, s, r.readPause, r.readHosts); err != nil {
-		return ctrl.Result{}, err
+		return flow.ReadFailed(ctx, pass, err)
 	}
-	plan := flow.Plan[*scope]{Paused: s.paused, Conditions: []flow.Condition[*scope]{ready()}, Status: setStatus}
+	plan := flow.Plan[*scope]{Paused: s.paused, Conditions: []flow.Condition[*scope]{ready}, Status: setStatus}
 	if !s.paused {
-		plan.Stages = []flow.Stage[*scope]{ready().Stage(r.syncCleaningMode), ready().Stage(reportCapacity)}
+		plan.Stages = []flow.Stage[*scope]{ready.Stage(r.syncCleaningMode), ready.Stage(reportCapacity)}
 	}
 	return flow.Run(ctx, pass, s, plan)
 }
 
 // announce emits an event for an error. What the hosts offer changes with each of them.
 func announce(_ *metav1.Condition, after metav1.Condition) string {
-	if after.Reason == infrav1.CleaningModeFailedReason || after.Reason == infrav1.WriteFailedReason {
+	switch after.Reason {
+	case infrav1.CleaningModeFailedReason, infrav1.ReadFailedReason, infrav1.WriteFailedReason:
 		return corev1.EventTypeWarning
+	default:
+		return ""
 	}
-	return ""
 }
 
-func ready() flow.Condition[*scope] {
-	return flow.Condition[*scope]{
-		Type: infrav1.ReadyCondition, Initial: infrav1.CapacityUnknownReason, Failed: infrav1.CleaningModeFailedReason,
-		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.CapacityKnownReason} },
-	}
+var ready = flow.Condition[*scope]{
+	Type: infrav1.ReadyCondition, Initial: infrav1.CapacityUnknownReason, Failed: infrav1.CleaningModeFailedReason,
+	Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.CapacityKnownReason} },
 }
 
 // readPause finds the Cluster through the owner reference: templates carry no other trace of it.
@@ -159,7 +164,7 @@ func (r *Reconciler) syncCleaningMode(ctx context.Context, s *scope) (outcome.Ou
 	}
 	var machines infrav1.Metal3MachineList
 	if err := r.Client.List(ctx, &machines, client.InNamespace(template.Namespace),
-		client.MatchingFields{templateIndex: template.Name}); err != nil {
+		client.MatchingFields{templateIndex: template.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return outcome.Done(), fmt.Errorf("listing the Metal3Machines of the template: %w", err)
 	}
 	var errs []error
@@ -168,9 +173,9 @@ func (r *Reconciler) syncCleaningMode(ctx context.Context, s *scope) (outcome.Ou
 		if machine.Spec.AutomatedCleaningMode == mode || flow.Moving(machine) {
 			continue
 		}
-		before := machine.DeepCopy()
-		machine.Spec.AutomatedCleaningMode = mode
-		if err := r.Client.Patch(ctx, machine, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		changed := machine.DeepCopy()
+		changed.Spec.AutomatedCleaningMode = mode
+		if err := r.Client.Patch(ctx, changed, client.MergeFrom(machine)); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("setting automatedCleaningMode of Metal3Machine %s: %w", machine.Name, err))
 		}
 	}
@@ -213,12 +218,12 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&infrav1.Metal3MachineTemplate{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
-		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(machineToTemplate),
+		Watches(&infrav1.Metal3Machine{}, flow.Gather(gatherTime, machineToTemplate),
 			builder.WithPredicates(onlyCreates())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toTemplates),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
-		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.toTemplates),
-			builder.WithPredicates(hardwareChanged())).
+		Watches(&bmov1alpha1.BareMetalHost{}, flow.Gather(gatherTime, r.toTemplates),
+			builder.WithPredicates(flow.Updates(hardwareMatters))).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Metal3MachineTemplate controller: %w", err)
@@ -247,15 +252,7 @@ func machineToTemplate(_ context.Context, object client.Object) []ctrl.Request {
 
 // toTemplates requeues all templates of the namespace.
 func (r *Reconciler) toTemplates(ctx context.Context, object client.Object) []ctrl.Request {
-	var templates infrav1.Metal3MachineTemplateList
-	if err := r.Client.List(ctx, &templates, client.InNamespace(object.GetNamespace())); err != nil {
-		return nil
-	}
-	requests := make([]ctrl.Request, 0, len(templates.Items))
-	for i := range templates.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&templates.Items[i])})
-	}
-	return requests
+	return flow.Requests(ctx, r.Client, &infrav1.Metal3MachineTemplateList{}, client.InNamespace(object.GetNamespace()))
 }
 
 // onlyCreates passes new machines: a machine created from a cached, older template requires the mode of the newer one.
@@ -267,12 +264,8 @@ func onlyCreates() predicate.Funcs {
 	}
 }
 
-// hardwareChanged passes changes of a host that the capacity depends on.
-func hardwareChanged() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, isHost := e.ObjectOld.(*bmov1alpha1.BareMetalHost)
-		after, stillHost := e.ObjectNew.(*bmov1alpha1.BareMetalHost)
-		return isHost && stillHost && (!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
-			!equality.Semantic.DeepEqual(before.Status.HardwareDetails, after.Status.HardwareDetails))
-	}}
+// hardwareMatters returns true for changes of a host that the capacity depends on.
+func hardwareMatters(before, after *bmov1alpha1.BareMetalHost) bool {
+	return !equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+		!equality.Semantic.DeepEqual(before.Status.HardwareDetails, after.Status.HardwareDetails)
 }

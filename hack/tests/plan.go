@@ -97,7 +97,7 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	}
 	result := &tier{name: "test", steps: []step{
 		{name: "unit tests and stories", packages: plain, parallel: 4, timeout: stepLimit},
-		{name: "tests with goroutines, and suites of controllers", packages: raced, race: true, parallel: 4, timeout: stepLimit},
+		{name: "suites of controllers, and other goroutines", packages: raced, race: true, parallel: 4, timeout: stepLimit},
 	}}
 	unchanged, err := newMark("lab", labItself...)
 	if err != nil {

@@ -79,7 +79,7 @@ func (f *Flags) Add(set *pflag.FlagSet) {
 		"Keep released hosts powered on where cleaning is enabled, for Ironic with fast track. The environment variable "+
 			"CAPM3_FAST_TRACK=true sets it too.")
 	set.BoolVar(&f.KeepMoveLabels, "keep-move-labels", true,
-		"Keep the labels that clusterctl move needs on the CRDs of the host operator, and on Secrets without owner that "+
+		"Keep the labels that clusterctl move needs on the CRDs of BMO, and on Secrets without owner that "+
 			"hosts, Metal3Machines and Metal3MachineTemplates name. Without them, hosts and Secrets stay behind.")
 	for _, name := range []string{"enable-bmh-name-based-preallocation", "enableBMHNameBasedPreallocation"} {
 		set.BoolVar(&f.ClaimsByHostName, name, false,

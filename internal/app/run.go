@@ -35,7 +35,7 @@ import (
 
 // Run runs the manager until the context ends. It waits for an API server that is away.
 func Run(ctx context.Context, restConfig *rest.Config, settings *Flags) error {
-	if err := untilReady(ctx, restConfig, lookEvery); ctx.Err() != nil {
+	if err := untilReady(ctx, restConfig, probeEvery); ctx.Err() != nil {
 		return nil
 	} else if err != nil {
 		return err

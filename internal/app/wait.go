@@ -13,37 +13,37 @@ import (
 )
 
 const (
-	// lookEvery is how often a manager that starts asks for an API server that is not ready.
-	lookEvery = 2 * time.Second
+	// probeEvery is how often a starting manager probes an API server that is not ready.
+	probeEvery = 2 * time.Second
 
-	// lookPatience is how long one answer may take.
-	lookPatience = 10 * time.Second
+	// probeTimeout is how long one probe may take.
+	probeTimeout = 10 * time.Second
 )
 
-// untilReady waits until the API server says that it is ready. A manager that loses its lease because the API server is
-// away ends, and is started again while it still is. If it ended once more each time, the kubelet would let it wait
-// longer and longer, and for up to five minutes after the API server is back nobody would serve its webhooks.
+// untilReady blocks until the API server is ready. A manager that loses its lease with the API server ends, and the
+// kubelet starts it again. If the manager ended without an API server, the back-off of the kubelet would grow, and the
+// webhooks would be missing for up to five minutes after the API server has returned.
 //
-// It asks /readyz, which every authenticated user may read (ClusterRole system:public-info-viewer). An answer that says
-// that the question is not allowed or not known comes from an API server that is there, so it counts as ready.
+// It probes /readyz, which every authenticated user may read (ClusterRole system:public-info-viewer). The answers
+// Forbidden and NotFound come from an API server that runs, and count as ready. It returns an error for Unauthorized.
 func untilReady(ctx context.Context, config *rest.Config, every time.Duration) error {
-	patient := rest.CopyConfig(config)
-	patient.Timeout = lookPatience
-	server, err := discovery.NewDiscoveryClientForConfig(patient)
+	limited := rest.CopyConfig(config)
+	limited.Timeout = probeTimeout
+	server, err := discovery.NewDiscoveryClientForConfig(limited)
 	if err != nil {
-		return fmt.Errorf("looking for the API server: %w", err)
+		return fmt.Errorf("probing the API server: %w", err)
 	}
-	var told string
+	var logged string
 	return wait.PollUntilContextCancel(ctx, every, true, func(ctx context.Context) (bool, error) {
 		err := server.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 		switch {
 		case err == nil, apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 			return true, nil
 		case apierrors.IsUnauthorized(err):
-			return false, fmt.Errorf("looking for the API server at %s: %w", config.Host, err)
+			return false, fmt.Errorf("probing the API server at %s: %w", config.Host, err)
 		}
-		if problem := err.Error(); problem != told {
-			told = problem
+		if problem := err.Error(); problem != logged {
+			logged = problem
 			ctrl.Log.Info("Waiting until the API server is ready", "server", config.Host, "problem", problem)
 		}
 		return false, nil

@@ -27,7 +27,7 @@ func (c Condition[S]) set(object Object, scope S, result Result, known, stopped 
 		condition.Reason, condition.Message = result.Reason, result.Message
 	case known:
 		condition.Reason, condition.Message = result.Reason, result.Message
-	case stopped || !conditions.Has(object, c.Type):
+	case stopped, !conditions.Has(object, c.Type) && !conditions.IsTrue(object, clusterv1.ReadyCondition):
 		condition.Reason = c.Initial
 	default:
 		return
@@ -40,9 +40,12 @@ func (c Condition[S]) set(object Object, scope S, result Result, known, stopped 
 
 // failedStatus is the status of a condition whose stage failed. An answer of the API server that a retry does not
 // change makes it false. Any other error, such as a timeout, leaves a condition true that was true: nothing is known to
-// be wrong with the object.
+// be wrong with the object. A condition that does not exist on a ready object counts as true: CAPM3 has reported the
+// object as ready without this condition.
 func failedStatus(object Object, conditionType string, err error) metav1.ConditionStatus {
-	if conditions.IsTrue(object, conditionType) && !isRefusal(err) {
+	wasTrue := conditions.IsTrue(object, conditionType) ||
+		!conditions.Has(object, conditionType) && conditions.IsTrue(object, clusterv1.ReadyCondition)
+	if wasTrue && !isRefusal(err) {
 		return metav1.ConditionTrue
 	}
 	return metav1.ConditionFalse

@@ -36,6 +36,11 @@ func Observe[S any](ctx context.Context, scope S, observations ...Observation[S]
 	return nil
 }
 
+// ReadFailed ends a pass whose observation failed. No stage runs, and Ready reports the error.
+func ReadFailed(ctx context.Context, pass *Pass, err error) (ctrl.Result, error) {
+	return pass.End(ctx, outcome.Done(), err, func() { pass.setFailed(infrav1.ReadFailedReason, err) })
+}
+
 // Moving returns true while clusterctl move deletes the object. Its annotations, and with them a pause, are gone, so no
 // controller may act on it or write it.
 func Moving(object client.Object) bool {

@@ -109,14 +109,14 @@ func (p *Pass) write(ctx context.Context, report func()) error {
 		}
 	}
 	report()
-	p.setUnsaved(saveErr)
+	p.setFailed(infrav1.WriteFailedReason, saveErr)
 	if err := p.saveStatus(ctx); err != nil {
 		return errors.Join(saveErr, err)
 	}
 	if deleting {
 		if saveErr = p.Save(ctx); saveErr != nil && !apierrors.IsConflict(saveErr) && !p.isGone(saveErr) {
 			p.object.SetFinalizers(p.saved.GetFinalizers())
-			p.setUnsaved(saveErr)
+			p.setFailed(infrav1.WriteFailedReason, saveErr)
 			saveErr = errors.Join(saveErr, p.saveStatus(ctx))
 		}
 	}
@@ -124,15 +124,15 @@ func (p *Pass) write(ctx context.Context, report func()) error {
 	return saveErr
 }
 
-// setUnsaved reports that metadata and spec could not be written. Ready says so, because no stage does.
-func (p *Pass) setUnsaved(err error) {
+// setFailed reports in Ready an error that belongs to no stage. It does nothing without an error.
+func (p *Pass) setFailed(reason string, err error) {
 	if err == nil {
 		return
 	}
 	conditions.Set(p.object, metav1.Condition{
 		Type:   clusterv1.ReadyCondition,
 		Status: failedStatus(p.object, clusterv1.ReadyCondition, err),
-		Reason: infrav1.WriteFailedReason, Message: describe(err),
+		Reason: reason, Message: describe(err),
 	})
 }
 
@@ -142,7 +142,7 @@ func (p *Pass) isGone(err error) bool {
 
 func (p *Pass) saveStatus(ctx context.Context) error {
 	if !p.object.GetDeletionTimestamp().IsZero() && len(p.object.GetFinalizers()) == 0 {
-		// The next write deletes the object; nobody would read this status.
+		// The next write deletes the object. No client would read this status.
 		return nil
 	}
 	patch, err := p.statusPatch()
@@ -188,15 +188,7 @@ func (p *Pass) mainPatch() ([]byte, error) {
 	if equality.Semantic.DeepEqual(p.saved, p.object) {
 		return nil, nil
 	}
-	before, _, err := parts(p.saved)
-	if err != nil {
-		return nil, err
-	}
-	now, _, err := parts(p.object)
-	if err != nil {
-		return nil, err
-	}
-	patch, err := difference(before, now)
+	patch, err := difference(p.saved, p.object, mainPart)
 	if err != nil || patch == nil || sameLists(p.saved, p.object) {
 		return patch, err
 	}
@@ -209,15 +201,7 @@ func (p *Pass) statusPatch() ([]byte, error) {
 	if equality.Semantic.DeepEqual(p.before, p.object) {
 		return nil, nil
 	}
-	_, before, err := parts(p.before)
-	if err != nil {
-		return nil, err
-	}
-	_, now, err := parts(p.object)
-	if err != nil {
-		return nil, err
-	}
-	return difference(before, now)
+	return difference(p.before, p.object, statusPart)
 }
 
 func duplicate(object Object) (Object, error) {
@@ -233,7 +217,7 @@ func (p *Pass) emit() {
 		return
 	}
 	for _, condition := range p.object.GetConditions() {
-		before := find(p.before.GetConditions(), condition.Type)
+		before := conditions.Get(p.before, condition.Type)
 		if before != nil && before.Status == condition.Status && before.Reason == condition.Reason {
 			continue
 		}
@@ -253,39 +237,41 @@ func note(condition metav1.Condition) string {
 	return shorten(text, limit)
 }
 
-func find(conditions []metav1.Condition, conditionType string) *metav1.Condition {
-	for i := range conditions {
-		if conditions[i].Type == conditionType {
-			return &conditions[i]
-		}
-	}
-	return nil
-}
+// The parts of an object that are written apart.
+const (
+	mainPart = iota
+	statusPart
+)
 
 // parts returns the JSON form of metadata and spec, and that of the status.
-func parts(object Object) (main, status []byte, err error) {
+func parts(object Object) (parts [2][]byte, err error) {
 	content, err := json.Marshal(object)
+	fields := map[string]json.RawMessage{"status": json.RawMessage(`{}`)}
+	if err == nil {
+		err = json.Unmarshal(content, &fields)
+	}
+	if err == nil {
+		parts[statusPart] = fields["status"]
+		delete(fields, "status")
+		parts[mainPart], err = json.Marshal(fields)
+	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", object.GetName(), err)
+		return parts, fmt.Errorf("reading %s: %w", object.GetName(), err)
 	}
-	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal(content, &fields); err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", object.GetName(), err)
-	}
-	status = fields["status"]
-	if status == nil {
-		status = json.RawMessage(`{}`)
-	}
-	delete(fields, "status")
-	if main, err = json.Marshal(fields); err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", object.GetName(), err)
-	}
-	return main, status, nil
+	return parts, nil
 }
 
-// difference returns the merge patch from one document to another, or nil when they are equal.
-func difference(before, after []byte) ([]byte, error) {
-	patch, err := jsonpatch.CreateMergePatch(before, after)
+// difference returns the merge patch of one part of an object, or nil when it would change nothing.
+func difference(before, after Object, part int) ([]byte, error) {
+	old, err := parts(before)
+	if err != nil {
+		return nil, err
+	}
+	now, err := parts(after)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := jsonpatch.CreateMergePatch(old[part], now[part])
 	if err != nil {
 		return nil, fmt.Errorf("comparing: %w", err)
 	}
@@ -300,7 +286,8 @@ func difference(before, after []byte) ([]byte, error) {
 func Milestones(quiet, trouble []string) Announcement {
 	return func(before *metav1.Condition, after metav1.Condition) string {
 		switch {
-		case after.Reason == infrav1.WriteFailedReason, slices.Contains(trouble, after.Reason):
+		case after.Reason == infrav1.WriteFailedReason, after.Reason == infrav1.ReadFailedReason,
+			slices.Contains(trouble, after.Reason):
 			return corev1.EventTypeWarning
 		case slices.Contains(quiet, after.Type), slices.Contains(quiet, after.Reason):
 			return ""

@@ -28,3 +28,21 @@ func sameButStatus(before, after client.Object) bool {
 		slices.Equal(before.GetFinalizers(), after.GetFinalizers()) &&
 		equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
+
+// Updates passes all events but the updates that do not matter. The periodic resync counts as an update.
+func Updates[T client.Object](matters func(before, after T) bool) predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, isKind := e.ObjectOld.(T)
+		after, stillKind := e.ObjectNew.(T)
+		return isKind && stillKind && matters(before, after)
+	}}
+}
+
+// OnlyDeletes drops all events but deletions.
+func OnlyDeletes() predicate.Funcs {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}

@@ -175,7 +175,8 @@ func (p Plan[S]) setReady(object Object) {
 //	wait or are blocked                         false
 //	failed                                      see failedStatus
 //	did not run, an earlier condition is false  false, with the initial reason: it cannot be true, unless it is aside
-//	did not run for another reason              as it was; with the initial reason if it never was
+//	did not run for another reason              as it was; if it never was, false with the initial reason, but
+//	                                            absent on an object that is ready
 func (p Plan[S]) setConditions(object Object, scope S, results Results) {
 	deleting := !object.GetDeletionTimestamp().IsZero()
 	stopped := false

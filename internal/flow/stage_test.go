@@ -120,6 +120,23 @@ func TestRun(t *testing.T) {
 			steps: []step{{condition: "First", err: conflict}, {condition: "Second"}}, ran: []string{"First0"},
 			first: "True Old", aside: "True Old", second: "True Old", ready: "True Ready", after: flow.ConflictDelay,
 		},
+		"ConflictAtFirst": {
+			reason: "an object that another version has reported as ready stays ready",
+			before: []metav1.Condition{is("First", "Old", ""), is("Ready", "Ready", "")},
+			steps:  []step{{condition: "First"}, {condition: "Second", err: conflict}}, ran: []string{"First0", "Second1"},
+			first: "True Reached There", ready: "True Ready", after: flow.ConflictDelay,
+		},
+		"FailedAtFirst": {
+			reason: "the same for an error", before: []metav1.Condition{is("Ready", "Ready", "")},
+			steps: []step{{condition: "First"}, {condition: "Second", err: away}}, ran: []string{"First0", "Second1"},
+			first: "True Reached There", second: "True Failed The API server is away", ready: "True Ready", err: away,
+		},
+		"RefusedAtFirst": {
+			reason: "an error that a retry does not change is known to be wrong",
+			before: []metav1.Condition{is("Ready", "Ready", "")},
+			steps:  []step{{condition: "First", err: refused}}, ran: []string{"First0"},
+			first: refusal, ready: refusal, err: refused,
+		},
 		"Aside": {
 			reason: "a condition aside stops its own stages only",
 			steps:  []step{{condition: "Aside", outcome: waiting}, {condition: "First"}, {condition: "Aside"}, {condition: "Second"}},
@@ -156,6 +173,30 @@ func TestRun(t *testing.T) {
 				t.Errorf("%s: ran: -want +got:\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+func TestReadFailed(t *testing.T) {
+	w := newWorld(t)
+	w.begin()
+	_, err := flow.ReadFailed(context.Background(), w.pass, errBroken)
+	if !errors.Is(err, errBroken) {
+		t.Errorf("got %v, want %v", err, errBroken)
+	}
+	if got := said(w.stored(), "Ready"); got != "False ReadFailed Broken" {
+		t.Errorf("Ready is %q", got)
+	}
+	stored := w.stored()
+	conditions.Set(stored, is("Ready", "Ready", ""))
+	if err := w.others.Status().Update(context.Background(), stored); err != nil {
+		t.Fatal(err)
+	}
+	w.begin()
+	if _, err := flow.ReadFailed(context.Background(), w.pass, errBroken); !errors.Is(err, errBroken) {
+		t.Errorf("got %v, want %v", err, errBroken)
+	}
+	if got := said(w.stored(), "Ready"); got != "True ReadFailed Broken" {
+		t.Errorf("a failed read makes a ready object %q", got)
 	}
 }
 

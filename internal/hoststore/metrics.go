@@ -18,11 +18,11 @@ const collectTimeout = 5 * time.Second
 var (
 	claims = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "metal3_host_claims_total",
-		Help: "Hosts that were claimed for a Metal3Machine.",
+		Help: "BareMetalHosts that Metal3Machines claimed.",
 	})
 	conflicts = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "metal3_host_write_conflicts_total",
-		Help: "Writes of hosts that were refused because somebody else changed the host first.",
+		Help: "Writes of BareMetalHosts that conflicted with another write.",
 	})
 	associateSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "metal3_machine_associate_seconds",
@@ -30,8 +30,8 @@ var (
 		Buckets: []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200},
 	})
 	hostsDescription = prometheus.NewDesc("metal3_hosts",
-		"BareMetalHosts by namespace, provisioning state, and why a machine without wishes could not take them; "+
-			"free if it could.",
+		"BareMetalHosts by namespace, provisioning state, and why a machine without a hostSelector cannot claim them; "+
+			"free if it can.",
 		[]string{"namespace", "state", "reason"}, nil)
 )
 

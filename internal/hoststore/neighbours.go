@@ -14,7 +14,7 @@ import (
 )
 
 // Neighbours returns the Clusters of a namespace that decide about its hosts, by name: those with a Metal3Cluster. It
-// asks the cache.
+// reads the cache.
 func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error) {
 	var clusters clusterv1.ClusterList
 	if err := s.client.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {

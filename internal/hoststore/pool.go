@@ -15,7 +15,7 @@ import (
 type pool map[string]*ring
 
 // ring holds the hosts of one namespace in the order in which host.Choose prefers them. Each machine begins at its own
-// place, so the first host that passes is the answer for most machines, however many hosts there are.
+// place, so most machines look at host.Near hosts, however many hosts there are.
 type ring struct {
 	spots []spot
 
@@ -75,8 +75,8 @@ func (p pool) remove(gone *bmov1alpha1.BareMetalHost) {
 	}
 }
 
-// hosts returns the hosts that a machine must choose from: a single one if no other host could be chosen, none if no
-// host passes.
+// hosts returns the hosts that a machine must choose from: at most host.Near of them, unless a host is reserved for its
+// owner, and none if no host passes.
 func (p pool) hosts(wanted host.Wanted, candidate func(*bmov1alpha1.BareMetalHost) host.Candidate,
 ) []*bmov1alpha1.BareMetalHost {
 	here := p[wanted.Namespace]
@@ -90,26 +90,27 @@ func (p pool) hosts(wanted host.Wanted, candidate func(*bmov1alpha1.BareMetalHos
 		}
 		return all
 	}
-	return here.first(wanted, candidate)
+	return here.next(wanted, candidate)
 }
 
-// first returns the first host after the place of a machine that passes. A host of the wanted failure domain comes
-// before all others.
-func (r *ring) first(wanted host.Wanted, candidate func(*bmov1alpha1.BareMetalHost) host.Candidate,
+// next returns the next hosts after the place of a machine that pass. Hosts of the wanted failure domain come before
+// others.
+func (r *ring) next(wanted host.Wanted, candidate func(*bmov1alpha1.BareMetalHost) host.Candidate,
 ) []*bmov1alpha1.BareMetalHost {
 	begin, _ := r.find(wanted.Machine)
-	var elsewhere []*bmov1alpha1.BareMetalHost
-	for i := range r.spots {
+	var here, elsewhere []*bmov1alpha1.BareMetalHost
+	for i := 0; i < len(r.spots) && len(here) < host.Near; i++ {
 		current := r.spots[(begin+i)%len(r.spots)].host
-		if host.Check(candidate(current), wanted) != "" {
-			continue
+		into := &here
+		if wanted.FailureDomain != "" && current.Labels[infrav1.FailureDomainLabel] != wanted.FailureDomain {
+			into = &elsewhere
 		}
-		if wanted.FailureDomain == "" || current.Labels[infrav1.FailureDomainLabel] == wanted.FailureDomain {
-			return []*bmov1alpha1.BareMetalHost{current}
+		if len(*into) < host.Near && host.Check(candidate(current), wanted) == "" {
+			*into = append(*into, current)
 		}
-		if elsewhere == nil {
-			elsewhere = []*bmov1alpha1.BareMetalHost{current}
-		}
+	}
+	if len(here) > 0 {
+		return here
 	}
 	return elsewhere
 }

@@ -100,6 +100,47 @@ func TestChooseFromThePool(t *testing.T) {
 	}
 }
 
+// TestMachinesShareTheCount counts how often all hosts are listed for machines that find no host.
+func TestMachinesShareTheCount(t *testing.T) {
+	ctx := context.Background()
+	lists := 0
+	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(taken("a")).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			lists++
+			return c.List(ctx, list, options...)
+		},
+	}).Build()
+	store := hoststore.New(c, c)
+	informers := &informertest.FakeInformers{Scheme: build.Scheme()}
+	if _, err := store.Watch(ctx, informers); err != nil {
+		t.Fatal(err)
+	}
+	informer, err := informers.FakeInformerFor(ctx, &bmov1alpha1.BareMetalHost{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(machine, domain, message string, want int) {
+		t.Helper()
+		wanted := host.Wanted{Machine: machine, Namespace: build.DefaultNamespace, FailureDomain: domain, Strict: true}
+		choice, err := store.Choose(ctx, wanted)
+		if err != nil || choice.Message != message || lists != want {
+			t.Errorf("got %q, %v after %d lists, want %q after %d", choice.Message, err, lists, message, want)
+		}
+	}
+	informer.Add(taken("a"))
+	expect("machine-0", "", "1 host: 1 claimed", 1)
+	expect("machine-1", "", "1 host: 1 claimed", 1)
+	expect("machine-2", "other", "1 host: 1 claimed", 2)
+	broken := available("b")
+	broken.Status.ErrorMessage = "no power"
+	if err := c.Create(ctx, broken); err != nil {
+		t.Fatal(err)
+	}
+	informer.Add(broken)
+	expect("machine-0", "", "2 hosts: 1 claimed, 1 in error (b)", 3)
+	expect("machine-1", "", "2 hosts: 1 claimed, 1 in error (b)", 3)
+}
+
 // TestChooseBeforeThePoolIsComplete starts a process that has heard of one free host while the cache holds also the one
 // that is reserved for the machine. That one would be missed if the pool counted already.
 func TestChooseBeforeThePoolIsComplete(t *testing.T) {

@@ -19,14 +19,28 @@ const (
 	// consumerIndex finds the hosts of a Metal3Machine by its name.
 	consumerIndex = "metal3machine"
 
+	// RecordedHostIndex finds Metal3Machines by the name of the host that they have recorded.
+	RecordedHostIndex = "recorded-host"
+
 	// enqueueBuffer is how many machines may wait for the controller to take them.
 	enqueueBuffer = 1024
 )
 
-// SetupIndexes registers the index that the store reads through.
+// SetupIndexes registers the index that the store reads through, and RecordedHostIndex.
 func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &bmov1alpha1.BareMetalHost{}, consumerIndex, byConsumer); err != nil {
 		return fmt.Errorf("indexing hosts by %s: %w", consumerIndex, err)
+	}
+	if err := indexer.IndexField(ctx, &infrav1.Metal3Machine{}, RecordedHostIndex, ByRecordedHost); err != nil {
+		return fmt.Errorf("indexing Metal3Machines by %s: %w", RecordedHostIndex, err)
+	}
+	return nil
+}
+
+// ByRecordedHost returns the values of RecordedHostIndex for a Metal3Machine.
+func ByRecordedHost(machine client.Object) []string {
+	if name := host.Recorded(machine); name != "" {
+		return []string{name}
 	}
 	return nil
 }

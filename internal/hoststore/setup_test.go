@@ -131,8 +131,8 @@ func TestHostCollector(t *testing.T) {
 		build.Host("f"), available("a", build.InNamespace("other"))).Build()
 	const name = "metal3_hosts"
 	want := strings.NewReader(`
-# HELP metal3_hosts BareMetalHosts by namespace, provisioning state, and why a machine without wishes ` +
-		`could not take them; free if it could.
+# HELP metal3_hosts BareMetalHosts by namespace, provisioning state, and why a machine without a hostSelector ` +
+		`cannot claim them; free if it can.
 # TYPE metal3_hosts gauge
 metal3_hosts{namespace="metal3",reason="claimed",state="available"} 1
 metal3_hosts{namespace="metal3",reason="free",state="available"} 2

@@ -120,15 +120,15 @@ func (w *worker) enqueue(machines ...string) {
 	}
 }
 
-// enqueueWoken is for machines that the store woke. One that is gone by now is reconciled as well, to nothing.
-func (w *worker) enqueueWoken() {
-	for woken := w.wakes(); len(woken) > 0; woken = w.wakes() {
-		for _, machine := range woken {
+// enqueueOffered is for machines that the store enqueues. One that is gone by now is reconciled as well, to nothing.
+func (w *worker) enqueueOffered() {
+	for enqueued := w.requests(); len(enqueued) > 0; enqueued = w.requests() {
+		for _, machine := range enqueued {
 			if _, exists := w.hints[machine]; !exists {
 				w.letGo(machine)
 			}
 		}
-		w.enqueue(woken...)
+		w.enqueue(enqueued...)
 	}
 }
 
@@ -151,7 +151,7 @@ func (w *worker) maybeDelete() {
 	}
 }
 
-// watch lets the cache see one more change, and wakes whom the watches of the controller would wake.
+// watch lets the cache see one more change, and requests the machines that the watches of the controller would enqueue.
 func (w *worker) watch() bool {
 	seen, more := w.server.next(w.position)
 	if !more {
@@ -166,7 +166,7 @@ func (w *worker) watch() bool {
 		}
 	}
 	w.step()
-	w.enqueueWoken()
+	w.enqueueOffered()
 	return true
 }
 
@@ -190,7 +190,7 @@ func (w *worker) turn() bool {
 	machine := w.ready[at]
 	w.ready = slices.Delete(w.ready, at, at+1)
 	w.reconcile(machine)
-	w.enqueueWoken()
+	w.enqueueOffered()
 	return true
 }
 

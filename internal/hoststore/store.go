@@ -19,8 +19,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// ErrConflict is returned by Write when somebody else changed the host since it was read.
-var ErrConflict = errors.New("the host was changed by somebody else")
+// ErrConflict is returned by Write when the host has changed since it was read.
+var ErrConflict = errors.New("the BareMetalHost has changed since it was read")
 
 // Key names an object.
 type Key = types.NamespacedName
@@ -40,6 +40,17 @@ type Store struct {
 	pool      pool
 	assumed   assumeCache
 	waitlists map[string]*waitlist
+
+	// answers holds the messages for machines that found no host, until a host or an assumption changes. Changes counts
+	// these.
+	answers map[request]string
+	changes uint64
+}
+
+// request is what a machine requires of a host in its namespace.
+type request struct {
+	namespace string
+	wish      wish
 }
 
 // New returns a store that reads through the client's cache. Live reads past it, for the moments when the cache is
@@ -47,7 +58,7 @@ type Store struct {
 func New(c client.Client, live client.Reader) *Store {
 	return &Store{
 		client: c, live: live, enqueue: func(Key) {}, poolComplete: func() bool { return false },
-		pool: pool{}, assumed: newAssumeCache(), waitlists: map[string]*waitlist{},
+		pool: pool{}, assumed: newAssumeCache(), waitlists: map[string]*waitlist{}, answers: map[request]string{},
 	}
 }
 
@@ -67,7 +78,7 @@ func (s *Store) Holdings(ctx context.Context, machine Key, hint string) (Holding
 	var list bmov1alpha1.BareMetalHostList
 	if err := s.client.List(ctx, &list, client.InNamespace(machine.Namespace),
 		client.MatchingFields{consumerIndex: machine.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return Holdings{}, fmt.Errorf("listing the hosts of %s: %w", machine, err)
+		return Holdings{}, fmt.Errorf("listing the BareMetalHosts of %s: %w", machine, err)
 	}
 	hosts := pointers(list.Items)
 	if pending, err := s.pending(ctx, machine, hosts, hint); err != nil {
@@ -113,7 +124,7 @@ func (s *Store) pending(ctx context.Context, machine Key, known []*bmov1alpha1.B
 		s.Forget(machine)
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading host %s, which %s may have claimed: %w", key.Name, machine, err)
+		return nil, fmt.Errorf("reading BareMetalHost %s, which %s may have claimed: %w", key.Name, machine, err)
 	case !host.ConsumedBy(pending, machine.Namespace, machine.Name):
 		s.Forget(machine)
 		return nil, nil
@@ -132,19 +143,42 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 	// Before reading: a host that becomes free after the read finds the machine in the waitlist.
 	s.enter(wanted)
 	// The pool has no host that is busy, and a machine that names such a host waits for it.
-	if wanted.Named == "" && s.poolComplete() {
+	fromPool := wanted.Named == "" && s.poolComplete()
+	if fromPool {
 		if choice := s.chooseFree(wanted); choice.Host != nil {
 			return choice, nil
 		}
 	}
-	// Only the message needs all hosts, and it is written only when there is no host to take.
+	// Only the message requires all hosts, and machines with the same request share it.
+	asked := request{wanted.Namespace, wishOf(wanted)}
+	message, changes := s.answer(asked)
+	if fromPool && message != "" {
+		return host.Choice{Message: message}, nil
+	}
 	hosts, err := s.Hosts(ctx, wanted.Namespace)
 	if err != nil {
 		return host.Choice{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.choose(wanted, hosts), nil
+	choice := s.choose(wanted, hosts)
+	if fromPool && choice.Host == nil && choice.Awaited == 0 && changes == s.changes {
+		s.answers[asked] = choice.Message
+	}
+	return choice, nil
+}
+
+// answer returns the message for a request, empty if a host has changed since, and the number of changes so far.
+func (s *Store) answer(asked request) (message string, changes uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers[asked], s.changes
+}
+
+// changed drops the messages that count hosts. The caller holds the lock.
+func (s *Store) changed() {
+	s.changes++
+	clear(s.answers)
 }
 
 func (s *Store) enter(wanted host.Wanted) {
@@ -189,13 +223,14 @@ func (s *Store) choose(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) h
 	}
 	if choice.Host != nil {
 		s.assumed.assume(client.ObjectKeyFromObject(choice.Host), machine)
+		s.changed()
 		list.found(wanted.Machine)
 	}
 	return choice
 }
 
-// Write stores the desired host if nobody changed it since the current one was read, and returns what was stored. It
-// writes nothing when both are equal. ErrConflict means that somebody was faster.
+// Write stores the desired host and returns the stored one. It writes nothing if both are equal. It returns ErrConflict
+// if the host has changed since the current one was read.
 func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost,
 ) (*bmov1alpha1.BareMetalHost, error) {
 	// Most writes find everything as it should be, and comparing costs less than a patch.
@@ -204,7 +239,7 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	}
 	changes, err := client.MergeFrom(current).Data(desired)
 	if err != nil {
-		return nil, fmt.Errorf("comparing host %s: %w", current.Name, err)
+		return nil, fmt.Errorf("comparing BareMetalHost %s: %w", current.Name, err)
 	}
 	if string(changes) == "{}" {
 		return current, nil
@@ -212,7 +247,7 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	version := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, current.ResourceVersion)
 	patch, err := jsonpatch.MergeMergePatches(changes, version)
 	if err != nil {
-		return nil, fmt.Errorf("comparing host %s: %w", current.Name, err)
+		return nil, fmt.Errorf("comparing BareMetalHost %s: %w", current.Name, err)
 	}
 	stored := desired.DeepCopy()
 	err = s.client.Patch(ctx, stored, client.RawPatch(types.MergePatchType, patch))
@@ -220,9 +255,12 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	case apierrors.IsConflict(err):
 		s.refused(current, desired)
 		conflicts.Inc()
-		return nil, fmt.Errorf("writing host %s: %w", current.Name, ErrConflict)
+		return nil, fmt.Errorf("writing BareMetalHost %s: %w", current.Name, ErrConflict)
+	case apierrors.IsForbidden(err) && len(desired.OwnerReferences) < len(current.OwnerReferences):
+		return nil, fmt.Errorf("removing ownerReferences of BareMetalHost %s, which requires the permission to delete "+
+			"BareMetalHosts where the API server guards owners: %w", current.Name, err)
 	case err != nil:
-		return nil, fmt.Errorf("writing host %s: %w", current.Name, err)
+		return nil, fmt.Errorf("writing BareMetalHost %s: %w", current.Name, err)
 	}
 	s.confirm(stored)
 	return stored, nil
@@ -232,6 +270,7 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 func (s *Store) refused(current, desired *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.changed()
 	if s.assumed.refuse(current, desired) {
 		s.abandon(client.ObjectKeyFromObject(current))
 	}
@@ -257,6 +296,7 @@ func (s *Store) Forget(machine Key) {
 func (s *Store) abandon(key Key) {
 	machine := s.assumed.claims[key].machine
 	delete(s.assumed.claims, key)
+	s.changed()
 	s.waitlist(key.Namespace).pass(key.Name, machine.Name)
 }
 
@@ -313,6 +353,7 @@ func (s *Store) observe(previous, current *bmov1alpha1.BareMetalHost) {
 func (s *Store) concerned(previous, current *bmov1alpha1.BareMetalHost) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.changed()
 	ended := s.assumed.observe(current)
 	s.pool.keep(current)
 	list := s.waitlists[current.Namespace]
@@ -336,6 +377,7 @@ func (s *Store) concerned(previous, current *bmov1alpha1.BareMetalHost) []string
 // deleted drops what is remembered of a host that was deleted.
 func (s *Store) deleted(gone *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
+	s.changed()
 	s.assumed.forget(client.ObjectKeyFromObject(gone))
 	s.pool.remove(gone)
 	var machines []string
@@ -353,18 +395,18 @@ func (s *Store) deleted(gone *bmov1alpha1.BareMetalHost) {
 func (s *Store) Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
 	var list bmov1alpha1.BareMetalHostList
 	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing hosts: %w", err)
+		return nil, fmt.Errorf("listing BareMetalHosts: %w", err)
 	}
 	return pointers(list.Items), nil
 }
 
 // Reserved returns the hosts of a namespace that node reuse keeps for the next machine of an owner. It reads past the
-// cache: whoever ends the reservations of a Cluster does not come back for one that the cache shows too late.
+// cache: the end of a Cluster releases its reservations once, and the cache may show one too late.
 func (s *Store) Reserved(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
 	var list bmov1alpha1.BareMetalHostList
 	reserved := client.HasLabels{infrav1.NodeReuseLabel}
 	if err := s.live.List(ctx, &list, client.InNamespace(namespace), reserved); err != nil {
-		return nil, fmt.Errorf("listing reserved hosts: %w", err)
+		return nil, fmt.Errorf("listing reserved BareMetalHosts: %w", err)
 	}
 	return pointers(list.Items), nil
 }

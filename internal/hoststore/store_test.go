@@ -263,7 +263,7 @@ func TestAConflictBarsTheOutdatedCopy(t *testing.T) {
 	}
 }
 
-// TestAConflictAfterTheClaimKeepsTheClaim is about a host operator that is faster than the cache: the machine must not
+// TestAConflictAfterTheClaimKeepsTheClaim is about a BMO that is faster than the cache: the machine must not
 // forget that it holds a host and claim a second one.
 func TestAConflictAfterTheClaimKeepsTheClaim(t *testing.T) {
 	s := newServer(available("host-0"), available("host-1"))

@@ -17,7 +17,7 @@ import (
 //	the machine settles without it    -> the host is offered to the next machine that looked before the change
 //	a reservation of a host ends      -> all machines that it was for are enqueued: another host may do for them now
 //
-// A machine that looked or declined has a later turn than the offer, so an offer visits every machine at most once.
+// A machine that looked or declined has a later turn than the offer, so an offer reaches every machine at most once.
 // The lock of the store guards all methods.
 type waitlist struct {
 	// turn counts what happens in the namespace: looks of machines, and changes of hosts.
@@ -50,7 +50,7 @@ type waiter struct {
 	chose bool
 }
 
-// wish is what a machine asks of a host, without the name of the machine.
+// wish is what a machine requires of a host, without the name of the machine.
 type wish struct {
 	cluster, owner, named, selector, failureDomain string
 	strict                                         bool
@@ -144,7 +144,7 @@ func (w *waitlist) ahead(wanted host.Wanted) int {
 }
 
 // offer offers a host to the machines that looked before a turn and that it is news for. It returns the machine to
-// enqueue. While a machine has the offer nobody else gets it, but all get their turn if that machine declines.
+// enqueue. While a machine has the offer, no other machine gets it. If the machine declines, the next one does.
 func (w *waitlist) offer(candidate host.Candidate, turn uint64, isNews func(host.Wanted) bool,
 ) (machine string, found bool) {
 	name := candidate.Host.Name

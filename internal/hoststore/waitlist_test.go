@@ -57,14 +57,14 @@ func (p *process) wait(t *testing.T, list ...host.Wanted) {
 		}
 		p.settle(wanted.Machine, true)
 	}
-	p.woke(t)
+	p.enqueues(t)
 }
 
-// woke demands that exactly these machines were woken, in this order.
-func (p *process) woke(t *testing.T, want ...string) {
+// enqueues demands that exactly these machines were enqueued, in this order.
+func (p *process) enqueues(t *testing.T, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, p.wakes()); diff != "" {
-		t.Errorf("woken: -want +got:\n%s", diff)
+	if diff := cmp.Diff(want, p.requests()); diff != "" {
+		t.Errorf("enqueued: -want +got:\n%s", diff)
 	}
 }
 
@@ -78,9 +78,9 @@ func TestAFreedHostWakesTheLongestWaiting(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("c"), wants("a"), wants("b"))
 	p.change(free)
-	p.woke(t, "c")
+	p.enqueues(t, "c")
 	p.change(touch)
-	p.woke(t)
+	p.enqueues(t)
 }
 
 // TestAMachineThatLooksAgainKeepsItsPlace lets the first one be reconciled once more, for whatever reason, and decline
@@ -89,43 +89,43 @@ func TestAMachineThatLooksAgainKeepsItsPlace(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("first"), wants("second"), wants("first"))
 	p.change(free)
-	p.woke(t, "first")
+	p.enqueues(t, "first")
 	p.server.edit("host-0", func(h *bmov1alpha1.BareMetalHost) { h.Spec.ConsumerRef = taken("").Spec.ConsumerRef })
 	p.sync()
 	p.wait(t, wants("first"))
 	p.change(free)
-	p.woke(t, "first")
+	p.enqueues(t, "first")
 	p.settle("first", false)
-	p.woke(t, "second")
+	p.enqueues(t, "second")
 }
 
 func TestOnlyAMachineThatCouldTakeTheHostIsWoken(t *testing.T) {
 	p := newProcess(newServer(taken("host-0", build.Labels(map[string]string{"rack": "b"}))), 1)
 	p.wait(t, wants("a", selecting("a")), wants("b", selecting("b")), wants("c"))
 	p.change(free)
-	p.woke(t, "b")
+	p.enqueues(t, "b")
 }
 
 func TestAHostThatNobodyCanTakeWakesNobody(t *testing.T) {
 	p := newProcess(newServer(taken("host-0", build.Paused("user"))), 1)
 	p.wait(t, wants("a"))
 	p.change(free)
-	p.woke(t)
+	p.enqueues(t)
 	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Annotations = nil })
-	p.woke(t, "a")
+	p.enqueues(t, "a")
 }
 
 func TestAMachineThatTakesTheHostEndsTheOffer(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("a"), wants("b"))
 	p.change(free)
-	p.woke(t, "a")
+	p.enqueues(t, "a")
 	if _, err := p.claim(p.choose(t, wants("a")), "a"); err != nil {
 		t.Fatal(err)
 	}
 	p.settle("a", false)
 	p.sync()
-	p.woke(t)
+	p.enqueues(t)
 	want := hoststore.Memory{Waiters: 1}
 	if diff := cmp.Diff(want, p.store.Memory()); diff != "" {
 		t.Errorf("memory: -want +got:\n%s", diff)
@@ -164,10 +164,10 @@ func TestAMachineThatDeclinesPassesTheHostOn(t *testing.T) {
 			p := newProcess(newServer(taken("host-0")), 1)
 			p.wait(t, wants("a"), wants("b"), wants("c"))
 			p.change(free)
-			p.woke(t, "a")
+			p.enqueues(t, "a")
 			tc.decline(t, p)
 			t.Log(tc.reason)
-			p.woke(t, "b")
+			p.enqueues(t, "b")
 			if chosen := p.choose(t, wants("b")); chosen == nil {
 				t.Error("the next machine does not get the host")
 			}
@@ -185,9 +185,9 @@ func TestAHostWakesOnlyMachinesOfItsNamespace(t *testing.T) {
 	p.store.Settle(context.Background(), hoststore.Key{Namespace: "elsewhere", Name: "a"}, true)
 	p.wait(t, wants("b"))
 	p.change(free)
-	p.woke(t, "b")
+	p.enqueues(t, "b")
 	p.settle("b", false)
-	p.woke(t)
+	p.enqueues(t)
 }
 
 // TestAnUpdateThatChangesNoAnswerWakesNobody updates a free host and a reserved host that no waiting machine takes.
@@ -197,10 +197,10 @@ func TestAnUpdateThatChangesNoAnswerWakesNobody(t *testing.T) {
 	for _, name := range []string{"host-0", "host-1"} {
 		p.server.edit(name, touch)
 		p.sync()
-		p.woke(t)
+		p.enqueues(t)
 	}
 	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StatePreparing })
-	p.woke(t, "a")
+	p.enqueues(t, "a")
 }
 
 // TestEveryWaiterIsVisitedOnce lets all decline: an offer that went round in circles would keep the provider busy.
@@ -209,13 +209,13 @@ func TestEveryWaiterIsVisitedOnce(t *testing.T) {
 	p.wait(t, wants("a", owned), wants("b", owned), wants("c", owned))
 	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StatePreparing })
 	for _, machine := range []string{"a", "b", "c"} {
-		p.woke(t, machine)
+		p.enqueues(t, machine)
 		if chosen := p.choose(t, wants(machine, owned)); chosen != nil {
 			t.Errorf("%s got %s although its host is busy", machine, chosen.Name)
 		}
 		p.settle(machine, true)
 	}
-	p.woke(t)
+	p.enqueues(t)
 	want := hoststore.Memory{Waiters: 3}
 	if diff := cmp.Diff(want, p.store.Memory()); diff != "" {
 		t.Errorf("memory: -want +got:\n%s", diff)
@@ -240,7 +240,7 @@ func TestOneMachineWaitsForEachReservedHost(t *testing.T) {
 	}
 	p.wait(t, wants("a", owned))
 	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StateAvailable })
-	p.woke(t, "a")
+	p.enqueues(t, "a")
 	if chosen := p.choose(t, wants("a", owned)); chosen == nil || chosen.Name != "host-0" {
 		t.Errorf("got %v, want the reserved host", chosen)
 	}
@@ -252,7 +252,7 @@ func TestAnEventDuringASettleReachesEverybody(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("a"), wants("b"), wants("c"))
 	p.change(free)
-	p.woke(t, "a")
+	p.enqueues(t, "a")
 	p.beforeGet = func() {
 		p.beforeGet = func() {}
 		p.server.edit("host-0", func(h *bmov1alpha1.BareMetalHost) {
@@ -265,21 +265,21 @@ func TestAnEventDuringASettleReachesEverybody(t *testing.T) {
 	}
 	p.settle("a", false)
 	for _, machine := range []string{"b", "c", "d"} {
-		p.woke(t, machine)
+		p.enqueues(t, machine)
 		p.settle(machine, false)
 	}
-	p.woke(t)
+	p.enqueues(t)
 }
 
 func TestAHostThatIsGoneIsOfferedToNobody(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("a"), wants("b"))
 	p.change(free)
-	p.woke(t, "a")
+	p.enqueues(t, "a")
 	p.server.remove()
 	p.sync()
 	p.settle("a", false)
-	p.woke(t)
+	p.enqueues(t)
 	if got := p.store.Memory().Offers; got != 0 {
 		t.Errorf("got %d offers, want none", got)
 	}
@@ -308,7 +308,7 @@ func TestAClaimThatCameToNothingFreesTheHostForTheOthers(t *testing.T) {
 					t.Error("the write did not fail")
 				}
 				p.settle("a", false)
-				p.woke(t)
+				p.enqueues(t)
 				p.holding(t, "a", "")
 				p.settle("a", false)
 			},
@@ -318,7 +318,7 @@ func TestAClaimThatCameToNothingFreesTheHostForTheOthers(t *testing.T) {
 			giveUp: func(t *testing.T, p *process, chosen *bmov1alpha1.BareMetalHost) {
 				t.Helper()
 				p.change(func(h *bmov1alpha1.BareMetalHost) { h.Labels = nil })
-				p.woke(t)
+				p.enqueues(t)
 				if _, err := p.claim(chosen, "a"); !errors.Is(err, hoststore.ErrConflict) {
 					t.Errorf("got %v, want a conflict", err)
 				}
@@ -336,7 +336,7 @@ func TestAClaimThatCameToNothingFreesTheHostForTheOthers(t *testing.T) {
 			p.wait(t, wants("b"))
 			tc.giveUp(t, p, chosen)
 			t.Log(tc.reason)
-			p.woke(t, "b")
+			p.enqueues(t, "b")
 		})
 	}
 }
@@ -350,16 +350,16 @@ func TestAConflictIsPassedOnWithTheNextEvent(t *testing.T) {
 		t.Fatalf("got %v, want a conflict", err)
 	}
 	p.settle("a", false)
-	p.woke(t)
+	p.enqueues(t)
 	p.sync()
-	p.woke(t, "b")
+	p.enqueues(t, "b")
 }
 
 func TestAReservedHostWakesItsOwner(t *testing.T) {
 	p := newProcess(newServer(reserved("host-0")), 1)
 	p.wait(t, wants("stranger"), wants("a", owned), wants("b", owned))
 	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StateAvailable })
-	p.woke(t, "a")
+	p.enqueues(t, "a")
 	if chosen := p.choose(t, wants("a", owned)); chosen == nil || chosen.Name != "host-0" {
 		t.Errorf("got %v, want the reserved host", chosen)
 	}
@@ -404,7 +404,7 @@ func TestTheEndOfAReservationWakesItsOwner(t *testing.T) {
 			p.wait(t, wants("a", owned))
 			tc.end(p)
 			t.Log(tc.reason)
-			p.woke(t, "a")
+			p.enqueues(t, "a")
 			if chosen := p.choose(t, wants("a", owned)); chosen == nil || chosen.Name != "host-1" {
 				t.Errorf("got %v, want the free host", chosen)
 			}
@@ -417,16 +417,16 @@ func TestAllOwnersOfAReservationThatEndsAreWoken(t *testing.T) {
 	p.wait(t, wants("b", owned), wants("a", owned))
 	p.server.remove()
 	p.sync()
-	p.woke(t, "b", "a")
+	p.enqueues(t, "b", "a")
 }
 
 func TestATombstoneIsADeletion(t *testing.T) {
 	p := newProcess(newServer(reserved("host-0"), available("host-1")), 2)
 	p.wait(t, wants("a", owned))
 	p.store.HandleDelete(tombstone(p.server.host("host-0")))
-	p.woke(t, "a")
+	p.enqueues(t, "a")
 	p.store.HandleDelete(&corev1.Node{})
-	p.woke(t)
+	p.enqueues(t)
 }
 
 // TestSettleWithoutACache is about the moment when the process stops.
@@ -434,8 +434,8 @@ func TestSettleWithoutACache(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("a"), wants("b"))
 	p.change(free)
-	p.woke(t, "a")
+	p.enqueues(t, "a")
 	p.beforeGet = func() { delete(p.hosts, key("host-0")) }
 	p.store.Settle(context.Background(), key("a"), false)
-	p.woke(t)
+	p.enqueues(t)
 }

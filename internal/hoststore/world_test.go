@@ -114,7 +114,7 @@ type process struct {
 	server   *server
 	store    *hoststore.Store
 	informer *controllertest.FakeInformer
-	woken    <-chan event.GenericEvent
+	enqueued <-chan event.GenericEvent
 
 	// fail is asked before each write. It may write itself.
 	fail func(h *bmov1alpha1.BareMetalHost) error
@@ -144,9 +144,9 @@ func newProcess(s *server, position int) *process {
 	}
 	p.store = hoststore.New(p, liveReader{Reader: s, process: p})
 	informers := &informertest.FakeInformers{Scheme: build.Scheme()}
-	woken, err := p.store.Watch(context.Background(), informers)
+	enqueued, err := p.store.Watch(context.Background(), informers)
 	must(err)
-	p.woken = woken
+	p.enqueued = enqueued
 	p.informer, err = informers.FakeInformerFor(context.Background(), &bmov1alpha1.BareMetalHost{})
 	must(err)
 	for p.position < position && p.step() {
@@ -204,12 +204,12 @@ func (p *process) sync() {
 	}
 }
 
-// wakes returns the machines that were woken since it was last asked.
-func (p *process) wakes() []string {
+// requests returns the machines that were enqueued since it was last asked.
+func (p *process) requests() []string {
 	var names []string
 	for {
 		select {
-		case e := <-p.woken:
+		case e := <-p.enqueued:
 			names = append(names, e.Object.GetName())
 		default:
 			return names

@@ -52,7 +52,7 @@ type ControlPlaneNode struct {
 	// Name of the node.
 	Name string
 
-	// Armed says whether the node may hold the Ironic address, and who said so.
+	// Armed says whether the node may hold the VIP, and which manager decided that.
 	Armed pivot.Armed
 
 	// Carries says that the pods of the endpoint are on the node, PodsReady that all of them are ready.
@@ -65,7 +65,7 @@ type ControlPlaneNode struct {
 // Look reads the nodes of a control plane and the pods of its Ironic endpoint. ErrUnreachable means that there is no
 // connection.
 //
-// It asks live: nodes are cached without their annotations, and pods not at all.
+// It reads live: nodes are cached without their annotations, and pods not at all.
 func (c *ControlPlanes) Look(
 	ctx context.Context, cluster types.NamespacedName, clusterID string,
 ) (ControlPlane, error) {

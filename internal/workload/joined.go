@@ -8,10 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Joined says whether a node has joined a cluster from a host since a time, from the cache. A node counts that carries
-// the UID of the host, or its host name and the UID of no other host. ErrUnreachable means that there is no connection.
+// Joined returns true if a node of a host has joined the cluster since a time. It reads the cache. A node counts that
+// carries the UID of the host, or its host name and the UID of no other host. It returns ErrUnreachable without a
+// connection.
 //
-// The machine of the node may not know it yet: a machine is connected with its node only when its host is done.
+// The Metal3Machine may not be linked with that node yet: it is linked once its host is provisioned.
 func (n *Nodes) Joined(
 	ctx context.Context, cluster types.NamespacedName, query Query, since time.Time,
 ) (bool, error) {

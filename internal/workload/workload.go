@@ -1,8 +1,8 @@
 // Package workload reads and writes the nodes of workload clusters.
 //
 // It goes through the ClusterCache of Cluster API: one connection and one cache of nodes per cluster, shared by all
-// machines, instead of a client and a list for every question. It refuses to decide which node belongs to which
-// machine; that is baremetal/host.
+// machines, instead of a client and a list for every machine. Package baremetal/host decides which node belongs to
+// which machine.
 package workload
 
 import (
@@ -39,7 +39,7 @@ type Nodes struct {
 // and HostnameIndex.
 func New(clusters clustercache.ClusterCache) *Nodes { return &Nodes{clusters: clusters} }
 
-// Query says how to look for the node of a machine. Empty fields are not looked for.
+// Query finds the node of a machine. Empty fields do not count.
 type Query struct{ ProviderID, HostUID, Hostname string }
 
 // OfHost is the query for nodes on a host: by its UID, and by the host name that the inspection found.
@@ -103,7 +103,7 @@ func (n *Nodes) SetProviderID(ctx context.Context, cluster types.NamespacedName,
 	return nil
 }
 
-// Watch makes a controller hear of the nodes of a cluster. Watching a cluster again does nothing.
+// Watch makes a controller watch the nodes of a cluster. A second call for a cluster does nothing.
 func (n *Nodes) Watch(ctx context.Context, cluster types.NamespacedName, watcher clustercache.Watcher) error {
 	if err := n.clusters.Watch(ctx, cluster, watcher); err != nil {
 		return unreachable(err)

@@ -25,6 +25,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/installation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -38,7 +39,7 @@ const oldVersion = "v1beta1"
 // describeLife is the life of a cluster with one machine of everything that asks for a right of its own: a host, data,
 // a control plane that keeps hosts, bootstrap data that nobody labelled, a template with a cleaning mode, an Ironic
 // endpoint with credentials of the user.
-func describeLife(i *installation) {
+func describeLife(i *world) {
 	It("makes a cluster ready and reports a pause", func(ctx context.Context) {
 		cluster := build.Cluster(clusterName, build.InNamespace(i.namespace), build.InfrastructureReady())
 		i.create(ctx, cluster)
@@ -105,21 +106,22 @@ func describeLife(i *installation) {
 	})
 
 	It("shows its metrics to whom may see them, and to nobody else", func(ctx context.Context) {
-		i.install(ctx, "metrics_reader_role.yaml")
-		i.bind(ctx, "metrics-reader", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: i.namespace, Name: "reader"})
+		installation.Role(ctx, i.server, "metrics_reader_role.yaml")
+		installation.Bind(ctx, i.server, "metrics-reader",
+			rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: i.namespace, Name: "reader"})
 		// The certificate is one that the manager has made for itself.
 		insecure := &http.Client{Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		}}
 		for name, want := range map[string]int{"reader": http.StatusOK, "stranger": http.StatusForbidden} {
 			token := i.token(ctx, name)
-			Expect(status(ctx, insecure, "https://"+i.metrics+"/metrics", token)).To(Equal(want), name)
+			Expect(installation.Status(ctx, insecure, "https://"+i.metrics+"/metrics", token)).To(Equal(want), name)
 		}
 	})
 }
 
 // describeUpgrade is the story of objects that were stored in an older version, and written in one that is gone.
-func describeUpgrade(i *installation) {
+func describeUpgrade(i *world) {
 	It("rewrites what is stored in an old version", func(ctx context.Context) {
 		for _, object := range i.oneOfEach() {
 			Expect(client.IgnoreAlreadyExists(i.server.Client.Create(ctx, object))).To(Succeed())
@@ -136,10 +138,10 @@ func describeUpgrade(i *installation) {
 }
 
 // describeOwners is the story of somebody who has the role that is installed, and not what the manual adds to it.
-func describeOwners(i *installation) {
+func describeOwners(i *world) {
 	It("may not change owners without the right to delete", func(ctx context.Context) {
 		const user = "without"
-		i.bind(ctx, i.role.Name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
+		installation.Bind(ctx, i.server, i.role.Name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
 		config, err := i.server.User(user)
 		Expect(err).NotTo(HaveOccurred())
 		without, err := client.New(config, client.Options{Scheme: build.Scheme()})
@@ -175,7 +177,7 @@ func claimedByCAPM3() build.ObjectOption {
 }
 
 // age writes an object in the old version, so that its managed fields speak of that.
-func (i *installation) age(ctx context.Context, object client.Object) {
+func (i *world) age(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	kind, err := i.server.Client.GroupVersionKindFor(object)
 	Expect(err).NotTo(HaveOccurred())
@@ -188,7 +190,7 @@ func (i *installation) age(ctx context.Context, object client.Object) {
 
 // migrate makes a definition serve the old version no more, although objects may be stored in it, and waits until none
 // is.
-func (i *installation) migrate(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) {
+func (i *world) migrate(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) {
 	GinkgoHelper()
 	key := client.ObjectKeyFromObject(definition)
 	stage.ChangeStatus(ctx, i.server.Client, key, definition, func(d *apiextensionsv1.CustomResourceDefinition) {
@@ -208,7 +210,7 @@ func (i *installation) migrate(ctx context.Context, definition *apiextensionsv1.
 }
 
 // oneOfEach are objects of all kinds.
-func (i *installation) oneOfEach() []client.Object {
+func (i *world) oneOfEach() []client.Object {
 	// The API server keeps account of the fields of an object only if it was created with any.
 	meta := metav1.ObjectMeta{Namespace: i.namespace, Name: "old", Labels: map[string]string{"example.com/a": "field"}}
 	namespace := build.InNamespace(i.namespace)
@@ -236,11 +238,11 @@ func (i *installation) oneOfEach() []client.Object {
 	}
 }
 
-func (i *installation) key(name string) client.ObjectKey {
+func (i *world) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: i.namespace, Name: name}
 }
 
-func (i *installation) create(ctx context.Context, object client.Object) {
+func (i *world) create(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	Expect(build.CreateWithStatus(ctx, i.server.Client, object)).To(Succeed())
 }
@@ -252,7 +254,7 @@ type reporting interface {
 }
 
 // eventually waits until a condition is as wanted.
-func (i *installation) eventually(
+func (i *world) eventually(
 	ctx context.Context, object reporting, name, conditionType string, want types.GomegaMatcher,
 ) {
 	GinkgoHelper()
@@ -262,7 +264,7 @@ func (i *installation) eventually(
 	}).Should(Succeed())
 }
 
-func (i *installation) pause(ctx context.Context, paused bool) {
+func (i *world) pause(ctx context.Context, paused bool) {
 	GinkgoHelper()
 	stage.Change(ctx, i.server.Client, i.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
 		cluster.Spec.Paused = &paused
@@ -270,7 +272,7 @@ func (i *installation) pause(ctx context.Context, paused bool) {
 }
 
 // render lets the address manager give the addresses that the data of the machine names.
-func (i *installation) render(ctx context.Context) {
+func (i *world) render(ctx context.Context) {
 	GinkgoHelper()
 	i.eventually(ctx, &infrav1.Metal3Data{}, "data-template-0", infrav1.AddressesReadyCondition,
 		stage.IsFalseBecause(infrav1.PoolMissingReason, "names IPPool pool, which does not exist"))
@@ -287,7 +289,7 @@ func (i *installation) render(ctx context.Context) {
 }
 
 // dataTemplate is a template with addresses of both APIs.
-func (i *installation) dataTemplate() *infrav1.Metal3DataTemplate {
+func (i *world) dataTemplate() *infrav1.Metal3DataTemplate {
 	return &infrav1.Metal3DataTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "data-template"},
 		Spec: infrav1.Metal3DataTemplateSpec{MetaData: &infrav1.MetaData{IPAddressesFromPool: []infrav1.FromPool{
@@ -298,7 +300,7 @@ func (i *installation) dataTemplate() *infrav1.Metal3DataTemplate {
 }
 
 // token makes a service account and a token for it.
-func (i *installation) token(ctx context.Context, name string) string {
+func (i *world) token(ctx context.Context, name string) string {
 	GinkgoHelper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name}}
 	i.create(ctx, account)

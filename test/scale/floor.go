@@ -62,7 +62,7 @@ func (f *fixture) associateByHand(ctx context.Context, number int) error {
 		infrav1.DataAssociatedCondition, infrav1.HostProvisionedCondition, infrav1.NodeLinkedCondition,
 	} {
 		meta.SetStatusCondition(&machine.Status.Conditions, metav1.Condition{
-			Type: condition, Status: metav1.ConditionTrue, Reason: condition, Message: "Host " + host.Name + " is available",
+			Type: condition, Status: metav1.ConditionTrue, Reason: condition, Message: "Associated BareMetalHost " + host.Name,
 		})
 	}
 	if err := f.client.Status().Patch(ctx, machine, client.MergeFrom(before)); err != nil {

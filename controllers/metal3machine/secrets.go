@@ -31,10 +31,10 @@ func (s *scope) secretNames() []string {
 	return names
 }
 
-// setGiven reports the Secrets that the machine gives to its host. It reports none that the administrator of the host
-// has set: CAPM3 removes the reported Secrets from the host at the release. CAPM3 also needs the user data in the
+// reportSecrets reports the Secrets that the machine gives to its host. It reports none that the administrator of the
+// host has set: CAPM3 removes the reported Secrets from the host at the release. CAPM3 also needs the user data in the
 // status before it writes the image.
-func setGiven(s *scope) {
+func reportSecrets(s *scope) {
 	status, spec, names := &s.machine.Status, s.host.Spec, s.secretNames()
 	var wanted host.Provision
 	if s.owner != nil && !isImaged(s.host) {

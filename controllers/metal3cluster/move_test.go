@@ -1,0 +1,40 @@
+package metal3cluster
+
+import (
+	"testing"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+func TestSecretsExpire(t *testing.T) {
+	cases := map[string]struct {
+		reason  string
+		secrets int
+		missing bool
+		want    time.Duration
+	}{
+		"Complete":    {"nothing is expected to change", 1000, false, secretsEvery},
+		"MissingOne":  {"the missing Secret may be created at any time", 0, true, doubtEvery},
+		"MissingMany": {"a read costs more where there are more Secrets", 1000, true, 10 * time.Second},
+		"MissingMost": {"a missing Secret is not noticed later than any other change", 1000000, true, secretsEvery},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := &scope{move: pivot.MoveFacts{Secrets: make(map[string]*metav1.PartialObjectMetadata, tc.secrets)}}
+			for i := range tc.secrets {
+				s.move.Secrets[time.Duration(i).String()] = &metav1.PartialObjectMetadata{}
+			}
+			if tc.missing {
+				s.move.Hosts = []*bmov1alpha1.BareMetalHost{build.Host("host")}
+			}
+			if got := s.secretsExpire(); got != tc.want {
+				t.Errorf("%s: got %s, want %s", tc.reason, got, tc.want)
+			}
+		})
+	}
+}

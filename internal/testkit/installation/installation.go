@@ -1,0 +1,148 @@
+// Package installation runs the manager of this provider in the process of a test, with the rights that a release
+// installs.
+//
+// It does not run leader election, which has a role of its own.
+package installation
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/spf13/pflag"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+)
+
+// User is the manager for the API server.
+const User = "system:serviceaccount:capm3-system:capm3-manager"
+
+// Role creates a ClusterRole of a release from a file in config/rbac. That of the manager is role.yaml.
+func Role(ctx context.Context, server *env.Server, file string) *rbacv1.ClusterRole {
+	GinkgoHelper()
+	content, err := os.ReadFile(filepath.Join(server.Root(), "config", "rbac", file))
+	Expect(err).NotTo(HaveOccurred())
+	role := &rbacv1.ClusterRole{}
+	Expect(yaml.UnmarshalStrict(content, role)).To(Succeed())
+	Expect(server.Client.Create(ctx, role)).To(Succeed())
+	return role
+}
+
+// Bind gives a role to a subject.
+func Bind(ctx context.Context, server *env.Server, role string, subject rbacv1.Subject) {
+	GinkgoHelper()
+	Expect(server.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role + "-" + subject.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{subject},
+	})).To(Succeed())
+}
+
+// Config gives the role to the user of the manager and returns how this user reaches the API server.
+func Config(ctx context.Context, server *env.Server, role *rbacv1.ClusterRole) *rest.Config {
+	GinkgoHelper()
+	Bind(ctx, server, role.Name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: User})
+	config, err := server.User(User)
+	Expect(err).NotTo(HaveOccurred())
+	return config
+}
+
+// Follow runs the kubectl commands of the first block of shell in a section of a document.
+func Follow(ctx context.Context, server *env.Server, document, section string) {
+	GinkgoHelper()
+	content, err := os.ReadFile(filepath.Join(server.Root(), "docs", document))
+	Expect(err).NotTo(HaveOccurred())
+	_, text, found := strings.Cut(string(content), "\n## "+section+"\n")
+	Expect(found).To(BeTrue(), "%s has no section %s", document, section)
+	text, _, _ = strings.Cut(text, "\n## ")
+	_, block, _ := strings.Cut(text, "```sh\n")
+	block, _, _ = strings.Cut(block, "```")
+	commands := strings.Split(strings.TrimSpace(strings.ReplaceAll(block, "\\\n", "")), "\n")
+	for _, command := range commands {
+		words := strings.Fields(command)
+		Expect(words).NotTo(BeEmpty())
+		Expect(words[0]).To(Equal("kubectl"))
+		_, err := server.Kubectl(ctx, words[1:]...)
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+// Manager is a manager that runs.
+type Manager struct {
+	// Metrics is the address of its metrics.
+	Metrics string
+
+	stop  context.CancelFunc
+	ended chan error
+}
+
+// Run runs the manager as main does, until Stop. A process runs one manager in its life: names of controllers are
+// unique.
+func Run(ctx context.Context, server *env.Server, config *rest.Config) *Manager {
+	GinkgoHelper()
+	health, err := server.Group().Address()
+	Expect(err).NotTo(HaveOccurred())
+	metrics, err := server.Group().Address()
+	Expect(err).NotTo(HaveOccurred())
+	webhooks := server.Webhook
+	if webhooks.CertDir == "" {
+		webhooks, err = server.NewWebhookServer("manager")
+		Expect(err).NotTo(HaveOccurred())
+	}
+	settings := app.NewFlags(func(string) string { return "" })
+	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	settings.Add(set)
+	Expect(set.Parse([]string{
+		"--health-addr=" + health,
+		"--diagnostics-address=" + metrics,
+		fmt.Sprintf("--webhook-port=%d", webhooks.Port),
+		"--webhook-cert-dir=" + webhooks.CertDir,
+	})).To(Succeed())
+
+	running, stop := context.WithCancel(context.Background())
+	m := &Manager{Metrics: metrics, stop: stop, ended: make(chan error, 1)}
+	go func() {
+		m.ended <- app.Run(running, config, settings)
+		close(m.ended)
+	}()
+	Eventually(func(g Gomega) {
+		g.Expect(m.ended).NotTo(Receive(), "the manager has ended")
+		g.Expect(Status(ctx, http.DefaultClient, "http://"+health+"/readyz", "")).To(Equal(http.StatusOK))
+	}).Should(Succeed())
+	return m
+}
+
+// Stop ends the manager and waits until it has ended. A second call does nothing.
+func (m *Manager) Stop() {
+	GinkgoHelper()
+	m.stop()
+	Eventually(m.ended).Should(Or(Receive(Not(HaveOccurred())), BeClosed()))
+}
+
+// Status gets a page, with a token unless it is empty, and returns the code of the answer. Zero means no answer.
+func Status(ctx context.Context, c *http.Client, address, token string) int {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return 0
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := c.Do(request)
+	if err != nil {
+		return 0
+	}
+	// The body does not matter.
+	_ = response.Body.Close()
+	return response.StatusCode
+}

@@ -1,0 +1,153 @@
+package upgrade_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/installation"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// describeTakeover is the way from CAPM3 to this provider.
+func describeTakeover(w *world) {
+	It("begins with 20 machines", func(ctx context.Context) {
+		w.populate(ctx)
+		w.remember(ctx)
+		Expect(w.machines).To(HaveLen(running + 1))
+	})
+
+	It("finds CAPM3 content with them", func(ctx context.Context) {
+		w.startCAPM3(ctx, "capm3-before")
+		Eventually(func(g Gomega) {
+			for i := range running {
+				old := w.machine(ctx, g, machineName(i)).Status.Deprecated
+				g.Expect(old).NotTo(BeNil(), "CAPM3 has not written %s", machineName(i))
+			}
+		}).Should(Succeed())
+		w.quiet(ctx)
+		w.untouched(ctx)
+		w.stopCAPM3()
+		w.remember(ctx)
+	})
+
+	It("keeps ready machines ready", func(ctx context.Context) {
+		unready := w.watch(ctx)
+		config := installation.Config(ctx, w.server, installation.Role(ctx, w.server, "role.yaml"))
+		w.manager = installation.Run(ctx, w.server, config)
+		for i := range running {
+			if name := machineName(i); name != guarded {
+				w.eventually(ctx, name, infrav1.NodeLinkedCondition, stage.IsTrue())
+				w.eventually(ctx, name, infrav1.ReadyCondition, stage.IsTrue())
+			}
+		}
+		seen := unready()
+		delete(seen, guarded)
+		delete(seen, waiting)
+		Expect(seen).To(BeEmpty())
+	})
+
+	It("names the right that a guarded ownerReference requires", func(ctx context.Context) {
+		w.eventually(ctx, guarded, infrav1.HostProvisionedCondition,
+			stage.IsFalseBecause(infrav1.ProvisioningFailedReason, "the permission to delete BareMetalHosts"))
+		installation.Follow(ctx, w.server, "installation.md", "Where owner references are guarded")
+		w.eventually(ctx, guarded, infrav1.ReadyCondition, stage.IsTrue())
+		Expect(w.host(ctx, Default, hostOf(guarded)).OwnerReferences).To(BeEmpty())
+	})
+
+	It("leaves all hosts as they are and becomes quiet", func(ctx context.Context) {
+		for name := range w.hosts {
+			Eventually(func(g Gomega) {
+				g.Expect(w.host(ctx, g, name).Annotations).NotTo(HaveKey(infrav1.BlockMoveAnnotation))
+			}).Should(Succeed(), name)
+		}
+		w.quiet(ctx)
+		w.untouched(ctx)
+		for name, before := range w.machines {
+			now := w.machine(ctx, Default, name)
+			Expect(now.Spec).To(Equal(before.Spec), name)
+			Expect(now.Status.UserData).To(Equal(before.Status.UserData), name)
+			Expect(now.Status.MetaData).To(Equal(before.Status.MetaData), name)
+			Expect(now.Status.NetworkData).To(Equal(before.Status.NetworkData), name)
+			Expect(now.Status.RenderedData).To(Equal(before.Status.RenderedData), name)
+		}
+	})
+
+	It("releases a host with the networkData of its administrator", func(ctx context.Context) {
+		w.released(ctx, siteNetwork)
+		Expect(w.host(ctx, Default, hostOf(siteNetwork)).Spec.NetworkData).To(HaveField("Name", "site-network"))
+		w.released(ctx, ownNetwork)
+		Expect(w.host(ctx, Default, hostOf(ownNetwork)).Spec.NetworkData).To(BeNil())
+	})
+
+	It("saves a host from the garbage collector", func(ctx context.Context) {
+		machine := w.machine(ctx, Default, guarded)
+		w.create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: "collected", OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(machine, infrav1.GroupVersion.WithKind("Metal3Machine")),
+			},
+		}})
+		w.released(ctx, guarded)
+		w.gone(ctx, "collected", &corev1.ConfigMap{})
+		Expect(w.host(ctx, Default, hostOf(guarded)).DeletionTimestamp).To(BeNil())
+	})
+}
+
+// describeReturn is the way back to CAPM3.
+func describeReturn(w *world) {
+	const later = "machine-20"
+
+	It("reports the user data of machines that wait for data, as CAPM3 requires", func(ctx context.Context) {
+		w.create(ctx, build.Metal3Machine(later, clusterName, build.InNamespace(w.namespace),
+			build.OwnedBy(w.owner(ctx, later)), waitingForData(w.namespace)))
+		for _, name := range []string{later, waiting} {
+			w.eventually(ctx, name, infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.DataFailedReason,
+				"Metal3DataTemplate "+lateTemplate+" does not exist."))
+			Expect(w.machine(ctx, Default, name).Status.UserData).To(Equal(w.secret(secretOf(name))), name)
+		}
+	})
+
+	It("leaves a block on moving that the document removes", func(ctx context.Context) {
+		infra := &infrav1.Metal3Cluster{}
+		Expect(w.server.Client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
+		Expect(infra.Annotations).To(HaveKey(infrav1.BlockMoveAnnotation))
+		w.manager.Stop()
+		installation.Follow(ctx, w.server, "migration-from-capm3.md", "After the way back")
+		Expect(w.server.Client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
+		Expect(infra.Annotations).NotTo(HaveKey(infrav1.BlockMoveAnnotation))
+		w.remember(ctx)
+	})
+
+	It("lets CAPM3 go on", func(ctx context.Context) {
+		w.startCAPM3(ctx, "capm3-after")
+		w.create(ctx, dataTemplate(w.namespace, lateTemplate))
+		for _, name := range []string{later, waiting} {
+			Eventually(func(g Gomega) {
+				_, host := hostAnnotation(w.machine(ctx, g, name))
+				spec := w.host(ctx, g, host).Spec
+				g.Expect(spec.Image).To(HaveField("URL", build.ImageURL))
+				g.Expect(spec.UserData).To(HaveField("Name", secretOf(name)))
+				g.Expect(spec.MetaData).To(HaveField("Name", name+"-metadata"))
+			}).Should(Succeed(), name)
+		}
+		for i := range running {
+			name := machineName(i)
+			if name == siteNetwork || name == ownNetwork || name == guarded {
+				continue
+			}
+			w.eventually(ctx, name, infrav1.ReadyCondition, stage.IsTrue())
+			before := w.hosts[hostOf(name)]
+			Expect(w.host(ctx, Default, hostOf(name)).Spec).To(Equal(before.Spec), name)
+		}
+		w.released(ctx, machineName(running-2))
+		host := w.host(ctx, Default, hostOf(machineName(running-2)))
+		Expect(host.Spec.Image).To(BeNil())
+		Expect(host.Spec.UserData).To(BeNil())
+		w.stopCAPM3()
+	})
+}

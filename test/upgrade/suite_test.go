@@ -1,0 +1,274 @@
+package upgrade_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/process"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/installation"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+const (
+	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
+	patience = time.Minute
+
+	// pollEvery is how often it looks.
+	pollEvery = 100 * time.Millisecond
+
+	// quiet is how long nothing may happen where nothing should.
+	quiet = 2 * time.Second
+
+	// managerVariable names a manager of CAPM3.
+	managerVariable = "CAPM3_MANAGER"
+)
+
+func TestUpgrade(t *testing.T) { specs.Run(t, "Upgrade from CAPM3") }
+
+// world is a management cluster on which CAPM3 has worked.
+type world struct {
+	server    *env.Server
+	namespace string
+	manager   *installation.Manager
+
+	// capm3 is the manager of CAPM3 that runs. Nil when none does.
+	capm3 *process.Child
+
+	// hosts and machines are as CAPM3 left them, by name.
+	hosts    map[string]bmov1alpha1.BareMetalHost
+	machines map[string]infrav1.Metal3Machine
+}
+
+// The specs are the life of one management cluster, in order.
+var _ = Describe("An upgrade from CAPM3", Ordered, func() {
+	w := &world{}
+
+	BeforeAll(func(ctx context.Context) {
+		SetDefaultEventuallyTimeout(patience)
+		SetDefaultEventuallyPollingInterval(pollEvery)
+		SetDefaultConsistentlyDuration(quiet)
+		w.server = stage.Start(ctx, env.Options{
+			Definitions:       []components.Group{components.Provider, components.ClusterAPI, components.HostOperator},
+			ControllerManager: true,
+			APIServerFlags:    []string{"enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
+		})
+		w.namespace = stage.Namespace(ctx, w.server)
+		w.simulateHosts()
+		DeferCleanup(func() {
+			if w.manager != nil {
+				w.manager.Stop()
+			}
+		})
+	})
+
+	describeTakeover(w)
+	describeReturn(w)
+})
+
+// simulateHosts runs the simulated BMO until the last spec.
+func (w *world) simulateHosts() {
+	GinkgoHelper()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- hostsim.Run(ctx, w.server.Config, hostsim.Options{Namespace: w.namespace}) }()
+	DeferCleanup(func() {
+		stop()
+		Expect(<-ended).To(Succeed())
+	})
+}
+
+// startCAPM3 starts the manager of CAPM3. Without one it skips the spec.
+func (w *world) startCAPM3(ctx context.Context, name string) {
+	GinkgoHelper()
+	path := os.Getenv(managerVariable)
+	if path == "" {
+		Skip(managerVariable + " does not name a manager of CAPM3")
+	}
+	webhooks, err := w.server.NewWebhookServer(name)
+	Expect(err).NotTo(HaveOccurred())
+	health, err := w.server.Group().Address()
+	Expect(err).NotTo(HaveOccurred())
+	diagnostics, err := w.server.Group().Address()
+	Expect(err).NotTo(HaveOccurred())
+	w.capm3, err = w.server.Group().Start(process.Program{
+		Name: name, Path: path, Env: []string{"KUBECONFIG=" + w.server.Kubeconfig},
+		Args: []string{
+			fmt.Sprintf("--webhook-port=%d", webhooks.Port), "--webhook-cert-dir=" + webhooks.CertDir,
+			"--health-addr=" + health, "--diagnostics-address=" + diagnostics, "--insecure-diagnostics=true",
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func(g Gomega) {
+		g.Expect(w.capm3.Done()).NotTo(BeClosed(), "CAPM3 ended:\n%s", w.capm3.LogTail())
+		g.Expect(installation.Status(ctx, http.DefaultClient, "http://"+health+"/readyz", "")).To(Equal(http.StatusOK))
+	}).Should(Succeed())
+}
+
+func (w *world) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: w.namespace, Name: name}
+}
+
+func (w *world) create(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	Expect(build.CreateWithStatus(ctx, w.server.Client, object)).To(Succeed())
+}
+
+func (w *world) machine(ctx context.Context, g Gomega, name string) *infrav1.Metal3Machine {
+	machine := &infrav1.Metal3Machine{}
+	g.Expect(w.server.Client.Get(ctx, w.key(name), machine)).To(Succeed())
+	return machine
+}
+
+func (w *world) host(ctx context.Context, g Gomega, name string) *bmov1alpha1.BareMetalHost {
+	host := &bmov1alpha1.BareMetalHost{}
+	g.Expect(w.server.Client.Get(ctx, w.key(name), host)).To(Succeed())
+	return host
+}
+
+// remember stores hosts and machines as they are.
+func (w *world) remember(ctx context.Context) {
+	GinkgoHelper()
+	w.hosts, w.machines = map[string]bmov1alpha1.BareMetalHost{}, map[string]infrav1.Metal3Machine{}
+	var hosts bmov1alpha1.BareMetalHostList
+	Expect(w.server.Client.List(ctx, &hosts, client.InNamespace(w.namespace))).To(Succeed())
+	for _, host := range hosts.Items {
+		w.hosts[host.Name] = host
+	}
+	var machines infrav1.Metal3MachineList
+	Expect(w.server.Client.List(ctx, &machines, client.InNamespace(w.namespace))).To(Succeed())
+	for _, machine := range machines.Items {
+		w.machines[machine.Name] = machine
+	}
+}
+
+// untouched expects the hosts to be those that CAPM3 left, and to be told to run the same.
+func (w *world) untouched(ctx context.Context) {
+	GinkgoHelper()
+	for name, before := range w.hosts {
+		now := w.host(ctx, Default, name)
+		Expect(now.UID).To(Equal(before.UID), name)
+		// CAPM3 may have written another version of the kind.
+		if before.Spec.ConsumerRef != nil {
+			before.Spec.ConsumerRef.APIVersion = now.Spec.ConsumerRef.APIVersion
+		}
+		Expect(now.Spec).To(Equal(before.Spec), name)
+	}
+}
+
+// quiet waits until nothing writes hosts and machines any more.
+func (w *world) quiet(ctx context.Context) {
+	GinkgoHelper()
+	versions := func(g Gomega) []string {
+		var list []string
+		for name := range w.machines {
+			list = append(list, name+" "+w.machine(ctx, g, name).ResourceVersion)
+		}
+		for name := range w.hosts {
+			list = append(list, name+" "+w.host(ctx, g, name).ResourceVersion)
+		}
+		slices.Sort(list)
+		return list
+	}
+	before := versions(Default)
+	Consistently(versions).Should(Equal(before))
+}
+
+// unready are the machines that were seen not ready, with the reason.
+type unready struct {
+	mutex sync.Mutex
+	seen  map[string]string
+}
+
+// watch records which machines are not ready at any time until the returned function is called.
+func (w *world) watch(ctx context.Context) func() map[string]string {
+	GinkgoHelper()
+	watching, err := client.NewWithWatch(w.server.Config, client.Options{Scheme: build.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	events, err := watching.Watch(ctx, &infrav1.Metal3MachineList{}, client.InNamespace(w.namespace))
+	Expect(err).NotTo(HaveOccurred())
+	found := &unready{seen: map[string]string{}}
+	go found.read(events.ResultChan())
+	return func() map[string]string {
+		events.Stop()
+		found.mutex.Lock()
+		defer found.mutex.Unlock()
+		return found.seen
+	}
+}
+
+func (u *unready) read(events <-chan watch.Event) {
+	for event := range events {
+		machine, isMachine := event.Object.(*infrav1.Metal3Machine)
+		if !isMachine {
+			continue
+		}
+		if ready := conditions.Get(machine, infrav1.ReadyCondition); ready == nil || ready.Status != metav1.ConditionTrue {
+			u.mutex.Lock()
+			u.seen[machine.Name] = fmt.Sprintf("%+v", ready)
+			u.mutex.Unlock()
+		}
+	}
+}
+
+// stopCAPM3 ends the manager of CAPM3.
+func (w *world) stopCAPM3() {
+	GinkgoHelper()
+	w.capm3.Kill()
+	Eventually(w.capm3.Done()).Should(BeClosed())
+}
+
+// eventually waits until a condition of a Metal3Machine is as wanted.
+func (w *world) eventually(ctx context.Context, name, conditionType string, want types.GomegaMatcher) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		conditions := w.machine(ctx, g, name).Status.Conditions
+		g.Expect(conditions).To(stage.HaveCondition(conditionType, want), "%s: %+v", name, conditions)
+	}).Should(Succeed())
+}
+
+// released deletes a Metal3Machine and waits until it is gone and its host has no consumer.
+func (w *world) released(ctx context.Context, name string) {
+	GinkgoHelper()
+	machine := w.machine(ctx, Default, name)
+	Expect(w.server.Client.Delete(ctx, machine)).To(Succeed())
+	w.gone(ctx, name, machine)
+	Expect(w.host(ctx, Default, hostOf(name)).Spec.ConsumerRef).To(BeNil())
+}
+
+// gone waits until an object does not exist any more.
+func (w *world) gone(ctx context.Context, name string, object client.Object) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(w.server.Client.Get(ctx, w.key(name), object)).To(
+			MatchError(apierrors.IsNotFound, "IsNotFound"), "%s is still there", name)
+	}).Should(Succeed())
+}
+
+// hostAnnotation returns namespace and name of the host that a machine has recorded.
+func hostAnnotation(machine *infrav1.Metal3Machine) (namespace, name string) {
+	namespace, name, _ = strings.Cut(machine.Annotations[infrav1.HostAnnotation], "/")
+	return namespace, name
+}
