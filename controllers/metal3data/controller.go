@@ -90,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	s := &scope{data: data, pass: pass}
 	if err := flow.Observe(ctx, s, r.readCluster, r.readClaim, r.readTemplate, r.readMachine, r.readHost); err != nil {
-		return ctrl.Result{}, err
+		return flow.ReadFailed(ctx, pass, err)
 	}
 	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
 		Paused:     s.paused,
@@ -156,9 +156,12 @@ func failures() map[string]bool {
 
 func announce(_ *metav1.Condition, after metav1.Condition) string {
 	switch {
-	case after.Type == infrav1.ReadyCondition && after.Reason != infrav1.WriteFailedReason:
+	case after.Reason == infrav1.WriteFailedReason, after.Reason == infrav1.ReadFailedReason:
+		return corev1.EventTypeWarning
+	case after.Type == infrav1.ReadyCondition:
+		// It repeats another condition.
 		return ""
-	case failures()[after.Reason], after.Reason == infrav1.WriteFailedReason, after.Reason == infrav1.ReleaseFailedReason:
+	case failures()[after.Reason], after.Reason == infrav1.ReleaseFailedReason:
 		return corev1.EventTypeWarning
 	default:
 		return ""

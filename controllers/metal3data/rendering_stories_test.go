@@ -208,4 +208,24 @@ func describeRendering(s *suite) {
 		Expect(w.client.Get(ctx, client.ObjectKeyFromObject(rendered), kept)).To(Succeed())
 		Expect(kept.ResourceVersion).To(Equal(rendered.ResourceVersion))
 	})
+
+	It("stays ready with Secrets that lack the label of the Cluster", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.unclaimed(ctx, "machine")
+		w.claim(ctx, "machine", "template")
+		w.create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "machine-metadata"}})
+		w.create(ctx, &infrav1.Metal3Data{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: w.namespace, Name: "template-5", Finalizers: []string{infrav1.DataClaimFinalizer, infrav1.DataFinalizer},
+			},
+			Spec: infrav1.Metal3DataSpec{
+				Index: ptr.To[int32](5), Template: &infrav1.Metal3ObjectRef{Name: "template"},
+				Claim: &infrav1.Metal3ObjectRef{Name: "machine"}, MetaData: &corev1.SecretReference{Name: "machine-metadata"},
+			},
+			Status: infrav1.Metal3DataStatus{Ready: ptr.To(true)},
+		})
+		w.manager.Start()
+		w.eventually(ctx, "template-5", infrav1.SecretsReadyCondition, stage.IsTrue())
+		w.ready(ctx, "template-5")
+	})
 }

@@ -58,7 +58,12 @@ func (r *Reconciler) findSecrets(ctx context.Context, s *scope) (outcome.Outcome
 	all := parts(s)
 	for _, p := range all {
 		secret := &corev1.Secret{}
-		err := r.Secrets.Get(ctx, client.ObjectKey{Namespace: s.data.Namespace, Name: p.name}, secret)
+		key := client.ObjectKey{Namespace: s.data.Namespace, Name: p.name}
+		err := r.Secrets.Get(ctx, key, secret)
+		if apierrors.IsNotFound(err) && ptr.Deref(s.data.Status.Ready, false) {
+			// The data was rendered, but the cache lacks Secrets without the label of their Cluster.
+			err = r.Live.Get(ctx, key, secret)
+		}
 		if client.IgnoreNotFound(err) != nil {
 			return outcome.Done(), fmt.Errorf("reading Secret %s: %w", p.name, err)
 		}

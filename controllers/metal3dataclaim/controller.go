@@ -85,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	s := &scope{claim: claim}
 	if err := flow.Observe(ctx, s, r.readCluster, r.readTemplate, r.readData); err != nil {
-		return ctrl.Result{}, err
+		return flow.ReadFailed(ctx, pass, err)
 	}
 	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
 		Paused:     s.paused,
@@ -199,7 +199,7 @@ func deleting() flow.Condition[*scope] {
 func announce(_ *metav1.Condition, after metav1.Condition) string {
 	switch after.Reason {
 	case infrav1.InvalidClaimReason, infrav1.TemplateMissingReason, infrav1.TemplateDeletingReason,
-		infrav1.AllocationFailedReason, infrav1.ReleaseFailedReason, infrav1.WriteFailedReason:
+		infrav1.AllocationFailedReason, infrav1.ReleaseFailedReason, infrav1.ReadFailedReason, infrav1.WriteFailedReason:
 		return corev1.EventTypeWarning
 	default:
 		return ""

@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	// Several clusters may share the template, so the pause of one of them does not pause it.
 	s := &scope{template: template, paused: flow.Paused(nil, template)}
 	if err := flow.Observe(ctx, s, r.readUsers); err != nil {
-		return ctrl.Result{}, err
+		return flow.ReadFailed(ctx, pass, err)
 	}
 	plan := flow.Plan[*scope]{
 		Paused: s.paused, Conditions: []flow.Condition[*scope]{ready(), deleting()}, Status: setStatus,
@@ -132,7 +132,7 @@ func deleting() flow.Condition[*scope] {
 
 func announce(_ *metav1.Condition, after metav1.Condition) string {
 	switch after.Reason {
-	case infrav1.TemplateInUseReason, infrav1.WriteFailedReason:
+	case infrav1.TemplateInUseReason, infrav1.ReadFailedReason, infrav1.WriteFailedReason:
 		return corev1.EventTypeWarning
 	default:
 		return ""

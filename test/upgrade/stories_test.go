@@ -109,7 +109,8 @@ func describeReturn(w *world) {
 			Eventually(func(g Gomega) {
 				g.Expect(w.machine(ctx, g, name).Status.UserData).To(Equal(w.secret(secretOf(name))), name)
 			}).Should(Succeed())
-			w.eventually(ctx, name, infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
+			w.eventually(ctx, name, infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.DataFailedReason,
+				"Metal3DataTemplate "+lateTemplate+" does not exist."))
 		}
 	})
 
