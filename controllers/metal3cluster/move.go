@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -224,7 +225,8 @@ func clusterChanges() predicate.Funcs {
 // list reads all objects of a kind in the namespace.
 func (r *Reconciler) list(ctx context.Context, s *scope, list client.ObjectList) error {
 	if err := r.Client.List(ctx, list, client.InNamespace(s.infra.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing %T: %w", list, err)
+		gvk, _ := r.Client.GroupVersionKindFor(list)
+		return fmt.Errorf("listing %ss: %w", strings.TrimSuffix(gvk.Kind, "List"), err)
 	}
 	return nil
 }

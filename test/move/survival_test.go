@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -181,20 +182,25 @@ func (w *world) possessions(ctx context.Context) []possession {
 	return all
 }
 
-// rendered makes what belongs to the data of a machine, as an earlier provider leaves it.
+// rendered makes what belongs to the data of a machine, as an earlier provider leaves it. The managers leave paused
+// objects alone.
 func (w *world) rendered(add func(client.Object, ...client.Object), machine client.Object) {
+	paused := map[string]string{clusterv1.PausedAnnotation: ""}
 	template := &infrav1.Metal3DataTemplate{ObjectMeta: w.named("data")}
 	template.Spec.MetaData = &infrav1.MetaData{Strings: []infrav1.MetaDataString{{Key: "rack", Value: "7"}}}
+	annotations.AddAnnotations(template, paused)
 	add(template)
 	of := &infrav1.Metal3ObjectRef{Name: template.Name}
 	claim := &infrav1.Metal3DataClaim{ObjectMeta: w.named("claim")}
 	claim.Spec.Template = of
+	annotations.AddAnnotations(claim, paused)
 	add(claim, machine)
 	data := &infrav1.Metal3Data{ObjectMeta: w.named("data-0")}
 	data.Spec = infrav1.Metal3DataSpec{
 		Index: ptr.To[int32](0), Template: of, Claim: &infrav1.Metal3ObjectRef{Name: claim.Name},
 		MetaData: &corev1.SecretReference{Name: "data-0-metadata"},
 	}
+	annotations.AddAnnotations(data, paused)
 	add(data, claim, template, machine)
 	secret := w.secret("data-0-metadata")
 	secret.Data = map[string][]byte{"metaData": []byte("rack: \"7\"\n")}
