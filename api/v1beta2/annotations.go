@@ -57,7 +57,8 @@ const (
 	DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
 	// IronicHolderAnnotation on a host names who held the Ironic endpoint when the host was last told of a change, as
-	// <kind>/<name>. Changing it makes the host operator look at the host at once.
+	// <kind>/<name>@<term>, without the term if Ironic does not report it. Changing it makes the host operator look at the
+	// host at once.
 	IronicHolderAnnotation = "infrastructure.cluster.x-k8s.io/ironic-holder"
 
 	// StatusOriginAnnotation on a paused host holds the UID of the object whose status the annotation

@@ -312,6 +312,12 @@ type IronicHolder struct {
 	// is the whole conductor name.
 	// +optional
 	Name string `json:"name,omitempty"`
+
+	// term is the time at which the conductor of the holder registered with its database, in RFC 3339 and UTC, as Ironic
+	// reports it. An Ironic that restarts on the same node with an empty database has another term: it knows no host.
+	// Empty if Ironic does not report it.
+	// +optional
+	Term string `json:"term,omitempty"`
 }
 
 // IronicNode is what was observed of the endpoint on one control-plane node.

@@ -121,13 +121,15 @@ func TestHeldArrivals(t *testing.T) {
 		host := leftover(t, "foreign", status, deleted)
 		host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
 		facts := pivot.MoveFacts{Hosts: []*bmov1alpha1.BareMetalHost{host}, Around: []pivot.Neighbour{paused}}
-		if ready, gate := pivot.Obstacles(facts), pivot.MayLeave(facts); len(ready) != 1 || len(gate) != 1 {
-			t.Errorf("%s, %s: ReadyForMove says %q, the gate %q", status, deleted, ready, gate)
+		facts.Naming = []metav1.Object{consumer()}
+		if lost, waits := pivot.MayLeave(facts); len(lost) != 0 || len(waits) != 1 {
+			t.Errorf("%s, %s: lost %q, waits %q", status, deleted, lost, waits)
 		}
 	}
 	host := claimed()
 	host.Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
-	if got := pivot.Obstacles(pivot.MoveFacts{Hosts: []*bmov1alpha1.BareMetalHost{host}}); len(got) != 1 {
+	facts := pivot.MoveFacts{Hosts: []*bmov1alpha1.BareMetalHost{host}, Naming: []metav1.Object{consumer()}}
+	if got := pivot.Obstacles(facts); len(got) != 1 {
 		t.Errorf("a leftover is an obstacle, and it says %q", got)
 	}
 }

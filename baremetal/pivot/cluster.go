@@ -11,17 +11,26 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Neighbour is a Cluster in the namespace of a host, as far as it decides about hosts. Only Clusters with a
-// Metal3Cluster count.
+// Neighbour is a Cluster in the namespace of a host, as far as it decides about hosts, or one in another namespace
+// whose Ironic may serve the host. Only Clusters with a Metal3Cluster count.
 type Neighbour struct {
-	// Name of the Cluster.
+	// Name of the Cluster. Empty elsewhere.
 	Name string
+
+	// Elsewhere says that it is in another namespace.
+	Elsewhere bool
+
+	// ClusterID names the Ironic of its endpoint. Empty if there is no endpoint, or none was chosen yet.
+	ClusterID string
 
 	// Paused says that the Cluster is paused, which clusterctl move does first of all.
 	Paused bool
 
 	// Verified says that the host operator may act on the hosts of the cluster.
 	Verified bool
+
+	// Ungated says that clusterctl would not wait for the hosts of the cluster: the block-move annotation is not back yet.
+	Ungated bool
 
 	// Endpoint says that the cluster has an Ironic endpoint, or that its Metal3Cluster is still to come.
 	Endpoint bool
@@ -37,11 +46,28 @@ func NeighbourOf(cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster) Neigh
 		neighbour.Endpoint = cluster.DeletionTimestamp.IsZero()
 		return neighbour
 	}
-	neighbour.Verified, neighbour.Endpoint = Verified(infra), infra.Spec.Ironic != nil
+	neighbour.Verified, neighbour.Endpoint, neighbour.Ungated = Verified(infra), infra.Spec.Ironic != nil, ungated(infra)
 	if neighbour.Endpoint {
-		neighbour.Holder = Holder(infra)
+		neighbour.Holder, neighbour.ClusterID = Holder(infra), infra.Spec.Ironic.ClusterID
 	}
 	return neighbour
+}
+
+// NeighbourElsewhere makes a neighbour of a Metal3Cluster with an Ironic endpoint in another namespace. While its
+// Cluster is paused, nobody has verified the endpoint.
+func NeighbourElsewhere(infra *infrav1.Metal3Cluster) Neighbour {
+	return Neighbour{
+		Elsewhere: true, Endpoint: true, ClusterID: infra.Spec.Ironic.ClusterID, Verified: Verified(infra),
+		Holder: Holder(infra),
+	}
+}
+
+// ungated says whether the annotation is missing that makes clusterctl wait. An external system keeps a Metal3Cluster
+// that it manages without it.
+func ungated(infra *infrav1.Metal3Cluster) bool {
+	_, gated := infra.Annotations[infrav1.BlockMoveAnnotation]
+	_, external := infra.Annotations[clusterv1.ManagedByAnnotation]
+	return !gated && !external
 }
 
 // Verified says whether the host operator may act on the hosts of a cluster: its own Ironic answers on the endpoint, or
@@ -78,15 +104,22 @@ const (
 //
 //	host serves      its cluster                                         wish
 //	a cluster        is paused                                           Park
+//	                 runs and its block-move annotation is not back      Unclear
 //	                 runs and is verified, and so is the Ironic that     Run
 //	                 serves the host
 //	                 runs and one of them is not                         Unclear
 //	                 is not there, and all others are paused             Park
 //	                 is not there otherwise                              Unclear
 //	nobody of ours   all clusters are paused                             Park
+//	                 some run, and the annotation of one is not back     Unclear
 //	                 some run, and all of those are verified, and so is  Run
 //	                 the Ironic that serves the host
-//	                 some run and one is not, or there are none          Unclear
+//	                 some run and one is not                             Unclear
+//	                 there are none, the host is not paused, and the     Run
+//	                 Ironic that serves it is verified
+//	                 there are none otherwise                            Unclear
+//
+// The block-move annotation has to be back before a host is resumed: a second clusterctl would not wait for the host.
 //
 // A host that serves nobody moves with its namespace. clusterctl move pauses all Clusters of it, so one that runs says
 // that this is no move. So does a host whose cluster is not there, but such a one goes on only when its cluster comes,
@@ -95,41 +128,74 @@ func WishFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Wish {
 	deciding := dependsOn(host, around)
 	orphaned := len(deciding) == 0
 	if orphaned {
-		deciding = around
+		deciding = local(around)
 	}
 	running := slices.DeleteFunc(slices.Clone(deciding), func(other Neighbour) bool { return other.Paused })
 	unverified := func(other Neighbour) bool { return !other.Verified }
+	ungated := func(other Neighbour) bool { return other.Ungated }
+	_, held := host.Annotations[bmov1alpha1.PausedAnnotation]
+	serving := servedBy(host, around)
 	switch {
+	case len(deciding) == 0 && ClusterOf(host) == "" && !held && len(serving) > 0 &&
+		!slices.ContainsFunc(serving, unverified):
+		return Run
 	case len(deciding) == 0, orphaned && len(running) > 0:
 		return Unclear
 	case len(running) == 0:
 		return Park
-	case slices.ContainsFunc(running, unverified), slices.ContainsFunc(servedBy(host, around), unverified):
+	case slices.ContainsFunc(running, ungated), slices.ContainsFunc(running, unverified),
+		slices.ContainsFunc(serving, unverified):
 		return Unclear
 	default:
 		return Run
 	}
 }
 
-// dependsOn are the clusters that decide about a host: its own, or, if it serves nobody, all of them.
-func dependsOn(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour {
-	name := ClusterOf(host)
-	if name == "" {
-		return around
-	}
-	return slices.DeleteFunc(slices.Clone(around), func(other Neighbour) bool { return other.Name != name })
+// local are the Clusters in the namespace of the host.
+func local(around []Neighbour) []Neighbour {
+	return slices.DeleteFunc(slices.Clone(around), func(other Neighbour) bool { return other.Elsewhere })
 }
 
-// servedBy are the clusters one of whose Ironic endpoints serves a host: its own if it has one. A host operator knows a
-// single Ironic, so the hosts of a cluster without an endpoint are served by that of another one beside it, and so are
-// those that serve nobody.
+// dependsOn are the Clusters that decide about a host: its own, or, if it serves nobody, all of its namespace.
+func dependsOn(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour {
+	name := ClusterOf(host)
+	return slices.DeleteFunc(local(around), func(other Neighbour) bool { return name != "" && other.Name != name })
+}
+
+// servedBy are the Clusters with the Ironic endpoint that serves a host. BMO knows a single Ironic for all its
+// namespaces. The first row that fits counts.
+//
+//	endpoint                                            serves the host
+//	of its own Cluster                                  yes
+//	of another Cluster of the namespace                 yes
+//	in other namespaces, of one clusterID               yes
+//	in other namespaces, of several clusterIDs          not known: each has a BMO of its own
 func servedBy(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour {
-	without := func(other Neighbour) bool { return !other.Endpoint }
 	own := dependsOn(host, around)
-	if len(own) > 0 && !slices.ContainsFunc(own, func(other Neighbour) bool { return other.Endpoint }) {
-		own = around
+	if len(own) == 0 && ClusterOf(host) != "" {
+		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(own), without)
+	for _, candidates := range [][]Neighbour{own, local(around)} {
+		if serving := withEndpoint(candidates); len(serving) > 0 {
+			return serving
+		}
+	}
+	return onlyElsewhere(around)
+}
+
+func withEndpoint(around []Neighbour) []Neighbour {
+	return slices.DeleteFunc(slices.Clone(around), func(other Neighbour) bool { return !other.Endpoint })
+}
+
+// onlyElsewhere are the endpoints of other namespaces if they are those of one Ironic.
+func onlyElsewhere(around []Neighbour) []Neighbour {
+	here := func(other Neighbour) bool { return !other.Elsewhere }
+	serving := withEndpoint(slices.DeleteFunc(slices.Clone(around), here))
+	another := func(other Neighbour) bool { return other.ClusterID != serving[0].ClusterID }
+	if len(serving) == 0 || serving[0].ClusterID == "" || slices.ContainsFunc(serving, another) {
+		return nil
+	}
+	return serving
 }
 
 // ClusterOf is the name of the Cluster that a host serves or is reserved for. Empty for a host that serves nobody of

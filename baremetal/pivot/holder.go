@@ -37,6 +37,9 @@ type Sighting struct {
 	// Conductors are the names of the live conductors. None means that the Ironic has just started.
 	Conductors []string
 
+	// Terms are the times at which conductors registered with their database, by name. Empty if they are not known.
+	Terms map[string]string
+
 	// Nodes are the states of all nodes that the Ironic knows, by their names.
 	Nodes map[string]string
 }
@@ -128,8 +131,10 @@ func (c Cluster) identify(seen Sighting) Verdict {
 		return Verdict{Outcome: outcome.Waiting(infrav1.EndpointStartingReason, fmt.Sprintf(
 			"Waiting for the Ironic on %s to start: it has no conductor yet", c.Address))}
 	}
-	holder := c.holder(seen.Conductors)
-	if holder.Kind == infrav1.HolderManagement && c.Incomplete && (c.Before == nil || *c.Before != holder) {
+	holder, conductor := c.holder(seen.Conductors)
+	holder.Term = seen.Terms[conductor]
+	known := c.Before != nil && c.Before.Kind == holder.Kind && c.Before.Name == holder.Name
+	if holder.Kind == infrav1.HolderManagement && c.Incomplete && !known {
 		// Taken for the management cluster, a node that holds the address would be told to give it away.
 		return Verdict{KnownHosts: c.known(seen.Nodes), Outcome: outcome.Done(), Message: fmt.Sprintf(
 			"%s answers on %s, and whose node that is shows once the nodes of the control plane are known",
@@ -146,9 +151,9 @@ func (c Cluster) identify(seen Sighting) Verdict {
 	}
 }
 
-// holder finds who holds the address among the conductors that answer. Of several with our prefix, the one on a node of
-// the control plane counts: it is the one that is certain.
-func (c Cluster) holder(conductors []string) infrav1.IronicHolder {
+// holder finds the VIP holder among the conductors that answer, and the name of its conductor. Of several with our
+// prefix, the one on a node of the control plane counts: it is the one that is certain.
+func (c Cluster) holder(conductors []string) (holder infrav1.IronicHolder, conductor string) {
 	var ours []string
 	for _, conductor := range slices.Sorted(slices.Values(conductors)) {
 		if node, is := strings.CutPrefix(conductor, c.ClusterID+"-"); is && node != "" {
@@ -157,13 +162,14 @@ func (c Cluster) holder(conductors []string) infrav1.IronicHolder {
 	}
 	for _, node := range ours {
 		if slices.Contains(c.ControlPlane, node) {
-			return infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: node}
+			return infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: node}, c.ClusterID + "-" + node
 		}
 	}
 	if len(ours) > 0 {
-		return infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: ours[0]}
+		return infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: ours[0]}, c.ClusterID + "-" + ours[0]
 	}
-	return infrav1.IronicHolder{Kind: infrav1.HolderForeign, Name: slices.Min(conductors)}
+	foreign := slices.Min(conductors)
+	return infrav1.IronicHolder{Kind: infrav1.HolderForeign, Name: foreign}, foreign
 }
 
 func (c Cluster) known(nodes map[string]string) *int32 {

@@ -137,6 +137,37 @@ func TestJudgeWithoutAllNodes(t *testing.T) {
 	}
 }
 
+// TestTerm is about an Ironic that restarts on the same node: with an empty database it knows no host.
+func TestTerm(t *testing.T) {
+	cluster := pivot.Cluster{ClusterID: "c1", ControlPlane: []string{"cp-0"}}
+	seen := pivot.Sighting{
+		Answer: pivot.Answers, Conductors: []string{"c1-cp-0"}, Terms: map[string]string{"c1-cp-0": "then", "c1-m": "before"},
+	}
+	first := pivot.Judge(cluster, seen).Holder
+	if want := held(infrav1.HolderControlPlane, "cp-0"); first.Term != "then" || first.Name != want.Name {
+		t.Fatalf("got %+v", first)
+	}
+	host := claimed()
+	host.Annotations[infrav1.IronicHolderAnnotation] = pivot.HolderName(*first)
+	step := func(term string) pivot.Step {
+		holder := *first
+		holder.Term = term
+		around := []pivot.Neighbour{{Name: "c", Verified: true, Endpoint: true, Holder: &holder}}
+		return pivot.PlanHost(host, around, pivot.HostFacts{Settled: true})
+	}
+	for term, want := range map[string]pivot.Step{"then": pivot.Leave, "later": pivot.Nudge, "": pivot.Leave} {
+		if got := step(term); got != want {
+			t.Errorf("term %q: got %s, want %s", term, got, want)
+		}
+	}
+	cluster.ControlPlane, cluster.Incomplete, cluster.Before = nil, true, &infrav1.IronicHolder{
+		Kind: infrav1.HolderManagement, Name: "cp-0", Term: "before",
+	}
+	if again := pivot.Judge(cluster, seen).Holder; again == nil || again.Term != "then" {
+		t.Errorf("a restart does not make the management cluster unknown: got %+v", again)
+	}
+}
+
 func TestClusterID(t *testing.T) {
 	first, second := pivot.ClusterID("uid-1"), pivot.ClusterID("uid-2")
 	if len(first) != 8 || strings.Trim(first, "0123456789abcdef") != "" {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -254,30 +255,6 @@ func Bereft(host *bmov1alpha1.BareMetalHost) bool {
 		slices.Contains(host.Finalizers, bmov1alpha1.BareMetalHostFinalizer)
 }
 
-// Busy says what the host operator is doing with a host that a move would interrupt. Empty means nothing. A host that
-// got stuck with an error is not busy: it goes on from there in the other cluster.
-func Busy(host *bmov1alpha1.BareMetalHost) string {
-	if !host.DeletionTimestamp.IsZero() {
-		return "being deleted"
-	}
-	if host.Status.OperationalStatus == bmov1alpha1.OperationalStatusServicing {
-		// Firmware may be half written.
-		return "being serviced"
-	}
-	if host.Status.ErrorType != "" || host.Status.OperationalStatus == bmov1alpha1.OperationalStatusDetached {
-		return ""
-	}
-	state := host.Status.Provisioning.State
-	switch state {
-	case bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile, bmov1alpha1.StateInspecting,
-		bmov1alpha1.StatePreparing, bmov1alpha1.StateProvisioning, bmov1alpha1.StateDeprovisioning,
-		bmov1alpha1.StatePoweringOffBeforeDelete, bmov1alpha1.StateDeleting:
-		return string(state)
-	default:
-		return ""
-	}
-}
-
 // Parked says whether a host can be copied to another cluster without losing anything: it is paused by whomever, and
 // the annotation holds the status that it has. A host that the host operator has never seen has no status to lose.
 func Parked(host *bmov1alpha1.BareMetalHost) bool {
@@ -350,8 +327,15 @@ func outOfDate(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	return told && len(servedBy(host, around)) == 0
 }
 
-// HolderName is how a holder is written into the annotation that nudges a host.
-func HolderName(holder infrav1.IronicHolder) string { return string(holder.Kind) + "/" + holder.Name }
+// HolderName is how a holder is written into the annotation that nudges a host: its kind, its name, and its term if it
+// is known.
+func HolderName(holder infrav1.IronicHolder) string {
+	name := string(holder.Kind) + "/" + holder.Name
+	if holder.Term != "" {
+		name += "@" + holder.Term
+	}
+	return name
+}
 
 // needsNudge says whether another Ironic answers than the host was registered with. The first one is the management
 // cluster's, and hosts need no annotation to be found by it.
@@ -360,6 +344,10 @@ func needsNudge(host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) b
 		return false
 	}
 	known, nudged := host.Annotations[infrav1.IronicHolderAnnotation]
+	if holder.Term == "" {
+		// A term that Ironic does not report just now says nothing.
+		known, _, _ = strings.Cut(known, "@")
+	}
 	return nudged && known != HolderName(*holder) || !nudged && holder.Kind == infrav1.HolderControlPlane
 }
 

@@ -36,6 +36,16 @@ func claimed() *bmov1alpha1.BareMetalHost {
 	return host
 }
 
+// consumer is the Metal3Machine that has claimed the host.
+func consumer() *infrav1.Metal3Machine {
+	machine := &infrav1.Metal3Machine{}
+	machine.Namespace, machine.Name = "metal3", "m"
+	machine.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m"},
+	}
+	return machine
+}
+
 func free() *bmov1alpha1.BareMetalHost {
 	host := claimed()
 	host.Labels, host.Spec.ConsumerRef = nil, nil
@@ -65,6 +75,9 @@ var (
 	paused     = pivot.Neighbour{Name: "c", Paused: true, Verified: true}
 	runs       = pivot.Neighbour{Name: "c", Verified: true}
 	unverified = pivot.Neighbour{Name: "c"}
+	ungated    = pivot.Neighbour{Name: "c", Verified: true, Ungated: true}
+
+	ungatedPaused = pivot.Neighbour{Name: "c", Verified: true, Ungated: true, Paused: true}
 )
 
 // stand makes a host of which the facts are true.
@@ -132,6 +145,11 @@ func TestWishFor(t *testing.T) {
 	stranger := free()
 	stranger.Labels = map[string]string{clusterv1.ClusterNameLabel: "c"}
 	stranger.Spec.ConsumerRef = &corev1.ObjectReference{APIVersion: "example.org/v1", Kind: "Thing", Name: "x"}
+	away := func(clusterID string, verified bool) pivot.Neighbour {
+		return pivot.Neighbour{Elsewhere: true, Endpoint: true, ClusterID: clusterID, Verified: verified}
+	}
+	held := free()
+	held.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
 	for name, tc := range map[string]struct {
 		reason string
 		host   *bmov1alpha1.BareMetalHost
@@ -155,6 +173,20 @@ func TestWishFor(t *testing.T) {
 		"LentUnverified": {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{runs, endpoint(false, false)}, pivot.Unclear},
 		"LentPaused":     {"clusterctl unpauses one after the other", claimed(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.Unclear},
 		"LentFree":       {"that goes for free hosts as well", free(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.Unclear},
+		"Away":           {"BMO has one Ironic for all namespaces", claimed(), []pivot.Neighbour{runs, away("c2", true)}, pivot.Run},
+		"AwayUnverified": {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{runs, away("c2", false)}, pivot.Unclear},
+		"AwayOfOne":      {"one of those that share it is not sure", claimed(), []pivot.Neighbour{runs, away("c2", true), away("c2", false)}, pivot.Unclear},
+		"AwayOfTwo":      {"each of several has a BMO of its own", claimed(), []pivot.Neighbour{runs, away("c2", false), away("c3", false)}, pivot.Run},
+		"AwayUnknown":    {"no clusterID was chosen yet", claimed(), []pivot.Neighbour{runs, away("", false)}, pivot.Run},
+		"AwayBeside":     {"the namespace has an endpoint of its own", claimed(), []pivot.Neighbour{runs, endpoint(false, true), away("c2", false)}, pivot.Run},
+		"AwayMove":       {"a move is one of the own namespace", claimed(), []pivot.Neighbour{paused, away("c2", true)}, pivot.Park},
+		"AwayFree":       {"so it is for free hosts", free(), []pivot.Neighbour{runs, away("c2", false)}, pivot.Unclear},
+		"AwayAlone":      {"a host without any Cluster is registered anew as well", free(), []pivot.Neighbour{away("c2", true)}, pivot.Run},
+		"AwayAlonePause": {"nobody knows whether it is part of a move", held, []pivot.Neighbour{away("c2", true)}, pivot.Unclear},
+		"AwayAloneLost":  {"its Cluster may be on its way", claimed(), []pivot.Neighbour{away("c2", true)}, pivot.Unclear},
+		"OwnUngated":     {"a second move would not wait for the host", claimed(), []pivot.Neighbour{ungated}, pivot.Unclear},
+		"UngatedPaused":  {"clusterctl waits no more, and the move goes on", claimed(), []pivot.Neighbour{ungatedPaused}, pivot.Park},
+		"FreeUngated":    {"it would move with the namespace", free(), []pivot.Neighbour{runs, ungated}, pivot.Unclear},
 		"Stranger":       {"a foreign consumer counts as nobody, whatever the label says", stranger, []pivot.Neighbour{paused, other(false, true)}, pivot.Run},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +205,7 @@ func TestBusy(t *testing.T) {
 	busy := []bmov1alpha1.ProvisioningState{
 		bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile, bmov1alpha1.StateInspecting,
 		bmov1alpha1.StatePreparing, bmov1alpha1.StateProvisioning, bmov1alpha1.StateDeprovisioning,
-		bmov1alpha1.StatePoweringOffBeforeDelete, bmov1alpha1.StateDeleting,
+		bmov1alpha1.StatePoweringOffBeforeDelete, bmov1alpha1.StateDeleting, "of a later release",
 	}
 	host := claimed()
 	for _, state := range quiet {
@@ -197,6 +229,9 @@ func TestBusy(t *testing.T) {
 	host.Status.OperationalStatus = bmov1alpha1.OperationalStatusServicing
 	if pivot.Busy(host) == "" {
 		t.Error("an interrupted update may leave half of the firmware")
+	}
+	if host.Status.OperationalStatus = "of a later release"; pivot.Busy(host) == "" {
+		t.Error("what this release does not know may be work")
 	}
 	now := metav1.Now()
 	host.Status.Provisioning.State, host.DeletionTimestamp = bmov1alpha1.StateAvailable, &now
@@ -526,13 +561,17 @@ func TestObstacles(t *testing.T) {
 		{APIVersion: "example.org/v1", Kind: "Rack", Name: "r1"},
 		{APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Machine", Name: "m"},
 	}
-	if got := pivot.Obstacles(pivot.MoveFacts{Hosts: []*bmov1alpha1.BareMetalHost{claimed(), free()}}); len(got) != 0 {
+	quiet := pivot.MoveFacts{
+		Hosts: []*bmov1alpha1.BareMetalHost{claimed(), free()}, Naming: []metav1.Object{consumer()},
+	}
+	if got := pivot.Obstacles(quiet); len(got) != 0 {
 		t.Errorf("nothing is in the way, and it says %q", got)
 	}
 	young := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine-1"}}
 	facts := pivot.MoveFacts{
 		Hosts:         []*bmov1alpha1.BareMetalHost{claimed(), busy, blocked, owned, frozen},
 		Machines:      []*clusterv1.Machine{young},
+		Naming:        []metav1.Object{consumer()},
 		Remediations:  []string{"remediation-1"},
 		MissingLabels: []string{"baremetalhosts.metal3.io: label"},
 		EndpointFacts: pivot.EndpointFacts{
@@ -562,7 +601,7 @@ func TestObstacles(t *testing.T) {
 	}
 }
 
-func TestNotParked(t *testing.T) {
+func TestMayLeaveHosts(t *testing.T) {
 	hosts := make([]*bmov1alpha1.BareMetalHost, 0, 5)
 	for i := range 5 {
 		host := claimed()
@@ -575,16 +614,17 @@ func TestNotParked(t *testing.T) {
 	hosts[3].Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
 	hosts[4].Annotations = map[string]string{bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider}
 	hosts[4].DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	facts := pivot.MoveFacts{Hosts: hosts, Around: []pivot.Neighbour{paused}}
-	got := strings.Join(pivot.NotParked(facts), "\n")
+	facts := pivot.MoveFacts{Hosts: hosts, Around: []pivot.Neighbour{paused}, Naming: []metav1.Object{consumer()}}
+	_, waits := pivot.MayLeave(facts)
+	got := strings.Join(waits, "\n")
 	if want := "host host-1 is provisioning: wait until it is done\nhost host-2 is being paused\n" +
 		"host host-4 is being deleted, and kept as it is while its Cluster is paused: unpause the Cluster to have the host " +
 		"wiped and deleted"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	facts.Around = []pivot.Neighbour{runs}
-	if got := pivot.NotParked(facts); len(got) != 0 {
-		t.Errorf("a cluster that runs waits for nobody, and it says %q", got)
+	facts.Hosts, facts.Around = []*bmov1alpha1.BareMetalHost{hosts[0], hosts[2]}, []pivot.Neighbour{runs}
+	if _, waits := pivot.MayLeave(facts); len(waits) != 0 {
+		t.Errorf("nobody is parked while the Cluster runs, and it says %q", waits)
 	}
 }
 

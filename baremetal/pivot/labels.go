@@ -9,7 +9,7 @@ import (
 //
 //	definition                                             discover  move  hierarchy  because
 //	baremetalhosts                                         x         x     x          nothing owns it; it owns the rest
-//	hardwaredata                                           x         x                not every one has an owner
+//	hardwaredata, dataimages, hostupdatepolicies           x         x                not every one has an owner
 //	bmceventsubscriptions, hostclaims, hostdeploypolicies  x         x                nothing owns them
 //	ippools                                                x         x     x          not every one has an owner
 //	ipclaims, ipaddresses                                  x                          a pool owns them, directly or not
@@ -18,11 +18,11 @@ func MoveLabels(definition string) []string {
 	switch definition {
 	case "baremetalhosts.metal3.io", "ippools.ipam.metal3.io":
 		return []string{infrav1.DiscoverLabel, infrav1.MoveLabel, infrav1.MoveHierarchyLabel}
-	case "hardwaredata.metal3.io",
+	case "hardwaredata.metal3.io", "dataimages.metal3.io", "hostupdatepolicies.metal3.io",
 		"bmceventsubscriptions.metal3.io", "hostclaims.metal3.io", "hostdeploypolicies.metal3.io":
 		return []string{infrav1.DiscoverLabel, infrav1.MoveLabel}
 	case "hostfirmwaresettings.metal3.io", "hostfirmwarecomponents.metal3.io", "firmwareschemas.metal3.io",
-		"hostupdatepolicies.metal3.io", "preprovisioningimages.metal3.io", "dataimages.metal3.io",
+		"preprovisioningimages.metal3.io",
 		"ipclaims.ipam.metal3.io", "ipaddresses.ipam.metal3.io":
 		return []string{infrav1.DiscoverLabel}
 	default:

@@ -4,29 +4,58 @@ import (
 	"fmt"
 	"slices"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// MayLeave names what a move would lose if clusterctl copied the objects of the namespace now, although the Clusters
-// are paused. None means that the gate may open. clusterctl has discovered the objects before, so it leaves behind what
-// was created since.
+// MayLeave names what a move would lose, each with its remedy. The gate, ReadyForMove and the preflight of the plugin
+// call it. Nothing lost and nothing to wait for means that the gate may open.
 //
-//	seen                                     because
-//	Cluster, Machine or Metal3Machine being  the deletion does not travel: the target would keep the Machine, or deploy
-//	deleted                                  the image again
-//	Machine without a node                   clusterctl has not discovered it: it refuses to begin where there is one
-//	Metal3Remediation                        how far it has come is in its status
-//	host not parked                          its status would be lost
-func MayLeave(facts MoveFacts) []string {
+// Lost needs the Clusters to run: Cluster API finishes what it has begun, and clusterctl discovers the objects again.
+// Waits needs no more than time or the remedy, although the Clusters are paused.
+//
+//	seen                                             is     because
+//	Cluster, Machine or Metal3Machine being deleted  lost   the deletion does not travel: the target would keep the
+//	                                                        Machine, or deploy the image again
+//	Machine without a node                           lost   clusterctl has not discovered it: it refuses to begin where
+//	                                                        there is one
+//	Metal3Machine without an owner                   lost   clusterctl passes over it: its host would be claimed by none
+//	Metal3Remediation                                lost   how far it has come is in its status
+//	label missing on a CRD                           lost   clusterctl passes over the whole kind
+//	owner that does not move                         lost   clusterctl passes over what it owns
+//	Secret without owner and label                   lost   clusterctl passes over it
+//	host claimed by a Metal3Machine that is missing  waits  nobody would release it
+//	host of a Cluster that does not exist            waits  nobody would resume it
+//	host whose pause is refused, or was not tried    waits  its status cannot be recorded
+//	host busy                                        waits  BMO would begin anew
+//	host that is a leftover, or arrived on one       waits  BMO would wipe it
+//	host with a gate of its own                      waits  nobody opens it, so clusterctl gives up
+//	host of paused Clusters that is not parked       waits  its status would be lost
+func MayLeave(facts MoveFacts) (lost, waits []string) {
 	facts = facts.inOrder()
-	var found []string
 	for _, cluster := range facts.Clusters {
 		if !cluster.DeletionTimestamp.IsZero() {
-			found = append(found, fmt.Sprintf("Cluster %s is being deleted, which a move would forget: wait until it is gone",
-				cluster.Name))
+			lost = append(lost, deletionOf("Cluster", cluster.Name))
 		}
 	}
-	return slices.Concat(found, losses(facts), NotParked(facts))
+	for _, label := range facts.MissingLabels {
+		lost = append(lost, fmt.Sprintf(
+			"CustomResourceDefinition %s is missing: set this label, or run the manager with --keep-move-labels", label))
+	}
+	lost = slices.Concat(lost, leftBehind(facts), losses(facts))
+	if facts.Untried {
+		waits = append(waits, "the pause of some BareMetalHosts was not tried yet: wait some seconds")
+	}
+	for _, each := range facts.Hosts {
+		waits = slices.Concat(waits, facts.hostObstacles(each), orphaned(each, facts.Clusters), facts.unclaimed(each))
+	}
+	return lost, waits
+}
+
+func deletionOf(kind, name string) string {
+	return fmt.Sprintf("%s %s is being deleted, which a move would forget: wait until it is gone", kind, name)
 }
 
 // losses names the Machines, Metal3Machines and Metal3Remediations that a move would lose. The facts are in order.
@@ -35,20 +64,44 @@ func losses(facts MoveFacts) []string {
 	for _, machine := range facts.Machines {
 		switch {
 		case !machine.DeletionTimestamp.IsZero():
-			found = append(found, fmt.Sprintf(
-				"Machine %s is being deleted, which a move would forget: wait until it is gone", machine.Name))
+			found = append(found, deletionOf("Machine", machine.Name))
 		case !machine.Status.NodeRef.IsDefined():
 			found = append(found, fmt.Sprintf("Machine %s has no node: wait for it, or delete it", machine.Name))
 		}
 	}
-	for _, object := range facts.Naming {
-		if machine, is := object.(*infrav1.Metal3Machine); is && !machine.DeletionTimestamp.IsZero() {
-			found = append(found, fmt.Sprintf(
-				"Metal3Machine %s is being deleted, which a move would forget: wait until it is gone", machine.Name))
+	for _, machine := range facts.consumers() {
+		switch {
+		case !machine.DeletionTimestamp.IsZero():
+			found = append(found, deletionOf("Metal3Machine", machine.Name))
+		case !Moves(machine):
+			found = append(found, fmt.Sprintf("Metal3Machine %s has no ownerReference, so clusterctl would leave it behind: "+
+				"wait until Cluster API sets it, or delete the Metal3Machine", machine.Name))
 		}
 	}
 	for _, remediation := range facts.Remediations {
 		found = append(found, fmt.Sprintf("Metal3Remediation %s is running: wait until it is done", remediation))
 	}
 	return found
+}
+
+// consumers are the Metal3Machines of the namespace.
+func (f *MoveFacts) consumers() []*infrav1.Metal3Machine {
+	var machines []*infrav1.Metal3Machine
+	for _, object := range f.Naming {
+		if machine, is := object.(*infrav1.Metal3Machine); is {
+			machines = append(machines, machine)
+		}
+	}
+	return machines
+}
+
+// unclaimed says that a host is claimed by a Metal3Machine that does not exist.
+func (f *MoveFacts) unclaimed(claimed *bmov1alpha1.BareMetalHost) []string {
+	consumer, held := host.Consumer(claimed)
+	exists := func(machine *infrav1.Metal3Machine) bool { return machine.Name == consumer }
+	if !held || slices.ContainsFunc(f.consumers(), exists) {
+		return nil
+	}
+	return []string{fmt.Sprintf("BareMetalHost %s is claimed by Metal3Machine %s, which does not exist: remove "+
+		"spec.consumerRef of the host", claimed.Name, consumer)}
 }

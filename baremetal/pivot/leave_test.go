@@ -1,7 +1,6 @@
 package pivot_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -24,22 +23,25 @@ func TestMayLeave(t *testing.T) {
 	}
 	parked := claimed()
 	parked.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+	parked.Spec.BMC.CredentialsName = "bmc"
 	record(t, parked)
 	for name, tc := range map[string]struct {
 		reason string
 		facts  pivot.MoveFacts
-		want   []string
+		lost   []string
+		waits  []string
 	}{
 		"Ready": {reason: "every host is parked, every Machine has its node", facts: pivot.MoveFacts{
 			Hosts: []*bmov1alpha1.BareMetalHost{parked}, Machines: []*clusterv1.Machine{machine(nil, "n")},
+			Naming: []metav1.Object{consumer()},
 		}},
 		"MachineDeleted": {
 			reason: "the target would keep it", facts: pivot.MoveFacts{Machines: []*clusterv1.Machine{machine(deleted, "n")}},
-			want: []string{"Machine m is being deleted, which a move would forget: wait until it is gone"},
+			lost: []string{"Machine m is being deleted, which a move would forget: wait until it is gone"},
 		},
 		"MachineCreated": {
 			reason: "clusterctl has not discovered it", facts: pivot.MoveFacts{Machines: []*clusterv1.Machine{machine(nil, "")}},
-			want: []string{"Machine m has no node: wait for it, or delete it"},
+			lost: []string{"Machine m has no node: wait for it, or delete it"},
 		},
 		"ConsumerDeleted": {
 			reason: "its host would be claimed for ever",
@@ -47,32 +49,75 @@ func TestMayLeave(t *testing.T) {
 				&infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", DeletionTimestamp: deleted}},
 				&infrav1.Metal3MachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t", DeletionTimestamp: deleted}},
 			}},
-			want: []string{"Metal3Machine m is being deleted, which a move would forget: wait until it is gone"},
+			lost: []string{"Metal3Machine m is being deleted, which a move would forget: wait until it is gone"},
 		},
 		"Remediation": {
 			reason: "its status does not travel", facts: pivot.MoveFacts{Remediations: []string{"r"}},
-			want: []string{"Metal3Remediation r is running: wait until it is done"},
+			lost: []string{"Metal3Remediation r is running: wait until it is done"},
 		},
 		"ClusterDeleted": {
 			reason: "the deletion does not travel",
 			facts: pivot.MoveFacts{Clusters: []*clusterv1.Cluster{
 				{ObjectMeta: metav1.ObjectMeta{Name: "c", DeletionTimestamp: deleted}},
 			}},
-			want: []string{"Cluster c is being deleted, which a move would forget: wait until it is gone"},
+			lost: []string{"Cluster c is being deleted, which a move would forget: wait until it is gone"},
+		},
+		"ConsumerYoung": {
+			reason: "clusterctl passes over it, and its host would be claimed by nobody",
+			facts:  pivot.MoveFacts{Naming: []metav1.Object{&infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}}},
+			lost: []string{"Metal3Machine m has no ownerReference, so clusterctl would leave it behind: wait until Cluster " +
+				"API sets it, or delete the Metal3Machine"},
+		},
+		"ConsumerGone": {
+			reason: "nobody would release the host in the target either",
+			facts:  pivot.MoveFacts{Hosts: []*bmov1alpha1.BareMetalHost{parked}},
+			waits: []string{"BareMetalHost host-0 is claimed by Metal3Machine m, which does not exist: remove " +
+				"spec.consumerRef of the host"},
+		},
+		"SecretBehind": {
+			reason: "BMO would not reach the BMC",
+			facts: pivot.MoveFacts{
+				Hosts: []*bmov1alpha1.BareMetalHost{parked}, Naming: []metav1.Object{consumer()},
+				Secrets: map[string]*metav1.PartialObjectMetadata{"bmc": {ObjectMeta: metav1.ObjectMeta{Name: "bmc"}}},
+			},
+			lost: []string{"Secret bmc of host host-0 has no owner and would stay behind: set label " +
+				"clusterctl.cluster.x-k8s.io/move on it, or run the manager with --keep-move-labels"},
+		},
+		"PauseRefused": {
+			reason: "BMO's webhook lets nobody write the host, and its words say why",
+			facts: pivot.MoveFacts{
+				Hosts: []*bmov1alpha1.BareMetalHost{claimed()}, Naming: []metav1.Object{consumer()},
+				Refusals: map[string]string{"host-0": "spec.raid is wrong", "gone": "x"},
+			},
+			waits: []string{"BareMetalHost host-0 cannot be paused, because the API server refuses to change it: " +
+				"spec.raid is wrong: correct the host"},
+		},
+		"Untried": {
+			reason: "nobody knows yet",
+			facts:  pivot.MoveFacts{Untried: true},
+			waits:  []string{"the pause of some BareMetalHosts was not tried yet: wait some seconds"},
+		},
+		"LabelMissing": {
+			reason: "the whole kind would stay behind", facts: pivot.MoveFacts{MissingLabels: []string{"x.metal3.io: label"}},
+			lost: []string{"CustomResourceDefinition x.metal3.io: label is missing: set this label, or run the manager with " +
+				"--keep-move-labels"},
 		},
 		"HostNotParked": {
-			reason: "its status would be lost", facts: pivot.MoveFacts{Hosts: []*bmov1alpha1.BareMetalHost{claimed()}},
-			want: []string{"host host-0 is being paused"},
+			reason: "its status would be lost",
+			facts: pivot.MoveFacts{
+				Hosts: []*bmov1alpha1.BareMetalHost{claimed()}, Naming: []metav1.Object{consumer()},
+			},
+			waits: []string{"host host-0 is being paused"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.Around = []pivot.Neighbour{paused}
-			if diff := cmp.Diff(tc.want, pivot.MayLeave(tc.facts)); diff != "" {
+			lost, waits := pivot.MayLeave(tc.facts)
+			if diff := cmp.Diff([][]string{tc.lost, tc.waits}, [][]string{lost, waits}); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
-			before := pivot.Obstacles(tc.facts)
-			if len(tc.want) > 0 && name != "HostNotParked" && !slices.Contains(before, tc.want[0]) {
-				t.Errorf("%s: ReadyForMove says %q beforehand", tc.reason, before)
+			if diff := cmp.Diff(append(lost, waits...), pivot.Obstacles(tc.facts)); diff != "" {
+				t.Errorf("%s: ReadyForMove says something else, -gate +ready:\n%s", tc.reason, diff)
 			}
 		})
 	}

@@ -31,7 +31,7 @@ func movable() pivot.MoveFacts {
 	return pivot.MoveFacts{
 		Clusters: []*clusterv1.Cluster{cluster}, Machines: []*clusterv1.Machine{machine},
 		Infras: []*infrav1.Metal3Cluster{infra}, Hosts: []*bmov1alpha1.BareMetalHost{claimed(), free()},
-		Around: []pivot.Neighbour{runs},
+		Around: []pivot.Neighbour{runs}, Naming: []metav1.Object{consumer()},
 	}
 }
 
@@ -111,6 +111,55 @@ func TestRefusals(t *testing.T) {
 			want: []string{"Metal3Cluster c lacks annotation clusterctl.cluster.x-k8s.io/block-move, so clusterctl would not " +
 				"wait until its hosts are paused: the manager sets it, look at its log"},
 		},
+		"NoGateWhilePaused": {
+			reason: "the pause has removed the annotation, and is named itself",
+			edit: func(s *pivot.MoveFacts) {
+				s.Infras[0].Annotations, s.Clusters[0].Spec.Paused = nil, ptr.To(true)
+				s.Clusters[0].Spec.InfrastructureRef.Name = "c"
+			},
+			want: []string{"Cluster c is paused: a move is under way or was given up; wait for it, or unpause the Cluster"},
+		},
+		"Scaling": {
+			reason: "a handover needs nodes",
+			edit: func(s *pivot.MoveFacts) {
+				s.Clusters[0].Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
+					DesiredReplicas: ptr.To[int32](3), Replicas: ptr.To[int32](2), AvailableReplicas: ptr.To[int32](1),
+				}
+			},
+			want: []string{"the control plane of Cluster c has 2 replicas, 1 of them available, and has to have 3: wait until " +
+				"it is scaled"},
+		},
+		"Surging": {
+			reason: "a rollout has one replica too many",
+			edit: func(s *pivot.MoveFacts) {
+				s.Clusters[0].Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
+					DesiredReplicas: ptr.To[int32](3), Replicas: ptr.To[int32](4), AvailableReplicas: ptr.To[int32](3),
+				}
+			},
+			want: []string{"the control plane of Cluster c has 4 replicas, 3 of them available, and has to have 3: wait until " +
+				"it is scaled"},
+		},
+		"Scaled": {
+			reason: "as it has to be, or Cluster API has not looked",
+			edit: func(s *pivot.MoveFacts) {
+				s.Clusters[0].Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
+					DesiredReplicas: ptr.To[int32](1), Replicas: ptr.To[int32](1), AvailableReplicas: ptr.To[int32](1),
+				}
+			},
+		},
+		"Lost": {
+			reason: "the move does not bring its host back",
+			edit: func(s *pivot.MoveFacts) {
+				lost := consumer()
+				lost.Status.Conditions = []metav1.Condition{{
+					Type: infrav1.HostAssociatedCondition, Status: metav1.ConditionFalse, Reason: infrav1.HostLostReason,
+					Message: "BareMetalHost rack-1 no longer exists. Restore it, or delete Machine m to replace it.",
+				}}
+				s.Naming = []metav1.Object{lost}
+			},
+			want: []string{"Metal3Machine m lost its host, which a move does not restore: BareMetalHost rack-1 no longer exists. " +
+				"Restore it, or delete Machine m to replace it."},
+		},
 		"MachineDeleting": {
 			reason: "it would arrive alive",
 			edit: func(s *pivot.MoveFacts) {
@@ -149,9 +198,9 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		facts.Hosts = append(facts.Hosts, &bmov1alpha1.BareMetalHost{ObjectMeta: named})
 		facts.AddDefinition("baremetalhosts.metal3.io", nil)
 	}
-	before, waits := pivot.Obstacles(facts), pivot.NotParked(facts)
-	if len(before) < 12 || len(waits) != 2 {
-		t.Fatalf("too little to turn around: %q, %q", before, waits)
+	before := pivot.Obstacles(facts)
+	if len(before) < 12 {
+		t.Fatalf("too little to turn around: %q", before)
 	}
 	for _, names := range [][]string{facts.PausedClasses, facts.Remediations, facts.BareNodes, facts.MissingLabels} {
 		slices.Reverse(names)
@@ -162,8 +211,5 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	slices.Reverse(facts.Hosts)
 	if diff := cmp.Diff(before, pivot.Obstacles(facts)); diff != "" {
 		t.Errorf("the obstacles, -before, +turned:\n%s", diff)
-	}
-	if diff := cmp.Diff(waits, pivot.NotParked(facts)); diff != "" {
-		t.Errorf("the hosts that are waited for, -before, +turned:\n%s", diff)
 	}
 }

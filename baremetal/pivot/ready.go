@@ -34,6 +34,11 @@ type MoveFacts struct {
 	Hosts  []*bmov1alpha1.BareMetalHost
 	Around []Neighbour
 
+	// Refusals are why the API server refuses to pause hosts, by their names. Untried says that the pause of some hosts
+	// was not tried yet.
+	Refusals map[string]string
+	Untried  bool
+
 	// Clusters, Machines and Metal3Clusters of the namespace. A Metal3Cluster that judges itself is not among them: it
 	// closes its gate in the same pass.
 	Clusters []*clusterv1.Cluster
@@ -85,6 +90,20 @@ func (f *MoveFacts) AddDefinition(name string, labels map[string]string) {
 	f.definitions[name] = labelled || len(MoveLabels(name)) > 0
 }
 
+// Refuse enters that the API server refuses to pause a host, and what it says.
+func (f *MoveFacts) Refuse(host *bmov1alpha1.BareMetalHost, refusal string) {
+	if f.Refusals == nil {
+		f.Refusals = map[string]string{}
+	}
+	f.Refusals[host.Name] = refusal
+}
+
+// ToPark says whether a move has to change a host, now or once the host is quiet.
+func ToPark(host *bmov1alpha1.BareMetalHost) bool {
+	_, left := host.Annotations[infrav1.DeleteForMoveAnnotation]
+	return !left && host.DeletionTimestamp.IsZero() && !Parked(host)
+}
+
 // AddClass enters a ClusterClass. Clusterctl pauses them by annotation.
 func (f *MoveFacts) AddClass(class metav1.Object) {
 	if _, paused := class.GetAnnotations()[clusterv1.PausedAnnotation]; paused {
@@ -112,35 +131,17 @@ func byName[T metav1.Object](objects []T) []T {
 // move now would go through.
 //
 //	seen                                             because
-//	Cluster being deleted                            the deletion does not travel
 //	Cluster or ClusterClass paused                   clusterctl refuses
 //	Cluster not provisioned, or without a node       clusterctl refuses
-//	Machine without a node                           clusterctl refuses
+//	control plane that is scaling                    a handover needs its nodes
+//	Metal3Machine that lost its host                 the move does not restore it
 //	Metal3Cluster without its gate                   clusterctl does not wait until the hosts are parked
 //	Ironic endpoint not ours, or no node to take it  the hosts would stay paused, or the address nowhere
-//	label missing on a CRD                           clusterctl passes over the whole kind
-//	owner that does not move                         clusterctl passes over what it owns
-//	Secret without owner and label                   clusterctl passes over it
-//	Machine or Metal3Machine being deleted           the deletion does not travel
-//	Metal3Remediation                                how far it has come is in its status
-//	host busy                                        BMO would begin anew
-//	host that is a leftover, or arrived on one       BMO would wipe it
-//	host of a Cluster that does not exist            nobody would resume it
-//	host with a gate of its own                      nobody opens it, so clusterctl gives up
+//	anything that MayLeave names                     the move would lose it
 func Obstacles(facts MoveFacts) []string {
 	facts = facts.inOrder()
-	found := slices.Concat(refusals(facts), EndpointObstacles(facts.EndpointFacts))
-	for _, label := range facts.MissingLabels {
-		found = append(found, fmt.Sprintf(
-			"CustomResourceDefinition %s is missing: set this label, or run the manager with --keep-move-labels", label))
-	}
-	found = append(found, leftBehind(facts)...)
-	found = append(found, losses(facts)...)
-	for _, host := range facts.Hosts {
-		found = append(found, hostObstacles(host)...)
-		found = append(found, orphaned(host, facts.Clusters)...)
-	}
-	return found
+	lost, waits := MayLeave(facts)
+	return slices.Concat(refusals(facts), EndpointObstacles(facts.EndpointFacts), lost, waits)
 }
 
 // orphaned says that a host serves a Cluster that is not there. Nobody would take its pause back in the other cluster.
@@ -170,18 +171,28 @@ func EndpointObstacles(facts EndpointFacts) []string {
 	return found
 }
 
-func hostObstacles(host *bmov1alpha1.BareMetalHost) []string {
+// hostObstacles says why a host cannot be moved now. A host whose Clusters are paused has to be parked, unless
+// clusterctl is deleting it.
+func (f *MoveFacts) hostObstacles(host *bmov1alpha1.BareMetalHost) []string {
 	var found []string
 	_, left := host.Annotations[infrav1.DeleteForMoveAnnotation]
-	busy, held := Busy(host), arrivalObstacle(host)
+	busy, held, parking := Busy(host), arrivalObstacle(host), WishFor(host, f.Around) == Park
+	refusal := f.Refusals[host.Name]
 	switch {
+	case left && parking:
+		return nil
 	case held != "":
 		found = append(found, held)
 	case left:
 		found = append(found, fmt.Sprintf(
 			"BareMetalHost %s is a leftover of an earlier move: remove it as docs/pivot.md says", host.Name))
+	case refusal != "":
+		found = append(found, fmt.Sprintf("BareMetalHost %s cannot be paused, because the API server refuses to change it: "+
+			"%s: correct the host", host.Name, refusal))
 	case busy != "":
 		found = append(found, busyMessage(host, busy))
+	case parking && !Parked(host):
+		found = append(found, fmt.Sprintf("host %s is being paused", host.Name))
 	}
 	if _, blocks := host.Annotations[infrav1.BlockMoveAnnotation]; blocks {
 		found = append(found, fmt.Sprintf("host %s carries annotation %s: remove it", host.Name, infrav1.BlockMoveAnnotation))
@@ -200,27 +211,6 @@ func busyMessage(host *bmov1alpha1.BareMetalHost, busy string) string {
 			host.Name, busy, bmov1alpha1.PausedAnnotation)
 	}
 	return fmt.Sprintf("host %s is %s: wait until it is done", host.Name, busy)
-}
-
-// NotParked names the hosts that a move has to wait for, and why. None means that it may go on.
-func NotParked(facts MoveFacts) []string {
-	var waits []string
-	for _, host := range byName(facts.Hosts) {
-		_, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]
-		if moving || WishFor(host, facts.Around) != Park {
-			continue
-		}
-		busy, held := Busy(host), arrivalObstacle(host)
-		switch {
-		case held != "":
-			waits = append(waits, held)
-		case busy != "":
-			waits = append(waits, busyMessage(host, busy))
-		case !Parked(host):
-			waits = append(waits, fmt.Sprintf("host %s is being paused", host.Name))
-		}
-	}
-	return waits
 }
 
 // Enumerate joins obstacles to one line, which does not grow with the number of hosts.

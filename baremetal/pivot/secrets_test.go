@@ -160,7 +160,8 @@ func TestLeftBehind(t *testing.T) {
 		},
 		"OfMachine": {
 			"a machine names Secrets too, and so does what the next one is made of", func(f *pivot.MoveFacts) {
-				machine, template := build.Metal3Machine("machine", "c"), build.MachineTemplate("template")
+				machine, template := build.Metal3Machine("machine", "c", build.OwnedBy(build.Machine("m", "c"))),
+					build.MachineTemplate("template")
 				cluster := build.Metal3Cluster("c")
 				cluster.Spec.Ironic = &infrav1.Ironic{TLSRef: &corev1.LocalObjectReference{Name: "tls"}}
 				f.Secrets["tls"] = movesBy(metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{stranger}})

@@ -10,6 +10,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -32,6 +33,9 @@ const (
 
 	// conflictDelay is how long to wait before looking again at a host that somebody else has just changed.
 	conflictDelay = 200 * time.Millisecond
+
+	// refusalDelay is how long to wait before writing again to a host whose change the API server refuses.
+	refusalDelay = time.Minute
 )
 
 // Hosts reads and writes hosts.
@@ -104,8 +108,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// Nothing else tells of a status that was written.
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
 	}
+	if isRefusal(err) {
+		// Nothing but a change of the host helps, which is an event. A webhook that changes is none.
+		r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, "WriteRefused", "Move",
+			"The API server refuses to change the host, so the host cannot be moved: %v", err)
+		return ctrl.Result{RequeueAfter: refusalDelay}, nil
+	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
+
+// isRefusal returns true if a webhook or the schema refuses a write.
+func isRefusal(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) }
 
 // wait is how long to wait before a step of a host that has been paused for some time. Zero means not at all.
 func (r *Reconciler) wait(ctx context.Context, step pivot.Step, host *bmov1alpha1.BareMetalHost, since time.Duration,

@@ -61,7 +61,9 @@ func hostMatters() predicate.Funcs {
 			}
 		}
 		_, paused := after.Annotations[bmov1alpha1.PausedAnnotation]
-		return pivot.Busy(before) != pivot.Busy(after) || pivot.Bereft(before) != pivot.Bereft(after) ||
+		// What the API server refuses, a change of the spec mends.
+		return before.Generation != after.Generation || pivot.Busy(before) != pivot.Busy(after) ||
+			pivot.Bereft(before) != pivot.Bereft(after) ||
 			paused && !equality.Semantic.DeepEqual(before.Status.LastUpdated, after.Status.LastUpdated)
 	}}
 }
@@ -74,12 +76,26 @@ func clusterMatters() predicate.Funcs {
 		return isCluster && stillCluster &&
 			((before.Spec.Ironic == nil) != (after.Spec.Ironic == nil) ||
 				pivot.Verified(before) != pivot.Verified(after) ||
+				isGated(before) != isGated(after) ||
 				!equality.Semantic.DeepEqual(pivot.Holder(before), pivot.Holder(after)))
 	}}
 }
 
+// isGated says whether clusterctl waits for a Metal3Cluster. Hosts are not resumed before it does.
+func isGated(infra *infrav1.Metal3Cluster) bool {
+	_, gated := infra.Annotations[infrav1.BlockMoveAnnotation]
+	return gated
+}
+
+// hostsOfNamespace requeues the hosts that may depend on a Cluster or a Metal3Cluster. It runs for the old and the new
+// object of an update.
 func (r *Reconciler) hostsOfNamespace(ctx context.Context, object client.Object) []ctrl.Request {
-	hosts, err := r.Hosts.Hosts(ctx, object.GetNamespace())
+	namespace := object.GetNamespace()
+	if infra, isInfra := object.(*infrav1.Metal3Cluster); isInfra && infra.Spec.Ironic != nil {
+		// Its Ironic may serve hosts of all namespaces.
+		namespace = ""
+	}
+	hosts, err := r.Hosts.Hosts(ctx, namespace)
 	if err != nil {
 		return nil
 	}

@@ -9,7 +9,9 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -66,6 +68,24 @@ func describeParking(s *suite) {
 		}
 	})
 
+	It("lets a host finish a reboot that the pause came into", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "off", build.Provisioned(), w.claimed(), build.Paused(ours), off())
+		w.host(ctx, "asked", build.Provisioned(), w.claimed(),
+			build.Annotations(map[string]string{bmov1alpha1.RebootAnnotationPrefix: ""}))
+		w.pause(ctx, true)
+		w.manager.Start()
+		w.running(ctx, "off")
+		w.stays(ctx, "asked")
+		w.report(ctx, "off", func(status *bmov1alpha1.BareMetalHostStatus) { status.PoweredOn = true })
+		stage.Change(ctx, w.client, w.key("asked"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, bmov1alpha1.RebootAnnotationPrefix)
+		})
+		w.parked(ctx, "off", ours)
+		w.parked(ctx, "asked", ours)
+	})
+
 	It("records what the host operator still writes after the pause", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
@@ -75,7 +95,7 @@ func describeParking(s *suite) {
 		w.parked(ctx, "host", ours)
 		w.report(ctx, "host", func(status *bmov1alpha1.BareMetalHostStatus) {
 			later := metav1.NewTime(status.LastUpdated.Add(time.Second))
-			status.LastUpdated, status.PoweredOn = &later, false
+			status.LastUpdated, status.Provisioning.ID = &later, "of-another-node"
 		})
 		w.parked(ctx, "host", ours)
 	})
@@ -114,7 +134,7 @@ func describeParking(s *suite) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.create(ctx, build.Cluster("other", build.InNamespace(w.namespace)))
-		w.create(ctx, build.Metal3Cluster("other", build.InNamespace(w.namespace)))
+		w.create(ctx, build.Metal3Cluster("other", build.InNamespace(w.namespace), gated()))
 		w.host(ctx, "claimed", build.Provisioned(), w.claimed())
 		w.host(ctx, "free", build.Available())
 		w.pause(ctx, true)
@@ -125,8 +145,29 @@ func describeParking(s *suite) {
 	})
 }
 
+// off makes a host that is off although it has to be on.
+func off() build.HostOption {
+	return stage.With(func(host *bmov1alpha1.BareMetalHost) { host.Status.PoweredOn = false })
+}
+
 // describeResuming are the stories about what happens afterwards, in the same cluster or in another one.
 func describeResuming(s *suite) {
+	It("keeps hosts paused until clusterctl would wait for them again", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx, build.Annotations(map[string]string{"example.com/x": ""}), stage.With(
+			func(infra *infrav1.Metal3Cluster) { delete(infra.Annotations, infrav1.BlockMoveAnnotation) }))
+		w.host(ctx, "claimed", build.Provisioned(), w.claimed(), build.Paused(ours))
+		w.host(ctx, "free", build.Available(), build.Paused(ours))
+		w.manager.Start()
+		w.stays(ctx, "claimed")
+		w.stays(ctx, "free")
+		stage.Change(ctx, w.client, w.key("cluster"), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			infra.Annotations[infrav1.BlockMoveAnnotation] = ""
+		})
+		w.running(ctx, "claimed")
+		w.running(ctx, "free")
+	})
+
 	It("takes the pause back when a move is given up", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
@@ -207,6 +248,39 @@ func describeResuming(s *suite) {
 		Expect(w.writes.Done()).To(HaveLen(2*hosts), "one write for each host and change")
 	})
 
+	It("protects the hosts of other namespaces that the same Ironic serves", func(ctx context.Context) {
+		w, other := s.world(ctx), s.world(ctx)
+		w.cluster(ctx, withIronic())
+		other.cluster(ctx)
+		other.host(ctx, "arrived", build.Provisioned(), other.claimed(), build.Paused(ours))
+		other.host(ctx, "free", build.Available())
+		other.joined(ctx)
+		other.host(ctx, "joined", build.Provisioned(), build.State(bmov1alpha1.StateProvisioning), other.claimed())
+		apart := s.world(ctx)
+		apart.host(ctx, "alone", build.Available())
+		w.manager.Others = []string{other.namespace, apart.namespace}
+		w.manager.Start()
+		other.stays(ctx, "arrived")
+
+		By("verifying the endpoint")
+		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: "m"})
+		other.running(ctx, "arrived")
+
+		By("handing it over")
+		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"})
+		for world, names := range map[*world][]string{other: {"arrived", "free"}, apart: {"alone"}} {
+			for _, name := range names {
+				Eventually(func(g Gomega) {
+					g.Expect(world.get(ctx, g, name).Annotations).To(
+						HaveKeyWithValue(infrav1.IronicHolderAnnotation, "ControlPlane/n"))
+				}).Should(Succeed(), name)
+			}
+		}
+		Eventually(func(g Gomega) {
+			g.Expect(other.get(ctx, g, "joined").Status.Provisioning.State).To(Equal(bmov1alpha1.StateProvisioned))
+		}).Should(Succeed(), "the new Ironic would deploy it again")
+	})
+
 	It("takes back what it told a host when the cluster with the endpoint is gone", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx, withIronic())
@@ -231,16 +305,22 @@ func describeResuming(s *suite) {
 	})
 }
 
+// joined creates the machine that holds the claimed hosts. Its node has joined.
+func (w *world) joined(ctx context.Context) {
+	GinkgoHelper()
+	owner := build.Machine("machine", "cluster", build.InNamespace(w.namespace), stage.With(func(m *clusterv1.Machine) {
+		m.Status.NodeRef.Name = "node"
+	}))
+	w.create(ctx, owner)
+	w.create(ctx, build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace), build.OwnedBy(owner)))
+}
+
 // describeShield is the story of an Ironic that is lost in the middle of its work.
 func describeShield(s *suite) {
 	It("keeps a host whose node has joined although it is still being provisioned", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx, withIronic())
-		owner := build.Machine("machine", "cluster", build.InNamespace(w.namespace), stage.With(func(m *clusterv1.Machine) {
-			m.Status.NodeRef.Name = "node"
-		}))
-		w.create(ctx, owner)
-		w.create(ctx, build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace), build.OwnedBy(owner)))
+		w.joined(ctx)
 		w.host(ctx, "joined", build.Provisioned(), build.State(bmov1alpha1.StateProvisioning), w.claimed(),
 			stage.With(func(host *bmov1alpha1.BareMetalHost) { host.Status.Provisioning.Image = bmov1alpha1.Image{} }))
 		w.manager.Start()
@@ -372,6 +452,31 @@ func describeShield(s *suite) {
 
 // describeFaults are the stories about an API server that fails.
 func describeFaults(s *suite) {
+	It("does not insist on a host that the API server lets nobody change, and says why", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "old", build.Available())
+		w.pause(ctx, true)
+		tried := 0
+		kind := schema.GroupResource{Group: "metal3.io", Resource: "baremetalhosts"}
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if write.Kind != "BareMetalHost" {
+				return stage.Verdict{}
+			}
+			tried++
+			return stage.Verdict{Err: apierrors.NewForbidden(kind, write.Name, errors.New("spec.raid contradicts"))}
+		})
+		w.manager.Start()
+		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g, "old")).To(ContainElement("WriteRefused")) }).Should(Succeed())
+		w.stays(ctx, "old")
+		w.writes.Judge(nil)
+		Expect(tried).To(BeNumerically("<", 4), "the next attempt waits for a change of the host")
+		stage.Change(ctx, w.client, w.key("old"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.Description = "corrected"
+		})
+		w.parked(ctx, "old", ours)
+	})
+
 	It("parks and resumes although writes are refused, lost and overtaken", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)

@@ -64,6 +64,7 @@ var _ = Describe("A move of hosts", Ordered, ContinueOnFailure, func() {
 
 	describeParking(s)
 	describeResuming(s)
+	describeArrivals(s)
 	describeShield(s)
 	describeFaults(s)
 })
@@ -171,7 +172,12 @@ func (w *world) cluster(ctx context.Context, options ...build.Metal3ClusterOptio
 	GinkgoHelper()
 	w.create(ctx, build.Cluster("cluster", build.InNamespace(w.namespace)))
 	w.create(ctx, build.Metal3Cluster("cluster",
-		append([]build.Metal3ClusterOption{build.InNamespace(w.namespace)}, options...)...))
+		append([]build.Metal3ClusterOption{build.InNamespace(w.namespace), gated()}, options...)...))
+}
+
+// gated makes a Metal3Cluster that clusterctl waits for, as its controller does.
+func gated() build.Metal3ClusterOption {
+	return build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""})
 }
 
 // claimed makes a host that a machine of the cluster holds.

@@ -66,6 +66,9 @@ type Reconciler struct {
 	// secretReads holds the last secretRead of each Metal3Cluster.
 	secretReads sync.Map
 
+	// trials remember which hosts can be paused.
+	trials pauseTrials
+
 	// hostCounts holds the number of hosts that the last reconcile of each Metal3Cluster has read.
 	hostCounts sync.Map
 }
@@ -119,7 +122,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return result, err
 	}
 	r.announceHolder(s)
-	result.RequeueAfter = s.again(s.withSecrets(result.RequeueAfter))
+	result.RequeueAfter = s.again(s.withReads(result.RequeueAfter))
 	return result, nil
 }
 

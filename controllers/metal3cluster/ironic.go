@@ -143,7 +143,8 @@ func (r *Reconciler) judgeIronic(_ context.Context, s *scope) (outcome.Outcome, 
 		ClusterID: s.infra.Spec.Ironic.ClusterID, Address: address, Hosts: s.hosts,
 		ControlPlane: s.controlPlane, Incomplete: s.nodesMissing, Before: s.holder,
 	}, pivot.Sighting{
-		Answer: pivot.Answer(seen.Answer), Detail: seen.Detail, Conductors: seen.Conductors, Nodes: seen.Nodes,
+		Answer: pivot.Answer(seen.Answer), Detail: seen.Detail, Conductors: seen.Conductors, Terms: seen.Terms,
+		Nodes: seen.Nodes,
 	})
 	s.verdict = &verdict
 	return verdict.Outcome, nil
@@ -174,7 +175,8 @@ func (s *scope) again(after time.Duration) time.Duration {
 // announceHolder tells of a holder that is another one than before. That nobody answers at first is no news.
 func (r *Reconciler) announceHolder(s *scope) {
 	before, after := s.holder, holderOf(s.infra)
-	if after == nil || ptr.Equal(before, after) || before == nil && after.Kind == infrav1.HolderNone {
+	same := before != nil && after != nil && before.Kind == after.Kind && before.Name == after.Name
+	if after == nil || before == nil && after.Kind == infrav1.HolderNone || same && !restarted(before, after) {
 		return
 	}
 	eventType := corev1.EventTypeNormal
@@ -182,8 +184,18 @@ func (r *Reconciler) announceHolder(s *scope) {
 		eventType = corev1.EventTypeWarning
 	}
 	holderChanges.WithLabelValues(string(after.Kind)).Inc()
+	if same {
+		r.Recorder.Eventf(s.infra, nil, eventType, holderChanged, "Observe",
+			"The Ironic of %s restarted with an empty database", holderName(after))
+		return
+	}
 	r.Recorder.Eventf(s.infra, nil, eventType, holderChanged, "Observe", "The Ironic endpoint is held by %s, before by %s",
 		holderName(after), holderName(before))
+}
+
+// restarted returns true if both terms of a holder are known, and differ.
+func restarted(before, after *infrav1.IronicHolder) bool {
+	return before.Term != after.Term && before.Term != "" && after.Term != ""
 }
 
 // holderOf returns a copy of the holder in the status.

@@ -1,6 +1,7 @@
 package metal3cluster_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -39,6 +40,9 @@ type fakeIronic struct {
 
 	// conductors and nodes are what it tells.
 	conductors, nodes []string
+
+	// began is when the conductors have registered with their database. Empty means at some time.
+	began string
 
 	// stuck requests are never answered.
 	stuck bool
@@ -80,7 +84,7 @@ func (i *fakeIronic) identity(*tls.ClientHelloInfo) (*tls.Config, error) {
 func (i *fakeIronic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.mutex.Lock()
 	material, stuck := i.material, i.stuck
-	conductors, nodes := i.conductors, i.nodes
+	conductors, nodes, began := i.conductors, i.nodes, cmp.Or(i.began, "2026-01-02T03:04:05+00:00")
 	i.mutex.Unlock()
 	if stuck {
 		<-r.Context().Done()
@@ -96,6 +100,12 @@ func (i *fakeIronic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case strings.HasPrefix(r.URL.Path, "/v1/drivers"):
 		answer = map[string]any{"drivers": []any{map[string]any{"name": "redfish", "hosts": conductors}}}
+	case strings.HasPrefix(r.URL.Path, "/v1/conductors"):
+		list := []any{}
+		for _, name := range conductors {
+			list = append(list, map[string]string{"hostname": name, "created_at": began})
+		}
+		answer = map[string]any{"conductors": list}
 	default:
 		list := []any{}
 		for _, name := range nodes {
@@ -141,7 +151,7 @@ func (w *world) holder(ctx context.Context, kind infrav1.HolderKind, name string
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		g.Expect(w.get(ctx, g).Status.Ironic).To(HaveValue(HaveField("Holder",
-			HaveValue(Equal(infrav1.IronicHolder{Kind: kind, Name: name})))))
+			HaveValue(And(HaveField("Kind", kind), HaveField("Name", name))))))
 	}).Should(Succeed())
 }
 
@@ -204,6 +214,15 @@ func describeIronic(s *suite) {
 				"The Ironic endpoint is held by Foreign other-node, before by ControlPlane cp-0",
 				"The Ironic endpoint is held by ControlPlane cp-0, before by Foreign other-node",
 			))
+		}).Should(Succeed())
+
+		By("restarting the Ironic with an empty database")
+		before := w.get(ctx, Default).Status.Ironic.Holder
+		Expect(before.Term).To(Equal("2026-01-02T03:04:05Z"))
+		ironic.change(func(i *fakeIronic) { i.began, i.nodes = "2026-01-02T04:00:00+00:00", nil })
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g).Status.Ironic.Holder.Term).To(Equal("2026-01-02T04:00:00Z"))
+			g.Expect(w.news(ctx, g)).To(ContainElement("The Ironic of ControlPlane cp-0 restarted with an empty database"))
 		}).Should(Succeed())
 		w.untouched(ctx)
 	})

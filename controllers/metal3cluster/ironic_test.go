@@ -312,12 +312,18 @@ func TestAnnounceHolder(t *testing.T) {
 	}
 	management, node := holder(infrav1.HolderManagement, "m"), holder(infrav1.HolderControlPlane, "cp-0")
 	nobody, foreign := holder(infrav1.HolderNone, ""), holder(infrav1.HolderForeign, "other-x")
+	term := func(term string) *infrav1.IronicHolder {
+		return &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "cp-0", Term: term}
+	}
 	cases := map[string]struct {
 		reason        string
 		before, after *infrav1.IronicHolder
 		want          string
 	}{
 		"Same":        {"nothing happened", management, holder(infrav1.HolderManagement, "m"), ""},
+		"Restart":     {"it knows no host any more", term("1"), term("2"), "Normal IronicHolderChanged The Ironic of ControlPlane cp-0 restarted with an empty database"},
+		"TermKnown":   {"Ironic reports its term for the first time", node, term("1"), ""},
+		"TermUnknown": {"Ironic does not report its term this time", term("1"), node, ""},
 		"Pivot":       {"the news", management, node, "Normal IronicHolderChanged The Ironic endpoint is held by ControlPlane cp-0, before by Management m"},
 		"OtherNode":   {"a takeover", node, holder(infrav1.HolderControlPlane, "cp-1"), "Normal"},
 		"First":       {"the first holder", nil, management, "before by somebody unknown"},

@@ -3,6 +3,7 @@ package metal3cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,7 +61,7 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	if s.move.Around, err = r.Hosts.Neighbours(ctx, s.infra.Namespace); err != nil {
 		return err
 	}
-	reads := []func(context.Context, *scope) error{r.readOwners, r.readNaming, r.readNames}
+	reads := []func(context.Context, *scope) error{r.readOwners, r.readNaming, r.readNames, r.tryPauses}
 	if !s.paused {
 		reads = append(reads, r.readSecrets)
 	}
@@ -147,6 +148,11 @@ func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 	if s.move.Secrets = last.seen; last.seen != nil && r.Clock.Since(last.at) < s.secretsExpire() {
 		return nil
 	}
+	return r.listSecrets(ctx, s)
+}
+
+// listSecrets looks at the metadata of the Secrets of the namespace now, and remembers the answer.
+func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	secrets := partial(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	if err := r.Client.List(ctx, secrets, client.InNamespace(s.infra.Namespace)); err != nil {
 		return fmt.Errorf("listing Secrets: %w", err)
@@ -158,7 +164,7 @@ func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 			Name: whole.Name, Labels: whole.Labels, OwnerReferences: whole.OwnerReferences,
 		}}
 	}
-	r.secretReads.Store(key, secretRead{at: r.Clock.Now(), seen: s.move.Secrets})
+	r.secretReads.Store(client.ObjectKeyFromObject(s.infra), secretRead{at: r.Clock.Now(), seen: s.move.Secrets})
 	return nil
 }
 
@@ -170,8 +176,24 @@ func (s *scope) secretsExpire() time.Duration {
 	return min(secretsEvery, doubtEvery+time.Duration(len(s.move.Secrets))*doubtPerSecret)
 }
 
-// withSecrets returns the time to the next reconcile, at the latest when the read of the Secrets expires.
-func (s *scope) withSecrets(after time.Duration) time.Duration {
+// nextTrial is when hosts are tried again. Zero means when something happens.
+func (s *scope) nextTrial() time.Duration {
+	switch {
+	case s.move.Untried:
+		return trialPause
+	case len(s.move.Refusals) > 0:
+		return refusalCounts
+	default:
+		return 0
+	}
+}
+
+// withReads returns the time to the next reconcile, at the latest when the read of the Secrets expires, or when hosts
+// are tried again.
+func (s *scope) withReads(after time.Duration) time.Duration {
+	if next := s.nextTrial(); next > 0 && (after == 0 || after > next) {
+		after = next
+	}
 	if s.move.Secrets == nil {
 		return after
 	}
@@ -193,7 +215,8 @@ func clusterChanges() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, isCluster := e.ObjectOld.(*clusterv1.Cluster)
 		after, stillCluster := e.ObjectNew.(*clusterv1.Cluster)
-		return isCluster && stillCluster && (pivot.Refusal(before) != pivot.Refusal(after) ||
+		return isCluster && stillCluster && (!slices.Equal(pivot.ClusterObstacles(before), pivot.ClusterObstacles(after)) ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences))
 	}}
 }
@@ -212,15 +235,21 @@ func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), nil
 }
 
-// openGate lets clusterctl move go on once the move would lose nothing: every host that moves is quiet, paused and
-// recorded, no Machine is on its way, and the status does not claim that the Ironic endpoint answers. The object may be
-// left over, and the claim would count when the cluster comes back.
+// openGate lets clusterctl move go on once the move would lose nothing, and the status does not claim that the Ironic
+// endpoint answers. The object may be left over, and the claim would count when the cluster comes back.
 func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) {
 		return outcome.Done(), nil
 	}
-	if waits := pivot.MayLeave(s.move); len(waits) > 0 {
-		return outcome.Waiting(infrav1.WaitingForHostsReason, "The move waits: "+pivot.Enumerate(waits)), nil
+	if waits := s.departure(); waits != "" {
+		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.nextTrial()), nil
+	}
+	// Secrets come last: to look at them costs a request, and what was seen before the other obstacles went is too old.
+	if err := r.listSecrets(ctx, s); err != nil {
+		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
+	}
+	if waits := s.departure(); waits != "" {
+		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(doubtEvery), nil
 	}
 	if s.infra.Spec.Ironic != nil && pivot.Verified(s.infra) {
 		return outcome.Waiting(infrav1.WaitingForHostsReason,
@@ -231,6 +260,20 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 	}
 	delete(s.infra.Annotations, infrav1.BlockMoveAnnotation)
 	return outcome.Done(), nil
+}
+
+// departure says what the move waits for. Empty if it would lose nothing.
+func (s *scope) departure() string {
+	lost, waits := pivot.MayLeave(s.move)
+	switch {
+	case len(lost)+len(waits) == 0:
+		return ""
+	case len(lost) == 0:
+		return "The move waits: " + pivot.Enumerate(waits)
+	default:
+		return fmt.Sprintf("The move waits: %s. Stop clusterctl and unpause the Clusters, and move again after that",
+			pivot.Enumerate(append(lost, waits...)))
+	}
 }
 
 // takeBackHandover lets the Ironic of the management cluster hold the VIP again: the Cluster is here, and runs. An

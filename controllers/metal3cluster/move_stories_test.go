@@ -11,7 +11,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -195,6 +197,71 @@ func describeMoves(s *suite) {
 		Expect(w.client.Delete(ctx, machine)).To(Succeed())
 		stage.ChangeStatus(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateProvisioned
+		})
+		w.movable(ctx)
+	})
+
+	It("keeps the gate closed for what clusterctl would leave behind", func(ctx context.Context) {
+		w := s.world(ctx)
+		secret := &corev1.Secret{ObjectMeta: named(w.namespace, "host-bmc")}
+		w.create(ctx, secret)
+		w.host(ctx, "host", build.Available())
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx, begun()))
+		w.gate(ctx, true)
+		w.park(ctx, "host")
+		w.pause(ctx, true)
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+			"Secret host-bmc of host host has no owner and would stay behind"))
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+			"Stop clusterctl and unpause the Clusters, and move again after that"))
+		w.gate(ctx, true)
+		young := build.Metal3Machine("young", clusterName, build.InNamespace(w.namespace))
+		w.create(ctx, young)
+		stage.Change(ctx, w.client, w.key("host-bmc"), secret, func(secret *corev1.Secret) {
+			secret.Labels = map[string]string{infrav1.MoveLabel: ""}
+		})
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+			"The move waits: Metal3Machine young has no ownerReference, so clusterctl would leave it behind"))
+		w.gate(ctx, true)
+		Expect(w.client.Delete(ctx, young)).To(Succeed())
+		w.gate(ctx, false)
+	})
+
+	It("names a host that the API server lets nobody change", func(ctx context.Context) {
+		w := s.world(ctx)
+		kind := schema.GroupResource{Group: "metal3.io", Resource: "baremetalhosts"}
+		w.manager.Writes.Judge(func(write stage.Write) stage.Verdict {
+			if write.Kind == "BareMetalHost" && write.Name == "old" {
+				return stage.Verdict{Err: apierrors.NewForbidden(kind, write.Name, errors.New("spec.raid contradicts spec.firmware"))}
+			}
+			return stage.Verdict{}
+		})
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx, begun()))
+		w.host(ctx, "old", build.Available())
+		w.host(ctx, "new", build.Available())
+		w.obstacle(ctx, "BareMetalHost old cannot be paused")
+		w.obstacle(ctx, "spec.raid contradicts spec.firmware")
+		judged := conditions.Get(w.get(ctx, Default), infrav1.ReadyForMoveCondition)
+		Expect(judged.Message).NotTo(ContainSubstring("BareMetalHost new"))
+		for _, name := range []string{"old", "new"} {
+			host := &bmov1alpha1.BareMetalHost{}
+			Expect(w.client.Get(ctx, w.key(name), host)).To(Succeed())
+			Expect(host.Annotations).NotTo(HaveKey(bmov1alpha1.PausedAnnotation), "the pause was only tried")
+		}
+
+		By("pausing the Cluster all the same")
+		w.pause(ctx, true)
+		w.eventually(ctx, infrav1.ReadyForMoveCondition,
+			stage.IsFalseBecause(infrav1.WaitingForHostsReason, "spec.raid contradicts spec.firmware"))
+		w.gate(ctx, true)
+		w.pause(ctx, false)
+
+		By("correcting the host")
+		w.manager.Writes.Judge(nil)
+		stage.Change(ctx, w.client, w.key("old"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.Description = "corrected"
 		})
 		w.movable(ctx)
 	})

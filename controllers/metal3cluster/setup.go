@@ -73,6 +73,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(flow.Updates(nodeMatters))).
 		Watches(&bmov1alpha1.BareMetalHost{}, r.later(), builder.WithPredicates(flow.Updates(hostMatters))).
+		Watches(&infrav1.Metal3Machine{}, r.later(), builder.WithPredicates(flow.Updates(consumerMatters))).
 		Watches(&infrav1.Metal3Remediation{}, r.later(), builder.WithPredicates(notUpdates())).
 		Watches(&infrav1.Metal3Cluster{}, r.conflicting(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(),
@@ -150,9 +151,17 @@ func nodeMatters(before, after *clusterv1.Machine) bool {
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
 }
 
+// consumerMatters returns true for Metal3Machines that are deleted, get an owner, or lose their host.
+func consumerMatters(before, after *infrav1.Metal3Machine) bool {
+	return pivot.LostHost(before) != pivot.LostHost(after) ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
+}
+
 // hostMatters returns true for changes of a host that decide whether it can be moved.
 func hostMatters(before, after *bmov1alpha1.BareMetalHost) bool {
-	return pivot.Busy(before) != pivot.Busy(after) || pivot.Parked(before) != pivot.Parked(after) ||
+	return before.Generation != after.Generation || pivot.Busy(before) != pivot.Busy(after) ||
+		pivot.Parked(before) != pivot.Parked(after) ||
 		before.Annotations[infrav1.BlockMoveAnnotation] != after.Annotations[infrav1.BlockMoveAnnotation] ||
 		pivot.ClusterOf(before) != pivot.ClusterOf(after) || host.Withheld(before) != host.Withheld(after) ||
 		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)

@@ -42,9 +42,15 @@ func (r *Reconciler) reclaimHost(ctx context.Context, s *scope) (outcome.Outcome
 	return outcome.Done(), nil
 }
 
-// claimHost claims a host for a machine that holds none.
+// claimHost claims a host for a machine that holds none. On the host of a machine that waits for its data, it removes
+// what CAPM3 has left, such as block-move.
 func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.host != nil {
+		stored, err := r.Hosts.Write(ctx, s.host, host.Desired(s.host, s.claimWithoutData()))
+		if err != nil {
+			return outcome.Done(), err
+		}
+		s.host = stored
 		return r.holdHost(ctx, s)
 	}
 	wanted, blocked := wantedHost(s)

@@ -47,7 +47,10 @@ func TestMissing(t *testing.T) {
 			map[string]string{discover: "no", move: "false"}, nil,
 		},
 		"Complete": {
-			"nothing to do", "dataimages.metal3.io", map[string]string{discover: ""}, nil,
+			"nothing to do", "firmwareschemas.metal3.io", map[string]string{discover: ""}, nil,
+		},
+		"OwnedLate": {
+			"BMO owns it late, or never", "hostupdatepolicies.metal3.io", map[string]string{discover: ""}, []string{move},
 		},
 		"OtherOfTheGroup": {
 			"a kind that nobody has thought about", "baremetalswitches.metal3.io", nil, nil,

@@ -37,7 +37,8 @@ func describeLabels(s *suite) {
 			g.Expect(s.labels(ctx, g, hosts)).To(Equal(map[string]string{
 				"example.com/by": "operator", infrav1.DiscoverLabel: "", infrav1.MoveLabel: "yes", infrav1.MoveHierarchyLabel: "",
 			}))
-			g.Expect(s.labels(ctx, g, images)).To(Equal(map[string]string{infrav1.DiscoverLabel: ""}))
+			g.Expect(s.labels(ctx, g, images)).To(Equal(map[string]string{infrav1.DiscoverLabel: "", infrav1.MoveLabel: ""}))
+			g.Expect(s.labels(ctx, g, "firmwareschemas.metal3.io")).To(Equal(map[string]string{infrav1.DiscoverLabel: ""}))
 			g.Expect(s.labels(ctx, g, "hostclaims.metal3.io")).To(And(
 				HaveKey(infrav1.DiscoverLabel), HaveKey(infrav1.MoveLabel), Not(HaveKey(infrav1.MoveHierarchyLabel))))
 			g.Expect(s.events(ctx, g, hosts)).To(ContainElement("LabelledForMove"))

@@ -13,20 +13,28 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// Neighbours returns the Clusters of a namespace that decide about its hosts, by name: those with a Metal3Cluster. It
-// reads the cache.
+// Neighbours returns the Clusters of a namespace that decide about its hosts, by name: those with a Metal3Cluster.
+// Metal3Clusters of other namespaces with an Ironic endpoint come after them. An empty namespace means all. It reads
+// the cache.
 func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error) {
 	var clusters clusterv1.ClusterList
 	if err := s.client.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing Clusters: %w", err)
 	}
 	var list infrav1.Metal3ClusterList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing Metal3Clusters: %w", err)
 	}
 	infras := make(map[string]*infrav1.Metal3Cluster, len(list.Items))
+	var elsewhere []pivot.Neighbour
 	for i := range list.Items {
-		infras[list.Items[i].Name] = &list.Items[i]
+		infra := &list.Items[i]
+		switch {
+		case namespace == "" || infra.Namespace == namespace:
+			infras[infra.Name] = infra
+		case infra.Spec.Ironic != nil:
+			elsewhere = append(elsewhere, pivot.NeighbourElsewhere(infra))
+		}
 	}
 	var around []pivot.Neighbour
 	for i := range clusters.Items {
@@ -37,5 +45,6 @@ func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neigh
 	}
 	// A cache gives them in any order, and the first one with a holder counts.
 	slices.SortFunc(around, func(a, b pivot.Neighbour) int { return cmp.Compare(a.Name, b.Name) })
-	return around, nil
+	slices.SortFunc(elsewhere, func(a, b pivot.Neighbour) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
+	return append(around, elsewhere...), nil
 }

@@ -42,7 +42,12 @@ func TestNeighbours(t *testing.T) {
 	without.Name, without.Spec.Ironic = "without", nil
 	other := build.Cluster("other")
 	other.Spec.InfrastructureRef.Kind = "SomethingElse"
-	c := neighbourClient(interceptor.Funcs{},
+	away, plainAway := seen.DeepCopy(), build.Metal3Cluster("plain", build.InNamespace("elsewhere"))
+	away.Namespace, away.Spec.Ironic.ClusterID = "elsewhere", "c2"
+	external := build.Metal3Cluster("external", build.Annotations(map[string]string{clusterv1.ManagedByAnnotation: ""}))
+	gated := build.Metal3Cluster("gated", build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""}))
+	c := neighbourClient(interceptor.Funcs{}, away, plainAway,
+		build.Cluster("external"), external, build.Cluster("gated"), gated,
 		build.Cluster("plain", build.ClusterPaused()), build.Metal3Cluster("plain"), build.Cluster("seen"), seen,
 		build.Cluster("unseen"), unseen, build.Cluster("bare"), gone, build.Cluster("without"), without, other, build.Metal3Cluster("other"),
 		build.Cluster("elsewhere", build.InNamespace("elsewhere")))
@@ -51,9 +56,12 @@ func TestNeighbours(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []pivot.Neighbour{
-		{Name: "bare", Endpoint: true}, {Name: "gone"}, {Name: "plain", Paused: true, Verified: true},
-		{Name: "seen", Verified: true, Endpoint: true, Holder: &holder}, {Name: "unseen", Endpoint: true},
-		{Name: "without", Verified: true},
+		{Name: "bare", Endpoint: true}, {Name: "external", Verified: true}, {Name: "gated", Verified: true}, {Name: "gone"},
+		{Name: "plain", Paused: true, Verified: true, Ungated: true},
+		{Name: "seen", Verified: true, Ungated: true, Endpoint: true, ClusterID: "c1", Holder: &holder},
+		{Name: "unseen", Ungated: true, Endpoint: true, ClusterID: "c1"},
+		{Name: "without", Verified: true, Ungated: true},
+		{Elsewhere: true, Verified: true, Endpoint: true, ClusterID: "c2", Holder: &holder},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

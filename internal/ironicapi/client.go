@@ -12,6 +12,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/httpbasic"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/conductors"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/drivers"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 	"github.com/gophercloud/gophercloud/v2/openstack/utils"
@@ -85,11 +86,11 @@ var errRedirected = errors.New("the endpoint redirects to another one")
 // conductors answer; nil asks for everything.
 func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
 	// First what every version understands: it is also what tells a bad answer best.
-	conductors, err := c.conductors(ctx)
+	live, err := c.conductors(ctx)
 	if err != nil {
 		return failed(err)
 	}
-	if last != nil && last.Answer == Answers && slices.Equal(last.Conductors, conductors) {
+	if last != nil && last.Answer == Answers && slices.Equal(last.Conductors, live) {
 		return *last
 	}
 	versions, err := utils.GetSupportedMicroversions(ctx, c.service)
@@ -107,7 +108,11 @@ func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
 	if err != nil {
 		return failed(err)
 	}
-	return Observation{Answer: Answers, Version: newest, Conductors: conductors, Nodes: known}
+	terms, err := c.terms(ctx)
+	if err != nil {
+		return failed(err)
+	}
+	return Observation{Answer: Answers, Version: newest, Conductors: live, Terms: terms, Nodes: known}
 }
 
 // conductors are the names of the conductors that drive something, sorted.
@@ -126,6 +131,35 @@ func (c *Client) conductors(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
+}
+
+// terms are the times at which conductors registered with their database, by name. An Ironic whose policy hides its
+// conductors reports none.
+func (c *Client) terms(ctx context.Context) (map[string]string, error) {
+	versioned := *c.service
+	versioned.Microversion = microversion
+	page, err := conductors.List(&versioned, conductors.ListOpts{Detail: true}).AllPages(ctx)
+	if gophercloud.ResponseCodeIs(err, http.StatusForbidden) || gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing conductors: %w", err)
+	}
+	listed, err := conductors.ExtractConductors(page)
+	if err != nil {
+		return nil, fmt.Errorf("reading the conductors: %w", err)
+	}
+	var terms map[string]string
+	for i := range listed {
+		if listed[i].CreatedAt.IsZero() {
+			continue
+		}
+		if terms == nil {
+			terms = map[string]string{}
+		}
+		terms[listed[i].Hostname] = listed[i].CreatedAt.UTC().Format(time.RFC3339)
+	}
+	return terms, nil
 }
 
 // nodes are the states of all nodes by name. Nodes without a name are not hosts of ours.

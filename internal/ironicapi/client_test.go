@@ -34,13 +34,15 @@ const (
 
 // fake is an Ironic of which every part can be replaced.
 type fake struct {
-	versions, drivers, nodes http.HandlerFunc
+	versions, drivers, conductors, nodes http.HandlerFunc
 }
 
 func healthy() *fake {
 	return &fake{
 		versions: say(`{"version":{"id":"v1","status":"CURRENT","min_version":"1.1","version":"1.96","links":[]}}`),
 		drivers:  say(`{"drivers":[{"name":"redfish","hosts":["c1-b","c1-a"]},{"name":"ipmi","hosts":["c1-a"]}]}`),
+		conductors: say(`{"conductors":[{"hostname":"c1-a","created_at":"2026-01-02T03:04:05+00:00"},` +
+			`{"hostname":"c1-b"}]}`),
 		nodes: say(`{"nodes":[{"uuid":"1","name":"metal3~host-0","provision_state":"active"},` +
 			`{"uuid":"2","name":null,"provision_state":"enroll"}]}`),
 	}
@@ -71,10 +73,12 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/v1/drivers"):
 		f.drivers(w, r)
-	case strings.HasPrefix(r.URL.Path, "/v1/nodes") && asked != "1.82":
+	case !strings.HasPrefix(r.URL.Path, "/v1/drivers") && asked != "1.82":
 		http.Error(w, "another version was asked for", http.StatusNotAcceptable)
 	case strings.HasPrefix(r.URL.Path, "/v1/nodes"):
 		f.nodes(w, r)
+	case strings.HasPrefix(r.URL.Path, "/v1/conductors"):
+		f.conductors(w, r)
 	default:
 		http.NotFound(w, r)
 	}
@@ -131,8 +135,10 @@ func observe(t *testing.T, endpoint ironicapi.Endpoint) ironicapi.Observation {
 func TestObserve(t *testing.T) {
 	good := ironicapi.Observation{
 		Answer: ironicapi.Answers, Version: "1.96", Conductors: []string{"c1-a", "c1-b"},
-		Nodes: map[string]string{"metal3~host-0": "active"},
+		Nodes: map[string]string{"metal3~host-0": "active"}, Terms: map[string]string{"c1-a": "2026-01-02T03:04:05Z"},
 	}
+	hidden := good
+	hidden.Terms = nil
 	only := func(answer ironicapi.Answer) ironicapi.Observation { return ironicapi.Observation{Answer: answer} }
 	cases := map[string]struct {
 		reason      string
@@ -144,8 +150,10 @@ func TestObserve(t *testing.T) {
 		"Healthy": {reason: "conductors are told once each and in order; nodes without a name are not ours", want: good},
 		"JustStarted": {
 			reason: "an Ironic that has just started has no conductor",
-			ironic: func(f *fake) { f.drivers, f.nodes = say(`{"drivers":[]}`), say(`{"nodes":[]}`) },
-			want:   ironicapi.Observation{Answer: ironicapi.Answers, Version: "1.96", Nodes: map[string]string{}},
+			ironic: func(f *fake) {
+				f.drivers, f.nodes, f.conductors = say(`{"drivers":[]}`), say(`{"nodes":[]}`), say(`{"conductors":[]}`)
+			},
+			want: ironicapi.Observation{Answer: ironicapi.Answers, Version: "1.96", Nodes: map[string]string{}},
 		},
 		"OldestSupported": {
 			reason: "Debian bookworm has this one",
@@ -153,8 +161,20 @@ func TestObserve(t *testing.T) {
 				f.versions = say(`{"version":{"id":"v1","status":"CURRENT","min_version":"1.1","version":"1.82"}}`)
 			},
 			want: ironicapi.Observation{
-				Answer: ironicapi.Answers, Version: "1.82", Conductors: good.Conductors, Nodes: good.Nodes,
+				Answer: ironicapi.Answers, Version: "1.82", Conductors: good.Conductors, Nodes: good.Nodes, Terms: good.Terms,
 			},
+		},
+		"ConductorsHidden": {
+			reason: "a policy may keep them from this user",
+			ironic: func(f *fake) { f.conductors = status(http.StatusForbidden) }, want: hidden,
+		},
+		"NoConductors": {
+			reason: "a proxy may not lead there",
+			ironic: func(f *fake) { f.conductors = status(http.StatusNotFound) }, want: hidden,
+		},
+		"ConductorsBroken": {
+			reason: "an error is one, whatever was asked for",
+			ironic: func(f *fake) { f.conductors = status(http.StatusInternalServerError) }, want: only(ironicapi.Broken),
 		},
 		"TooOld": {
 			reason: "fields of it mean something else",

@@ -51,6 +51,10 @@ type Observation struct {
 	// Conductors are the names of the live conductors, sorted. None means that the Ironic has just started.
 	Conductors []string
 
+	// Terms are the times at which conductors registered with their database, by name, in RFC 3339 and UTC. Empty if the
+	// Ironic does not report them.
+	Terms map[string]string
+
 	// Nodes are the provision states of the nodes that the Ironic knows, by their names.
 	Nodes map[string]string
 }

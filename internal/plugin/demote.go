@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -172,7 +173,11 @@ func (c *demoteCommand) refusals(ctx context.Context, seen *sight, served *infra
 		return refusals, nil
 	}
 	stayed, err := c.busyHosts(ctx, everywhere.hosts)
-	return append(refusals, stayed...), err
+	if err != nil {
+		return nil, err
+	}
+	abandoned, err := c.abandoned(ctx, served.Spec.Ironic.ClusterID, everywhere.hosts)
+	return slices.Concat(refusals, stayed, abandoned), err
 }
 
 // busyHosts names the hosts of the management cluster that are worked on, besides those that were looked at already:

@@ -101,6 +101,17 @@ func describeDemotion(c *clusters) {
 		Expect(c.run(ctx, w.namespace, "demote --undo")).To(end(1, "was not demoted by this command: use kubectl scale"))
 	})
 
+	It("refuses while other namespaces of the management cluster depend on its Ironic", func(ctx context.Context) {
+		w := c.moved(ctx)
+		c.ironicOf(ctx)
+		w.arm(ctx)
+		stayed := world{client: c.source.Client, namespace: stage.Namespace(ctx, c.source)}
+		stayed.leaveNoHosts()
+		stayed.create(ctx, build.Host("apart", build.Available()))
+		Expect(c.run(ctx, w.namespace, "demote")).To(end(1, "namespace "+stayed.namespace+
+			" of the management cluster has 1 hosts that depend on the Ironic of clusterID "+clusterID))
+	})
+
 	It("does not wait for hosts that the host operator keeps out of Ironic, and says so", func(ctx context.Context) {
 		w, key := c.moved(ctx), c.ironicOf(ctx)
 		w.arm(ctx)
@@ -166,7 +177,9 @@ func describeDemotion(c *clusters) {
 		Expect(told).To(end(1))
 		Expect(told.decode()).To(HaveKeyWithValue("refusals", ConsistOf(
 			"host "+other.namespace+"/stays of the source cluster is provisioning: wait until it is done, "+
-				"because the Ironic there may be at work on it")))
+				"because the Ironic there may be at work on it",
+			"namespace "+other.namespace+" of the management cluster has 1 hosts that depend on the Ironic of clusterID "+
+				clusterID+": move the namespace before the handover")))
 		Expect(c.run(ctx, w.namespace, "demote --dry-run --force")).To(end(0, "Ignored because of --force: host", "Would scale"))
 
 		w.hold(ctx, infrav1.HolderControlPlane, 1)
@@ -175,6 +188,9 @@ func describeDemotion(c *clusters) {
 		Expect(c.run(ctx, w.namespace, "demote --dry-run")).To(end(1, "/stays of the source cluster"))
 		stage.ChangeStatus(ctx, other.client, other.key("stays"), &bmov1alpha1.BareMetalHost{},
 			func(host *bmov1alpha1.BareMetalHost) { host.Status.Provisioning.State = bmov1alpha1.StateProvisioned })
+		told = c.run(ctx, w.namespace, "demote --dry-run -o json")
+		Expect(told.decode()).To(HaveKeyWithValue("refusals", ConsistOf(HavePrefix("namespace "+other.namespace))))
+		Expect(other.client.Delete(ctx, build.Host("stays", build.InNamespace(other.namespace)))).To(Succeed())
 		Expect(c.run(ctx, w.namespace, "demote --dry-run")).To(end(0, "Would scale"))
 	})
 

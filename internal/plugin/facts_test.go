@@ -61,6 +61,11 @@ func ownedHost(name, cluster string, options ...build.HostOption) *bmov1alpha1.B
 	return build.Host(name, options...)
 }
 
+// consumer is the Metal3Machine that has claimed a host.
+func consumer(name, cluster string) *infrav1.Metal3Machine {
+	return build.Metal3Machine(name, cluster, build.OwnedBy(build.Machine(name, cluster)))
+}
+
 // neighbours are what hoststore makes of the Clusters.
 func (s *sight) neighbours() *sight {
 	s.around = nil
@@ -81,6 +86,7 @@ func definitionsOf(version string) []definition {
 		"baremetalhosts.metal3.io":                          hostKind(),
 		"metal3clusters.infrastructure.cluster.x-k8s.io":    {Group: infrav1.GroupVersion.Group, Kind: "Metal3Cluster"},
 		"clusters.cluster.x-k8s.io":                         clusterKind(),
+		"machines.cluster.x-k8s.io":                         {Group: clusterv1.GroupVersion.Group, Kind: "Machine"},
 		"certificates.cert-manager.io":                      {Group: "cert-manager.io", Kind: "Certificate"},
 		"awsclusters.infrastructure.cluster.x-k8s.io":       {Group: infrav1.GroupVersion.Group, Kind: "AWSCluster"},
 		"clusterresourcesets.addons.cluster.x-k8s.io":       {Group: "addons.cluster.x-k8s.io", Kind: "ClusterResourceSet"},
@@ -109,6 +115,7 @@ func ready() *scope {
 		}).neighbours(),
 		identity: "source", machines: []*clusterv1.Machine{machine}, definitions: definitionsOf("v1"),
 		providers: []clusterctlv1.Provider{provider("v1.15.0")},
+		naming:    []metav1.Object{consumer("host", "c")},
 		objects:   map[schema.GroupKind]belongings{hostKind(): {"host": partial("host", "c")}},
 		secrets:   belongings{"host-bmc": owned("host-bmc")},
 	}

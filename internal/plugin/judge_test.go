@@ -65,7 +65,7 @@ func TestSourceObstacles(t *testing.T) {
 			},
 		},
 		"Refused": {
-			reason: "clusterctl refuses some clusters itself, and does not wait for one without its gate",
+			reason: "clusterctl refuses some clusters itself, and a pause has removed the gate",
 			edit: func(s *scope) {
 				s.clusters[0].Spec.Paused, s.pausedClasses = ptr.To(true), []string{"class"}
 				s.infras[0].Annotations = nil
@@ -74,8 +74,7 @@ func TestSourceObstacles(t *testing.T) {
 				"Cluster c is paused: a move is under way or was given up; wait for it, or unpause the Cluster",
 				"ClusterClass class is paused: a move is under way or was given up; wait for it, " +
 					"or remove its annotation cluster.x-k8s.io/paused",
-				"Metal3Cluster c lacks annotation clusterctl.cluster.x-k8s.io/block-move, so clusterctl would not wait " +
-					"until its hosts are paused: the manager sets it, look at its log",
+				"host host is being paused",
 			},
 		},
 		"OwnedByAStranger": {
@@ -159,7 +158,7 @@ func TestSourceObstacles(t *testing.T) {
 				s.secrets["labelled"].Labels = map[string]string{infrav1.MoveLabel: ""}
 				template := build.MachineTemplate("template")
 				template.Spec.Template.Spec.UserData = &corev1.SecretReference{Name: "user"}
-				s.naming, s.secrets["user"] = []metav1.Object{template}, partial("user", "")
+				s.naming, s.secrets["user"] = append(s.naming, template), partial("user", "")
 			},
 			want: []string{
 				"Secret user of Metal3MachineTemplate template has no owner and would stay behind: " +
@@ -282,6 +281,23 @@ func TestTargetObstacles(t *testing.T) {
 					"or move to a cluster without it",
 				"Secret certs is there already, belongs to Cluster other and would be overwritten: rename one of them, " +
 					"or move to a cluster without it",
+			},
+		},
+		"Abandoned": {
+			reason: "what was deleted in the source since an earlier move would come alive; what the target has of its own stays",
+			edit: func(_, target *scope) {
+				moved := partial("moved", "")
+				moved.Annotations = map[string]string{infrav1.StatusOriginAnnotation: "uid"}
+				target.objects = map[schema.GroupKind]belongings{hostKind(): {
+					"host": partial("host", "c"), "deleted": partial("deleted", "c"), "moved": moved,
+					"own": partial("own", ""), "others": partial("others", "other"),
+				}}
+			},
+			want: []string{
+				"BareMetalHost deleted is in the target only, left by an earlier move, and would come alive: remove it as " +
+					"docs/pivot.md says",
+				"BareMetalHost moved is in the target only, left by an earlier move, and would come alive: remove it as " +
+					"docs/pivot.md says",
 			},
 		},
 		"LeftOvers": {

@@ -155,8 +155,14 @@ type scope struct {
 
 	definitions []definition
 
+	// dependants say which other namespaces depend on the Ironics of the namespace.
+	dependants []string
+
 	// providers are what clusterctl has installed.
 	providers []clusterctlv1.Provider
+
+	// operators are the Deployments of the Baremetal Operator (BMO).
+	operators []appsv1.Deployment
 
 	// managerProblem says what is wrong with the manager of this provider. Empty if it runs.
 	managerProblem string
@@ -194,6 +200,7 @@ func (c *cluster) survey(ctx context.Context, namespace string) (*scope, error) 
 	}
 	for _, read := range []func(context.Context, *scope) error{
 		c.readIdentity, c.readDefinitions, c.readMachines, c.readNaming, c.readNames, c.readProviders, c.readObjects,
+		c.readOperators, c.readDependants,
 	} {
 		if err := read(ctx, s); err != nil {
 			return nil, c.blind(err)

@@ -78,11 +78,46 @@ func describePreflight(c *clusters) {
 		Expect(c.run(ctx, "nowhere", "preflight")).To(end(1, "name another namespace with --namespace"))
 	})
 
+	It("names the other namespaces that depend on the Ironic that goes", func(ctx context.Context) {
+		namespace, dependant := stage.Namespace(ctx, c.source), stage.Namespace(ctx, c.source)
+		settle(ctx, c.source, namespace)
+		other := world{client: c.source.Client, namespace: dependant}
+		other.leaveNoHosts()
+		other.create(ctx, build.Host("apart", build.Available()))
+		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "namespace "+dependant+
+			" of the management cluster has 1 hosts that depend on the Ironic of clusterID "+clusterID))
+	})
+
 	It("notices that both sides are the same", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)
 		Expect(runOn(ctx, c.source.Kubeconfig, c.source.Kubeconfig, namespace, "preflight")).To(end(1,
 			"it is the same cluster as the source"))
+	})
+
+	It("says in one line what the target brings for the hosts, and demands a BMO that runs", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		settle(ctx, c.source, namespace)
+		operator := deployment(namespace, "bmo", map[string]string{"webhook": "metal3-io-v1alpha1-baremetalhost"})
+		there := stage.Namespace(ctx, c.target)
+		operator.Namespace = there
+		Expect(c.target.Client.Create(ctx, operator)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(c.target.Client.Delete(ctx, operator)).To(Succeed()) })
+		Expect(c.run(ctx, namespace, "preflight")).To(end(1,
+			"BMO does not run: Deployment "+there+"/bmo has 0 of 1 replicas available"))
+		operator.Status.Replicas, operator.Status.AvailableReplicas, operator.Status.ReadyReplicas = 1, 1, 1
+		Expect(c.target.Client.Status().Update(ctx, operator)).To(Succeed())
+		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "target: BMO: "+there+"/bmo (1 replica available); "+
+			"CustomResourceDefinitions: ", "Ironic endpoint: https://192.0.2.2:6385 is probed after the move"))
+	})
+
+	It("names hosts that run an image and serve no machine", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		w := settle(ctx, c.source, namespace)
+		own := build.Host("own", build.Provisioned())
+		w.create(ctx, own)
+		w.create(ctx, build.ControllerSecret(own, build.OwnedBy(own)))
+		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "host own runs an image and serves no machine: it moves as it is"))
 	})
 
 	DescribeTable("names what is in the way in the source",
@@ -109,6 +144,27 @@ func describePreflight(c *clusters) {
 			w.create(ctx, going)
 			Expect(w.client.Delete(ctx, going)).To(Succeed())
 		}, "Machine going is being deleted"),
+		Entry("a host that is claimed by nobody", func(ctx context.Context, w world) {
+			w.create(ctx, build.Host("stranded", build.Provisioned(),
+				build.Consumed(build.Metal3Machine("gone", clusterName, build.InNamespace(w.namespace)))))
+		}, "BareMetalHost stranded is claimed by Metal3Machine gone, which does not exist: remove spec.consumerRef"),
+		Entry("a Metal3Machine that clusterctl passes over", func(ctx context.Context, w world) {
+			w.create(ctx, build.Metal3Machine("early", clusterName))
+		}, "Metal3Machine early has no ownerReference"),
+		Entry("a Metal3Machine that lost its host", func(ctx context.Context, w world) {
+			stage.ChangeStatus(ctx, w.client, w.key("machine"), &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
+				lost := condition(infrav1.HostAssociatedCondition)
+				lost.Status, lost.Reason, lost.Message = metav1.ConditionFalse, infrav1.HostLostReason, "Its host is gone."
+				machine.Status.Conditions = []metav1.Condition{lost}
+			})
+		}, "Metal3Machine machine lost its host, which a move does not restore: Its host is gone."),
+		Entry("a control plane that is scaling", func(ctx context.Context, w world) {
+			stage.ChangeStatus(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+				cluster.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
+					DesiredReplicas: ptr.To[int32](3), Replicas: ptr.To[int32](3), AvailableReplicas: ptr.To[int32](1),
+				}
+			})
+		}, "the control plane of Cluster cluster has 3 replicas, 1 of them available, and has to have 3"),
 		Entry("a remediation", func(ctx context.Context, w world) {
 			w.create(ctx, &infrav1.Metal3Remediation{ObjectMeta: metav1.ObjectMeta{Name: "repair"}})
 		}, "Metal3Remediation repair is running"),

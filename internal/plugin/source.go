@@ -22,7 +22,7 @@ func (s departure) obstacles() []string {
 	if s.managerProblem != "" {
 		found = append(found, s.managerProblem)
 	}
-	if len(s.around) == 0 {
+	if !slices.ContainsFunc(s.around, func(other pivot.Neighbour) bool { return !other.Elsewhere }) {
 		found = append(found, nothingToMove(len(s.hosts)))
 	}
 	found = append(found, pivot.Obstacles(s.facts())...)
@@ -128,12 +128,14 @@ func (s departure) notes() []string {
 		switch {
 		case paused && by != infrav1.HostPausedByProvider:
 			notes = append(notes, fmt.Sprintf("host %s is paused by somebody, and stays so", host.Name))
+		case unowned(host):
+			notes = append(notes, fmt.Sprintf("host %s runs an image and serves no machine: it moves as it is", host.Name))
 		case host.Status.ErrorType != "":
 			notes = append(notes, fmt.Sprintf("host %s has a %s, and goes on with it in the target", host.Name,
 				host.Status.ErrorType))
 		}
 	}
-	notes = append(notes, s.unowned()...)
+	notes = slices.Concat(notes, s.dependants, s.unowned())
 	for _, infra := range s.infras {
 		if infra.Status.Ironic == nil {
 			continue
@@ -146,6 +148,11 @@ func (s departure) notes() []string {
 		}
 	}
 	return notes
+}
+
+// unowned says whether a host runs an image that no machine has given it.
+func unowned(host *bmov1alpha1.BareMetalHost) bool {
+	return host.Status.Provisioning.State == bmov1alpha1.StateProvisioned && host.Spec.ConsumerRef == nil
 }
 
 // unowned names objects that nothing takes along, and that nothing may need: only a person knows.

@@ -265,6 +265,7 @@ func settle(ctx context.Context, server *env.Server, namespace string) world {
 	host := build.Host("host", build.Provisioned(), build.Labels(map[string]string{clusterv1.ClusterNameLabel: clusterName}),
 		build.InNamespace(namespace), build.Consumed(build.Metal3Machine("machine", clusterName, build.InNamespace(namespace))))
 	w.create(ctx, infra, machine, host)
+	w.create(ctx, build.Metal3Machine("machine", clusterName, build.OwnedBy(machine)))
 	w.create(ctx, build.ControllerSecret(host, build.OwnedBy(host)))
 	return w
 }

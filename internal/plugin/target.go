@@ -32,9 +32,11 @@ func (a arrival) obstacles() []string {
 	if a.managerProblem != "" {
 		found = append(found, a.managerProblem)
 	}
+	found = append(found, a.operatorProblems()...)
 	found = append(found, a.definitionObstacles()...)
 	found = append(found, a.providerObstacles()...)
 	found = append(found, a.strangers()...)
+	found = append(found, a.abandoned()...)
 	return append(found, a.endpointObstacles()...)
 }
 
@@ -131,6 +133,28 @@ func (a arrival) strangers() []string {
 	return append(append(found, a.otherHosts()...), a.otherEndpoints()...)
 }
 
+// abandoned names the objects that an earlier move has left in the target, and that are no longer in the source. They
+// would come alive when clusterctl unpauses the Cluster: a Machine that was deleted in the meantime would be back.
+func (a arrival) abandoned() []string {
+	arriving := map[string]bool{}
+	for _, cluster := range a.from.clusters {
+		arriving[cluster.Name] = true
+	}
+	var found []string
+	for _, kind := range a.kinds() {
+		for _, name := range slices.Sorted(maps.Keys(a.objects[kind])) {
+			there := a.objects[kind][name]
+			_, arrives := a.from.objects[kind][name]
+			_, moved := there.Annotations[infrav1.StatusOriginAnnotation]
+			if !arrives && (arriving[belongsTo(there)] || moved) {
+				found = append(found, fmt.Sprintf("%s %s is in the target only, left by an earlier move, and would come alive: "+
+					"remove it as docs/pivot.md says", kind.Kind, name))
+			}
+		}
+	}
+	return found
+}
+
 // kinds are those of the source that could move, in a stable order.
 func (a arrival) kinds() []schema.GroupKind {
 	return slices.SortedFunc(maps.Keys(a.from.objects), func(x, y schema.GroupKind) int {
@@ -221,7 +245,7 @@ func (a arrival) arrives(name string) bool {
 }
 
 func (a arrival) notes() []string {
-	var notes []string
+	notes := []string{a.condition()}
 	if len(a.from.providers) == 0 {
 		notes = append(notes, "clusterctl has installed nothing in the source: versions of providers were not compared")
 	}

@@ -3,9 +3,9 @@ package move_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -133,7 +133,8 @@ func (c *clusters) inTurn(ctx context.Context, told *endings, stories []story) {
 }
 
 func chosen(stories []story) []story {
-	return slices.DeleteFunc(stories, func(one story) bool { return !strings.Contains(one.name, *only) })
+	wanted := regexp.MustCompile(*only)
+	return slices.DeleteFunc(stories, func(one story) bool { return !wanted.MatchString(one.name) })
 }
 
 // play plays a story, and keeps how it ended. Its host operators end with it.

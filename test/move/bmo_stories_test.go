@@ -11,9 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
 // looksEnough is how often BMO asks for a node at least, after a host was touched, until one whole reconcile of the host
@@ -37,6 +40,43 @@ func ofBMO(c *clusters) []story {
 			w.settled(ctx)
 			w.observed(ctx)
 			w.unharmed(ctx, before)
+		}},
+		{"keeps the hosts of Machines that a move would forget", func(ctx context.Context) {
+			w := c.worldOfBMO(ctx)
+			w.cluster(ctx, "cluster")
+			w.host(ctx, "cluster-0")
+			w.machine(ctx, "cluster", "cluster-0")
+			w.host(ctx, "young")
+			w.settled(ctx)
+			w.readyForMove(ctx)
+			before := w.trace(ctx)
+			young, leaving := w.forgettable(ctx)
+			journey := w.begin(ctx)
+			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+				"The move waits: Machine cluster-0 is being deleted, which a move would forget: wait until it is gone; "+
+					"Metal3Machine young has no ownerReference, so clusterctl would leave it behind")))
+			Expect(w.hosts(ctx, Default, w.there)).To(BeEmpty())
+
+			By("giving the move up, and letting both finish")
+			journey.lose()
+			w.pauseClusters(ctx, w.here, false)
+			stage.Change(ctx, w.here.client, w.key(leaving.Name), leaving, func(machine *clusterv1.Machine) {
+				machine.Finalizers = nil
+			})
+			for _, object := range []client.Object{
+				young, &infrav1.Metal3Machine{ObjectMeta: w.named(leaving.Name)},
+				&corev1.Secret{ObjectMeta: w.named(leaving.Name + "-bootstrap")},
+			} {
+				Expect(w.here.client.Delete(ctx, object)).To(Succeed())
+			}
+			w.change(ctx, "young", func(host *bmov1alpha1.BareMetalHost) { host.Spec.ConsumerRef = nil })
+			w.eventually(ctx, "cluster-0", inState(bmov1alpha1.StateAvailable), isFine(), HaveField("Spec.ConsumerRef", BeNil()))
+			w.settled(ctx)
+			w.readyForMove(ctx)
+			w.move(ctx)
+			w.settled(ctx)
+			w.observed(ctx)
+			Expect(w.asked(before, "active")).To(BeZero(), "no image is written again")
 		}},
 		{"moves back onto leftovers, and the Baremetal Operator wipes nothing", func(ctx context.Context) {
 			w := c.worldOfBMO(ctx)
@@ -76,6 +116,23 @@ func ofBMO(c *clusters) []story {
 			w.same(ctx, before.except("half"))
 		}},
 	}
+}
+
+// forgettable creates a Metal3Machine that clusterctl passes over, with a host, and deletes a Machine that stays for a
+// while.
+func (w *world) forgettable(ctx context.Context) (young *infrav1.Metal3Machine, leaving *clusterv1.Machine) {
+	GinkgoHelper()
+	young = build.Metal3Machine("young", "cluster", build.InNamespace(w.namespace))
+	w.create(ctx, young)
+	w.change(ctx, "young", func(host *bmov1alpha1.BareMetalHost) {
+		host.Spec.ConsumerRef = build.Host("x", build.Consumed(young)).Spec.ConsumerRef
+	})
+	leaving = &clusterv1.Machine{ObjectMeta: w.named("cluster-0")}
+	stage.Change(ctx, w.here.client, w.key(leaving.Name), leaving, func(machine *clusterv1.Machine) {
+		machine.Finalizers = append(machine.Finalizers, "example.com/keep")
+	})
+	Expect(w.here.client.Delete(ctx, leaving)).To(Succeed())
+	return young, leaving
 }
 
 // deployed makes a host that runs an image already: it brings the status that says so, as after a move.

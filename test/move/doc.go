@@ -9,7 +9,7 @@
 //
 // Stories go on beside one another, because most of each is waiting; those that kill managers or cut lines take turns
 // in a second pair of clusters. The trade-off: one spec tells all of them, and names the story that has failed.
-// -move.story=words plays those only whose names contain the words.
+// -move.story=expression plays those only whose names match the regular expression.
 //
 // It refuses to need nodes. Cluster API runs nowhere: what it would write, the nodes of Machines above all, is written
 // by the stories, and nobody is armed to take the Ironic endpoint. The package test/e2e has nodes.

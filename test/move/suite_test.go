@@ -51,7 +51,7 @@ var (
 
 	hosts = flag.Int("move.hosts", goalHosts, "Number of hosts to measure with.")
 
-	only = flag.String("move.story", "", "Only stories whose names contain this.")
+	only = flag.String("move.story", "", "Only stories whose names match this regular expression.")
 
 	measure = flag.Bool("move.measure", false, "Measure instead of testing, and print a table.")
 

@@ -99,7 +99,7 @@ func survival(c *clusters) []story {
 			w.scaleDown(ctx, "worker-0")
 			w.eventually(ctx, "worker-0", inState(bmov1alpha1.StateAvailable), isFine(), HaveField("Spec", found))
 		}},
-		{"leaves behind what belongs to somebody who stays, and has said so", func(ctx context.Context) {
+		{"does not begin while a Secret would stay behind", func(ctx context.Context) {
 			w := c.world(ctx)
 			keeper := &corev1.ConfigMap{ObjectMeta: w.named("keeper")}
 			w.create(ctx, keeper)
@@ -113,10 +113,20 @@ func survival(c *clusters) []story {
 			w.fleet(ctx, "cluster", 1, 0)
 			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason,
 				"Secret sealed of host host is owned by ConfigMap keeper, which does not move")))
+			journey := w.begin(ctx)
+			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+				"Secret sealed of host host is owned by ConfigMap keeper, which does not move")))
+			Expect(w.hosts(ctx, Default, w.there)).To(BeEmpty())
+
+			By("giving the move up, and letting the Secret go")
+			journey.lose()
+			stage.Change(ctx, w.here.client, w.key(sealed.Name), sealed, func(secret *corev1.Secret) {
+				secret.OwnerReferences = nil
+			})
+			w.pauseClusters(ctx, w.here, false)
+			w.readyForMove(ctx)
 			w.move(ctx)
-			w.read(ctx, Default, w.there, sealed)
-			err := w.here.client.Get(ctx, client.ObjectKeyFromObject(sealed), w.empty(sealed))
-			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "clusterctl has moved it: %v", err)
+			w.read(ctx, Default, w.here, sealed)
 		}},
 	}
 }

@@ -203,6 +203,8 @@ func conditionsOf(status metav1.ConditionStatus, reason string, more ...string) 
 func waitingForData(namespace string) build.ObjectOption {
 	return stage.With(func(machine *infrav1.Metal3Machine) {
 		machine.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: lateTemplate, Namespace: namespace}
+		// CAPM3 writes an empty format otherwise, which the API server refuses.
+		machine.Spec.Image.DiskFormat = "qcow2"
 		machine.Status.Conditions = conditionsOf(metav1.ConditionFalse, infrav1.WaitingForDataReason, infrav1.ReadyCondition)
 	})
 }

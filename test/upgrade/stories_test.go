@@ -106,9 +106,11 @@ func describeReturn(w *world) {
 		w.create(ctx, build.Metal3Machine(later, clusterName, build.InNamespace(w.namespace),
 			build.OwnedBy(w.owner(ctx, later)), waitingForData(w.namespace)))
 		for _, name := range []string{later, waiting} {
+			Eventually(func(g Gomega) {
+				g.Expect(w.machine(ctx, g, name).Status.UserData).To(Equal(w.secret(secretOf(name))), name)
+			}).Should(Succeed())
 			w.eventually(ctx, name, infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.DataFailedReason,
 				"Metal3DataTemplate "+lateTemplate+" does not exist."))
-			Expect(w.machine(ctx, Default, name).Status.UserData).To(Equal(w.secret(secretOf(name))), name)
 		}
 	})
 

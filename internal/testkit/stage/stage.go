@@ -67,8 +67,9 @@ type Manager struct {
 	// Config is how it reaches the API server.
 	Config *rest.Config
 
-	// Namespace is the only one that it sees.
+	// Namespace is the only one that it sees, with Others.
 	Namespace string
+	Others    []string
 
 	// Writes counts and judges what its client writes. Nil lets everything through.
 	Writes *Writes
@@ -127,7 +128,7 @@ func (m Manager) build() (ctrl.Manager, error) {
 		GracefulShutdownTimeout: &limit,
 		Cache: cache.Options{
 			SyncPeriod:        &period,
-			DefaultNamespaces: map[string]cache.Config{m.Namespace: {}},
+			DefaultNamespaces: m.namespaces(),
 			DefaultTransform:  cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
 				&bmov1alpha1.BareMetalHost{}: {Transform: hoststore.Slim},
@@ -174,4 +175,13 @@ func (m Manager) clusters(ctx context.Context, mgr ctrl.Manager) (clustercache.C
 	}
 	testable.SetConnectionCreationRetryInterval(connectAgain)
 	return clusters, testable.Shutdown, nil
+}
+
+// namespaces are those that the manager sees.
+func (m Manager) namespaces() map[string]cache.Config {
+	seen := map[string]cache.Config{m.Namespace: {}}
+	for _, other := range m.Others {
+		seen[other] = cache.Config{}
+	}
+	return seen
 }

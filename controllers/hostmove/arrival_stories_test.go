@@ -1,0 +1,116 @@
+package hostmove_test
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// upgraded is the image that a host got in the other cluster.
+const upgraded = "http://images.example/upgraded.img"
+
+// arrivedAfter makes a host that has arrived on a leftover: the annotation has the status that another cluster has
+// recorded some time after the status of the leftover, or before it.
+func arrivedAfter(after time.Duration) build.HostOption {
+	return stage.With(func(host *bmov1alpha1.BareMetalHost) {
+		host.Spec.Image.URL = upgraded
+		arrived := host.Status.DeepCopy()
+		arrived.HardwareDetails, arrived.Provisioning.Image.URL = nil, upgraded
+		arrived.LastUpdated = &metav1.Time{Time: host.Status.LastUpdated.Add(after)}
+		content, err := json.Marshal(arrived)
+		Expect(err).NotTo(HaveOccurred())
+		build.Annotations(map[string]string{
+			bmov1alpha1.StatusAnnotation: string(content), infrav1.StatusOriginAnnotation: "of-another-cluster",
+		})(host)
+	})
+}
+
+// describeArrivals are the stories of hosts that arrive on objects that an earlier move has left.
+func describeArrivals(s *suite) {
+	It("restores the status that arrived before it resumes a host", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "leftover", build.Provisioned(), w.claimed(), build.Paused(ours), arrivedAfter(time.Hour))
+		resumedWith := make(chan string, 1)
+		watcher, err := client.NewWithWatch(s.server.Config, client.Options{Scheme: build.Scheme()})
+		Expect(err).NotTo(HaveOccurred())
+		stream, err := watcher.Watch(ctx, &bmov1alpha1.BareMetalHostList{}, client.InNamespace(w.namespace))
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(stream.Stop)
+		go func() {
+			defer close(resumedWith)
+			for event := range stream.ResultChan() {
+				host, isHost := event.Object.(*bmov1alpha1.BareMetalHost)
+				if _, paused := host.GetAnnotations()[bmov1alpha1.PausedAnnotation]; isHost && !paused {
+					resumedWith <- host.Status.Provisioning.Image.URL
+					return
+				}
+			}
+		}()
+		w.manager.Start()
+		Eventually(resumedWith).Should(Receive(Equal(upgraded)), "the host was resumed with the status of the leftover")
+		host := w.get(ctx, Default, "leftover")
+		Expect(host.Status.HardwareDetails).NotTo(BeNil(), "the annotation has no hardware details")
+		Eventually(func(g Gomega) {
+			g.Expect(w.events(ctx, g, "leftover")).To(ConsistOf("StatusRestored", "ResumedAfterMove"))
+		}).Should(Succeed())
+	})
+
+	It("keeps a host paused that would be wiped, and says so", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		const keep = "example.com/keep"
+		w.host(ctx, "deleted", build.Provisioned(), w.claimed(), build.Paused(ours), arrivedAfter(time.Hour),
+			build.Finalizers(keep))
+		Expect(w.client.Delete(ctx, build.Host("deleted", build.InNamespace(w.namespace)))).To(Succeed())
+		w.host(ctx, "newer", build.Provisioned(), w.claimed(), build.Paused(ours), arrivedAfter(-time.Hour))
+		w.manager.Start()
+		for _, name := range []string{"deleted", "newer"} {
+			Eventually(func(g Gomega) {
+				g.Expect(w.events(ctx, g, name)).To(ContainElement("ArrivalHeld"))
+			}).Should(Succeed(), name)
+		}
+		w.stays(ctx, "deleted")
+		w.stays(ctx, "newer")
+		for _, name := range []string{"deleted", "newer"} {
+			host := w.get(ctx, Default, name)
+			Expect(host.Annotations).To(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours), name)
+			Expect(host.Status.Provisioning.Image.URL).To(Equal(build.ImageURL), "nothing was restored to %s", name)
+		}
+
+		By("deciding for the newer status")
+		stage.Change(ctx, w.client, w.key("newer"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, bmov1alpha1.StatusAnnotation)
+		})
+		w.running(ctx, "newer")
+		stage.Change(ctx, w.client, w.key("deleted"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Finalizers = nil
+		})
+	})
+
+	It("restores nothing while a host is not paused", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "leftover", build.Provisioned(), w.claimed(), arrivedAfter(time.Hour))
+		w.pause(ctx, true)
+		w.manager.Start()
+		Eventually(func(g Gomega) {
+			host := w.get(ctx, g, "leftover")
+			g.Expect(host.Annotations).To(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours))
+			g.Expect(host.Status.Provisioning.Image.URL).To(Equal(upgraded))
+		}).Should(Succeed())
+		done := w.writes.Done()
+		Expect(done[:2]).To(HaveExactElements(
+			HaveField("String()", "patch BareMetalHost"), HaveField("String()", "patch status BareMetalHost")), "the pause first")
+	})
+}
