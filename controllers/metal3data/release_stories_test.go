@@ -113,14 +113,15 @@ func describeReleases(s *suite) {
 		w := begin(ctx)
 		w.manager.Start()
 		w.ready(ctx, "template-0")
+		// Finalizers that are removed from an object that is not being deleted come back.
+		remove(ctx, w, "template", &infrav1.Metal3DataTemplate{})
 		stage.Change(ctx, w.client, w.key("template"), &infrav1.Metal3DataTemplate{}, func(template *infrav1.Metal3DataTemplate) {
 			template.Finalizers = nil
 		})
-		remove(ctx, w, "template", &infrav1.Metal3DataTemplate{})
+		remove(ctx, w, "machine", &infrav1.Metal3DataClaim{})
 		stage.Change(ctx, w.client, w.key("machine"), &infrav1.Metal3DataClaim{}, func(claim *infrav1.Metal3DataClaim) {
 			claim.Finalizers = nil
 		})
-		remove(ctx, w, "machine", &infrav1.Metal3DataClaim{})
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.WaitingForClaimReason,
 			"Waiting for Metal3DataClaim machine, which does not exist."))
 		// As the garbage collector does, which does not run here.
