@@ -71,7 +71,8 @@ func (r *Reconciler) get(ctx context.Context, s *scope, name string, object clie
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading %T %s: %w", object, name, err)
+		kind, _ := r.Client.GroupVersionKindFor(object)
+		return false, fmt.Errorf("reading %s %s: %w", kind.Kind, name, err)
 	}
 	return true, nil
 }
