@@ -1,0 +1,45 @@
+package guard
+
+import (
+	"log/slog"
+	"net/netip"
+	"testing"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/process"
+)
+
+// TestWhenAGateStartsItsProgram: a DHCP server or a Cold Ironic that runs on a standby is a second one on the network.
+func TestWhenAGateStartsItsProgram(t *testing.T) {
+	t.Parallel()
+	virtual := netip.MustParseAddr("172.22.0.2")
+	without := address.Interface{Addresses: []netip.Prefix{netip.MustParsePrefix("172.22.0.11/24")}}
+	with := address.Interface{Addresses: append(without.Addresses, netip.MustParsePrefix("172.22.0.2/24"))}
+	for name, test := range map[string]struct {
+		gate Gate
+		seen address.Interface
+		want bool
+	}{
+		"WhileHereWithout": {Gate{WhileHere: true}, without, false},
+		"WhileHereWith":    {Gate{WhileHere: true}, with, true},
+		"UntilLostWithout": {Gate{UntilLost: true}, without, true},
+		"UntilLostWith":    {Gate{UntilLost: true}, with, true},
+		"BothWithout":      {Gate{WhileHere: true, UntilLost: true}, without, false},
+		"BothWith":         {Gate{WhileHere: true, UntilLost: true}, with, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.gate.Virtual, test.gate.Command = []netip.Addr{virtual}, []string{"/bin/sleep", "3600"}
+			p := &passage{Gate: test.gate, log: slog.New(slog.DiscardHandler), reaper: process.NewReaper()}
+			t.Cleanup(p.reaper.Close)
+			noError(t, p.look(test.seen))
+			started := p.child != nil
+			if started {
+				p.end()
+			}
+			if started != test.want {
+				t.Errorf("started is %t, want %t", started, test.want)
+			}
+		})
+	}
+}
