@@ -122,6 +122,10 @@ func (r *Reconciler) releaseData(ctx context.Context, s *scope) (outcome.Outcome
 			return outcome.Done(), fmt.Errorf("removing the finalizer of Metal3DataClaim %s: %w", s.key(), err)
 		}
 	}
+	if !s.claim.DeletionTimestamp.IsZero() {
+		// The controller of claims still releases the data.
+		return outcome.Done(), nil
+	}
 	if err := r.Client.Delete(ctx, s.claim); client.IgnoreNotFound(err) != nil {
 		return outcome.Done(), fmt.Errorf("deleting Metal3DataClaim %s: %w", s.key(), err)
 	}
