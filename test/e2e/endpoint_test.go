@@ -375,7 +375,8 @@ func (e *endpoint) untilHolder(ctx context.Context, kind infrav1.HolderKind) {
 		g.Expect(cluster.Status.Conditions).To(ContainElement(And(
 			HaveField("Type", infrav1.IronicEndpointReadyCondition), HaveField("Status", metav1.ConditionTrue))))
 		g.Expect(cluster.Status.Ironic).NotTo(BeNil())
-		g.Expect(cluster.Status.Ironic.Holder).To(Equal(&infrav1.IronicHolder{Kind: kind, Name: holder}))
+		g.Expect(cluster.Status.Ironic.Holder).To(HaveValue(And(HaveField("Kind", kind), HaveField("Name", holder),
+			HaveField("Term", Not(BeEmpty())))))
 	}, patiently()...).Should(Succeed())
 }
 
