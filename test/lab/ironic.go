@@ -164,7 +164,8 @@ func (l *Lab) kustomize(ctx context.Context, folder string, flags ...string) (st
 	if err != nil {
 		return "", err
 	}
-	return output(exec.CommandContext(ctx, filepath.Join(tools, "kustomize"), append([]string{"build", folder}, flags...)...))
+	arguments := append([]string{"build", folder}, flags...)
+	return output(exec.CommandContext(ctx, filepath.Join(tools, "kustomize"), arguments...))
 }
 
 // output runs a program and returns what it prints.

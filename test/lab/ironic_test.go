@@ -1,8 +1,8 @@
 package lab
 
 import (
-	stdcmp "cmp"
 	"bytes"
+	stdcmp "cmp"
 	"errors"
 	"io"
 	"os"
