@@ -84,21 +84,13 @@ type Reconciler struct {
 // Reconcile remediates one Machine.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	request := &infrav1.Metal3Remediation{}
-	if err := r.Client.Get(ctx, req.NamespacedName, request); err != nil {
-		r.memory.Forget(req.NamespacedName)
-		r.held.Delete(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	if flow.Moving(request) {
-		return ctrl.Result{}, nil
-	}
-	if r.memory.Behind(request) {
-		return ctrl.Result{RequeueAfter: flow.CatchUp}, nil
-	}
 	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory}
-	pass, err := reporter.Begin(request)
-	if err != nil {
-		return ctrl.Result{}, err
+	pass, presence, err := reporter.Open(ctx, req.NamespacedName, request)
+	if presence == flow.Gone {
+		r.held.Delete(req.NamespacedName)
+	}
+	if pass == nil || err != nil {
+		return presence.Result(), err
 	}
 	s := newScope(request, pass)
 	if err := flow.Observe(ctx, s, r.readOwner, r.readCluster, r.readMachine, r.readHost); err != nil {

@@ -17,9 +17,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// controlPlaneLabel is the label of control-plane nodes that kubeadm sets.
-const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
-
 // protect waits while the power-off that would come next could stop what powers the host on again.
 func (r *Reconciler) protect(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	record, _ := r.next(s)
@@ -42,7 +39,7 @@ func (r *Reconciler) protect(ctx context.Context, s *scope) (outcome.Outcome, er
 // and that one has to be rebooted.
 func (r *Reconciler) readManagement(ctx context.Context, s *scope, plane *remediation.ControlPlane) error {
 	var nodes corev1.NodeList
-	if err := r.Live.List(ctx, &nodes, client.HasLabels{controlPlaneLabel}); err != nil {
+	if err := r.Live.List(ctx, &nodes, client.HasLabels{workload.ControlPlaneRole}); err != nil {
 		return fmt.Errorf("listing the control-plane nodes of the management cluster: %w", err)
 	}
 	var management []remediation.ManagementNode

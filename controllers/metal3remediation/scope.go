@@ -2,12 +2,10 @@ package metal3remediation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -126,16 +124,5 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 
 // get reads an object of the namespace. It returns false if there is none.
 func (r *Reconciler) get(ctx context.Context, s *scope, name string, object client.Object) (bool, error) {
-	if name == "" {
-		return false, nil
-	}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.request.Namespace, Name: name}, object)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		kind, kindErr := r.Client.GroupVersionKindFor(object)
-		return false, errors.Join(fmt.Errorf("reading %s %s: %w", kind.Kind, name, err), kindErr)
-	}
-	return true, nil
+	return flow.Find(ctx, r.Client, client.ObjectKey{Namespace: s.request.Namespace, Name: name}, object)
 }

@@ -86,7 +86,9 @@ func TestFencingFails(t *testing.T) {
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return errBroken
 		},
-		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return errBroken },
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errBroken
+		},
 		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 			return errBroken
 		},
