@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
-
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
 // ControlPlane is what a reboot of one of the control-plane nodes of a cluster could stop.

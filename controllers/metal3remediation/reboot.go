@@ -21,8 +21,8 @@ import (
 // pods on a fenced Node.
 const lookAgain = 5 * time.Second
 
-// connectTime is how long a try waits for the connection to a cluster before it goes on without a fence. It is twice the
-// time between two attempts to connect.
+// connectTime is how long a try waits for the connection to a cluster before it goes on without a fence: twice the time
+// between two attempts to connect.
 const connectTime = time.Minute
 
 // holding returns a stage that stops the time of a try while it is not done.

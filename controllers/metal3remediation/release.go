@@ -14,8 +14,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// releaseHost powers the host on. The mark as unhealthy stays if the Machine is being replaced. A host that is no longer
-// of the Machine is not touched: its release has removed the rest.
+// releaseHost powers the host on. The mark as unhealthy stays if the Machine is being replaced. A host that the Machine
+// has released is not touched: the release has removed the rest.
 func (r *Reconciler) releaseHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.host == nil {
 		return outcome.Done(), nil
