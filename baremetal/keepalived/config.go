@@ -12,9 +12,9 @@ import (
 )
 
 // DefaultAdvertisementInterval is the time between two advertisements. A node is missed after three intervals and a
-// fraction that depends on the priority, less than four in all: 0.8 s at worst, which leaves a fifth of a second for
-// the rest of a takeover that should take one. Shorter intervals would take a node for dead that is merely busy.
-const DefaultAdvertisementInterval = 200 * time.Millisecond
+// fraction that depends on the priority, less than four seconds in all. Shorter intervals would take a node for dead
+// that is merely busy, and a takeover costs the database of its Ironic.
+const DefaultAdvertisementInterval = time.Second
 
 // Limits of the advertisement interval. VRRP counts it in hundredths of a second, with twelve bits.
 const (
@@ -59,6 +59,10 @@ type Config struct {
 
 	// AdvertisementInterval is a multiple of 10 ms. Zero means DefaultAdvertisementInterval.
 	AdvertisementInterval time.Duration
+
+	// Resume makes a node that held the addresses a moment ago take them back before the others miss it. It is for a few
+	// seconds after the start: such a node takes the addresses after one advertisement that it did not hear.
+	Resume bool
 
 	// HealthFile and ArmedFile hold "1" while Ironic on the node is healthy, and while the node may hold the addresses.
 	// Each lies in a directory that exists before keepalived starts and stays: the directory is watched.

@@ -50,6 +50,8 @@ const (
 var (
 	vip4 = netip.MustParseAddr("172.22.0.2")
 	vip6 = netip.MustParseAddr("fd00:22::2")
+
+	virtuals = []netip.Addr{vip4, vip6}
 )
 
 // requireLab skips where the lab cannot be built. A bench fails there: a table without figures must not pass.

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/member"
@@ -14,26 +15,39 @@ import (
 type pages struct {
 	rendered bool
 	seen     address.Interface
-	config   []byte
+	page     page
 	err      error
 }
 
-func (p *pages) render(settings vip.NodeSettings, node string, seen address.Interface) ([]byte, error) {
+// page is keepalived.conf. A keepalived that follows one that died while it held the addresses starts with resume, and
+// reads config after the span.
+type page struct {
+	config, resume []byte
+	span           time.Duration
+}
+
+func (p *pages) render(settings vip.NodeSettings, node string, seen address.Interface) (page, error) {
 	if !p.rendered || !p.seen.Equal(seen) {
 		p.rendered, p.seen = true, seen
-		p.config, p.err = renderFor(settings, node, seen)
+		p.page, p.err = renderFor(settings, node, seen)
 	}
-	return p.config, p.err
+	return p.page, p.err
 }
 
 // renderFor fills what only the node knows into keepalived.conf: its name, its own addresses and its rank.
-func renderFor(settings vip.NodeSettings, node string, seen address.Interface) ([]byte, error) {
+func renderFor(settings vip.NodeSettings, node string, seen address.Interface) (page, error) {
 	config, err := member.Keepalived(settings, node, func(virtual vip.Address) (netip.Addr, bool) {
 		network := netip.PrefixFrom(virtual.Address, virtual.Network.Bits())
 		return seen.Source(network, virtualAddresses(settings), settings.Peers)
 	})
 	if err != nil {
-		return nil, err
+		return page{}, err
 	}
-	return keepalived.Render(config)
+	normal, err := keepalived.Render(config)
+	if err != nil {
+		return page{}, err
+	}
+	config.Resume = true
+	resume, err := keepalived.Render(config)
+	return page{normal, resume, 3 * config.AdvertisementInterval}, err
 }
