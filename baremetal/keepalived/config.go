@@ -32,6 +32,11 @@ const (
 
 	// Management has the highest priority, and takes the addresses back from a node of the control plane.
 	Management
+
+	// HandedOver is a management side that gave its cluster to the control plane. It keeps addresses that it holds, but
+	// any node of the control plane wins against it: when a divided network is one again, the database of the control
+	// plane is the one in use.
+	HandedOver
 )
 
 // Config is what a node says to keepalived.
@@ -86,16 +91,21 @@ type Instance struct {
 // so close that the wrong one wins: with 200 ms between advertisements a gap of 20 is 16 ms.
 const (
 	managementPriority = 150
+	handedOverPriority = 10
 	highestPriority    = 100
 	priorityGap        = 20
 	lowestPriority     = highestPriority - 4*priorityGap
 )
 
-// Priority is how strongly a node competes: 150 for management; 100, 80, 60, 40 and 20 for the control plane. Ordinals
-// past the fourth share the lowest one.
+// Priority is how strongly a node competes: 150 for management, and 10 after the handover; 100, 80, 60, 40 and 20 for the
+// control plane. Ordinals past the fourth share the lowest one.
 func Priority(role Role, ordinal int) int {
-	if role == Management {
+	switch role {
+	case Management:
 		return managementPriority
+	case HandedOver:
+		return handedOverPriority
+	case ControlPlane:
 	}
 	return max(highestPriority-priorityGap*max(ordinal, 0), lowestPriority)
 }

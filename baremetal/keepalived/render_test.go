@@ -213,6 +213,9 @@ func TestPriority(t *testing.T) {
 			t.Errorf("ordinal %d has priority %d, want %d", ordinal, priority, last)
 		}
 	}
+	if priority := keepalived.Priority(keepalived.HandedOver, 0); priority >= last || priority < 1 {
+		t.Errorf("a management side that handed over has priority %d, and the last node %d", priority, last)
+	}
 	if priority := keepalived.Priority(keepalived.ControlPlane, -1); priority != 100 {
 		t.Errorf("ordinal -1 has priority %d, want 100", priority)
 	}

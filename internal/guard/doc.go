@@ -20,9 +20,9 @@
 //
 //	keepalived dies         the guard removes the address and starts keepalived again, which takes the address back
 //	                        before the others miss it
-//	the guard dies          as process 1 of its container it takes keepalived along without a word. A new guard that finds
-//	                        the address takes it back; without one the kernel removes the address when its lease ends,
-//	                        within leaseValidity
+//	the guard dies          as process 1 of its container it takes keepalived along without a word. A new guard that
+//	                        finds the address takes it back; without one the kernel removes the address when its
+//	                        lease ends, within leaseValidity
 //	the interface is down   the node stays the holder for linkPatience
 //	the guard is told to    keepalived says goodbye to its peers and removes the address
 //	  end

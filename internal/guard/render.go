@@ -13,10 +13,11 @@ import (
 // pages remembers what was rendered last, because it is asked for all the time and changes hardly ever. It is good for
 // one version of the settings.
 type pages struct {
-	rendered bool
-	seen     address.Interface
-	page     page
-	err      error
+	rendered, handedOver bool
+
+	seen address.Interface
+	page page
+	err  error
 }
 
 // page is keepalived.conf. A keepalived that follows one that died while it held the addresses starts with resume, and
@@ -27,21 +28,25 @@ type page struct {
 }
 
 func (p *pages) render(settings vip.NodeSettings, node string, seen address.Interface) (page, error) {
-	if !p.rendered || !p.seen.Equal(seen) {
-		p.rendered, p.seen = true, seen
-		p.page, p.err = renderFor(settings, node, seen)
+	handedOver := settings.Role == vip.Management && isHandedOver(settings)
+	if !p.rendered || !p.seen.Equal(seen) || p.handedOver != handedOver {
+		p.rendered, p.seen, p.handedOver = true, seen, handedOver
+		p.page, p.err = renderFor(settings, node, seen, handedOver)
 	}
 	return p.page, p.err
 }
 
 // renderFor fills what only the node knows into keepalived.conf: its name, its own addresses and its rank.
-func renderFor(settings vip.NodeSettings, node string, seen address.Interface) (page, error) {
+func renderFor(settings vip.NodeSettings, node string, seen address.Interface, handedOver bool) (page, error) {
 	config, err := member.Keepalived(settings, node, func(virtual vip.Address) (netip.Addr, bool) {
 		network := netip.PrefixFrom(virtual.Address, virtual.Network.Bits())
 		return seen.Source(network, virtualAddresses(settings), settings.Peers)
 	})
 	if err != nil {
 		return page{}, err
+	}
+	if handedOver {
+		config.Role = keepalived.HandedOver
 	}
 	normal, err := keepalived.Render(config)
 	if err != nil {
