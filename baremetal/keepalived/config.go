@@ -97,8 +97,8 @@ const (
 	lowestPriority     = highestPriority - 4*priorityGap
 )
 
-// Priority is how strongly a node competes: 150 for management, and 10 after the handover; 100, 80, 60, 40 and 20 for the
-// control plane. Ordinals past the fourth share the lowest one.
+// Priority is how strongly a node competes: 150 for management, and 10 after the handover; 100, 80, 60, 40 and 20 for
+// the control plane. Ordinals past the fourth share the lowest one.
 func Priority(role Role, ordinal int) int {
 	switch role {
 	case Management:
