@@ -88,7 +88,7 @@ type Instance struct {
 }
 
 // Priorities. Between two ranks lies a gap, because keepalived turns priorities into time and neighbours would come
-// so close that the wrong one wins: with 200 ms between advertisements a gap of 20 is 16 ms.
+// so close that the wrong one wins: with a second between advertisements a gap of 20 is 78 ms.
 const (
 	managementPriority = 150
 	handedOverPriority = 10

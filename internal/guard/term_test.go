@@ -35,10 +35,8 @@ func (g *gated) states(want string) func() string {
 			return "there is no program"
 		}
 		for _, pid := range shells {
-			stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-			_, rest, _ := strings.Cut(string(stat), ") ")
-			if stopped := strings.HasPrefix(rest, "T"); stopped != (want == "T") {
-				return fmt.Sprintf("process %d: %.1s instead of %s", pid, rest, want)
+			if hasStopped(pid) != (want == "T") {
+				return fmt.Sprintf("process %d is not in state %s", pid, want)
 			}
 		}
 		return ""
