@@ -221,8 +221,9 @@ type VRRP struct {
 	// +kubebuilder:validation:MaxItems=64
 	Peers []string `json:"peers,omitempty"`
 
-	// advertisementInterval is the time between advertisements; a dead holder is replaced after about three of them.
-	// Between 10ms and 40s, in steps of 10ms.
+	// advertisementInterval is the time between advertisements; a dead holder is replaced after three to four of them.
+	// Between 10ms and 40s, in steps of 10ms. Default: 1s. A holder that is silent for less than two intervals keeps the
+	// address and the database of its Ironic.
 	// +optional
 	AdvertisementInterval *metav1.Duration `json:"advertisementInterval,omitempty"`
 }

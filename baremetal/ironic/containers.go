@@ -55,7 +55,7 @@ func (c Config) ironic() part {
 			"--directory=/shared", "--directory=/shared/html", "--directory=/shared/html/images", "--directory=/shared/tmp",
 		}, copies()...),
 		containers: []corev1.Container{c.conductor(), c.httpd(), c.ramdiskLogs()},
-		volumes:    []string{dataVolume, nodeVolume, privateVolume, sharedVolume, toolsVolume},
+		volumes:    []string{dataVolume, nodeVolume, privateVolume, sharedVolume, stateVolume, toolsVolume},
 		grace:      30,
 	}
 	if !c.Ramdisk.Present {
@@ -64,16 +64,19 @@ func (c Config) ironic() part {
 	return result
 }
 
-// conductor is Ironic itself, API and conductor in one process. It runs behind a gate that ends with it as soon as the
-// address leaves: what it knows of the hosts is out of date from then on, and the next container begins without it.
+// conductor is Ironic itself, API and conductor in one process. It runs behind a gate for one term of the address: when
+// another node has held the address, what Ironic knows of the hosts is out of date, and the next container begins
+// without it. An Ironic that ends in its term starts again with its database, which the image would empty.
 func (c Config) conductor() corev1.Container {
 	container := c.ironicContainer("ironic", "100m", "320Mi", "/bin/runironic")
 	if !c.Cold {
 		// A cold one that waits for the address does not answer, and is as ready as it can be.
 		container.ReadinessProbe = every(10, 3, 5, httpGet("/v1", c.Ports.API, corev1.URISchemeHTTPS))
 	}
-	container.VolumeMounts = append(container.VolumeMounts, toolsMount())
-	gate := []string{tool, "gate", "--until-lost"}
+	terms := stateMount()
+	terms.ReadOnly = true
+	container.VolumeMounts = append(container.VolumeMounts, terms, toolsMount())
+	gate := []string{tool, "gate", "--until-lost", "--state=" + StateDirectory, "--again=IRONIC_SKIP_DBSYNC=true"}
 	if c.Cold {
 		gate = append(gate, "--while-vip")
 	}

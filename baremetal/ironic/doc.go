@@ -10,14 +10,17 @@
 //	containers       guard          ironic, httpd, ramdisk-logs         dnsmasq
 //	starts           at once        at once; Ironic itself with the     with the address
 //	                                address in mode Cold
-//	dies                            Ironic when the address leaves      when the address leaves
+//	dies                            Ironic at the end of its term       when the address leaves
 //
 // Ironic is told its address instead of waiting for it (IRONIC_IP without PROVISIONING_IP), since the address comes
-// only to a node whose Ironic is healthy. Each node has a conductor name of its own. When the address leaves a node,
-// the Ironic there has to die at once: its memory of the hosts is out of date, and it would go on to correct their
-// power. So it runs behind the guard's program, which hears from the kernel that the address has left, kills Ironic
-// with all that it has started, and ends with it. The kubelet starts the container again, without the files of the one
-// before. Where that happens again and again it waits longer and longer, and a warm standby is not healthy meanwhile.
+// only to a node whose Ironic is healthy. Each node has a conductor name of its own.
+//
+// When the address leaves a node, the Ironic there has to stop at once: as soon as another node serves the hosts, its
+// memory of them is out of date, and it would correct their power. So it runs behind the guard's program, which hears
+// from the kernel that the address has left and freezes Ironic with all that it has started. If the address returns
+// before another node can have held it, Ironic continues. Otherwise it is killed and its container ends. The kubelet
+// starts the container again, without the files of the one before. Where that happens again and again it waits longer
+// and longer, and a warm standby is not healthy meanwhile.
 //
 // The probes of upstream are not used: they restart an Ironic that is merely slow, and an Ironic that restarts forgets
 // everything. Ironic has no liveness probe at all; health is judged by the guard, which sends the address elsewhere.

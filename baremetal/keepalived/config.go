@@ -12,9 +12,9 @@ import (
 )
 
 // DefaultAdvertisementInterval is the time between two advertisements. A node is missed after three intervals and a
-// fraction that depends on the priority, less than four in all: 0.8 s at worst, which leaves a fifth of a second for
-// the rest of a takeover that should take one. Shorter intervals would take a node for dead that is merely busy.
-const DefaultAdvertisementInterval = 200 * time.Millisecond
+// fraction that depends on the priority, less than four seconds in all. Shorter intervals would take a node for dead
+// that is merely busy, and a takeover costs the database of its Ironic.
+const DefaultAdvertisementInterval = time.Second
 
 // Limits of the advertisement interval. VRRP counts it in hundredths of a second, with twelve bits.
 const (
@@ -32,6 +32,11 @@ const (
 
 	// Management has the highest priority, and takes the addresses back from a node of the control plane.
 	Management
+
+	// HandedOver is a management side that gave its cluster to the control plane. It keeps addresses that it holds, but
+	// any node of the control plane wins against it: when a divided network is one again, the database of the control
+	// plane is the one in use.
+	HandedOver
 )
 
 // Config is what a node says to keepalived.
@@ -60,6 +65,10 @@ type Config struct {
 	// AdvertisementInterval is a multiple of 10 ms. Zero means DefaultAdvertisementInterval.
 	AdvertisementInterval time.Duration
 
+	// Resume makes a node that held the addresses a moment ago take them back before the others miss it. It is for a few
+	// seconds after the start: such a node takes the addresses after one advertisement that it did not hear.
+	Resume bool
+
 	// HealthFile and ArmedFile hold "1" while Ironic on the node is healthy, and while the node may hold the addresses.
 	// Each lies in a directory that exists before keepalived starts and stays: the directory is watched.
 	HealthFile, ArmedFile string
@@ -79,19 +88,24 @@ type Instance struct {
 }
 
 // Priorities. Between two ranks lies a gap, because keepalived turns priorities into time and neighbours would come
-// so close that the wrong one wins: with 200 ms between advertisements a gap of 20 is 16 ms.
+// so close that the wrong one wins: with a second between advertisements a gap of 20 is 78 ms.
 const (
 	managementPriority = 150
+	handedOverPriority = 10
 	highestPriority    = 100
 	priorityGap        = 20
 	lowestPriority     = highestPriority - 4*priorityGap
 )
 
-// Priority is how strongly a node competes: 150 for management; 100, 80, 60, 40 and 20 for the control plane. Ordinals
-// past the fourth share the lowest one.
+// Priority is how strongly a node competes: 150 for management, and 10 after the handover; 100, 80, 60, 40 and 20 for
+// the control plane. Ordinals past the fourth share the lowest one.
 func Priority(role Role, ordinal int) int {
-	if role == Management {
+	switch role {
+	case Management:
 		return managementPriority
+	case HandedOver:
+		return handedOverPriority
+	case ControlPlane:
 	}
 	return max(highestPriority-priorityGap*max(ordinal, 0), lowestPriority)
 }

@@ -14,6 +14,8 @@
 //   - No scripts: keepalived that may not change its user treats a script that it cannot start as one that succeeded.
 //   - The management side has the highest priority and takes the addresses back after a delay; nodes of the control
 //     plane never do (nopreempt), because a takeover throws the state of Ironic away.
+//   - keepalived does not track the interface (dont_track_primary): a holder that loses its carrier for a moment would
+//     lose the addresses. The guard says through the health file when the interface is down for too long.
 //   - Version 3 of VRRP, which has no passwords. In unicast mode only packets that crossed no router are believed
 //     (a TTL of 255); in multicast mode the protocol itself demands that.
 //   - Two families are two instances, since an instance has one family, in one sync group, which owns the track files:

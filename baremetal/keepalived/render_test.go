@@ -213,6 +213,9 @@ func TestPriority(t *testing.T) {
 			t.Errorf("ordinal %d has priority %d, want %d", ordinal, priority, last)
 		}
 	}
+	if priority := keepalived.Priority(keepalived.HandedOver, 0); priority >= last || priority < 1 {
+		t.Errorf("a management side that handed over has priority %d, and the last node %d", priority, last)
+	}
 	if priority := keepalived.Priority(keepalived.ControlPlane, -1); priority != 100 {
 		t.Errorf("ordinal -1 has priority %d, want 100", priority)
 	}
@@ -222,11 +225,11 @@ func TestPriority(t *testing.T) {
 func TestDownTime(t *testing.T) {
 	for ordinal := range 5 {
 		priority := keepalived.Priority(keepalived.ControlPlane, ordinal)
-		if down := keepalived.DownTime(keepalived.DefaultAdvertisementInterval, priority); down > 800*time.Millisecond {
-			t.Errorf("ordinal %d misses a dead holder after %s, want at most 800ms", ordinal, down)
+		if down := keepalived.DownTime(keepalived.DefaultAdvertisementInterval, priority); down > 4*time.Second {
+			t.Errorf("ordinal %d misses a dead holder after %s, want at most 4s", ordinal, down)
 		}
-		if skew := keepalived.SkewTime(keepalived.DefaultAdvertisementInterval, priority); skew > 200*time.Millisecond {
-			t.Errorf("ordinal %d follows a demoted holder after %s, want at most 200ms", ordinal, skew)
+		if skew := keepalived.SkewTime(keepalived.DefaultAdvertisementInterval, priority); skew > time.Second {
+			t.Errorf("ordinal %d follows a demoted holder after %s, want at most 1s", ordinal, skew)
 		}
 	}
 	if got := keepalived.DownTime(time.Second, 100); got != 3609375*time.Microsecond {

@@ -63,7 +63,7 @@ func TestOneGroup(t *testing.T) {
 				continue
 			}
 			t.Run(strings.Join(append([]string{"with"}, components...), " "), func(t *testing.T) {
-				checkout := folderWith(t, family.peers, append(family.changed, "ADVERTISEMENT_INTERVAL=1s")...)
+				checkout := folderWith(t, family.peers, append(family.changed, "ADVERTISEMENT_INTERVAL=2s")...)
 				management := built(t, checkout, components)
 				read, err := readValues(checkout)
 				if err != nil {
@@ -155,7 +155,7 @@ func checkSettings(t *testing.T, management, node vip.NodeSettings, components [
 		mode = vip.Unicast
 	}
 	if slices.Contains(components, "advertisement-interval") {
-		interval = time.Second
+		interval = 2 * time.Second
 	}
 	if node.Mode != mode || (len(node.Peers) > 0) != (mode == vip.Unicast) ||
 		time.Duration(node.AdvertisementInterval) != interval {

@@ -135,7 +135,7 @@ func TestCheck(t *testing.T) {
 		"Unicast":  {reason: "peers of the other file", components: []string{"unicast"}, peers: four, want: "peers:\n    - 172.22.0.10\n    - 172.22.0.21\n"},
 		"Both":     {reason: "both families with peers", components: []string{"dual-stack", "unicast"}, peers: both, want: "- 172.22.0.2\n    - fd00:172:22::2\n"},
 		"Swapped":  {reason: "the one of IPv6 in URLs", components: []string{"dual-stack-ipv6"}, changed: swapped, want: "- fd00:172:22::2\n    - 172.22.0.2\n"},
-		"Interval": {reason: "both sides alike", components: []string{"advertisement-interval"}, changed: []string{"ADVERTISEMENT_INTERVAL=1s"}, want: "advertisementInterval: 1s"},
+		"Interval": {reason: "both sides alike", components: []string{"advertisement-interval"}, changed: []string{"ADVERTISEMENT_INTERVAL=2s"}, want: "advertisementInterval: 2s"},
 		"DHCP": {
 			reason: "the words of dnsmasq in those of the API", components: []string{"dhcp", "dual-stack"},
 			changed: []string{"DHCP_DNS=option:dns-server,172.22.0.1,172.22.0.3", "DHCP_ROUTER=option:router,172.22.0.1"},

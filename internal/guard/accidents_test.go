@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,15 +58,27 @@ func (c *cluster) killHolder() {
 	c.comesBack(holder, next)
 }
 
-// crashIronic kills the Ironic of the holder.
+// crashIronic kills the Ironic of the holder. It comes back in its term, and knows its hosts.
 func (c *cluster) crashIronic() {
 	t := c.t
 	holder := c.holder("before", c.all...)
-	next := c.without(holder)[0]
+	containers := holder.kubelet.count()
+	eventually(t, generous, "Ironic answers", c.knows(c.api))
+	_, err := nodes.Create(t.Context(), c.api, nodes.CreateOpts{Driver: "fake-hardware", Name: "before-the-crash"}).Extract()
+	must(t, err)
+	before := holder.kubelet.running()
 	holder.kubelet.crash()
-	eventually(t, generous, "Ironic died", heldBy(next, c.all...))
-	eventually(t, generous, "clients reach the next", c.serves(next))
-	c.comesBack(holder, next)
+	eventually(t, generous, "Ironic answers again", func() string {
+		if slices.Contains(holder.kubelet.ironics(), before[0]) {
+			return "the Ironic of before is left"
+		}
+		return c.knows(c.api, "before-the-crash")()
+	})
+	if count := holder.kubelet.count(); count != containers {
+		t.Errorf("there were %d containers of Ironic before the crash, and %d after it", containers, count)
+	}
+	must(t, nodes.Delete(t.Context(), c.api, "before-the-crash").ExtractErr())
+	throughout(t, time.Second, "the holder keeps the VIP", heldBy(holder, c.all...))
 }
 
 // comesBack waits for the one that lost the address to be a standby, and demands that it leaves it where it is.
@@ -211,7 +224,7 @@ func TestIPv6Only(t *testing.T) {
 	must(t, os.Remove(holder.path("etc", "armed")))
 	eventually(t, patient, "Ironic is back", holder.ready)
 	throughout(t, 2*time.Second, "armed again", held(other))
-	other.kubelet.crash()
-	eventually(t, generous, "Ironic died", held(holder))
+	other.write("etc/armed", "0\n")
+	eventually(t, generous, "demotion of the other", held(holder))
 	eventually(t, generous, "a client reaches the first again", serves(holder))
 }

@@ -26,7 +26,8 @@ const (
 
 const usage = `Usage: guard [run] [flags]                         hold the Ironic address by the rules, as process 1
        guard gate --while-vip [flags] -- PROGRAM...  run a program only while the address is here
-       guard gate --until-lost [flags] -- PROGRAM... run a program, and kill it and fail as soon as the address leaves;
+       guard gate --until-lost [flags] -- PROGRAM... run a program for one term of the address: freeze it when the
+                                                     address leaves, and kill it and fail when the term is over;
                                                      with --while-vip it starts with the address
        guard probe livez|readyz [flags]              ask a running guard
        guard install DIRECTORY                       copy this program, for containers that do not have it
@@ -124,29 +125,33 @@ func nodeName(environment Environment) string {
 
 // place is where the address would be.
 type place struct {
-	settings, device, addresses string
+	settings, device, addresses, state string
 }
 
 func (p *place) add(flags *flag.FlagSet) {
 	flags.StringVar(&p.settings, "settings", DefaultSettings, "file of the settings")
 	flags.StringVar(&p.device, "interface", "", "network interface, instead of the settings")
 	flags.StringVar(&p.addresses, "addresses", "", "addresses with commas between them, instead of the settings")
+	flags.StringVar(&p.state, "state", DefaultState, "directory with the term of the address, where no settings name one")
 }
 
-func (p *place) find(environment Environment) (string, []netip.Addr, error) {
+// find tells the gate where to look.
+func (p *place) find(environment Environment, gate *Gate) error {
 	if p.device == "" || p.addresses == "" {
-		settings, err := loadSettings(Options{Settings: p.settings, State: DefaultState, Getenv: environment.Getenv})
-		return settings.Interface, virtualAddresses(settings), err
+		settings, err := loadSettings(Options{Settings: p.settings, State: p.state, Getenv: environment.Getenv})
+		gate.Interface, gate.Virtual = settings.Interface, virtualAddresses(settings)
+		gate.Term = inState(settings, track.Term)
+		return err
 	}
-	var addresses []netip.Addr
+	gate.Interface, gate.Term = p.device, filepath.Join(p.state, track.Term)
 	for text := range strings.SplitSeq(p.addresses, ",") {
 		address, err := netip.ParseAddr(text)
 		if err != nil {
-			return "", nil, fmt.Errorf("--addresses has %q; write addresses like 192.0.2.2,2001:db8::2", text)
+			return fmt.Errorf("--addresses has %q; write addresses like 192.0.2.2,2001:db8::2", text)
 		}
-		addresses = append(addresses, address)
+		gate.Virtual = append(gate.Virtual, address)
 	}
-	return p.device, addresses, nil
+	return nil
 }
 
 func gateCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
@@ -156,17 +161,19 @@ func gateCommand(ctx context.Context, arguments []string, environment Environmen
 	where.add(flags)
 	flags.BoolVar(&gate.WhileHere, "while-vip", false, "start the program when the address comes, and end it, with time "+
 		"to do so, when the address leaves")
-	flags.BoolVar(&gate.UntilLost, "until-lost", false, "kill the program and fail as soon as the address leaves")
+	flags.BoolVar(&gate.UntilLost, "until-lost", false, "freeze the program when the address leaves, let it continue "+
+		"when the address is back in the same term, and else kill it and fail; a program that ends in its term starts again")
+	several(flags, "again", "NAME=value, a variable for a program that starts again in its term", &gate.Again)
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
 	}
 	if !gate.WhileHere && !gate.UntilLost || flags.NArg() == 0 {
 		return exitUsage, errors.New("give --while-vip, --until-lost or both and, after --, the program to run")
 	}
-	var err error
-	if gate.Interface, gate.Virtual, err = where.find(environment); err != nil {
+	if err := where.find(environment, &gate); err != nil {
 		return exitFailure, err
 	}
+	var err error
 	gate.Command = flags.Args()
 	if gate.Command[0], err = exec.LookPath(gate.Command[0]); err != nil {
 		return exitFailure, err

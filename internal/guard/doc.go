@@ -18,11 +18,19 @@
 //
 // What happens when something dies:
 //
-//	keepalived dies         the guard removes the address and starts it again
-//	the guard dies          the kernel ends keepalived, which says goodbye to its peers and removes the address
-//	the whole pod is killed the kernel removes the address when its lease ends, within leaseValidity
-//	a file cannot be written  the guard stops keepalived until it can: a file that stays at "1" would lie
+//	keepalived dies         the guard removes the address and starts keepalived again, which takes the address back
+//	                        before the others miss it
+//	the guard dies          as process 1 of its container it takes keepalived along without a word. A new guard that
+//	                        finds the address takes it back; without one the kernel removes the address when its
+//	                        lease ends, within leaseValidity
+//	the interface is down   the node stays the holder for linkPatience
+//	the guard is told to    keepalived says goodbye to its peers and removes the address
+//	  end
+//	a file cannot be        the guard stops keepalived until it can: a file that stays at "1" would lie
+//	  written
 //	checks come to an end   ironic-ok falls to "0" after checkPatience
+//
+// What becomes of the database of Ironic when the address leaves: see package term.
 //
 // It refuses to hold the address on any doubt about Ironic, and to give it away on any doubt about the API server: the
 // last answer counts until there is another one. The trade-off is a guard that needs a node's root for its network and

@@ -17,6 +17,8 @@ type facts struct {
 	seen         address.Interface
 	holding      bool
 	holdingSince time.Time
+	downSince    time.Time
+	pending      bool
 	ironicWell   bool
 	checkedAt    time.Time
 	annotation   policy.Answer
@@ -89,6 +91,9 @@ func asNumber(yes bool) float64 {
 func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.Time) bool {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
+	if !seen.Up && (f.seen.Up || f.downSince.IsZero()) {
+		f.downSince = now
+	}
 	f.seen = seen
 	holding := seen.Has(virtual)
 	f.holder.Set(asNumber(holding))
@@ -118,6 +123,13 @@ func (f *facts) setAnnotation(answer policy.Answer) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.annotation = answer
+}
+
+// setPending says whether Ironic is frozen, because the address left and may return in the same term.
+func (f *facts) setPending(pending bool) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.pending = pending
 }
 
 func (f *facts) setRunning(running bool) {
@@ -151,6 +163,8 @@ type snapshot struct {
 	seen         address.Interface
 	holding      bool
 	holdingSince time.Time
+	downSince    time.Time
+	pending      bool
 	ironicWell   bool
 	checkedAt    time.Time
 	annotation   policy.Answer
@@ -159,12 +173,17 @@ type snapshot struct {
 	beat         time.Time
 }
 
+// linked says whether the interface works, or has stopped so shortly ago that no other node can have missed the holder.
+func (s snapshot) linked(interval time.Duration, now time.Time) bool {
+	return s.seen.Up || (s.holding || s.pending) && now.Sub(s.downSince) < linkPatience(interval)
+}
+
 func (f *facts) snapshot() snapshot {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	return snapshot{
-		seen: f.seen, holding: f.holding, holdingSince: f.holdingSince, ironicWell: f.ironicWell,
-		checkedAt: f.checkedAt, annotation: f.annotation, running: f.running,
+		seen: f.seen, holding: f.holding, holdingSince: f.holdingSince, downSince: f.downSince, pending: f.pending,
+		ironicWell: f.ironicWell, checkedAt: f.checkedAt, annotation: f.annotation, running: f.running,
 		fitAndArmed: f.fitAndArmed, beat: f.beat,
 	}
 }

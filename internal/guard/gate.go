@@ -11,6 +11,7 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/process"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 )
 
 // gatePatience is how long a program may take to end once the address has left it.
@@ -21,10 +22,10 @@ var errLost = errors.New("the address was here and has left, so the program was 
 
 // Gate runs a program beside an address that comes and goes. It hears of that from the kernel, within milliseconds.
 //
-//	                     WhileHere            UntilLost             both
-//	starts the program   with the address     at once               with the address
-//	the address leaves   asks it to end, and  kills it, and fails   kills it, and fails
-//	                     waits for the next
+//	                     WhileHere            UntilLost                  both
+//	starts the program   with the address     at once                    with the address
+//	the address leaves   asks it to end, and  freezes it until the term  the same
+//	                     waits for the next   of the address is decided
 //
 // An address that is here when the gate starts counts as one that came.
 type Gate struct {
@@ -40,10 +41,16 @@ type Gate struct {
 	// WhileHere starts the program only while the address is here.
 	WhileHere bool
 
-	// UntilLost ends the program without asking when the address leaves, with everything that it has started. One that
-	// is asked goes on for a while with what it knows, and so does one that is started again beside its old files: the
-	// gate ends as well, so that its container does.
+	// UntilLost keeps the program, with everything that it has started, for one term of the address: see package term.
+	// The end of the term kills it without asking. A program that is asked continues for a while with what it knows, and
+	// so does one that is started again beside its old files: the gate ends as well, so that its container does.
 	UntilLost bool
+
+	// Term is the file with the term that the guard of the node writes.
+	Term string
+
+	// Again are variables like NAME=value for a program that is started again during its term.
+	Again []string
 }
 
 // passage is one run of a gate.
@@ -58,6 +65,9 @@ type passage struct {
 
 	// leaving says that the gate was told to end.
 	leaving bool
+
+	// life is that of the program in its term. Only with UntilLost.
+	life life
 }
 
 // Run returns the exit code of the program when that ends by itself: whoever started the gate decides what then. When
@@ -83,7 +93,13 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 			told, p.leaving = nil, true
 			p.ask()
 		case <-p.ended():
-			return p.result(), nil
+			if code, over := p.result(); over {
+				return code, nil
+			}
+		case <-p.life.again(termInterval):
+			if err := p.follow(); err != nil {
+				return exitFailure, err
+			}
 		case now := <-looks:
 			if err := p.look(now); err != nil {
 				return exitFailure, err
@@ -97,27 +113,40 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 
 // look compares what the interface is like with what it was like.
 func (p *passage) look(now address.Interface) error {
-	here := now.HasAny(p.Virtual)
-	lost := p.seen.HasAny(p.Virtual) && !now.Kept(p.seen, p.Virtual)
 	p.seen = now
+	here := now.HasAny(p.Virtual)
+	if p.UntilLost && p.life.began {
+		return p.follow()
+	}
 	switch {
 	case p.child == nil && !p.leaving && (here || !p.WhileHere):
 		p.log.Info("The program starts", "program", p.Command[0], "addressIsHere", here)
-		var err error
-		p.child, err = p.reaper.Start(process.Program{Path: p.Command[0], Arguments: p.Command[1:], Output: os.Stderr})
-		return err
-	case p.child != nil && p.UntilLost && lost:
-		p.end()
-		return errLost
-	case p.child != nil && !p.UntilLost && !here:
+		if err := p.start(nil); err != nil || !p.UntilLost {
+			return err
+		}
+		p.life.began = true
+		return p.follow()
+	case p.child != nil && !here:
 		p.end()
 	}
 	return nil
 }
 
-// ask passes on that the program should end.
+func (p *passage) start(variables []string) error {
+	var err error
+	p.child, err = p.reaper.Start(process.Program{
+		Path: p.Command[0], Arguments: p.Command[1:], Variables: variables, Output: os.Stderr,
+	})
+	return err
+}
+
+// ask passes on that the program should end. A frozen one cannot hear that, and its database ends with it.
 func (p *passage) ask() {
-	if p.child != nil {
+	switch {
+	case p.child == nil:
+	case p.life.frozen:
+		p.child.Kill()
+	default:
 		// It can only fail where there is nobody any more who could be asked.
 		_ = p.child.Signal(syscall.SIGTERM)
 	}
@@ -131,13 +160,19 @@ func (p *passage) ended() <-chan struct{} {
 	return p.child.Done()
 }
 
-// result of a program that has ended by itself, or because it was asked to.
-func (p *passage) result() int {
+// result of a program that has ended by itself, or because it was asked to. It also returns whether the gate is over.
+func (p *passage) result() (int, bool) {
 	p.log.Info("The program ended by itself", "program", p.Command[0], "ending", p.child.Ending())
 	if p.leaving {
-		return 0
+		return 0, true
 	}
-	return p.child.ExitCode()
+	code := p.child.ExitCode()
+	p.child, p.life.frozen = nil, false
+	if p.UntilLost && p.decide() != term.Exit {
+		p.life.notBefore = time.Now().Add(restartPause)
+		return 0, false
+	}
+	return code, true
 }
 
 // end ends the program. One that is killed has no time to do anything, so nobody waits for it; what has left its group

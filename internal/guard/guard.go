@@ -19,6 +19,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/process"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/rhythm"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
 
@@ -80,6 +81,10 @@ type guard struct {
 	tracks    tracks
 	decision  policy.Decision
 	strangers []advert.Stranger
+	book      term.Book
+
+	// resume says that the guard before left this node with the address.
+	resume bool
 
 	// The last error of each kind, so that it is logged once.
 	saidMutex sync.Mutex
@@ -108,6 +113,7 @@ func Run(ctx context.Context, options Options, signals <-chan os.Signal, log *sl
 		return err
 	}
 	g.keeper = newSupervisor(g.reaper, options.Keepalived, inState(g.settings, "keepalived"), g.facts, log)
+	g.keeper.resuming = g.resume
 	others.Go(func() { g.dispatch(ctx) })
 	// keepalived outlives the rounds that feed it: its last act needs nothing but itself.
 	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
@@ -164,10 +170,17 @@ func (g *guard) firstSettings(ctx context.Context) bool {
 func (g *guard) prepare() error {
 	g.log.Info("The guard starts", "node", g.options.Node, "role", g.settings.Role, "takeover", g.settings.Takeover,
 		"interface", g.settings.Interface, "addresses", virtualAddresses(g.settings))
+	start := time.Now()
+	if seen, err := address.Observe(g.settings.Interface); err == nil && seen.Has(virtualAddresses(g.settings)) {
+		// The lease of the address still runs: the guard before ended a moment ago, and without a word.
+		record, _ := os.ReadFile(inState(g.settings, track.Term))
+		g.book, g.resume = term.Resume(term.Parse(string(record)), start), true
+		g.debounce.Resume(start)
+		g.facts.setIronic(true, start)
+	}
 	if err := g.release(); err != nil {
 		return err
 	}
-	start := time.Now()
 	if _, err := os.Stat(g.silenceFile()); err == nil {
 		// The management side was silent for long enough before the guard was started again.
 		start = time.Time{}
@@ -178,7 +191,7 @@ func (g *guard) prepare() error {
 
 // leave says for the other pods of the node that nobody holds the address here.
 func (g *guard) leave() error {
-	err := g.release()
+	err := errors.Join(g.release(), track.Replace(inState(g.settings, track.Term), []byte(term.Record{}.String())))
 	g.log.Info("The guard ends", "error", err)
 	return err
 }

@@ -61,6 +61,37 @@ func (s *speech) has(want string) func() string {
 	}
 }
 
+// TestHandedOverPartition: when the two sides of a divided network meet again, the control plane has the database that
+// its controllers use.
+func TestHandedOverPartition(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	m, a := l.addNode("m"), l.addNode("a")
+	all := []*node{m, a}
+	m.configure(vip.Management, all...)
+	a.configure(vip.ControlPlane, all...)
+	for _, n := range all {
+		n.startAPIServer()
+		n.startIronic()
+		n.annotate("true")
+		n.start()
+	}
+	eventually(t, generous, "management holds the VIP", heldBy(m, all...))
+	eventually(t, generous, "the node is a standby", a.ready)
+	must(t, os.Mkdir(m.path("run", "handed-over"), 0o755))
+	must(t, os.WriteFile(filepath.Join(m.path("run", "handed-over"), clusterID), nil, 0o600))
+	heard := a.hear()
+	eventually(t, generous, "management is the last choice", heard.has(fmt.Sprintf("%s priority 10", m.address4)))
+	if nobody(m)() == "" {
+		t.Error("the handover took the VIP from management")
+	}
+	a.move("br1")
+	eventually(t, generous, "each side has a holder", func() string { return heldBy(m, m)() + heldBy(a, a)() })
+	a.move("br0")
+	eventually(t, generous, "the control plane keeps the VIP", heldBy(a, all...))
+	throughout(t, 2*time.Second, "management does not take it back", heldBy(a, all...))
+}
+
 // TestHandedOver: the management side keeps the address that it has, but once it lost it, it comes back as a guest. Who
 // may hold it instead is up to the controller, whose last word counts while nobody can be asked.
 func TestHandedOver(t *testing.T) {

@@ -57,6 +57,9 @@ type kubelet struct {
 // playsContainer makes the test program play the entry point of a container: it names a file with the options of Ironic.
 const playsContainer = "GUARD_TEST_PLAYS_CONTAINER"
 
+// containerState names the folder with the files of the container.
+const containerState = "GUARD_TEST_CONTAINER_STATE"
+
 // playContainer ends when Ironic does, and Ironic ends when it is killed.
 func playContainer(file string) int {
 	var options ironic.Options
@@ -66,6 +69,7 @@ func playContainer(file string) int {
 		err = json.Unmarshal(content, &options)
 	}
 	if err == nil {
+		options.State, options.KeepsDatabase = os.Getenv(containerState), os.Getenv("IRONIC_SKIP_DBSYNC") == "true"
 		process, err = ironic.Run(context.Background(), options)
 	}
 	if err != nil {
@@ -120,7 +124,8 @@ func (n *node) startBareIronic() {
 
 // startKubelet returns before Ironic answers. It ends with the test.
 func (n *node) startKubelet(root string) {
-	k := n.newKubelet(root, n.lab.binary, "gate", "--until-lost", "--settings="+n.path("etc", "guard.json"), "--")
+	k := n.newKubelet(root, n.lab.binary, "gate", "--until-lost", "--settings="+n.path("etc", "guard.json"),
+		"--again=IRONIC_SKIP_DBSYNC=true", "--")
 	k.start()
 	n.startImages()
 }
@@ -155,7 +160,10 @@ func (k *kubelet) start() (stop func()) {
 // runContainer is the life of one container, whose files are new. It is over when nothing is left of it.
 func (k *kubelet) runContainer(ctx context.Context) {
 	command := exec.CommandContext(ctx, k.command[0], k.command[1:]...)
-	command.Env = append(os.Environ(), playsContainer+"="+k.options, "TMPDIR="+k.node.path("scratch"))
+	state := k.node.path("scratch", fmt.Sprint("state-", k.count()))
+	must(k.node.lab.t, os.MkdirAll(state, 0o755))
+	command.Env = append(os.Environ(), playsContainer+"="+k.options, "TMPDIR="+k.node.path("scratch"),
+		containerState+"="+state)
 	command.Stdout, command.Stderr = k.said, k.said
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	k.mutex.Lock()

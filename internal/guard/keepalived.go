@@ -35,8 +35,8 @@ const stampWidth = len("Sat Nov 21 12:28:53 2026: ")
 
 // wish is how keepalived should run.
 type wish struct {
-	// config is keepalived.conf; nil means that keepalived should not run.
-	config []byte
+	// page is keepalived.conf; without config keepalived should not run.
+	page
 
 	// incarnation differs when keepalived has to be started again instead of told to read its file: it keeps the
 	// interface and the directory of the track files that it found when it started.
@@ -67,6 +67,11 @@ type supervisor struct {
 	startedAt time.Time
 	notBefore time.Time
 	pause     time.Duration
+
+	// resuming says that the keepalived before died while it held the addresses, and reloadAt is when the one that
+	// follows it reads its usual configuration.
+	resuming bool
+	reloadAt time.Time
 }
 
 func newSupervisor(reaper *process.Reaper, executable, directory string, facts *facts, log *slog.Logger) *supervisor {
@@ -139,6 +144,9 @@ func (s *supervisor) settle() <-chan time.Time {
 		}
 		return s.start(wanted)
 	case !slices.Equal(wanted.config, s.current.config):
+		if rest := time.Until(s.reloadAt); rest > 0 {
+			return time.After(rest)
+		}
 		return s.reload(wanted)
 	default:
 		return nil
@@ -150,9 +158,12 @@ func (s *supervisor) path() string {
 }
 
 func (s *supervisor) start(wanted wish) <-chan time.Time {
-	s.current = wanted
+	s.current, s.reloadAt = wanted, time.Time{}
 	s.clean()
-	err := track.Replace(s.path(), wanted.config)
+	if s.resuming {
+		s.resuming, s.current.config, s.reloadAt = false, wanted.resume, time.Now().Add(wanted.span)
+	}
+	err := track.Replace(s.path(), s.current.config)
 	if err == nil {
 		err = s.spawn()
 	}
@@ -167,6 +178,11 @@ func (s *supervisor) start(wanted wish) <-chan time.Time {
 }
 
 func (s *supervisor) spawn() error {
+	pidFiles := []string{filepath.Join(s.directory, "keepalived.pid"), filepath.Join(s.directory, "vrrp.pid")}
+	for _, left := range pidFiles {
+		// The numbers of one that was killed may belong to other processes by now, and keepalived would not start.
+		_ = os.Remove(left)
+	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
@@ -179,8 +195,8 @@ func (s *supervisor) spawn() error {
 			// the address would stay meanwhile.
 			"--dont-fork", "--log-console", "--no-syslog", "--vrrp", "--dont-respawn",
 			"--use-file=" + s.path(),
-			"--pid=" + filepath.Join(s.directory, "keepalived.pid"),
-			"--vrrp_pid=" + filepath.Join(s.directory, "vrrp.pid"),
+			"--pid=" + pidFiles[0],
+			"--vrrp_pid=" + pidFiles[1],
 		},
 		Output: write,
 	})
@@ -239,6 +255,7 @@ func (s *supervisor) stop() {
 func (s *supervisor) buried() {
 	s.log.Warn("keepalived died", "ending", s.child.Ending())
 	s.child = nil
+	s.resuming = s.facts.snapshot().holding
 	s.facts.setRunning(false)
 	s.facts.restarts.Inc()
 	s.clean()

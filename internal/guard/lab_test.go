@@ -51,6 +51,8 @@ const (
 var (
 	vip4 = netip.MustParseAddr("172.22.0.2")
 	vip6 = netip.MustParseAddr("fd00:22::2")
+
+	virtuals = []netip.Addr{vip4, vip6}
 )
 
 // requireLab skips where the lab cannot be built. A bench fails there: a table without figures must not pass.
@@ -480,7 +482,8 @@ func killAll(tb testing.TB, n *node) {
 	kill(tb, n.processes(""))
 }
 
-// kill stops all of them before it kills the first, so that none has time to act on the death of another.
+// kill stops all of them before it kills the first, so that none has time to act on the death of another. On a busy
+// machine a process may take a moment to stop.
 func kill(tb testing.TB, pids []int) {
 	tb.Helper()
 	for _, number := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
@@ -490,7 +493,26 @@ func kill(tb testing.TB, pids []int) {
 				tb.Fatal(err)
 			}
 		}
+		if number == syscall.SIGSTOP {
+			eventually(tb, generous, "the processes stop", func() string { return running(pids) })
+		}
 	}
+}
+
+// running names the processes that have not stopped.
+func running(pids []int) string {
+	left := slices.DeleteFunc(slices.Clone(pids), hasStopped)
+	if len(left) == 0 {
+		return ""
+	}
+	return fmt.Sprint("processes ", left, " run")
+}
+
+// hasStopped says whether a process is stopped, or has ended.
+func hasStopped(pid int) bool {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return rest == "" || strings.ContainsAny(rest[:1], "TZX")
 }
 
 // holds says whether the node has the address on its interface.

@@ -14,7 +14,8 @@ func TestWhenAGateStartsItsProgram(t *testing.T) {
 	t.Parallel()
 	virtual := netip.MustParseAddr("172.22.0.2")
 	without := address.Interface{Addresses: []netip.Prefix{netip.MustParsePrefix("172.22.0.11/24")}}
-	with := address.Interface{Addresses: append(without.Addresses, netip.MustParsePrefix("172.22.0.2/24"))}
+	prefix := netip.MustParsePrefix("172.22.0.2/24")
+	with := address.Interface{Addresses: append(without.Addresses, prefix), Added: map[netip.Prefix]uint32{prefix: 1}}
 	for name, test := range map[string]struct {
 		gate Gate
 		seen address.Interface

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/member"
@@ -12,28 +13,46 @@ import (
 // pages remembers what was rendered last, because it is asked for all the time and changes hardly ever. It is good for
 // one version of the settings.
 type pages struct {
-	rendered bool
-	seen     address.Interface
-	config   []byte
-	err      error
+	rendered, handedOver bool
+
+	seen address.Interface
+	page page
+	err  error
 }
 
-func (p *pages) render(settings vip.NodeSettings, node string, seen address.Interface) ([]byte, error) {
-	if !p.rendered || !p.seen.Equal(seen) {
-		p.rendered, p.seen = true, seen
-		p.config, p.err = renderFor(settings, node, seen)
+// page is keepalived.conf. A keepalived that follows one that died while it held the addresses starts with resume, and
+// reads config after the span.
+type page struct {
+	config, resume []byte
+	span           time.Duration
+}
+
+func (p *pages) render(settings vip.NodeSettings, node string, seen address.Interface) (page, error) {
+	handedOver := settings.Role == vip.Management && isHandedOver(settings)
+	if !p.rendered || !p.seen.Equal(seen) || p.handedOver != handedOver {
+		p.rendered, p.seen, p.handedOver = true, seen, handedOver
+		p.page, p.err = renderFor(settings, node, seen, handedOver)
 	}
-	return p.config, p.err
+	return p.page, p.err
 }
 
 // renderFor fills what only the node knows into keepalived.conf: its name, its own addresses and its rank.
-func renderFor(settings vip.NodeSettings, node string, seen address.Interface) ([]byte, error) {
+func renderFor(settings vip.NodeSettings, node string, seen address.Interface, handedOver bool) (page, error) {
 	config, err := member.Keepalived(settings, node, func(virtual vip.Address) (netip.Addr, bool) {
 		network := netip.PrefixFrom(virtual.Address, virtual.Network.Bits())
 		return seen.Source(network, virtualAddresses(settings), settings.Peers)
 	})
 	if err != nil {
-		return nil, err
+		return page{}, err
 	}
-	return keepalived.Render(config)
+	if handedOver {
+		config.Role = keepalived.HandedOver
+	}
+	normal, err := keepalived.Render(config)
+	if err != nil {
+		return page{}, err
+	}
+	config.Resume = true
+	resume, err := keepalived.Render(config)
+	return page{normal, resume, 3 * config.AdvertisementInterval}, err
 }

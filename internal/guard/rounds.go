@@ -18,6 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/health"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/node"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
 
@@ -35,11 +36,15 @@ const (
 	// nodeInterval is how often the Node object is read.
 	nodeInterval = 5 * time.Second
 
-	// leaseValidity is for how long the kernel keeps the address without the guard, leaseInterval how often the guard
-	// extends that. Another node takes the address when keepalived is silent for some three quarters of a second, so two
-	// have it for little more than a second. The price: a guard that gets no processor for a second and a half loses
-	// the address, as a keepalived does that gets none for half of that.
-	leaseValidity, leaseInterval = 2 * time.Second, 600 * time.Millisecond
+	// leaseInterval is how often the guard extends the lease of the address.
+	leaseInterval = 600 * time.Millisecond
+
+	// shortestLease is long enough for a guard that gets no processor for a second and a half.
+	shortestLease = 2 * time.Second
+
+	// filesPatience is how old the last look at the files may be for the guard to extend the lease: keepalived reads what
+	// the files said then.
+	filesPatience = 5 * time.Second
 
 	// doubtPause lies between a check that failed at once and the next one, while Ironic still counts as well.
 	doubtPause = 500 * time.Millisecond
@@ -47,6 +52,19 @@ const (
 	// listenPause lies between two attempts to listen: to VRRP, or to what the kernel tells.
 	listenPause = 5 * time.Second
 )
+
+// leaseValidity is for how long the kernel keeps the address without the guard: as long as the others wait for a
+// holder that is silent, in whole seconds. So a stall that the others forgive does not cost the address, and an address
+// that is left behind is on two nodes for less than a second.
+func leaseValidity(interval time.Duration) time.Duration {
+	return max((3*interval + time.Second - 1).Truncate(time.Second), shortestLease)
+}
+
+// linkPatience is for how long a holder without a carrier stays the holder. None of the others misses it sooner: they
+// wait for three advertisements, and the last one was sent at most one interval before.
+func linkPatience(interval time.Duration) time.Duration {
+	return 2 * interval
+}
 
 // checkIronic looks at the Ironic of this node, again and again.
 func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
@@ -56,6 +74,15 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 	}
 	for {
 		began := time.Now()
+		if current := g.facts.snapshot(); current.pending {
+			// A frozen Ironic does not answer. What is known of it stays true.
+			g.facts.setIronic(current.ironicWell, began)
+			pause(ctx, filesInterval)
+			if ctx.Err() != nil {
+				return
+			}
+			continue
+		}
 		err := g.checkOnce(ctx, settings, prober)
 		if ctx.Err() != nil {
 			return
@@ -64,7 +91,7 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 		if reason := health.ReasonOf(err); reason != "" {
 			g.facts.failures.WithLabelValues(reason).Inc()
 		}
-		well := g.debounce.Add(err)
+		well := g.debounce.Add(err, time.Now(), g.facts.snapshot().holding)
 		if before := g.facts.setIronic(well, time.Now()); before != well {
 			g.log.Info("Ironic of this node", "well", well, "reason", health.ReasonOf(err), "error", err)
 			nudge(g.look)
@@ -86,8 +113,9 @@ func (g *guard) untilNextCheck(began time.Time, well bool, failure error) time.D
 }
 
 func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings, prober *health.Prober) error {
+	interval := time.Duration(settings.AdvertisementInterval)
 	switch {
-	case !g.facts.snapshot().seen.Up:
+	case !g.facts.snapshot().linked(interval, time.Now()):
 		return &health.Failure{Reason: "InterfaceDown", Cause: fmt.Errorf("interface %s is not up", settings.Interface)}
 	case !looksAtIronic(settings):
 		return nil
@@ -140,12 +168,22 @@ func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
 		soon = false
 		g.writeFiles(settings, time.Now())
 		g.reportSpeakers(time.Now())
-		interval := filesInterval
-		if g.told.Load() {
-			interval = toldInterval
-		}
-		due.Reset(g.rhythm.After(interval))
+		due.Reset(g.untilNextFiles(settings))
 	}
+}
+
+// untilNextFiles is the time to the next look at the files. The end of the patience with an interface that is down is
+// met exactly: soon after, another node may take the address.
+func (g *guard) untilNextFiles(settings vip.NodeSettings) time.Duration {
+	current := g.facts.snapshot()
+	if g.told.Load() && current.seen.Up && !current.pending {
+		return g.rhythm.After(toldInterval)
+	}
+	regular := g.rhythm.After(filesInterval)
+	if left := time.Until(current.downSince.Add(linkPatience(time.Duration(settings.AdvertisementInterval)))); left > 0 {
+		return min(regular, left)
+	}
+	return regular
 }
 
 // watchFiles has the kernel tell of what happens to the track files and the override file.
@@ -164,12 +202,15 @@ func (g *guard) watchFiles(ctx context.Context, settings vip.NodeSettings) {
 
 // tracks are the files of one version of the settings.
 type tracks struct {
-	ironicOK, armed, holder track.Keeper
+	ironicOK, armed, holder, term track.Keeper
 }
 
 func newTracks(settings vip.NodeSettings) tracks {
 	keeper := func(name string) track.Keeper { return track.Keeper{Path: inState(settings, name)} }
-	return tracks{ironicOK: keeper(track.IronicOK), armed: keeper(track.Armed), holder: keeper(track.Holder)}
+	return tracks{
+		ironicOK: keeper(track.IronicOK), armed: keeper(track.Armed), holder: keeper(track.Holder),
+		term: keeper(track.Term),
+	}
 }
 
 // nudge wakes whoever waits for the channel. One that is awake already looks again.
@@ -184,7 +225,8 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	current := g.facts.snapshot()
 	g.keepSilence(settings, current, now)
 	well := current.ironicWell && now.Sub(current.checkedAt) < checkPatience
-	fit := current.seen.Up &&
+	current.pending = g.enterTerm(settings, current, well, now)
+	fit := current.linked(time.Duration(settings.AdvertisementInterval), now) &&
 		policy.Fit(settings.Standby, well, current.holding, now.Sub(current.holdingSince))
 	decision := policy.Decide(g.observePolicy(settings, current, now))
 	if decision != g.decision {
@@ -193,9 +235,27 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	}
 	g.facts.setVerdict(fit, decision, now)
 	err := errors.Join(
-		g.tracks.ironicOK.Ensure(fit), g.tracks.armed.Ensure(decision.Armed), g.tracks.holder.Ensure(current.holding))
+		g.tracks.ironicOK.Ensure(fit), g.tracks.armed.Ensure(decision.Armed), g.tracks.holder.Ensure(current.holding),
+		g.tracks.term.Say(g.book.Record().String()))
 	g.logOnce("files", "Cannot write the track files, so keepalived must not run", err)
 	g.wish(settings, current.seen, err == nil)
+}
+
+// enterTerm decides on the term of the address, and returns whether the address has left and may return in it.
+func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool, now time.Time) bool {
+	interval := time.Duration(settings.AdvertisementInterval)
+	before := g.book.Record().Term
+	seen := term.Sight{
+		Holding: current.holding, Stamp: current.seen.Stamp(virtualAddresses(settings)), Well: well,
+		MayHaveHeld: g.ledger.MayHaveHeld(), Margin: interval,
+	}
+	g.book.Enter(now, seen)
+	if after := g.book.Record().Term; after != before {
+		g.log.Info("The term of the address", "before", before, "now", after)
+	}
+	pending := g.book.Pending(seen)
+	g.facts.setPending(pending)
+	return pending
 }
 
 // keepSilence lets silence count only while somebody could have been heard, and remembers across a restart of the guard
@@ -203,7 +263,7 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 func (g *guard) keepSilence(settings vip.NodeSettings, current snapshot, now time.Time) {
 	limit := time.Duration(settings.TakeoverAfterSilence)
 	silent := limit > 0 && g.ledger.Silence(now) >= limit
-	if !current.seen.Up {
+	if !current.linked(time.Duration(settings.AdvertisementInterval), now) {
 		g.ledger.CannotHear(now, limit)
 	}
 	_, err := os.Stat(g.silenceFile())
@@ -224,13 +284,13 @@ func (g *guard) wish(settings vip.NodeSettings, seen address.Interface, writable
 		return
 	}
 	wanted.incarnation = fmt.Sprint(settings.Interface, " ", seen.Index, " ", directoryOf(settings))
-	config, err := g.pages.render(settings, g.options.Node, seen)
+	page, err := g.pages.render(settings, g.options.Node, seen)
 	g.logOnce("render", "Cannot configure keepalived yet", err)
 	if err != nil {
 		// An own address may go for a moment; what keepalived has is as good as anything.
-		config = g.keeper.Config(wanted.incarnation)
+		page.config = g.keeper.Config(wanted.incarnation)
 	}
-	wanted.config = config
+	wanted.page = page
 	g.keeper.Want(wanted)
 }
 
@@ -305,7 +365,8 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 				continue
 			}
 		}
-		err := leases.Extend(g.facts.snapshot().seen.Index, virtualAddresses(settings), leaseValidity)
+		err := leases.Extend(g.facts.snapshot().seen.Index, virtualAddresses(settings),
+			leaseValidity(time.Duration(settings.AdvertisementInterval)))
 		g.logOnce("lease", "Cannot extend the lease of the address", err)
 	}
 }
@@ -314,7 +375,7 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 // holder, an address that is still here is a leftover, and its lease has to end.
 func (g *guard) extends() bool {
 	current := g.facts.snapshot()
-	return current.holding && current.running && current.fitAndArmed
+	return current.holding && current.running && current.fitAndArmed && time.Since(current.beat) < filesPatience
 }
 
 // readNode asks for the annotation, again and again. Without an answer the last one stays.

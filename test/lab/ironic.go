@@ -80,9 +80,6 @@ func (l *Lab) writeIronic(ctx context.Context) error {
 	if err := editValues(filepath.Join(folder, "values", "values.env"), ironicValues()); err != nil {
 		return err
 	}
-	if err := calm(filepath.Join(folder, "components", "keepalived", "guard.json")); err != nil {
-		return err
-	}
 	overlay := filepath.Join(folder, "overlays", "lab")
 	if err := os.MkdirAll(overlay, folderMode); err != nil {
 		return err
@@ -96,20 +93,6 @@ func (l *Lab) writeIronic(ctx context.Context) error {
 	}
 	l.ironicManifest, err = l.kustomize(ctx, overlay)
 	return err
-}
-
-// calm makes the management side advertise as seldom as the template says. All machines of a lab share few
-// processors, and one that does not get any for a moment must not be taken for dead.
-func calm(path string) error {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	const often, seldom = `"advertisementInterval": "200ms"`, `"advertisementInterval": "1s"`
-	if !bytes.Contains(content, []byte(often)) {
-		return fmt.Errorf("%s does not have %s: bring this up to date", path, often)
-	}
-	return os.WriteFile(path, bytes.Replace(content, []byte(often), []byte(seldom), 1), fileMode)
 }
 
 // editValues gives variables of a file other values. It refuses variables that the file does not have.

@@ -33,7 +33,7 @@ DHCP_ROUTER=option:router,10.9.0.1
 DHCP_DNS=option:dns-server,10.9.0.1
 SECOND_IP=fd00:9::7
 SECOND_CIDR=fd00:9::/64
-ADVERTISEMENT_INTERVAL=1s
+ADVERTISEMENT_INTERVAL=2s
 `
 
 // swappedValues are the same with the families swapped.
@@ -330,7 +330,7 @@ func wantSettings(id, device string, address netip.Prefix, network string, route
 			Address: address.Addr(), Prefix: address.Bits(), Network: netip.MustParsePrefix(network),
 		}},
 		VirtualRouterID: routerID, Mode: vip.Multicast,
-		AdvertisementInterval: vip.Duration(200 * time.Millisecond),
+		AdvertisementInterval: vip.Duration(time.Second),
 		Takeover:              vip.AfterMove, Standby: vip.Warm,
 		Ports: vip.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
 		Files: vip.Files{
@@ -351,7 +351,7 @@ func TestIronicGuardGetsItsSettings(t *testing.T) {
 	six := wantSettings("a-b", "br-bmc", netip.MustParsePrefix("fd00:9::7/128"), "fd00:9::/64", 42)
 	dual, swapped := four, six
 	dual.VirtualIPs, swapped.VirtualIPs = slices.Concat(four.VirtualIPs, six.VirtualIPs), slices.Concat(six.VirtualIPs, four.VirtualIPs)
-	dual.Mode, dual.Peers, dual.AdvertisementInterval = vip.Unicast, otherPeers, vip.Duration(time.Second)
+	dual.Mode, dual.Peers, dual.AdvertisementInterval = vip.Unicast, otherPeers, vip.Duration(2*time.Second)
 	const endpoint4, endpoint6 = "https://10.9.0.7:6385/v1/", "https://[fd00:9::7]:6385/v1/"
 	cases := map[string]struct {
 		reason   string

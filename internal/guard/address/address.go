@@ -114,6 +114,26 @@ func (i Interface) Kept(earlier Interface, addresses []netip.Addr) bool {
 	return false
 }
 
+// AddedAt says whether one of the addresses is on the interface since then.
+func (i Interface) AddedAt(addresses []netip.Addr, stamp uint32) bool {
+	for prefix, added := range i.Added {
+		if added == stamp && slices.Contains(addresses, prefix.Addr()) {
+			return true
+		}
+	}
+	return false
+}
+
+// Stamp is when the first of the addresses was added, if the interface has it.
+func (i Interface) Stamp(addresses []netip.Addr) uint32 {
+	for prefix, added := range i.Added {
+		if len(addresses) > 0 && prefix.Addr() == addresses[0] {
+			return added
+		}
+	}
+	return 0
+}
+
 // Source returns the node's own address that it speaks to its peers from: one that the peers know it by, else one in
 // the network of the virtual address, else any of that family. The virtual addresses themselves are never a source.
 func (i Interface) Source(virtual netip.Prefix, virtuals, peers []netip.Addr) (netip.Addr, bool) {

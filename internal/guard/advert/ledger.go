@@ -89,6 +89,7 @@ type Ledger struct {
 	foreign    map[netip.Addr]foreigner
 	management time.Time
 	holder     time.Time
+	deaf       time.Time
 }
 
 type foreigner struct {
@@ -130,6 +131,7 @@ func (l *Ledger) Record(now time.Time, group Group, source netip.Addr, heard Adv
 func (l *Ledger) CannotHear(now time.Time, limit time.Duration) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
+	l.deaf = now
 	if limit <= 0 || now.Sub(l.management) < limit {
 		l.management = now
 	}
@@ -139,6 +141,16 @@ func (l *Ledger) CannotHear(now time.Time, limit time.Duration) {
 func (l *Ledger) HolderHeard() time.Time {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
+	return l.holder
+}
+
+// MayHaveHeld is when a peer last said that it holds the address, or could have said so without being heard.
+func (l *Ledger) MayHaveHeld() time.Time {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.deaf.After(l.holder) {
+		return l.deaf
+	}
 	return l.holder
 }
 

@@ -210,11 +210,40 @@ func TestDebounce(t *testing.T) {
 		var debounce health.Debounce
 		var got strings.Builder
 		for _, check := range checks {
-			got.WriteString(map[bool]string{true: "1", false: "0"}[debounce.Add(outcomes[check])])
+			got.WriteString(map[bool]string{true: "1", false: "0"}[debounce.Add(outcomes[check], time.Now(), false)])
 		}
 		if got.String() != want {
 			t.Errorf("checks %s: got %s, want %s", checks, got.String(), want)
 		}
+	}
+}
+
+// TestPatience: the Ironic of the holder may be slow, and its web server may start again.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	began := time.Unix(1000, 0)
+	failure := errors.New("no")
+	for name, test := range map[string]struct {
+		after   time.Duration
+		holding bool
+		want    bool
+	}{
+		"holder":                    {health.Patience - 1, true, true},
+		"holder, too long":          {health.Patience, true, false},
+		"standby":                   {time.Second, false, false},
+		"standby after a resume":    {0, false, false},
+		"holder, just after a good": {0, true, true},
+	} {
+		var debounce health.Debounce
+		debounce.Resume(began)
+		debounce.Add(failure, began, test.holding)
+		if got := debounce.Add(failure, began.Add(test.after), test.holding); got != test.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+	var debounce health.Debounce
+	if debounce.Add(failure, began, true) {
+		t.Error("an Ironic that was never well is well on the holder")
 	}
 }
 

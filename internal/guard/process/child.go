@@ -48,6 +48,33 @@ func (c *Child) Kill() {
 	}
 }
 
+// Freeze stops the child and all of its process group where they are. Process 1 of a container stops all others there:
+// a process may have left the group.
+func (c *Child) Freeze() error {
+	return c.signalAll(syscall.SIGSTOP)
+}
+
+// Thaw lets what Freeze stopped continue.
+func (c *Child) Thaw() error {
+	return c.signalAll(syscall.SIGCONT)
+}
+
+func (c *Child) signalAll(number syscall.Signal) error {
+	c.reaper.mutex.Lock()
+	defer c.reaper.mutex.Unlock()
+	if c.reaper.children[c.pid] != c {
+		return nil
+	}
+	everybody := -c.pid
+	if c.reaper.adopts {
+		everybody = -1
+	}
+	if err := syscall.Kill(everybody, number); err != nil {
+		return fmt.Errorf("sending %s to process %d and what it started: %w", number, c.pid, err)
+	}
+	return nil
+}
+
 // Stop asks the child to end and returns when it has. After the grace period it is killed, and false is returned.
 func (c *Child) Stop(grace time.Duration) bool {
 	_ = c.Signal(syscall.SIGTERM)

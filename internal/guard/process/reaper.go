@@ -18,6 +18,9 @@ type Program struct {
 	// Arguments after the name of the program.
 	Arguments []string
 
+	// Variables like NAME=value are added to the environment of this process.
+	Variables []string
+
 	// Output receives what the program writes to its standard output and standard error. Nil throws it away.
 	Output *os.File
 }
@@ -89,7 +92,7 @@ func (r *Reaper) fork(program Program) (*Child, error) {
 	defer r.mutex.Unlock()
 	//nolint:gosec // What runs is up to whoever starts the guard.
 	pid, err := syscall.ForkExec(program.Path, append([]string{program.Path}, program.Arguments...), &syscall.ProcAttr{
-		Env:   os.Environ(),
+		Env:   append(os.Environ(), program.Variables...),
 		Files: []uintptr{nothing.Fd(), output, output},
 		// A group of its own, so that Kill ends what the child has started as well.
 		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true},

@@ -24,6 +24,9 @@ const (
 
 	// Holder says whether this node holds the address.
 	Holder = "holder"
+
+	// Term says which term of the address the database of Ironic on this node belongs to: see package term.
+	Term = "term"
 )
 
 // HandedOver is a folder in the state directory with one file for each clusterID that the management side gave to its
@@ -44,21 +47,26 @@ type Keeper struct {
 	// Path of the file.
 	Path string
 
-	said  bool
+	said  string
 	known os.FileInfo
 }
 
-// Ensure makes the file say the value. It reads nothing while the file is the one that it left.
+// Ensure makes the file say the value.
 func (k *Keeper) Ensure(yes bool) error {
+	return k.Say(Value(yes))
+}
+
+// Say makes the file say the text. It reads nothing while the file is the one that it left.
+func (k *Keeper) Say(text string) error {
 	found, err := os.Stat(k.Path)
-	if err == nil && k.known != nil && k.said == yes && Unchanged(found, k.known) {
+	if err == nil && k.known != nil && k.said == text && Unchanged(found, k.known) {
 		return nil
 	}
 	k.known = nil
-	if err := Ensure(k.Path, yes); err != nil {
+	if err := say(k.Path, text); err != nil {
 		return err
 	}
-	k.said = yes
+	k.said = text
 	k.known, err = os.Stat(k.Path)
 	return err
 }
@@ -70,11 +78,15 @@ func Unchanged(now, before os.FileInfo) bool {
 
 // Ensure makes the file say the value. It writes nothing when the file does already.
 func Ensure(path string, yes bool) error {
+	return say(path, Value(yes))
+}
+
+func say(path, text string) error {
 	data, err := os.ReadFile(path)
-	if err == nil && string(data) == Value(yes) {
+	if err == nil && string(data) == text {
 		return nil
 	}
-	return Replace(path, []byte(Value(yes)))
+	return Replace(path, []byte(text))
 }
 
 // Replace writes a file in one step: readers see the old or the new content. The directory is created when missing.

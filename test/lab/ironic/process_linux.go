@@ -23,6 +23,8 @@ const (
 	startLimit = 2 * time.Minute
 	// stopLimit is how long Ironic may take to end by itself.
 	stopLimit = 15 * time.Second
+	// program is Ironic itself, which the EntryPoint becomes.
+	program = "/usr/bin/ironic"
 	// pollEvery is how often a starting Ironic is asked whether it works.
 	pollEvery = 100 * time.Millisecond
 )
@@ -37,11 +39,15 @@ type Options struct {
 	Credentials Credentials
 	// NetworkNamespace is the file of the network namespace to run in. Default: that of this process.
 	NetworkNamespace string
+	// State is a folder of this machine for what Ironic writes, such as its database. Default: memory.
+	State string
+	// KeepsDatabase starts Ironic with the database and the users that an earlier one left in State.
+	KeepsDatabase bool
 	// Log takes what Ironic writes. Default: nowhere.
 	Log io.Writer
 }
 
-// Process is a running Ironic. Its database is in memory and gone when it stops.
+// Process is a running Ironic. Without a State its database is in memory and gone when it stops.
 type Process struct {
 	// Config and Credentials are complete: every default is filled in.
 	Config      Config
@@ -52,6 +58,8 @@ type Process struct {
 	tail    *tail
 	done    chan struct{}
 	ended   error
+
+	keepsDatabase bool
 }
 
 // Run starts Ironic from its root file system and returns when its conductor works. It needs root. Everything it makes
@@ -66,6 +74,12 @@ func Run(ctx context.Context, options Options) (*Process, error) {
 		return nil, err
 	}
 	place := Place{Namespace: options.NetworkNamespace, Root: options.Root, Scratch: scratch}
+	if options.State != "" {
+		place.Shared = map[string]string{StateDir: options.State}
+		if err := os.Chown(options.State, UserID, UserID); err != nil {
+			return nil, err
+		}
+	}
 	started := make(chan error)
 	go func() {
 		defer close(process.done)
@@ -108,7 +122,7 @@ func prepare(options Options) (*Process, map[string][]byte, error) {
 	}
 	return &Process{
 		Config: config.withDefaults(), Credentials: credentials, dial: dialerIn(options.NetworkNamespace),
-		tail: &tail{to: options.Log}, done: make(chan struct{}),
+		tail: &tail{to: options.Log}, done: make(chan struct{}), keepsDatabase: options.KeepsDatabase,
 	}, content, nil
 }
 
@@ -167,8 +181,11 @@ func (p *Process) start(ctx context.Context, root string, content map[string][]b
 			return err
 		}
 	}
-	p.command = exec.CommandContext(ctx, EntryPoint,
-		"--config-file", ConfigDir+"/"+configFile, "--credentials", ConfigDir)
+	command := []string{EntryPoint, "--credentials", ConfigDir}
+	if p.keepsDatabase {
+		command = []string{program}
+	}
+	p.command = exec.CommandContext(ctx, command[0], append(command[1:], "--config-file", ConfigDir+"/"+configFile)...)
 	p.command.Dir = "/"
 	// What Ironic needs to find its programs and to write text.
 	p.command.Env = []string{"PATH=/usr/sbin:/usr/bin", "HOME=" + StateDir, "LC_ALL=C.UTF-8"}

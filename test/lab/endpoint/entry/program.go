@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"strings"
 	"syscall"
 )
 
@@ -34,10 +35,13 @@ func Main(ctx context.Context, name string, getenv func(string) string) error {
 	}
 }
 
-// runIronic becomes Ironic, with an empty database.
+// runIronic becomes Ironic, with an empty database unless IRONIC_SKIP_DBSYNC is true.
 func runIronic(ctx context.Context, getenv func(string) string) error {
 	if err := prepare(getenv, ironicConfigFile, RenderIronic); err != nil {
 		return fmt.Errorf("configuring Ironic: %w", err)
+	}
+	if strings.EqualFold(getenv("IRONIC_SKIP_DBSYNC"), "true") {
+		return become(ironicProgram, "--config-file", ironicConfigFile)
 	}
 	// A container that is started again has a new layer. One whose process is, has not.
 	if err := os.Remove(databaseFile); err != nil && !errors.Is(err, fs.ErrNotExist) {

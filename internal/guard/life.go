@@ -1,0 +1,133 @@
+package guard
+
+import (
+	"os"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
+)
+
+const (
+	// termInterval is how often a gate reads the term while the address is not known to belong to it.
+	termInterval = 50 * time.Millisecond
+
+	// restartPause lies between the end of a program and its next start.
+	restartPause = 500 * time.Millisecond
+)
+
+// life is that of a program in its term.
+type life struct {
+	// began says that the program was started.
+	began bool
+
+	// frozen says that the program is stopped.
+	frozen bool
+
+	// mine is the term, once the guard has confirmed it.
+	mine term.Record
+
+	// at is what the interface was like when the address was last known to belong to the program, and kept is when.
+	at   address.Interface
+	kept time.Time
+
+	// unsettled says that there is something to decide without a change of the interface.
+	unsettled bool
+
+	// notBefore is when a program that ended may be started again.
+	notBefore time.Time
+}
+
+// again fires when there may be something to decide without a change of the interface. Otherwise it never does.
+func (l *life) again(interval time.Duration) <-chan time.Time {
+	if !l.unsettled {
+		return nil
+	}
+	return time.After(interval)
+}
+
+// decide looks at the address and at its term, and returns what to do with the program.
+func (p *passage) decide() term.Action {
+	seen := p.observe(time.Now())
+	p.life.unsettled = seen.Held && (!seen.Kept || !seen.Begun || seen.Process == term.Ended)
+	return term.Decide(seen)
+}
+
+func (p *passage) observe(now time.Time) term.Observation {
+	l := &p.life
+	if !l.at.HasAny(p.Virtual) && p.seen.HasAny(p.Virtual) {
+		l.at = p.seen
+	}
+	seen := term.Observation{
+		Process: p.state(), Held: l.at.HasAny(p.Virtual), Kept: p.seen.Kept(l.at, p.Virtual),
+	}
+	if seen.Kept {
+		l.at, l.kept = p.seen, now
+	}
+	said := l.mine
+	if seen.Held && (!seen.Kept || l.mine.Term == 0) {
+		said = p.said()
+	}
+	names := p.seen.AddedAt(p.Virtual, said.Stamp)
+	if seen.Kept && l.mine.Term == 0 && names {
+		l.mine = said
+		p.log.Info("The term of the address began", "term", said.Term)
+	}
+	seen.Begun, seen.Over = l.mine.Term != 0, said.Term != l.mine.Term
+	seen.Confirmed, seen.Away = names && !seen.Over, now.Sub(l.kept)
+	return seen
+}
+
+// said is the term that the guard names.
+func (p *passage) said() term.Record {
+	content, err := os.ReadFile(p.Term)
+	if err != nil {
+		return term.Record{}
+	}
+	return term.Parse(string(content))
+}
+
+func (p *passage) state() term.Process {
+	switch {
+	case p.child == nil:
+		return term.Ended
+	case p.life.frozen:
+		return term.Frozen
+	default:
+		return term.Running
+	}
+}
+
+// follow does what the term of the address demands.
+func (p *passage) follow() error {
+	action := p.decide()
+	switch action {
+	case term.Freeze:
+		p.life.frozen = true
+		p.log.Info("The address left: the program is frozen", "program", p.Command[0])
+		return p.child.Freeze()
+	case term.Thaw:
+		p.log.Info("The address is back in the same term: the program continues", "program", p.Command[0],
+			"frozen", p.life.frozen)
+		p.keep()
+		p.life.frozen = false
+		return p.child.Thaw()
+	case term.Restart:
+		p.keep()
+		if p.leaving || time.Now().Before(p.life.notBefore) {
+			return nil
+		}
+		p.log.Info("The program starts again in the same term", "program", p.Command[0])
+		return p.start(p.Again)
+	case term.Kill, term.Exit:
+		p.end()
+		return errLost
+	case term.Leave:
+	}
+	return nil
+}
+
+// keep notes that the address that is here belongs to the term.
+func (p *passage) keep() {
+	p.life.at, p.life.kept, p.life.unsettled = p.seen, time.Now(), p.child == nil
+}

@@ -1,0 +1,183 @@
+package guard_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
+)
+
+// counting says each of its starts, and that it was started again in its term.
+const counting = "echo started $AGAIN; while :; do sleep 0.02; done"
+
+// confirm writes what the guard writes when the VIP of the node belongs to the term.
+func (n *node) confirm(name int64) {
+	record := term.Record{Term: name, Stamp: n.observe().Stamp(virtuals)}
+	n.write("run/term", record.String())
+}
+
+// startTermGate runs a program for one term of the VIP.
+func (n *node) startTermGate(script string) *gated {
+	must(n.lab.t, os.MkdirAll(n.path("run"), 0o755))
+	return n.startGate(false, script, "--until-lost", "--state="+n.path("run"), "--again=AGAIN=again")
+}
+
+// states returns nothing when all processes of the program have this state, as ps shows it.
+func (g *gated) states(want string) func() string {
+	return func() string {
+		shells := g.processes("sh")
+		if len(shells) == 0 {
+			return "there is no program"
+		}
+		for _, pid := range shells {
+			if hasStopped(pid) != (want == "T") {
+				return fmt.Sprintf("process %d is not in state %s", pid, want)
+			}
+		}
+		return ""
+	}
+}
+
+// frozen and runs are the states of a program.
+func (g *gated) frozen() string { return g.states("T")() }
+func (g *gated) runs() string   { return g.states("R")() }
+
+// begins lets the term of a gate begin.
+func (g *gated) begins() {
+	t := g.lab.t
+	eventually(t, generous, "the program starts", g.says("started"))
+	g.arrive()
+	g.confirm(1)
+	// The gate reads the term before the VIP leaves.
+	eventually(t, generous, "the gate knows the term", g.says("The term of the address began"))
+}
+
+// TestGateFreezes: the program stands still while the VIP is away, and continues in the same term only.
+func TestGateFreezes(t *testing.T) {
+	t.Parallel()
+	n := newLab(t).addNode("n")
+	g := n.startTermGate(counting)
+	g.begins()
+	for range 2 {
+		g.leave()
+		eventually(t, generous, "the VIP left", g.frozen)
+		g.arrive()
+		throughout(t, 300*time.Millisecond, "the guard has not confirmed the term", g.frozen)
+		g.confirm(1)
+		eventually(t, generous, "the term is confirmed", g.runs)
+	}
+	if count := strings.Count(g.said.String(), "started"); count != 1 {
+		t.Errorf("the program was started %d times: %s", count, g.said)
+	}
+	g.leave()
+	eventually(t, generous, "the VIP left once more", g.frozen)
+	g.write("run/term", term.Record{}.String())
+	g.diesAtOnce(time.Now())
+}
+
+// TestGateStartsAgainInItsTerm: an Ironic that crashes comes back with its database, as long as nobody else may have
+// changed the hosts.
+func TestGateStartsAgainInItsTerm(t *testing.T) {
+	t.Parallel()
+	n := newLab(t).addNode("n")
+	g := n.startTermGate(counting)
+	g.begins()
+	kill(t, g.processes("sh"))
+	eventually(t, generous, "it crashed", g.says("started again"))
+	g.leave()
+	eventually(t, generous, "the VIP left", g.frozen)
+	kill(t, g.processes("sh"))
+	g.arrive()
+	g.confirm(2)
+	g.diesAtOnce(time.Now())
+}
+
+// TestGateIsToldToEndWhileFrozen: a frozen program cannot be asked.
+func TestGateIsToldToEndWhileFrozen(t *testing.T) {
+	t.Parallel()
+	n := newLab(t).addNode("n")
+	g := n.startTermGate(counting)
+	g.begins()
+	g.leave()
+	eventually(t, generous, "the VIP left", g.frozen)
+	must(t, g.process.Signal(syscall.SIGTERM))
+	<-g.dead
+	if g.err != nil {
+		t.Errorf("the gate ended with %v: %s", g.err, g.said)
+	}
+}
+
+// TestTerm: what lasts shorter than the others wait for the holder costs no database, and what another node serves does.
+func TestTerm(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	a, b := l.addNode("a"), l.addNode("b")
+	both := []*node{a, b}
+	gates := map[*node]*gated{}
+	for _, n := range both {
+		n.configure(vip.ControlPlane, both...)
+		settings := n.settings
+		settings.Takeover, settings.AdvertisementInterval = vip.Always, vip.Duration(time.Second)
+		n.use(settings)
+		n.startAPIServer()
+		n.startIronic()
+		gates[n] = n.startTermGate(counting)
+		n.start()
+		if n == a {
+			eventually(t, generous, "the first one holds the VIP", heldBy(a, both...))
+		}
+	}
+	eventually(t, generous, "the second one takes part", b.ready)
+	kept := gates[a]
+	for _, accident := range []struct {
+		what string
+		does func()
+	}{
+		{"the cable is out for a second and a half", func() {
+			a.turnPort(false)
+			<-time.After(1500 * time.Millisecond)
+			a.turnPort(true)
+		}},
+		{"somebody removes the VIP", func() {
+			a.leave()
+			eventually(t, generous, "keepalived notices", nobody(a))
+		}},
+		{"keepalived dies", func() {
+			kill(t, a.keepalivedProcesses())
+			eventually(t, generous, "the guard notices", nobody(a))
+		}},
+		{"the container of the guard dies", func() {
+			kill(t, append(a.keepalivedProcesses(), a.process.Process.Pid))
+			<-a.ended
+			a.start()
+			eventually(t, generous, "the new guard notices", nobody(a))
+		}},
+		{"the web server of Ironic restarts", func() {
+			a.stopIronic()
+			<-time.After(3 * time.Second)
+			a.startIronic()
+		}},
+	} {
+		t.Run(accident.what, func(t *testing.T) {
+			eventually(t, generous, "the term of the VIP has begun", kept.says("The term of the address began"))
+			accident.does()
+			eventually(t, generous, "the holder has the VIP", heldBy(a, both...))
+			throughout(t, 4*time.Second, "it keeps the VIP", heldBy(a, both...))
+			eventually(t, generous, "Ironic runs", kept.runs)
+			if said := kept.said.String(); strings.Count(said, "started") != 1 {
+				t.Fatalf("Ironic lost its database: %s", said)
+			}
+		})
+	}
+	a.write("etc/armed", "0\n")
+	eventually(t, generous, "demotion", heldBy(b, both...))
+	kept.diesAtOnce(time.Now())
+	if said := gates[b].said.String(); strings.Count(said, "started") != 1 {
+		t.Errorf("the Ironic of the next holder was started again: %s", said)
+	}
+}
