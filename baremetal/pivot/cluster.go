@@ -37,6 +37,10 @@ type Neighbour struct {
 
 	// Holder is who holds the Ironic endpoint. Nil if nobody knows, or if there is no endpoint.
 	Holder *infrav1.IronicHolder
+
+	// Epoch is that of the Metal3Cluster, and Arrival that of the move after which the Cluster was unpaused last. Both are
+	// 0 elsewhere.
+	Epoch, Arrival Epoch
 }
 
 // NeighbourOf makes a neighbour of a Cluster and its Metal3Cluster, which is nil if it does not exist (yet).
@@ -47,6 +51,7 @@ func NeighbourOf(cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster) Neigh
 		return neighbour
 	}
 	neighbour.Verified, neighbour.Endpoint, neighbour.Ungated = Verified(infra), infra.Spec.Ironic != nil, ungated(infra)
+	neighbour.Epoch, neighbour.Arrival = EpochOf(infra), ArrivalOfCluster(infra)
 	if neighbour.Endpoint {
 		neighbour.Holder, neighbour.ClusterID = Holder(infra), infra.Spec.Ironic.ClusterID
 	}

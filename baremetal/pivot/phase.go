@@ -63,7 +63,7 @@ func PhaseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	switch {
 	case Busy(host) != "":
 		return Working
-	case wish == Park && Parked(host):
+	case wish == Park && parkedFor(host, around):
 		return AtRest
 	case paused && by != infrav1.HostPausedByProvider:
 		return PausedByUser

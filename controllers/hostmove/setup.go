@@ -55,6 +55,7 @@ func hostMatters() predicate.Funcs {
 		}
 		for _, annotation := range []string{
 			bmov1alpha1.PausedAnnotation, bmov1alpha1.StatusAnnotation, infrav1.IronicHolderAnnotation,
+			infrav1.MoveEpochAnnotation,
 		} {
 			if before.Annotations[annotation] != after.Annotations[annotation] {
 				return true
@@ -76,7 +77,7 @@ func clusterMatters() predicate.Funcs {
 		return isCluster && stillCluster &&
 			((before.Spec.Ironic == nil) != (after.Spec.Ironic == nil) ||
 				pivot.Verified(before) != pivot.Verified(after) ||
-				isGated(before) != isGated(after) ||
+				isGated(before) != isGated(after) || pivot.EpochOf(before) != pivot.EpochOf(after) ||
 				!equality.Semantic.DeepEqual(pivot.Holder(before), pivot.Holder(after)))
 	}}
 }

@@ -175,6 +175,16 @@ func (w *world) cluster(ctx context.Context, options ...build.Metal3ClusterOptio
 		append([]build.Metal3ClusterOption{build.InNamespace(w.namespace), gated()}, options...)...))
 }
 
+// epoch does what the controller of the Metal3Cluster does when a move begins or ends.
+func (w *world) epoch(ctx context.Context, epoch, arrival string) {
+	GinkgoHelper()
+	stage.Change(ctx, w.client, w.key("cluster"), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+		build.Annotations(map[string]string{
+			infrav1.MoveEpochAnnotation: epoch, infrav1.ArrivalEpochAnnotation: arrival,
+		})(infra)
+	})
+}
+
 // gated makes a Metal3Cluster that clusterctl waits for, as its controller does.
 func gated() build.Metal3ClusterOption {
 	return build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""})

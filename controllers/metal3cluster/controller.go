@@ -136,7 +136,7 @@ func (r *Reconciler) ignores(infra *infrav1.Metal3Cluster) bool {
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch {
 	case s.paused:
-		return []flow.Stage[*scope]{readyForMove.Stage(r.openGate)}
+		return []flow.Stage[*scope]{readyForMove.Stage(beginMove), readyForMove.Stage(r.openGate)}
 	case !s.infra.DeletionTimestamp.IsZero():
 		return []flow.Stage[*scope]{
 			deleting.Stage(waitForMachines),

@@ -233,6 +233,7 @@ func (r *Reconciler) list(ctx context.Context, s *scope, list client.ObjectList)
 
 // keepGate makes clusterctl move wait for this controller. It counts only if it is there before the Cluster is paused.
 func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
+	endMove(s.infra)
 	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.BlockMoveAnnotation, "")
 	return outcome.Done(), nil
 }
@@ -256,6 +257,9 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 	if s.infra.Spec.Ironic != nil && pivot.Verified(s.infra) {
 		return outcome.Waiting(infrav1.WaitingForHostsReason,
 			"The move waits: the Ironic endpoint has to be verified again after it").WithAfter(claimDelay), nil
+	}
+	if err := r.listInventory(ctx, s); err != nil {
+		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
 	if err := r.tellIronic(ctx, s, true); err != nil {
 		return outcome.Done(), fmt.Errorf("the move waits: %w", err)

@@ -120,13 +120,14 @@ func (w *world) host(ctx context.Context, name string, options ...build.HostOpti
 	w.create(ctx, build.Host(name, append([]build.HostOption{build.InNamespace(w.namespace)}, options...)...))
 }
 
-// park does what the controller of hosts does before a move.
+// park does what the controller of hosts does before the first move.
 func (w *world) park(ctx context.Context, name string) {
 	GinkgoHelper()
 	stage.Change(ctx, w.client, w.key(name), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 		build.Annotations(map[string]string{
 			bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider,
 			bmov1alpha1.StatusAnnotation: statusOf(host),
+			infrav1.MoveEpochAnnotation:  "1",
 		})(host)
 	})
 }
@@ -226,6 +227,58 @@ func describeMoves(s *suite) {
 		w.gate(ctx, true)
 		Expect(w.client.Delete(ctx, young)).To(Succeed())
 		w.gate(ctx, false)
+	})
+
+	It("counts the moves, and tells the target what arrives", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host", build.Available())
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx, begun()))
+		w.controlPlaneNode(ctx, "cp-0")
+		w.gate(ctx, true)
+		w.movable(ctx)
+		Expect(w.get(ctx, Default).Annotations).NotTo(HaveKey(infrav1.MoveEpochAnnotation))
+		annotations := func() map[string]string { return w.get(ctx, Default).Annotations }
+
+		By("giving a move up before the gate opens")
+		w.pause(ctx, true)
+		Eventually(annotations).Should(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "1"))
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host host is being paused"))
+		w.pause(ctx, false)
+		Eventually(annotations).Should(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "2"),
+			Not(HaveKey(infrav1.ArrivalEpochAnnotation)), Not(HaveKey(infrav1.MoveInventoryAnnotation))))
+
+		By("moving with a host that was parked for the move before")
+		w.park(ctx, "host")
+		w.pause(ctx, true)
+		Eventually(annotations).Should(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"))
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host host is being paused"))
+		w.gate(ctx, true)
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Annotations[infrav1.MoveEpochAnnotation] = "3"
+		})
+		w.gate(ctx, false)
+		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"),
+			HaveKeyWithValue(infrav1.MoveInventoryAnnotation, MatchJSON(`{"Machine":["cp-0"]}`))))
+		w.pause(ctx, false)
+		w.gate(ctx, true)
+		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "4"),
+			HaveKeyWithValue(infrav1.ArrivalEpochAnnotation, "3"), Not(HaveKey(infrav1.MoveInventoryAnnotation))))
+	})
+
+	It("names a host that only an earlier move has left", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		arrived := build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "4", infrav1.ArrivalEpochAnnotation: "3"})
+		w.infrastructure(ctx, w.cluster(ctx, begun()), arrived)
+		w.host(ctx, "left", build.Available())
+		w.park(ctx, "left")
+		w.obstacle(ctx, "BareMetalHost left was left by an earlier move, is not in the last one, and stays paused")
+		w.obstacle(ctx, "kubectl annotate baremetalhost left --namespace "+w.namespace+" "+infrav1.MoveEpochAnnotation+"-")
+		stage.Change(ctx, w.client, w.key("left"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, infrav1.MoveEpochAnnotation)
+		})
+		w.movable(ctx)
 	})
 
 	It("names a host that the API server lets nobody change", func(ctx context.Context) {
