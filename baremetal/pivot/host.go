@@ -24,6 +24,9 @@ const (
 	// Pause keeps the host operator from acting on the host.
 	Pause Step = "Pause"
 
+	// FenceOff pauses a host that another management cluster manages, whatever BMO does with it.
+	FenceOff Step = "FenceOff"
+
 	// Settle waits for what the host operator had begun before the pause.
 	Settle Step = "Settle"
 
@@ -96,6 +99,8 @@ type HostFacts struct {
 //	Park      quiet, paused by anybody, status recorded      Leave: it is parked
 //	not Park  not paused, tells of a holder, and depends     Forget
 //	          on no cluster with an Ironic endpoint
+//	Fence     not paused                                     FenceOff
+//	Fence     paused by anybody                              Leave
 //	Unclear   anything else                                  Leave
 //	Run       paused by us, bereft, its node has joined      Shield
 //	Run       paused by us, bereft                           Await
@@ -116,6 +121,8 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 		return step
 	}
 	switch {
+	case wish == Fence:
+		return planFencing(host)
 	case wish == Park:
 		return planParking(host, around, paused, ours, facts.Settled)
 	case !paused && outOfDate(host, around):
@@ -151,7 +158,7 @@ func planArrival(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused boo
 // planInterrupted is about hosts whose Ironic was lost in the middle of its work. Leave means that they are as others.
 func planInterrupted(host *bmov1alpha1.BareMetalHost, wish Wish, another, frozen bool, facts HostFacts) Step {
 	switch {
-	case wish == Unclear, !another, !unfinished(host):
+	case wish == Unclear, wish == Fence, !another, !unfinished(host):
 		return Leave
 	case facts.Joined:
 		return Shield
@@ -370,7 +377,7 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 		if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; !paused {
 			return Apply(Pause, host, around)
 		}
-	case Pause:
+	case Pause, FenceOff:
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
 		stamp(changed, around)
 	case Stamp:

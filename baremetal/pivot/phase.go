@@ -31,6 +31,9 @@ const (
 	// cluster's own.
 	WaitingForEndpoint Phase = "WaitingForEndpoint"
 
+	// FencedOff means that the host stays paused because another management cluster manages it.
+	FencedOff Phase = "Fenced"
+
 	// Resuming means that the pause is about to be lifted.
 	Resuming Phase = "Resuming"
 
@@ -40,13 +43,15 @@ const (
 
 // Phases are all of them, in the order in which people are told of them.
 func Phases() []Phase {
-	return []Phase{Running, Working, Parking, AtRest, WaitingForEndpoint, Resuming, PausedByUser, Leaving}
+	return []Phase{Running, Working, Parking, AtRest, WaitingForEndpoint, FencedOff, Resuming, PausedByUser,
+		Leaving}
 }
 
 // PhaseOf says where a host stands. The first row that fits counts.
 //
 //	host is                                          phase
 //	being deleted by a move                          Leaving
+//	paused, managed by another management cluster    FencedOff
 //	busy                                             Working
 //	wanted parked, paused by anybody and recorded    AtRest
 //	paused by somebody else                          PausedByUser
@@ -61,6 +66,8 @@ func PhaseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	wish := WishFor(host, around)
 	switch {
+	case paused && wish == Fence:
+		return FencedOff
 	case Busy(host) != "":
 		return Working
 	case wish == Park && parkedFor(host, around):

@@ -98,6 +98,31 @@ func describeArrivals(s *suite) {
 		})
 	})
 
+	It("fences hosts that another management cluster manages, whatever BMO does with them", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx, withIronic())
+		w.host(ctx, "busy", build.State(bmov1alpha1.StateDeprovisioning), w.claimed())
+		w.host(ctx, "free", build.Available())
+		w.manager.Start()
+		w.stays(ctx, "busy")
+		w.judge(ctx, metav1.ConditionFalse, infrav1.ManagedElsewhereReason)
+		for _, name := range []string{"busy", "free"} {
+			Eventually(func(g Gomega) {
+				g.Expect(w.get(ctx, g, name).Annotations).To(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours), name)
+				g.Expect(w.events(ctx, g, name)).To(ConsistOf("Fenced"))
+			}).Should(Succeed())
+		}
+		By("pausing the Cluster, which would let a busy host finish otherwise")
+		w.pause(ctx, true)
+		w.stays(ctx, "busy")
+		w.pause(ctx, false)
+
+		By("managing the cluster again")
+		w.judge(ctx, metav1.ConditionTrue, infrav1.EndpointAnswersReason)
+		w.running(ctx, "busy")
+		w.running(ctx, "free")
+	})
+
 	It("gives hosts the epoch of the move, and takes it back", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx, build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "5"}))

@@ -211,6 +211,9 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 			"wipe it. ReadyForMove of its Metal3Cluster says what to do"
 	case pivot.Pause:
 		return corev1.EventTypeNormal, "PausedForMove", "Paused because the Clusters that the host belongs to are paused"
+	case pivot.FenceOff:
+		return corev1.EventTypeWarning, "Fenced", "Paused because another management cluster manages the host. " +
+			"IronicEndpointReady of its Metal3Cluster says what to do"
 	case pivot.Record:
 		return corev1.EventTypeNormal, "ReadyForMove", "Recorded the status for the host operator of another cluster"
 	case pivot.Resume:

@@ -76,7 +76,7 @@ func clusterMatters() predicate.Funcs {
 		after, stillCluster := e.ObjectNew.(*infrav1.Metal3Cluster)
 		return isCluster && stillCluster &&
 			((before.Spec.Ironic == nil) != (after.Spec.Ironic == nil) ||
-				pivot.Verified(before) != pivot.Verified(after) ||
+				pivot.Verified(before) != pivot.Verified(after) || pivot.IsSuperseded(before) != pivot.IsSuperseded(after) ||
 				isGated(before) != isGated(after) || pivot.EpochOf(before) != pivot.EpochOf(after) ||
 				!equality.Semantic.DeepEqual(pivot.Holder(before), pivot.Holder(after)))
 	}}

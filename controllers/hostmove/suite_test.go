@@ -218,6 +218,16 @@ func (w *world) observe(ctx context.Context, ready metav1.ConditionStatus, holde
 	})
 }
 
+// judge makes the controller of the Metal3Cluster judge the Ironic endpoint.
+func (w *world) judge(ctx context.Context, ready metav1.ConditionStatus, reason string) {
+	GinkgoHelper()
+	stage.ChangeStatus(ctx, w.client, w.key("cluster"), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+		meta.SetStatusCondition(&infra.Status.Conditions, metav1.Condition{
+			Type: infrav1.IronicEndpointReadyCondition, Status: ready, Reason: reason,
+		})
+	})
+}
+
 // parked waits until a host is paused by the provider and its annotation holds its status without the hardware details.
 func (w *world) parked(ctx context.Context, name string, by string) {
 	GinkgoHelper()

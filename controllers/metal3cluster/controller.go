@@ -148,12 +148,14 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 			infrastructureReady.Stage(waitForCluster),
 			infrastructureReady.Stage(keepFinalizer),
 			readyForMove.Stage(keepGate),
+			ironicReady.Stage(fence),
 			ironicReady.Stage(r.chooseIdentity),
 			ironicUnique.Stage(findRivals),
 			infrastructureReady.Stage(findEndpoint),
 			readyForMove.Stage(r.takeBackHandover),
 			ironicReady.Stage(r.keepSecret),
 			ironicReady.Stage(r.judgeIronic),
+			ironicReady.Stage(awaitClaim),
 		}
 	}
 }

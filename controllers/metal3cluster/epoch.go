@@ -77,3 +77,26 @@ func (r *Reconciler) listInventory(ctx context.Context, s *scope) error {
 	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveInventoryAnnotation, inventory.String())
 	return nil
 }
+
+// fence stops a management cluster when another one has claimed the cluster.
+func fence(_ context.Context, s *scope) (outcome.Outcome, error) {
+	switch s.standing {
+	case pivot.Superseded:
+		return outcome.Waiting(infrav1.ManagedElsewhereReason,
+			pivot.SupersededMessage(s.infra, s.cluster.Name, s.claim)), nil
+	case pivot.Behind:
+		metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveEpochAnnotation, s.claim.Epoch.String())
+	case pivot.Claims, pivot.Current:
+	}
+	return outcome.Done(), nil
+}
+
+// awaitClaim waits until the workload cluster was probed for who manages it. A workload cluster that does not answer
+// stops nothing: its hosts may be what has to be repaired.
+func awaitClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
+	if s.infra.Spec.Ironic == nil || s.isClaimProbed {
+		return outcome.Done(), nil
+	}
+	return outcome.Waiting(infrav1.NotYetObservedReason,
+		"Waiting for the first probe of who manages the workload cluster"), nil
+}

@@ -282,9 +282,13 @@ func (s *scope) departure() string {
 	}
 }
 
-// takeBackHandover lets the Ironic of the management cluster hold the VIP again: the Cluster is here, and runs. An
-// error stops no stage of another condition: the endpoint is probed all the same.
+// takeBackHandover lets the Ironic of the management cluster hold the VIP again: the Cluster is here, and runs, and no
+// other management cluster has claimed it. An error stops no stage of another condition: the endpoint is probed all the
+// same.
 func (r *Reconciler) takeBackHandover(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if !s.isClaimProbed || s.standing == pivot.Superseded {
+		return outcome.Done(), nil
+	}
 	return outcome.Done(), r.tellIronic(ctx, s, false)
 }
 

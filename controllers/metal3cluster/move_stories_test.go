@@ -37,6 +37,33 @@ type crew struct {
 
 	// handed says what Ironic was told last, by clusterID.
 	handed map[string]bool
+
+	// recorded is the claim that the workload cluster has recorded. Nil if there is none.
+	recorded *pivot.Claim
+}
+
+// Claim implements metal3cluster.ControlPlanes.
+func (c *crew) Claim(
+	_ context.Context, _ types.NamespacedName, epoch pivot.Epoch,
+) (pivot.Claim, pivot.Standing, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.away {
+		return pivot.Claim{}, "", workload.ErrUnreachable
+	}
+	own := pivot.Claim{Epoch: epoch, Manager: "here"}
+	standing := pivot.StandingOf(own, c.recorded)
+	if standing == pivot.Claims {
+		c.recorded, standing = &own, pivot.Current
+	}
+	return *c.recorded, standing, nil
+}
+
+// claims is the claim that was recorded last.
+func (c *crew) claims() *pivot.Claim {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.recorded
 }
 
 func newCrew(nodes ...string) *crew {
@@ -498,6 +525,57 @@ func describeMoves(s *suite) {
 		w.gate(ctx, false)
 		w.pause(ctx, false)
 		Eventually(func() bool { return w.crew.told("c1") }).Should(BeFalse())
+	})
+
+	It("stops when another management cluster has claimed the cluster, and goes on when it claims it again", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.crew = newCrew("cp-0")
+		w.crew.change(func(c *crew) { c.seen.Own = true })
+		ironic := newIronic()
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
+		w.controlPlaneNode(ctx, "cp-0")
+		material := w.material(ctx)
+		ironic.change(func(i *fakeIronic) { i.material, i.conductors = &material, []string{"c1-m"} })
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
+		Expect(w.crew.claims()).To(HaveValue(Equal(pivot.Claim{Epoch: 0, Manager: "here"})))
+
+		By("moving the cluster away, and unpausing it here as well")
+		w.pause(ctx, true)
+		w.gate(ctx, false)
+		Eventually(func() bool { return w.crew.told("c1") }).Should(BeTrue())
+		w.crew.change(func(c *crew) {
+			c.recorded = &pivot.Claim{Epoch: 2, Manager: "there"}
+			c.seen.Nodes[0].Armed = pivot.NotArmed
+		})
+		w.pause(ctx, false)
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.ManagedElsewhereReason, "UID there"))
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.ManagedElsewhereReason,
+			infrav1.MoveEpochAnnotation+"=4"))
+		Consistently(func(g Gomega) {
+			g.Expect(w.crew.told("c1")).To(BeTrue(), "the Ironic here must not take the address back")
+			g.Expect(w.crew.armed()).To(Equal([]bool{false}), "the other side arms nodes")
+			g.Expect(w.get(ctx, g).Status.Conditions).To(
+				stage.HaveCondition(infrav1.IronicEndpointReadyCondition,
+					stage.IsFalseBecause(infrav1.ManagedElsewhereReason, "")))
+		}).Should(Succeed())
+
+		By("taking over")
+		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			infra.Annotations[infrav1.MoveEpochAnnotation] = "4"
+		})
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
+		Expect(w.crew.claims()).To(HaveValue(Equal(pivot.Claim{Epoch: 4, Manager: "here"})))
+		Eventually(func() bool { return w.crew.told("c1") }).Should(BeFalse())
+		Eventually(w.crew.armed).Should(Equal([]bool{true}))
+
+		By("losing the annotation")
+		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			delete(infra.Annotations, infrav1.MoveEpochAnnotation)
+		})
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g).Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "4"))
+		}).Should(Succeed())
 	})
 
 	It("says when nodes of the control plane could not take the endpoint", func(ctx context.Context) {

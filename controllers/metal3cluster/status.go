@@ -61,7 +61,7 @@ func announce() flow.Announcement {
 	trouble := []string{
 		infrav1.EndpointMissingReason, infrav1.IronicSecretInvalidReason, infrav1.EndpointForeignReason,
 		infrav1.EndpointUntrustedReason, infrav1.EndpointUnauthorizedReason, infrav1.EndpointBrokenReason,
-		infrav1.EndpointUnsupportedReason, infrav1.VirtualIPTakenReason, infrav1.VirtualRouterIDTakenReason,
+		infrav1.EndpointUnsupportedReason, infrav1.ManagedElsewhereReason, infrav1.VirtualIPTakenReason, infrav1.VirtualRouterIDTakenReason,
 		infrav1.InfrastructureFailedReason, infrav1.EndpointFailedReason,
 		infrav1.ReleaseFailedReason, infrav1.EndpointSharedReason,
 	}

@@ -290,8 +290,8 @@ func (c clusterView) facts() map[string]string {
 func phaseWords(phases map[pivot.Phase]int) string {
 	words := map[pivot.Phase]string{
 		pivot.Running: "running", pivot.Working: "busy", pivot.Parking: "being parked", pivot.AtRest: "parked",
-		pivot.WaitingForEndpoint: "waiting for the endpoint", pivot.Resuming: "being resumed",
-		pivot.PausedByUser: "paused by user", pivot.Leaving: "leaving",
+		pivot.WaitingForEndpoint: "waiting for the endpoint", pivot.FencedOff: "fenced: managed elsewhere",
+		pivot.Resuming: "being resumed", pivot.PausedByUser: "paused by user", pivot.Leaving: "leaving",
 	}
 	var parts []string
 	for _, phase := range pivot.Phases() {
