@@ -72,6 +72,9 @@ const (
 	// for. A host that arrives has the epoch of its Metal3Cluster. A leftover of an earlier move has a lower epoch.
 	MoveEpochAnnotation = "infrastructure.cluster.x-k8s.io/move-epoch"
 
+	// PauseReasonAnnotation on a host that the provider has paused says in words why, and what ends the pause.
+	PauseReasonAnnotation = "infrastructure.cluster.x-k8s.io/pause-reason"
+
 	// ArrivalEpochAnnotation on a Metal3Cluster holds the epoch of the last move whose gate was open when the Cluster was
 	// unpaused, 0 if it is missing. All hosts that belong to the Metal3Cluster had this epoch then.
 	ArrivalEpochAnnotation = "infrastructure.cluster.x-k8s.io/arrival-epoch"

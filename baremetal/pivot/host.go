@@ -375,17 +375,22 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 	switch step {
 	case Hold:
 		if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; !paused {
-			return Apply(Pause, host, around)
+			changed = Apply(Pause, host, around)
+			explain(changed, Hold)
 		}
 	case Pause, FenceOff:
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
 		stamp(changed, around)
+		explain(changed, step)
+	case Keep:
+		explain(changed, step)
 	case Stamp:
 		stamp(changed, around)
 	case Resume:
 		delete(changed.Annotations, bmov1alpha1.PausedAnnotation)
 		delete(changed.Annotations, infrav1.StatusOriginAnnotation)
 		delete(changed.Annotations, infrav1.MoveEpochAnnotation)
+		delete(changed.Annotations, infrav1.PauseReasonAnnotation)
 	case Nudge:
 		holder := HolderFor(host, around)
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.IronicHolderAnnotation, HolderName(*holder))
@@ -395,7 +400,7 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 		if BringsStatus(host) {
 			changed.Annotations[bmov1alpha1.StatusAnnotation] = shielded(host)
 		}
-	case Leave, Settle, Await, Record, Restore, Keep:
+	case Leave, Settle, Await, Record, Restore:
 	}
 	return changed
 }

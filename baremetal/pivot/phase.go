@@ -34,6 +34,9 @@ const (
 	// FencedOff means that the host stays paused because another management cluster manages it.
 	FencedOff Phase = "Fenced"
 
+	// HeldBack means that the host stays paused because of what was left over of an earlier move.
+	HeldBack Phase = "Held"
+
 	// Resuming means that the pause is about to be lifted.
 	Resuming Phase = "Resuming"
 
@@ -43,7 +46,7 @@ const (
 
 // Phases are all of them, in the order in which people are told of them.
 func Phases() []Phase {
-	return []Phase{Running, Working, Parking, AtRest, WaitingForEndpoint, FencedOff, Resuming, PausedByUser,
+	return []Phase{Running, Working, Parking, AtRest, WaitingForEndpoint, FencedOff, HeldBack, Resuming, PausedByUser,
 		Leaving}
 }
 
@@ -52,6 +55,7 @@ func Phases() []Phase {
 //	host is                                          phase
 //	being deleted by a move                          Leaving
 //	paused, managed by another management cluster    FencedOff
+//	held because of a leftover                       HeldBack
 //	busy                                             Working
 //	wanted parked, paused by anybody and recorded    AtRest
 //	paused by somebody else                          PausedByUser
@@ -68,6 +72,8 @@ func PhaseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	switch {
 	case paused && wish == Fence:
 		return FencedOff
+	case planArrival(host, around, paused) == Keep:
+		return HeldBack
 	case Busy(host) != "":
 		return Working
 	case wish == Park && parkedFor(host, around):

@@ -110,6 +110,8 @@ func describeArrivals(s *suite) {
 			Eventually(func(g Gomega) {
 				g.Expect(w.get(ctx, g, name).Annotations).To(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours), name)
 				g.Expect(w.events(ctx, g, name)).To(ConsistOf("Fenced"))
+				g.Expect(w.get(ctx, g, name).Annotations).To(HaveKeyWithValue(infrav1.PauseReasonAnnotation,
+					HavePrefix("Another management cluster manages the host")))
 			}).Should(Succeed())
 		}
 		By("pausing the Cluster, which would let a busy host finish otherwise")
@@ -121,6 +123,7 @@ func describeArrivals(s *suite) {
 		w.judge(ctx, metav1.ConditionTrue, infrav1.EndpointAnswersReason)
 		w.running(ctx, "busy")
 		w.running(ctx, "free")
+		Expect(w.get(ctx, Default, "busy").Annotations).NotTo(HaveKey(infrav1.PauseReasonAnnotation))
 	})
 
 	It("gives hosts the epoch of the move, and takes it back", func(ctx context.Context) {
@@ -135,6 +138,9 @@ func describeArrivals(s *suite) {
 		for _, name := range []string{"early", "late"} {
 			Expect(w.get(ctx, Default, name).Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "5"), name)
 		}
+		Expect(w.get(ctx, Default, "early").Annotations).NotTo(HaveKey(infrav1.PauseReasonAnnotation))
+		Expect(w.get(ctx, Default, "late").Annotations).To(HaveKeyWithValue(infrav1.PauseReasonAnnotation,
+			HavePrefix("Paused for clusterctl move")))
 
 		By("moving again while the hosts are parked")
 		w.epoch(ctx, "7", "5")
@@ -162,6 +168,8 @@ func describeArrivals(s *suite) {
 		w.running(ctx, "arrived")
 		Eventually(func(g Gomega) {
 			g.Expect(w.events(ctx, g, "left")).To(ConsistOf("ArrivalHeld"))
+			g.Expect(w.get(ctx, g, "left").Annotations).To(HaveKeyWithValue(infrav1.PauseReasonAnnotation,
+				HavePrefix("Left by an earlier move")))
 		}).Should(Succeed())
 		w.stays(ctx, "left")
 

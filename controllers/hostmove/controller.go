@@ -169,7 +169,7 @@ func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.
 		err = r.Statuses.RecordStatus(ctx, client.ObjectKeyFromObject(host), pivot.StampFor(host, around))
 	case step == pivot.Restore:
 		err = r.Statuses.RestoreStatus(ctx, client.ObjectKeyFromObject(host))
-	case step == pivot.Keep:
+	case step == pivot.Keep && pivot.Explained(host):
 	case step == pivot.Shield && !pivot.BringsStatus(host):
 		err = r.Statuses.MarkProvisioned(ctx, host)
 	default:

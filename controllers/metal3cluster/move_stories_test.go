@@ -159,6 +159,13 @@ func (w *world) park(ctx context.Context, name string) {
 	})
 }
 
+// progress waits until a move is under way and at a stage.
+func (w *world) progress(ctx context.Context, stageOfMove, message string) {
+	GinkgoHelper()
+	w.eventually(ctx, infrav1.MoveInProgressCondition,
+		And(stage.IsTrueBecause(stageOfMove), HaveField("Message", message)))
+}
+
 // begun makes a Cluster that clusterctl would move.
 func begun() build.ObjectOption {
 	return stage.With(func(cluster *clusterv1.Cluster) {
@@ -264,6 +271,7 @@ func describeMoves(s *suite) {
 		w.controlPlaneNode(ctx, "cp-0")
 		w.gate(ctx, true)
 		w.movable(ctx)
+		w.eventually(ctx, infrav1.MoveInProgressCondition, stage.IsFalseBecause(infrav1.NoMoveReason, ""))
 		Expect(w.get(ctx, Default).Annotations).NotTo(HaveKey(infrav1.MoveEpochAnnotation))
 		annotations := func() map[string]string { return w.get(ctx, Default).Annotations }
 
@@ -281,16 +289,25 @@ func describeMoves(s *suite) {
 		Eventually(annotations).Should(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"))
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host host is being paused"))
 		w.gate(ctx, true)
+		w.progress(ctx, infrav1.ParkingHostsReason, "BareMetalHosts: 1 being parked")
 		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Annotations[infrav1.MoveEpochAnnotation] = "3"
 		})
 		w.gate(ctx, false)
+		w.progress(ctx, infrav1.MovableReason, "BareMetalHosts: 1 parked")
 		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"),
 			HaveKeyWithValue(infrav1.MoveInventoryAnnotation, MatchJSON(`{"Machine":["cp-0"]}`))))
 		w.pause(ctx, false)
 		w.gate(ctx, true)
 		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "4"),
 			HaveKeyWithValue(infrav1.ArrivalEpochAnnotation, "3"), Not(HaveKey(infrav1.MoveInventoryAnnotation))))
+
+		By("resuming the host")
+		w.progress(ctx, infrav1.ResumingHostsReason, "BareMetalHosts: 1 being resumed")
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Annotations = nil
+		})
+		w.eventually(ctx, infrav1.MoveInProgressCondition, stage.IsFalseBecause(infrav1.NoMoveReason, ""))
 	})
 
 	It("names a host that only an earlier move has left", func(ctx context.Context) {
