@@ -3,6 +3,8 @@ package hostdata
 import (
 	"container/heap"
 	"fmt"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
 // Name returns the name of the Metal3Data with an index of a template.
@@ -74,4 +76,19 @@ func (g *gaps) Pop() any {
 	index := (*g)[last]
 	*g = (*g)[:last]
 	return index
+}
+
+// TemplateOf returns the name of the template of a Metal3Data or a Metal3DataClaim. Empty if it names none.
+func TemplateOf(object any) string {
+	var template *infrav1.Metal3ObjectRef
+	switch object := object.(type) {
+	case *infrav1.Metal3Data:
+		template = object.Spec.Template
+	case *infrav1.Metal3DataClaim:
+		template = object.Spec.Template
+	}
+	if template == nil {
+		return ""
+	}
+	return template.Name
 }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-api/util/annotations"
-	"sigs.k8s.io/cluster-api/util/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -86,26 +85,25 @@ type Reconciler struct {
 // Reconcile moves one Metal3Cluster towards its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	infra := &infrav1.Metal3Cluster{}
-	if err := r.Client.Get(ctx, req.NamespacedName, infra); err != nil {
-		r.memory.Forget(req.NamespacedName)
+	reporter := flow.Reporter{
+		Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory, WatchFilter: r.WatchFilter,
+	}
+	pass, presence, err := reporter.Open(ctx, req.NamespacedName, infra)
+	if annotations.IsExternallyManaged(infra) {
+		pass, presence = nil, flow.Ignored
+	}
+	switch presence {
+	case flow.Gone:
 		r.Endpoints.Forget(req.NamespacedName)
 		r.Nodes.Forget(req.NamespacedName)
 		r.secretReads.Delete(req.NamespacedName)
 		r.hostCounts.Delete(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	if r.ignores(infra) {
+	case flow.Ignored:
 		r.Endpoints.Rest(req.NamespacedName)
 		r.Nodes.Rest(req.NamespacedName)
-		return ctrl.Result{}, nil
 	}
-	if r.memory.Behind(infra) {
-		return ctrl.Result{RequeueAfter: flow.CatchUp}, nil
-	}
-	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory}
-	pass, err := reporter.Begin(infra)
-	if err != nil {
-		return ctrl.Result{}, err
+	if pass == nil || err != nil {
+		return presence.Result(), err
 	}
 	s := &scope{infra: infra, pass: pass, holder: holderOf(infra)}
 	if err := flow.Observe(ctx, s, r.readCluster, r.readMachines, r.readSharers, r.readMove, r.readNodes, nameHosts,
@@ -124,12 +122,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.announceHolder(s)
 	result.RequeueAfter = s.again(s.withReads(result.RequeueAfter))
 	return result, nil
-}
-
-// ignores returns true if another manager, an external system or a running move owns the object.
-func (r *Reconciler) ignores(infra *infrav1.Metal3Cluster) bool {
-	return flow.Moving(infra) || annotations.IsExternallyManaged(infra) ||
-		(r.WatchFilter != "" && !labels.HasWatchLabel(infra, r.WatchFilter))
 }
 
 // route returns the stages of a reconcile.

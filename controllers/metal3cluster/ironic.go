@@ -16,6 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 )
 
@@ -166,10 +167,7 @@ func (s *scope) again(after time.Duration) time.Duration {
 	if s.secretProblem {
 		next = doubtEvery
 	}
-	if after == 0 || after > next {
-		return next
-	}
-	return after
+	return flow.Soonest(after, next)
 }
 
 // announceHolder tells of a holder that is another one than before. That nobody answers at first is no news.

@@ -221,7 +221,9 @@ func describeIronic(s *suite) {
 		Expect(before.Term).To(Equal("2026-01-02T03:04:05Z"))
 		ironic.change(func(i *fakeIronic) { i.began, i.nodes = "2026-01-02T04:00:00+00:00", nil })
 		Eventually(func(g Gomega) {
-			g.Expect(w.get(ctx, g).Status.Ironic.Holder.Term).To(Equal("2026-01-02T04:00:00Z"))
+			status := w.get(ctx, g).Status.Ironic
+			g.Expect(status.Holder.Term).To(Equal("2026-01-02T04:00:00Z"))
+			g.Expect(status.KnownHosts).To(HaveValue(BeZero()), "the nodes are asked for in another request than the term")
 			g.Expect(w.news(ctx, g)).To(ContainElement("The Ironic of ControlPlane cp-0 restarted with an empty database"))
 		}).Should(Succeed())
 		w.untouched(ctx)

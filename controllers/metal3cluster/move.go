@@ -15,12 +15,11 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
 const (
@@ -192,16 +191,11 @@ func (s *scope) nextTrial() time.Duration {
 // withReads returns the time to the next reconcile, at the latest when the read of the Secrets expires, or when hosts
 // are tried again.
 func (s *scope) withReads(after time.Duration) time.Duration {
-	if next := s.nextTrial(); next > 0 && (after == 0 || after > next) {
-		after = next
-	}
+	after = flow.Soonest(after, s.nextTrial())
 	if s.move.Secrets == nil {
 		return after
 	}
-	if next := s.secretsExpire(); after == 0 || after > next {
-		return next
-	}
-	return after
+	return flow.Soonest(after, s.secretsExpire())
 }
 
 // partial is an empty list of names, labels and owners.
@@ -211,15 +205,11 @@ func partial(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
 	return list
 }
 
-// clusterChanges lets through what decides whether clusterctl would move a Cluster.
-func clusterChanges() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, isCluster := e.ObjectOld.(*clusterv1.Cluster)
-		after, stillCluster := e.ObjectNew.(*clusterv1.Cluster)
-		return isCluster && stillCluster && (!slices.Equal(pivot.ClusterObstacles(before), pivot.ClusterObstacles(after)) ||
-			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
-			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences))
-	}}
+// clusterMatters returns true for changes that decide whether clusterctl would move a Cluster.
+func clusterMatters(before, after *clusterv1.Cluster) bool {
+	return !slices.Equal(pivot.ClusterObstacles(before), pivot.ClusterObstacles(after)) ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 
 // list reads all objects of a kind in the namespace.

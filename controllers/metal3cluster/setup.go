@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -64,17 +63,17 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WithOptions(options).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Cluster{}, r.later(), builder.WithPredicates(clusterChanges())).
+		Watches(&clusterv1.Cluster{}, r.later(), builder.WithPredicates(flow.Updates(clusterMatters))).
 		WatchesMetadata(&clusterv1.ClusterClass{}, r.later(),
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&infrav1.Metal3Cluster{}, handler.EnqueueRequestsFromMapFunc(r.sameEndpoint),
-			builder.WithPredicates(endpointChanges())).
+			builder.WithPredicates(flow.Updates(endpointMatters))).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToInfrastructure),
 			builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(flow.Updates(nodeMatters))).
 		Watches(&bmov1alpha1.BareMetalHost{}, r.later(), builder.WithPredicates(flow.Updates(hostMatters))).
 		Watches(&infrav1.Metal3Machine{}, r.later(), builder.WithPredicates(flow.Updates(consumerMatters))).
-		Watches(&infrav1.Metal3Remediation{}, r.later(), builder.WithPredicates(notUpdates())).
+		Watches(&infrav1.Metal3Remediation{}, r.later(), builder.WithPredicates(flow.ComesOrGoes())).
 		Watches(&infrav1.Metal3Cluster{}, r.conflicting(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(),
 			&infrav1.Metal3Cluster{})).
@@ -102,12 +101,10 @@ func byEndpoint(object client.Object) []string {
 	return []string{infra.Spec.ControlPlaneEndpoint.String()}
 }
 
-// endpointChanges passes changes that begin or end a conflict about a control-plane endpoint.
-func endpointChanges() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return !slices.Equal(byEndpoint(e.ObjectOld), byEndpoint(e.ObjectNew)) ||
-			e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
-	}}
+// endpointMatters returns true for changes that begin or end a conflict about a control-plane endpoint.
+func endpointMatters(before, after *infrav1.Metal3Cluster) bool {
+	return !slices.Equal(byEndpoint(before), byEndpoint(after)) ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
 }
 
 // sameEndpoint requeues the other Metal3Clusters with the control-plane endpoint of a Metal3Cluster. It runs for the
@@ -138,11 +135,6 @@ func (r *Reconciler) withEndpointOf(ctx context.Context, object client.Object) [
 		}
 	}
 	return others
-}
-
-// notUpdates lets through objects that come and go.
-func notUpdates() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 }
 
 // nodeMatters returns true for Machines that are deleted or get their Node.

@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/cluster-api/util/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -73,20 +72,12 @@ type createdClaim struct{ api, name string }
 // Reconcile renders or releases one Metal3Data.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	data := &infrav1.Metal3Data{}
-	if err := r.Client.Get(ctx, req.NamespacedName, data); err != nil {
-		r.memory.Forget(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	reporter := flow.Reporter{
+		Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory, WatchFilter: r.WatchFilter,
 	}
-	if flow.Moving(data) || (r.WatchFilter != "" && !labels.HasWatchLabel(data, r.WatchFilter)) {
-		return ctrl.Result{}, nil
-	}
-	if r.memory.Behind(data) {
-		return ctrl.Result{RequeueAfter: flow.CatchUp}, nil
-	}
-	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory}
-	pass, err := reporter.Begin(data)
-	if err != nil {
-		return ctrl.Result{}, err
+	pass, presence, err := reporter.Open(ctx, req.NamespacedName, data)
+	if pass == nil || err != nil {
+		return presence.Result(), err
 	}
 	s := &scope{data: data, pass: pass}
 	if err := flow.Observe(ctx, s, r.readCluster, r.readClaim, r.readTemplate, r.readMachine, r.readHost); err != nil {
@@ -94,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
 		Paused:     s.paused,
-		Conditions: []flow.Condition[*scope]{addressesReady(), secretsReady(), deleting()},
+		Conditions: []flow.Condition[*scope]{addressesReady, secretsReady, deleting},
 		Stages:     r.route(s),
 		Status:     setStatus,
 	})
@@ -108,41 +99,35 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 		return nil
 	case s.data.DeletionTimestamp.IsZero():
 		return []flow.Stage[*scope]{
-			addressesReady().Stage(r.waitForClaimed), addressesReady().Stage(r.keepFinalizer),
-			addressesReady().Stage(r.findSecrets), addressesReady().Stage(r.waitForFacts),
-			addressesReady().Stage(r.claimAddresses), secretsReady().Stage(r.render),
+			addressesReady.Stage(r.waitForClaimed), addressesReady.Stage(r.keepFinalizer),
+			addressesReady.Stage(r.findSecrets), addressesReady.Stage(r.waitForFacts),
+			addressesReady.Stage(r.claimAddresses), secretsReady.Stage(r.render),
 		}
 	case s.claimed():
 		return []flow.Stage[*scope]{
-			deleting().Stage(r.findSecrets), deleting().Stage(r.waitForFacts), deleting().Stage(r.claimAddresses),
-			deleting().Stage(r.render), deleting().Stage(r.waitForClaim),
+			deleting.Stage(r.findSecrets), deleting.Stage(r.waitForFacts), deleting.Stage(r.claimAddresses),
+			deleting.Stage(r.render), deleting.Stage(r.waitForClaim),
 		}
 	default:
 		return []flow.Stage[*scope]{
-			deleting().Stage(r.confirmRelease), deleting().Stage(r.releaseAddresses), deleting().Stage(r.dropFinalizers),
+			deleting.Stage(r.confirmRelease), deleting.Stage(r.releaseAddresses), deleting.Stage(r.dropFinalizers),
 		}
 	}
 }
 
-func addressesReady() flow.Condition[*scope] {
-	return flow.Condition[*scope]{
-		Type: infrav1.AddressesReadyCondition, Initial: infrav1.WaitingForClaimReason, Failed: infrav1.AddressFailedReason,
-		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.AddressesReadyReason} },
-	}
+var addressesReady = flow.Condition[*scope]{
+	Type: infrav1.AddressesReadyCondition, Initial: infrav1.WaitingForClaimReason, Failed: infrav1.AddressFailedReason,
+	Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.AddressesReadyReason} },
 }
 
-func secretsReady() flow.Condition[*scope] {
-	return flow.Condition[*scope]{
-		Type: infrav1.SecretsReadyCondition, Initial: infrav1.WaitingForAddressReason, Failed: infrav1.SecretsFailedReason,
-		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.SecretsReadyReason} },
-	}
+var secretsReady = flow.Condition[*scope]{
+	Type: infrav1.SecretsReadyCondition, Initial: infrav1.WaitingForAddressReason, Failed: infrav1.SecretsFailedReason,
+	Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.SecretsReadyReason} },
 }
 
-func deleting() flow.Condition[*scope] {
-	return flow.Condition[*scope]{
-		Type: infrav1.DeletingCondition, Initial: infrav1.DeletingReason, Failed: infrav1.ReleaseFailedReason,
-		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.AddressesReleasedReason} },
-	}
+var deleting = flow.Condition[*scope]{
+	Type: infrav1.DeletingCondition, Initial: infrav1.DeletingReason, Failed: infrav1.ReleaseFailedReason,
+	Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.AddressesReleasedReason} },
 }
 
 // failures are the reasons that a person has to act on.

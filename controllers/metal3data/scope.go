@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -63,31 +62,12 @@ func (s *scope) subject() hostdata.Subject {
 
 // get reads an object of the namespace of the data. It returns false if there is none.
 func (r *Reconciler) get(ctx context.Context, s *scope, name string, object client.Object) (bool, error) {
-	if name == "" {
-		return false, nil
-	}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.data.Namespace, Name: name}, object)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		kind, _ := r.Client.GroupVersionKindFor(object)
-		return false, fmt.Errorf("reading %s %s: %w", kind.Kind, name, err)
-	}
-	return true, nil
+	return flow.Find(ctx, r.Client, client.ObjectKey{Namespace: s.data.Namespace, Name: name}, object)
 }
 
-func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
-	cluster := &clusterv1.Cluster{}
-	found, err := r.get(ctx, s, s.data.Labels[clusterv1.ClusterNameLabel], cluster)
-	if err != nil {
-		return err
-	}
-	if !found {
-		cluster = nil
-	}
-	s.paused = flow.Paused(cluster, s.data)
-	return nil
+func (r *Reconciler) readCluster(ctx context.Context, s *scope) (err error) {
+	s.paused, err = flow.PausedWithCluster(ctx, r.Client, s.data)
+	return err
 }
 
 func (r *Reconciler) readClaim(ctx context.Context, s *scope) error {

@@ -16,9 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -40,15 +38,15 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
 		Watches(&infrav1.Metal3DataClaim{}, handler.EnqueueRequestsFromMapFunc(r.claimToData),
-			builder.WithPredicates(comesOrLeaves())).
+			builder.WithPredicates(flow.ComesOrLeaves())).
 		Watches(&infrav1.Metal3DataTemplate{}, handler.EnqueueRequestsFromMapFunc(r.templateToData),
-			builder.WithPredicates(onlyCreates())).
+			builder.WithPredicates(flow.OnlyCreates())).
 		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToData),
-			builder.WithPredicates(valuesChange())).
+			builder.WithPredicates(flow.Updates(valuesChange))).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ownerToData),
-			builder.WithPredicates(valuesChange())).
+			builder.WithPredicates(flow.Updates(valuesChange))).
 		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostToData),
-			builder.WithPredicates(hostChanges())).
+			builder.WithPredicates(flow.Updates(hostChanges))).
 		Watches(&corev1.Secret{}, owner, builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
@@ -150,37 +148,16 @@ func always(*infrav1.Metal3Data) bool { return true }
 // unrendered returns true for data that values may still be taken for.
 func unrendered(data *infrav1.Metal3Data) bool { return !ptr.Deref(data.Status.Ready, false) }
 
-// comesOrLeaves passes objects that are created, begin to be deleted, or are gone.
-func comesOrLeaves() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
-			e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
-	}}
+// valuesChange returns true for changes of what a template takes from an object, and of its owner.
+func valuesChange(before, after client.Object) bool {
+	return !equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels()) ||
+		!equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) ||
+		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
-func onlyCreates() predicate.Funcs {
-	return predicate.Funcs{
-		UpdateFunc: func(event.UpdateEvent) bool { return false },
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-	}
-}
-
-// valuesChange passes changes of what a template takes from an object, and of its owner.
-func valuesChange() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return !equality.Semantic.DeepEqual(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
-			!equality.Semantic.DeepEqual(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()) ||
-			!equality.Semantic.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
-	}}
-}
-
-// hostChanges passes changes of what a template takes from a host, and of its consumer.
-func hostChanges() predicate.Predicate {
-	return predicate.Or(valuesChange(), predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, isHost := e.ObjectOld.(*bmov1alpha1.BareMetalHost)
-		after, stillHost := e.ObjectNew.(*bmov1alpha1.BareMetalHost)
-		return isHost && stillHost && (!equality.Semantic.DeepEqual(before.Spec.ConsumerRef, after.Spec.ConsumerRef) ||
-			!strings.EqualFold(before.Spec.BootMACAddress, after.Spec.BootMACAddress) ||
-			!equality.Semantic.DeepEqual(before.Status.HardwareDetails, after.Status.HardwareDetails))
-	}})
+// hostChanges returns true for changes of what a template takes from a host, and of its consumer.
+func hostChanges(before, after *bmov1alpha1.BareMetalHost) bool {
+	return valuesChange(before, after) || !equality.Semantic.DeepEqual(before.Spec.ConsumerRef, after.Spec.ConsumerRef) ||
+		!strings.EqualFold(before.Spec.BootMACAddress, after.Spec.BootMACAddress) ||
+		!equality.Semantic.DeepEqual(before.Status.HardwareDetails, after.Status.HardwareDetails)
 }

@@ -13,6 +13,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
 // checkClaim blocks on a claim that cannot be served. Admission refuses one without template.
@@ -117,11 +118,11 @@ func (r *Reconciler) waitForMachine(ctx context.Context, s *scope) (outcome.Outc
 		name = s.machine.Name
 	}
 	machine := &infrav1.Metal3Machine{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.claim.Namespace, Name: name}, machine)
+	found, err := flow.Find(ctx, r.Live, client.ObjectKey{Namespace: s.claim.Namespace, Name: name}, machine)
 	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return outcome.Done(), fmt.Errorf("reading Metal3Machine %s: %w", name, err)
-	case err == nil && (s.machine == nil || machine.UID == s.machine.UID):
+	case err != nil:
+		return outcome.Done(), err
+	case found && (s.machine == nil || machine.UID == s.machine.UID):
 		return outcome.Waiting(infrav1.WaitingForMachineReleaseReason, fmt.Sprintf(
 			"Waiting for Metal3Machine %s to be deleted, which uses the data", name)), nil
 	default:

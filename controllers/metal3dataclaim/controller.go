@@ -2,13 +2,10 @@ package metal3dataclaim
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -67,21 +64,18 @@ type scope struct {
 // Reconcile gives one claim its Metal3Data.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	claim := &infrav1.Metal3DataClaim{}
-	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {
-		r.memory.Forget(req.NamespacedName)
+	reporter := flow.Reporter{
+		Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory, WatchFilter: r.WatchFilter,
+	}
+	pass, presence, err := reporter.Open(ctx, req.NamespacedName, claim)
+	if presence == flow.Gone {
 		r.Data.Forget(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if flow.Moving(claim) || (r.WatchFilter != "" && !labels.HasWatchLabel(claim, r.WatchFilter)) {
-		return ctrl.Result{}, nil
+	if pass == nil || err != nil {
+		return presence.Result(), err
 	}
-	if r.memory.Behind(claim) || !r.Data.Synced() {
-		return ctrl.Result{RequeueAfter: flow.CatchUp}, nil
-	}
-	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory}
-	pass, err := reporter.Begin(claim)
-	if err != nil {
-		return ctrl.Result{}, err
+	if !r.Data.Synced() {
+		return flow.Behind.Result(), nil
 	}
 	s := &scope{claim: claim}
 	if err := flow.Observe(ctx, s, r.readCluster, r.readTemplate, r.readData); err != nil {
@@ -89,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
 		Paused:     s.paused,
-		Conditions: []flow.Condition[*scope]{ready(), deleting()},
+		Conditions: []flow.Condition[*scope]{ready, deleting},
 		Stages:     r.route(s),
 		Status:     setStatus,
 	})
@@ -101,32 +95,21 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 		return nil
 	case !s.claim.DeletionTimestamp.IsZero():
 		return []flow.Stage[*scope]{
-			deleting().Stage(r.waitForMachine), deleting().Stage(r.deleteData), deleting().Stage(r.dropFinalizer),
+			deleting.Stage(r.waitForMachine), deleting.Stage(r.deleteData), deleting.Stage(r.dropFinalizer),
 		}
 	case s.data != nil:
-		return []flow.Stage[*scope]{ready().Stage(r.keepFinalizer), ready().Stage(r.deleteSurplus)}
+		return []flow.Stage[*scope]{ready.Stage(r.keepFinalizer), ready.Stage(r.deleteSurplus)}
 	default:
 		return []flow.Stage[*scope]{
-			ready().Stage(r.checkClaim), ready().Stage(r.keepFinalizer), ready().Stage(r.waitForTemplate),
-			ready().Stage(r.createData),
+			ready.Stage(r.checkClaim), ready.Stage(r.keepFinalizer), ready.Stage(r.waitForTemplate),
+			ready.Stage(r.createData),
 		}
 	}
 }
 
-func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
-	var cluster *clusterv1.Cluster
-	if name := s.claim.Labels[clusterv1.ClusterNameLabel]; name != "" {
-		found := &clusterv1.Cluster{}
-		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.claim.Namespace, Name: name}, found)
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("reading Cluster %s: %w", name, err)
-		}
-		if err == nil {
-			cluster = found
-		}
-	}
-	s.paused = flow.Paused(cluster, s.claim)
-	return nil
+func (r *Reconciler) readCluster(ctx context.Context, s *scope) (err error) {
+	s.paused, err = flow.PausedWithCluster(ctx, r.Client, s.claim)
+	return err
 }
 
 func (r *Reconciler) readTemplate(ctx context.Context, s *scope) error {
@@ -136,19 +119,13 @@ func (r *Reconciler) readTemplate(ctx context.Context, s *scope) error {
 			break
 		}
 	}
-	name := s.templateName()
-	if name == "" {
-		return nil
-	}
 	template := &infrav1.Metal3DataTemplate{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.claim.Namespace, Name: name}, template)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading Metal3DataTemplate %s: %w", name, err)
-	}
-	if err == nil {
+	key := client.ObjectKey{Namespace: s.claim.Namespace, Name: s.templateName()}
+	found, err := flow.Find(ctx, r.Client, key, template)
+	if found {
 		s.template = template
 	}
-	return nil
+	return err
 }
 
 func (r *Reconciler) readData(ctx context.Context, s *scope) error {
@@ -177,22 +154,18 @@ func (s *scope) templateName() string {
 	return s.claim.Spec.Template.Name
 }
 
-func ready() flow.Condition[*scope] {
-	return flow.Condition[*scope]{
-		Type: infrav1.ReadyCondition, Initial: infrav1.AllocationFailedReason, Failed: infrav1.AllocationFailedReason,
-		Done: func(s *scope) flow.Reached {
-			return flow.Reached{
-				Reason: infrav1.IndexAllocatedReason, Message: "Metal3Data " + s.data.Name + " answers the claim",
-			}
-		},
-	}
+var ready = flow.Condition[*scope]{
+	Type: infrav1.ReadyCondition, Initial: infrav1.AllocationFailedReason, Failed: infrav1.AllocationFailedReason,
+	Done: func(s *scope) flow.Reached {
+		return flow.Reached{
+			Reason: infrav1.IndexAllocatedReason, Message: "Metal3Data " + s.data.Name + " answers the claim",
+		}
+	},
 }
 
-func deleting() flow.Condition[*scope] {
-	return flow.Condition[*scope]{
-		Type: infrav1.DeletingCondition, Initial: infrav1.DeletingReason, Failed: infrav1.ReleaseFailedReason,
-		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.ClaimReleasedReason} },
-	}
+var deleting = flow.Condition[*scope]{
+	Type: infrav1.DeletingCondition, Initial: infrav1.DeletingReason, Failed: infrav1.ReleaseFailedReason,
+	Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.ClaimReleasedReason} },
 }
 
 // announce emits an event for what stops a claim. An index alone is not worth an event for each machine.

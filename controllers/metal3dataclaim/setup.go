@@ -11,9 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
@@ -30,10 +28,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&infrav1.Metal3DataClaim{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
+		// The first event of a Metal3Data may show a second answer to a claim.
 		Watches(&infrav1.Metal3Data{}, handler.EnqueueRequestsFromMapFunc(dataToClaim),
-			builder.WithPredicates(dataMatters())).
+			builder.WithPredicates(flow.ComesOrGoes())).
 		Watches(&infrav1.Metal3DataTemplate{}, handler.EnqueueRequestsFromMapFunc(r.templateToClaims),
-			builder.WithPredicates(comesOrLeaves())).
+			builder.WithPredicates(flow.ComesOrLeaves())).
 		Watches(&infrav1.Metal3Machine{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
@@ -65,17 +64,4 @@ func (r *Reconciler) templateToClaims(ctx context.Context, object client.Object)
 		}
 	}
 	return requests
-}
-
-// dataMatters passes Metal3Data that come and go. The first event of one tells of a second answer to a claim.
-func dataMatters() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
-}
-
-// comesOrLeaves passes templates that are created, begin to be deleted, or are gone.
-func comesOrLeaves() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
-			e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
-	}}
 }

@@ -10,18 +10,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
@@ -30,7 +27,7 @@ import (
 )
 
 // gatherTime is how long changes of Metal3Data and claims are gathered before the indexes are listed.
-const gatherTime = time.Second
+func gatherTime(types.NamespacedName) time.Duration { return time.Second }
 
 // namedUsers is how many users of a template a message names.
 const namedUsers = 5
@@ -70,20 +67,12 @@ type scope struct {
 // Reconcile lists the indexes of one template.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	template := &infrav1.Metal3DataTemplate{}
-	if err := r.Client.Get(ctx, req.NamespacedName, template); err != nil {
-		r.memory.Forget(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	reporter := flow.Reporter{
+		Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory, WatchFilter: r.WatchFilter,
 	}
-	if flow.Moving(template) || (r.WatchFilter != "" && !labels.HasWatchLabel(template, r.WatchFilter)) {
-		return ctrl.Result{}, nil
-	}
-	if r.memory.Behind(template) {
-		return ctrl.Result{RequeueAfter: flow.CatchUp}, nil
-	}
-	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory}
-	pass, err := reporter.Begin(template)
-	if err != nil {
-		return ctrl.Result{}, err
+	pass, presence, err := reporter.Open(ctx, req.NamespacedName, template)
+	if pass == nil || err != nil {
+		return presence.Result(), err
 	}
 	// Several clusters may share the template, so the pause of one of them does not pause it.
 	s := &scope{template: template, paused: flow.Paused(nil, template)}
@@ -91,14 +80,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return flow.ReadFailed(ctx, pass, err)
 	}
 	plan := flow.Plan[*scope]{
-		Paused: s.paused, Conditions: []flow.Condition[*scope]{ready(), deleting()}, Status: setStatus,
+		Paused: s.paused, Conditions: []flow.Condition[*scope]{ready, deleting}, Status: setStatus,
 	}
 	switch {
 	case s.paused:
 	case !template.DeletionTimestamp.IsZero():
-		plan.Stages = []flow.Stage[*scope]{deleting().Stage(waitForUsers), deleting().Stage(dropFinalizer)}
+		plan.Stages = []flow.Stage[*scope]{deleting.Stage(waitForUsers), deleting.Stage(dropFinalizer)}
 	default:
-		plan.Stages = []flow.Stage[*scope]{ready().Stage(keepFinalizer)}
+		plan.Stages = []flow.Stage[*scope]{ready.Stage(keepFinalizer)}
 	}
 	return flow.Run(ctx, pass, s, plan)
 }
@@ -112,22 +101,18 @@ func (r *Reconciler) readUsers(ctx context.Context, s *scope) error {
 	return err
 }
 
-func ready() flow.Condition[*scope] {
-	return flow.Condition[*scope]{
-		Type: infrav1.ReadyCondition, Initial: infrav1.TemplateReadyReason, Failed: infrav1.WriteFailedReason,
-		Done: func(s *scope) flow.Reached {
-			return flow.Reached{
-				Reason: infrav1.TemplateReadyReason, Message: hostdata.DuplicateKeys(s.template.Spec.MetaData),
-			}
-		},
-	}
+var ready = flow.Condition[*scope]{
+	Type: infrav1.ReadyCondition, Initial: infrav1.TemplateReadyReason, Failed: infrav1.WriteFailedReason,
+	Done: func(s *scope) flow.Reached {
+		return flow.Reached{
+			Reason: infrav1.TemplateReadyReason, Message: hostdata.DuplicateKeys(s.template.Spec.MetaData),
+		}
+	},
 }
 
-func deleting() flow.Condition[*scope] {
-	return flow.Condition[*scope]{
-		Type: infrav1.DeletingCondition, Initial: infrav1.DeletingReason, Failed: infrav1.ReleaseFailedReason,
-		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.TemplateReleasedReason} },
-	}
+var deleting = flow.Condition[*scope]{
+	Type: infrav1.DeletingCondition, Initial: infrav1.DeletingReason, Failed: infrav1.ReleaseFailedReason,
+	Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.TemplateReleasedReason} },
 }
 
 func announce(_ *metav1.Condition, after metav1.Condition) string {
@@ -199,8 +184,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&infrav1.Metal3DataTemplate{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
-		Watches(&infrav1.Metal3Data{}, later()).
-		Watches(&infrav1.Metal3DataClaim{}, later()).
+		Watches(&infrav1.Metal3Data{}, flow.Gather(gatherTime, toTemplate), builder.WithPredicates(flow.ComesOrGoes())).
+		Watches(&infrav1.Metal3DataClaim{}, flow.Gather(gatherTime, toTemplate),
+			builder.WithPredicates(flow.ComesOrGoes())).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Metal3DataTemplate controller: %w", err)
@@ -208,31 +194,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return nil
 }
 
-// later requeues the template of an object that comes or goes, some time after the first of many changes.
-func later() handler.Funcs {
-	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
-	enqueue := func(object client.Object, q queue) {
-		if name := templateOf(object); name != "" {
-			key := client.ObjectKey{Namespace: object.GetNamespace(), Name: name}
-			q.AddAfter(ctrl.Request{NamespacedName: key}, gatherTime)
-		}
+// toTemplate requeues the template of a Metal3Data or a claim.
+func toTemplate(_ context.Context, object client.Object) []ctrl.Request {
+	name := hostdata.TemplateOf(object)
+	if name == "" {
+		return nil
 	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { enqueue(e.Object, q) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { enqueue(e.Object, q) },
-	}
-}
-
-func templateOf(object client.Object) string {
-	var template *infrav1.Metal3ObjectRef
-	switch object := object.(type) {
-	case *infrav1.Metal3Data:
-		template = object.Spec.Template
-	case *infrav1.Metal3DataClaim:
-		template = object.Spec.Template
-	}
-	if template == nil {
-		return ""
-	}
-	return template.Name
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}}}
 }

@@ -5,12 +5,10 @@ import (
 	"errors"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
-	"sigs.k8s.io/cluster-api/util/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -80,26 +78,15 @@ type Reconciler struct {
 // Reconcile moves one Metal3Machine towards its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	machine := &infrav1.Metal3Machine{}
-	err := r.Client.Get(ctx, req.NamespacedName, machine)
-	if apierrors.IsNotFound(err) {
-		r.memory.Forget(req.NamespacedName)
+	reporter := flow.Reporter{
+		Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory, WatchFilter: r.WatchFilter,
+	}
+	pass, presence, err := reporter.Open(ctx, req.NamespacedName, machine)
+	if presence == flow.Gone || presence == flow.Ignored {
 		r.forget(ctx, req.NamespacedName)
-		return ctrl.Result{}, nil
 	}
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if flow.Moving(machine) || (r.WatchFilter != "" && !labels.HasWatchLabel(machine, r.WatchFilter)) {
-		r.forget(ctx, req.NamespacedName)
-		return ctrl.Result{}, nil
-	}
-	if r.memory.Behind(machine) {
-		return ctrl.Result{RequeueAfter: flow.CatchUp}, nil
-	}
-	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory}
-	pass, err := reporter.Begin(machine)
-	if err != nil {
-		return ctrl.Result{}, err
+	if pass == nil || err != nil {
+		return presence.Result(), err
 	}
 	s := &scope{machine: machine, pass: pass}
 	defer func() { r.Hosts.Settle(ctx, req.NamespacedName, s.waits) }()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/labels/format"
@@ -120,10 +119,12 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
 		return nil
 	}
 	cluster := &clusterv1.Cluster{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: name}, cluster); err == nil {
+	found, err := flow.Find(ctx, r.Client, client.ObjectKey{Namespace: s.machine.Namespace, Name: name}, cluster)
+	if err != nil {
+		return err
+	}
+	if found {
 		s.cluster = cluster
-	} else if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading Cluster %s: %w", name, err)
 	}
 	s.paused = flow.Paused(s.cluster, s.machine)
 	return r.readInfrastructure(ctx, s)
@@ -135,15 +136,11 @@ func (r *Reconciler) readInfrastructure(ctx context.Context, s *scope) error {
 	}
 	infra := &infrav1.Metal3Cluster{}
 	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: s.cluster.Spec.InfrastructureRef.Name}
-	err := r.Client.Get(ctx, key, infra)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading Metal3Cluster %s: %w", key.Name, err)
+	found, err := flow.Find(ctx, r.Client, key, infra)
+	if found {
+		s.infra = infra
 	}
-	s.infra = infra
-	return nil
+	return err
 }
 
 func (r *Reconciler) readHost(ctx context.Context, s *scope) error {

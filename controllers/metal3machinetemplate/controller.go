@@ -14,15 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	clusterlabels "sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -77,21 +74,12 @@ type scope struct {
 // Reconcile carries the cleaning mode of one template to its machines and reports the capacity of its hosts.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	template := &infrav1.Metal3MachineTemplate{}
-	if err := r.Client.Get(ctx, req.NamespacedName, template); err != nil {
-		r.memory.Forget(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	reporter := flow.Reporter{
+		Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory, WatchFilter: r.WatchFilter,
 	}
-	filtered := r.WatchFilter != "" && !clusterlabels.HasWatchLabel(template, r.WatchFilter)
-	if filtered || flow.Moving(template) || !template.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil
-	}
-	if r.memory.Behind(template) {
-		return ctrl.Result{RequeueAfter: flow.CatchUp}, nil
-	}
-	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory}
-	pass, err := reporter.Begin(template)
-	if err != nil {
-		return ctrl.Result{}, err
+	pass, presence, err := reporter.Open(ctx, req.NamespacedName, template)
+	if pass == nil || err != nil || !template.DeletionTimestamp.IsZero() {
+		return presence.Result(), err
 	}
 	s := &scope{template: template}
 	if err := flow.Observe(ctx, s, r.readPause, r.readHosts); err != nil {
@@ -127,11 +115,12 @@ func (r *Reconciler) readPause(ctx context.Context, s *scope) error {
 			continue
 		}
 		cluster := &clusterv1.Cluster{}
-		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.template.Namespace, Name: owner.Name}, cluster)
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("reading Cluster %s: %w", owner.Name, err)
+		key := client.ObjectKey{Namespace: s.template.Namespace, Name: owner.Name}
+		found, err := flow.Find(ctx, r.Client, key, cluster)
+		if err != nil {
+			return err
 		}
-		s.paused = err == nil && flow.Paused(cluster, s.template)
+		s.paused = found && flow.Paused(cluster, s.template)
 	}
 	return nil
 }
@@ -218,8 +207,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&infrav1.Metal3MachineTemplate{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
+		// A Metal3Machine that was created from a cached, older template needs the mode of the newer one.
 		Watches(&infrav1.Metal3Machine{}, flow.Gather(gatherTime, machineToTemplate),
-			builder.WithPredicates(onlyCreates())).
+			builder.WithPredicates(flow.OnlyCreates())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toTemplates),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		Watches(&bmov1alpha1.BareMetalHost{}, flow.Gather(gatherTime, r.toTemplates),
@@ -253,15 +243,6 @@ func machineToTemplate(_ context.Context, object client.Object) []ctrl.Request {
 // toTemplates requeues all templates of the namespace.
 func (r *Reconciler) toTemplates(ctx context.Context, object client.Object) []ctrl.Request {
 	return flow.Requests(ctx, r.Client, &infrav1.Metal3MachineTemplateList{}, client.InNamespace(object.GetNamespace()))
-}
-
-// onlyCreates passes new machines: a machine created from a cached, older template requires the mode of the newer one.
-func onlyCreates() predicate.Funcs {
-	return predicate.Funcs{
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		DeleteFunc:  func(event.DeleteEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
 }
 
 // hardwareMatters returns true for changes of a host that the capacity depends on.

@@ -138,8 +138,8 @@ func TestWrite(t *testing.T) {
 		got = append(got, filepath.Base(path))
 	}
 	want := []string{
-		"cluster-template-centos.yaml", "cluster-template-development.yaml", "cluster-template-topology.yaml",
-		"cluster-template-ubuntu.yaml", "cluster-template.yaml", "clusterclass-metal3.yaml",
+		"cluster-template-centos.yaml", "cluster-template-development.yaml", "cluster-template-ironic.yaml",
+		"cluster-template-topology.yaml", "cluster-template-ubuntu.yaml", "cluster-template.yaml", "clusterclass-metal3.yaml",
 		"infrastructure-components.yaml", "metadata.yaml",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -5,8 +5,8 @@ import infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 // Show gives the store an event of the cache.
 func (s *Store) Show(data *infrav1.Metal3Data, deleted bool) {
 	if deleted {
-		s.observe(data, s.ledger.gone)
+		observe(data, s.ledger.gone)
 	} else {
-		s.observe(data, s.ledger.seen)
+		observe(data, s.ledger.seen)
 	}
 }

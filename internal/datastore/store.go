@@ -55,9 +55,9 @@ func (s *Store) Setup(ctx context.Context, indexer client.FieldIndexer, informer
 		return fmt.Errorf("watching Metal3Data: %w", err)
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { s.observe(object, s.ledger.seen) },
-		UpdateFunc: func(_, object any) { s.observe(object, s.ledger.seen) },
-		DeleteFunc: func(object any) { s.observe(object, s.ledger.gone) },
+		AddFunc:    func(object any) { observe(object, s.ledger.seen) },
+		UpdateFunc: func(_, object any) { observe(object, s.ledger.seen) },
+		DeleteFunc: func(object any) { observe(object, s.ledger.gone) },
 	})
 	if err != nil {
 		return fmt.Errorf("watching Metal3Data: %w", err)
@@ -66,7 +66,7 @@ func (s *Store) Setup(ctx context.Context, indexer client.FieldIndexer, informer
 	return nil
 }
 
-func (s *Store) observe(object any, note func(*infrav1.Metal3Data)) {
+func observe(object any, note func(*infrav1.Metal3Data)) {
 	if last, isLast := object.(toolscache.DeletedFinalStateUnknown); isLast {
 		object = last.Obj
 	}
@@ -83,17 +83,10 @@ func byClaim(object client.Object) []string {
 }
 
 func byTemplate(object client.Object) []string {
-	var template *infrav1.Metal3ObjectRef
-	switch object := object.(type) {
-	case *infrav1.Metal3Data:
-		template = object.Spec.Template
-	case *infrav1.Metal3DataClaim:
-		template = object.Spec.Template
+	if name := hostdata.TemplateOf(object); name != "" {
+		return []string{name}
 	}
-	if template == nil {
-		return nil
-	}
-	return []string{template.Name}
+	return nil
 }
 
 // Synced returns true once the memory knows all Metal3Data that existed at the start.
@@ -117,11 +110,7 @@ func (s *Store) data(
 	if err != nil {
 		return nil, fmt.Errorf("listing Metal3Data: %w", err)
 	}
-	all := make([]*infrav1.Metal3Data, len(list.Items))
-	for i := range list.Items {
-		all[i] = &list.Items[i]
-	}
-	return all, nil
+	return pointers(list.Items), nil
 }
 
 // ClaimsOf returns the claims of a template. They belong to the cache: do not change them.
@@ -132,11 +121,15 @@ func (s *Store) ClaimsOf(ctx context.Context, template client.ObjectKey) ([]*inf
 	if err != nil {
 		return nil, fmt.Errorf("listing Metal3DataClaims: %w", err)
 	}
-	all := make([]*infrav1.Metal3DataClaim, len(list.Items))
-	for i := range list.Items {
-		all[i] = &list.Items[i]
+	return pointers(list.Items), nil
+}
+
+func pointers[T any](items []T) []*T {
+	all := make([]*T, len(items))
+	for i := range items {
+		all[i] = &items[i]
 	}
-	return all, nil
+	return all
 }
 
 // Create creates the Metal3Data for a claim with the lowest free index of its template. The desired object must name

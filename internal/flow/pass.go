@@ -40,6 +40,9 @@ type Reporter struct {
 
 	// Memory stores the versions that the passes wrote. Nil stores nothing.
 	Memory *Memory
+
+	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that an object must carry. Empty means any.
+	WatchFilter string
 }
 
 // Announcement returns the type of the event for a changed condition. Empty means no event. A nil before means that the
@@ -90,7 +93,7 @@ func (p *Pass) End(ctx context.Context, reached outcome.Outcome, err error, repo
 	writeErr := p.write(ctx, report)
 	switch {
 	case apierrors.IsConflict(writeErr):
-		return result(reached.WithAfter(soonest(reached.After, ConflictDelay)), err)
+		return result(reached.WithAfter(Soonest(reached.After, ConflictDelay)), err)
 	case p.isGone(writeErr):
 		return result(reached, err)
 	default:

@@ -42,7 +42,7 @@ type world struct {
 	// fail is asked before each write of the pass.
 	fail func(write string) error
 	// others writes as somebody else.
-	others client.Client
+	others client.WithWatch
 	events *recorder
 	pass   *flow.Pass
 }

@@ -46,3 +46,25 @@ func OnlyDeletes() predicate.Funcs {
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
+
+// OnlyCreates drops all events but those of new objects.
+func OnlyCreates() predicate.Funcs {
+	return predicate.Funcs{
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// ComesOrGoes drops updates.
+func ComesOrGoes() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+}
+
+// ComesOrLeaves passes objects that are created, begin to be deleted, or are gone.
+func ComesOrLeaves() predicate.Funcs {
+	return Updates(func(before, after client.Object) bool {
+		return before.GetUID() != after.GetUID() ||
+			before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
+	})
+}

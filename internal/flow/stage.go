@@ -115,14 +115,14 @@ func (p Plan[S]) act(ctx context.Context, scope S) (Results, time.Duration, erro
 		}
 		ran, err := stage.Run(ctx, scope)
 		if p.isConflict(err) {
-			return results, soonest(after, ConflictDelay), errors.Join(failures...)
+			return results, Soonest(after, ConflictDelay), errors.Join(failures...)
 		}
 		if err != nil {
 			failures = append(failures, err)
 			ran = outcome.Waiting(stage.Failed, describe(err))
 		}
 		results[stage.Type] = Result{Outcome: ran, Err: err, pending: result.pending - 1}
-		after = soonest(after, ran.After)
+		after = Soonest(after, ran.After)
 		if !ran.IsDone() && !stage.Aside {
 			break
 		}
@@ -134,7 +134,8 @@ func (p Plan[S]) isConflict(err error) bool {
 	return err != nil && (apierrors.IsConflict(err) || p.Conflict != nil && p.Conflict(err))
 }
 
-func soonest(a, b time.Duration) time.Duration {
+// Soonest returns the shorter of two times, where zero means never.
+func Soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}

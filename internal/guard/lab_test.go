@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -450,6 +451,27 @@ func (n *node) held() []netip.Addr {
 		}
 	}
 	return found
+}
+
+// leased returns nothing when the kernel removes both addresses of the node by itself. keepalived adds them without a
+// lease, and the guard gives them one a moment later.
+func leased(n *node) func() string {
+	return func() string {
+		link, err := n.links.LinkByName("eth0")
+		must(n.lab.t, err)
+		entries, err := n.links.AddrList(link, netlink.FAMILY_ALL)
+		must(n.lab.t, err)
+		ends := map[netip.Addr]bool{}
+		for _, entry := range entries {
+			if address, ok := netip.AddrFromSlice(entry.IP); ok {
+				ends[address.Unmap()] = entry.ValidLft < math.MaxUint32
+			}
+		}
+		if !ends[vip4] || !ends[vip6] {
+			return fmt.Sprintf("both addresses should have a lease: %v", ends)
+		}
+		return ""
+	}
 }
 
 // killAll kills all processes of a node at once, as a power cut would, but leaves its network.

@@ -232,6 +232,7 @@ func testDieInTurn(t *testing.T, n *node) {
 	eventually(t, generous, "the guard died: keepalived ends", func() string { return number(len(n.keepalivedProcesses())) })
 	n.start()
 	eventually(t, patient, "a new guard starts over", heldBy(n, n))
+	eventually(t, patient, "the new guard gives leases", leased(n))
 
 	killAll(t, n)
 	<-n.ended

@@ -14,7 +14,7 @@
 //	waiter and its place   waitlist.go  a machine looks for a host      Settle, when the machine waits no more
 //	open waiter            waitlist.go  a machine has looked            an offer enqueues it; it chooses a host
 //	offer                  waitlist.go  a host concerns an open waiter  Settle of that machine; the host is deleted
-//	answer                 store.go     a machine finds no host         any host or assumption changes
+//	answer                 answers.go   a machine finds no host         any host or assumption changes
 //	turn                   waitlist.go  with the first waiter           with the last waiter and offer of the namespace
 //
 // One lock guards all of it. The waitlist is one per namespace. The store does not judge hosts: baremetal/host decides

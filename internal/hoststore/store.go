@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -15,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
@@ -41,16 +38,7 @@ type Store struct {
 	assumed   assumeCache
 	waitlists map[string]*waitlist
 
-	// answers holds the messages for machines that found no host, until a host or an assumption changes. Changes counts
-	// these.
-	answers map[request]string
-	changes uint64
-}
-
-// request is what a machine requires of a host in its namespace.
-type request struct {
-	namespace string
-	wish      wish
+	answers answers
 }
 
 // New returns a store that reads through the client's cache. Live reads past it, for the moments when the cache is
@@ -58,83 +46,8 @@ type request struct {
 func New(c client.Client, live client.Reader) *Store {
 	return &Store{
 		client: c, live: live, enqueue: func(Key) {}, poolComplete: func() bool { return false },
-		pool: pool{}, assumed: newAssumeCache(), waitlists: map[string]*waitlist{}, answers: map[request]string{},
+		pool: pool{}, assumed: newAssumeCache(), waitlists: map[string]*waitlist{},
 	}
-}
-
-// Holdings are the hosts of one machine.
-type Holdings struct {
-	// Host is the host that the machine works with. Nil means that it holds none. It must not be changed.
-	Host *bmov1alpha1.BareMetalHost
-
-	// Surplus are further hosts that carry the machine as consumer, which a crash between two claims can leave behind.
-	Surplus []*bmov1alpha1.BareMetalHost
-}
-
-// Holdings returns the hosts that carry the machine as consumer. The hint is the name that the machine has recorded; it
-// decides which host counts when there are several. When the cache shows none, the recorded one is read live: a process
-// that has just started may not see yet what the one before it has claimed.
-func (s *Store) Holdings(ctx context.Context, machine Key, hint string) (Holdings, error) {
-	var list bmov1alpha1.BareMetalHostList
-	if err := s.client.List(ctx, &list, client.InNamespace(machine.Namespace),
-		client.MatchingFields{consumerIndex: machine.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return Holdings{}, fmt.Errorf("listing the BareMetalHosts of %s: %w", machine, err)
-	}
-	hosts := pointers(list.Items)
-	if pending, err := s.pending(ctx, machine, hosts, hint); err != nil {
-		return Holdings{}, err
-	} else if pending != nil {
-		hosts = append(hosts, pending)
-	}
-	if len(hosts) == 0 {
-		return Holdings{}, nil
-	}
-	slices.SortFunc(hosts, func(a, b *bmov1alpha1.BareMetalHost) int {
-		if (a.Name == hint) != (b.Name == hint) {
-			if a.Name == hint {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
-	return Holdings{Host: hosts[0], Surplus: hosts[1:]}, nil
-}
-
-// pending returns the host that the machine may have claimed although the cache does not show it: the one that it has
-// assumed, or else the one that it has recorded. After a write that failed without an answer, and after a restart, only
-// the API server knows whether the claim took effect, so then the host is read live.
-func (s *Store) pending(ctx context.Context, machine Key, known []*bmov1alpha1.BareMetalHost, hint string,
-) (*bmov1alpha1.BareMetalHost, error) {
-	s.mu.Lock()
-	key, claim, assumed := s.assumed.of(machine)
-	s.mu.Unlock()
-	switch {
-	case claim.written != nil && !contains(known, key.Name):
-		return claim.written, nil
-	case !assumed && len(known) == 0 && hint != "":
-		key = Key{Namespace: machine.Namespace, Name: hint}
-	case !assumed || contains(known, key.Name):
-		return nil, nil
-	}
-	pending := &bmov1alpha1.BareMetalHost{}
-	err := s.live.Get(ctx, key, pending)
-	switch {
-	case apierrors.IsNotFound(err):
-		s.Forget(machine)
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading BareMetalHost %s, which %s may have claimed: %w", key.Name, machine, err)
-	case !host.ConsumedBy(pending, machine.Namespace, machine.Name):
-		s.Forget(machine)
-		return nil, nil
-	default:
-		return pending, nil
-	}
-}
-
-func contains(hosts []*bmov1alpha1.BareMetalHost, name string) bool {
-	return slices.ContainsFunc(hosts, func(h *bmov1alpha1.BareMetalHost) bool { return h.Name == name })
 }
 
 // Choose picks a host for a machine and assumes it. When there is none, the machine is enqueued as soon as a host
@@ -162,23 +75,16 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	choice := s.choose(wanted, hosts)
-	if fromPool && choice.Host == nil && choice.Awaited == 0 && changes == s.changes {
-		s.answers[asked] = choice.Message
+	if fromPool && choice.Host == nil && choice.Awaited == 0 {
+		s.answers.keep(asked, choice.Message, changes)
 	}
 	return choice, nil
 }
 
-// answer returns the message for a request, empty if a host has changed since, and the number of changes so far.
 func (s *Store) answer(asked request) (message string, changes uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.answers[asked], s.changes
-}
-
-// changed drops the messages that count hosts. The caller holds the lock.
-func (s *Store) changed() {
-	s.changes++
-	clear(s.answers)
+	return s.answers.of(asked)
 }
 
 func (s *Store) enter(wanted host.Wanted) {
@@ -223,7 +129,7 @@ func (s *Store) choose(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) h
 	}
 	if choice.Host != nil {
 		s.assumed.assume(client.ObjectKeyFromObject(choice.Host), machine)
-		s.changed()
+		s.answers.changed()
 		list.found(wanted.Machine)
 	}
 	return choice
@@ -270,7 +176,7 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 func (s *Store) refused(current, desired *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changed()
+	s.answers.changed()
 	if s.assumed.refuse(current, desired) {
 		s.abandon(client.ObjectKeyFromObject(current))
 	}
@@ -296,7 +202,7 @@ func (s *Store) Forget(machine Key) {
 func (s *Store) abandon(key Key) {
 	machine := s.assumed.claims[key].machine
 	delete(s.assumed.claims, key)
-	s.changed()
+	s.answers.changed()
 	s.waitlist(key.Namespace).pass(key.Name, machine.Name)
 }
 
@@ -353,7 +259,7 @@ func (s *Store) observe(previous, current *bmov1alpha1.BareMetalHost) {
 func (s *Store) concerned(previous, current *bmov1alpha1.BareMetalHost) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changed()
+	s.answers.changed()
 	ended := s.assumed.observe(current)
 	s.pool.keep(current)
 	list := s.waitlists[current.Namespace]
@@ -377,7 +283,7 @@ func (s *Store) concerned(previous, current *bmov1alpha1.BareMetalHost) []string
 // deleted drops what is remembered of a host that was deleted.
 func (s *Store) deleted(gone *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
-	s.changed()
+	s.answers.changed()
 	s.assumed.forget(client.ObjectKeyFromObject(gone))
 	s.pool.remove(gone)
 	var machines []string
@@ -389,32 +295,4 @@ func (s *Store) deleted(gone *bmov1alpha1.BareMetalHost) {
 	for _, machine := range machines {
 		s.enqueue(Key{Namespace: gone.Namespace, Name: machine})
 	}
-}
-
-// Hosts returns all hosts of a namespace. They must not be changed.
-func (s *Store) Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
-	var list bmov1alpha1.BareMetalHostList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing BareMetalHosts: %w", err)
-	}
-	return pointers(list.Items), nil
-}
-
-// Reserved returns the hosts of a namespace that node reuse keeps for the next machine of an owner. It reads past the
-// cache: the end of a Cluster releases its reservations once, and the cache may show one too late.
-func (s *Store) Reserved(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
-	var list bmov1alpha1.BareMetalHostList
-	reserved := client.HasLabels{infrav1.NodeReuseLabel}
-	if err := s.live.List(ctx, &list, client.InNamespace(namespace), reserved); err != nil {
-		return nil, fmt.Errorf("listing reserved BareMetalHosts: %w", err)
-	}
-	return pointers(list.Items), nil
-}
-
-func pointers(items []bmov1alpha1.BareMetalHost) []*bmov1alpha1.BareMetalHost {
-	hosts := make([]*bmov1alpha1.BareMetalHost, 0, len(items))
-	for i := range items {
-		hosts = append(hosts, &items[i])
-	}
-	return hosts
 }

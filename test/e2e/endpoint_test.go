@@ -234,6 +234,17 @@ func (e *endpoint) create(ctx context.Context) {
 	Expect(bed.lab.WaitForMachines(ctx, endpointCluster, controlPlanes, storyLimit)).To(Succeed())
 	e.workload, err = bed.lab.Workload(ctx, endpointCluster)
 	Expect(err).NotTo(HaveOccurred())
+	for _, machine := range e.machines(ctx, Default) {
+		e.expectLabelled(ctx, machine)
+	}
+}
+
+// expectLabelled demands that the Node of a Machine carries what the data template of the flavour gives it.
+func (e *endpoint) expectLabelled(ctx context.Context, machine clusterv1.Machine) {
+	GinkgoHelper()
+	node := &corev1.Node{}
+	Expect(e.workload.Client.Get(ctx, client.ObjectKey{Name: machine.Status.NodeRef.Name}, node)).To(Succeed())
+	Expect(node.Labels).To(HaveKeyWithValue("metal3.io/machine", machine.Name))
 }
 
 // remove gives all hosts back, wherever the stories have ended. A cluster that lives in itself cannot be deleted, and

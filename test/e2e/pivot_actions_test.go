@@ -198,15 +198,16 @@ func (e *endpoint) scaleWorkers(ctx context.Context, by int) *clusterv1.MachineD
 func (e *endpoint) addWorker(ctx context.Context) string {
 	GinkgoHelper()
 	deployment := e.scaleWorkers(ctx, 1)
+	var machines clusterv1.MachineList
 	var node string
 	Eventually(func(g Gomega) {
-		var machines clusterv1.MachineList
 		g.Expect(e.List(ctx, &machines, client.InNamespace(lab.Namespace),
 			client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: deployment.Name})).To(Succeed())
 		g.Expect(machines.Items).To(HaveLen(e.workers))
 		node = machines.Items[0].Status.NodeRef.Name
 		g.Expect(node).NotTo(BeEmpty())
 	}, patiently()...).Should(Succeed())
+	e.expectLabelled(ctx, machines.Items[0])
 	return node
 }
 

@@ -48,6 +48,7 @@ func variables() []string {
 		"NAMESPACE=" + build.DefaultNamespace,
 		"CLUSTER_APIENDPOINT_HOST=" + build.EndpointHost,
 		fmt.Sprintf("CLUSTER_APIENDPOINT_PORT=%d", build.EndpointPort),
+		"IRONIC_ADDRESS=192.0.2.20", "IRONIC_CIDR=192.0.2.0/24",
 		"IMAGE_URL=" + build.ImageURL,
 		"IMAGE_CHECKSUM=" + build.ImageURL + ".sha256sum",
 		"IMAGE_CHECKSUM_TYPE=sha256",

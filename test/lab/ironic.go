@@ -159,12 +159,13 @@ func (l *Lab) ironicOverlay() map[string]any {
 }
 
 // kustomize builds a folder.
-func (l *Lab) kustomize(ctx context.Context, folder string) (string, error) {
+func (l *Lab) kustomize(ctx context.Context, folder string, flags ...string) (string, error) {
 	tools, err := binaries.Ensure(ctx, l.checkout, binaries.Tools(), &lines{progress: l.options.Progress})
 	if err != nil {
 		return "", err
 	}
-	return output(exec.CommandContext(ctx, filepath.Join(tools, "kustomize"), "build", folder))
+	arguments := append([]string{"build", folder}, flags...)
+	return output(exec.CommandContext(ctx, filepath.Join(tools, "kustomize"), arguments...))
 }
 
 // output runs a program and returns what it prints.

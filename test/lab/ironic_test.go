@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bytes"
+	stdcmp "cmp"
 	"errors"
 	"io"
 	"os"
@@ -31,7 +32,7 @@ func written(t *testing.T) *Lab {
 		checkout: checkout, folder: t.TempDir(), ironicImage: "lab.invalid/metal3-ironic:key",
 		options: Options{DeployDelay: 2500 * time.Millisecond, Progress: t.Logf},
 	}
-	if err := errors.Join(made.writeIronic(t.Context()), made.writeTemplate(t.Context())); err != nil {
+	if err := errors.Join(made.writeIronic(t.Context()), made.writeTemplates(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	return made
@@ -74,17 +75,15 @@ func TestBothSidesAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	variables := map[string]string{"IRONIC_TAKEOVER:=AfterMove": "AfterMove"}
+	variables := map[string]string{}
 	for _, variable := range made.templateVariables() {
 		name, value, _ := strings.Cut(variable, "=")
 		variables[name] = value
 	}
 	var cluster infrav1.Metal3Cluster
 	expanded := os.Expand(string(template), func(name string) string {
-		if value, known := variables[name]; known {
-			return value
-		}
-		return "1"
+		name, fallback, _ := strings.Cut(name, ":=")
+		return stdcmp.Or(variables[name], fallback, "1")
 	})
 	decode(t, expanded, "Metal3Cluster", "", &cluster)
 	described := cluster.Spec.Ironic
@@ -99,7 +98,7 @@ func TestBothSidesAgree(t *testing.T) {
 	}
 	got := agreed{
 		described.ClusterID, described.Endpoint.VirtualIPs[0], described.Endpoint.CIDRs[0], described.Endpoint.Interface,
-		string(described.VRRP.Mode), described.VRRP.AdvertisementInterval.Duration.String(),
+		stdcmp.Or(string(described.VRRP.Mode), string(infrav1.VRRPMulticast)), described.VRRP.AdvertisementInterval.Duration.String(),
 		int(described.VRRP.VirtualRouterID),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

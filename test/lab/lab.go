@@ -116,7 +116,7 @@ func (l *Lab) start(ctx context.Context) error {
 		l.fillStore,
 		l.writeRepository,
 		l.writeIronic,
-		l.writeTemplate,
+		l.writeTemplates,
 		l.connectMachines,
 		l.bootManagement,
 		l.installManagement,

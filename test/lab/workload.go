@@ -21,26 +21,35 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
 )
 
+// apiAddress is the address of the API server of a cluster.
+const apiAddress = "172.22.0.100"
+
 // wakeEvery is how often control planes are woken at most.
 const wakeEvery = 10 * time.Second
 
-// Template is the cluster template of the lab, for clusterctl generate cluster --from.
-func (l *Lab) Template() string {
-	return filepath.Join(l.checkout, "test", "lab", "templates", "cluster-template-lab.yaml")
+// Template is the flavour ubuntu for the machines of the lab, for clusterctl generate cluster --from.
+func (l *Lab) Template() string { return l.template("plain") }
+
+// TemplateWithIronic is the flavour ironic for the machines of the lab. Its clusters need ShareIronic.
+func (l *Lab) TemplateWithIronic() string { return l.template("ironic") }
+
+func (l *Lab) template(name string) string {
+	return filepath.Join(l.folder, "cluster-template-"+name+".yaml")
 }
 
-// TemplateWithIronic is the same template with the Ironic endpoint of the lab. Its clusters need ShareIronic.
-func (l *Lab) TemplateWithIronic() string {
-	return filepath.Join(l.folder, "cluster-template-ironic.yaml")
-}
-
-// writeTemplate makes the template with the Ironic endpoint.
-func (l *Lab) writeTemplate(ctx context.Context) error {
-	content, err := l.kustomize(ctx, filepath.Dir(l.Template()))
-	if err != nil {
-		return err
+// writeTemplates adapts the templates that users get to the machines of the lab.
+func (l *Lab) writeTemplates(ctx context.Context) error {
+	for _, name := range []string{"plain", "ironic"} {
+		content, err := l.kustomize(ctx, filepath.Join(l.checkout, "test", "lab", "templates", name),
+			"--load-restrictor=LoadRestrictionsNone")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(l.template(name), []byte(content), fileMode); err != nil {
+			return err
+		}
 	}
-	return os.WriteFile(l.TemplateWithIronic(), []byte(content), fileMode)
+	return nil
 }
 
 // CreateCluster creates a cluster of control-plane nodes on hosts of the lab. They take the Ironic endpoint over from
@@ -117,9 +126,12 @@ func unavailable(machines []clusterv1.Machine, count int) error {
 // templateVariables are what the templates of the lab want beyond what the arguments of clusterctl say, as NAME=value.
 func (l *Lab) templateVariables() []string {
 	return []string{
+		"CLUSTER_APIENDPOINT_HOST=" + apiAddress, "CLUSTER_APIENDPOINT_INTERFACE=eth0", "SERVICE_CIDR=10.96.0.0/16",
+		"CONTAINER_RUNTIME=containerd", "IMAGE_FORMAT=raw",
 		"IMAGE_URL=" + bmc.ImageURL(NodeImage), "IMAGE_CHECKSUM=" + bmc.ChecksumURL(NodeImage),
-		"IRONIC_CLUSTER_ID=" + IronicClusterID, "IRONIC_ADDRESS=" + IronicAddress,
-		"IRONIC_VRID=" + strconv.Itoa(ironicRouterID), "IRONIC_RAMDISK_URL=http://" + ramdiskAddress,
+		"IRONIC_CLUSTER_ID=" + IronicClusterID, "IRONIC_ADDRESS=" + IronicAddress, "IRONIC_CIDR=172.22.0.0/24",
+		"IRONIC_INTERFACE=eth0", "IRONIC_VRID=" + strconv.Itoa(ironicRouterID),
+		"IRONIC_RAMDISK_URL=http://" + ramdiskAddress,
 		"IRONIC_IMAGE=" + l.ironicImage, "KEEPALIVED_GUARD_IMAGE=" + endpoint.GuardImageName,
 		"RAMDISK_DOWNLOADER_IMAGE=" + endpoint.DownloaderImageName,
 	}

@@ -22,6 +22,7 @@ const targetNamespace = "target"
 func sample() []string {
 	return []string{
 		"CLUSTER_APIENDPOINT_HOST=192.0.2.10", "KUBERNETES_VERSION=v1.36.3",
+		"IRONIC_ADDRESS=192.0.2.20", "IRONIC_CIDR=192.0.2.0/24",
 		"IMAGE_URL=http://192.0.2.1/node.qcow2", "IMAGE_CHECKSUM=http://192.0.2.1/node.qcow2.sha256sum",
 	}
 }
@@ -44,7 +45,7 @@ func TestTemplatesAreValid(t *testing.T) {
 }
 
 // checkObjects demands what an API server would, that the objects refer to one another only, and that no machine waits for
-// data that nobody renders.
+// a data template that is not there.
 func checkObjects(t *testing.T, validators map[schema.GroupVersionKind]validation.SchemaValidator,
 	objects []unstructured.Unstructured) {
 	t.Helper()
@@ -55,8 +56,9 @@ func checkObjects(t *testing.T, validators map[schema.GroupVersionKind]validatio
 	}
 	for _, object := range objects {
 		decodeKnown(t, scheme, object)
-		if object.GetKind() == "Metal3DataTemplate" {
-			t.Errorf("%s: no controller of this release renders it", title(object))
+		template, hasTemplate, _ := unstructured.NestedString(object.Object, "spec", "template", "spec", "dataTemplate", "name")
+		if hasTemplate && !names["Metal3DataTemplate/"+template] {
+			t.Errorf("%s takes data of Metal3DataTemplate %s, which is not there", title(object), template)
 		}
 		if object.GetNamespace() != targetNamespace {
 			t.Errorf("%s is in namespace %q, want %q", title(object), object.GetNamespace(), targetNamespace)

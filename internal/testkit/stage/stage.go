@@ -40,8 +40,12 @@ const resync = 10 * time.Minute
 // watch.
 const connectAgain = 200 * time.Millisecond
 
-// stopLimit is how long a manager may take to stop.
-const stopLimit = 30 * time.Second
+// stopLimit is how long a manager may take to stop. A ClusterCache that connects in this moment never stops: it waits
+// for a watch that has ended. So a manager with clusters gets less time.
+const (
+	stopLimit         = 30 * time.Second
+	clustersStopLimit = 2 * time.Second
+)
 
 // Start starts a management cluster that ends with the suite.
 func Start(ctx context.Context, options env.Options) *env.Server {
@@ -119,6 +123,9 @@ func (m Manager) build() (ctrl.Manager, error) {
 		return nil, err
 	}
 	period, limit := resync, stopLimit
+	if m.Clusters {
+		limit = clustersStopLimit
+	}
 	config := rest.CopyConfig(m.Config)
 	// The API server warns about names of finalizers that are not ours to choose.
 	config.WarningHandler = rest.NoWarnings{}

@@ -1,0 +1,143 @@
+package flow_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+func TestOpen(t *testing.T) {
+	cases := map[string]struct {
+		name, filter string
+		annotation   string
+		behind       bool
+		want         flow.Presence
+	}{
+		"an object":                           {name: "machine-0", want: flow.Present},
+		"an object with the label":            {name: "machine-0", filter: "ours", want: flow.Present},
+		"none":                                {name: "other", want: flow.Gone},
+		"an object of another manager":        {name: "machine-0", filter: "theirs", want: flow.Ignored},
+		"an object that a move deletes":       {name: "machine-0", annotation: infrav1.DeleteForMoveAnnotation, want: flow.Ignored},
+		"a copy from before the last write":   {name: "machine-0", behind: true, want: flow.Behind},
+		"that copy, of another manager's":     {name: "machine-0", filter: "theirs", behind: true, want: flow.Ignored},
+		"an object with another's annotation": {name: "machine-0", annotation: "other", want: flow.Present},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, build.Labels(map[string]string{clusterv1.WatchLabel: "ours"}))
+			if tc.annotation != "" {
+				w.meanwhile(func(m *infrav1.Metal3Machine) { annotate(m, tc.annotation) })
+			}
+			memory := &flow.Memory{}
+			reader := w.Client
+			if tc.behind {
+				old := w.stored()
+				saveOwn(t, w, memory)
+				reader = interceptor.NewClient(w.others, interceptor.Funcs{Get: func(
+					_ context.Context, _ client.WithWatch, _ client.ObjectKey, into client.Object, _ ...client.GetOption,
+				) error {
+					if machine, isMachine := into.(*infrav1.Metal3Machine); isMachine {
+						old.DeepCopyInto(machine)
+					}
+					return nil
+				}})
+			}
+			reporter := flow.Reporter{Client: reader, Recorder: w.events, Memory: memory, WatchFilter: tc.filter}
+			key := client.ObjectKey{Namespace: build.DefaultNamespace, Name: tc.name}
+			pass, got, err := reporter.Open(context.Background(), key, &infrav1.Metal3Machine{})
+			if err != nil || got != tc.want || (pass != nil) != (tc.want == flow.Present) {
+				t.Errorf("got pass %v, presence %v, error %v, want presence %v", pass != nil, got, err, tc.want)
+			}
+			if again := got.Result().RequeueAfter; (again > 0) != (tc.want == flow.Behind) {
+				t.Errorf("%v is reconciled again after %s", tc.want, again)
+			}
+		})
+	}
+}
+
+func TestFind(t *testing.T) {
+	w := newWorld(t)
+	broken := interceptor.NewClient(w.others, interceptor.Funcs{Get: func(
+		context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption,
+	) error {
+		return errors.New("no leader")
+	}})
+	cases := map[string]struct {
+		reader    client.Reader
+		name      string
+		found     bool
+		wantError string
+	}{
+		"an object": {reader: w.others, name: "machine-0", found: true},
+		"none":      {reader: w.others, name: "other"},
+		"no name":   {reader: broken, name: ""},
+		"no answer": {reader: broken, name: "machine-0", wantError: "reading Metal3Machine machine-0: no leader"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			key := client.ObjectKey{Namespace: build.DefaultNamespace, Name: tc.name}
+			found, err := flow.Find(context.Background(), tc.reader, key, &infrav1.Metal3Machine{})
+			if found != tc.found || (err == nil) != (tc.wantError == "") ||
+				err != nil && !strings.Contains(err.Error(), tc.wantError) {
+				t.Errorf("got %t, %v, want %t, %q", found, err, tc.found, tc.wantError)
+			}
+		})
+	}
+}
+
+func TestPausedWithCluster(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	check := func(what string, want bool) {
+		t.Helper()
+		if got, err := flow.PausedWithCluster(ctx, w.others, w.stored()); got != want || err != nil {
+			t.Errorf("%s: got %t, %v, want %t", what, got, err, want)
+		}
+	}
+	check("no Cluster", false)
+	if err := w.others.Create(ctx, build.Cluster("cluster-0", build.ClusterPaused())); err != nil {
+		t.Fatal(err)
+	}
+	check("a paused Cluster", true)
+}
+
+func TestPredicates(t *testing.T) {
+	now := metav1.Unix(1_700_000_000, 0)
+	before := build.Metal3Machine("m", "c")
+	changed, leaving, another := before.DeepCopy(), before.DeepCopy(), before.DeepCopy()
+	changed.Generation++
+	leaving.DeletionTimestamp, another.UID = &now, "2"
+	for name, tc := range map[string]struct {
+		predicate predicate.Funcs
+		// want is what passes: new, changed, leaving, another object in its place, gone.
+		want [5]bool
+	}{
+		"OnlyCreates":   {flow.OnlyCreates(), [5]bool{true}},
+		"OnlyDeletes":   {flow.OnlyDeletes(), [5]bool{4: true}},
+		"ComesOrGoes":   {flow.ComesOrGoes(), [5]bool{0: true, 4: true}},
+		"ComesOrLeaves": {flow.ComesOrLeaves(), [5]bool{0: true, 2: true, 3: true, 4: true}},
+	} {
+		got := [5]bool{
+			tc.predicate.Create(event.CreateEvent{Object: before}),
+			tc.predicate.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: changed}),
+			tc.predicate.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: leaving}),
+			tc.predicate.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: another}),
+			tc.predicate.Delete(event.DeleteEvent{Object: before}),
+		}
+		if got != tc.want {
+			t.Errorf("%s: got %v, want %v", name, got, tc.want)
+		}
+	}
+}
