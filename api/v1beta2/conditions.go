@@ -318,8 +318,8 @@ const (
 	// EndpointForeignReason is used when another cluster's Ironic answers.
 	EndpointForeignReason = "EndpointForeign"
 
-	// ManagedElsewhereReason is used when another management cluster has claimed the cluster: after a move, the Cluster was
-	// unpaused on both sides. This side keeps its hosts paused.
+	// ManagedElsewhereReason is used when another management cluster has claimed the cluster: after a move, the Cluster
+	// was unpaused on both sides. This side keeps its hosts paused.
 	ManagedElsewhereReason = "ManagedElsewhere"
 
 	// EndpointStartingReason is used when an Ironic answers that has no conductor yet.

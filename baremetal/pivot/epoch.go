@@ -115,8 +115,8 @@ func Abandoned(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 
 // abandonedObstacle says why an abandoned host stays paused, and what to do.
 func abandonedObstacle(host *bmov1alpha1.BareMetalHost) string {
-	return fmt.Sprintf("BareMetalHost %[1]s was left by an earlier move, is not in the last one, and stays paused, because "+
-		"it was deleted in the source since: remove it with `%[2]s`, or keep it with "+
+	return fmt.Sprintf("BareMetalHost %[1]s was left by an earlier move, is not in the last one, and stays paused, "+
+		"because it was deleted in the source since: remove it with `%[2]s`, or keep it with "+
 		"`kubectl annotate baremetalhost %[1]s --namespace %[3]s %[4]s-`",
 		host.Name, RemovalOf("baremetalhost", host.Namespace, host.Name), host.Namespace, infrav1.MoveEpochAnnotation)
 }

@@ -80,6 +80,14 @@ func PhaseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 		return AtRest
 	case paused && by != infrav1.HostPausedByProvider:
 		return PausedByUser
+	default:
+		return phaseByWish(wish, paused)
+	}
+}
+
+// phaseByWish is the phase of a quiet host that only the provider may have paused, by what its Clusters want of it.
+func phaseByWish(wish Wish, paused bool) Phase {
+	switch {
 	case wish == Park:
 		return Parking
 	case !paused:

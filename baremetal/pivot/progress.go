@@ -31,13 +31,11 @@ type Progress struct {
 func ProgressOf(cluster string, paused, gated bool, hosts []*bmov1alpha1.BareMetalHost, around []Neighbour) Progress {
 	phases, resuming := map[Phase]int{}, false
 	for _, host := range hosts {
-		if of := ClusterOf(host); of != "" && of != cluster {
-			continue
+		if of := ClusterOf(host); of == "" || of == cluster {
+			phase := PhaseOf(host, around)
+			phases[phase]++
+			resuming = resuming || EpochOf(host) > 0 && waitsForResume(phase)
 		}
-		phase := PhaseOf(host, around)
-		phases[phase]++
-		waits := phase == WaitingForEndpoint || phase == Resuming || phase == HeldBack
-		resuming = resuming || waits && EpochOf(host) > 0
 	}
 	counted := "BareMetalHosts: " + CountPhases(phases)
 	switch {
@@ -52,6 +50,11 @@ func ProgressOf(cluster string, paused, gated bool, hosts []*bmov1alpha1.BareMet
 	default:
 		return Progress{Reason: infrav1.NoMoveReason}
 	}
+}
+
+// waitsForResume returns true for a host that the provider has paused, and whose Cluster runs.
+func waitsForResume(phase Phase) bool {
+	return phase == WaitingForEndpoint || phase == Resuming || phase == HeldBack
 }
 
 // CountPhases says how many hosts are in which phase, in the words of people.

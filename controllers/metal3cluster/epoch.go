@@ -59,7 +59,8 @@ func (r *Reconciler) listInventory(ctx context.Context, s *scope) error {
 		}
 	}
 	for _, object := range s.move.Naming {
-		if machine, is := object.(*infrav1.Metal3Machine); is && machine.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name {
+		machine, is := object.(*infrav1.Metal3Machine)
+		if is && machine.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name {
 			inventory.Add("Metal3Machine", machine.Name)
 		}
 	}

@@ -55,13 +55,14 @@ var (
 // announce returns the changes of conditions that become events.
 func announce() flow.Announcement {
 	quiet := []string{
-		infrav1.ReadyCondition, infrav1.ReadyForMoveCondition, infrav1.MoveInProgressCondition, infrav1.EndpointUniqueReason, infrav1.WaitingForClusterReason,
-		clusterv1.NotPausedReason, infrav1.NotYetObservedReason,
+		infrav1.ReadyCondition, infrav1.ReadyForMoveCondition, infrav1.MoveInProgressCondition,
+		infrav1.EndpointUniqueReason, infrav1.WaitingForClusterReason, clusterv1.NotPausedReason, infrav1.NotYetObservedReason,
 	}
 	trouble := []string{
 		infrav1.EndpointMissingReason, infrav1.IronicSecretInvalidReason, infrav1.EndpointForeignReason,
 		infrav1.EndpointUntrustedReason, infrav1.EndpointUnauthorizedReason, infrav1.EndpointBrokenReason,
-		infrav1.EndpointUnsupportedReason, infrav1.ManagedElsewhereReason, infrav1.VirtualIPTakenReason, infrav1.VirtualRouterIDTakenReason,
+		infrav1.EndpointUnsupportedReason, infrav1.ManagedElsewhereReason, infrav1.VirtualIPTakenReason,
+		infrav1.VirtualRouterIDTakenReason,
 		infrav1.InfrastructureFailedReason, infrav1.EndpointFailedReason,
 		infrav1.ReleaseFailedReason, infrav1.EndpointSharedReason,
 	}
@@ -132,7 +133,8 @@ func setMoveInProgress(s *scope) {
 		return
 	}
 	_, gated := s.infra.Annotations[infrav1.BlockMoveAnnotation]
-	progress := pivot.ProgressOf(s.cluster.Name, ptr.Deref(s.cluster.Spec.Paused, false), gated, s.move.Hosts, s.move.Around)
+	paused := ptr.Deref(s.cluster.Spec.Paused, false)
+	progress := pivot.ProgressOf(s.cluster.Name, paused, gated, s.move.Hosts, s.move.Around)
 	condition := metav1.Condition{
 		Type: infrav1.MoveInProgressCondition, Status: metav1.ConditionFalse, Reason: progress.Reason,
 		Message: progress.Message,

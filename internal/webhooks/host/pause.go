@@ -50,7 +50,8 @@ const (
 )
 
 // lostStatus says why a host that arrives without its status is paused.
-const lostStatus = "The host has an image and arrived without its status: resumed when the Machine that holds it has its Node"
+const lostStatus = "The host has an image and arrived without its status: " +
+	"resumed when the Machine that holds it has its Node"
 
 // SetupWithManager registers the webhooks with the webhook server of the manager.
 func SetupWithManager(mgr ctrl.Manager) {

@@ -43,7 +43,9 @@ func (a arrivals) ValidateCreate(ctx context.Context, infra *infrav1.Metal3Clust
 }
 
 // ValidateUpdate implements admission.Validator.
-func (a arrivals) ValidateUpdate(ctx context.Context, before, after *infrav1.Metal3Cluster) (admission.Warnings, error) {
+func (a arrivals) ValidateUpdate(
+	ctx context.Context, before, after *infrav1.Metal3Cluster,
+) (admission.Warnings, error) {
 	if pivot.Arrives(before, after) && !leftAlone(after) {
 		if err := a.compare(ctx, after); err != nil {
 			return nil, err
