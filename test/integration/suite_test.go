@@ -83,6 +83,7 @@ func (m *management) start(ctx context.Context) {
 	var err error
 	m.server, err = env.Start(ctx, env.Options{
 		Definitions: []components.Group{components.HostOperator, components.AddressManager},
+		WatchCache:  true,
 		Progress:    GinkgoWriter,
 	})
 	Expect(err).NotTo(HaveOccurred())

@@ -67,7 +67,7 @@ func measureData(ctx context.Context, settings settings) error {
 }
 
 func measureClaims(ctx context.Context, settings settings, size int) (_ *dataSession, err error) {
-	server, err := env.Start(ctx, env.Options{Definitions: definitions(), Webhooks: true, Audit: true})
+	server, err := env.Start(ctx, env.Options{Definitions: definitions(), Webhooks: true, Audit: true, WatchCache: true})
 	if err != nil {
 		return nil, err
 	}

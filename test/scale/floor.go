@@ -23,7 +23,7 @@ import (
 // manager, without webhooks and without anything to decide. No manager that writes the same can be faster on the same
 // computer.
 func measureFloor(ctx context.Context, size int) (took time.Duration, err error) {
-	server, err := env.Start(ctx, env.Options{Definitions: definitions(), Audit: true})
+	server, err := env.Start(ctx, env.Options{Definitions: definitions(), Audit: true, WatchCache: true})
 	if err != nil {
 		return 0, err
 	}

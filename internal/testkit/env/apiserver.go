@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -151,6 +152,7 @@ func (s *Server) apiServerArgs(etcd string) ([]string, error) {
 		"--allow-privileged=true",
 		// Nobody makes service accounts for pods, and no pod runs.
 		"--disable-admission-plugins=ServiceAccount",
+		"--watch-cache=" + strconv.FormatBool(s.options.WatchCache),
 	}
 	if s.options.Audit {
 		audit, err := s.auditArgs()

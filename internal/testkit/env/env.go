@@ -45,6 +45,10 @@ type Options struct {
 	// Server.StartControllerManager.
 	ControllerManager bool
 
+	// WatchCache lets the API server answer reads and watches from memory, as in production. The first list of each kind
+	// then waits about a second for that memory; without it, etcd answers at once.
+	WatchCache bool
+
 	// Audit records all requests, so that Server.Requests can count them.
 	Audit bool
 
