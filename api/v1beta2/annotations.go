@@ -67,9 +67,9 @@ const (
 	StatusOriginAnnotation = "infrastructure.cluster.x-k8s.io/status-origin"
 
 	// MoveEpochAnnotation on a Metal3Cluster counts the moves of its Cluster: a whole number, 0 if it is missing. It is
-	// even while the Cluster runs. It becomes odd when a move pauses the Cluster, travels with the Metal3Cluster, and becomes
-	// even again where the Cluster is unpaused. On a paused host it holds the epoch of the move that the host was paused
-	// for. A host that arrives has the epoch of its Metal3Cluster. A leftover of an earlier move has a lower epoch.
+	// even while the Cluster runs. It becomes odd when a move pauses the Cluster, travels with the Metal3Cluster, and
+	// becomes even again where the Cluster is unpaused. On a paused host it holds the epoch of the move that the host was
+	// paused for. A host that arrives has the epoch of its Metal3Cluster. A leftover of an earlier move has a lower epoch.
 	MoveEpochAnnotation = "infrastructure.cluster.x-k8s.io/move-epoch"
 
 	// PauseReasonAnnotation on a host that the provider has paused says in words why, and what ends the pause.

@@ -56,7 +56,8 @@ var (
 func announce() flow.Announcement {
 	quiet := []string{
 		infrav1.ReadyCondition, infrav1.ReadyForMoveCondition, infrav1.MoveInProgressCondition,
-		infrav1.EndpointUniqueReason, infrav1.WaitingForClusterReason, clusterv1.NotPausedReason, infrav1.NotYetObservedReason,
+		infrav1.EndpointUniqueReason, infrav1.WaitingForClusterReason, clusterv1.NotPausedReason,
+		infrav1.NotYetObservedReason,
 	}
 	trouble := []string{
 		infrav1.EndpointMissingReason, infrav1.IronicSecretInvalidReason, infrav1.EndpointForeignReason,
