@@ -21,6 +21,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3datatemplate"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machinetemplate"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/movelabel"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/movesecret"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/datastore"
@@ -66,6 +67,8 @@ type Concurrency struct {
 
 	// Metal3DataTemplate counts for the claims of templates too.
 	Metal3DataTemplate, Metal3Data int
+
+	Metal3Remediation int
 }
 
 // hostMoves is how many hosts are prepared for a move at a time. Each takes two small writes.
@@ -120,6 +123,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	if err := setupData(ctx, mgr, options); err != nil {
+		return err
+	}
+	if err := setupRemediations(ctx, mgr, hosts, options); err != nil {
 		return err
 	}
 	machines := newMachines(mgr, hosts, options)
@@ -201,6 +207,22 @@ func setupData(ctx context.Context, mgr ctrl.Manager, options Options) error {
 		ByHostName:  options.ClaimsByHostName,
 	}
 	return rendered.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3Data))
+}
+
+func setupRemediations(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store, options Options) error {
+	nodes := workload.New(options.Clusters)
+	remediations := &metal3remediation.Reconciler{
+		Client:        mgr.GetClient(),
+		Recorder:      mgr.GetEventRecorder("metal3remediation"),
+		Clock:         clock.RealClock{},
+		Hosts:         hosts,
+		Nodes:         nodes,
+		Clusters:      nodes,
+		ControlPlanes: workload.NewControlPlanes(options.Clusters, mgr.GetAPIReader()),
+		Live:          mgr.GetAPIReader(),
+		WatchFilter:   options.WatchFilter,
+	}
+	return remediations.SetupWithManager(ctx, mgr, options.Clusters, concurrency(options.Concurrency.Metal3Remediation))
 }
 
 func newMachines(mgr ctrl.Manager, hosts *hoststore.Store, options Options) *metal3machine.Reconciler {

@@ -10,7 +10,7 @@ type RemediationStrategy struct {
 	// +optional
 	Type string `json:"type,omitempty"`
 
-	// retryLimit is how often the remediation is tried.
+	// retryLimit is how often a try that left the machine unhealthy is repeated.
 	// +optional
 	RetryLimit int `json:"retryLimit,omitempty"`
 
@@ -37,7 +37,7 @@ type Metal3RemediationStatus struct {
 	// +optional
 	Phase string `json:"phase,omitempty"`
 
-	// retryCount is how often the remediation was tried.
+	// retryCount is the number of tries after the first one.
 	// +optional
 	RetryCount int `json:"retryCount,omitempty"`
 
@@ -50,8 +50,8 @@ type Metal3RemediationStatus struct {
 // +kubebuilder:deprecatedversion:warning="infrastructure.cluster.x-k8s.io/v1beta1 Metal3Remediation is deprecated; use infrastructure.cluster.x-k8s.io/v1beta2 Metal3Remediation"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=metal3remediations,scope=Namespaced,categories=cluster-api,shortName=m3r;m3remediation
-// +kubebuilder:printcolumn:name="Retry limit",type=string,JSONPath=`.spec.strategy.retryLimit`,description="How often it is tried"
-// +kubebuilder:printcolumn:name="Retry count",type=string,JSONPath=`.status.retryCount`,description="How often it was tried"
+// +kubebuilder:printcolumn:name="Retry limit",type=string,JSONPath=`.spec.strategy.retryLimit`,description="How often a try is repeated"
+// +kubebuilder:printcolumn:name="Retry count",type=string,JSONPath=`.status.retryCount`,description="Tries after the first one"
 // +kubebuilder:printcolumn:name="Last Remediated",type=string,JSONPath=`.status.lastRemediated`,description="When the last try began"
 // +kubebuilder:printcolumn:name="Strategy",type=string,JSONPath=`.spec.strategy.type`,description="Type of the remediation"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="How far the remediation got"

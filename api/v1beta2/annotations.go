@@ -35,6 +35,20 @@ const (
 	// UnhealthyAnnotation on a host keeps it from being chosen.
 	UnhealthyAnnotation = "capm3.metal3.io/unhealthy"
 
+	// UnhealthyNode is the value of UnhealthyAnnotation on a host whose remediation failed.
+	UnhealthyNode = "capm3/UnhealthyNode"
+
+	// RemediationRebootPrefix begins the annotations on a host by which a Metal3Remediation keeps it powered off.
+	RemediationRebootPrefix = "reboot.metal3.io/metal3-remediation-"
+
+	// RemediationAnnotation on a Metal3Remediation records how far it got, because a move drops the status.
+	RemediationAnnotation = "infrastructure.cluster.x-k8s.io/remediation"
+
+	// NodeAnnotationsBackupAnnotation and NodeLabelsBackupAnnotation on a Metal3Remediation keep the annotations and
+	// labels of a Node that it deleted, as a JSON object.
+	NodeAnnotationsBackupAnnotation = "remediation.metal3.io/node-annotations-backup"
+	NodeLabelsBackupAnnotation      = "remediation.metal3.io/node-labels-backup"
+
 	// DeprecatedUnhealthyAnnotation is the old name of UnhealthyAnnotation and has the same effect.
 	DeprecatedUnhealthyAnnotation = "capi.metal3.io/unhealthy"
 

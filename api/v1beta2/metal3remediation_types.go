@@ -48,12 +48,13 @@ type RemediationStrategy struct {
 	// +optional
 	Type RemediationType `json:"type,omitempty"`
 
-	// retryLimit is how often the remediation is tried. Defaults to 1.
+	// retryLimit is how often a try that left the machine unhealthy is repeated. At least 1; defaults to 1. With the
+	// first try, the host is rebooted up to retryLimit + 1 times.
 	// +optional
 	RetryLimit int32 `json:"retryLimit,omitempty"`
 
-	// timeoutSeconds is how long to wait for the node, in seconds, before the next try. At least 100; defaults to
-	// 600.
+	// timeoutSeconds is how long a try may take, in seconds, until the machine is healthy. At least 100; defaults to
+	// 600. Zero means the default.
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
@@ -67,7 +68,7 @@ type Metal3RemediationSpec struct {
 
 // Metal3RemediationStatus is what the provider observed.
 type Metal3RemediationStatus struct {
-	// conditions of the remediation: Ready and Paused.
+	// conditions of the remediation: Ready, BareMetalHostRebooted, NodeRestored, Deleting and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -78,7 +79,7 @@ type Metal3RemediationStatus struct {
 	// +optional
 	Phase RemediationPhase `json:"phase,omitempty"`
 
-	// retryCount is how often the remediation was tried.
+	// retryCount is the number of tries after the first one.
 	// +optional
 	RetryCount int32 `json:"retryCount,omitempty"`
 
@@ -93,8 +94,8 @@ type Metal3RemediationStatus struct {
 // +kubebuilder:resource:path=metal3remediations,scope=Namespaced,categories=cluster-api,shortName=m3r;m3remediation
 // +kubebuilder:printcolumn:name="Strategy",type=string,JSONPath=`.spec.strategy.type`,description="Type of the remediation"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="How far the remediation got"
-// +kubebuilder:printcolumn:name="Retry limit",type=string,JSONPath=`.spec.strategy.retryLimit`,description="How often it is tried"
-// +kubebuilder:printcolumn:name="Retry count",type=string,JSONPath=`.status.retryCount`,description="How often it was tried"
+// +kubebuilder:printcolumn:name="Retry limit",type=string,JSONPath=`.spec.strategy.retryLimit`,description="How often a try is repeated"
+// +kubebuilder:printcolumn:name="Retry count",type=string,JSONPath=`.status.retryCount`,description="Tries after the first one"
 // +kubebuilder:printcolumn:name="Last Remediated",type=string,JSONPath=`.status.lastRemediated`,description="When the last try began"
 
 // Metal3Remediation asks for the remediation of the host of one machine.

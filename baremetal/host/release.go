@@ -15,9 +15,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// remediationRebootPrefix starts the annotations that a remediation keeps a host powered off with.
-const remediationRebootPrefix = bmov1alpha1.RebootAnnotationPrefix + "/metal3-remediation-"
-
 // Release describes the release of a host by its machine.
 type Release struct {
 	// Machine is the name of the Metal3Machine, Namespace is where it and its host live.
@@ -223,7 +220,7 @@ func withoutTraces(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 		delete(clean.Annotations, bmov1alpha1.PausedAnnotation)
 	}
 	maps.DeleteFunc(clean.Annotations, func(key, _ string) bool {
-		return strings.HasPrefix(key, remediationRebootPrefix)
+		return strings.HasPrefix(key, infrav1.RemediationRebootPrefix)
 	})
 	clean.OwnerReferences = withoutMachineOwners(clean.OwnerReferences)
 	return clean

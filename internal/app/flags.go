@@ -130,6 +130,8 @@ func (f *Flags) addLimits(set *pflag.FlagSet) {
 		"Number of Metal3Machines to reconcile at the same time.")
 	set.IntVar(&f.Concurrency.Metal3MachineTemplate, "metal3machinetemplate-concurrency", 10,
 		"Number of Metal3MachineTemplates to reconcile at the same time.")
+	set.IntVar(&f.Concurrency.Metal3Remediation, "metal3remediation-concurrency", 10,
+		"Number of Metal3Remediations to reconcile at the same time.")
 }
 
 func (f *Flags) addIronic(set *pflag.FlagSet) {

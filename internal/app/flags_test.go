@@ -42,6 +42,7 @@ func TestDefaults(t *testing.T) {
 		"metal3cluster-concurrency":         "10",
 		"metal3machine-concurrency":         "32",
 		"metal3machinetemplate-concurrency": "10",
+		"metal3remediation-concurrency":     "10",
 		"metal3data-concurrency":            "10",
 		"metal3datatemplate-concurrency":    "10",
 		"webhook-port":                      "9443",
@@ -87,6 +88,7 @@ func TestFlagsReachTheirSettings(t *testing.T) {
 		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields", "--health_addr=:16",
 		"--keepalived-guard-image=registry/guard:17", "--ironic-endpoint-interval=18s",
 		"--keep-move-labels=false", "--metal3data-concurrency=19", "--metal3datatemplate-concurrency=20",
+		"--metal3remediation-concurrency=21",
 		"--enable-bmh-name-based-preallocation")
 	type picked struct {
 		LeaderElect, FastTrack         bool
@@ -105,6 +107,7 @@ func TestFlagsReachTheirSettings(t *testing.T) {
 		SyncPeriod: time.Hour, Retry: 3 * time.Second, QPS: 7.5, ClusterCacheQPS: 9, Numbers: []int{8, 10, 11, 15},
 		Concurrency: controllers.Concurrency{
 			Metal3Cluster: 12, Metal3Machine: 13, Metal3MachineTemplate: 14, Metal3Data: 19, Metal3DataTemplate: 20,
+			Metal3Remediation: 21,
 		},
 		Skipped:    []string{"StorageVersionMigration", "CleanupManagedFields"},
 		GuardImage: "registry/guard:17", EndpointInterval: 18 * time.Second, ByHostName: true,

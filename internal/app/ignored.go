@@ -18,7 +18,6 @@ type ignoredFlag struct {
 func ignoredFlags() []ignoredFlag {
 	return []ignoredFlag{
 		{name: "metal3labelsync-concurrency", reason: "this release does not synchronize labels"},
-		{name: "metal3remediation-concurrency", reason: "this release does not reconcile Metal3Remediations"},
 	}
 }
 

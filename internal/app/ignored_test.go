@@ -24,7 +24,6 @@ func TestFlagsOfCAPM3(t *testing.T) {
 	)
 	want := []string{
 		"Ignoring --metal3labelsync-concurrency: this release does not synchronize labels. Remove the flag.",
-		"Ignoring --metal3remediation-concurrency: this release does not reconcile Metal3Remediations. Remove the flag.",
 	}
 	if diff := cmp.Diff(want, app.Warnings(set)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

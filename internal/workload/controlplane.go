@@ -18,8 +18,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// controlPlaneRole is the label of nodes that kubeadm gives to a control plane.
-const controlPlaneRole = "node-role.kubernetes.io/control-plane"
+// ControlPlaneRole is the label of nodes that kubeadm gives to a control plane.
+const ControlPlaneRole = "node-role.kubernetes.io/control-plane"
 
 // ControlPlanes reads and arms the nodes that carry an Ironic endpoint.
 type ControlPlanes struct {
@@ -79,7 +79,7 @@ func (c *ControlPlanes) Look(
 	}
 	nodes := metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	if err := reader.List(ctx, &nodes, client.HasLabels{controlPlaneRole}); err != nil {
+	if err := reader.List(ctx, &nodes, client.HasLabels{ControlPlaneRole}); err != nil {
 		return ControlPlane{}, fmt.Errorf("listing the control-plane nodes of cluster %s: %w", cluster, err)
 	}
 	var pods corev1.PodList

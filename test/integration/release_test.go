@@ -14,6 +14,9 @@ import (
 // releaseVariable names the folder of the release to test, instead of the newest that was made.
 const releaseVariable = "METAL3_RELEASE"
 
+// earlierVariable names the folder of a release of CAPM3.
+const earlierVariable = "CAPM3_RELEASE"
+
 // releaseFolder finds the release that is tested: the newest in out/release.
 func releaseFolder(root string) (string, error) {
 	if folder := os.Getenv(releaseVariable); folder != "" {

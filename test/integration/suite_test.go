@@ -8,6 +8,7 @@ package integration_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -77,7 +78,25 @@ var _ = Describe("A management cluster", Ordered, func() {
 	describeProvider(m)
 })
 
-func (m *management) start(ctx context.Context) {
+var _ = Describe("A management cluster with CAPM3", Ordered, func() {
+	m := &management{}
+
+	BeforeAll(func(ctx context.Context) {
+		SetDefaultEventuallyTimeout(patience)
+		SetDefaultEventuallyPollingInterval(pollEvery)
+		earlier := os.Getenv(earlierVariable)
+		if earlier == "" {
+			Skip(earlierVariable + " does not name the folder of a release of CAPM3")
+		}
+		m.start(ctx, earlier)
+	}, NodeTimeout(buildPatience))
+
+	AfterEach(m.reportFailure)
+
+	describeUpgrade(m)
+})
+
+func (m *management) start(ctx context.Context, earlier ...string) {
 	GinkgoHelper()
 	// Cluster API and this provider are installed by clusterctl. The host operator is no provider of clusterctl.
 	var err error
@@ -91,7 +110,9 @@ func (m *management) start(ctx context.Context) {
 
 	m.source = components.Source{Root: m.server.Root(), Progress: GinkgoWriter}
 	m.release, m.missing = releaseFolder(m.server.Root())
-	config, err := m.source.WriteRepository(ctx, components.Repository{Folder: GinkgoT().TempDir(), Release: m.release})
+	config, err := m.source.WriteRepository(ctx, components.Repository{
+		Folder: GinkgoT().TempDir(), Release: m.release, Earlier: earlier,
+	})
 	Expect(err).NotTo(HaveOccurred())
 	m.clusterctl, err = m.source.Clusterctl(ctx, config, m.server.Kubeconfig)
 	Expect(err).NotTo(HaveOccurred())

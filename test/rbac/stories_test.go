@@ -89,6 +89,24 @@ func describeLife(i *world) {
 		Expect(host.OwnerReferences).To(BeEmpty())
 	})
 
+	It("reboots the host of an unhealthy machine, and marks the Machine in the end", func(ctx context.Context) {
+		owner := &clusterv1.Machine{}
+		Expect(i.server.Client.Get(ctx, i.key("machine"), owner)).To(Succeed())
+		request := &infrav1.Metal3Remediation{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "machine"}}
+		build.OwnedBy(owner)(request)
+		i.create(ctx, request)
+		i.eventually(ctx, request, "machine", infrav1.HostRebootedCondition, stage.IsTrue())
+		stage.Change(ctx, i.server.Client, i.key("machine"), request, func(request *infrav1.Metal3Remediation) {
+			request.Annotations[infrav1.RemediationAnnotation] = `{"phase":"Deleting machine"}`
+		})
+		i.eventually(ctx, request, "machine", infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.RetriesExhaustedReason, ""))
+		Expect(i.server.Client.Delete(ctx, request)).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(i.server.Client.Get(ctx, i.key("machine"), request)).NotTo(Succeed())
+		}).Should(Succeed())
+	})
+
 	It("releases the host and keeps it for the next machine", func(ctx context.Context) {
 		Expect(i.server.Client.Delete(ctx, build.Metal3Machine("machine", clusterName, build.InNamespace(i.namespace)))).
 			To(Succeed())

@@ -31,6 +31,9 @@ type Repository struct {
 	// Release is the folder of a release of this provider. Its name is the version. Empty leaves the provider out.
 	Release string
 
+	// Earlier are folders of earlier releases under the name of this provider, those of CAPM3 among them.
+	Earlier []string
+
 	// AddressManager adds the IP address manager.
 	AddressManager bool
 }
@@ -115,6 +118,11 @@ func (s Source) WriteRepository(ctx context.Context, repository Repository) (str
 			return "", fmt.Errorf("copying the release: %w", err)
 		}
 		config.Providers = append(config.Providers, added)
+	}
+	for _, earlier := range repository.Earlier {
+		if _, err := copyRelease(folder, earlier); err != nil {
+			return "", fmt.Errorf("copying the release: %w", err)
+		}
 	}
 	content, err := yaml.Marshal(config)
 	if err != nil {

@@ -1,0 +1,90 @@
+package remediation
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"strings"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// hardMode makes BMO switch the power off without asking the system, which hangs.
+const hardMode = `{"mode":"hard"}`
+
+// longestKey is the longest name in the key of an annotation.
+const longestKey = 63
+
+// PowerOffKey returns the annotation by which a remediation keeps a host powered off. It contains the name of the
+// remediation, which a move keeps, or a hash at the end of a name that is too long.
+func PowerOffKey(name string) string {
+	group, prefix, _ := strings.Cut(infrav1.RemediationRebootPrefix, "/")
+	key := prefix + name
+	if len(key) > longestKey {
+		const digits = 8
+		sum := sha256.Sum256([]byte(name))
+		key = key[:longestKey-digits-1] + "-" + hex.EncodeToString(sum[:])[:digits]
+	}
+	return group + "/" + key
+}
+
+// AskedOff returns true for a host that a remediation keeps powered off. CAPM3 puts the UID of the Metal3Remediation
+// into the annotation, which a move changes, so every such annotation counts.
+func AskedOff(host *bmov1alpha1.BareMetalHost) bool {
+	for key := range host.Annotations {
+		if strings.HasPrefix(key, infrav1.RemediationRebootPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// PowerOff returns the host with the request to power it off and keep it so.
+func PowerOff(host *bmov1alpha1.BareMetalHost, name string) *bmov1alpha1.BareMetalHost {
+	return annotated(host, PowerOffKey(name), hardMode)
+}
+
+// PowerOn returns the host without any request of a remediation to keep it powered off.
+func PowerOn(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
+	desired := host.DeepCopy()
+	maps.DeleteFunc(desired.Annotations, func(key, _ string) bool {
+		return strings.HasPrefix(key, infrav1.RemediationRebootPrefix)
+	})
+	return desired
+}
+
+// Restart returns the host with the request to restart it once. BMO removes the request. It is for a host with
+// spec.disablePowerOff: BMO restarts such a host instead of powering it off, and again as long as a request to keep it
+// off exists.
+func Restart(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
+	return annotated(host, bmov1alpha1.RebootAnnotationPrefix, hardMode)
+}
+
+// Restarting returns true for a host that BMO has not restarted yet.
+func Restarting(host *bmov1alpha1.BareMetalHost) bool {
+	_, asked := host.Annotations[bmov1alpha1.RebootAnnotationPrefix]
+	return asked
+}
+
+// Unhealthy returns the host marked as unhealthy, so that no Machine claims it.
+func Unhealthy(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
+	return annotated(host, infrav1.UnhealthyAnnotation, infrav1.UnhealthyNode)
+}
+
+// Healthy returns the host without the mark that Unhealthy sets. A mark with another value stays.
+func Healthy(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
+	desired := host.DeepCopy()
+	if desired.Annotations[infrav1.UnhealthyAnnotation] == infrav1.UnhealthyNode {
+		delete(desired.Annotations, infrav1.UnhealthyAnnotation)
+	}
+	return desired
+}
+
+func annotated(host *bmov1alpha1.BareMetalHost, key, value string) *bmov1alpha1.BareMetalHost {
+	desired := host.DeepCopy()
+	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, key, value)
+	return desired
+}

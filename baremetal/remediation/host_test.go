@@ -1,0 +1,136 @@
+package remediation_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
+)
+
+func annotatedHost(annotations map[string]string) *bmov1alpha1.BareMetalHost {
+	return &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: "host", Annotations: annotations}}
+}
+
+func TestPowerOffKey(t *testing.T) {
+	long := strings.Repeat("worker-", 30)
+	keys := map[string]bool{}
+	for _, name := range []string{"worker-1", "a.b", long + "1", long + "2"} {
+		key := remediation.PowerOffKey(name)
+		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+			t.Errorf("%s: %v", key, problems)
+		}
+		if !strings.HasPrefix(key, "reboot.metal3.io/metal3-remediation-") {
+			t.Errorf("the release of a host does not know %s", key)
+		}
+		keys[key] = true
+	}
+	if len(keys) != 4 {
+		t.Errorf("two remediations share a key: %v", keys)
+	}
+	if !keys["reboot.metal3.io/metal3-remediation-worker-1"] {
+		t.Errorf("a short name is in the key: %v", keys)
+	}
+}
+
+func TestPower(t *testing.T) {
+	const ofCAPM3 = "reboot.metal3.io/metal3-remediation-0b2f6c1e"
+	host := annotatedHost(map[string]string{"reboot.metal3.io/me": "", "reboot.metal3.io": ""})
+	if remediation.AskedOff(host) {
+		t.Error("the requests of others are not those of a remediation")
+	}
+	off := remediation.PowerOff(host, "machine")
+	want := map[string]string{
+		"reboot.metal3.io/me": "", "reboot.metal3.io": "", "reboot.metal3.io/metal3-remediation-machine": `{"mode":"hard"}`,
+	}
+	if diff := cmp.Diff(want, off.Annotations); diff != "" || !remediation.AskedOff(off) {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	off.Annotations[ofCAPM3] = `{"mode":"hard"}`
+	if diff := cmp.Diff(host.Annotations, remediation.PowerOn(off).Annotations); diff != "" {
+		t.Errorf("a request with the UID from before a move goes too; -want +got:\n%s", diff)
+	}
+	if !remediation.AskedOff(annotatedHost(map[string]string{ofCAPM3: ""})) {
+		t.Error("a request of CAPM3 keeps the host off")
+	}
+	bare := annotatedHost(nil)
+	if restarted := remediation.Restart(bare); !remediation.Restarting(restarted) || remediation.AskedOff(restarted) {
+		t.Errorf("got %v", restarted.Annotations)
+	}
+	if bare.Annotations != nil {
+		t.Error("the host of the cache was changed")
+	}
+}
+
+func TestUnhealthy(t *testing.T) {
+	marked := remediation.Unhealthy(annotatedHost(nil))
+	if marked.Annotations["capm3.metal3.io/unhealthy"] != "capm3/UnhealthyNode" {
+		t.Errorf("got %v", marked.Annotations)
+	}
+	if left := remediation.Healthy(marked).Annotations; len(left) != 0 {
+		t.Errorf("got %v", left)
+	}
+	byUser := annotatedHost(map[string]string{infrav1.UnhealthyAnnotation: "fan broken"})
+	if len(remediation.Healthy(byUser).Annotations) != 1 {
+		t.Error("the mark of a person went")
+	}
+}
+
+func TestCheck(t *testing.T) {
+	deleted := &metav1.Time{}
+	*deleted = metav1.Unix(1, 0)
+	whole := func(edits ...func(*remediation.Subject)) remediation.Subject {
+		subject := remediation.Subject{
+			Owner: &clusterv1.Machine{
+				ObjectMeta: metav1.ObjectMeta{Name: "m"},
+				Spec: clusterv1.MachineSpec{
+					ClusterName: "c", InfrastructureRef: clusterv1.ContractVersionedObjectReference{Kind: "Metal3Machine", Name: "m3m"},
+				},
+			},
+			ClusterFound: true, Machine: &infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Name: "m3m"}},
+			Host: annotatedHost(nil),
+		}
+		subject.Host.Spec.Online = true
+		for _, edit := range edits {
+			edit(&subject)
+		}
+		return subject
+	}
+	type subject = remediation.Subject
+	cases := map[string]struct {
+		in              subject
+		blocked         bool
+		reason, message string
+	}{
+		"Whole":     {in: whole()},
+		"NoMachine": {subject{}, true, infrav1.MachineMissingReason, "metadata.ownerReferences names no Machine that exists"},
+		"NoCluster": {whole(func(s *subject) { s.ClusterFound = false }), true, infrav1.MachineMissingReason, "Cluster c in spec.clusterName"},
+		"Deleting": {
+			whole(func(s *subject) { s.Owner.DeletionTimestamp = deleted }), false, infrav1.MachineDeletingReason, "Machine m is being deleted",
+		},
+		"NoMetal3Machine": {
+			whole(func(s *subject) { s.Machine = nil }), true, infrav1.Metal3MachineMissingReason,
+			"names Metal3Machine m3m in spec.infrastructureRef",
+		},
+		"NoHost": {whole(func(s *subject) { s.Host = nil }), true, infrav1.HostMissingReason, "Metal3Machine m3m has no BareMetalHost"},
+		"HostDeleting": {
+			whole(func(s *subject) { s.Host.DeletionTimestamp = deleted }), true, infrav1.HostMissingReason, "host is being deleted",
+		},
+		"Withheld": {whole(func(s *subject) { s.Withheld = "is paused" }), false, infrav1.HostWithheldReason, "BareMetalHost host is paused"},
+		"Offline":  {whole(func(s *subject) { s.Host.Spec.Online = false }), true, infrav1.HostOfflineReason, "spec.online of BareMetalHost host is false"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := remediation.Check(tc.in)
+			if got.Reason != tc.reason || got.IsBlocked() != tc.blocked || !strings.Contains(got.Message, tc.message) {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}

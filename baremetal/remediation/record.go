@@ -1,0 +1,143 @@
+package remediation
+
+import (
+	"encoding/json"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// Fence is what keeps pods off the Node of a host that is powered off. It has to be undone.
+type Fence string
+
+// Fences.
+const (
+	// NoFence means that there is nothing to undo.
+	NoFence Fence = ""
+
+	// TaintFence is the taint node.kubernetes.io/out-of-service on the Node.
+	TaintFence Fence = "Taint"
+
+	// DeleteFence is the deletion of the Node. Its annotations and labels are kept on the Metal3Remediation.
+	DeleteFence Fence = "Delete"
+)
+
+// Record is how far a remediation got.
+type Record struct {
+	// Phase is empty before the first try.
+	Phase infrav1.RemediationPhase `json:"phase,omitempty"`
+
+	// RetryCount is the number of tries after the first one.
+	RetryCount int32 `json:"retryCount,omitempty"`
+
+	// LastRemediated is when the try began. Nil before the first try.
+	LastRemediated *metav1.Time `json:"lastRemediated,omitempty"`
+
+	// Fence is the fence of the Node.
+	Fence Fence `json:"fence,omitempty"`
+}
+
+// Recall returns the record of a remediation.
+//
+//	annotation   status                  record
+//	readable     any                     the annotation
+//	other        Running or Waiting      the status, as CAPM3 leaves it, and the fence of CAPM3
+//	other        Deleting machine        the status
+//	other        none, Failed            no try has begun
+//
+// An object that is younger than its try was moved: the try begins anew, because nothing happened during the move.
+func Recall(request *infrav1.Metal3Remediation) Record {
+	var record Record
+	text := request.Annotations[infrav1.RemediationAnnotation]
+	if json.Unmarshal([]byte(text), &record) != nil {
+		record = recallStatus(request)
+	}
+	if created := request.CreationTimestamp; record.LastRemediated != nil && record.LastRemediated.Before(&created) {
+		record.LastRemediated = &created
+	}
+	return record
+}
+
+func recallStatus(request *infrav1.Metal3Remediation) Record {
+	status := request.Status
+	record := Record{Phase: status.Phase, RetryCount: status.RetryCount, LastRemediated: status.LastRemediated}
+	switch status.Phase {
+	case infrav1.RemediationRunning, infrav1.RemediationWaiting:
+		record.Fence = TaintFence
+		if hasBackup(request) {
+			record.Fence = DeleteFence
+		}
+		return record
+	case infrav1.RemediationDeletingMachine:
+		return record
+	default:
+		return Record{}
+	}
+}
+
+// Store writes the record to the annotation.
+func (r Record) Store(request *infrav1.Metal3Remediation) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	metav1.SetMetaDataAnnotation(&request.ObjectMeta, infrav1.RemediationAnnotation, string(text))
+	return nil
+}
+
+// Left returns the time until the timeout of the try, and zero after it.
+func (r Record) Left(timeout time.Duration, now time.Time) time.Duration {
+	if r.LastRemediated == nil {
+		return 0
+	}
+	return max(0, r.LastRemediated.Add(timeout).Sub(now))
+}
+
+// Progress is what decides whether a try goes on.
+type Progress struct {
+	Record Record
+	Limits Limits
+
+	// Unhealthy says that a MachineHealthCheck reports the Machine as unhealthy.
+	Unhealthy bool
+
+	Now time.Time
+}
+
+// Next returns the record for this moment, and how long it holds. Zero means until an event.
+//
+//	phase               timeout   Machine     retries   next
+//	none                                                the first try begins
+//	Running, Waiting    before                          the try goes on
+//	Running, Waiting    after     healthy               the try goes on: the MachineHealthCheck ends the remediation
+//	Running, Waiting    after     unhealthy   left      the next try begins
+//	Running, Waiting    after     unhealthy   none      Deleting machine
+//	Deleting machine                                    stays
+func Next(progress Progress) (Record, time.Duration) {
+	record, timeout := progress.Record, progress.Limits.Timeout
+	switch {
+	case record.Phase == infrav1.RemediationDeletingMachine:
+		return record, 0
+	case record.Phase == "":
+	case record.Left(timeout, progress.Now) > 0 || !progress.Unhealthy:
+		return record, record.Left(timeout, progress.Now)
+	case record.RetryCount >= progress.Limits.Retries:
+		record.Phase = infrav1.RemediationDeletingMachine
+		return record, 0
+	default:
+		record.RetryCount++
+	}
+	record.Phase = infrav1.RemediationRunning
+	record.LastRemediated = &metav1.Time{Time: progress.Now.Truncate(time.Second)}
+	return record, timeout
+}
+
+// Resumed returns the record of a remediation that was held until now: the time of its try begins anew.
+func (r Record) Resumed(now time.Time) Record {
+	if r.LastRemediated != nil {
+		r.LastRemediated = &metav1.Time{Time: now.Truncate(time.Second)}
+	}
+	return r
+}

@@ -1,0 +1,76 @@
+package remediation
+
+import (
+	"fmt"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+)
+
+// Subject is what a remediation is about. Nil means that there is none.
+type Subject struct {
+	Owner   *clusterv1.Machine
+	Machine *infrav1.Metal3Machine
+	Host    *bmov1alpha1.BareMetalHost
+
+	// ClusterFound says that the Cluster of the Machine exists.
+	ClusterFound bool
+
+	// Withheld is why BMO does not act on the host. Empty if it does.
+	Withheld string
+}
+
+// Check returns whether the host of a Machine can be rebooted. The first row that fits counts.
+//
+//	seen                                  then
+//	no Machine, or no Cluster             blocked: a MachineHealthCheck names them
+//	Machine is being deleted              wait: its host is released
+//	no Metal3Machine, or no host          blocked: there is nothing to reboot
+//	host is being deleted                 blocked: BMO ends it
+//	BMO does not act on the host          wait
+//	spec.online is false                  blocked: a person has switched the host off
+//	anything else                         done
+func Check(subject Subject) outcome.Outcome {
+	switch owner := subject.Owner; {
+	case owner == nil:
+		return outcome.Blocked(infrav1.MachineMissingReason, "metadata.ownerReferences names no Machine that exists. "+
+			"Delete this Metal3Remediation: a MachineHealthCheck creates one for each unhealthy Machine.")
+	case !subject.ClusterFound:
+		return outcome.Blocked(infrav1.MachineMissingReason, fmt.Sprintf(
+			"Machine %s names Cluster %s in spec.clusterName, which does not exist. Restore the Cluster, or delete the Machine.",
+			owner.Name, owner.Spec.ClusterName))
+	case !owner.DeletionTimestamp.IsZero():
+		return outcome.Waiting(infrav1.MachineDeletingReason, fmt.Sprintf(
+			"Machine %s is being deleted, and its host is not rebooted any more", owner.Name))
+	case subject.Machine == nil:
+		return outcome.Blocked(infrav1.Metal3MachineMissingReason, fmt.Sprintf(
+			"Machine %s names %s %s in spec.infrastructureRef, and no Metal3Machine has that name. Delete the Machine to "+
+				"replace it.", owner.Name, owner.Spec.InfrastructureRef.Kind, owner.Spec.InfrastructureRef.Name))
+	case subject.Host == nil:
+		return outcome.Blocked(infrav1.HostMissingReason, fmt.Sprintf(
+			"Metal3Machine %s has no BareMetalHost. Wait until it has claimed one, or delete Machine %s to replace it.",
+			subject.Machine.Name, owner.Name))
+	default:
+		return checkHost(subject)
+	}
+}
+
+func checkHost(subject Subject) outcome.Outcome {
+	switch current := subject.Host; {
+	case !current.DeletionTimestamp.IsZero():
+		return outcome.Blocked(infrav1.HostMissingReason, fmt.Sprintf(
+			"BareMetalHost %s is being deleted. Delete Machine %s to replace it.", current.Name, subject.Owner.Name))
+	case subject.Withheld != "":
+		return outcome.Waiting(infrav1.HostWithheldReason, fmt.Sprintf(
+			"BareMetalHost %s %s", current.Name, subject.Withheld))
+	case !current.Spec.Online:
+		return outcome.Blocked(infrav1.HostOfflineReason, fmt.Sprintf(
+			"spec.online of BareMetalHost %s is false. Set it to true to reboot the host, or delete Machine %s to replace it.",
+			current.Name, subject.Owner.Name))
+	default:
+		return outcome.Done()
+	}
+}

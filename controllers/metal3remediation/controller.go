@@ -1,0 +1,140 @@
+package metal3remediation
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util/labels"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
+)
+
+// Hosts reads and writes the hosts of machines.
+type Hosts interface {
+	Holdings(ctx context.Context, machine types.NamespacedName, hint string) (hoststore.Holdings, error)
+	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
+}
+
+// Nodes reads and writes the nodes of workload clusters.
+type Nodes interface {
+	Read(ctx context.Context, cluster types.NamespacedName, name string) (*corev1.Node, error)
+	Write(ctx context.Context, cluster types.NamespacedName, current, desired *corev1.Node) error
+	Delete(ctx context.Context, cluster types.NamespacedName, node *corev1.Node) error
+	Watch(ctx context.Context, cluster types.NamespacedName, watcher clustercache.Watcher) error
+}
+
+// Clusters reads what decides how a node is fenced.
+type Clusters interface {
+	Version(ctx context.Context, cluster types.NamespacedName) (string, error)
+	Pods(ctx context.Context, cluster types.NamespacedName, node string) ([]corev1.Pod, error)
+}
+
+// ControlPlanes reads the nodes that carry an Ironic endpoint.
+type ControlPlanes interface {
+	Look(ctx context.Context, cluster types.NamespacedName, clusterID string) (workload.ControlPlane, error)
+}
+
+// Reconciler reconciles Metal3Remediations.
+type Reconciler struct {
+	Client        client.Client
+	Recorder      events.EventRecorder
+	Clock         clock.PassiveClock
+	Hosts         Hosts
+	Nodes         Nodes
+	Clusters      Clusters
+	ControlPlanes ControlPlanes
+
+	// Live reads past the cache.
+	Live client.Reader
+
+	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that the Metal3Remediation or its Metal3Machine
+	// must carry: a MachineHealthCheck does not label what it creates. Empty means any.
+	WatchFilter string
+
+	// nodeWatch returns the watch of the Nodes of a cluster. SetupWithManager sets it.
+	nodeWatch func(cluster types.NamespacedName) clustercache.Watcher
+
+	// held are the remediations whose last reconcile could do nothing. A manager that starts finds them again.
+	held sync.Map
+
+	memory flow.Memory
+}
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3remediations,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3remediations/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters;metal3machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=patch
+// +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconcile remediates one Machine.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	request := &infrav1.Metal3Remediation{}
+	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory}
+	pass, presence, err := reporter.Open(ctx, req.NamespacedName, request)
+	if presence == flow.Gone {
+		r.held.Delete(req.NamespacedName)
+	}
+	if pass == nil || err != nil {
+		return presence.Result(), err
+	}
+	s := newScope(request, pass)
+	if err := flow.Observe(ctx, s, r.readOwner, r.readCluster, r.readMachine, r.readHost); err != nil {
+		return flow.ReadFailed(ctx, pass, err)
+	}
+	if r.isFiltered(s) {
+		return ctrl.Result{}, nil
+	}
+	if s.paused {
+		r.held.Store(req.NamespacedName, true)
+	}
+	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
+		Paused:     s.paused,
+		Conditions: []condition{rebooted, restored, deleting},
+		Stages:     r.route(s),
+		Status:     setStatus,
+		Conflict:   func(err error) bool { return errors.Is(err, hoststore.ErrConflict) },
+	})
+}
+
+func (r *Reconciler) isFiltered(s *scope) bool {
+	return r.WatchFilter != "" && !labels.HasWatchLabel(s.request, r.WatchFilter) &&
+		(s.machine == nil || !labels.HasWatchLabel(s.machine, r.WatchFilter))
+}
+
+// route returns the stages of a reconcile.
+func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
+	switch {
+	case s.paused:
+		return nil
+	case !s.request.DeletionTimestamp.IsZero():
+		return []flow.Stage[*scope]{
+			deleting.Stage(r.releaseHost), deleting.Stage(r.releaseNode), deleting.Stage(r.dropFinalizer),
+		}
+	default:
+		return []flow.Stage[*scope]{
+			rebooted.Stage(r.holding(r.checkFacts)),
+			rebooted.Stage(r.holding(r.protect)),
+			rebooted.Stage(r.advance),
+			rebooted.Stage(r.escalate),
+			rebooted.Stage(r.powerOff),
+			rebooted.Stage(r.fence),
+			rebooted.Stage(r.powerOn),
+			restored.Stage(r.restore),
+		}
+	}
+}

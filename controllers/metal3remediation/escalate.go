@@ -1,0 +1,53 @@
+package metal3remediation
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
+)
+
+// escalate makes the owner of the Machine replace it, once the last try has failed. The host is marked before, so that
+// the next Machine does not claim it, and powered on, because an owner may keep the Machine.
+func (r *Reconciler) escalate(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.record.Phase != infrav1.RemediationDeletingMachine {
+		return outcome.Done(), nil
+	}
+	if err := r.write(ctx, s, remediation.Unhealthy(remediation.PowerOn(s.host))); err != nil {
+		return outcome.Done(), err
+	}
+	if err := r.markMachine(ctx, s); err != nil {
+		return outcome.Done(), err
+	}
+	return outcome.Waiting(infrav1.RetriesExhaustedReason, fmt.Sprintf(
+		"Machine %s is unhealthy after %d reboots of BareMetalHost %s. Waiting for its owner to replace the Machine, or for "+
+			"you to delete it. Repair the host, then remove its annotation %s.",
+		s.owner.Name, s.record.RetryCount+1, s.host.Name, infrav1.UnhealthyAnnotation)), nil
+}
+
+// markMachine sets the condition that MachineSets and control planes read. A MachineHealthCheck with a template for
+// remediation does not set it. What the owner has answered there stays.
+func (r *Reconciler) markMachine(ctx context.Context, s *scope) error {
+	if conditions.IsFalse(s.owner, clusterv1.MachineOwnerRemediatedCondition) {
+		return nil
+	}
+	marked := s.owner.DeepCopy()
+	conditions.Set(marked, metav1.Condition{
+		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
+		Reason:  clusterv1.MachineOwnerRemediatedWaitingForRemediationReason,
+		Message: fmt.Sprintf("Reboots of BareMetalHost %s did not help", s.host.Name),
+	})
+	patch := client.MergeFromWithOptions(s.owner, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, marked, patch); err != nil {
+		return fmt.Errorf("setting condition %s of Machine %s: %w",
+			clusterv1.MachineOwnerRemediatedCondition, s.owner.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package metal3remediation_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/collections"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// describeEscalations are the stories about reboots that do not help.
+func describeEscalations(s *suite) {
+	It("retries, then marks the Machine where its owner reads it", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.simulate()
+		w.start()
+		w.remediate(ctx)
+		w.done(ctx)
+		Expect(w.request(ctx, Default).Status.RetryCount).To(BeZero())
+
+		first := w.request(ctx, Default).Status.LastRemediated
+		w.passes(ctx, timeout+time.Second)
+		Eventually(func(g Gomega) {
+			request := w.request(ctx, g)
+			g.Expect(request.Status.RetryCount).To(BeEquivalentTo(1))
+			g.Expect(request.Status.LastRemediated.After(first.Time)).To(BeTrue())
+			g.Expect(request.Status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, stage.IsTrue()))
+		}).Should(Succeed())
+		Expect(collections.IsUnhealthyAndOwnerRemediated(w.owner(ctx, Default))).To(BeFalse())
+
+		w.passes(ctx, timeout+time.Second)
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.RetriesExhaustedReason, "Machine machine is unhealthy after 2 reboots of BareMetalHost host"))
+		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationDeletingMachine))
+		Expect(collections.IsUnhealthyAndOwnerRemediated(w.owner(ctx, Default))).To(BeTrue(),
+			"this is what MachineSets and control planes ask")
+		Expect(w.owner(ctx, Default).Status.Conditions).To(stage.HaveCondition(clusterv1.MachineOwnerRemediatedCondition,
+			stage.IsFalseBecause("WaitingForRemediation", "BareMetalHost host")))
+		Expect(w.host(ctx, Default).Annotations).To(HaveKeyWithValue("capm3.metal3.io/unhealthy", "capm3/UnhealthyNode"))
+		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g)).To(ContainElement("Warning RetriesExhausted")) }).Should(Succeed())
+	})
+
+	It("leaves the answer of the owner on the Machine", func(ctx context.Context) {
+		w := s.exhausted(ctx)
+		stage.ChangeStatus(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+			conditions.Set(machine, metav1.Condition{
+				Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: "CannotBeRemediated",
+			})
+		})
+		w.passes(ctx, time.Second)
+		answer := func(g Gomega) {
+			g.Expect(conditions.GetReason(w.owner(ctx, g), clusterv1.MachineOwnerRemediatedCondition)).To(Equal("CannotBeRemediated"))
+		}
+		Consistently(answer).Should(Succeed())
+	})
+
+	It("does not retry once the Machine is healthy", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.simulate()
+		w.start()
+		w.remediate(ctx)
+		w.done(ctx)
+		stage.ChangeStatus(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+			unhealthy(machine, false)
+		})
+		w.passes(ctx, 10*timeout)
+		Consistently(func(g Gomega) {
+			g.Expect(w.request(ctx, g).Status.RetryCount).To(BeZero())
+			g.Expect(w.request(ctx, g).Status.Phase).To(Equal(infrav1.RemediationWaiting))
+		}).Should(Succeed())
+	})
+
+	It("counts a host that cannot be powered off as a failed try", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.start()
+		w.remediate(ctx)
+		for range 2 {
+			w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
+			count := w.request(ctx, Default).Status.RetryCount
+			w.passes(ctx, timeout+time.Second)
+			Eventually(func(g Gomega) {
+				request := w.request(ctx, g)
+				g.Expect(request.Status.RetryCount > count || request.Status.Phase == infrav1.RemediationDeletingMachine).To(BeTrue())
+			}).Should(Succeed())
+		}
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RetriesExhaustedReason, ""))
+		Expect(w.askedOff(ctx, Default)).To(BeEmpty(), "an owner may keep the Machine")
+	})
+
+	It("takes the mark back from a host whose Machine recovers after all", func(ctx context.Context) {
+		w := s.exhausted(ctx)
+		w.remove(ctx, w.request(ctx, Default))
+		w.gone(ctx)
+		Expect(w.host(ctx, Default).Annotations).NotTo(HaveKey(infrav1.UnhealthyAnnotation))
+	})
+
+	It("keeps the mark on a host whose Machine is replaced", func(ctx context.Context) {
+		w := s.exhausted(ctx)
+		stage.Change(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+			machine.Finalizers = []string{"example.com/drain"}
+		})
+		w.remove(ctx, w.owner(ctx, Default))
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.MachineDeletingReason, ""))
+		w.remove(ctx, w.request(ctx, Default))
+		w.gone(ctx)
+		Expect(w.host(ctx, Default).Annotations).To(HaveKey(infrav1.UnhealthyAnnotation))
+		stage.Change(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) { machine.Finalizers = nil })
+	})
+}
+
+// exhausted makes a world in which the last try has failed.
+func (s *suite) exhausted(ctx context.Context) *world {
+	GinkgoHelper()
+	w := s.world(ctx)
+	w.machine(ctx)
+	w.start()
+	w.remediate(ctx, at(`{"phase":"Deleting machine","retryCount":1}`))
+	w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RetriesExhaustedReason, ""))
+	Expect(w.host(ctx, Default).Annotations).To(HaveKey(infrav1.UnhealthyAnnotation))
+	return w
+}
+
+// at gives a Metal3Remediation a record.
+func at(record string) func(*infrav1.Metal3Remediation) {
+	return func(request *infrav1.Metal3Remediation) {
+		request.Finalizers = []string{infrav1.RemediationFinalizer}
+		metav1.SetMetaDataAnnotation(&request.ObjectMeta, infrav1.RemediationAnnotation, record)
+	}
+}

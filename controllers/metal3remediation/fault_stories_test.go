@@ -1,0 +1,150 @@
+package metal3remediation_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3remediation"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// unreliable fails every second write of a node.
+type unreliable struct {
+	metal3remediation.Nodes
+	verdict stage.Verdict
+	asked   *atomic.Int64
+}
+
+func (n *unreliable) do(write func() error) error {
+	if n.asked.Add(1)%2 == 0 {
+		return write()
+	}
+	if n.verdict.Lost {
+		if err := write(); err != nil {
+			return err
+		}
+	}
+	return n.verdict.Err
+}
+
+func (n *unreliable) Write(ctx context.Context, cluster types.NamespacedName, current, desired *corev1.Node) error {
+	return n.do(func() error { return n.Nodes.Write(ctx, cluster, current, desired) })
+}
+
+func (n *unreliable) Delete(ctx context.Context, cluster types.NamespacedName, node *corev1.Node) error {
+	return n.do(func() error { return n.Nodes.Delete(ctx, cluster, node) })
+}
+
+// describeFaults are the stories about requests that fail and managers that die.
+func describeFaults(s *suite) {
+	faults := map[string]stage.Verdict{
+		"an error before the write": {Err: apierrors.NewInternalError(errors.New("no leader"))},
+		"a timeout after the write": {Err: context.DeadlineExceeded, Lost: true},
+		"a conflict": {
+			Err: apierrors.NewConflict(schema.GroupResource{}, name, errors.New("it was changed")),
+		},
+	}
+	for title, fault := range faults {
+		It("lives through this at every second write: "+title, func(ctx context.Context) {
+			w := s.world(ctx)
+			w.clusters = old
+			w.machine(ctx)
+			w.simulate()
+			asked := 0
+			w.writes.Judge(func(stage.Write) stage.Verdict {
+				if asked++; asked%2 == 1 {
+					return fault
+				}
+				return stage.Verdict{}
+			})
+			onNodes := &atomic.Int64{}
+			w.nodes = func(nodes metal3remediation.Nodes) metal3remediation.Nodes {
+				return &unreliable{Nodes: nodes, verdict: fault, asked: onNodes}
+			}
+			w.start()
+			w.live(ctx)
+			Expect(asked).To(BeNumerically(">=", 8))
+			Expect(onNodes.Load()).To(BeNumerically(">=", 2), "the Node is deleted, and restored")
+		})
+	}
+
+	It("lives though its manager dies after every single write", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.clusters = old
+		w.machine(ctx)
+		w.simulate()
+		dead := make(chan struct{}, 1)
+		var died atomic.Bool
+		w.writes.Judge(func(stage.Write) stage.Verdict {
+			if died.Swap(true) {
+				return stage.Verdict{Err: errors.New("the process is dead")}
+			}
+			dead <- struct{}{}
+			return stage.Verdict{Err: errors.New("the process died before the answer came"), Lost: true}
+		})
+		running := w.start()
+		deaths := 0
+		w.look = func() {
+			select {
+			case <-dead:
+				running.Stop()
+				died.Store(false)
+				deaths++
+				running = w.start()
+			default:
+			}
+		}
+		w.live(ctx)
+		Expect(deaths).To(BeNumerically(">=", 6))
+	})
+
+	It("shows that a policy refuses its write of the host, and of the Machine", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		refuse := func(kind string) {
+			w.writes.Judge(func(write stage.Write) stage.Verdict {
+				if write.Kind != kind {
+					return stage.Verdict{}
+				}
+				return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{}, write.Name, errors.New("a policy says no"))}
+			})
+		}
+		refuse("BareMetalHost")
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RebootFailedReason, "a policy says no"))
+		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g)).To(ContainElement("Warning RebootFailed")) }).Should(Succeed())
+		w.writes.Judge(nil)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
+		refuse("Machine")
+		stage.Change(ctx, w.client, w.key(name), &infrav1.Metal3Remediation{}, at(`{"phase":"Deleting machine"}`))
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.RebootFailedReason, "etting condition OwnerRemediated of Machine machine"))
+		w.writes.Judge(nil)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RetriesExhaustedReason, ""))
+	})
+}
+
+// live is the life of a remediation in a cluster without the out-of-service taint.
+func (w *world) live(ctx context.Context) {
+	GinkgoHelper()
+	w.remediate(ctx)
+	w.eventually(ctx, infrav1.NodeRestoredCondition, stage.IsFalseBecause(infrav1.WaitingForNodeReason, "Waiting for Node"))
+	w.joins(ctx, nil)
+	w.done(ctx)
+	Expect(w.getNode(ctx, Default).Labels).To(HaveKeyWithValue("rack", "a"))
+	Expect(w.request(ctx, Default).Status.RetryCount).To(BeZero())
+	w.remove(ctx, w.request(ctx, Default))
+	w.gone(ctx)
+	Expect(w.host(ctx, Default).Annotations).To(BeEmpty())
+	Expect(w.host(ctx, Default).Spec.Online).To(BeTrue())
+}

@@ -1,0 +1,151 @@
+package metal3remediation_test
+
+import (
+	"context"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// describeHolds are the stories about pauses, moves, and what is missing.
+func describeHolds(s *suite) {
+	It("does nothing during a pause, and does not count its time", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.pause(ctx, true)
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.PausedCondition, stage.IsTrue())
+		Expect(w.writes.Done()).To(Equal([]stage.Write{{Verb: "patch status", Kind: "Metal3Remediation", Name: name}}))
+		w.pause(ctx, false)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
+
+		w.pause(ctx, true)
+		w.eventually(ctx, infrav1.PausedCondition, stage.IsTrue())
+		before := w.host(ctx, Default).ResourceVersion
+		w.passes(ctx, 10*timeout)
+		w.pause(ctx, false)
+		w.eventually(ctx, infrav1.PausedCondition, HaveField("Reason", clusterv1.NotPausedReason))
+		Eventually(func(g Gomega) {
+			g.Expect(w.request(ctx, g).Status.LastRemediated.Time).To(BeTemporally("~", w.clock.Now(), time.Second))
+		}).Should(Succeed())
+		Expect(w.request(ctx, Default).Status.RetryCount).To(BeZero())
+		Expect(w.host(ctx, Default).ResourceVersion).To(Equal(before))
+	})
+
+	It("goes on after a move, which drops status and UIDs", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.clusters = old
+		w.machine(ctx)
+		w.remove(ctx, w.getNode(ctx, Default))
+		w.power(ctx, false)
+		w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) {
+			host.Annotations = map[string]string{"reboot.metal3.io/metal3-remediation-machine": `{"mode":"hard"}`}
+		})
+		w.remediate(ctx,
+			at(`{"phase":"Running","retryCount":1,"lastRemediated":"2020-01-01T00:00:00Z","fence":"Delete"}`),
+			func(request *infrav1.Metal3Remediation) {
+				request.Annotations[infrav1.NodeLabelsBackupAnnotation] = `{"rack":"a"}`
+			})
+		w.simulate()
+		w.start()
+		w.eventually(ctx, infrav1.NodeRestoredCondition, stage.IsFalseBecause(infrav1.WaitingForNodeReason, ""))
+		w.joins(ctx, nil)
+		w.done(ctx)
+		Expect(w.request(ctx, Default).Status.RetryCount).To(BeEquivalentTo(1), "the time before the move does not count")
+		Expect(w.getNode(ctx, Default).Labels).To(HaveKeyWithValue("rack", "a"))
+		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+	})
+
+	It("leaves alone what clusterctl move deletes in the source", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.start()
+		w.remediate(ctx, func(request *infrav1.Metal3Remediation) {
+			request.Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
+		})
+		Consistently(func(g Gomega) { g.Expect(w.writes.Done()).To(BeEmpty()) }).Should(Succeed())
+	})
+
+	It("names a person's decision about the host, and goes on when it is taken back", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = false })
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.HostOfflineReason, "spec.online of BareMetalHost host is false"))
+		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationFailed))
+		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g)).To(ContainElement("Warning BareMetalHostOffline")) }).Should(Succeed())
+		w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.Online, host.Annotations = true, map[string]string{bmov1alpha1.PausedAnnotation: "by me"}
+		})
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.HostWithheldReason, "host is paused"))
+		w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) {
+			host.Annotations = map[string]string{bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider}
+		})
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.HostWithheldReason, "until the move"))
+		w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Annotations = nil })
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
+		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationRunning))
+	})
+
+	It("names what is missing, and goes on when it appears", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		machine := &infrav1.Metal3Machine{}
+		Expect(w.client.Get(ctx, w.key(name), machine)).To(Succeed())
+		w.remove(ctx, machine)
+		host := w.host(ctx, Default)
+		w.remove(ctx, host)
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.Metal3MachineMissingReason, "names Metal3Machine machine in spec.infrastructureRef"))
+		machine = build.Metal3Machine(name, clusterName, build.InNamespace(w.namespace))
+		w.create(ctx, machine)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.HostMissingReason, "has no BareMetalHost"))
+		w.create(ctx, build.Host(hostName, build.InNamespace(w.namespace), build.Provisioned(), build.Consumed(machine)))
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
+	})
+
+	It("names that no Machine owns it", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.start()
+		w.remediate(ctx, func(request *infrav1.Metal3Remediation) { request.OwnerReferences = nil })
+		w.eventually(ctx, infrav1.ReadyCondition,
+			stage.IsFalseBecause(infrav1.MachineMissingReason, "metadata.ownerReferences names no Machine that exists"))
+		w.remove(ctx, w.request(ctx, Default))
+		w.gone(ctx)
+	})
+
+	It("follows the watch filter of the Metal3Machine, because a MachineHealthCheck sets no labels", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.watchFilter = "mine"
+		w.machine(ctx)
+		w.start()
+		w.remediate(ctx)
+		Consistently(func(g Gomega) { g.Expect(w.writes.Done()).To(BeEmpty()) }).Should(Succeed())
+		stage.Change(ctx, w.client, w.key(name), &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
+			metav1.SetMetaDataLabel(&machine.ObjectMeta, clusterv1.WatchLabel, "mine")
+		})
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
+	})
+}
+
+func (w *world) pause(ctx context.Context, paused bool) {
+	GinkgoHelper()
+	stage.Change(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+		cluster.Spec.Paused = ptr.To(paused)
+	})
+}

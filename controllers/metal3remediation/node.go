@@ -1,0 +1,136 @@
+package metal3remediation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
+)
+
+// namedRemaining is how many pods and volumes a message names.
+const namedRemaining = 5
+
+// fenceNode fences the Node of the Machine. The host is off.
+func (r *Reconciler) fenceNode(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	node, err := r.readNode(ctx, s)
+	if err != nil || node == nil {
+		return outcome.Done(), err
+	}
+	version, err := r.Clusters.Version(ctx, s.clusterKey())
+	if err != nil {
+		return outcome.Done(), err
+	}
+	if remediation.FenceFor(version) == remediation.DeleteFence {
+		return outcome.Done(), r.deleteNode(ctx, s, node)
+	}
+	if err := r.fenceBy(ctx, s, remediation.TaintFence); err != nil {
+		return outcome.Done(), err
+	}
+	if err := r.Nodes.Write(ctx, s.clusterKey(), node, remediation.Tainted(node)); err != nil {
+		return outcome.Done(), err
+	}
+	pods, err := r.Clusters.Pods(ctx, s.clusterKey(), node.Name)
+	if err != nil {
+		return outcome.Done(), err
+	}
+	if remaining := remediation.Remaining(node, pods); len(remaining) > 0 {
+		return waitForRemaining(node.Name, remaining), nil
+	}
+	return outcome.Done(), nil
+}
+
+func waitForRemaining(node string, remaining []string) outcome.Outcome {
+	more := ""
+	if left := len(remaining) - namedRemaining; left > 0 {
+		remaining, more = remaining[:namedRemaining], fmt.Sprintf(" and %d more", left)
+	}
+	return outcome.Waiting(infrav1.FencingNodeReason, fmt.Sprintf("Waiting until these have left Node %s: %s%s",
+		node, strings.Join(remaining, ", "), more)).WithAfter(lookAgain)
+}
+
+// deleteNode keeps annotations and labels of the Node and deletes it. Whether a node may hold the VIP is decided anew
+// for the next Node, unless a person has decided it.
+func (r *Reconciler) deleteNode(ctx context.Context, s *scope, node *corev1.Node) error {
+	var without []string
+	if node.Annotations[ironic.ArmedByAnnotation] == ironic.ArmedByProvider {
+		without = []string{ironic.ArmedAnnotation, ironic.ArmedByAnnotation}
+	}
+	if err := remediation.Backup(s.request, node, without...); err != nil {
+		return err
+	}
+	if err := r.fenceBy(ctx, s, remediation.DeleteFence); err != nil {
+		return err
+	}
+	return r.Nodes.Delete(ctx, s.clusterKey(), node)
+}
+
+// fenceBy records the fence before it is put up.
+func (r *Reconciler) fenceBy(ctx context.Context, s *scope, fence remediation.Fence) error {
+	s.record.Fence = fence
+	return s.save(ctx)
+}
+
+// readNode returns the Node of the Machine, and nil if there is none.
+func (r *Reconciler) readNode(ctx context.Context, s *scope) (*corev1.Node, error) {
+	if !s.owner.Status.NodeRef.IsDefined() {
+		return nil, nil
+	}
+	return r.Nodes.Read(ctx, s.clusterKey(), s.owner.Status.NodeRef.Name)
+}
+
+// restore waits for the Node and takes the fence down.
+func (r *Reconciler) restore(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if !s.owner.Status.NodeRef.IsDefined() {
+		return outcome.Waiting(infrav1.WaitingForNodeReason, fmt.Sprintf(
+			"Waiting for the Node of Machine %s to join: status.nodeRef of the Machine is empty", s.owner.Name)), nil
+	}
+	node, err := r.watchNode(ctx, s)
+	switch {
+	case errors.Is(err, workload.ErrUnreachable):
+		return outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf(
+			"Waiting for the API server of Cluster %s to answer", s.cluster.Name)), nil
+	case err != nil:
+		return outcome.Done(), err
+	case node == nil:
+		return outcome.Waiting(infrav1.WaitingForNodeReason, fmt.Sprintf(
+			"Waiting for Node %s to join again", s.owner.Status.NodeRef.Name)), nil
+	default:
+		return outcome.Done(), r.unfence(ctx, s, node)
+	}
+}
+
+func (r *Reconciler) watchNode(ctx context.Context, s *scope) (*corev1.Node, error) {
+	if err := r.Nodes.Watch(ctx, s.clusterKey(), r.nodeWatch(s.clusterKey())); err != nil {
+		return nil, err
+	}
+	return r.readNode(ctx, s)
+}
+
+// unfence takes the fence down.
+func (r *Reconciler) unfence(ctx context.Context, s *scope, node *corev1.Node) error {
+	desired := node
+	switch s.record.Fence {
+	case remediation.NoFence:
+		return nil
+	case remediation.TaintFence:
+		desired = remediation.Untainted(node)
+	case remediation.DeleteFence:
+		var err error
+		if desired, err = remediation.Restored(s.request, node); err != nil {
+			return err
+		}
+	}
+	if err := r.Nodes.Write(ctx, s.clusterKey(), node, desired); err != nil {
+		return err
+	}
+	remediation.DropBackup(s.request)
+	return r.fenceBy(ctx, s, remediation.NoFence)
+}

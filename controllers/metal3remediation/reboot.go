@@ -1,0 +1,173 @@
+package metal3remediation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
+)
+
+// lookAgain is the time between two looks at what no event announces: nodes of the management cluster, Ironic pods, and
+// pods on a fenced Node.
+const lookAgain = 5 * time.Second
+
+// connectTime is how long a try waits for the connection to a cluster before it goes on without a fence: twice the time
+// between two attempts to connect.
+const connectTime = time.Minute
+
+// holding returns a stage that stops the time of a try while it is not done.
+func (r *Reconciler) holding(run func(context.Context, *scope) (outcome.Outcome, error),
+) func(context.Context, *scope) (outcome.Outcome, error) {
+	return func(ctx context.Context, s *scope) (outcome.Outcome, error) {
+		reached, err := run(ctx, s)
+		if err != nil || !reached.IsDone() {
+			r.held.Store(client.ObjectKeyFromObject(s.request), true)
+		}
+		return reached, err
+	}
+}
+
+// checkFacts waits for all that a reboot requires.
+func (r *Reconciler) checkFacts(_ context.Context, s *scope) (outcome.Outcome, error) {
+	if !s.strategy.IsDone() {
+		return s.strategy, nil
+	}
+	return remediation.Check(remediation.Subject{
+		Owner: s.owner, ClusterFound: s.cluster != nil, Machine: s.machine, Host: s.host, Withheld: withheld(s.host),
+	}), nil
+}
+
+// withheld returns why BMO does not act on a host.
+func withheld(current *bmov1alpha1.BareMetalHost) string {
+	if current == nil {
+		return ""
+	}
+	if why := host.Withheld(current); why != "" {
+		return why
+	}
+	if _, paused := current.Annotations[bmov1alpha1.PausedAnnotation]; paused {
+		return "is paused until the move of its Cluster ends"
+	}
+	return ""
+}
+
+// next returns the record for this moment and how long it holds.
+func (r *Reconciler) next(s *scope) (remediation.Record, time.Duration) {
+	record := s.record
+	if _, held := r.held.Load(client.ObjectKeyFromObject(s.request)); held {
+		record = record.Resumed(r.Clock.Now())
+	}
+	return remediation.Next(remediation.Progress{
+		Record: record, Limits: s.limits, Unhealthy: s.unhealthy(), Now: r.Clock.Now(),
+	})
+}
+
+// advance begins the first try, or the next one, or ends the last one.
+func (r *Reconciler) advance(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	record, after := r.next(s)
+	s.record = record
+	controllerutil.AddFinalizer(s.request, infrav1.RemediationFinalizer)
+	if err := s.save(ctx); err != nil {
+		return outcome.Done(), err
+	}
+	r.held.Delete(client.ObjectKeyFromObject(s.request))
+	return outcome.Done().WithAfter(after), nil
+}
+
+// powerOff powers the host off, or restarts a host that is never powered off.
+func (r *Reconciler) powerOff(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	switch {
+	case s.record.Phase != infrav1.RemediationRunning:
+		return outcome.Done(), nil
+	case s.host.Spec.DisablePowerOff:
+		if err := r.write(ctx, s, remediation.Restart(s.host)); err != nil {
+			return outcome.Done(), err
+		}
+		return outcome.Done(), r.wait(ctx, s)
+	case !remediation.AskedOff(s.host):
+		if err := r.write(ctx, s, remediation.PowerOff(s.host, s.request.Name)); err != nil {
+			return outcome.Done(), err
+		}
+	}
+	if s.host.Status.PoweredOn {
+		return s.waitForPower(infrav1.PoweringOffReason, "powered off"), nil
+	}
+	return outcome.Done(), nil
+}
+
+// fence keeps pods off the Node while its host is off. A Node is not fenced if the API server of its cluster does not
+// answer: nothing moves the pods meanwhile, and they run on when the host is back. The host may be the one that the API
+// server runs on.
+func (r *Reconciler) fence(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.record.Phase != infrav1.RemediationRunning {
+		return outcome.Done(), nil
+	}
+	fenced, err := r.fenceNode(ctx, s)
+	if errors.Is(err, workload.ErrUnreachable) {
+		fenced, err = s.waitForConnection(r.Clock.Now()), nil
+	}
+	if err != nil || !fenced.IsDone() {
+		return fenced, err
+	}
+	return outcome.Done(), r.wait(ctx, s)
+}
+
+// waitForConnection waits for the API server of the cluster for a minute of the try: a manager that has just started is
+// not connected yet.
+func (s *scope) waitForConnection(now time.Time) outcome.Outcome {
+	left := s.record.Left(connectTime, now)
+	if left == 0 {
+		return outcome.Done()
+	}
+	return outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf(
+		"Waiting for the API server of Cluster %s to answer, to fence Node %s", s.cluster.Name, s.owner.Status.NodeRef.Name),
+	).WithAfter(left)
+}
+
+// wait begins the wait for the Node.
+func (r *Reconciler) wait(ctx context.Context, s *scope) error {
+	s.record.Phase = infrav1.RemediationWaiting
+	return s.save(ctx)
+}
+
+// powerOn powers the host on.
+func (r *Reconciler) powerOn(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if err := r.write(ctx, s, remediation.PowerOn(s.host)); err != nil {
+		return outcome.Done(), err
+	}
+	switch {
+	case s.host.Spec.DisablePowerOff && remediation.Restarting(s.host):
+		return s.waitForPower(infrav1.PoweringOffReason, "restarted"), nil
+	case !s.host.Status.PoweredOn:
+		return s.waitForPower(infrav1.PoweringOnReason, "powered on"), nil
+	default:
+		return outcome.Done(), nil
+	}
+}
+
+func (s *scope) waitForPower(reason, goal string) outcome.Outcome {
+	message := fmt.Sprintf("Waiting for BareMetalHost %s to be %s", s.host.Name, goal)
+	if problem := host.Problem(s.host); problem != "" {
+		message += ". " + problem
+	}
+	return outcome.Waiting(reason, message)
+}
+
+// write stores a host.
+func (r *Reconciler) write(ctx context.Context, s *scope, desired *bmov1alpha1.BareMetalHost) error {
+	stored, err := r.Hosts.Write(ctx, s.host, desired)
+	if err == nil {
+		s.host = stored
+	}
+	return err
+}

@@ -1,0 +1,188 @@
+package metal3remediation_test
+
+import (
+	"context"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// describeReboots are the stories about reboots that help.
+func describeReboots(s *suite) {
+	It("reboots the host and fences its Node with the out-of-service taint meanwhile", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		pod := w.pod(ctx)
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.PoweringOffReason, "Waiting for BareMetalHost host to be powered off"))
+		Expect(w.host(ctx, Default).Annotations).To(
+			HaveKeyWithValue("reboot.metal3.io/metal3-remediation-machine", `{"mode":"hard"}`))
+		Expect(w.getNode(ctx, Default).Spec.Taints).NotTo(ContainElement(outOfService()), "pods may still run while the host is on")
+		request := w.request(ctx, Default)
+		Expect(request.Status.Phase).To(Equal(infrav1.RemediationRunning))
+		Expect(request.Status.LastRemediated).NotTo(BeNil())
+		Expect(request.Finalizers).To(ConsistOf(infrav1.RemediationFinalizer))
+
+		w.power(ctx, false)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.FencingNodeReason, "Pod "+w.namespace+"/pod"))
+		Expect(w.getNode(ctx, Default).Spec.Taints).To(ContainElement(outOfService()))
+		Expect(w.askedOff(ctx, Default)).NotTo(BeEmpty())
+
+		Expect(w.client.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOnReason, ""))
+		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationWaiting))
+		w.power(ctx, true)
+		w.done(ctx)
+		Expect(w.getNode(ctx, Default).Spec.Taints).NotTo(ContainElement(outOfService()))
+		Eventually(func(g Gomega) {
+			g.Expect(w.events(ctx, g)).To(ContainElements("Normal BareMetalHostRebooted", "Normal NodeRestored"))
+		}).Should(Succeed())
+
+		w.remove(ctx, w.request(ctx, Default))
+		w.gone(ctx)
+		Expect(w.host(ctx, Default).Annotations).To(BeEmpty())
+		Expect(w.owner(ctx, Default).Status.Conditions).To(HaveLen(1), "the Machine is not marked")
+	})
+
+	It("deletes the Node of a cluster without that taint, and restores what it carried", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.clusters = old
+		w.machine(ctx)
+		stage.Change(ctx, w.client, client.ObjectKey{Name: w.node}, &corev1.Node{}, func(node *corev1.Node) {
+			node.Annotations = map[string]string{
+				"note": "kept", "ironic.infrastructure.cluster.x-k8s.io/armed": "true",
+				"ironic.infrastructure.cluster.x-k8s.io/armed-by": "provider",
+			}
+		})
+		w.simulate()
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.NodeRestoredCondition, stage.IsFalseBecause(infrav1.WaitingForNodeReason, "Waiting for Node "+w.node))
+		Expect(w.client.Get(ctx, client.ObjectKey{Name: w.node}, &corev1.Node{})).NotTo(Succeed())
+		Expect(w.request(ctx, Default).Annotations).To(And(
+			HaveKeyWithValue("remediation.metal3.io/node-labels-backup", `{"rack":"a"}`),
+			HaveKeyWithValue("remediation.metal3.io/node-annotations-backup", `{"note":"kept"}`)))
+		w.joins(ctx, map[string]string{"zone": "b"})
+		w.done(ctx)
+		node := w.getNode(ctx, Default)
+		Expect(node.Labels).To(Equal(map[string]string{"rack": "a", "zone": "b"}))
+		Expect(node.Annotations).To(HaveKeyWithValue("note", "kept"))
+		Expect(node.Annotations).NotTo(HaveKey("ironic.infrastructure.cluster.x-k8s.io/armed"), "the provider arms it anew")
+		Expect(w.request(ctx, Default).Annotations).NotTo(HaveKey(ContainSubstring("backup")))
+	})
+
+	It("reboots the host of a Machine whose Node never joined", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		stage.ChangeStatus(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+			machine.Status.NodeRef = clusterv1.MachineNodeReference{}
+		})
+		w.simulate()
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.NodeRestoredCondition,
+			stage.IsFalseBecause(infrav1.WaitingForNodeReason, "status.nodeRef of the Machine is empty"))
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
+		Expect(w.getNode(ctx, Default).Spec.Taints).NotTo(ContainElement(outOfService()))
+	})
+
+	It("reboots without a fence while the API server of the cluster does not answer", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.connected = false
+		w.machine(ctx, build.Labels(map[string]string{clusterv1.MachineControlPlaneLabel: ""}))
+		w.simulate()
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, "API server of Cluster cluster to answer, to fence"))
+		w.passes(ctx, 2*time.Minute)
+		w.eventually(ctx, infrav1.NodeRestoredCondition,
+			stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, "API server of Cluster cluster"))
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
+		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+	})
+
+	It("restarts a host that may not be powered off, without a fence", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.DisablePowerOff = true })
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, "to be restarted"))
+		Expect(w.host(ctx, Default).Annotations).To(HaveKey("reboot.metal3.io"))
+		Expect(w.askedOff(ctx, Default)).To(BeEmpty(), "BMO would restart the host again and again")
+		w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) { delete(host.Annotations, "reboot.metal3.io") })
+		w.done(ctx)
+		Expect(w.host(ctx, Default).Annotations).NotTo(HaveKey("reboot.metal3.io"))
+	})
+
+	It("writes nothing while nothing changes", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.simulate()
+		w.start()
+		w.remediate(ctx)
+		w.done(ctx)
+		before := len(w.writes.Done())
+		Expect(before).To(BeNumerically("<=", 12), "writes of one reboot: %v", w.writes.Done())
+		for range 3 {
+			w.passes(ctx, 0)
+		}
+		Consistently(func(g Gomega) { g.Expect(w.writes.Done()).To(HaveLen(before)) }).Should(Succeed())
+	})
+
+	It("takes over what CAPM3 has begun", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.clusters = old
+		w.machine(ctx)
+		w.remove(ctx, w.getNode(ctx, Default))
+		w.power(ctx, false)
+		w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) {
+			host.Annotations = map[string]string{"reboot.metal3.io/metal3-remediation-0b2f6c1e": `{"mode":"hard"}`}
+		})
+		w.remediate(ctx, func(request *infrav1.Metal3Remediation) {
+			request.Finalizers = []string{infrav1.RemediationFinalizer}
+			request.Annotations = map[string]string{
+				infrav1.NodeLabelsBackupAnnotation: `{"rack":"a"}`, infrav1.NodeAnnotationsBackupAnnotation: `{}`,
+			}
+			request.Status = infrav1.Metal3RemediationStatus{
+				Phase: infrav1.RemediationWaiting, RetryCount: 1, LastRemediated: &metav1.Time{Time: w.clock.Now()},
+			}
+		})
+		w.simulate()
+		w.start()
+		w.joins(ctx, nil)
+		w.done(ctx)
+		Expect(w.getNode(ctx, Default).Labels).To(HaveKeyWithValue("rack", "a"))
+		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+		Expect(w.request(ctx, Default).Status.RetryCount).To(BeEquivalentTo(1))
+	})
+}
+
+func outOfService() corev1.Taint {
+	return corev1.Taint{Key: "node.kubernetes.io/out-of-service", Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
+}
+
+// pod creates a pod on the Node.
+func (w *world) pod(ctx context.Context) *corev1.Pod {
+	GinkgoHelper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "pod"},
+		Spec:       corev1.PodSpec{NodeName: w.node, Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	w.create(ctx, pod)
+	return pod
+}

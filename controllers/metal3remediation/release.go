@@ -1,0 +1,57 @@
+package metal3remediation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
+)
+
+// releaseHost powers the host on. The mark as unhealthy stays if the Machine is being replaced. A host that the Machine
+// has released is not touched: the release has removed the rest.
+func (r *Reconciler) releaseHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.host == nil {
+		return outcome.Done(), nil
+	}
+	desired := remediation.PowerOn(s.host)
+	if s.alive() {
+		desired = remediation.Healthy(desired)
+	}
+	if err := r.write(ctx, s, desired); !apierrors.IsNotFound(err) {
+		return outcome.Done(), err
+	}
+	return outcome.Done(), nil
+}
+
+// releaseNode takes the fence down. It waits for a Node that is away until the timeout of the try.
+func (r *Reconciler) releaseNode(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.record.Fence == remediation.NoFence || !s.alive() || !s.owner.Status.NodeRef.IsDefined() {
+		return outcome.Done(), nil
+	}
+	node, err := r.watchNode(ctx, s)
+	if err != nil && !errors.Is(err, workload.ErrUnreachable) {
+		return outcome.Done(), err
+	}
+	if node != nil {
+		return outcome.Done(), r.unfence(ctx, s, node)
+	}
+	left := s.left(r.Clock.Now())
+	if left == 0 {
+		return outcome.Done(), nil
+	}
+	return outcome.Waiting(infrav1.WaitingForNodeReason, fmt.Sprintf(
+		"Waiting for Node %s to restore its annotations, labels and taints, until the timeout of the try",
+		s.owner.Status.NodeRef.Name)).WithAfter(left), nil
+}
+
+func (r *Reconciler) dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
+	controllerutil.RemoveFinalizer(s.request, infrav1.RemediationFinalizer)
+	return outcome.Done(), nil
+}

@@ -1,0 +1,86 @@
+package metal3remediation_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// describeDeletions are the stories about deletions in the middle of a try. They leave nothing behind.
+func describeDeletions(s *suite) {
+	clean := func(ctx context.Context, w *world) {
+		GinkgoHelper()
+		w.gone(ctx)
+		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+	}
+
+	It("is deleted while the host is powered off", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
+		w.remove(ctx, w.request(ctx, Default))
+		clean(ctx, w)
+	})
+
+	It("is deleted while pods leave the Node", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		pod := w.pod(ctx)
+		w.start()
+		w.remediate(ctx)
+		w.power(ctx, false)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.FencingNodeReason, ""))
+		w.remove(ctx, w.request(ctx, Default))
+		clean(ctx, w)
+		Expect(w.getNode(ctx, Default).Spec.Taints).NotTo(ContainElement(outOfService()))
+		Expect(w.client.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
+	})
+
+	It("restores a Node that joins after the deletion", func(ctx context.Context) {
+		w := s.deletedNode(ctx)
+		w.remove(ctx, w.request(ctx, Default))
+		w.eventually(ctx, infrav1.DeletingCondition, HaveField("Reason", infrav1.WaitingForNodeReason))
+		w.joins(ctx, nil)
+		clean(ctx, w)
+		Expect(w.getNode(ctx, Default).Labels).To(HaveKeyWithValue("rack", "a"))
+	})
+
+	It("does not wait longer than a try for a Node that stays away", func(ctx context.Context) {
+		w := s.deletedNode(ctx)
+		w.remove(ctx, w.request(ctx, Default))
+		w.eventually(ctx, infrav1.DeletingCondition, HaveField("Reason", infrav1.WaitingForNodeReason))
+		w.passes(ctx, timeout+time.Second)
+		clean(ctx, w)
+	})
+
+	It("does not wait for the Node of a Machine that is gone", func(ctx context.Context) {
+		w := s.deletedNode(ctx)
+		w.remove(ctx, w.owner(ctx, Default))
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.MachineMissingReason, ""))
+		w.remove(ctx, w.request(ctx, Default))
+		w.gone(ctx)
+	})
+}
+
+// deletedNode makes a world in which the Node is deleted and has not joined again.
+func (s *suite) deletedNode(ctx context.Context) *world {
+	GinkgoHelper()
+	w := s.world(ctx)
+	w.clusters = old
+	w.machine(ctx)
+	w.simulate()
+	w.start()
+	w.remediate(ctx)
+	w.eventually(ctx, infrav1.NodeRestoredCondition, stage.IsFalseBecause(infrav1.WaitingForNodeReason, ""))
+	Expect(w.client.Get(ctx, client.ObjectKey{Name: w.node}, &corev1.Node{})).NotTo(Succeed())
+	return w
+}

@@ -1,0 +1,128 @@
+package metal3remediation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+)
+
+// scope holds what one reconcile observes.
+type scope struct {
+	request *infrav1.Metal3Remediation
+	pass    *flow.Pass
+
+	// record is how far the remediation got, with the steps of this reconcile.
+	record remediation.Record
+
+	// limits are those of the strategy. strategy is blocked if it does not exist.
+	limits   remediation.Limits
+	strategy outcome.Outcome
+
+	// owner is the Machine. Nil when it does not exist, and when the Metal3Remediation names none.
+	owner *clusterv1.Machine
+
+	// cluster is the Cluster. Nil when it does not exist.
+	cluster *clusterv1.Cluster
+
+	// paused says that the Metal3Remediation, its Machine or its Cluster is paused.
+	paused bool
+
+	// machine is the Metal3Machine. Nil when it does not exist.
+	machine *infrav1.Metal3Machine
+
+	// host is the host that carries the Metal3Machine as consumer. Nil when there is none.
+	host *bmov1alpha1.BareMetalHost
+}
+
+func newScope(request *infrav1.Metal3Remediation, pass *flow.Pass) *scope {
+	s := &scope{request: request, pass: pass, record: remediation.Recall(request)}
+	s.limits, s.strategy = remediation.LimitsOf(request.Spec.Strategy)
+	return s
+}
+
+// save stores the record before a step that depends on it.
+func (s *scope) save(ctx context.Context) error {
+	if err := s.record.Store(s.request); err != nil {
+		return fmt.Errorf("recording the progress of Metal3Remediation %s: %w", s.request.Name, err)
+	}
+	return s.pass.Save(ctx)
+}
+
+// alive returns true while Machine and Cluster stay.
+func (s *scope) alive() bool {
+	return s.owner != nil && s.owner.DeletionTimestamp.IsZero() &&
+		s.cluster != nil && s.cluster.DeletionTimestamp.IsZero()
+}
+
+// unhealthy returns true while a MachineHealthCheck reports the Machine as unhealthy.
+func (s *scope) unhealthy() bool {
+	return conditions.IsFalse(s.owner, clusterv1.MachineHealthCheckSucceededCondition)
+}
+
+func (s *scope) left(now time.Time) time.Duration { return s.record.Left(s.limits.Timeout, now) }
+
+func (s *scope) clusterKey() client.ObjectKey { return client.ObjectKeyFromObject(s.cluster) }
+
+func (r *Reconciler) readOwner(ctx context.Context, s *scope) error {
+	owner, err := util.GetOwnerMachine(ctx, r.Client, s.request.ObjectMeta)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the Machine of Metal3Remediation %s: %w", s.request.Name, err)
+	}
+	s.owner = owner
+	return nil
+}
+
+func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
+	name := s.request.Labels[clusterv1.ClusterNameLabel]
+	if s.owner != nil {
+		name = s.owner.Spec.ClusterName
+	}
+	cluster := &clusterv1.Cluster{}
+	found, err := r.get(ctx, s, name, cluster)
+	if err != nil {
+		return err
+	}
+	if found {
+		s.cluster = cluster
+	}
+	s.paused = flow.Paused(s.cluster, s.request) || s.owner != nil && flow.Paused(nil, s.owner)
+	return nil
+}
+
+func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
+	if s.owner == nil || s.owner.Spec.InfrastructureRef.Kind != host.MachineKind {
+		return nil
+	}
+	machine := &infrav1.Metal3Machine{}
+	found, err := r.get(ctx, s, s.owner.Spec.InfrastructureRef.Name, machine)
+	if found {
+		s.machine = machine
+	}
+	return err
+}
+
+func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
+	if s.machine == nil {
+		return nil
+	}
+	holdings, err := r.Hosts.Holdings(ctx, client.ObjectKeyFromObject(s.machine), host.Recorded(s.machine))
+	s.host = holdings.Host
+	return err
+}
+
+// get reads an object of the namespace. It returns false if there is none.
+func (r *Reconciler) get(ctx context.Context, s *scope, name string, object client.Object) (bool, error) {
+	return flow.Find(ctx, r.Client, client.ObjectKey{Namespace: s.request.Namespace, Name: name}, object)
+}
