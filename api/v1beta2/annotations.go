@@ -80,6 +80,23 @@ const (
 	// from another cluster.
 	StatusOriginAnnotation = "infrastructure.cluster.x-k8s.io/status-origin"
 
+	// MoveEpochAnnotation on a Metal3Cluster counts the moves of its Cluster: a whole number, 0 if it is missing. It is
+	// even while the Cluster runs. It becomes odd when a move pauses the Cluster, travels with the Metal3Cluster, and
+	// becomes even again where the Cluster is unpaused. On a paused host it holds the epoch of the move that the host was
+	// paused for. A host that arrives has the epoch of its Metal3Cluster. A leftover of an earlier move has a lower epoch.
+	MoveEpochAnnotation = "infrastructure.cluster.x-k8s.io/move-epoch"
+
+	// PauseReasonAnnotation on a host that the provider has paused says in words why, and what ends the pause.
+	PauseReasonAnnotation = "infrastructure.cluster.x-k8s.io/pause-reason"
+
+	// ArrivalEpochAnnotation on a Metal3Cluster holds the epoch of the last move whose gate was open when the Cluster was
+	// unpaused, 0 if it is missing. All hosts that belong to the Metal3Cluster had this epoch then.
+	ArrivalEpochAnnotation = "infrastructure.cluster.x-k8s.io/arrival-epoch"
+
+	// MoveInventoryAnnotation on the Metal3Cluster of a paused Cluster names the Machines, MachineSets, MachineDeployments
+	// and Metal3Machines that the Cluster has when the move goes on, as a JSON object of lists by kind.
+	MoveInventoryAnnotation = "infrastructure.cluster.x-k8s.io/move-inventory"
+
 	// HostUIDLabel on a Node carries the UID of the host at the time of provisioning. It goes stale at a move.
 	HostUIDLabel = "metal3.io/uuid"
 

@@ -32,6 +32,10 @@ const (
 	// ReadyForMoveCondition says whether clusterctl move would succeed now and lose nothing. The message names each
 	// obstacle and its remedy. While the Cluster is paused, it says which hosts the move waits for.
 	ReadyForMoveCondition = "ReadyForMove"
+
+	// MoveInProgressCondition says whether a move is under way. The reason is its stage, and the message has the number of
+	// hosts in each phase.
+	MoveInProgressCondition = "MoveInProgress"
 )
 
 // Condition types of a Metal3Machine.
@@ -366,7 +370,7 @@ const (
 	CleaningModeFailedReason = "CleaningModeSyncFailed"
 )
 
-// Reasons of IronicEndpointReady, IronicEndpointUnique and ReadyForMove.
+// Reasons of IronicEndpointReady, IronicEndpointUnique, ReadyForMove and MoveInProgress.
 const (
 	// EndpointFailedReason is used when a step of the care for the endpoint fails. The message is the error.
 	EndpointFailedReason = "IronicEndpointFailed"
@@ -382,6 +386,10 @@ const (
 
 	// EndpointForeignReason is used when another cluster's Ironic answers.
 	EndpointForeignReason = "EndpointForeign"
+
+	// ManagedElsewhereReason is used when another management cluster has claimed the cluster: after a move, the Cluster
+	// was unpaused on both sides. This side keeps its hosts paused.
+	ManagedElsewhereReason = "ManagedElsewhere"
 
 	// EndpointStartingReason is used when an Ironic answers that has no conductor yet.
 	EndpointStartingReason = "EndpointStarting"
@@ -419,6 +427,18 @@ const (
 
 	// WaitingForHostsReason is used while a move waits for hosts that are not quiet and paused yet.
 	WaitingForHostsReason = "WaitingForHosts"
+
+	// NoMoveReason is used while no move is under way.
+	NoMoveReason = "NoMove"
+
+	// ParkingHostsReason is used while clusterctl waits until the hosts of a paused Cluster are parked.
+	ParkingHostsReason = "ParkingHosts"
+
+	// ResumingHostsReason is used while the Cluster runs, and hosts are still paused for the move.
+	ResumingHostsReason = "ResumingHosts"
+
+	// HostsFencedReason is used while hosts are paused because another management cluster manages them.
+	HostsFencedReason = "HostsFenced"
 
 	// MovableReason is used when a paused Cluster may be moved: all hosts are quiet and paused.
 	MovableReason = "HostsPaused"

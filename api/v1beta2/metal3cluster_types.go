@@ -34,7 +34,7 @@ type Metal3ClusterSpec struct {
 // +kubebuilder:validation:MinProperties=1
 type Metal3ClusterStatus struct {
 	// conditions of the Metal3Cluster: Ready, BaremetalInfrastructureReady, IronicEndpointReady, IronicEndpointUnique,
-	// ReadyForMove, Deleting and Paused.
+	// ReadyForMove, MoveInProgress, Deleting and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -84,7 +84,10 @@ func ArrivedStatus(annotation string, replaced map[string]any) (map[string]any, 
 }
 
 // arrivalObstacle says why a host that arrived stays paused, and what to do. Empty if it does not.
-func arrivalObstacle(host *bmov1alpha1.BareMetalHost) string {
+func arrivalObstacle(host *bmov1alpha1.BareMetalHost, around []Neighbour) string {
+	if Abandoned(host, around) {
+		return abandonedObstacle(host)
+	}
 	switch ArrivalOf(host) {
 	case ArrivalPending:
 		return fmt.Sprintf("BareMetalHost %s is a leftover of an earlier move and has not taken over the status that "+

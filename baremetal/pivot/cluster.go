@@ -35,8 +35,15 @@ type Neighbour struct {
 	// Endpoint says that the cluster has an Ironic endpoint, or that its Metal3Cluster is still to come.
 	Endpoint bool
 
+	// Superseded says that another management cluster manages the cluster. It is false elsewhere.
+	Superseded bool
+
 	// Holder is who holds the Ironic endpoint. Nil if nobody knows, or if there is no endpoint.
 	Holder *infrav1.IronicHolder
+
+	// Epoch is that of the Metal3Cluster, and Arrival that of the move after which the Cluster was unpaused last. Both are
+	// 0 elsewhere.
+	Epoch, Arrival Epoch
 }
 
 // NeighbourOf makes a neighbour of a Cluster and its Metal3Cluster, which is nil if it does not exist (yet).
@@ -47,6 +54,8 @@ func NeighbourOf(cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster) Neigh
 		return neighbour
 	}
 	neighbour.Verified, neighbour.Endpoint, neighbour.Ungated = Verified(infra), infra.Spec.Ironic != nil, ungated(infra)
+	neighbour.Epoch, neighbour.Arrival = EpochOf(infra), ArrivalOfCluster(infra)
+	neighbour.Superseded = IsSuperseded(infra)
 	if neighbour.Endpoint {
 		neighbour.Holder, neighbour.ClusterID = Holder(infra), infra.Spec.Ironic.ClusterID
 	}
@@ -96,6 +105,9 @@ const (
 	// Run wants the host operator to care for the host.
 	Run Wish = "Run"
 
+	// Fence wants the host paused at once, because another management cluster manages it.
+	Fence Wish = "Fence"
+
 	// Unclear wants the host left as it is, because those who decide are not there or do not know yet.
 	Unclear Wish = "Unclear"
 )
@@ -103,14 +115,16 @@ const (
 // WishFor says what the clusters of its namespace want of a host.
 //
 //	host serves      its cluster                                         wish
-//	a cluster        is paused                                           Park
+//	a cluster        is claimed by another management cluster            Fence
+//	                 is paused                                           Park
 //	                 runs and its block-move annotation is not back      Unclear
 //	                 runs and is verified, and so is the Ironic that     Run
 //	                 serves the host
 //	                 runs and one of them is not                         Unclear
 //	                 is not there, and all others are paused             Park
 //	                 is not there otherwise                              Unclear
-//	nobody of ours   all clusters are paused                             Park
+//	nobody of ours   another management cluster has claimed one of them  Fence
+//	                 all clusters are paused                             Park
 //	                 some run, and the annotation of one is not back     Unclear
 //	                 some run, and all of those are verified, and so is  Run
 //	                 the Ironic that serves the host
@@ -133,6 +147,7 @@ func WishFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Wish {
 	running := slices.DeleteFunc(slices.Clone(deciding), func(other Neighbour) bool { return other.Paused })
 	unverified := func(other Neighbour) bool { return !other.Verified }
 	ungated := func(other Neighbour) bool { return other.Ungated }
+	superseded := func(other Neighbour) bool { return other.Superseded }
 	_, held := host.Annotations[bmov1alpha1.PausedAnnotation]
 	serving := servedBy(host, around)
 	switch {
@@ -141,6 +156,8 @@ func WishFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Wish {
 		return Run
 	case len(deciding) == 0, orphaned && len(running) > 0:
 		return Unclear
+	case slices.ContainsFunc(deciding, superseded):
+		return Fence
 	case len(running) == 0:
 		return Park
 	case slices.ContainsFunc(running, ungated), slices.ContainsFunc(running, unverified),

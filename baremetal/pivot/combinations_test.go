@@ -187,7 +187,7 @@ func TestWhatNeverHappens(t *testing.T) {
 	for _, facts := range arrivals() {
 		host, around := arrival(t, facts)
 		step := pivot.PlanHost(host, around, known(facts))
-		decided := decision{facts, step, pivot.Apply(step, host, pivot.HolderFor(host, around))}
+		decided := decision{facts, step, pivot.Apply(step, host, around)}
 		for what, broken := range laws() {
 			if broken(decided) {
 				t.Errorf("%q: %s: %s", facts, step, what)

@@ -24,17 +24,24 @@ const (
 	// Pause keeps the host operator from acting on the host.
 	Pause Step = "Pause"
 
+	// FenceOff pauses a host that another management cluster manages, whatever BMO does with it.
+	FenceOff Step = "FenceOff"
+
 	// Settle waits for what the host operator had begun before the pause.
 	Settle Step = "Settle"
 
 	// Record writes the status into an annotation, from which the host operator takes it up in the other cluster.
 	Record Step = "Record"
 
+	// Stamp writes the epoch of the move onto a host that is parked: it was paused before the move began.
+	Stamp Step = "Stamp"
+
 	// Restore writes the status that arrived from another cluster into the status of a leftover object. BMO ignores the
 	// annotation where there is a status.
 	Restore Step = "Restore"
 
-	// Keep keeps the pause of a host that BMO would wipe because of what was left over of an earlier move.
+	// Keep keeps the pause of a host that BMO would wipe because of what was left over of an earlier move, and of a host
+	// that an earlier move has left.
 	Keep Step = "Keep"
 
 	// Resume takes back the own pause.
@@ -76,6 +83,7 @@ type HostFacts struct {
 //	any       being deleted by a move                        Leave
 //	any       paused, arrived on a leftover that is being    Keep
 //	          deleted, or that has a newer status
+//	any       paused, left by an earlier move                Keep
 //	any       paused, arrived on any other leftover          Restore
 //	Park, Run last seen by another Ironic than the holder,   Shield: before anything else
 //	          not provisioned, and its node has joined
@@ -85,11 +93,14 @@ type HostFacts struct {
 //	Park      busy, paused by us                             Resume: let it finish first
 //	Park      busy, anything else                            Leave: it comes back when it is quiet
 //	Park      quiet, not paused                              Pause
+//	Park      parked, for another move                       Stamp
 //	Park      quiet, paused by anybody, not settled          Settle
 //	Park      quiet, paused by anybody, status not recorded  Record
 //	Park      quiet, paused by anybody, status recorded      Leave: it is parked
 //	not Park  not paused, tells of a holder, and depends     Forget
 //	          on no cluster with an Ironic endpoint
+//	Fence     not paused                                     FenceOff
+//	Fence     paused by anybody                              Leave
 //	Unclear   anything else                                  Leave
 //	Run       paused by us, bereft, its node has joined      Shield
 //	Run       paused by us, bereft                           Await
@@ -101,7 +112,7 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 		return Leave
 	}
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
-	if step := planArrival(host, paused); step != Leave {
+	if step := planArrival(host, around, paused); step != Leave {
 		return step
 	}
 	ours := by == infrav1.HostPausedByProvider
@@ -110,8 +121,10 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 		return step
 	}
 	switch {
+	case wish == Fence:
+		return planFencing(host)
 	case wish == Park:
-		return planParking(host, paused, ours, facts.Settled)
+		return planParking(host, around, paused, ours, facts.Settled)
 	case !paused && outOfDate(host, around):
 		return Forget
 	case wish == Unclear:
@@ -126,11 +139,13 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 }
 
 // planArrival is about leftovers of an earlier move that a host has arrived on. Leave means that the host is none.
-func planArrival(host *bmov1alpha1.BareMetalHost, paused bool) Step {
+func planArrival(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused bool) Step {
 	arrival := ArrivalOf(host)
 	switch {
 	case !paused:
 		return Leave
+	case Abandoned(host, around):
+		return Keep
 	case arrival == ArrivalPending:
 		return Restore
 	case arrival == ArrivalDeleted, arrival == ArrivalOutdated:
@@ -143,7 +158,7 @@ func planArrival(host *bmov1alpha1.BareMetalHost, paused bool) Step {
 // planInterrupted is about hosts whose Ironic was lost in the middle of its work. Leave means that they are as others.
 func planInterrupted(host *bmov1alpha1.BareMetalHost, wish Wish, another, frozen bool, facts HostFacts) Step {
 	switch {
-	case wish == Unclear, !another, !unfinished(host):
+	case wish == Unclear, wish == Fence, !another, !unfinished(host):
 		return Leave
 	case facts.Joined:
 		return Shield
@@ -154,14 +169,16 @@ func planInterrupted(host *bmov1alpha1.BareMetalHost, wish Wish, another, frozen
 	}
 }
 
-func planParking(host *bmov1alpha1.BareMetalHost, paused, ours, settled bool) Step {
+func planParking(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused, ours, settled bool) Step {
 	switch {
 	case paused && !host.DeletionTimestamp.IsZero():
 		return Leave
 	case Busy(host) != "" && ours:
 		return Resume
-	case Busy(host) != "", Parked(host):
+	case Busy(host) != "", parkedFor(host, around):
 		return Leave
+	case Parked(host):
+		return Stamp
 	case !paused:
 		return Pause
 	case !settled:
@@ -353,19 +370,29 @@ func needsNudge(host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) b
 
 // Apply does a step on a copy of the host. It leaves out what needs the whole status: Record, Restore, and Shield of a
 // host that does not bring its status from another cluster.
-func Apply(step Step, host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) *bmov1alpha1.BareMetalHost {
+func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov1alpha1.BareMetalHost {
 	changed := host.DeepCopy()
 	switch step {
 	case Hold:
 		if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; !paused {
-			return Apply(Pause, host, holder)
+			changed = Apply(Pause, host, around)
+			explain(changed, Hold)
 		}
-	case Pause:
+	case Pause, FenceOff:
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
+		stamp(changed, around)
+		explain(changed, step)
+	case Keep:
+		explain(changed, step)
+	case Stamp:
+		stamp(changed, around)
 	case Resume:
 		delete(changed.Annotations, bmov1alpha1.PausedAnnotation)
 		delete(changed.Annotations, infrav1.StatusOriginAnnotation)
+		delete(changed.Annotations, infrav1.MoveEpochAnnotation)
+		delete(changed.Annotations, infrav1.PauseReasonAnnotation)
 	case Nudge:
+		holder := HolderFor(host, around)
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.IronicHolderAnnotation, HolderName(*holder))
 	case Forget:
 		delete(changed.Annotations, infrav1.IronicHolderAnnotation)
@@ -373,7 +400,17 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHol
 		if BringsStatus(host) {
 			changed.Annotations[bmov1alpha1.StatusAnnotation] = shielded(host)
 		}
-	case Leave, Settle, Await, Record, Restore, Keep:
+	case Leave, Settle, Await, Record, Restore:
 	}
 	return changed
+}
+
+// stamp writes the epoch of the move onto a host, or removes the epoch of an earlier one.
+func stamp(host *bmov1alpha1.BareMetalHost, around []Neighbour) {
+	epoch := StampFor(host, around)
+	if epoch == 0 {
+		delete(host.Annotations, infrav1.MoveEpochAnnotation)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.MoveEpochAnnotation, epoch.String())
 }

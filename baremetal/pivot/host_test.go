@@ -249,7 +249,7 @@ func TestNudgeBeside(t *testing.T) {
 	}
 	host, around := claimed(), []pivot.Neighbour{runs, beside}
 	step := pivot.PlanHost(host, around, pivot.HostFacts{})
-	changed := pivot.Apply(step, host, pivot.HolderFor(host, around))
+	changed := pivot.Apply(step, host, around)
 	if told := changed.Annotations[infrav1.IronicHolderAnnotation]; step != pivot.Nudge || told != "ControlPlane/n" {
 		t.Errorf("got %s, and the host is told of %q", step, told)
 	}
@@ -370,7 +370,7 @@ func TestNudge(t *testing.T) {
 			if got != tc.want {
 				t.Fatalf("%s: got %s, want %s", tc.reason, got, tc.want)
 			}
-			changed := pivot.Apply(got, host, pivot.HolderFor(host, tc.around))
+			changed := pivot.Apply(got, host, tc.around)
 			if again := pivot.PlanHost(changed, tc.around, pivot.HostFacts{Settled: true}); again != pivot.Leave {
 				t.Errorf("%s: after it, the step is %s", tc.reason, again)
 			}

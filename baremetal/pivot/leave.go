@@ -19,6 +19,7 @@ import (
 //	seen                                             is     because
 //	Cluster, Machine or Metal3Machine being deleted  lost   the deletion does not travel: the target would keep the
 //	                                                        Machine, or deploy the image again
+//	Cluster that another management cluster claimed  lost   the target would get what is out of date
 //	Machine without a node                           lost   clusterctl has not discovered it: it refuses to begin where
 //	                                                        there is one
 //	Metal3Machine without an owner                   lost   clusterctl passes over it: its host would be claimed by none
@@ -38,6 +39,12 @@ func MayLeave(facts MoveFacts) (lost, waits []string) {
 	for _, cluster := range facts.Clusters {
 		if !cluster.DeletionTimestamp.IsZero() {
 			lost = append(lost, deletionOf("Cluster", cluster.Name))
+		}
+	}
+	for _, other := range local(facts.Around) {
+		if other.Superseded {
+			lost = append(lost, fmt.Sprintf("Cluster %s is managed by another management cluster, as IronicEndpointReady says: "+
+				"move it from there", other.Name))
 		}
 	}
 	for _, label := range facts.MissingLabels {

@@ -31,6 +31,12 @@ const (
 	// cluster's own.
 	WaitingForEndpoint Phase = "WaitingForEndpoint"
 
+	// FencedOff means that the host stays paused because another management cluster manages it.
+	FencedOff Phase = "Fenced"
+
+	// HeldBack means that the host stays paused because of what was left over of an earlier move.
+	HeldBack Phase = "Held"
+
 	// Resuming means that the pause is about to be lifted.
 	Resuming Phase = "Resuming"
 
@@ -40,13 +46,16 @@ const (
 
 // Phases are all of them, in the order in which people are told of them.
 func Phases() []Phase {
-	return []Phase{Running, Working, Parking, AtRest, WaitingForEndpoint, Resuming, PausedByUser, Leaving}
+	return []Phase{Running, Working, Parking, AtRest, WaitingForEndpoint, FencedOff, HeldBack, Resuming, PausedByUser,
+		Leaving}
 }
 
 // PhaseOf says where a host stands. The first row that fits counts.
 //
 //	host is                                          phase
 //	being deleted by a move                          Leaving
+//	paused, managed by another management cluster    FencedOff
+//	held because of a leftover                       HeldBack
 //	busy                                             Working
 //	wanted parked, paused by anybody and recorded    AtRest
 //	paused by somebody else                          PausedByUser
@@ -61,12 +70,24 @@ func PhaseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	wish := WishFor(host, around)
 	switch {
+	case paused && wish == Fence:
+		return FencedOff
+	case planArrival(host, around, paused) == Keep:
+		return HeldBack
 	case Busy(host) != "":
 		return Working
-	case wish == Park && Parked(host):
+	case wish == Park && parkedFor(host, around):
 		return AtRest
 	case paused && by != infrav1.HostPausedByProvider:
 		return PausedByUser
+	default:
+		return phaseByWish(wish, paused)
+	}
+}
+
+// phaseByWish is the phase of a quiet host that only the provider may have paused, by what its Clusters want of it.
+func phaseByWish(wish Wish, paused bool) Phase {
+	switch {
 	case wish == Park:
 		return Parking
 	case !paused:

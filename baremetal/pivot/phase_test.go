@@ -60,10 +60,13 @@ func TestPhasesAreComplete(t *testing.T) {
 	}
 	for _, phase := range []pivot.Phase{
 		pivot.Running, pivot.Working, pivot.Parking, pivot.AtRest, pivot.PausedByUser, pivot.WaitingForEndpoint,
-		pivot.Resuming, pivot.Leaving,
+		pivot.Resuming, pivot.FencedOff, pivot.HeldBack, pivot.Leaving,
 	} {
 		if listed[phase] != 1 {
 			t.Errorf("%s is listed %d times, want once", phase, listed[phase])
+		}
+		if words := pivot.CountPhases(map[pivot.Phase]int{phase: 2}); words == "none" || words == "2 " {
+			t.Errorf("%s has no words", phase)
 		}
 	}
 }

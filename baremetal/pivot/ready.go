@@ -176,7 +176,7 @@ func EndpointObstacles(facts EndpointFacts) []string {
 func (f *MoveFacts) hostObstacles(host *bmov1alpha1.BareMetalHost) []string {
 	var found []string
 	_, left := host.Annotations[infrav1.DeleteForMoveAnnotation]
-	busy, held, parking := Busy(host), arrivalObstacle(host), WishFor(host, f.Around) == Park
+	busy, held, parking := Busy(host), arrivalObstacle(host, f.Around), WishFor(host, f.Around) == Park
 	refusal := f.Refusals[host.Name]
 	switch {
 	case left && parking:
@@ -191,7 +191,7 @@ func (f *MoveFacts) hostObstacles(host *bmov1alpha1.BareMetalHost) []string {
 			"%s: correct the host", host.Name, refusal))
 	case busy != "":
 		found = append(found, busyMessage(host, busy))
-	case parking && !Parked(host):
+	case parking && !parkedFor(host, f.Around):
 		found = append(found, fmt.Sprintf("host %s is being paused", host.Name))
 	}
 	if _, blocks := host.Annotations[infrav1.BlockMoveAnnotation]; blocks {

@@ -98,6 +98,88 @@ func describeArrivals(s *suite) {
 		})
 	})
 
+	It("fences hosts that another management cluster manages, whatever BMO does with them", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx, withIronic())
+		w.host(ctx, "busy", build.State(bmov1alpha1.StateDeprovisioning), w.claimed())
+		w.host(ctx, "free", build.Available())
+		w.manager.Start()
+		w.stays(ctx, "busy")
+		w.judge(ctx, metav1.ConditionFalse, infrav1.ManagedElsewhereReason)
+		for _, name := range []string{"busy", "free"} {
+			Eventually(func(g Gomega) {
+				g.Expect(w.get(ctx, g, name).Annotations).To(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours), name)
+				g.Expect(w.events(ctx, g, name)).To(ConsistOf("Fenced"))
+				g.Expect(w.get(ctx, g, name).Annotations).To(HaveKeyWithValue(infrav1.PauseReasonAnnotation,
+					HavePrefix("Another management cluster manages the host")))
+			}).Should(Succeed())
+		}
+		By("pausing the Cluster, which would let a busy host finish otherwise")
+		w.pause(ctx, true)
+		w.stays(ctx, "busy")
+		w.pause(ctx, false)
+
+		By("managing the cluster again")
+		w.judge(ctx, metav1.ConditionTrue, infrav1.EndpointAnswersReason)
+		w.running(ctx, "busy")
+		w.running(ctx, "free")
+		Expect(w.get(ctx, Default, "busy").Annotations).NotTo(HaveKey(infrav1.PauseReasonAnnotation))
+	})
+
+	It("gives hosts the epoch of the move, and takes it back", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx, build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "5"}))
+		w.host(ctx, "early", build.Available(), build.Paused("maintenance"))
+		w.host(ctx, "late", build.Available())
+		w.pause(ctx, true)
+		w.manager.Start()
+		w.parked(ctx, "early", "maintenance")
+		w.parked(ctx, "late", ours)
+		for _, name := range []string{"early", "late"} {
+			Expect(w.get(ctx, Default, name).Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "5"), name)
+		}
+		Expect(w.get(ctx, Default, "early").Annotations).NotTo(HaveKey(infrav1.PauseReasonAnnotation))
+		Expect(w.get(ctx, Default, "late").Annotations).To(HaveKeyWithValue(infrav1.PauseReasonAnnotation,
+			HavePrefix("Paused for clusterctl move")))
+
+		By("moving again while the hosts are parked")
+		w.epoch(ctx, "7", "5")
+		for _, name := range []string{"early", "late"} {
+			Eventually(func(g Gomega) {
+				g.Expect(w.get(ctx, g, name).Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "7"), name)
+			}).Should(Succeed())
+		}
+		w.epoch(ctx, "8", "7")
+		w.pause(ctx, false)
+		w.running(ctx, "late")
+		Expect(w.get(ctx, Default, "late").Annotations).NotTo(HaveKey(infrav1.MoveEpochAnnotation))
+	})
+
+	It("keeps a host paused that only an earlier move has left, until the user decides", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.epoch(ctx, "4", "3")
+		stamped := func(epoch string) build.HostOption {
+			return build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: epoch})
+		}
+		w.host(ctx, "left", build.Provisioned(), build.Paused(ours), stamped("1"))
+		w.host(ctx, "arrived", build.Provisioned(), build.Paused(ours), stamped("3"))
+		w.manager.Start()
+		w.running(ctx, "arrived")
+		Eventually(func(g Gomega) {
+			g.Expect(w.events(ctx, g, "left")).To(ConsistOf("ArrivalHeld"))
+			g.Expect(w.get(ctx, g, "left").Annotations).To(HaveKeyWithValue(infrav1.PauseReasonAnnotation,
+				HavePrefix("Left by an earlier move")))
+		}).Should(Succeed())
+		w.stays(ctx, "left")
+
+		By("keeping the host")
+		stage.Change(ctx, w.client, w.key("left"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, infrav1.MoveEpochAnnotation)
+		})
+		w.running(ctx, "left")
+	})
+
 	It("restores nothing while a host is not paused", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)

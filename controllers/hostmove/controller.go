@@ -17,7 +17,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
@@ -48,7 +47,7 @@ type Hosts interface {
 
 // Statuses deals with what the host operator reports.
 type Statuses interface {
-	RecordStatus(ctx context.Context, host types.NamespacedName) error
+	RecordStatus(ctx context.Context, host types.NamespacedName, epoch pivot.Epoch) error
 	RestoreStatus(ctx context.Context, host types.NamespacedName) error
 	MarkProvisioned(ctx context.Context, host *bmov1alpha1.BareMetalHost) error
 }
@@ -96,14 +95,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	step, holder := pivot.PlanHost(host, around, facts), pivot.HolderFor(host, around)
+	step := pivot.PlanHost(host, around, facts)
 	if step == pivot.Leave {
 		return ctrl.Result{}, nil
 	}
 	if wait, err := r.wait(ctx, step, host, since, around); err != nil || wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, err
 	}
-	err = r.do(ctx, step, host, holder)
+	err = r.do(ctx, step, host, around)
 	if errors.Is(err, hoststore.ErrConflict) || err == nil && (step == pivot.Shield || step == pivot.Restore) {
 		// Nothing else tells of a status that was written.
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
@@ -162,19 +161,19 @@ func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost,
 }
 
 func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.BareMetalHost,
-	holder *infrav1.IronicHolder,
+	around []pivot.Neighbour,
 ) error {
 	var err error
 	switch {
 	case step == pivot.Record:
-		err = r.Statuses.RecordStatus(ctx, client.ObjectKeyFromObject(host))
+		err = r.Statuses.RecordStatus(ctx, client.ObjectKeyFromObject(host), pivot.StampFor(host, around))
 	case step == pivot.Restore:
 		err = r.Statuses.RestoreStatus(ctx, client.ObjectKeyFromObject(host))
-	case step == pivot.Keep:
+	case step == pivot.Keep && pivot.Explained(host):
 	case step == pivot.Shield && !pivot.BringsStatus(host):
 		err = r.Statuses.MarkProvisioned(ctx, host)
 	default:
-		_, err = r.Hosts.Write(ctx, host, pivot.Apply(step, host, holder))
+		_, err = r.Hosts.Write(ctx, host, pivot.Apply(step, host, around))
 	}
 	if err != nil {
 		return err
@@ -207,11 +206,14 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 		return corev1.EventTypeNormal, "StatusRestored",
 			"Restored the status that arrived from another cluster in place of the status of an earlier time"
 	case pivot.Keep:
-		return corev1.EventTypeWarning, "ArrivalHeld", "The host arrived on an object that was left over from an earlier " +
-			"move, and that is being deleted or has a newer status. It stays paused, because BMO would wipe it. " +
-			"ReadyForMove of its Metal3Cluster says what to do"
+		return corev1.EventTypeWarning, "ArrivalHeld", "The host was left over from an earlier move and is not in the last " +
+			"one, or it arrived on a leftover that is being deleted or has a newer status. It stays paused, because BMO could " +
+			"wipe it. ReadyForMove of its Metal3Cluster says what to do"
 	case pivot.Pause:
 		return corev1.EventTypeNormal, "PausedForMove", "Paused because the Clusters that the host belongs to are paused"
+	case pivot.FenceOff:
+		return corev1.EventTypeWarning, "Fenced", "Paused because another management cluster manages the host. " +
+			"IronicEndpointReady of its Metal3Cluster says what to do"
 	case pivot.Record:
 		return corev1.EventTypeNormal, "ReadyForMove", "Recorded the status for the host operator of another cluster"
 	case pivot.Resume:

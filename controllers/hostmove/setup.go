@@ -55,6 +55,7 @@ func hostMatters() predicate.Funcs {
 		}
 		for _, annotation := range []string{
 			bmov1alpha1.PausedAnnotation, bmov1alpha1.StatusAnnotation, infrav1.IronicHolderAnnotation,
+			infrav1.MoveEpochAnnotation,
 		} {
 			if before.Annotations[annotation] != after.Annotations[annotation] {
 				return true
@@ -75,8 +76,8 @@ func clusterMatters() predicate.Funcs {
 		after, stillCluster := e.ObjectNew.(*infrav1.Metal3Cluster)
 		return isCluster && stillCluster &&
 			((before.Spec.Ironic == nil) != (after.Spec.Ironic == nil) ||
-				pivot.Verified(before) != pivot.Verified(after) ||
-				isGated(before) != isGated(after) ||
+				pivot.Verified(before) != pivot.Verified(after) || pivot.IsSuperseded(before) != pivot.IsSuperseded(after) ||
+				isGated(before) != isGated(after) || pivot.EpochOf(before) != pivot.EpochOf(after) ||
 				!equality.Semantic.DeepEqual(pivot.Holder(before), pivot.Holder(after)))
 	}}
 }

@@ -117,10 +117,10 @@ func (s *Store) MarkProvisioned(ctx context.Context, current *bmov1alpha1.BareMe
 	return nil
 }
 
-// RecordStatus writes the status of a host into the annotation that a host operator takes it up from in another
-// cluster. It reads past the cache, which holds less than all of it. hoststore.ErrConflict means that somebody
-// changed the host since.
-func (s *Store) RecordStatus(ctx context.Context, key client.ObjectKey) error {
+// RecordStatus writes the status of a host into the annotation that BMO restores it from in another cluster, together
+// with the epoch of the move. It reads past the cache, which holds less than the whole status. It returns
+// hoststore.ErrConflict if the host changed in between.
+func (s *Store) RecordStatus(ctx context.Context, key client.ObjectKey, epoch pivot.Epoch) error {
 	current := &unstructured.Unstructured{}
 	current.SetGroupVersionKind(bmov1alpha1.GroupVersion.WithKind("BareMetalHost"))
 	if err := s.live.Get(ctx, key, current); err != nil {
@@ -144,11 +144,14 @@ func (s *Store) RecordStatus(ctx context.Context, key client.ObjectKey) error {
 	if err != nil {
 		return fmt.Errorf("recording the status of host %s: %w", key.Name, err)
 	}
+	annotations := map[string]string{
+		bmov1alpha1.StatusAnnotation: annotation, infrav1.StatusOriginAnnotation: string(current.GetUID()),
+	}
+	if epoch > 0 {
+		annotations[infrav1.MoveEpochAnnotation] = epoch.String()
+	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": current.GetResourceVersion(),
-		"annotations": map[string]string{
-			bmov1alpha1.StatusAnnotation: annotation, infrav1.StatusOriginAnnotation: string(current.GetUID()),
-		},
+		"resourceVersion": current.GetResourceVersion(), "annotations": annotations,
 	}})
 	if err != nil {
 		return fmt.Errorf("recording the status of host %s: %w", key.Name, err)

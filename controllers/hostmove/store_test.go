@@ -84,7 +84,7 @@ func TestRecordStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := moveClient(tc.funcs, tc.host)
 			key := client.ObjectKeyFromObject(tc.host)
-			err := moveStore(c).RecordStatus(t.Context(), key)
+			err := moveStore(c).RecordStatus(t.Context(), key, 5)
 			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
 				t.Fatalf("%s: got %v, want %v", tc.reason, err, tc.want)
 			}
@@ -95,7 +95,7 @@ func TestRecordStatus(t *testing.T) {
 			if err := c.Get(t.Context(), key, &stored); err != nil {
 				t.Fatal(err)
 			}
-			if !pivot.Parked(&stored) || stored.Annotations[bmov1alpha1.PausedAnnotation] != infrav1.HostPausedByProvider {
+			if !pivot.Parked(&stored) || pivot.EpochOf(&stored) != 5 || stored.Annotations[bmov1alpha1.PausedAnnotation] != infrav1.HostPausedByProvider {
 				t.Errorf("%s: the annotations are %v", tc.reason, stored.Annotations)
 			}
 		})

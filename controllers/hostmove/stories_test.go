@@ -396,7 +396,8 @@ func describeShield(s *suite) {
 		w.nodes.answer(false, workload.ErrUnreachable)
 		loseIronic(ctx, w)
 		Eventually(func(g Gomega) {
-			g.Expect(w.get(ctx, g, "host").Annotations).To(Equal(map[string]string{bmov1alpha1.PausedAnnotation: ours}))
+			g.Expect(w.get(ctx, g, "host").Annotations).To(And(HaveLen(2), HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours),
+				HaveKeyWithValue(infrav1.PauseReasonAnnotation, HavePrefix("The Ironic that was provisioning the host is gone"))))
 			g.Expect(w.events(ctx, g, "host")).To(ConsistOf("ProvisioningHeld"))
 		}).Should(Succeed())
 		w.stays(ctx, "host")

@@ -175,6 +175,16 @@ func (w *world) cluster(ctx context.Context, options ...build.Metal3ClusterOptio
 		append([]build.Metal3ClusterOption{build.InNamespace(w.namespace), gated()}, options...)...))
 }
 
+// epoch does what the controller of the Metal3Cluster does when a move begins or ends.
+func (w *world) epoch(ctx context.Context, epoch, arrival string) {
+	GinkgoHelper()
+	stage.Change(ctx, w.client, w.key("cluster"), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+		build.Annotations(map[string]string{
+			infrav1.MoveEpochAnnotation: epoch, infrav1.ArrivalEpochAnnotation: arrival,
+		})(infra)
+	})
+}
+
 // gated makes a Metal3Cluster that clusterctl waits for, as its controller does.
 func gated() build.Metal3ClusterOption {
 	return build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""})
@@ -205,6 +215,16 @@ func (w *world) observe(ctx context.Context, ready metav1.ConditionStatus, holde
 			Type: infrav1.IronicEndpointReadyCondition, Status: ready, Reason: "Story",
 		})
 		infra.Status.Ironic = &infrav1.IronicStatus{Holder: &holder}
+	})
+}
+
+// judge makes the controller of the Metal3Cluster judge the Ironic endpoint.
+func (w *world) judge(ctx context.Context, ready metav1.ConditionStatus, reason string) {
+	GinkgoHelper()
+	stage.ChangeStatus(ctx, w.client, w.key("cluster"), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+		meta.SetStatusCondition(&infra.Status.Conditions, metav1.Condition{
+			Type: infrav1.IronicEndpointReadyCondition, Status: ready, Reason: reason,
+		})
 	})
 }
 

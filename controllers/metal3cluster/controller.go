@@ -128,7 +128,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch {
 	case s.paused:
-		return []flow.Stage[*scope]{readyForMove.Stage(r.openGate)}
+		return []flow.Stage[*scope]{readyForMove.Stage(beginMove), readyForMove.Stage(r.openGate)}
 	case !s.infra.DeletionTimestamp.IsZero():
 		return []flow.Stage[*scope]{
 			deleting.Stage(waitForMachines),
@@ -140,12 +140,14 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 			infrastructureReady.Stage(waitForCluster),
 			infrastructureReady.Stage(keepFinalizer),
 			readyForMove.Stage(keepGate),
+			ironicReady.Stage(fence),
 			ironicReady.Stage(r.chooseIdentity),
 			ironicUnique.Stage(findRivals),
 			infrastructureReady.Stage(findEndpoint),
 			readyForMove.Stage(r.takeBackHandover),
 			ironicReady.Stage(r.keepSecret),
 			ironicReady.Stage(r.judgeIronic),
+			ironicReady.Stage(awaitClaim),
 		}
 	}
 }

@@ -43,6 +43,7 @@ const (
 type ControlPlanes interface {
 	Look(ctx context.Context, cluster types.NamespacedName, clusterID string) (workload.ControlPlane, error)
 	Arm(ctx context.Context, cluster types.NamespacedName, node string, armed bool) error
+	Claim(ctx context.Context, cluster types.NamespacedName, epoch pivot.Epoch) (pivot.Claim, pivot.Standing, error)
 }
 
 // NodeProber probes the nodes of control planes that carry an Ironic endpoint, and arms them.
@@ -58,6 +59,9 @@ type nodesTarget struct {
 	cluster   types.NamespacedName
 	clusterID string
 
+	// epoch is what the cluster is claimed with.
+	epoch pivot.Epoch
+
 	// takeover and holder decide which nodes are armed.
 	takeover infrav1.TakeoverPolicy
 	holder   *infrav1.IronicHolder
@@ -71,7 +75,13 @@ type nodesResult struct {
 	// seen is nil if the control plane could not be read. It must not be changed.
 	seen *workload.ControlPlane
 
-	// problem says why the control plane could not be read, or why a node could not be armed.
+	// epoch is what the cluster was claimed with, claim what it has recorded, and standing what that means. Standing is
+	// empty if the cluster does not answer.
+	epoch    pivot.Epoch
+	claim    pivot.Claim
+	standing pivot.Standing
+
+	// problem says why the control plane could not be read or claimed, or why a node could not be armed.
 	problem string
 }
 
@@ -86,11 +96,12 @@ func NewNodeProber(planes ControlPlanes, recorder events.EventRecorder, now cloc
 			return before.cluster == after.cluster && before.clusterID == after.clusterID
 		},
 		isUrgent: func(before, after nodesTarget) bool {
-			return before.takeover != after.takeover || !ptr.Equal(before.holder, after.holder) ||
+			return before.takeover != after.takeover || before.epoch != after.epoch || !ptr.Equal(before.holder, after.holder) ||
 				!slices.Equal(before.nodes, after.nodes)
 		},
 		differs: func(before, after nodesResult) bool {
-			return before.problem != after.problem || !equality.Semantic.DeepEqual(before.seen, after.seen)
+			return before.problem != after.problem || before.epoch != after.epoch || before.claim != after.claim ||
+				before.standing != after.standing || !equality.Semantic.DeepEqual(before.seen, after.seen)
 		},
 		pause: func(result nodesResult, isNews bool) time.Duration {
 			if isNews || result.problem != "" || !result.isComplete() {
@@ -110,18 +121,26 @@ func (r nodesResult) isComplete() bool {
 }
 
 // probeNodes reads a control plane. It arms the nodes of a cluster that manages itself, and disarms those of a cluster
-// that was moved away from itself.
+// that was moved away from itself. A superseded management cluster arms and disarms nothing.
 func probeNodes(
 	ctx context.Context, planes ControlPlanes, recorder events.EventRecorder, target nodesTarget,
 ) nodesResult {
-	seen, err := planes.Look(ctx, target.cluster, target.clusterID)
-	switch {
-	case errors.Is(err, workload.ErrUnreachable):
-		return nodesResult{problem: workload.ErrUnreachable.Error()}
-	case err != nil:
-		return nodesResult{problem: "its nodes could not be read: " + err.Error()}
+	result := nodesResult{epoch: target.epoch}
+	var err error
+	result.claim, result.standing, err = planes.Claim(ctx, target.cluster, target.epoch)
+	if err != nil {
+		result.problem = describe("it could not be claimed: ", err)
+		return result
 	}
-	result := nodesResult{seen: &seen}
+	seen, err := planes.Look(ctx, target.cluster, target.clusterID)
+	if err != nil {
+		result.problem = describe("its nodes could not be read: ", err)
+		return result
+	}
+	result.seen = &seen
+	if result.standing == pivot.Superseded {
+		return result
+	}
 	for i := range seen.Nodes {
 		node := &seen.Nodes[i]
 		arming := pivot.PlanArming(target.takeover, seen.Own, node.Armed, target.holder)
@@ -143,6 +162,14 @@ func probeNodes(
 	return result
 }
 
+// describe says why a control plane could not be read or claimed.
+func describe(failed string, err error) string {
+	if errors.Is(err, workload.ErrUnreachable) {
+		return workload.ErrUnreachable.Error()
+	}
+	return failed + err.Error()
+}
+
 // readNodes returns what the last probe of the control plane has seen. A control plane that does not answer is no
 // error: the condition ReadyForMove says so.
 func (r *Reconciler) readNodes(_ context.Context, s *scope) error {
@@ -156,12 +183,15 @@ func (r *Reconciler) readNodes(_ context.Context, s *scope) error {
 	named.Namespace, named.Name, named.UID = s.infra.Namespace, s.infra.Name, s.infra.UID
 	s.nodes = &nodesTarget{
 		infra: named, cluster: client.ObjectKeyFromObject(s.cluster), clusterID: s.infra.Spec.Ironic.ClusterID,
-		takeover: s.infra.Spec.Ironic.Takeover, nodes: s.nodesOfMachines(),
+		takeover: s.infra.Spec.Ironic.Takeover, nodes: s.nodesOfMachines(), epoch: pivot.EpochOf(s.infra).Unpaused(),
 	}
 	result, known := r.Nodes.Last(key, *s.nodes)
 	if !known {
 		s.nodesPending, s.move.NodesUnknown = true, nodesNotProbed
 		return nil
+	}
+	if result.epoch == s.nodes.epoch {
+		s.standing, s.claim, s.isClaimProbed = result.standing, result.claim, true
 	}
 	s.plane, s.move.NodesUnknown = result.seen, result.problem
 	if result.seen == nil {

@@ -53,6 +53,9 @@ type nobody struct{}
 
 func (nobody) Arm(context.Context, types.NamespacedName, string, bool) error { return nil }
 func (nobody) Tell(context.Context, string, bool) error                      { return nil }
+func (nobody) Claim(context.Context, types.NamespacedName, pivot.Epoch) (pivot.Claim, pivot.Standing, error) {
+	return pivot.Claim{}, "", workload.ErrUnreachable
+}
 func (nobody) Look(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
 	return workload.ControlPlane{}, workload.ErrUnreachable
 }

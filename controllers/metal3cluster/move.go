@@ -223,6 +223,7 @@ func (r *Reconciler) list(ctx context.Context, s *scope, list client.ObjectList)
 
 // keepGate makes clusterctl move wait for this controller. It counts only if it is there before the Cluster is paused.
 func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
+	endMove(s.infra)
 	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.BlockMoveAnnotation, "")
 	return outcome.Done(), nil
 }
@@ -247,6 +248,9 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 		return outcome.Waiting(infrav1.WaitingForHostsReason,
 			"The move waits: the Ironic endpoint has to be verified again after it").WithAfter(claimDelay), nil
 	}
+	if err := r.listInventory(ctx, s); err != nil {
+		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
+	}
 	if err := r.tellIronic(ctx, s, true); err != nil {
 		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
@@ -268,9 +272,13 @@ func (s *scope) departure() string {
 	}
 }
 
-// takeBackHandover lets the Ironic of the management cluster hold the VIP again: the Cluster is here, and runs. An
-// error stops no stage of another condition: the endpoint is probed all the same.
+// takeBackHandover lets the Ironic of the management cluster hold the VIP again: the Cluster is here, and runs, and no
+// other management cluster has claimed it. An error stops no stage of another condition: the endpoint is probed all the
+// same.
 func (r *Reconciler) takeBackHandover(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if !s.isClaimProbed || s.standing == pivot.Superseded {
+		return outcome.Done(), nil
+	}
 	return outcome.Done(), r.tellIronic(ctx, s, false)
 }
 

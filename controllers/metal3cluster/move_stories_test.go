@@ -37,6 +37,33 @@ type crew struct {
 
 	// handed says what Ironic was told last, by clusterID.
 	handed map[string]bool
+
+	// recorded is the claim that the workload cluster has recorded. Nil if there is none.
+	recorded *pivot.Claim
+}
+
+// Claim implements metal3cluster.ControlPlanes.
+func (c *crew) Claim(
+	_ context.Context, _ types.NamespacedName, epoch pivot.Epoch,
+) (pivot.Claim, pivot.Standing, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.away {
+		return pivot.Claim{}, "", workload.ErrUnreachable
+	}
+	own := pivot.Claim{Epoch: epoch, Manager: "here"}
+	standing := pivot.StandingOf(own, c.recorded)
+	if standing == pivot.Claims {
+		c.recorded, standing = &own, pivot.Current
+	}
+	return *c.recorded, standing, nil
+}
+
+// claims is the claim that was recorded last.
+func (c *crew) claims() *pivot.Claim {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.recorded
 }
 
 func newCrew(nodes ...string) *crew {
@@ -120,15 +147,23 @@ func (w *world) host(ctx context.Context, name string, options ...build.HostOpti
 	w.create(ctx, build.Host(name, append([]build.HostOption{build.InNamespace(w.namespace)}, options...)...))
 }
 
-// park does what the controller of hosts does before a move.
+// park does what the controller of hosts does before the first move.
 func (w *world) park(ctx context.Context, name string) {
 	GinkgoHelper()
 	stage.Change(ctx, w.client, w.key(name), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 		build.Annotations(map[string]string{
 			bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider,
 			bmov1alpha1.StatusAnnotation: statusOf(host),
+			infrav1.MoveEpochAnnotation:  "1",
 		})(host)
 	})
+}
+
+// progress waits until a move is under way and at a stage.
+func (w *world) progress(ctx context.Context, stageOfMove, message string) {
+	GinkgoHelper()
+	w.eventually(ctx, infrav1.MoveInProgressCondition,
+		And(stage.IsTrueBecause(stageOfMove), HaveField("Message", message)))
 }
 
 // begun makes a Cluster that clusterctl would move.
@@ -226,6 +261,68 @@ func describeMoves(s *suite) {
 		w.gate(ctx, true)
 		Expect(w.client.Delete(ctx, young)).To(Succeed())
 		w.gate(ctx, false)
+	})
+
+	It("counts the moves, and tells the target what arrives", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host", build.Available())
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx, begun()))
+		w.controlPlaneNode(ctx, "cp-0")
+		w.gate(ctx, true)
+		w.movable(ctx)
+		w.eventually(ctx, infrav1.MoveInProgressCondition, stage.IsFalseBecause(infrav1.NoMoveReason, ""))
+		Expect(w.get(ctx, Default).Annotations).NotTo(HaveKey(infrav1.MoveEpochAnnotation))
+		annotations := func() map[string]string { return w.get(ctx, Default).Annotations }
+
+		By("giving a move up before the gate opens")
+		w.pause(ctx, true)
+		Eventually(annotations).Should(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "1"))
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host host is being paused"))
+		w.pause(ctx, false)
+		Eventually(annotations).Should(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "2"),
+			Not(HaveKey(infrav1.ArrivalEpochAnnotation)), Not(HaveKey(infrav1.MoveInventoryAnnotation))))
+
+		By("moving with a host that was parked for the move before")
+		w.park(ctx, "host")
+		w.pause(ctx, true)
+		Eventually(annotations).Should(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"))
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host host is being paused"))
+		w.gate(ctx, true)
+		w.progress(ctx, infrav1.ParkingHostsReason, "BareMetalHosts: 1 being parked")
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Annotations[infrav1.MoveEpochAnnotation] = "3"
+		})
+		w.gate(ctx, false)
+		w.progress(ctx, infrav1.MovableReason, "BareMetalHosts: 1 parked")
+		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"),
+			HaveKeyWithValue(infrav1.MoveInventoryAnnotation, MatchJSON(`{"Machine":["cp-0"]}`))))
+		w.pause(ctx, false)
+		w.gate(ctx, true)
+		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "4"),
+			HaveKeyWithValue(infrav1.ArrivalEpochAnnotation, "3"), Not(HaveKey(infrav1.MoveInventoryAnnotation))))
+
+		By("resuming the host")
+		w.progress(ctx, infrav1.ResumingHostsReason, "BareMetalHosts: 1 being resumed")
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Annotations = nil
+		})
+		w.eventually(ctx, infrav1.MoveInProgressCondition, stage.IsFalseBecause(infrav1.NoMoveReason, ""))
+	})
+
+	It("names a host that only an earlier move has left", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		arrived := build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "4", infrav1.ArrivalEpochAnnotation: "3"})
+		w.infrastructure(ctx, w.cluster(ctx, begun()), arrived)
+		w.host(ctx, "left", build.Available())
+		w.park(ctx, "left")
+		w.obstacle(ctx, "BareMetalHost left was left by an earlier move, is not in the last one, and stays paused")
+		w.obstacle(ctx, "kubectl annotate baremetalhost left --namespace "+w.namespace+" "+infrav1.MoveEpochAnnotation+"-")
+		stage.Change(ctx, w.client, w.key("left"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, infrav1.MoveEpochAnnotation)
+		})
+		w.movable(ctx)
 	})
 
 	It("names a host that the API server lets nobody change", func(ctx context.Context) {
@@ -445,6 +542,57 @@ func describeMoves(s *suite) {
 		w.gate(ctx, false)
 		w.pause(ctx, false)
 		Eventually(func() bool { return w.crew.told("c1") }).Should(BeFalse())
+	})
+
+	It("stops when another management cluster has claimed the cluster, and goes on when it claims it again", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.crew = newCrew("cp-0")
+		w.crew.change(func(c *crew) { c.seen.Own = true })
+		ironic := newIronic()
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
+		w.controlPlaneNode(ctx, "cp-0")
+		material := w.material(ctx)
+		ironic.change(func(i *fakeIronic) { i.material, i.conductors = &material, []string{"c1-m"} })
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
+		Expect(w.crew.claims()).To(HaveValue(Equal(pivot.Claim{Epoch: 0, Manager: "here"})))
+
+		By("moving the cluster away, and unpausing it here as well")
+		w.pause(ctx, true)
+		w.gate(ctx, false)
+		Eventually(func() bool { return w.crew.told("c1") }).Should(BeTrue())
+		w.crew.change(func(c *crew) {
+			c.recorded = &pivot.Claim{Epoch: 2, Manager: "there"}
+			c.seen.Nodes[0].Armed = pivot.NotArmed
+		})
+		w.pause(ctx, false)
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.ManagedElsewhereReason, "UID there"))
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.ManagedElsewhereReason,
+			infrav1.MoveEpochAnnotation+"=4"))
+		Consistently(func(g Gomega) {
+			g.Expect(w.crew.told("c1")).To(BeTrue(), "the Ironic here must not take the address back")
+			g.Expect(w.crew.armed()).To(Equal([]bool{false}), "the other side arms nodes")
+			g.Expect(w.get(ctx, g).Status.Conditions).To(
+				stage.HaveCondition(infrav1.IronicEndpointReadyCondition,
+					stage.IsFalseBecause(infrav1.ManagedElsewhereReason, "")))
+		}).Should(Succeed())
+
+		By("taking over")
+		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			infra.Annotations[infrav1.MoveEpochAnnotation] = "4"
+		})
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
+		Expect(w.crew.claims()).To(HaveValue(Equal(pivot.Claim{Epoch: 4, Manager: "here"})))
+		Eventually(func() bool { return w.crew.told("c1") }).Should(BeFalse())
+		Eventually(w.crew.armed).Should(Equal([]bool{true}))
+
+		By("losing the annotation")
+		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			delete(infra.Annotations, infrav1.MoveEpochAnnotation)
+		})
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g).Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "4"))
+		}).Should(Succeed())
 	})
 
 	It("says when nodes of the control plane could not take the endpoint", func(ctx context.Context) {

@@ -54,6 +54,12 @@ type scope struct {
 	// nodes is the control plane to probe. Nil without spec.ironic.
 	nodes *nodesTarget
 
+	// isClaimProbed says that the cluster was claimed with the epoch of the Metal3Cluster, or that it does not answer.
+	// Standing is what the recorded claim means, and empty if the cluster does not answer.
+	isClaimProbed bool
+	claim         pivot.Claim
+	standing      pivot.Standing
+
 	// nodesPending says that the nodes were not probed yet.
 	nodesPending bool
 

@@ -216,6 +216,7 @@ func TestAResultIsNotThatOfAnotherEndpoint(t *testing.T) {
 type planes struct {
 	seen         workload.ControlPlane
 	err          error
+	standing     pivot.Standing
 	looks, armed int
 }
 
@@ -224,6 +225,11 @@ func (p *planes) Look(context.Context, types.NamespacedName, string) (workload.C
 	seen := p.seen
 	seen.Nodes = append([]workload.ControlPlaneNode(nil), p.seen.Nodes...)
 	return seen, p.err
+}
+
+func (p *planes) Claim(_ context.Context, _ types.NamespacedName, epoch pivot.Epoch,
+) (pivot.Claim, pivot.Standing, error) {
+	return pivot.Claim{Epoch: epoch}, p.standing, nil
 }
 
 func (p *planes) Arm(_ context.Context, _ types.NamespacedName, node string, armed bool) error {
@@ -291,6 +297,17 @@ func TestNodesOfAClusterThatManagesItselfAreArmedOnce(t *testing.T) {
 	there.err = errors.New("no connection")
 	if result := probeNodes(t.Context(), there, recorder, target); result.problem != "its nodes could not be read: no connection" {
 		t.Errorf("got %q", result.problem)
+	}
+}
+
+// TestSupersededArmsNothing lets another management cluster claim a cluster that manages itself.
+func TestSupersededArmsNothing(t *testing.T) {
+	there := &planes{standing: pivot.Superseded, seen: workload.ControlPlane{
+		Own: true, Nodes: []workload.ControlPlaneNode{{Name: "cp-0", Armed: pivot.NotArmed}},
+	}}
+	result := probeNodes(t.Context(), there, events.NewFakeRecorder(10), nodesTarget{epoch: 4})
+	if there.armed != 0 || result.seen == nil || result.epoch != 4 || result.standing != pivot.Superseded {
+		t.Errorf("armed %d times, got %+v", there.armed, result)
 	}
 }
 

@@ -55,13 +55,15 @@ var (
 // announce returns the changes of conditions that become events.
 func announce() flow.Announcement {
 	quiet := []string{
-		infrav1.ReadyCondition, infrav1.ReadyForMoveCondition, infrav1.EndpointUniqueReason, infrav1.WaitingForClusterReason,
-		clusterv1.NotPausedReason, infrav1.NotYetObservedReason,
+		infrav1.ReadyCondition, infrav1.ReadyForMoveCondition, infrav1.MoveInProgressCondition,
+		infrav1.EndpointUniqueReason, infrav1.WaitingForClusterReason, clusterv1.NotPausedReason,
+		infrav1.NotYetObservedReason,
 	}
 	trouble := []string{
 		infrav1.EndpointMissingReason, infrav1.IronicSecretInvalidReason, infrav1.EndpointForeignReason,
 		infrav1.EndpointUntrustedReason, infrav1.EndpointUnauthorizedReason, infrav1.EndpointBrokenReason,
-		infrav1.EndpointUnsupportedReason, infrav1.VirtualIPTakenReason, infrav1.VirtualRouterIDTakenReason,
+		infrav1.EndpointUnsupportedReason, infrav1.ManagedElsewhereReason, infrav1.VirtualIPTakenReason,
+		infrav1.VirtualRouterIDTakenReason,
 		infrav1.InfrastructureFailedReason, infrav1.EndpointFailedReason,
 		infrav1.ReleaseFailedReason, infrav1.EndpointSharedReason,
 	}
@@ -71,6 +73,7 @@ func announce() flow.Announcement {
 // setStatus sets ReadyForMove and the fields of the status.
 func setStatus(s *scope, results flow.Results) {
 	setReadyForMove(s, results)
+	setMoveInProgress(s)
 	if s.paused {
 		forgetEndpoint(s)
 		return
@@ -121,6 +124,24 @@ func setReadyForMove(s *scope, results flow.Results) {
 			condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 			condition.Message = "Not ready for clusterctl move: " + pivot.Enumerate(obstacles)
 		}
+	}
+	conditions.Set(s.infra, condition)
+}
+
+// setMoveInProgress reports how far a move has come.
+func setMoveInProgress(s *scope) {
+	if !s.caresForMove() {
+		return
+	}
+	_, gated := s.infra.Annotations[infrav1.BlockMoveAnnotation]
+	paused := ptr.Deref(s.cluster.Spec.Paused, false)
+	progress := pivot.ProgressOf(s.cluster.Name, paused, gated, s.move.Hosts, s.move.Around)
+	condition := metav1.Condition{
+		Type: infrav1.MoveInProgressCondition, Status: metav1.ConditionFalse, Reason: progress.Reason,
+		Message: progress.Message,
+	}
+	if progress.Moving {
+		condition.Status = metav1.ConditionTrue
 	}
 	conditions.Set(s.infra, condition)
 }

@@ -136,7 +136,8 @@ func describeOthers(s *suite) {
 		infra := w.get(ctx, Default)
 		Expect(infra.Finalizers).To(BeEmpty())
 		Expect(infra.Status.Conditions).To(ConsistOf(
-			HaveField("Type", infrav1.PausedCondition), HaveField("Type", infrav1.ReadyForMoveCondition)))
+			HaveField("Type", infrav1.PausedCondition), HaveField("Type", infrav1.ReadyForMoveCondition),
+			HaveField("Type", infrav1.MoveInProgressCondition)))
 		w.pause(ctx, false)
 		w.ready(ctx)
 		w.eventually(ctx, infrav1.PausedCondition, HaveField("Reason", clusterv1.NotPausedReason))

@@ -8,6 +8,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -37,12 +38,18 @@ func describeStatus(c *clusters) {
 
 		Expect(c.target.Client.Create(ctx, build.Namespace(namespace))).To(Succeed())
 		target := settle(ctx, c.target, namespace)
-		target.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) { infra.Status.Conditions = nil })
+		target.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
+			infra.Status.Conditions = []metav1.Condition{{
+				Type: infrav1.MoveInProgressCondition, Status: metav1.ConditionTrue, Reason: infrav1.ResumingHostsReason,
+				Message: "BareMetalHosts: 1 waiting for the endpoint", LastTransitionTime: metav1.Now(),
+			}}
+		})
 		stage.Change(ctx, target.client, target.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			build.Annotations(map[string]string{bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider})(host)
 		})
 		told = c.run(ctx, namespace, "status -A")
 		Expect(cells(told.text)).To(ContainElements(
+			[]string{namespace + "/cluster", "move", "-", "ResumingHosts: BareMetalHosts: 1 waiting for the endpoint"},
 			[]string{namespace + "/cluster", "ready for move", "yes: ReadyForMove", "not judged yet"},
 			[]string{namespace + "/cluster", "hosts", "1 running", "1 waiting for the endpoint"},
 		))

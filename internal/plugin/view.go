@@ -50,6 +50,9 @@ type clusterView struct {
 	Reason       string                 `json:"reason,omitempty"`
 	Message      string                 `json:"message,omitempty"`
 
+	// Move is the stage of the move that is under way, from condition MoveInProgress. Empty if nobody has judged.
+	Move string `json:"move,omitempty"`
+
 	// Ironic is what was seen of the Ironic endpoint. Nil where the provider manages none.
 	Ironic *ironicView `json:"ironic,omitempty"`
 
@@ -130,6 +133,9 @@ func (s *sight) summarizeCluster(infra *infrav1.Metal3Cluster) clusterView {
 	}
 	if judged := meta.FindStatusCondition(infra.Status.Conditions, infrav1.ReadyForMoveCondition); judged != nil {
 		seen.ReadyForMove, seen.Reason, seen.Message = judged.Status, judged.Reason, judged.Message
+	}
+	if move := meta.FindStatusCondition(infra.Status.Conditions, infrav1.MoveInProgressCondition); move != nil {
+		seen.Move = strings.TrimSuffix(move.Reason+": "+move.Message, ": ")
 	}
 	if infra.Spec.Ironic != nil {
 		seen.Ironic, seen.Notes = summarizeIronic(infra.Status.Ironic), notes
@@ -242,7 +248,7 @@ func (s *sideView) facts() map[string]map[string]string {
 		all[cluster.Namespace+"/"+cluster.Name] = cluster.facts()
 	}
 	for _, free := range s.Free {
-		all[free.Namespace+" (no Cluster)"] = map[string]string{factHosts: phaseWords(free.Phases)}
+		all[free.Namespace+" (no Cluster)"] = map[string]string{factHosts: pivot.CountPhases(free.Phases)}
 	}
 	return all
 }
@@ -251,6 +257,7 @@ func (s *sideView) facts() map[string]map[string]string {
 const (
 	factPaused = "paused"
 	factReady  = "ready for move"
+	factMove   = "move"
 	factHolder = "Ironic is held by"
 	factNodes  = "nodes"
 	factKnown  = "hosts known to Ironic"
@@ -258,14 +265,14 @@ const (
 )
 
 func factOrder() []string {
-	return []string{factPaused, factReady, factHolder, factNodes, factKnown, factHosts}
+	return []string{factPaused, factReady, factMove, factHolder, factNodes, factKnown, factHosts}
 }
 
 func (c clusterView) facts() map[string]string {
 	facts := map[string]string{
 		factPaused: map[bool]string{true: "yes", false: "no"}[c.Paused],
 		factReady:  "not judged yet",
-		factHosts:  phaseWords(c.Phases),
+		factHosts:  pivot.CountPhases(c.Phases),
 	}
 	switch c.ReadyForMove {
 	case "":
@@ -273,6 +280,9 @@ func (c clusterView) facts() map[string]string {
 		facts[factReady] = "yes: " + c.Reason
 	default:
 		facts[factReady] = "no: " + c.Reason
+	}
+	if c.Move != "" {
+		facts[factMove] = c.Move
 	}
 	if c.Ironic == nil {
 		return facts
@@ -284,22 +294,6 @@ func (c clusterView) facts() map[string]string {
 		facts[factKnown] = fmt.Sprintf("%d of %d", *c.Ironic.KnownHosts, c.Ironic.ExpectedHosts)
 	}
 	return facts
-}
-
-// phaseWords says how many hosts are where, in the words of people.
-func phaseWords(phases map[pivot.Phase]int) string {
-	words := map[pivot.Phase]string{
-		pivot.Running: "running", pivot.Working: "busy", pivot.Parking: "being parked", pivot.AtRest: "parked",
-		pivot.WaitingForEndpoint: "waiting for the endpoint", pivot.Resuming: "being resumed",
-		pivot.PausedByUser: "paused by user", pivot.Leaving: "leaving",
-	}
-	var parts []string
-	for _, phase := range pivot.Phases() {
-		if phases[phase] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", phases[phase], words[phase]))
-		}
-	}
-	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
 // why are the lines below the table: what keeps each side from being seen, and each Metal3Cluster from being moved, and

@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -64,6 +65,53 @@ func givingUp(c *clusters) []story {
 			w.move(ctx)
 			w.unharmed(ctx, before)
 			w.settled(ctx)
+		}},
+		{"revives nothing that was deleted after clusterctl was killed while it copied", func(ctx context.Context) {
+			w := c.world(ctx)
+			w.fleet(ctx, "cluster", 2, 1)
+			w.settled(ctx)
+			before := w.trace(ctx)
+			journey := w.begin(ctx)
+			w.await(ctx, w.there, watch.Added, &infrav1.Metal3MachineList{})
+			w.there.cut()
+			Expect(w.isLeaving(ctx)).To(BeFalse(), "clusterctl was faster")
+			journey.lose()
+			w.there.mend()
+			w.pauseClusters(ctx, w.here, false)
+			w.unharmed(ctx, before)
+			revived := w.reachedMachine(ctx)
+
+			By("deleting a Machine and a host in the source")
+			w.scaleDown(ctx, revived)
+			w.eventually(ctx, revived, inState(bmov1alpha1.StateAvailable), isFine(), HaveField("Spec.ConsumerRef", BeNil()))
+			free := w.hosts(ctx, Default, w.here)["cluster-free-0"]
+			Expect(w.here.client.Delete(ctx, free)).To(Succeed())
+			Eventually(func(g Gomega) { g.Expect(w.hosts(ctx, g, w.here)).NotTo(HaveKey("cluster-free-0")) }).Should(Succeed())
+			w.settled(ctx)
+			w.readyForMove(ctx)
+
+			By("moving again")
+			before = w.trace(ctx)
+			journey = w.begin(ctx)
+			Eventually(func(g Gomega) {
+				g.Expect(w.hosts(ctx, g, w.there)[revived].Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"))
+			}).WithTimeout(4 * patience).Should(Succeed())
+			Consistently(func(g Gomega) {
+				infra := &infrav1.Metal3Cluster{}
+				g.Expect(w.there.client.Get(ctx, w.key("cluster"), infra)).To(Succeed())
+				g.Expect(infra.Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "1"), "a leftover comes alive")
+			}).Should(Succeed())
+
+			By("removing the Machine in the target, while clusterctl repeats its write")
+			w.byHand("removing a Machine that was left")
+			w.remove(ctx, w.there, &clusterv1.Machine{ObjectMeta: w.named(revived)},
+				&infrav1.Metal3Machine{ObjectMeta: w.named(revived)})
+			w.arrive(ctx, journey)
+			w.unharmed(ctx, before)
+			w.eventually(ctx, "cluster-free-0", isPausedBy(infrav1.HostPausedByProvider))
+			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason,
+				"BareMetalHost cluster-free-0 was left by an earlier move")))
+			w.nothingDone(before, "update", "manage")
 		}},
 		{"keeps what has arrived as it is when the source is lost while clusterctl copies", func(ctx context.Context) {
 			w := c.world(ctx)
@@ -157,21 +205,36 @@ func (w *world) finish(ctx context.Context) {
 	w.pretend(ctx)
 }
 
-// clear takes away what a clusterctl that was killed has left, without anybody acting on it, as clusterctl does.
+// reachedMachine is the name of a Machine with a Metal3Machine that the copy has reached.
+func (w *world) reachedMachine(ctx context.Context) string {
+	GinkgoHelper()
+	var machines infrav1.Metal3MachineList
+	Expect(w.there.client.List(ctx, &machines, client.InNamespace(w.namespace))).To(Succeed())
+	Expect(machines.Items).NotTo(BeEmpty())
+	return machines.Items[0].Name
+}
+
+// clear takes away what a clusterctl that was killed has left.
 func (w *world) clear(ctx context.Context, at *side) {
 	GinkgoHelper()
 	w.byHand("taking away what is left")
+	for _, list := range leftovers() {
+		Expect(at.client.List(ctx, list, client.InNamespace(w.namespace))).To(Succeed())
+		w.remove(ctx, at, objectsOf(list)...)
+	}
+	Eventually(func(g Gomega) { g.Expect(w.hosts(ctx, g, at)).To(BeEmpty()) }).Should(Succeed())
+}
+
+// remove takes objects away without anybody acting on them, as clusterctl does.
+func (w *world) remove(ctx context.Context, at *side, objects ...client.Object) {
+	GinkgoHelper()
 	merge := func(object client.Object, format string, arguments ...any) {
 		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, format, arguments...))
 		Expect(client.IgnoreNotFound(at.client.Patch(ctx, object, patch))).To(Succeed())
 	}
-	for _, list := range leftovers() {
-		Expect(at.client.List(ctx, list, client.InNamespace(w.namespace))).To(Succeed())
-		for _, object := range objectsOf(list) {
-			merge(object, `{"metadata":{"annotations":{%q:""}}}`, infrav1.DeleteForMoveAnnotation)
-			Expect(client.IgnoreNotFound(at.client.Delete(ctx, object))).To(Succeed())
-			merge(object, `{"metadata":{"finalizers":null}}`)
-		}
+	for _, object := range objects {
+		merge(object, `{"metadata":{"annotations":{%q:""}}}`, infrav1.DeleteForMoveAnnotation)
+		Expect(client.IgnoreNotFound(at.client.Delete(ctx, object))).To(Succeed())
+		merge(object, `{"metadata":{"finalizers":null}}`)
 	}
-	Eventually(func(g Gomega) { g.Expect(w.hosts(ctx, g, at)).To(BeEmpty()) }).Should(Succeed())
 }

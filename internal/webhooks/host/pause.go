@@ -30,6 +30,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -47,6 +48,10 @@ const (
 	Path        = "/mutate-metal3-io-v1alpha1-baremetalhost"
 	ArrivalPath = "/mutate-metal3-io-v1alpha1-baremetalhost-arrival"
 )
+
+// lostStatus says why a host that arrives without its status is paused.
+const lostStatus = "The host has an image and arrived without its status: " +
+	"resumed when the Machine that holds it has its Node"
 
 // SetupWithManager registers the webhooks with the webhook server of the manager.
 func SetupWithManager(mgr ctrl.Manager) {
@@ -85,15 +90,13 @@ func receive(_ context.Context, request admission.Request) admission.Response {
 	if _, isPaused := arriving.Annotations[bmov1alpha1.PausedAnnotation]; isPaused || !pivot.Bereft(arriving) {
 		return admission.Allowed("")
 	}
-	if len(arriving.Annotations) == 0 {
-		return paused(request.Name, operation{Op: "add", Path: "/metadata/annotations", Value: map[string]string{
-			bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider,
-		}})
+	annotations := maps.Clone(arriving.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
 	}
-	return paused(request.Name, operation{
-		Op: "add", Path: "/metadata/annotations/" + escaped.Replace(bmov1alpha1.PausedAnnotation),
-		Value: infrav1.HostPausedByProvider,
-	})
+	annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+	annotations[infrav1.PauseReasonAnnotation] = lostStatus
+	return paused(request.Name, operation{Op: "add", Path: "/metadata/annotations", Value: annotations})
 }
 
 // paused allows a write with an operation that pauses the host.

@@ -105,17 +105,19 @@ func TestArrival(t *testing.T) {
 		return `{"metadata":{"name":"host","finalizers":["baremetalhost.metal3.io"],"annotations":` + annotations + `},"spec":{` +
 			spec + `},"status":{"provisioning":{"state":"provisioned"}}}`
 	}
+	const why = `"baremetalhost.metal3.io/paused":"metal3.io/capm3","infrastructure.cluster.x-k8s.io/pause-reason":` +
+		`"The host has an image and arrived without its status: resumed when the Machine that holds it has its Node"`
 	const image = `"later":1,"image":{"url":"http://images.example/node"}`
 	for name, tc := range map[string]struct {
 		reason, host, want string
 	}{
 		"FromBackup": {
 			"it would be provisioned anew", arriving(`{"a":"b"}`, image),
-			`[{"op":"add","path":"/metadata/annotations/baremetalhost.metal3.io~1paused","value":"metal3.io/capm3"}]`,
+			`[{"op":"add","path":"/metadata/annotations","value":{"a":"b",` + why + `}}]`,
 		},
 		"NoAnnotations": {
 			"the map has to be made", arriving("null", image),
-			`[{"op":"add","path":"/metadata/annotations","value":{"baremetalhost.metal3.io/paused":"metal3.io/capm3"}}]`,
+			`[{"op":"add","path":"/metadata/annotations","value":{` + why + `}}]`,
 		},
 		"Paused":     {"whose pause it is stays known", arriving(`{`+byUser+`}`, image), ""},
 		"WithStatus": {"it brings its status", arriving(`{"baremetalhost.metal3.io/status":"{}"}`, image), ""},

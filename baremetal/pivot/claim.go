@@ -1,0 +1,88 @@
+package pivot
+
+import (
+	"fmt"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// Claim is what the workload cluster records about its management cluster: the newest epoch of a Metal3Cluster whose
+// Cluster runs, and where.
+type Claim struct {
+	Epoch Epoch
+
+	// Manager is the UID of the namespace kube-system of the management cluster.
+	Manager string
+}
+
+// Standing is what a claim means for a management cluster.
+type Standing string
+
+// Values of Standing.
+const (
+	// Claims means that the claim has to be recorded.
+	Claims Standing = "Claims"
+
+	// Current means that the claim is recorded.
+	Current Standing = "Current"
+
+	// Behind means that this management cluster has recorded a newer epoch: the Metal3Cluster was created again without
+	// its annotation.
+	Behind Standing = "Behind"
+
+	// Superseded means that another management cluster has claimed the cluster.
+	Superseded Standing = "Superseded"
+)
+
+// StandingOf compares a claim with the recorded one, which is nil if there is none. Of two sides that are unpaused with
+// the same epoch, the first one to record it counts.
+//
+//	recorded epoch  by       standing
+//	none                     Claims
+//	lower           anybody  Claims
+//	same            us       Current
+//	same            another  Superseded
+//	higher          us       Behind
+//	higher          another  Superseded
+func StandingOf(own Claim, recorded *Claim) Standing {
+	switch {
+	case recorded == nil, recorded.Epoch < own.Epoch:
+		return Claims
+	case recorded.Manager != own.Manager:
+		return Superseded
+	case recorded.Epoch > own.Epoch:
+		return Behind
+	default:
+		return Current
+	}
+}
+
+// SupersededMessage says that a management cluster has stopped, and what to do.
+func SupersededMessage(infra *infrav1.Metal3Cluster, cluster string, recorded Claim) string {
+	next := recorded.Epoch + 2 //nolint:mnd // The next even one.
+	return fmt.Sprintf("Another management cluster (UID %[1]s of its namespace kube-system) manages the cluster with "+
+		"move epoch %[2]d, and this one has %[3]d. This one has stopped, and keeps its BareMetalHosts paused. Pause the "+
+		"Cluster here with `kubectl patch cluster %[4]s --namespace %[5]s --type merge "+
+		"--patch '{\"spec\":{\"paused\":true}}'`. "+
+		"If the other management cluster is gone for good, take over with `kubectl annotate metal3cluster %[6]s "+
+		"--namespace %[5]s --overwrite %[7]s=%[8]d`.",
+		recorded.Manager, recorded.Epoch, EpochOf(infra), cluster, infra.Namespace, infra.Name,
+		infrav1.MoveEpochAnnotation, next)
+}
+
+// IsSuperseded says whether another management cluster manages the cluster of a Metal3Cluster.
+func IsSuperseded(infra *infrav1.Metal3Cluster) bool {
+	condition := meta.FindStatusCondition(infra.Status.Conditions, infrav1.IronicEndpointReadyCondition)
+	return infra.Spec.Ironic != nil && condition != nil && condition.Reason == infrav1.ManagedElsewhereReason
+}
+
+// planFencing pauses a host at once, whatever BMO does with it: another management cluster acts on it as well.
+func planFencing(host *bmov1alpha1.BareMetalHost) Step {
+	if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; paused {
+		return Leave
+	}
+	return FenceOff
+}

@@ -1,0 +1,188 @@
+package pivot_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+func TestEpochOf(t *testing.T) {
+	for value, want := range map[string]pivot.Epoch{"": 0, "7": 7, "-3": 0, "seven": 0, "7.5": 0} {
+		host := claimed()
+		host.Annotations[infrav1.MoveEpochAnnotation] = value
+		if got := pivot.EpochOf(host); got != want {
+			t.Errorf("%q: got %d, want %d", value, got, want)
+		}
+	}
+	if got := pivot.EpochOf(&infrav1.Metal3Cluster{}); got != 0 {
+		t.Errorf("without annotations: got %d", got)
+	}
+}
+
+func TestDepart(t *testing.T) {
+	at := func(epochs ...pivot.Epoch) []pivot.Neighbour {
+		around := []pivot.Neighbour{{Elsewhere: true, Epoch: 99}}
+		for _, epoch := range epochs {
+			around = append(around, pivot.Neighbour{Name: "c", Epoch: epoch})
+		}
+		return around
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		own    pivot.Epoch
+		around []pivot.Neighbour
+		want   pivot.Epoch
+	}{
+		"First":     {"nothing was moved before", 0, at(0), 1},
+		"Next":      {"an epoch grows", 4, at(4), 5},
+		"Begun":     {"a reconcile that runs again begins nothing", 5, at(5), 5},
+		"Joins":     {"the other Cluster of the namespace was first", 4, at(4, 5), 5},
+		"Catches":   {"a free host has one epoch for both", 0, at(0, 6), 7},
+		"Stays":     {"another Cluster was left paused long ago", 6, at(6, 3), 7},
+		"Elsewhere": {"another namespace moves alone", 2, at(), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := pivot.Depart(tc.own, tc.around); got != tc.want {
+				t.Errorf("%s: got %d, want %d", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestAbandoned goes through every combination of the facts, and holds the steps against what must never happen.
+func TestAbandoned(t *testing.T) {
+	table := [][]string{
+		// paused by, origin of the status, epoch of the host, epoch of the arrival, abandoned
+		{"nobody", "*", "*", "*", "false"},
+		{"*", "*", "3", "5", "true"},
+		{"*", "*", "*", "*", "false"},
+	}
+	for _, facts := range combinations(
+		[]string{"nobody", "ours", "user"}, []string{"missing", "own", "foreign"}, []string{"0", "3", "5", "7"},
+		[]string{"0", "3", "5"},
+	) {
+		host := leftover(t, facts[1], "none", "stays")
+		delete(host.Annotations, bmov1alpha1.PausedAnnotation)
+		if facts[0] != "nobody" {
+			host.Annotations[bmov1alpha1.PausedAnnotation] = map[string]string{"ours": infrav1.HostPausedByProvider}[facts[0]]
+		}
+		if facts[1] == "missing" {
+			delete(host.Annotations, infrav1.StatusOriginAnnotation)
+		}
+		host.Annotations[infrav1.MoveEpochAnnotation] = facts[2]
+		arrival, err := strconv.Atoi(facts[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, around := range []pivot.Neighbour{runs, unverified, ungated, paused} {
+			around.Arrival, around.Epoch = pivot.Epoch(arrival), pivot.Epoch(arrival+1)
+			got := pivot.Abandoned(host, []pivot.Neighbour{around})
+			if want := answer(table, facts); strconv.FormatBool(got) != want {
+				t.Errorf("%v: got %v, want %s", facts, got, want)
+			}
+			step := pivot.PlanHost(host, []pivot.Neighbour{around}, pivot.HostFacts{Settled: true})
+			if got != (step == pivot.Keep) {
+				t.Errorf("%v: abandoned is %v, and the step is %s", facts, got, step)
+			}
+			_, waits := pivot.MayLeave(pivot.MoveFacts{
+				Hosts: []*bmov1alpha1.BareMetalHost{host}, Around: []pivot.Neighbour{around},
+			})
+			named := strings.Contains(strings.Join(waits, ";"), "was left by an earlier move")
+			if got != named {
+				t.Errorf("%v: abandoned is %v, and the obstacles are %q", facts, got, waits)
+			}
+		}
+	}
+}
+
+// TestHalfCopyAndSecondMove follows a host that arrives, and one that was deleted in the source after a half copy.
+func TestHalfCopyAndSecondMove(t *testing.T) {
+	around := func(side pivot.Neighbour, epoch, arrival pivot.Epoch) []pivot.Neighbour {
+		side.Epoch, side.Arrival = epoch, arrival
+		return []pivot.Neighbour{side}
+	}
+	settled := pivot.HostFacts{Settled: true}
+	park := func(host *bmov1alpha1.BareMetalHost, epoch pivot.Epoch) *bmov1alpha1.BareMetalHost {
+		t.Helper()
+		host = pivot.Apply(pivot.PlanHost(host, around(paused, epoch, 0), settled), host, around(paused, epoch, 0))
+		record(t, host)
+		host.Annotations[infrav1.StatusOriginAnnotation] = "source"
+		if got := pivot.PlanHost(host, around(paused, epoch, 0), settled); got != pivot.Leave {
+			t.Fatalf("a host that is parked for move %d: got %s", epoch, got)
+		}
+		return host
+	}
+	arrive := func(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
+		copied := host.DeepCopy()
+		copied.UID, copied.Status = "target", bmov1alpha1.BareMetalHostStatus{}
+		return copied
+	}
+	source := claimed()
+	source.UID = "source"
+	source = park(source, 1)
+	left := arrive(source)
+
+	// The first move is given up, and the second one begins before the endpoint was proven and the host resumed.
+	if got := pivot.PlanHost(source, around(unverified, 2, 1), settled); got != pivot.Leave {
+		t.Errorf("the source before its endpoint is proven: got %s", got)
+	}
+	if got := pivot.PlanHost(source, around(paused, 3, 1), settled); got != pivot.Stamp {
+		t.Errorf("a host that is parked for an earlier move: got %s", got)
+	}
+	source = park(source, 3)
+	arrived := arrive(source)
+
+	for name, tc := range map[string]struct {
+		side           pivot.Neighbour
+		epoch, arrival pivot.Epoch
+		arrived, left  pivot.Step
+	}{
+		"Paused":        {ungatedPaused, 3, 0, pivot.Leave, pivot.Leave},
+		"Unproven":      {unverified, 4, 3, pivot.Leave, pivot.Keep},
+		"Running":       {runs, 4, 3, pivot.Resume, pivot.Keep},
+		"Paused again":  {paused, 5, 3, pivot.Stamp, pivot.Keep},
+		"Old release":   {runs, 0, 0, pivot.Resume, pivot.Resume},
+		"First arrival": {runs, 2, 1, pivot.Resume, pivot.Resume},
+	} {
+		if got := pivot.PlanHost(arrived, around(tc.side, tc.epoch, tc.arrival), settled); got != tc.arrived {
+			t.Errorf("%s: the host that arrived: got %s, want %s", name, got, tc.arrived)
+		}
+		if got := pivot.PlanHost(left, around(tc.side, tc.epoch, tc.arrival), settled); got != tc.left {
+			t.Errorf("%s: the host that was left: got %s, want %s", name, got, tc.left)
+		}
+	}
+	resumed := pivot.Apply(pivot.Resume, arrived, around(runs, 4, 3))
+	if got := pivot.EpochOf(resumed); got != 0 {
+		t.Errorf("a host that runs has epoch %d", got)
+	}
+}
+
+// TestGateWaitsForEpoch shows that a host that is parked for an earlier move keeps the gate closed.
+func TestGateWaitsForEpoch(t *testing.T) {
+	host := claimed()
+	host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+	host.Annotations[infrav1.MoveEpochAnnotation] = "1"
+	record(t, host)
+	moving := paused
+	moving.Epoch = 3
+	facts := pivot.MoveFacts{Hosts: []*bmov1alpha1.BareMetalHost{host}, Around: []pivot.Neighbour{moving}}
+	waiting := func() bool {
+		_, waits := pivot.MayLeave(facts)
+		return strings.Contains(strings.Join(waits, ";"), "host host-0 is being paused")
+	}
+	if !waiting() {
+		t.Error("the gate opens with a host of another move")
+	}
+	if phase := pivot.PhaseOf(host, facts.Around); phase != pivot.Parking {
+		t.Errorf("got %s", phase)
+	}
+	host.Annotations[infrav1.MoveEpochAnnotation] = "3"
+	if waiting() {
+		t.Error("the gate stays closed")
+	}
+}

@@ -1,0 +1,103 @@
+package pivot
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// Progress is how far a move of a Cluster has come where it was observed.
+type Progress struct {
+	// Moving says that a move is under way.
+	Moving bool
+
+	// Reason is the stage, and Message the number of hosts in each phase.
+	Reason, Message string
+}
+
+// ProgressOf says how far the move of a Cluster has come. It counts the hosts of the Cluster, and those that serve
+// nobody. The first row that fits counts.
+//
+//	Cluster  block-move  hosts                             stage
+//	any      any         some fenced                       HostsFenced
+//	paused   there       any                               ParkingHosts
+//	paused   gone        any                               HostsPaused: clusterctl copies, or all has arrived
+//	runs     any         some still paused for the move    ResumingHosts
+//	runs     any         all others                        NoMove
+func ProgressOf(cluster string, paused, gated bool, hosts []*bmov1alpha1.BareMetalHost, around []Neighbour) Progress {
+	phases, resuming := map[Phase]int{}, false
+	for _, host := range hosts {
+		if of := ClusterOf(host); of == "" || of == cluster {
+			phase := PhaseOf(host, around)
+			phases[phase]++
+			resuming = resuming || EpochOf(host) > 0 && waitsForResume(phase)
+		}
+	}
+	counted := "BareMetalHosts: " + CountPhases(phases)
+	switch {
+	case phases[FencedOff] > 0:
+		return Progress{true, infrav1.HostsFencedReason, counted}
+	case paused && gated:
+		return Progress{true, infrav1.ParkingHostsReason, counted}
+	case paused:
+		return Progress{true, infrav1.MovableReason, counted}
+	case resuming:
+		return Progress{true, infrav1.ResumingHostsReason, counted}
+	default:
+		return Progress{Reason: infrav1.NoMoveReason}
+	}
+}
+
+// waitsForResume returns true for a host that the provider has paused, and whose Cluster runs.
+func waitsForResume(phase Phase) bool {
+	return phase == WaitingForEndpoint || phase == Resuming || phase == HeldBack
+}
+
+// CountPhases says how many hosts are in which phase, in the words of people.
+func CountPhases(phases map[Phase]int) string {
+	words := map[Phase]string{
+		Running: "running", Working: "busy", Parking: "being parked", AtRest: "parked",
+		WaitingForEndpoint: "waiting for the endpoint", FencedOff: "fenced: managed elsewhere",
+		HeldBack: "held: see ReadyForMove", Resuming: "being resumed", PausedByUser: "paused by user", Leaving: "leaving",
+	}
+	var parts []string
+	for _, phase := range Phases() {
+		if phases[phase] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", phases[phase], words[phase]))
+		}
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
+}
+
+// pauseReason says in words why the provider pauses a host, and what ends the pause.
+func pauseReason(step Step) string {
+	switch step {
+	case FenceOff:
+		return "Another management cluster manages the host: see condition IronicEndpointReady of the Metal3Cluster"
+	case Hold:
+		return "The Ironic that was provisioning the host is gone: resumed when the workload cluster says whether the Node " +
+			"of the host has joined"
+	case Keep:
+		return "Left by an earlier move, or arrived on a leftover: see condition ReadyForMove of the Metal3Cluster"
+	default:
+		return "Paused for clusterctl move: resumed when the Cluster runs and its Ironic endpoint is ready"
+	}
+}
+
+// explain writes the reason of a pause onto a host.
+func explain(host *bmov1alpha1.BareMetalHost, step Step) {
+	if host.Annotations == nil {
+		host.Annotations = map[string]string{}
+	}
+	host.Annotations[infrav1.PauseReasonAnnotation] = pauseReason(step)
+}
+
+// Explained says whether a host that is held says so already.
+func Explained(host *bmov1alpha1.BareMetalHost) bool {
+	by := host.Annotations[bmov1alpha1.PausedAnnotation]
+	return by != infrav1.HostPausedByProvider || host.Annotations[infrav1.PauseReasonAnnotation] == pauseReason(Keep)
+}

@@ -1,0 +1,103 @@
+package metal3cluster
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets;machinedeployments,verbs=get;list;watch
+
+// isMovedAway returns true while clusterctl waits at the gate for a Cluster that it has paused.
+func (s *scope) isMovedAway() bool {
+	_, gated := s.infra.Annotations[infrav1.BlockMoveAnnotation]
+	return gated && s.cluster != nil && ptr.Deref(s.cluster.Spec.Paused, false)
+}
+
+// beginMove raises the epoch when the Cluster was paused. The gate stays closed until the hosts have the epoch, too.
+func beginMove(_ context.Context, s *scope) (outcome.Outcome, error) {
+	epoch := pivot.EpochOf(s.infra)
+	begun := pivot.Depart(epoch, s.move.Around)
+	if !s.isMovedAway() || begun == epoch {
+		return outcome.Done(), nil
+	}
+	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveEpochAnnotation, begun.String())
+	return outcome.Waiting(infrav1.WaitingForHostsReason,
+		"The move waits: the hosts have to get the epoch of the move").WithAfter(claimDelay), nil
+}
+
+// endMove makes the epoch that of a Cluster that runs, and removes what only travels. A gate that never opened has sent
+// nothing, and some hosts may lack the epoch.
+func endMove(infra *infrav1.Metal3Cluster) {
+	delete(infra.Annotations, infrav1.MoveInventoryAnnotation)
+	epoch := pivot.EpochOf(infra)
+	if !epoch.IsMove() {
+		return
+	}
+	if _, gated := infra.Annotations[infrav1.BlockMoveAnnotation]; !gated {
+		metav1.SetMetaDataAnnotation(&infra.ObjectMeta, infrav1.ArrivalEpochAnnotation, epoch.String())
+	}
+	metav1.SetMetaDataAnnotation(&infra.ObjectMeta, infrav1.MoveEpochAnnotation, epoch.Unpaused().String())
+}
+
+// listInventory writes down what the Cluster has, so that the target can tell a leftover of an earlier move. In the
+// target it writes nothing. It reads the cache.
+func (r *Reconciler) listInventory(ctx context.Context, s *scope) error {
+	if !s.isMovedAway() {
+		return nil
+	}
+	inventory := pivot.Inventory{}
+	for _, machine := range s.move.Machines {
+		if machine.Spec.ClusterName == s.cluster.Name {
+			inventory.Add("Machine", machine.Name)
+		}
+	}
+	for _, object := range s.move.Naming {
+		machine, is := object.(*infrav1.Metal3Machine)
+		if is && machine.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name {
+			inventory.Add("Metal3Machine", machine.Name)
+		}
+	}
+	for _, kind := range []string{"MachineSet", "MachineDeployment"} {
+		list := partial(clusterv1.GroupVersion.WithKind(kind + "List"))
+		if err := r.list(ctx, s, list); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if list.Items[i].Labels[clusterv1.ClusterNameLabel] == s.cluster.Name {
+				inventory.Add(kind, list.Items[i].Name)
+			}
+		}
+	}
+	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveInventoryAnnotation, inventory.String())
+	return nil
+}
+
+// fence stops a management cluster when another one has claimed the cluster.
+func fence(_ context.Context, s *scope) (outcome.Outcome, error) {
+	switch s.standing {
+	case pivot.Superseded:
+		return outcome.Waiting(infrav1.ManagedElsewhereReason,
+			pivot.SupersededMessage(s.infra, s.cluster.Name, s.claim)), nil
+	case pivot.Behind:
+		metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveEpochAnnotation, s.claim.Epoch.String())
+	case pivot.Claims, pivot.Current:
+	}
+	return outcome.Done(), nil
+}
+
+// awaitClaim waits until the workload cluster was probed for who manages it. A workload cluster that does not answer
+// stops nothing: its hosts may be what has to be repaired.
+func awaitClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
+	if s.infra.Spec.Ironic == nil || s.isClaimProbed {
+		return outcome.Done(), nil
+	}
+	return outcome.Waiting(infrav1.NotYetObservedReason,
+		"Waiting for the first probe of who manages the workload cluster"), nil
+}

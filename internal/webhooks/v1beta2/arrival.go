@@ -1,0 +1,93 @@
+package v1beta2
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// WithArrivals adds to a validator of Metal3Clusters that a Metal3Cluster does not arrive with clusterctl where an
+// earlier move has left objects that the source does not have any more. It lists objects with the reader.
+//
+// clusterctl repeats the write for some minutes, gives up, and has deleted nothing in the source by then. Later nobody
+// could stop it: clusterctl unpauses the Cluster itself, and Cluster API acts at once.
+func WithArrivals(
+	validator admission.Validator[*infrav1.Metal3Cluster], reader client.Reader,
+) admission.Validator[*infrav1.Metal3Cluster] {
+	return arrivals{validator, reader}
+}
+
+// arrivals judges Metal3Clusters that clusterctl writes.
+type arrivals struct {
+	admission.Validator[*infrav1.Metal3Cluster]
+	reader client.Reader
+}
+
+// ValidateCreate implements admission.Validator.
+func (a arrivals) ValidateCreate(ctx context.Context, infra *infrav1.Metal3Cluster) (admission.Warnings, error) {
+	if pivot.Arrives(nil, infra) && !leftAlone(infra) {
+		if err := a.compare(ctx, infra); err != nil {
+			return nil, err
+		}
+	}
+	return a.Validator.ValidateCreate(ctx, infra)
+}
+
+// ValidateUpdate implements admission.Validator.
+func (a arrivals) ValidateUpdate(
+	ctx context.Context, before, after *infrav1.Metal3Cluster,
+) (admission.Warnings, error) {
+	if pivot.Arrives(before, after) && !leftAlone(after) {
+		if err := a.compare(ctx, after); err != nil {
+			return nil, err
+		}
+	}
+	return a.Validator.ValidateUpdate(ctx, before, after)
+}
+
+// compare returns an error if the Cluster has objects here that do not arrive.
+func (a arrivals) compare(ctx context.Context, infra *infrav1.Metal3Cluster) error {
+	kind := infrav1.GroupVersion.WithResource("metal3clusters").GroupResource()
+	arriving, err := pivot.InventoryOf(infra)
+	if err != nil {
+		return apierrors.NewForbidden(kind, infra.Name, err)
+	}
+	here := pivot.Inventory{}
+	for _, wanted := range []schema.GroupVersionKind{
+		clusterv1.GroupVersion.WithKind("Machine"), clusterv1.GroupVersion.WithKind("MachineSet"),
+		clusterv1.GroupVersion.WithKind("MachineDeployment"), infrav1.GroupVersion.WithKind("Metal3Machine"),
+	} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(wanted.GroupVersion().WithKind(wanted.Kind + "List"))
+		if err := a.reader.List(ctx, list, client.InNamespace(infra.Namespace),
+			client.MatchingLabels{clusterv1.ClusterNameLabel: clusterOf(infra)}); err != nil {
+			return fmt.Errorf("listing %ss: %w", wanted.Kind, err)
+		}
+		for i := range list.Items {
+			here.Add(wanted.Kind, list.Items[i].Name)
+		}
+	}
+	if revived := pivot.Revived(infra.Namespace, arriving, here); revived != "" {
+		return apierrors.NewForbidden(kind, infra.Name, fmt.Errorf("%s", revived)) //nolint:err113 // It is a text for people.
+	}
+	return nil
+}
+
+// clusterOf is the name of the Cluster that a Metal3Cluster belongs to.
+func clusterOf(infra *infrav1.Metal3Cluster) string {
+	for _, owner := range infra.OwnerReferences {
+		if owner.Kind == clusterv1.ClusterKind {
+			return owner.Name
+		}
+	}
+	return infra.Labels[clusterv1.ClusterNameLabel]
+}

@@ -1,0 +1,97 @@
+package v1beta2_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
+)
+
+var errAway = errors.New("the cache is away")
+
+func TestArrivals(t *testing.T) {
+	bring := func(epoch, inventory string) func(*infrav1.Metal3Cluster) {
+		return func(infra *infrav1.Metal3Cluster) {
+			build.Labels(map[string]string{clusterv1.ClusterNameLabel: "cluster"})(infra)
+			build.Annotations(map[string]string{
+				infrav1.MoveEpochAnnotation: epoch, infrav1.MoveInventoryAnnotation: inventory,
+			})(infra)
+		}
+	}
+	in := build.InNamespace(validCluster().Namespace)
+	other := build.Machine("of-another", "other", in)
+	elsewhere := build.Machine("elsewhere", "cluster", build.InNamespace("elsewhere"))
+	kept, gone := build.Machine("kept", "cluster", in), build.Machine("gone", "cluster", in)
+	arriving := altered(validCluster, bring("3", `{"Machine":["kept"]}`))
+	leaving := arriving.DeepCopy()
+	build.Annotations(map[string]string{infrav1.DeleteForMoveAnnotation: ""})(leaving)
+	for name, tc := range map[string]struct {
+		reason        string
+		before, after *infrav1.Metal3Cluster
+		here          []client.Object
+		funcs         interceptor.Funcs
+		want          string
+	}{
+		"First move": {reason: "nothing is here", after: arriving},
+		"Others": {
+			reason: "they do not come alive with this Cluster", after: arriving, here: []client.Object{other, elsewhere},
+		},
+		"Second move": {
+			reason: "all of the half copy arrives again", before: altered(validCluster, bring("1", "{}")), after: arriving,
+			here: []client.Object{kept},
+		},
+		"Leftover": {
+			reason: "it was deleted in the source", before: altered(validCluster, bring("1", "{}")), after: arriving,
+			here: []client.Object{kept, gone}, want: "Machine gone here, which the source does not have any more",
+		},
+		"Leftover without its Metal3Cluster": {
+			reason: "a user has removed only that", after: arriving, here: []client.Object{gone}, want: "Machine gone",
+		},
+		"Metal3Machine": {
+			reason: "it would claim a host", after: arriving,
+			here: []client.Object{build.Metal3Machine("gone", "cluster", in)}, want: "Metal3Machine gone",
+		},
+		"Leaving":  {reason: "nobody may hold up what leaves", after: leaving, here: []client.Object{gone}},
+		"Running":  {reason: "it does not arrive", before: arriving, after: arriving, here: []client.Object{gone}},
+		"Unparsed": {reason: "it cannot be compared", after: altered(validCluster, bring("3", "[")), want: "parsing annotation"},
+		"Away": {
+			reason: "nobody can tell", after: arriving, want: errAway.Error(),
+			funcs: interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+				return errAway
+			}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(tc.here...).
+				WithInterceptorFuncs(tc.funcs).Build()
+			validator := v1beta2.WithArrivals(v1beta2.Metal3ClusterValidator(), reader)
+			_, err := validator.ValidateCreate(t.Context(), tc.after)
+			if tc.before != nil {
+				_, err = validator.ValidateUpdate(t.Context(), tc.before, tc.after)
+			}
+			switch {
+			case tc.want == "" && err != nil, tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("%s: got %v, want %q", tc.reason, err, tc.want)
+			case tc.want != "" && tc.want != errAway.Error() && !apierrors.IsForbidden(err):
+				t.Errorf("%s: got %v, want a refusal", tc.reason, err)
+			}
+		})
+	}
+	_, err := v1beta2.WithArrivals(v1beta2.Metal3ClusterValidator(), fake.NewFakeClient()).
+		ValidateCreate(t.Context(), altered(validCluster, ironic(func(ironic *infrav1.Ironic) {
+			ironic.Endpoint.VirtualIPs = []string{validCluster().Spec.ControlPlaneEndpoint.Host}
+		})))
+	if !apierrors.IsInvalid(err) {
+		t.Errorf("the other rules do not count: %v", err)
+	}
+}

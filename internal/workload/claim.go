@@ -1,0 +1,71 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// claimName is the ConfigMap of a workload cluster that records which management cluster manages it. It is in the
+// namespace of the Ironic pods. Its annotations hold the claim.
+const claimName = "metal3-management-cluster"
+
+// managerAnnotation holds the UID of the namespace kube-system of the management cluster.
+const managerAnnotation = "infrastructure.cluster.x-k8s.io/management-cluster"
+
+// Claim records in a workload cluster that this management cluster manages it with an epoch, unless another one has
+// recorded a newer claim, or the same one before. It returns the recorded claim and what it means for this management
+// cluster. ErrUnreachable means that there is no connection.
+func (c *ControlPlanes) Claim(
+	ctx context.Context, cluster types.NamespacedName, epoch pivot.Epoch,
+) (pivot.Claim, pivot.Standing, error) {
+	there, err := c.clusters.GetUncachedClient(ctx, cluster)
+	if err != nil {
+		return pivot.Claim{}, "", unreachable(err)
+	}
+	manager, err := c.readOwn(ctx, client.ObjectKey{Name: metav1.NamespaceSystem})
+	if err != nil {
+		return pivot.Claim{}, "", err
+	}
+	own := pivot.Claim{Epoch: epoch, Manager: string(manager)}
+	record := &corev1.ConfigMap{}
+	record.Namespace, record.Name = ironic.Namespace, claimName
+	err = there.Get(ctx, client.ObjectKeyFromObject(record), record)
+	if client.IgnoreNotFound(err) != nil {
+		return pivot.Claim{}, "", fmt.Errorf("reading ConfigMap %s of cluster %s: %w", claimName, cluster, err)
+	}
+	recorded := claimIn(record)
+	if standing := pivot.StandingOf(own, recorded); standing != pivot.Claims {
+		return *recorded, standing, nil
+	}
+	metav1.SetMetaDataAnnotation(&record.ObjectMeta, infrav1.MoveEpochAnnotation, own.Epoch.String())
+	metav1.SetMetaDataAnnotation(&record.ObjectMeta, managerAnnotation, own.Manager)
+	// Of two management clusters that write at the same time, one gets a conflict and reads the claim of the other.
+	if apierrors.IsNotFound(err) {
+		err = there.Create(ctx, record)
+	} else {
+		err = there.Update(ctx, record)
+	}
+	if err != nil {
+		return pivot.Claim{}, "", fmt.Errorf("writing ConfigMap %s of cluster %s: %w", claimName, cluster, err)
+	}
+	return own, pivot.Current, nil
+}
+
+// claimIn returns the claim that was recorded. Nil if there is none.
+func claimIn(record *corev1.ConfigMap) *pivot.Claim {
+	manager := record.Annotations[managerAnnotation]
+	if manager == "" {
+		return nil
+	}
+	return &pivot.Claim{Epoch: pivot.EpochOf(record), Manager: manager}
+}

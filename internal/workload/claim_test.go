@@ -1,0 +1,114 @@
+package workload_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
+)
+
+// TestClaim lets two management clusters claim one workload cluster, one after the other.
+func TestClaim(t *testing.T) {
+	there := fake.NewClientBuilder().WithScheme(build.Scheme()).Build()
+	sides := map[string]*workload.ControlPlanes{}
+	for _, uid := range []types.UID{"source", "target"} {
+		here := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(system(uid)).Build()
+		sides[string(uid)] = workload.NewControlPlanes(clustercache.NewFakeClusterCache(there, cluster()), here)
+	}
+	for _, step := range []struct {
+		reason   string
+		side     string
+		epoch    pivot.Epoch
+		recorded pivot.Claim
+		standing pivot.Standing
+	}{
+		{"a new cluster", "source", 0, pivot.Claim{Epoch: 0, Manager: "source"}, pivot.Current},
+		{"it goes on", "source", 0, pivot.Claim{Epoch: 0, Manager: "source"}, pivot.Current},
+		{"a copy without a move", "target", 0, pivot.Claim{Epoch: 0, Manager: "source"}, pivot.Superseded},
+		{"a move", "target", 2, pivot.Claim{Epoch: 2, Manager: "target"}, pivot.Current},
+		{"both run", "source", 2, pivot.Claim{Epoch: 2, Manager: "target"}, pivot.Superseded},
+		{"a move back", "source", 4, pivot.Claim{Epoch: 4, Manager: "source"}, pivot.Current},
+		{"the leftover", "target", 2, pivot.Claim{Epoch: 4, Manager: "source"}, pivot.Superseded},
+		{"an annotation is lost", "source", 0, pivot.Claim{Epoch: 4, Manager: "source"}, pivot.Behind},
+	} {
+		recorded, standing, err := sides[step.side].Claim(t.Context(), cluster(), step.epoch)
+		if err != nil || recorded != step.recorded || standing != step.standing {
+			t.Fatalf("%s: got %+v, %s, %v", step.reason, recorded, standing, err)
+		}
+	}
+}
+
+// TestClaimsAtTheSameTime lets the other side write between the read and the write.
+func TestClaimsAtTheSameTime(t *testing.T) {
+	for name, before := range map[string][]client.Object{"Create": nil, "Update": {record("source", "0")}} {
+		t.Run(name, func(t *testing.T) {
+			raced := false
+			between := func(ctx context.Context, c client.WithWatch) {
+				if raced {
+					return
+				}
+				raced = true
+				taken := record("source", "2")
+				if err := c.Delete(ctx, taken); client.IgnoreNotFound(err) != nil {
+					t.Fatal(err)
+				}
+				if err := c.Create(ctx, taken); err != nil {
+					t.Fatal(err)
+				}
+			}
+			planes, _ := controlPlanes("target", interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+					between(ctx, c)
+					return c.Create(ctx, object, options...)
+				},
+				Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+					between(ctx, c)
+					return c.Update(ctx, object, options...)
+				},
+			}, before...)
+			if _, _, err := planes.Claim(t.Context(), cluster(), 2); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+				t.Fatalf("got %v, want a conflict", err)
+			}
+			if _, standing, err := planes.Claim(t.Context(), cluster(), 2); standing != pivot.Superseded || err != nil {
+				t.Errorf("got %s, %v: both sides act", standing, err)
+			}
+		})
+	}
+}
+
+func TestClaimFails(t *testing.T) {
+	planes, _ := controlPlanes("us", interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errBroken
+		},
+	})
+	if _, _, err := planes.Claim(t.Context(), cluster(), 2); !errors.Is(err, errBroken) {
+		t.Errorf("got %v", err)
+	}
+	unknown := types.NamespacedName{Namespace: "metal3", Name: "unknown"}
+	if _, _, err := planes.Claim(t.Context(), unknown, 2); !errors.Is(err, workload.ErrUnreachable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// record is the ConfigMap of a claim.
+func record(manager, epoch string) *corev1.ConfigMap {
+	found := &corev1.ConfigMap{}
+	found.Namespace, found.Name = "kube-system", "metal3-management-cluster"
+	found.Annotations = map[string]string{
+		"infrastructure.cluster.x-k8s.io/management-cluster": manager,
+		"infrastructure.cluster.x-k8s.io/move-epoch":         epoch,
+	}
+	return found
+}

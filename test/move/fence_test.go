@@ -1,0 +1,83 @@
+package move_test
+
+import (
+	"context"
+	"os"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// fences are the stories of two management clusters that both take themselves for the right one.
+func fences(c *clusters) []story {
+	return []story{
+		{"lets one side act when the Cluster is unpaused on both", func(ctx context.Context) {
+			w := c.world(ctx)
+			e := newEndpoint(w.operators[w.here].settings)
+			w.cluster(ctx, "cluster", e.at())
+			w.open(ctx, e, "cluster")
+			w.host(ctx, "worker-0")
+			w.host(ctx, "free")
+			w.machine(ctx, "cluster", "worker-0")
+			w.settled(ctx)
+			w.reachable(ctx, "cluster", w.there)
+			w.isManagedWith(ctx, w.there, "0")
+			before := w.trace(ctx)
+
+			By("killing clusterctl while it deletes, and going on in the target")
+			journey := w.begin(ctx)
+			w.duringDeletion(ctx, w.here.cut)
+			journey.lose()
+			w.finish(ctx)
+			w.isManagedWith(ctx, w.here, "2")
+			w.unharmed(ctx, before)
+
+			By("unpausing the Cluster in the source as well")
+			w.there.mend()
+			w.pauseClusters(ctx, w.there, false)
+			Eventually(func(g Gomega) {
+				infra := &infrav1.Metal3Cluster{}
+				g.Expect(w.there.client.Get(ctx, w.key("cluster"), infra)).To(Succeed())
+				g.Expect(infra.Status.Conditions).To(stage.HaveCondition(infrav1.IronicEndpointReadyCondition,
+					stage.IsFalseBecause(infrav1.ManagedElsewhereReason, "manages the cluster with move epoch 2")))
+			}).Should(Succeed())
+			Consistently(func(g Gomega) {
+				g.Expect(w.hosts(ctx, g, w.there)).To(And(Not(BeEmpty()),
+					HaveEach(isPausedBy(infrav1.HostPausedByProvider))), "two managers act on one Ironic")
+			}).Should(Succeed())
+			w.unharmed(ctx, before)
+			w.infras(ctx, stage.HaveCondition(infrav1.IronicEndpointReadyCondition, stage.IsTrue()))
+		}},
+	}
+}
+
+// reachable makes one of the API servers that of the workload cluster.
+func (w *world) reachable(ctx context.Context, cluster string, at *side) {
+	GinkgoHelper()
+	kubeconfig, err := os.ReadFile(at.server.Kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
+	owner := &clusterv1.Cluster{}
+	Expect(w.here.client.Get(ctx, w.key(cluster), owner)).To(Succeed())
+	secret := w.secret(cluster + "-kubeconfig")
+	secret.Type, secret.Data = clusterv1.ClusterSecretType, map[string][]byte{"value": kubeconfig}
+	ofCluster(cluster)(secret)
+	own(secret, owner)
+	w.create(ctx, secret)
+}
+
+// isManagedWith waits until the workload cluster has recorded the claim of a management cluster with an epoch.
+func (w *world) isManagedWith(ctx context.Context, at *side, epoch string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		record := &corev1.ConfigMap{}
+		g.Expect(at.client.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "metal3-management-cluster"}, record)).
+			To(Succeed())
+		g.Expect(record.Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, epoch))
+	}).Should(Succeed())
+}
