@@ -26,13 +26,13 @@ type Image struct {
 	// +optional
 	Checksum string `json:"checksum,omitempty"`
 
-	// checksumType is the algorithm of the checksum. Missing means md5; auto lets the host operator recognise it by
+	// checksumType is the algorithm of the checksum. Missing means md5; auto lets BMO recognise it by
 	// its length.
 	// +optional
 	// +kubebuilder:validation:Enum=md5;sha256;sha512;auto
 	ChecksumType *string `json:"checksumType,omitempty"`
 
-	// format of the image on disk. Needed for a live ISO; otherwise recognised by the host operator.
+	// format of the image on disk. Needed for a live ISO; otherwise recognised by BMO.
 	// +optional
 	// +kubebuilder:validation:Enum=raw;qcow2;vdi;vmdk;live-iso
 	DiskFormat *string `json:"format,omitempty"`

@@ -71,7 +71,7 @@ const (
 	DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
 	// IronicHolderAnnotation on a host names who held the Ironic endpoint when the host was last told of a change, as
-	// <kind>/<name>@<term>, without the term if Ironic does not report it. Changing it makes the host operator look at the
+	// <kind>/<name>@<term>, without the term if Ironic does not report it. Changing it makes BMO look at the
 	// host at once.
 	IronicHolderAnnotation = "infrastructure.cluster.x-k8s.io/ironic-holder"
 

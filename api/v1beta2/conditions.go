@@ -55,7 +55,7 @@ const (
 	// DataAssociatedCondition repeats DataReadyCondition under another name that CAPM3 has for it.
 	DataAssociatedCondition = "AssociateMetal3MachineMetaData"
 
-	// HostProvisionedCondition says how far the host operator got in provisioning the host, and quotes its error.
+	// HostProvisionedCondition says how far BMO got in provisioning the host, and quotes its error.
 	HostProvisionedCondition = "BareMetalHostProvisioned"
 
 	// NodeLinkedCondition says whether the node of the machine carries the provider ID.
@@ -314,7 +314,7 @@ const (
 	// WaitingForHostReason is used until a host is claimed and its data is ready.
 	WaitingForHostReason = "WaitingForBareMetalHost"
 
-	// HostProvisioningReason is used while the host operator provisions the host.
+	// HostProvisioningReason is used while BMO provisions the host.
 	HostProvisioningReason = "BareMetalHostProvisioning"
 
 	// HostErrorReason is used when BMO reports an error, and for a claimed host that is being deleted. The message quotes

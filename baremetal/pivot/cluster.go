@@ -26,7 +26,7 @@ type Neighbour struct {
 	// Paused says that the Cluster is paused, which clusterctl move does first of all.
 	Paused bool
 
-	// Verified says that the host operator may act on the hosts of the cluster.
+	// Verified says that BMO may act on the hosts of the cluster.
 	Verified bool
 
 	// Ungated says that clusterctl would not wait for the hosts of the cluster: the block-move annotation is not back yet.
@@ -79,7 +79,7 @@ func ungated(infra *infrav1.Metal3Cluster) bool {
 	return !gated && !external
 }
 
-// Verified says whether the host operator may act on the hosts of a cluster: its own Ironic answers on the endpoint, or
+// Verified says whether BMO may act on the hosts of a cluster: its own Ironic answers on the endpoint, or
 // this provider manages no endpoint for it.
 func Verified(infra *infrav1.Metal3Cluster) bool {
 	return infra.Spec.Ironic == nil ||
@@ -102,7 +102,7 @@ const (
 	// Park wants the host quiet and ready to be copied to another cluster.
 	Park Wish = "Park"
 
-	// Run wants the host operator to care for the host.
+	// Run wants BMO to care for the host.
 	Run Wish = "Run"
 
 	// Fence wants the host paused at once, because another management cluster manages it.

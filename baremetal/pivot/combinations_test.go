@@ -146,10 +146,10 @@ type decision struct {
 
 func (d decision) is(column int, value string) bool { return d.facts[column] == value }
 
-// letsGo says whether the host operator acts on the host because of the step.
+// letsGo says whether BMO acts on the host because of the step.
 func (d decision) letsGo() bool { return d.step == pivot.Resume || d.step == pivot.Nudge }
 
-// forgets says whether the host operator would not be known to begin anew any more.
+// forgets says whether BMO would not be known to begin anew any more.
 func (d decision) forgets() bool { return d.step == pivot.Nudge && d.wouldBeginAnew() }
 
 // laws are what no step may break, whatever the table says.
@@ -200,7 +200,7 @@ func TestWhatNeverHappens(t *testing.T) {
 	}
 }
 
-// wouldBeginAnew says whether a host operator that looks at the host now would deploy it from the beginning: the Ironic
+// wouldBeginAnew says whether a BMO that looks at the host now would deploy it from the beginning: the Ironic
 // that answers has not begun what the status tells of, or there is no status.
 func (d decision) wouldBeginAnew() bool {
 	facts := d.facts

@@ -20,7 +20,7 @@ type DemotionFacts struct {
 	// Paused says that its Cluster is paused.
 	Paused bool
 
-	// Hosts that the endpoint serves: all that the host operator there looks after.
+	// Hosts that the endpoint serves: all that BMO there looks after.
 	Hosts []*bmov1alpha1.BareMetalHost
 }
 

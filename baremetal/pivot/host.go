@@ -21,16 +21,16 @@ const (
 	// Leave does nothing.
 	Leave Step = "Leave"
 
-	// Pause keeps the host operator from acting on the host.
+	// Pause keeps BMO from acting on the host.
 	Pause Step = "Pause"
 
 	// FenceOff pauses a host that another management cluster manages, whatever BMO does with it.
 	FenceOff Step = "FenceOff"
 
-	// Settle waits for what the host operator had begun before the pause.
+	// Settle waits for what BMO had begun before the pause.
 	Settle Step = "Settle"
 
-	// Record writes the status into an annotation, from which the host operator takes it up in the other cluster.
+	// Record writes the status into an annotation, from which BMO takes it up in the other cluster.
 	Record Step = "Record"
 
 	// Stamp writes the epoch of the move onto a host that is parked: it was paused before the move began.
@@ -48,17 +48,17 @@ const (
 	Resume Step = "Resume"
 
 	// Shield keeps a system that runs: the Ironic that was deploying it is gone, or the status that tells of it, and the
-	// host operator would begin anew.
+	// BMO would begin anew.
 	Shield Step = "Shield"
 
 	// Await keeps the pause of a host whose status was lost until its node shows that what was deployed runs.
 	Await Step = "Await"
 
-	// Hold keeps a host paused, by whomever, that the host operator would begin anew with, until it is known whether its
+	// Hold keeps a host paused, by whomever, that BMO would begin anew with, until it is known whether its
 	// node has joined.
 	Hold Step = "Hold"
 
-	// Nudge makes the host operator look at the host at once, because another Ironic answers now.
+	// Nudge makes BMO look at the host at once, because another Ironic answers now.
 	Nudge Step = "Nudge"
 
 	// Forget takes back what the last nudge wrote: the host depends on no cluster with an Ironic endpoint any more.
@@ -67,7 +67,7 @@ const (
 
 // HostFacts are what counts of a host besides the host itself.
 type HostFacts struct {
-	// Settled says that the pause is older than what the host operator could have begun before it.
+	// Settled says that the pause is older than what BMO could have begun before it.
 	Settled bool
 
 	// Joined says that the host has a node: what was deployed runs.
@@ -89,7 +89,7 @@ type HostFacts struct {
 //	          not provisioned, and its node has joined
 //	Park, Run the same, and it is not known whether its      Hold
 //	          node has joined, or somebody else has paused it
-//	Park      being deleted, paused by anybody               Leave: the host operator would wipe what runs on it
+//	Park      being deleted, paused by anybody               Leave: BMO would wipe what runs on it
 //	Park      busy, paused by us                             Resume: let it finish first
 //	Park      busy, anything else                            Leave: it comes back when it is quiet
 //	Park      quiet, not paused                              Pause
@@ -202,19 +202,19 @@ func planResuming(host *bmov1alpha1.BareMetalHost, joined bool) Step {
 // DependsOnNode says whether the next step may depend on the node of the host having joined.
 func DependsOnNode(host *bmov1alpha1.BareMetalHost) bool { return unfinished(host) || Bereft(host) }
 
-// BeginsAnew says whether the host operator would deploy the host from the beginning when it looks at it next: another
+// BeginsAnew says whether BMO would deploy the host from the beginning when it looks at it next: another
 // Ironic answers than the one that had begun.
 func BeginsAnew(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	return unfinished(host) && needsNudge(host, HolderFor(host, around))
 }
 
-// BringsStatus says whether the host operator will take the status of a host up from the annotation.
+// BringsStatus says whether BMO will take the status of a host up from the annotation.
 func BringsStatus(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Status.LastUpdated.IsZero() && host.Annotations[bmov1alpha1.StatusAnnotation] != ""
 }
 
 // unfinished says whether a host was given an image and tells of a time before that was written: by its status, or by
-// what it brings of that from another cluster. The host operator would write it.
+// what it brings of that from another cluster. BMO would write it.
 func unfinished(host *bmov1alpha1.BareMetalHost) bool {
 	state := host.Status.Provisioning.State
 	if BringsStatus(host) {
@@ -248,7 +248,7 @@ func shielded(host *bmov1alpha1.BareMetalHost) string {
 		return brought
 	}
 	deployed["state"] = bmov1alpha1.StateProvisioned
-	// The host operator compares these with the spec, and deprovisions where they differ.
+	// BMO compares these with the spec, and deprovisions where they differ.
 	if host.Spec.Image != nil {
 		deployed["image"] = host.Spec.Image
 	}
@@ -264,7 +264,7 @@ func shielded(host *bmov1alpha1.BareMetalHost) string {
 }
 
 // Bereft says whether a host was given an image and has no status that tells what has become of it, neither its own nor
-// one to be taken up, although a host operator has known it. That happens to hosts that come out of a backup: the host
+// one to be taken up, although a BMO has known it. That happens to hosts that come out of a backup: the host
 // operator would take such a host for a new one, and provision it over what runs there.
 func Bereft(host *bmov1alpha1.BareMetalHost) bool {
 	return hasImage(host) && host.Status.Provisioning.State == bmov1alpha1.StateNone &&
@@ -273,7 +273,7 @@ func Bereft(host *bmov1alpha1.BareMetalHost) bool {
 }
 
 // Parked says whether a host can be copied to another cluster without losing anything: it is paused by whomever, and
-// the annotation holds the status that it has. A host that the host operator has never seen has no status to lose.
+// the annotation holds the status that it has. A host that BMO has never seen has no status to lose.
 func Parked(host *bmov1alpha1.BareMetalHost) bool {
 	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	return paused && recorded(host)
@@ -296,7 +296,7 @@ func recorded(host *bmov1alpha1.BareMetalHost) bool {
 		equality.Semantic.DeepEqual(kept.Provisioning, host.Status.Provisioning)
 }
 
-// carries says whether the annotation may hold an error of this type. The host operator refuses those that came later,
+// carries says whether the annotation may hold an error of this type. BMO refuses those that came later,
 // such as an error while servicing, and meets them again in the other cluster.
 func carries(problem string) bool { return slices.Contains(bmov1alpha1.ErrorTypeAllowed, problem) }
 

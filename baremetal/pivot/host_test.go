@@ -105,7 +105,7 @@ func stand(t *testing.T, moving, busy, pause, recorded string) *bmov1alpha1.Bare
 // TestPlanHost goes through every combination of the facts.
 func TestPlanHost(t *testing.T) {
 	table := [][]string{
-		// wish, clusterctl deletes it, host operator, paused by, pause, status, step
+		// wish, clusterctl deletes it, BMO, paused by, pause, status, step
 		{"*", "moving", "*", "*", "*", "*", "Leave"},
 		{"Unclear", "*", "*", "*", "*", "*", "Leave"},
 		{"Park", "*", "deleted", "*", "*", "*", "Leave"},
@@ -258,7 +258,7 @@ func TestNudgeBeside(t *testing.T) {
 	}
 }
 
-// TestErrorsThatCannotBeCarried is about errors that the host operator refuses in the annotation. A host with one of
+// TestErrorsThatCannotBeCarried is about errors that BMO refuses in the annotation. A host with one of
 // them is parked without it.
 func TestErrorsThatCannotBeCarried(t *testing.T) {
 	for _, problem := range []bmov1alpha1.ErrorType{
@@ -275,7 +275,7 @@ func TestErrorsThatCannotBeCarried(t *testing.T) {
 		}
 		if !slices.Contains(bmov1alpha1.ErrorTypeAllowed, string(kept.ErrorType)) ||
 			!slices.Contains(bmov1alpha1.OperationalStatusAllowed, string(kept.OperationalStatus)) {
-			t.Errorf("%s: the host operator refuses %q with error %q", problem, kept.OperationalStatus, kept.ErrorType)
+			t.Errorf("%s: BMO refuses %q with error %q", problem, kept.OperationalStatus, kept.ErrorType)
 		}
 		if carried := kept.ErrorMessage != ""; carried != (kept.ErrorType == problem) {
 			t.Errorf("%s: the message %q is left", problem, kept.ErrorMessage)
@@ -393,7 +393,7 @@ func TestForget(t *testing.T) {
 		"NeverTold": {"there is nothing to forget", free(), false, "", nil, pivot.Leave},
 		"FreeOther": {"a free host depends on every endpoint", free(), true, "", []pivot.Neighbour{runs, other}, pivot.Leave},
 		"Claimed":   {"nobody has an endpoint", claimed(), true, "", []pivot.Neighbour{runs}, pivot.Forget},
-		"Beside":    {"a host operator knows one Ironic", claimed(), true, "", []pivot.Neighbour{runs, other}, pivot.Leave},
+		"Beside":    {"a BMO knows one Ironic", claimed(), true, "", []pivot.Neighbour{runs, other}, pivot.Leave},
 		"Unknown": {"the Metal3Cluster may still come, in the target of a move", claimed(), true, "",
 			[]pivot.Neighbour{{Name: "c", Endpoint: true}}, pivot.Leave},
 		"Deleted": {"the Metal3Cluster went first", claimed(), true, "", []pivot.Neighbour{unverified}, pivot.Forget},
@@ -501,11 +501,11 @@ func TestBereft(t *testing.T) {
 			host.Status.Provisioning.State = bmov1alpha1.StateProvisioned
 		}, false, pivot.Resume},
 		"NoImage": {"there is nothing to lose", func(host *bmov1alpha1.BareMetalHost) { host.Spec.Image = nil }, true, pivot.Resume},
-		"External": {"the host operator deploys nothing there", func(host *bmov1alpha1.BareMetalHost) {
+		"External": {"BMO deploys nothing there", func(host *bmov1alpha1.BareMetalHost) {
 			host.Spec.ExternallyProvisioned = true
 		}, false, pivot.Resume},
-		"New": {"no host operator has known it", func(host *bmov1alpha1.BareMetalHost) { host.Finalizers = nil }, false, pivot.Resume},
-		"NotPaused": {"the host operator has it already", func(host *bmov1alpha1.BareMetalHost) {
+		"New": {"no BMO has known it", func(host *bmov1alpha1.BareMetalHost) { host.Finalizers = nil }, false, pivot.Resume},
+		"NotPaused": {"BMO has it already", func(host *bmov1alpha1.BareMetalHost) {
 			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
 		}, true, pivot.Leave},
 	} {
@@ -546,7 +546,7 @@ func TestMoveAndBack(t *testing.T) {
 	walk(unverified, pivot.Leave)
 	walk(runs, pivot.Resume, pivot.Leave)
 	if host.Annotations[bmov1alpha1.StatusAnnotation] == "" {
-		t.Error("the host operator takes the status up from the annotation, and it is gone")
+		t.Error("BMO takes the status up from the annotation, and it is gone")
 	}
 }
 

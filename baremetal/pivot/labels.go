@@ -5,7 +5,7 @@ import (
 )
 
 // MoveLabels returns the labels that a move needs on a definition, and nothing for a definition that is none of the
-// host operator's or of its address manager's. Clusterctl moves only kinds whose definition carries the first of them.
+// BMO's or of its address manager's. Clusterctl moves only kinds whose definition carries the first of them.
 //
 //	definition                                             discover  move  hierarchy  because
 //	baremetalhosts                                         x         x     x          nothing owns it; it owns the rest

@@ -12,10 +12,10 @@ type Phase string
 
 // Values of Phase.
 const (
-	// Running means that the host operator cares for the host, and nothing is under way.
+	// Running means that BMO cares for the host, and nothing is under way.
 	Running Phase = "Running"
 
-	// Working means that the host operator does something that a move would interrupt.
+	// Working means that BMO does something that a move would interrupt.
 	Working Phase = "Busy"
 
 	// Parking means that a move waits for the host, which is quiet and not recorded yet.
@@ -24,7 +24,7 @@ const (
 	// AtRest means that the host is ready to be copied.
 	AtRest Phase = "Parked"
 
-	// PausedByUser means that a person keeps the host operator away.
+	// PausedByUser means that a person keeps BMO away.
 	PausedByUser Phase = "PausedByUser"
 
 	// WaitingForEndpoint means that the host stays paused after a move until the Ironic endpoint proves to be the

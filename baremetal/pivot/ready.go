@@ -20,7 +20,7 @@ const (
 	obstaclesShown = 8
 
 	// waveSize is how many hosts are nudged at once, wavePause is the time between two waves: a thousand hosts are told
-	// within some two seconds. How many of them Ironic talks to at once is up to the workers of the host operator.
+	// within some two seconds. How many of them Ironic talks to at once is up to the workers of BMO.
 	waveSize  = 100
 	wavePause = 250 * time.Millisecond
 )
@@ -86,7 +86,7 @@ func (f *MoveFacts) AddDefinition(name string, labels map[string]string) {
 		f.definitions = map[string]bool{}
 	}
 	_, labelled := labels[infrav1.DiscoverLabel]
-	// That a label of the host operator's is missing is told already.
+	// That a label of BMO's is missing is told already.
 	f.definitions[name] = labelled || len(MoveLabels(name)) > 0
 }
 

@@ -90,7 +90,7 @@ func Moves(object metav1.Object) bool {
 }
 
 // leftBehind names what clusterctl would pass over without a word: what is owned by something that does not move, and
-// Secrets that nothing takes along. A Secret that is named and does not exist is the host operator's matter.
+// Secrets that nothing takes along. A Secret that is named and does not exist is BMO's matter.
 func leftBehind(facts MoveFacts) []string {
 	var found []string
 	for _, cluster := range facts.Clusters {
@@ -152,7 +152,7 @@ func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret me
 	remedy := fmt.Sprintf("%s has no owner and would stay behind: set label %s on it", of, infrav1.MoveLabel)
 	switch object.(type) {
 	case *bmov1alpha1.BMCEventSubscription, *bmov1alpha1.HostClaim:
-		// The manager does not look at these: not every host operator has them.
+		// The manager does not look at these: not every BMO has them.
 		return []string{remedy}
 	default:
 		return []string{remedy + ", or run the manager with --keep-move-labels"}
@@ -165,7 +165,7 @@ func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret me
 //	definition of the owner                         remedy
 //	was not read, as none was                       nothing is said
 //	has the label that clusterctl looks for         none needed
-//	is one of Cluster API or of the host operator   set the label, or remove the owner reference
+//	is one of Cluster API or of BMO   set the label, or remove the owner reference
 //	is another, or is none as it is no custom kind  remove the owner reference
 func (f *MoveFacts) strangers(of string, object metav1.Object) []string {
 	var found []string

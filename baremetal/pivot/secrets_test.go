@@ -136,7 +136,7 @@ func TestLeftBehind(t *testing.T) {
 		"Owned":    {"it moves with its owner", func(*pivot.MoveFacts) {}, nil, false},
 		"Labelled": {"only the key counts", func(f *pivot.MoveFacts) { f.Secrets["host-bmc"] = labelled }, nil, false},
 		"Missing": {
-			"the host operator says so", func(f *pivot.MoveFacts) { delete(f.Secrets, "host-bmc") }, nil, true,
+			"BMO says so", func(f *pivot.MoveFacts) { delete(f.Secrets, "host-bmc") }, nil, true,
 		},
 		"Unnamed": {
 			"nobody needs it", func(f *pivot.MoveFacts) { f.Secrets["other"] = movesBy(metav1.ObjectMeta{}) }, nil, false,

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// settleTime is how long after a pause the host operator may still write what it had begun before. The status is
+	// settleTime is how long after a pause BMO may still write what it had begun before. The status is
 	// recorded after it, and again if it changes later.
 	settleTime = 2 * time.Second
 
@@ -45,7 +45,7 @@ type Hosts interface {
 	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
 }
 
-// Statuses deals with what the host operator reports.
+// Statuses deals with what BMO reports.
 type Statuses interface {
 	RecordStatus(ctx context.Context, host types.NamespacedName, epoch pivot.Epoch) error
 	RestoreStatus(ctx context.Context, host types.NamespacedName) error
@@ -215,7 +215,7 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 		return corev1.EventTypeWarning, "Fenced", "Paused because another management cluster manages the host. " +
 			"IronicEndpointReady of its Metal3Cluster says what to do"
 	case pivot.Record:
-		return corev1.EventTypeNormal, "ReadyForMove", "Recorded the status for the host operator of another cluster"
+		return corev1.EventTypeNormal, "ReadyForMove", "Recorded the status for BMO of another cluster"
 	case pivot.Resume:
 		return corev1.EventTypeNormal, "ResumedAfterMove", "Took the pause back: the Clusters that the host belongs to run"
 	default:

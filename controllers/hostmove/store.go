@@ -85,12 +85,12 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 	return Tenant{Cluster: key, Since: holder.CreationTimestamp.Time}, nil
 }
 
-// MarkProvisioned makes the host operator take what runs on a host for provisioned. hoststore.ErrConflict means that
+// MarkProvisioned makes BMO take what runs on a host for provisioned. hoststore.ErrConflict means that
 // somebody changed the host since it was read.
 func (s *Store) MarkProvisioned(ctx context.Context, current *bmov1alpha1.BareMetalHost) error {
 	// A host without any status needs all fields that its definition demands.
 	provisioning := map[string]any{"state": bmov1alpha1.StateProvisioned, "ID": current.Status.Provisioning.ID}
-	// The host operator compares these with the spec, and deprovisions where they differ.
+	// BMO compares these with the spec, and deprovisions where they differ.
 	if current.Spec.Image != nil {
 		provisioning["image"] = current.Spec.Image
 	}

@@ -86,7 +86,7 @@ func describeParking(s *suite) {
 		w.parked(ctx, "asked", ours)
 	})
 
-	It("records what the host operator still writes after the pause", func(ctx context.Context) {
+	It("records what BMO still writes after the pause", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.host(ctx, "host", build.Provisioned(), w.claimed())

@@ -199,7 +199,7 @@ func (w *world) claimed() build.HostOption {
 	})
 }
 
-// report makes the host operator report something.
+// report makes BMO report something.
 func (w *world) report(ctx context.Context, name string, edit func(status *bmov1alpha1.BareMetalHostStatus)) {
 	GinkgoHelper()
 	stage.ChangeStatus(ctx, w.client, w.key(name), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {

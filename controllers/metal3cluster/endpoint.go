@@ -70,7 +70,7 @@ func NewEndpointProber(ask Ask, now clock.WithTicker, interval time.Duration) *E
 				known, result.listed = &last.Observation, last.listed
 			}
 			result.Observation = ask(ctx, target.Endpoint, known)
-			lookSeconds.WithLabelValues(string(result.Answer)).Observe(now.Since(began).Seconds())
+			probeSeconds.WithLabelValues(string(result.Answer)).Observe(now.Since(began).Seconds())
 			return result
 		},
 		isSame: func(before, after endpointTarget) bool {

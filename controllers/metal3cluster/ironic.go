@@ -90,7 +90,7 @@ func (s *scope) addControlPlane(machines []clusterv1.Machine, only bool) {
 	}
 }
 
-// nameHosts finds the names that the hosts of the cluster have in Ironic. It leaves out those that the host operator
+// nameHosts finds the names that the hosts of the cluster have in Ironic. It leaves out those that BMO
 // does not keep there.
 func nameHosts(_ context.Context, s *scope) error {
 	if !s.keepsIronic() {
@@ -98,7 +98,7 @@ func nameHosts(_ context.Context, s *scope) error {
 	}
 	for _, item := range s.move.Hosts {
 		if item.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name && host.Withheld(item) == "" {
-			// This is how the host operator calls them.
+			// This is how BMO calls them.
 			s.hosts = append(s.hosts, item.Namespace+"~"+item.Name)
 		}
 	}

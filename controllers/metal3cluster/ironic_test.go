@@ -301,7 +301,7 @@ func TestNameHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"metal3~runs", "metal3~resumes"}, s.hosts); diff != "" {
-		t.Errorf("only hosts that the host operator keeps in Ironic can be missed there: -want +got:\n%s", diff)
+		t.Errorf("only hosts that BMO keeps in Ironic can be missed there: -want +got:\n%s", diff)
 	}
 	infra.Status.Ironic = &infrav1.IronicStatus{KnownHosts: ptr.To[int32](2)}
 	if s.missesHosts() {

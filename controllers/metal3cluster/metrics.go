@@ -15,8 +15,8 @@ import (
 const collectTimeout = 5 * time.Second
 
 var (
-	lookSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "metal3_ironic_look_seconds",
+	probeSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "metal3_ironic_probe_seconds",
 		Help:    "Seconds that one look at an Ironic endpoint took, by the kind of the answer.",
 		Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
 	}, []string{"answer"})
@@ -31,7 +31,7 @@ var (
 
 // RegisterMetrics adds the metrics of the controller to the registry of the manager.
 func RegisterMetrics(reader client.Reader) error {
-	for _, collector := range []prometheus.Collector{lookSeconds, holderChanges, holderCollector{reader}} {
+	for _, collector := range []prometheus.Collector{probeSeconds, holderChanges, holderCollector{reader}} {
 		if err := metrics.Registry.Register(collector); err != nil {
 			return err
 		}

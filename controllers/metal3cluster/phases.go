@@ -67,7 +67,7 @@ type scope struct {
 	secretProblem bool
 
 	// controlPlane are the names of the nodes of the control plane, and hosts the names that hosts of the cluster have in
-	// Ironic, if the host operator keeps them there. Not read without spec.ironic.
+	// Ironic, if BMO keeps them there. Not read without spec.ironic.
 	controlPlane, hosts []string
 
 	// nodesMissing says that there may be more nodes of the control plane than those: a Machine lost the name of its node

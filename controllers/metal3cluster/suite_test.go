@@ -75,7 +75,7 @@ var _ = Describe("A Metal3Cluster", Ordered, ContinueOnFailure, func() {
 	describeMoves(s)
 })
 
-// labelDefinitions gives the definitions of the host operator the labels that clusterctl move needs.
+// labelDefinitions gives the definitions of BMO the labels that clusterctl move needs.
 func (s *suite) labelDefinitions(ctx context.Context) {
 	GinkgoHelper()
 	var definitions apiextensionsv1.CustomResourceDefinitionList

@@ -1,7 +1,7 @@
-// Package movelabel keeps the labels that clusterctl move needs on the definitions of the host operator and of its
+// Package movelabel keeps the labels that clusterctl move needs on the definitions of BMO and of its
 // address manager.
 //
-// clusterctl moves only kinds whose definition is labelled. It labels what it installs itself; the host operator is
+// clusterctl moves only kinds whose definition is labelled. It labels what it installs itself; BMO is
 // installed by other means, and its definitions carry no such label, so hosts would silently stay behind. So would
 // pools of addresses that belong to no cluster, which need a label more. The labels have to be there before a move
 // begins, in the source and, for a move back, in the target: the controller sets them wherever the provider runs, and

@@ -71,7 +71,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestEveryDefinitionIsKnown: a kind that a newer host operator adds needs a decision, and the right to label it.
+// TestEveryDefinitionIsKnown: a kind that a newer BMO adds needs a decision, and the right to label it.
 func TestEveryDefinitionIsKnown(t *testing.T) {
 	root, err := binaries.Root()
 	if err != nil {

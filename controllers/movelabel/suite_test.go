@@ -42,7 +42,7 @@ type suite struct {
 	manager stage.Manager
 }
 
-var _ = Describe("A definition of the host operator", Ordered, func() {
+var _ = Describe("A definition of BMO", Ordered, func() {
 	s := &suite{}
 
 	BeforeAll(func(ctx context.Context) {
@@ -91,7 +91,7 @@ func (s *suite) label(ctx context.Context, name string, labels map[string]string
 		func(definition *apiextensionsv1.CustomResourceDefinition) { definition.Labels = labels })
 }
 
-// foreign installs a definition that is none of the host operator's.
+// foreign installs a definition that is none of BMO's.
 func (s *suite) foreign(ctx context.Context, plural, group string) string {
 	GinkgoHelper()
 	preserve := true

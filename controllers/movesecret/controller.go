@@ -4,7 +4,7 @@
 // clusterctl moves a Secret that is owned by something that moves, or that carries the label for single objects.
 // Secrets that users make, with user data, meta-data or network-data, have neither. They would stay behind silently,
 // and the host could not be provisioned or inspected again in the target. The credentials of a BMC get an owner from
-// the host operator, but not before that has looked at the host, and it does not look at one that is paused.
+// BMO, but not before that has looked at the host, and it does not look at one that is paused.
 //
 // It works in the steady state, because clusterctl decides what to move before it pauses anything. It refuses to set
 // owners, which would make Secrets go with the first of the objects that share them, to touch a Secret that has one,
@@ -47,7 +47,7 @@ type Reconciler struct {
 	Cached client.Reader
 
 	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that machines and their templates must carry.
-	// Empty means any. Hosts belong to the host operator and do not carry it.
+	// Empty means any. Hosts belong to BMO and do not carry it.
 	WatchFilter string
 }
 

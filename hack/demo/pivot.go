@@ -164,7 +164,7 @@ func (w world) hasCondition(conditionType string) bool {
 	return w.infra != nil && meta.IsStatusConditionTrue(w.infra.Status.Conditions, conditionType)
 }
 
-// resumed counts the hosts that the host operator cares for.
+// resumed counts the hosts that BMO cares for.
 func (w world) resumed() int {
 	count := 0
 	for i := range w.hosts {

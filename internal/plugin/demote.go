@@ -73,7 +73,7 @@ type arrivalReport struct {
 	Holder        string   `json:"holder,omitempty"`
 	HolderSeconds *float64 `json:"holderSeconds,omitempty"`
 
-	// KnownHosts of Hosts are known to it; all of them after KnownSeconds. Hosts that the host operator does not keep in
+	// KnownHosts of Hosts are known to it; all of them after KnownSeconds. Hosts that BMO does not keep in
 	// Ironic are not among them.
 	KnownHosts   int32    `json:"knownHosts"`
 	Hosts        int      `json:"hosts"`
@@ -163,7 +163,7 @@ func (c *demoteCommand) refusals(ctx context.Context, seen *sight, served *infra
 	if problem != "" {
 		refusals = append(refusals, problem)
 	}
-	// The host operator has one Ironic for all hosts of the cluster, whatever namespace they are in.
+	// BMO has one Ironic for all hosts of the cluster, whatever namespace they are in.
 	everywhere, err := c.home.look(ctx, "")
 	if err != nil {
 		return nil, err

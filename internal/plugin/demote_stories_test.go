@@ -112,7 +112,7 @@ func describeDemotion(c *clusters) {
 			" of the management cluster has 1 hosts that depend on the Ironic of clusterID "+clusterID))
 	})
 
-	It("does not wait for hosts that the host operator keeps out of Ironic, and says so", func(ctx context.Context) {
+	It("does not wait for hosts that BMO keeps out of Ironic, and says so", func(ctx context.Context) {
 		w, key := c.moved(ctx), c.ironicOf(ctx)
 		w.arm(ctx)
 		claimed := func(name, annotation string) *bmov1alpha1.BareMetalHost {

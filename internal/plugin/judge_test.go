@@ -219,7 +219,7 @@ func TestTargetObstacles(t *testing.T) {
 			want:   []string{"the manager is gone"},
 		},
 		"NothingInstalled": {
-			reason: "only kinds of ours, of the host operator and of clusterctl count; others come with their providers",
+			reason: "only kinds of ours, of BMO and of clusterctl count; others come with their providers",
 			edit: func(source, target *scope) {
 				target.definitions = nil
 				source.definitions = only(source, "baremetalhosts")

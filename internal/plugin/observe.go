@@ -69,7 +69,7 @@ func (c *cluster) blind(err error) error {
 		"and whether you may read it", c.side, err, c.flag)
 }
 
-// look reads a namespace. A cluster without the kinds of this provider, or of the host operator, is an error: asking
+// look reads a namespace. A cluster without the kinds of this provider, or of BMO, is an error: asking
 // for what nobody could have there is a mistake.
 func (c *cluster) look(ctx context.Context, namespace string) (*sight, error) {
 	seen := &sight{namespace: namespace}
@@ -264,7 +264,7 @@ func (c *cluster) readMachines(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readNaming reads what names Secrets and is nothing of ours. Not every host operator has these kinds.
+// readNaming reads what names Secrets and is nothing of ours. Not every BMO has these kinds.
 func (c *cluster) readNaming(ctx context.Context, s *scope) error {
 	var subscriptions bmov1alpha1.BMCEventSubscriptionList
 	if err := c.client.List(ctx, &subscriptions, client.InNamespace(s.namespace)); err != nil && !lacksKind(err) {
@@ -363,7 +363,7 @@ func byName(objects []metav1.PartialObjectMetadata) belongings {
 	return named
 }
 
-// ours says whether a definition is of the host operator, of its address manager, or of this provider.
+// ours says whether a definition is of BMO, of its address manager, or of this provider.
 func (d definition) ours() bool {
 	return d.Kind.Group == "metal3.io" || strings.HasSuffix(d.Kind.Group, ".metal3.io") ||
 		d.Kind.Group == infrav1.GroupVersion.Group && strings.HasPrefix(d.Kind.Kind, "Metal3")

@@ -40,7 +40,7 @@ func (a arrival) obstacles() []string {
 	return append(found, a.endpointObstacles()...)
 }
 
-// definitionObstacles compares the kinds of the host operator, of this provider, and the one that clusterctl looks at
+// definitionObstacles compares the kinds of BMO, of this provider, and the one that clusterctl looks at
 // itself. Other providers are compared by the versions that clusterctl has installed.
 func (a arrival) definitionObstacles() []string {
 	there := map[string]definition{}

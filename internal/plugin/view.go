@@ -75,7 +75,7 @@ type ironicView struct {
 	PodsReady int `json:"podsReady"`
 
 	// KnownHosts is how many hosts of the Cluster the Ironic knows that answers. Nil if that is not ours. ExpectedHosts
-	// is how many the host operator keeps in Ironic.
+	// is how many BMO keeps in Ironic.
 	KnownHosts    *int32 `json:"knownHosts,omitempty"`
 	ExpectedHosts int    `json:"expectedHosts"`
 }
@@ -145,7 +145,7 @@ func (s *sight) summarizeCluster(infra *infrav1.Metal3Cluster) clusterView {
 }
 
 // hostsOf counts the hosts that a Metal3Cluster counts as known, when its Ironic knows them. There is a note for each
-// other host of the Cluster: the host operator does not keep it in Ironic.
+// other host of the Cluster: BMO does not keep it in Ironic.
 func (s *sight) hostsOf(cluster string) (kept int, notes []string) {
 	for _, item := range s.hosts {
 		if item.Labels[clusterv1.ClusterNameLabel] != cluster {

@@ -27,7 +27,7 @@ import (
 )
 
 // rotateCredentials gives the endpoint other credentials in the order that its users are told: first the Secret, then the
-// nodes, and the host operator as soon as a new node has the address. It returns those of before, and does not wait for
+// nodes, and BMO as soon as a new node has the address. It returns those of before, and does not wait for
 // the other nodes.
 func (e *endpoint) rotateCredentials(ctx context.Context) ironicapi.Settings {
 	GinkgoHelper()
@@ -63,7 +63,7 @@ func (e *endpoint) storeCredentials(ctx context.Context, settings ironicapi.Sett
 	}
 }
 
-// tellHostOperator gives the host operator other credentials for Ironic. As the original, it reads them when it starts.
+// tellHostOperator gives BMO other credentials for Ironic. As the original, it reads them when it starts.
 func (e *endpoint) tellHostOperator(ctx context.Context, settings ironicapi.Settings) {
 	GinkgoHelper()
 	for _, object := range hostoperator.Objects("", settings) {

@@ -1,5 +1,5 @@
 // Package integration_test runs the real programs together: clusterctl, the managers of Cluster API and the manager of
-// this provider on a real API server with a real garbage collector. Only the host operator is simulated, and no machine
+// this provider on a real API server with a real garbage collector. Only BMO is simulated, and no machine
 // ever boots: a control plane that would have to answer never does.
 //
 // So a cluster gets as far as its first control-plane machine, whose host is provisioned and whose node is awaited.
@@ -31,7 +31,7 @@ const (
 	// pollEvery is how often it looks.
 	pollEvery = 250 * time.Millisecond
 
-	// provisioning is how long the simulated host operator takes to provision a host or to wipe it.
+	// provisioning is how long the simulated BMO takes to provision a host or to wipe it.
 	provisioning = 500 * time.Millisecond
 
 	// buildPatience covers building the programs on a machine that has none of them.
@@ -98,7 +98,7 @@ var _ = Describe("A management cluster with CAPM3", Ordered, func() {
 
 func (m *management) start(ctx context.Context, earlier ...string) {
 	GinkgoHelper()
-	// Cluster API and this provider are installed by clusterctl. The host operator is no provider of clusterctl.
+	// Cluster API and this provider are installed by clusterctl. BMO is no provider of clusterctl.
 	var err error
 	m.server, err = env.Start(ctx, env.Options{
 		Definitions: []components.Group{components.HostOperator, components.AddressManager},
@@ -155,7 +155,7 @@ func (m *management) startManagers(ctx context.Context, wanted ...managers.Manag
 	m.processes = append(m.processes, started...)
 }
 
-// simulateHosts runs the simulated host operator until the last spec.
+// simulateHosts runs the simulated BMO until the last spec.
 func (m *management) simulateHosts() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -2,7 +2,7 @@
 //
 // A lab is a switch (package network) with machines made of namespaces (package machine) on it, and a BMC for each of
 // them (package bmc). Its first machine becomes the management cluster: kubeadm, and on top of it Ironic with
-// keepalived as config/ironic has it, a stand-in for the host operator, a stand-in for cert-manager, and what
+// keepalived as config/ironic has it, a stand-in for BMO, a stand-in for cert-manager, and what
 // clusterctl installs, Cluster API and this provider, all as Deployments that really run. The other machines are bare
 // metal: they become nodes only by way of Ironic. The control plane of a cluster may take the address of Ironic over,
 // see TemplateWithIronic.

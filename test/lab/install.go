@@ -34,8 +34,8 @@ const (
 	writers = 8
 )
 
-// Install makes a management cluster of a cluster: the stand-ins for cert-manager and for the host operator, Cluster
-// API and this provider. The endpoint is the Ironic that the host operator talks to. It returns when all Deployments
+// Install makes a management cluster of a cluster: the stand-ins for cert-manager and for BMO, Cluster
+// API and this provider. The endpoint is the Ironic that BMO talks to. It returns when all Deployments
 // are available.
 func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.Settings) error {
 	if err := l.installIssuer(ctx, cluster); err != nil {

@@ -165,7 +165,7 @@ func output(command *exec.Cmd) (string, error) {
 // until it runs. Whoever signs certificates has to be there.
 func (l *Lab) installIronic(ctx context.Context) error {
 	l.options.Progress("installing Ironic on cluster %s", l.management.Name)
-	// The operator of the hosts gets a ConfigMap.
+	// BMO gets a ConfigMap.
 	for _, namespace := range []string{IronicNamespace, hostoperator.Namespace} {
 		if err := create(ctx, l.management.Client, build.Namespace(namespace)); err != nil {
 			return err

@@ -119,7 +119,7 @@ func TestWebhooksHaveTheirOwnPathAndVersion(t *testing.T) {
 	}
 }
 
-// A webhook that is called for other writes of hosts as well would stop the host operator whenever the manager is away.
+// A webhook that is called for other writes of hosts as well would stop BMO whenever the manager is away.
 func TestHostsNeedTheManagerOnlyToMove(t *testing.T) {
 	configuration := only[admissionregistrationv1.MutatingWebhookConfiguration](t, components(t),
 		"MutatingWebhookConfiguration")

@@ -137,7 +137,7 @@ func chosen(stories []story) []story {
 	return slices.DeleteFunc(stories, func(one story) bool { return !wanted.MatchString(one.name) })
 }
 
-// play plays a story, and keeps how it ended. Its host operators end with it.
+// play plays a story, and keeps how it ended. Its BMOs end with it.
 func (e *endings) play(ctx context.Context, one story) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()

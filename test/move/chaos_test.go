@@ -55,7 +55,7 @@ func faults() []fault {
 		{"the target is away", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
 			cut(ctx, w.there, away)
 		}},
-		{"the host operators are restarted", func(ctx context.Context, w *world, _ *journey, _ time.Duration) {
+		{"BMOs are restarted", func(ctx context.Context, w *world, _ *journey, _ time.Duration) {
 			w.operators[w.here].restart(ctx)
 			w.operators[w.there].restart(ctx)
 		}},

@@ -1,8 +1,8 @@
 // Package move moves clusters and their hosts from one management cluster to another with the real clusterctl, while
-// the manager and a host operator run in both, with the rights and the webhooks that are installed.
+// the manager and a BMO run in both, with the rights and the webhooks that are installed.
 //
 // Each manager is a process of its own (the test binary, started again), so that it can be killed. Each story has a
-// namespace of its own, and two host operators that talk to one Ironic in memory, which stands for the address that
+// namespace of its own, and two BMOs that talk to one Ironic in memory, which stands for the address that
 // does not move. It writes down whatever is asked of it: a move is good if every host is afterwards as it was, and
 // nobody has asked for anything that would touch a machine. Lines to the API servers can be cut, and clusterctl can be
 // killed at any moment.

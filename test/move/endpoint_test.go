@@ -154,7 +154,7 @@ func reply(w http.ResponseWriter, answer any) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// settings are how a host operator reaches the endpoint. It has to be open.
+// settings are how a BMO reaches the endpoint. It has to be open.
 func (e *endpoint) settings() ironicapi.Settings {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()

@@ -18,7 +18,7 @@ import (
 )
 
 // nudges are the times at which hosts are told who holds the endpoint: all that this provider does for them after a
-// change of the holder. What comes after it is the work of the host operator and of Ironic.
+// change of the holder. What comes after it is the work of BMO and of Ironic.
 type nudges struct {
 	mutex sync.Mutex
 	// at are by the names of the hosts.

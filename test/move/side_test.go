@@ -39,7 +39,7 @@ type side struct {
 	// client reads and writes whatever happens to the line.
 	client client.Client
 
-	// line is how everybody else reaches the API server: clusterctl, the manager, and the host operators.
+	// line is how everybody else reaches the API server: clusterctl, the manager, and BMOs.
 	line *stage.Line
 
 	// kubeconfig is clusterctl's.
@@ -86,7 +86,7 @@ func (s *side) over(user *rest.Config) *rest.Config {
 }
 
 // install installs the webhooks as they are released, with the address of the manager under test, and the rights of the
-// manager and of the host operator.
+// manager and of BMO.
 func (s *side) install(ctx context.Context) {
 	GinkgoHelper()
 	folder, err := binaries.Ensure(ctx, s.server.Root(), binaries.Tools(), GinkgoWriter)
@@ -204,7 +204,7 @@ func (s *side) problem() error {
 	}
 }
 
-// operator is a host operator for one namespace of one side.
+// operator is a BMO for one namespace of one side.
 type operator struct {
 	side      *side
 	namespace string

@@ -19,7 +19,7 @@ import (
 
 // describeLabels is the story of what clusterctl would not look at by itself.
 func describeLabels(c *clusters) {
-	It("finds the kinds of the host operator, which nobody has labelled", func(ctx context.Context) {
+	It("finds the kinds of BMO, which nobody has labelled", func(ctx context.Context) {
 		Eventually(func(g Gomega) {
 			for _, name := range []string{"hostfirmwaresettings.metal3.io", "bmceventsubscriptions.metal3.io"} {
 				definition := &apiextensionsv1.CustomResourceDefinition{}
@@ -96,7 +96,7 @@ func belongingsMove(c *clusters) story {
 	}}
 }
 
-// belongings are objects of the host operator for a host: one that it owns in two steps, and one that nobody owns.
+// belongings are objects of BMO for a host: one that it owns in two steps, and one that nobody owns.
 func belongings(host *bmov1alpha1.BareMetalHost) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}
 	hardware := &bmov1alpha1.HardwareData{ObjectMeta: meta}
@@ -120,7 +120,7 @@ func (c *clusters) eventuallyLabelled(ctx context.Context, namespace string, nam
 	}).Should(Succeed())
 }
 
-// sight is what a host operator in the source sees of a host at one moment.
+// sight is what a BMO in the source sees of a host at one moment.
 type sight struct {
 	host, pause string
 	deleting    bool

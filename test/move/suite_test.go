@@ -104,7 +104,7 @@ type clusters struct {
 }
 
 // Stories share two API servers with a manager each, and those that break something have two of their own. Each has a
-// namespace of its own, with its own host operators and its own Ironic.
+// namespace of its own, with its own BMOs and its own Ironic.
 var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 	whole, broken, released := &clusters{}, &clusters{}, &clusters{}
 

@@ -31,7 +31,7 @@ const (
 	// goodPassword is the only one that the management controllers accept.
 	goodPassword = "correct-horse"
 
-	// operatorRetry and operatorRetryLimit are how long the host operators wait after errors. A host that nothing
+	// operatorRetry and operatorRetryLimit are how long BMOs wait after errors. A host that nothing
 	// happens with is looked at once in a minute, as by the original, so that only an event can make a story go on.
 	operatorRetry      = time.Second
 	operatorRetryLimit = 5 * time.Second
@@ -54,7 +54,7 @@ type world struct {
 	// ironic answers both sides: it stands for the address that does not move.
 	ironic *fakeironic.Server
 
-	// operators are the host operators of both sides.
+	// operators are BMOs of both sides.
 	operators map[*side]*operator
 
 	// protocol and controllers are how to talk to management controllers, and their URL without the name of the machine.
@@ -73,14 +73,14 @@ type world struct {
 // byHand remembers that the story does something in place of the user.
 func (w *world) byHand(step string) { w.steps = append(w.steps, step) }
 
-// world makes a world with host operators on both sides that talk to one Ironic in memory, which nobody else knows.
+// world makes a world with BMOs on both sides that talk to one Ironic in memory, which nobody else knows.
 func (c *clusters) world(ctx context.Context) *world {
 	GinkgoHelper()
 	ironic := newIronic()
 	return c.worldWith(ctx, ironic, settingsOf(ironic))
 }
 
-// worldWith makes a world whose host operators talk to another Ironic than the one in memory.
+// worldWith makes a world whose BMOs talk to another Ironic than the one in memory.
 func (c *clusters) worldWith(ctx context.Context, ironic *fakeironic.Server, settings ironicapi.Settings) *world {
 	GinkgoHelper()
 	w := &world{
@@ -103,7 +103,7 @@ func newIronic() *fakeironic.Server {
 	return ironic
 }
 
-// settingsOf are how a host operator reaches it.
+// settingsOf are how a BMO reaches it.
 func settingsOf(ironic *fakeironic.Server) ironicapi.Settings {
 	return ironicapi.Settings{Endpoint: ironic.Endpoint(), Username: ironic.Username, Password: ironic.Password}
 }
@@ -420,7 +420,7 @@ func (t trace) except(hosts ...string) trace {
 }
 
 // unharmed waits until all hosts are as they were, and demands that Ironic was asked for nothing but to take note of
-// the credentials again, which the host operator does with a Secret of another version.
+// the credentials again, which BMO does with a Secret of another version.
 func (w *world) unharmed(ctx context.Context, before trace) {
 	GinkgoHelper()
 	w.same(ctx, before)

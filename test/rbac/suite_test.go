@@ -83,7 +83,7 @@ var _ = Describe("The manager", Ordered, func() {
 	})
 })
 
-// simulateHosts plays the host operator until the last spec.
+// simulateHosts plays BMO until the last spec.
 func (i *world) simulateHosts() {
 	GinkgoHelper()
 	ctx, stop := context.WithCancel(context.Background())

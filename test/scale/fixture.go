@@ -74,7 +74,7 @@ func prepare(ctx context.Context, c client.Client, hosts, machines int) (*fixtur
 	return made, nil
 }
 
-// createHost creates a host as the host operator leaves it after the inspection.
+// createHost creates a host as BMO leaves it after the inspection.
 func createHost(ctx context.Context, c client.Client, number int) error {
 	host := build.Host(hostName(number), build.Available(), build.Finalizers(bmov1alpha1.BareMetalHostFinalizer),
 		build.Labels(map[string]string{"example.com/rack": fmt.Sprint(number % 10)}),
@@ -83,7 +83,7 @@ func createHost(ctx context.Context, c client.Client, number int) error {
 	if err := build.CreateWithStatus(ctx, c, host); err != nil {
 		return err
 	}
-	// The host operator owns the credentials of the hosts that it has looked at.
+	// BMO owns the credentials of the hosts that it has looked at.
 	return c.Create(ctx, build.ControllerSecret(host, build.OwnedBy(host)))
 }
 

@@ -13,7 +13,7 @@
 //
 // The same writes made by plain clients, without a manager, show how much of the time is the API server's.
 //
-// The trade-off: the API server, the clients that create and the simulated host operator share the processors with the
+// The trade-off: the API server, the clients that create and the simulated BMO share the processors with the
 // manager. The numbers are those of a small computer, and only the ones of the same computer compare.
 package main
 
@@ -60,7 +60,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	// The simulated host operator runs in this process; what its libraries log would stand between the tables.
+	// The simulated BMO runs in this process; what its libraries log would stand between the tables.
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

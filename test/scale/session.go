@@ -184,7 +184,7 @@ func (s *session) associate(ctx context.Context) error {
 	return errors.Join(work.Wait(), s.verifyClaims(ctx))
 }
 
-// provision lets the simulated host operator provision all claimed hosts. It works on until the end of the session.
+// provision lets the simulated BMO provision all claimed hosts. It works on until the end of the session.
 func (s *session) provision(ctx context.Context) error {
 	seen := s.rested + len(s.result.association)
 	if err := s.untilHosts(ctx, "provisioned hosts", bmov1alpha1.StateProvisioned); err != nil {
@@ -212,7 +212,7 @@ func (s *session) untilHosts(ctx context.Context, what string, state bmov1alpha1
 	})
 }
 
-// simulate plays the host operator, which needs no time for anything, while something is done.
+// simulate plays BMO, which needs no time for anything, while something is done.
 func (s *session) simulate(ctx context.Context, do func() error) error {
 	simulation, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)

@@ -131,7 +131,7 @@ func TestLeftOn(t *testing.T) {
 		want   string
 	}{
 		"Nothing": {
-			reason: "What the API server and the host operator write does not count.",
+			reason: "What the API server and BMO write does not count.",
 			change: func(host *bmov1alpha1.BareMetalHost) {
 				host.ResourceVersion, host.Generation = "2", 2
 				host.Status.PoweredOn = true

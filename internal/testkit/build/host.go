@@ -33,7 +33,7 @@ type hostOption func(*bmov1alpha1.BareMetalHost)
 func (o hostOption) applyToHost(host *bmov1alpha1.BareMetalHost)   { o(host) }
 func (o ObjectOption) applyToHost(host *bmov1alpha1.BareMetalHost) { o(host) }
 
-// Host makes a host that the host operator has not looked at yet.
+// Host makes a host that BMO has not looked at yet.
 func Host(name string, options ...HostOption) *bmov1alpha1.BareMetalHost {
 	host := &bmov1alpha1.BareMetalHost{
 		TypeMeta:   metav1.TypeMeta{APIVersion: bmov1alpha1.GroupVersion.String(), Kind: "BareMetalHost"},
@@ -86,12 +86,12 @@ func Provisioned() HostOption {
 	})
 }
 
-// State sets the state that the host operator reports, and nothing else.
+// State sets the state that BMO reports, and nothing else.
 func State(state bmov1alpha1.ProvisioningState) HostOption {
 	return hostOption(func(host *bmov1alpha1.BareMetalHost) { setState(host, state) })
 }
 
-// Error makes the host operator report an error.
+// Error makes BMO report an error.
 func Error(message string) HostOption {
 	return hostOption(func(host *bmov1alpha1.BareMetalHost) {
 		host.Status.OperationalStatus = bmov1alpha1.OperationalStatusError
@@ -110,7 +110,7 @@ func Consumed(by *infrav1.Metal3Machine) HostOption {
 	})
 }
 
-// Paused keeps the host operator away from the host. infrav1.HostPausedByProvider is the provider's own value.
+// Paused keeps BMO away from the host. infrav1.HostPausedByProvider is the provider's own value.
 func Paused(value string) HostOption {
 	return hostOption(func(host *bmov1alpha1.BareMetalHost) {
 		Annotations(map[string]string{bmov1alpha1.PausedAnnotation: value})(host)
@@ -134,7 +134,7 @@ func NIC(name, mac, address string) HostOption {
 	})
 }
 
-// setState sets the time of the last update as well: the host operator takes a status without it for none at all.
+// setState sets the time of the last update as well: BMO takes a status without it for none at all.
 func setState(host *bmov1alpha1.BareMetalHost, state bmov1alpha1.ProvisioningState) {
 	updated := metav1.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	host.Status.LastUpdated = &updated

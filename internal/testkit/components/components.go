@@ -191,7 +191,7 @@ func setLabels(group Group, definition *apiextensionsv1.CustomResourceDefinition
 	maps.Copy(definition.Labels, labels)
 }
 
-// moveLabels are those that a user has to set on the definitions of the host operator before a move, as it is not
+// moveLabels are those that a user has to set on the definitions of BMO before a move, as it is not
 // installed by clusterctl: hosts move with everything they own, hardware data moves by itself.
 func moveLabels(name string) map[string]string {
 	switch name {

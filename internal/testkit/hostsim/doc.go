@@ -1,4 +1,4 @@
-// Package hostsim plays the host operator: it moves BareMetalHosts through their states as the real operator would,
+// Package hostsim plays BMO: it moves BareMetalHosts through their states as the real operator would,
 // without Ironic and without hardware. The integration suite, the demo and the benchmarks run on it.
 //
 //	(new) ─► registering ─► inspecting ─► preparing ─► available ─► provisioning ─► provisioned

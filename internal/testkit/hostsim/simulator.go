@@ -40,7 +40,7 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Run plays the host operator until the context ends. It writes as the user of the configuration.
+// Run plays BMO until the context ends. It writes as the user of the configuration.
 func Run(ctx context.Context, config *rest.Config, options Options) error {
 	managerOptions := ctrl.Options{
 		Scheme:  build.Scheme(),

@@ -1,9 +1,9 @@
-// Package host keeps a host of the host operator paused while clusterctl move deletes it in the cluster that it leaves,
+// Package host keeps a host of BMO paused while clusterctl move deletes it in the cluster that it leaves,
 // and pauses one that arrives without its status.
 //
 // clusterctl copies a host to the target first. Then it replaces all annotations of the copy that stays behind by
 // delete-for-move, deletes it, and takes its finalizers away. The pause is an annotation too, so between the second and
-// the third step a host operator that still runs sees an unpaused host that is to be deleted, and may deprovision and
+// the third step a BMO that still runs sees an unpaused host that is to be deleted, and may deprovision and
 // power off a machine that the target runs:
 //
 //	clusterctl: create in target   annotations = {delete-for-move}   delete            finalizers = []
@@ -14,12 +14,12 @@
 // it leaves for good, and nothing may be done to its machine from here.
 //
 // A host that comes out of a backup, such as the files of clusterctl move --to-directory, has an image, the finalizer
-// of a host operator that has known it, and nothing that tells what has become of it. A host operator would take it for
+// of a BMO that has known it, and nothing that tells what has become of it. A BMO would take it for
 // a new one and provision it over what runs there. It is paused as it is created; controllers/hostmove decides when it
 // may go on.
 //
 // It refuses nothing and changes nothing else, so finalizers go as clusterctl wants it. It works on the annotations of
-// the raw object and answers with one operation, so that fields of newer host operators are not lost. The trade-off is
+// the raw object and answers with one operation, so that fields of newer BMOs are not lost. The trade-off is
 // that nobody can unpause a host that carries delete-for-move without taking that off first.
 //
 // The webhooks are called for no other write: the match conditions in config/webhook see to that. They cannot be

@@ -99,7 +99,7 @@ func TestPauseIsPutBack(t *testing.T) {
 	}
 }
 
-// TestArrival is about hosts that are created with the finalizer of a host operator.
+// TestArrival is about hosts that are created with the finalizer of a BMO.
 func TestArrival(t *testing.T) {
 	arriving := func(annotations, spec string) string {
 		return `{"metadata":{"name":"host","finalizers":["baremetalhost.metal3.io"],"annotations":` + annotations + `},"spec":{` +

@@ -137,7 +137,7 @@ func describeMove(s *suite) {
 	})
 }
 
-// host creates a host with a finalizer that the host operator would have to take away.
+// host creates a host with a finalizer that BMO would have to take away.
 func (s *suite) host(ctx context.Context, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
 	GinkgoHelper()
 	namespace := stage.Namespace(ctx, s.server)

@@ -101,14 +101,14 @@ func (s *suite) serve() {
 	Eventually(func() error { return mgr.GetWebhookServer().StartedChecker()(nil) }).Should(Succeed())
 }
 
-// sight is what a host operator sees of a host at one moment.
+// sight is what a BMO sees of a host at one moment.
 type sight struct {
 	Paused, Deleting bool
 	// Value of the pause.
 	Value string
 }
 
-// sights watches a host from its next change to its end and returns all that a host operator could have seen.
+// sights watches a host from its next change to its end and returns all that a BMO could have seen.
 func (s *suite) sights(ctx context.Context, seen *bmov1alpha1.BareMetalHost) func() []sight {
 	GinkgoHelper()
 	watcher, err := client.NewWithWatch(s.server.Config, client.Options{Scheme: build.Scheme()})

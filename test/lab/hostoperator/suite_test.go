@@ -30,13 +30,13 @@ const (
 	quiet = 2 * time.Second
 )
 
-func TestHostOperator(t *testing.T) { specs.Run(t, "Host operator") }
+func TestHostOperator(t *testing.T) { specs.Run(t, "BMO") }
 
 // suite is what all stories share.
 type suite struct{ server *env.Server }
 
 // One container, because all stories share one API server. Each has a namespace and an operator of its own.
-var _ = Describe("The host operator", Ordered, ContinueOnFailure, func() {
+var _ = Describe("BMO", Ordered, ContinueOnFailure, func() {
 	s := &suite{}
 
 	BeforeAll(func(ctx context.Context) {

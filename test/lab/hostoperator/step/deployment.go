@@ -72,7 +72,7 @@ func (d *decision) instanceInfo() (map[string]any, string) {
 		return info, ""
 	}
 	if image.IsLiveISO() || image.OCIAuthSecretName != nil {
-		return nil, "the host operator of labs knows neither live ISO images nor registries with credentials"
+		return nil, "BMO of labs knows neither live ISO images nor registries with credentials"
 	}
 	info["image_source"] = image.URL
 	if image.DiskFormat != nil {

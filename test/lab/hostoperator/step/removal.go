@@ -103,7 +103,7 @@ func (d *decision) removeNode(force bool) *Step {
 	default:
 		if !node.Maintenance {
 			return d.instruct("preparing to remove the node",
-				Maintenance{On: true, Reason: "The host operator removes the node."})
+				Maintenance{On: true, Reason: "BMO removes the node."})
 		}
 	}
 	return d.instruct("removing the node", Remove{})

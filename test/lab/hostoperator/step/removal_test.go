@@ -130,7 +130,7 @@ func TestDeletion(t *testing.T) {
 	stories := map[string]story{
 		"node of a running host": {
 			reason: "Ironic removes any node in maintenance", seen: running(deleting, nodes.Active, deleted),
-			want: want{call: step.Maintenance{On: true, Reason: "The host operator removes the node."}},
+			want: want{call: step.Maintenance{On: true, Reason: "BMO removes the node."}},
 		},
 		"node in maintenance": {
 			reason: "it can go",
@@ -279,7 +279,7 @@ func TestDetachment(t *testing.T) {
 	runNext(t, map[string]story{
 		"begun": {
 			reason: "Ironic removes any node in maintenance", seen: running(provisioned, nodes.Active, detach("")),
-			want: want{call: step.Maintenance{On: true, Reason: "The host operator removes the node."}},
+			want: want{call: step.Maintenance{On: true, Reason: "BMO removes the node."}},
 		},
 		"done": {
 			reason: "Ironic knows nothing of the host, which keeps its state",

@@ -293,7 +293,7 @@ func TestProvisioning(t *testing.T) {
 			})),
 			want: want{
 				status: isError, error: bmov1alpha1.ProvisioningError, count: 1, after: rules.Retry,
-				text: "Validation failed: the host operator of labs knows neither live ISO images nor registries with credentials",
+				text: "Validation failed: BMO of labs knows neither live ISO images nor registries with credentials",
 			},
 		},
 		"cleaning failed": {

@@ -18,7 +18,7 @@ import (
 func main() {
 	ctrl.SetLogger(klog.Background())
 	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "Unable to run the host operator:", err)
+		fmt.Fprintln(os.Stderr, "Unable to run BMO:", err)
 		os.Exit(1)
 	}
 }
