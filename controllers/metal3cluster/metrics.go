@@ -17,7 +17,7 @@ const collectTimeout = 5 * time.Second
 var (
 	probeSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "metal3_ironic_probe_seconds",
-		Help:    "Seconds that one look at an Ironic endpoint took, by the kind of the answer.",
+		Help:    "Seconds that one probe of an Ironic endpoint took, by the kind of the answer.",
 		Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
 	}, []string{"answer"})
 	holderChanges = prometheus.NewCounterVec(prometheus.CounterOpts{
