@@ -100,7 +100,8 @@ const (
 	// HostUIDLabel on a Node carries the UID of the host at the time of provisioning. It goes stale at a move.
 	HostUIDLabel = "metal3.io/uuid"
 
-	// LabelSyncPrefixesAnnotation on a Metal3Cluster lists the label prefixes that are copied from hosts to nodes.
+	// LabelSyncPrefixesAnnotation on a Metal3Cluster lists the prefixes of labels that are copied from hosts to nodes,
+	// with commas between them: rack.example.com,example.com. CAPM3 has it too.
 	LabelSyncPrefixesAnnotation = "metal3.io/metal3-label-sync-prefixes"
 
 	// DataNameLabel and PoolNameLabel on an IPClaim that is named after a host name its Metal3Data and its pool.

@@ -60,6 +60,11 @@ const (
 
 	// NodeLinkedCondition says whether the node of the machine carries the provider ID.
 	NodeLinkedCondition = "NodeLinked"
+
+	// NodeLabelsSyncedCondition says whether the node of the machine has the labels of its host that the annotation
+	// LabelSyncPrefixesAnnotation of the Metal3Cluster asks for. Absent without that annotation. Ready does not depend on
+	// it.
+	NodeLabelsSyncedCondition = "NodeLabelsSynced"
 )
 
 // Condition types of a Metal3Remediation.
@@ -355,6 +360,18 @@ const (
 
 	// NodeLinkedReason is used when the node carries the provider ID.
 	NodeLinkedReason = "NodeLinked"
+)
+
+// Reasons of NodeLabelsSynced, besides WaitingForNode and WorkloadClusterUnreachable.
+const (
+	// InvalidLabelPrefixReason is used when the annotation lists what cannot be the prefix of a label. No label is copied.
+	InvalidLabelPrefixReason = "InvalidLabelPrefix"
+
+	// LabelSyncFailedReason is used when the Node cannot be read or written. The message is the error.
+	LabelSyncFailedReason = "NodeLabelSyncFailed"
+
+	// NodeLabelsSyncedReason is used when the Node has the labels of the host.
+	NodeLabelsSyncedReason = "NodeLabelsSynced"
 )
 
 // Reasons of a Metal3MachineTemplate.

@@ -79,7 +79,7 @@ type Metal3MachineSpec struct {
 // +kubebuilder:validation:MinProperties=1
 type Metal3MachineStatus struct {
 	// conditions of the Metal3Machine: Ready, AssociateBareMetalHost, Metal3DataReady, AssociateMetal3MachineMetaData,
-	// BareMetalHostProvisioned, NodeLinked, Deleting and Paused.
+	// BareMetalHostProvisioned, NodeLinked, NodeLabelsSynced, Deleting and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

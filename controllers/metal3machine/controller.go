@@ -32,6 +32,8 @@ type Hosts interface {
 type Nodes interface {
 	Find(ctx context.Context, cluster types.NamespacedName, query workload.Query) (host.NodeFacts, error)
 	SetProviderID(ctx context.Context, cluster types.NamespacedName, node, providerID string) error
+	Labels(ctx context.Context, cluster types.NamespacedName, node string) (map[string]string, bool, error)
+	SetLabels(ctx context.Context, cluster types.NamespacedName, node string, changes map[string]*string) error
 	Watch(ctx context.Context, cluster types.NamespacedName, watcher clustercache.Watcher) error
 }
 
@@ -95,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
 		Paused:     s.paused,
-		Conditions: []condition{associated, dataReady, provisioned, linked, deleting},
+		Conditions: s.conditions(),
 		Stages:     r.route(s),
 		Status:     setStatus,
 		Conflict:   func(err error) bool { return errors.Is(err, hoststore.ErrConflict) },
@@ -115,9 +117,9 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	case imaged && (s.owner == nil || s.cluster == nil):
 		return []flow.Stage[*scope]{associated.Stage(r.holdHost), linked.Stage(r.waitForOwner)}
 	case imaged:
-		return r.run()
+		return r.run(s)
 	case s.reclaimed() != nil:
-		return append([]flow.Stage[*scope]{associated.Stage(r.reclaimHost)}, r.run()...)
+		return append([]flow.Stage[*scope]{associated.Stage(r.reclaimHost)}, r.run(s)...)
 	case s.isLost():
 		return []flow.Stage[*scope]{
 			associated.Stage(r.waitForOwner), associated.Stage(r.keepFinalizer), associated.Stage(r.loseHost),
@@ -146,8 +148,8 @@ func (r *Reconciler) acquire() []flow.Stage[*scope] {
 }
 
 // run are the stages of a machine whose host has its image.
-func (r *Reconciler) run() []flow.Stage[*scope] {
-	return []flow.Stage[*scope]{
+func (r *Reconciler) run(s *scope) []flow.Stage[*scope] {
+	stages := []flow.Stage[*scope]{
 		associated.Stage(r.keepFinalizer),
 		associated.Stage(r.holdHost),
 		associated.Stage(r.releaseSurplus),
@@ -155,6 +157,10 @@ func (r *Reconciler) run() []flow.Stage[*scope] {
 		provisioned.Stage(r.provisionHost),
 		linked.Stage(r.linkNode),
 	}
+	if s.labelPrefixes() != "" {
+		stages = append(stages, labelsSynced.Stage(r.syncLabels))
+	}
+	return stages
 }
 
 // release are the stages of a machine that is being deleted.

@@ -73,10 +73,10 @@ func TestRoute(t *testing.T) {
 		"NoOwner":        {"the first stage waits for the owner", complete(noOwner), len(r.acquire())},
 		"Normal":         {"all stages", complete(), len(r.acquire())},
 		"Claimed":        {"a host without an image", complete(onHost(build.Available())), len(r.acquire())},
-		"Running":        {"a host with its image", complete(onHost(build.Provisioned())), len(r.run())},
+		"Running":        {"a host with its image", complete(onHost(build.Provisioned())), len(r.run(complete()))},
 		"RunningNoOwner": {"the machine holds its host", complete(onHost(build.Provisioned()), noOwner), 2},
 		"Lost":           {"no other host is claimed", complete(lost), 3},
-		"Stripped":       {"the recorded host is claimed again", complete(stripped), len(r.run()) + 1},
+		"Stripped":       {"the recorded host is claimed again", complete(stripped), len(r.run(complete())) + 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package metal3machine
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -74,7 +75,7 @@ func (r *Reconciler) SetupWithManager(
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToMachines),
 			builder.WithPredicates(flow.Updates(clusterMatters))).
 		Watches(&infrav1.Metal3Cluster{}, handler.EnqueueRequestsFromMapFunc(r.infrastructureToMachines),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+			builder.WithPredicates(flow.Updates(infrastructureMatters))).
 		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostToMachines)).
 		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(r.sameProviderID),
 			builder.WithPredicates(flow.Updates(providerIDMatters))).
@@ -152,12 +153,16 @@ func clusterMatters(before, after *clusterv1.Cluster) bool {
 			ptr.Deref(after.Status.Initialization.InfrastructureProvisioned, false)
 }
 
-// nodeMatters returns true for changes of a Node that linking depends on. The kubelet updates its Node every few
-// seconds.
+// infrastructureMatters returns true for changes of the spec, and of the annotation for the labels of Nodes.
+func infrastructureMatters(before, after *infrav1.Metal3Cluster) bool {
+	const asked = infrav1.LabelSyncPrefixesAnnotation
+	return before.Generation != after.Generation || before.Annotations[asked] != after.Annotations[asked]
+}
+
+// nodeMatters returns true for changes of a Node that linking or its labels depend on. The kubelet updates its Node
+// every few seconds.
 func nodeMatters(before, after *corev1.Node) bool {
-	return before.Spec.ProviderID != after.Spec.ProviderID ||
-		before.Labels[infrav1.HostUIDLabel] != after.Labels[infrav1.HostUIDLabel] ||
-		before.Labels[corev1.LabelHostname] != after.Labels[corev1.LabelHostname]
+	return before.Spec.ProviderID != after.Spec.ProviderID || !maps.Equal(before.Labels, after.Labels)
 }
 
 // providerIDMatters returns true for changes that begin or end a conflict about a provider ID.

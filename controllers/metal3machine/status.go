@@ -47,6 +47,15 @@ var (
 	}
 )
 
+// conditions returns the conditions of a machine, in their order.
+func (s *scope) conditions() []condition {
+	all := []condition{associated, dataReady, provisioned, linked, deleting}
+	if s.labelPrefixes() != "" {
+		all = append(all, labelsSynced)
+	}
+	return all
+}
+
 // association is what the condition says of a machine that holds a host. The reason tells how the host was chosen. No
 // object holds that afterwards, so the reason stays.
 func association(s *scope) flow.Reached {
@@ -69,7 +78,7 @@ func association(s *scope) flow.Reached {
 // announce returns the changes of conditions that become events. Every new machine waits for a while, which does not.
 func announce() flow.Announcement {
 	quiet := []string{
-		infrav1.ReadyCondition, infrav1.DataReadyCondition,
+		infrav1.ReadyCondition, infrav1.DataReadyCondition, infrav1.NodeLabelsSyncedCondition,
 		infrav1.WaitingForMachineReason, infrav1.WaitingForInfrastructureReason, infrav1.WaitingForMetal3ClusterReason,
 		infrav1.WaitingForBootstrapDataReason, infrav1.WaitingForHostReason, infrav1.WaitingForHostProvisionedReason,
 		infrav1.WaitingForIronicSecretReason, clusterv1.NotPausedReason,
@@ -79,7 +88,7 @@ func announce() flow.Announcement {
 		infrav1.InvalidSpecReason, infrav1.HostLostReason, infrav1.DataFailedReason, infrav1.HostErrorReason,
 		infrav1.ProviderIDConflictReason, infrav1.IronicEndpointInvalidReason,
 		infrav1.AssociationFailedReason, infrav1.ProvisioningFailedReason, infrav1.LinkFailedReason,
-		infrav1.ReleaseFailedReason,
+		infrav1.ReleaseFailedReason, infrav1.InvalidLabelPrefixReason, infrav1.LabelSyncFailedReason,
 	}
 	milestones := flow.Milestones(quiet, trouble)
 	return func(before *metav1.Condition, after metav1.Condition) string {
@@ -100,6 +109,9 @@ func setStatus(s *scope, _ flow.Results) {
 		also := *repeated
 		also.Type = infrav1.DataAssociatedCondition
 		conditions.Set(s.machine, also)
+	}
+	if s.labelPrefixes() == "" {
+		conditions.Delete(s.machine, infrav1.NodeLabelsSyncedCondition)
 	}
 	s.machine.Status.Deprecated = flow.WithoutOldConditions(s.machine.Status.Deprecated)
 	setHostStatus(s)

@@ -48,6 +48,7 @@ var _ = Describe("A Metal3Machine", Ordered, ContinueOnFailure, func() {
 	describeClaims(s)
 	describeData(s)
 	describeLinks(s)
+	describeLabels(s)
 	describeReleases(s)
 	describeReuse(s)
 	describePauses(s)

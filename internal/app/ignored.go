@@ -17,7 +17,7 @@ type ignoredFlag struct {
 // ignoredFlags are all flags of CAPM3 v1.8 to v1.14 that this release does not serve.
 func ignoredFlags() []ignoredFlag {
 	return []ignoredFlag{
-		{name: "metal3labelsync-concurrency", reason: "this release does not synchronize labels"},
+		{name: "metal3labelsync-concurrency", reason: "the workers of --metal3machine-concurrency copy the labels"},
 	}
 }
 

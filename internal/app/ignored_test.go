@@ -23,7 +23,7 @@ func TestFlagsOfCAPM3(t *testing.T) {
 		"--metal3remediation-concurrency=10", "--enable-bmh-name-based-preallocation", "--enableBMHNameBasedPreallocation=true",
 	)
 	want := []string{
-		"Ignoring --metal3labelsync-concurrency: this release does not synchronize labels. Remove the flag.",
+		"Ignoring --metal3labelsync-concurrency: the workers of --metal3machine-concurrency copy the labels. Remove the flag.",
 	}
 	if diff := cmp.Diff(want, app.Warnings(set)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

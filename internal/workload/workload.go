@@ -87,20 +87,52 @@ func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Qu
 
 // SetProviderID writes the provider ID of a node. The API server refuses it if the node carries another one by now.
 func (n *Nodes) SetProviderID(ctx context.Context, cluster types.NamespacedName, node, providerID string) error {
+	changes := map[string]any{"spec": map[string]string{"providerID": providerID}}
+	return n.patch(ctx, cluster, node, changes, "provider ID")
+}
+
+// patch writes a merge patch of a node. What names the fields in errors.
+func (n *Nodes) patch(
+	ctx context.Context, cluster types.NamespacedName, node string, changes map[string]any, what string,
+) error {
 	writer, err := n.clusters.GetClient(ctx, cluster)
 	if err != nil {
 		return unreachable(err)
 	}
-	patch, err := json.Marshal(map[string]any{"spec": map[string]string{"providerID": providerID}})
+	patch, err := json.Marshal(changes)
 	if err != nil {
-		return fmt.Errorf("writing provider ID of node %s: %w", node, err)
+		return fmt.Errorf("writing %s of node %s: %w", what, node, err)
 	}
 	target := &corev1.Node{}
 	target.Name = node
 	if err := writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("writing provider ID of node %s: %w", node, err)
+		return fmt.Errorf("writing %s of node %s: %w", what, node, err)
 	}
 	return nil
+}
+
+// Labels returns the labels of a node, from the cache, and false if there is no such node.
+func (n *Nodes) Labels(
+	ctx context.Context, cluster types.NamespacedName, name string,
+) (labels map[string]string, found bool, err error) {
+	reader, err := n.clusters.GetReader(ctx, cluster)
+	if err != nil {
+		return nil, false, unreachable(err)
+	}
+	node := &corev1.Node{}
+	if err := reader.Get(ctx, client.ObjectKey{Name: name}, node); client.IgnoreNotFound(err) != nil {
+		return nil, false, fmt.Errorf("reading Node %s of cluster %s: %w", name, cluster, err)
+	} else if err != nil {
+		return nil, false, nil
+	}
+	return node.Labels, true, nil
+}
+
+// SetLabels changes labels of a node. A nil value removes a label.
+func (n *Nodes) SetLabels(
+	ctx context.Context, cluster types.NamespacedName, node string, changes map[string]*string,
+) error {
+	return n.patch(ctx, cluster, node, map[string]any{"metadata": map[string]any{"labels": changes}}, "labels")
 }
 
 // Watch makes a controller watch the nodes of a cluster. A second call for a cluster does nothing.

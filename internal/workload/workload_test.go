@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -172,6 +173,35 @@ func TestSetProviderIDPassesOnARefusal(t *testing.T) {
 	}
 }
 
+func TestLabels(t *testing.T) {
+	ctx := context.Background()
+	nodes, c := world(interceptor.Funcs{}, node("new", "", "uid-1", "host-1"))
+	changes := map[string]*string{"a.b/x": ptr.To("1"), corev1.LabelHostname: nil}
+	if err := nodes.SetLabels(ctx, cluster(), "new", changes); err != nil {
+		t.Fatal(err)
+	}
+	want := node("new", "", "uid-1", "host-1").Labels
+	want["a.b/x"] = "1"
+	delete(want, corev1.LabelHostname)
+	got := &corev1.Node{}
+	if err := c.Get(ctx, client.ObjectKey{Name: "new"}, got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got.Labels); diff != "" {
+		t.Errorf("written: -want +got:\n%s", diff)
+	}
+	read, found, err := nodes.Labels(ctx, cluster(), "new")
+	if diff := cmp.Diff(want, read); diff != "" || !found || err != nil {
+		t.Errorf("read: found %t, %v, -want +got:\n%s", found, err, diff)
+	}
+	if _, found, err := nodes.Labels(ctx, cluster(), "gone"); found || err != nil {
+		t.Errorf("a node that does not exist: found %t, %v", found, err)
+	}
+	if err := nodes.SetLabels(ctx, cluster(), "gone", changes); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v, want not found", err)
+	}
+}
+
 func TestWatch(t *testing.T) {
 	nodes, _ := world(interceptor.Funcs{})
 	again := clustercache.NewWatcher(clustercache.WatcherOptions{Name: watchName, Kind: &corev1.Node{}})
@@ -198,6 +228,12 @@ func TestUnreachable(t *testing.T) {
 			}
 			if err := nodes.SetProviderID(ctx, other, "new", "x"); !errors.Is(err, workload.ErrUnreachable) {
 				t.Errorf("SetProviderID: got %v", err)
+			}
+			if _, _, err := nodes.Labels(ctx, other, "new"); !errors.Is(err, workload.ErrUnreachable) {
+				t.Errorf("Labels: got %v", err)
+			}
+			if err := nodes.SetLabels(ctx, other, "new", nil); !errors.Is(err, workload.ErrUnreachable) {
+				t.Errorf("SetLabels: got %v", err)
 			}
 			watcher := clustercache.NewWatcher(clustercache.WatcherOptions{Name: watchName, Kind: &corev1.Node{}})
 			if err := nodes.Watch(ctx, other, watcher); !errors.Is(err, workload.ErrUnreachable) {

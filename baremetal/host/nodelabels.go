@@ -1,0 +1,64 @@
+package host
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// SyncPrefixes reads the annotation of a Metal3Cluster that lists the prefixes of labels to copy from hosts to nodes,
+// separated by commas. Refused are those that are no DNS subdomains, which no label can have.
+func SyncPrefixes(annotation string) (prefixes, refused []string) {
+	for text := range strings.SplitSeq(annotation, ",") {
+		switch prefix := strings.TrimSpace(text); {
+		case prefix == "":
+		case len(validation.IsDNS1123Subdomain(prefix)) > 0:
+			refused = append(refused, prefix)
+		default:
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	return prefixes, refused
+}
+
+// NodeLabels returns what is to change in the labels of a node so that it has those of its host with the prefixes. A
+// nil value removes a label.
+//
+//	label of the host   of the node   prefix                    change
+//	value               other, none   any                       set to the value
+//	none                value         any but of Kubernetes     removed
+//	none                value         kubernetes.io, k8s.io     none: the kubelet, kubeadm or a cloud provider set it
+//	any                 any           metal3.io/uuid, hostname  none: they identify the node
+func NodeLabels(prefixes []string, host, node map[string]string) map[string]*string {
+	changes := map[string]*string{}
+	synced := func(label string) (ofKubernetes, ok bool) {
+		prefix, _, hasPrefix := strings.Cut(label, "/")
+		if !hasPrefix || label == infrav1.HostUIDLabel || label == corev1.LabelHostname {
+			return false, false
+		}
+		return isOfKubernetes(prefix), slices.Contains(prefixes, prefix)
+	}
+	for label := range node {
+		ofKubernetes, ok := synced(label)
+		if _, onHost := host[label]; ok && !onHost && !ofKubernetes {
+			changes[label] = nil
+		}
+	}
+	for label, value := range host {
+		_, ok := synced(label)
+		if current, onNode := node[label]; ok && (!onNode || current != value) {
+			changes[label] = &value
+		}
+	}
+	return changes
+}
+
+func isOfKubernetes(prefix string) bool {
+	return slices.ContainsFunc([]string{"kubernetes.io", "k8s.io"}, func(domain string) bool {
+		return prefix == domain || strings.HasSuffix(prefix, "."+domain)
+	})
+}

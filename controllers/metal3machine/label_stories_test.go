@@ -1,0 +1,179 @@
+package metal3machine_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// watchedLabels are the nodes of a cluster that keep the values of one label that they were to get. With an error, they
+// take none.
+type watchedLabels struct {
+	metal3machine.Nodes
+	label string
+	err   error
+
+	mu     sync.Mutex
+	values []string
+	writes int
+}
+
+func (l *watchedLabels) SetLabels(
+	ctx context.Context, cluster types.NamespacedName, node string, changes map[string]*string,
+) error {
+	l.mu.Lock()
+	l.writes++
+	if value, isSet := changes[l.label]; isSet {
+		l.values = append(l.values, ptr.Deref(value, "removed"))
+	}
+	l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	return l.Nodes.SetLabels(ctx, cluster, node, changes)
+}
+
+func (l *watchedLabels) seen() (values []string, writes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.values), l.writes
+}
+
+// describeLabels are the stories about labels of a host on the Node of its machine.
+func describeLabels(s *suite) {
+	const rack, zone, other = "rack.example.com/number", "rack.example.com/zone", "other.example.com/x"
+
+	// labelled makes a world with a linked machine, whose host has a label. Its cluster asks for the labels of prefixes.
+	labelled := func(ctx context.Context, prefixes string, err error) (*world, *corev1.Node, *watchedLabels) {
+		GinkgoHelper()
+		w := s.connectedWorld(ctx)
+		watched := &watchedLabels{label: rack, err: err}
+		w.nodes = func(nodes metal3machine.Nodes) metal3machine.Nodes {
+			watched.Nodes = nodes
+			return watched
+		}
+		w.ask(ctx, prefixes)
+		w.host(ctx, "host", build.Labels(map[string]string{rack: "7"}))
+		w.provision(ctx)
+		node := w.node(ctx, "node", w.providerID("host", "machine"), map[string]string{other: "stays"})
+		stage.ChangeStatus(ctx, w.client, w.key("machine"), &clusterv1.Machine{}, func(owner *clusterv1.Machine) {
+			owner.Status.NodeRef.Name = node.Name
+		})
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsTrueBecause(infrav1.NodeLinkedReason))
+		return w, node, watched
+	}
+	change := func(ctx context.Context, w *world, edit func(labels map[string]string)) {
+		GinkgoHelper()
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			edit(host.Labels)
+		})
+	}
+
+	It("copies labels to the Node, and keeps them as they are on the host", func(ctx context.Context) {
+		w, node, watched := labelled(ctx, "rack.example.com", nil)
+		w.eventually(ctx, "machine", infrav1.NodeLabelsSyncedCondition,
+			stage.IsTrueBecause(infrav1.NodeLabelsSyncedReason))
+		w.labels(ctx, node, And(HaveKeyWithValue(rack, "7"), HaveKeyWithValue(other, "stays")))
+
+		By("changing the host")
+		change(ctx, w, func(labels map[string]string) { labels[rack], labels[zone] = "8", "north" })
+		w.labels(ctx, node, And(HaveKeyWithValue(rack, "8"), HaveKeyWithValue(zone, "north")))
+		change(ctx, w, func(labels map[string]string) { delete(labels, zone) })
+		w.labels(ctx, node, Not(HaveKey(zone)))
+
+		By("changing the Node")
+		stage.Change(ctx, w.client, client.ObjectKeyFromObject(node), &corev1.Node{}, func(node *corev1.Node) {
+			node.Labels[rack] = "wrong"
+		})
+		w.labels(ctx, node, HaveKeyWithValue(rack, "8"))
+
+		By("changing what nobody asks for")
+		_, before := watched.seen()
+		change(ctx, w, func(labels map[string]string) { labels["third.example.com/y"] = "1" })
+		change(ctx, w, func(labels map[string]string) { labels[rack] = "9" })
+		w.labels(ctx, node, HaveKeyWithValue(rack, "9"))
+		_, after := watched.seen()
+		Expect(after).To(Equal(before+1), "the Node is written only where something differs")
+
+		By("asking for no labels any more")
+		w.ask(ctx, "")
+		Eventually(func(g Gomega) {
+			g.Expect(conditions.Has(w.getMachine(ctx, g, "machine"), infrav1.NodeLabelsSyncedCondition)).To(BeFalse())
+		}).Should(Succeed())
+	})
+
+	It("says what is wrong with the prefixes, and stays ready", func(ctx context.Context) {
+		w, node, _ := labelled(ctx, "rack.example.com/,rack.example.com", nil)
+		w.eventually(ctx, "machine", infrav1.NodeLabelsSyncedCondition, stage.IsFalseBecause(
+			infrav1.InvalidLabelPrefixReason, `lists ["rack.example.com/"]`))
+		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsTrue())
+		w.ask(ctx, "rack.example.com")
+		w.labels(ctx, node, HaveKeyWithValue(rack, "7"))
+	})
+
+	It("leaves the Node of a paused host as it is", func(ctx context.Context) {
+		w, node, watched := labelled(ctx, "rack.example.com", nil)
+		w.labels(ctx, node, HaveKeyWithValue(rack, "7"))
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&host.ObjectMeta, bmov1alpha1.PausedAnnotation, "")
+			host.Labels[rack], host.Labels[infrav1.FailureDomainLabel] = "8", "north"
+		})
+		Eventually(func(g Gomega) {
+			g.Expect(w.getMachine(ctx, g, "machine").Status.FailureDomain).To(Equal("north"), "the change is seen")
+		}).Should(Succeed())
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
+			host.Labels[rack] = "9"
+		})
+		w.labels(ctx, node, HaveKeyWithValue(rack, "9"))
+		values, _ := watched.seen()
+		Expect(values).NotTo(ContainElement("8"))
+	})
+
+	It("says that the Node cannot be written, and stays ready", func(ctx context.Context) {
+		w, _, _ := labelled(ctx, "rack.example.com", errors.New("a policy says no"))
+		w.eventually(ctx, "machine", infrav1.NodeLabelsSyncedCondition,
+			stage.IsFalseBecause(infrav1.LabelSyncFailedReason, "A policy says no"))
+		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsTrue())
+	})
+}
+
+// labels waits until a Node has labels.
+func (w *world) labels(ctx context.Context, node *corev1.Node, want gomegatypes.GomegaMatcher) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		current := &corev1.Node{}
+		g.Expect(w.client.Get(ctx, client.ObjectKeyFromObject(node), current)).To(Succeed())
+		g.Expect(current.Labels).To(want)
+	}).Should(Succeed())
+}
+
+// ask writes the annotation that asks for labels of hosts. Empty removes it.
+func (w *world) ask(ctx context.Context, prefixes string) {
+	GinkgoHelper()
+	stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+		if prefixes == "" {
+			delete(infra.Annotations, infrav1.LabelSyncPrefixesAnnotation)
+			return
+		}
+		metav1.SetMetaDataAnnotation(&infra.ObjectMeta, infrav1.LabelSyncPrefixesAnnotation, prefixes)
+	})
+}
