@@ -94,7 +94,8 @@ func TestNodeMatters(t *testing.T) {
 		"Heartbeat": {"nodes report all the time", func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
 		}, false},
-		"Label":      {"other labels", func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} }, false},
+		"Annotation": {"nobody reads it", func(n *corev1.Node) { n.Annotations = map[string]string{"a": "b"} }, false},
+		"Label":      {"it may be a copy of one of the host", func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} }, true},
 		"ProviderID": {"somebody linked it", func(n *corev1.Node) { n.Spec.ProviderID = "metal3://a/b/c" }, true},
 		"HostUID":    {"it says on which host it is", func(n *corev1.Node) { n.Labels = map[string]string{infrav1.HostUIDLabel: "1"} }, true},
 		"Hostname":   {"it got a name", func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelHostname: "host"} }, true},
