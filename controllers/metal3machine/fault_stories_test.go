@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,29 +78,10 @@ func describeFaults(s *suite) {
 
 	It("lives though its manager dies after every single write", func(ctx context.Context) {
 		w := s.livingWorld(ctx)
-		dead := make(chan struct{}, 1)
-		var died atomic.Bool
-		w.writes.Judge(func(stage.Write) stage.Verdict {
-			if died.Swap(true) {
-				return stage.Verdict{Err: errors.New("the process is dead")}
-			}
-			dead <- struct{}{}
-			return stage.Verdict{Err: errors.New("the process died before the answer came"), Lost: true}
-		})
-		running := w.start()
-		deaths := 0
-		w.look = func() {
-			select {
-			case <-dead:
-				running.Stop()
-				died.Store(false)
-				deaths++
-				running = w.start()
-			default:
-			}
-		}
+		mortal := stage.StartMortal(w.writes, w.start)
+		w.look = mortal.Revive
 		w.live(ctx)
-		Expect(deaths).To(BeNumerically(">=", 12), "claim, data, provisioning, link and release are more writes")
+		Expect(mortal.Deaths).To(BeNumerically(">=", 12), "claim, data, provisioning, link and release are more writes")
 	})
 
 	It("hands on a host that it could not claim when it is deleted", func(ctx context.Context) {

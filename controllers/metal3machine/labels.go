@@ -43,8 +43,7 @@ func (r *Reconciler) syncLabels(ctx context.Context, s *scope) (outcome.Outcome,
 	labels, found, err := r.Nodes.Labels(ctx, cluster, node)
 	switch {
 	case errors.Is(err, workload.ErrUnreachable):
-		return outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf(
-			"Waiting for the API server of Cluster %s to answer", s.cluster.Name)), nil
+		return workload.WaitForAPIServer(s.cluster.Name), nil
 	case err != nil:
 		return outcome.Done(), err
 	case !found:

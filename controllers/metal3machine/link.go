@@ -110,8 +110,7 @@ func (r *Reconciler) otherHosts(ctx context.Context, s *scope, uids []string) ([
 func unreachable(s *scope) host.LinkPlan {
 	plan := host.LinkPlan{Provisioned: beforeNode(s)}
 	if s.machine.Spec.ProviderID == "" || !s.owner.Status.NodeRef.IsDefined() {
-		plan.Outcome = outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf(
-			"Waiting for the API server of Cluster %s to answer", s.cluster.Name))
+		plan.Outcome = workload.WaitForAPIServer(s.cluster.Name)
 	}
 	return plan
 }

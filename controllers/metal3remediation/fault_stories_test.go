@@ -82,29 +82,10 @@ func describeFaults(s *suite) {
 		w.clusters = old
 		w.machine(ctx)
 		w.simulate()
-		dead := make(chan struct{}, 1)
-		var died atomic.Bool
-		w.writes.Judge(func(stage.Write) stage.Verdict {
-			if died.Swap(true) {
-				return stage.Verdict{Err: errors.New("the process is dead")}
-			}
-			dead <- struct{}{}
-			return stage.Verdict{Err: errors.New("the process died before the answer came"), Lost: true}
-		})
-		running := w.start()
-		deaths := 0
-		w.look = func() {
-			select {
-			case <-dead:
-				running.Stop()
-				died.Store(false)
-				deaths++
-				running = w.start()
-			default:
-			}
-		}
+		mortal := stage.StartMortal(w.writes, w.start)
+		w.look = mortal.Revive
 		w.live(ctx)
-		Expect(deaths).To(BeNumerically(">=", 6))
+		Expect(mortal.Deaths).To(BeNumerically(">=", 6))
 	})
 
 	It("shows that a policy refuses its write of the host, and of the Machine", func(ctx context.Context) {

@@ -95,8 +95,7 @@ func (r *Reconciler) restore(ctx context.Context, s *scope) (outcome.Outcome, er
 	node, err := r.watchNode(ctx, s)
 	switch {
 	case errors.Is(err, workload.ErrUnreachable):
-		return outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf(
-			"Waiting for the API server of Cluster %s to answer", s.cluster.Name)), nil
+		return workload.WaitForAPIServer(s.cluster.Name), nil
 	case err != nil:
 		return outcome.Done(), err
 	case node == nil:

@@ -65,19 +65,8 @@ func (s *speech) has(want string) func() string {
 // its controllers use.
 func TestHandedOverPartition(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	m, a := l.addNode("m"), l.addNode("a")
+	m, a := bothSides(t)
 	all := []*node{m, a}
-	m.configure(vip.Management, all...)
-	a.configure(vip.ControlPlane, all...)
-	for _, n := range all {
-		n.startAPIServer()
-		n.startIronic()
-		n.annotate("true")
-		n.start()
-	}
-	eventually(t, generous, "management holds the VIP", heldBy(m, all...))
-	eventually(t, generous, "the node is a standby", a.ready)
 	must(t, os.Mkdir(m.path("run", "handed-over"), 0o755))
 	must(t, os.WriteFile(filepath.Join(m.path("run", "handed-over"), clusterID), nil, 0o600))
 	heard := a.hear()
@@ -96,19 +85,8 @@ func TestHandedOverPartition(t *testing.T) {
 // may hold it instead is up to the controller, whose last word counts while nobody can be asked.
 func TestHandedOver(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	m, a := l.addNode("m"), l.addNode("a")
+	m, a := bothSides(t)
 	all := []*node{m, a}
-	m.configure(vip.Management, all...)
-	a.configure(vip.ControlPlane, all...)
-	for _, n := range all {
-		n.startAPIServer()
-		n.startIronic()
-		n.annotate("true")
-		n.start()
-	}
-	eventually(t, generous, "management holds the address", heldBy(m, all...))
-	eventually(t, generous, "the node is a standby", a.ready)
 	eventually(t, generous, "the node is armed", func() string { return differs("1", a.file("armed")) })
 	heard := a.hear()
 
@@ -143,4 +121,23 @@ func TestHandedOver(t *testing.T) {
 
 	must(t, os.Remove(filepath.Join(keys, clusterID)))
 	eventually(t, generous, "the cluster is taken back", heldBy(m, all...))
+}
+
+// bothSides starts the management side, which holds the VIP, and an armed node of the control plane as its standby.
+func bothSides(t *testing.T) (m, a *node) {
+	t.Helper()
+	l := newLab(t)
+	m, a = l.addNode("m"), l.addNode("a")
+	all := []*node{m, a}
+	m.configure(vip.Management, all...)
+	a.configure(vip.ControlPlane, all...)
+	for _, n := range all {
+		n.startAPIServer()
+		n.startIronic()
+		n.annotate("true")
+		n.start()
+	}
+	eventually(t, generous, "management holds the VIP", heldBy(m, all...))
+	eventually(t, generous, "the node is a standby", a.ready)
+	return m, a
 }

@@ -19,6 +19,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
 // ErrUnreachable is returned while there is no connection to a workload cluster.
@@ -141,6 +142,12 @@ func (n *Nodes) Watch(ctx context.Context, cluster types.NamespacedName, watcher
 		return unreachable(err)
 	}
 	return nil
+}
+
+// WaitForAPIServer is the outcome of a stage that has met ErrUnreachable.
+func WaitForAPIServer(cluster string) outcome.Outcome {
+	return outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf(
+		"Waiting for the API server of Cluster %s to answer", cluster))
 }
 
 func unreachable(err error) error {
