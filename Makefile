@@ -18,6 +18,8 @@ TAG ?= $(VERSION)
 PLATFORMS ?= linux/amd64,linux/arm64
 # Where an image goes: type=registry pushes it, type=docker loads one platform into the local engine.
 IMAGE_OUTPUT ?= type=image,push=false
+# More for docker buildx build, such as --provenance=mode=max --sbom=true.
+IMAGE_FLAGS ?=
 
 # Manifests of other projects that must apply here too; tests that read them are skipped when it is empty.
 ifdef CAPM3_MANIFESTS
@@ -198,10 +200,10 @@ images: ## Build the images of the manager and of the guard for all PLATFORMS
 	@command -v docker >/dev/null || { echo "images: FAILED: there is no docker command: install Docker with buildx"; exit 1; }
 	@docker info >/dev/null 2>&1 || { echo "images: FAILED: no docker engine answers: start one"; exit 1; }
 	@docker buildx version >/dev/null 2>&1 || { echo "images: FAILED: docker has no buildx: install the plugin"; exit 1; }
-	docker buildx build --platform "$(PLATFORMS)" --output "$(IMAGE_OUTPUT)" --tag "$(IMAGE):$(TAG)" \
+	docker buildx build --platform "$(PLATFORMS)" --output "$(IMAGE_OUTPUT)" $(IMAGE_FLAGS) --tag "$(IMAGE):$(TAG)" \
 		--build-arg "VERSION=$(VERSION)" --build-arg "COMMIT=$(COMMIT)" --build-arg "CREATED=$(COMMIT_DATE)" \
 		--build-arg "LDFLAGS=$(LDFLAGS)" .
-	docker buildx build --platform "$(PLATFORMS)" --output "$(IMAGE_OUTPUT)" --tag "$(GUARD_IMAGE):$(TAG)" \
+	docker buildx build --platform "$(PLATFORMS)" --output "$(IMAGE_OUTPUT)" $(IMAGE_FLAGS) --tag "$(GUARD_IMAGE):$(TAG)" \
 		--build-arg "VERSION=$(VERSION)" --build-arg "COMMIT=$(COMMIT)" --build-arg "CREATED=$(COMMIT_DATE)" \
 		--file images/keepalived/Dockerfile .
 
