@@ -8,7 +8,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -120,16 +122,7 @@ func describeCrowds(s *suite) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.orphan(ctx, "early", "template")
-		told := func(name, reason, message string) {
-			GinkgoHelper()
-			Eventually(func(g Gomega) {
-				claim := &infrav1.Metal3DataClaim{}
-				g.Expect(w.client.Get(ctx, w.key(name), claim)).To(Succeed())
-				g.Expect(claim.Status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, stage.IsFalseBecause(reason, message)))
-				g.Expect(claim.Status.ErrorMessage).To(ContainSubstring(message))
-			}).Should(Succeed())
-		}
-		told("early", infrav1.TemplateMissingReason, "Metal3DataTemplate template does not exist. Create it")
+		w.told(ctx, "early", infrav1.TemplateMissingReason, "Metal3DataTemplate template does not exist. Create it")
 		template := w.template(ctx, "template", plain)
 		Eventually(func(g Gomega) { w.indexes(ctx, g) }).Should(Succeed())
 		Eventually(func(g Gomega) {
@@ -142,10 +135,27 @@ func describeCrowds(s *suite) {
 			g.Expect(template.Status.Conditions).To(stage.HaveCondition(infrav1.DeletingCondition, HaveField("Reason", infrav1.TemplateInUseReason)))
 		}).Should(Succeed())
 		w.orphan(ctx, "late", "template")
-		told("late", infrav1.TemplateDeletingReason, "Metal3DataTemplate template is being deleted.")
+		w.told(ctx, "late", infrav1.TemplateDeletingReason, "Metal3DataTemplate template is being deleted.")
 		Expect(w.client.Delete(ctx, &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "early"}})).To(Succeed())
 		w.gone(ctx, "template", template)
-		told("late", infrav1.TemplateMissingReason, "")
+		w.told(ctx, "late", infrav1.TemplateMissingReason, "")
+	})
+
+	It("says that a policy refuses its Metal3Data, and goes on without the policy", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if write.Kind != "Metal3Data" {
+				return stage.Verdict{}
+			}
+			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "metal3datas"}, write.Name,
+				errors.New("a policy says no"))}
+		})
+		w.manager.Start()
+		w.template(ctx, "template", plain)
+		w.orphan(ctx, "claim", "template")
+		w.told(ctx, "claim", infrav1.AllocationFailedReason, "a policy says no")
+		w.writes.Judge(nil)
+		Eventually(func(g Gomega) { g.Expect(w.indexes(ctx, g)).To(HaveLen(1)) }).Should(Succeed())
 	})
 
 	It("refuses a claim without a machine in words", func(ctx context.Context) {
@@ -161,4 +171,15 @@ func describeCrowds(s *suite) {
 				infrav1.InvalidClaimReason, "metadata.ownerReferences names no Metal3Machine.")))
 		}).Should(Succeed())
 	})
+}
+
+// told waits until a claim says why it has no Metal3Data.
+func (w *world) told(ctx context.Context, name, reason, message string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		claim := &infrav1.Metal3DataClaim{}
+		g.Expect(w.client.Get(ctx, w.key(name), claim)).To(Succeed())
+		g.Expect(claim.Status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, stage.IsFalseBecause(reason, message)))
+		g.Expect(claim.Status.ErrorMessage).To(ContainSubstring(message))
+	}).Should(Succeed())
 }

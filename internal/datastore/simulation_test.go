@@ -44,7 +44,8 @@ type process struct {
 	cache  map[string]*infrav1.Metal3Data
 }
 
-// world is an API server whose creates fail before or after they happen, and the one manager that acts on it.
+// world plays an API server whose creates fail before or after they happen, and the one manager that acts on it. The
+// suite of controllers/metal3data compares it with a real one: many claims at once, lost answers, two managers, a crash.
 type world struct {
 	t       *testing.T
 	random  *rand.Rand
