@@ -483,9 +483,16 @@ func killAll(tb testing.TB, n *node) {
 }
 
 // kill stops all of them before it kills the first, so that none has time to act on the death of another. On a busy
-// machine a process may take a moment to stop.
+// machine a process may take a moment to stop. Children die before their parents: the kernel continues the stopped
+// children of a process that dies, and keepalived would say goodbye in the moment that it has then.
 func kill(tb testing.TB, pids []int) {
 	tb.Helper()
+	pids = slices.Clone(pids)
+	depth := map[int]int{}
+	for _, pid := range pids {
+		depth[pid] = len(ancestors(pid))
+	}
+	slices.SortFunc(pids, func(a, b int) int { return depth[b] - depth[a] })
 	for _, number := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
 		for _, pid := range pids {
 			// A probe may have ended meanwhile.
@@ -499,6 +506,26 @@ func kill(tb testing.TB, pids []int) {
 	}
 }
 
+// ancestors returns the process that has started a process, the one that has started that, and so on.
+func ancestors(pid int) []int {
+	var found []int
+	for fields := stat(pid); len(fields) > 1; fields = stat(pid) {
+		parent, err := strconv.Atoi(fields[1])
+		if err != nil || parent == 0 {
+			break
+		}
+		found, pid = append(found, parent), parent
+	}
+	return found
+}
+
+// stat returns what the kernel says of a process, from its state on. Nil if it is gone.
+func stat(pid int) []string {
+	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(content), ") ")
+	return strings.Fields(rest)
+}
+
 // running names the processes that have not stopped.
 func running(pids []int) string {
 	left := slices.DeleteFunc(slices.Clone(pids), hasStopped)
@@ -510,9 +537,8 @@ func running(pids []int) string {
 
 // hasStopped says whether a process is stopped, or has ended.
 func hasStopped(pid int) bool {
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	return rest == "" || strings.ContainsAny(rest[:1], "TZX")
+	fields := stat(pid)
+	return len(fields) == 0 || strings.Contains("TZX", fields[0])
 }
 
 // holds says whether the node has the address on its interface.
