@@ -96,6 +96,9 @@ func (c *cluster) pullCable() *node {
 	eventually(t, generous, "the cable is out", nobody(holder))
 	next := c.holder("the cable is out", c.all...)
 	holder.kubelet.killed(before)
+	// What the node has sent while its cable was out waits in the kernel for the hardware addresses of the peers, for three
+	// seconds. It would be heard late, as from a holder.
+	<-time.After(4 * time.Second)
 	holder.turnPort(true)
 	c.comesBack(holder, next)
 	eventually(t, patient, "its Ironic is empty", c.knows(holder.api(everyAddress)))

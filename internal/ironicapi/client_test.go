@@ -209,8 +209,14 @@ func TestObserve(t *testing.T) {
 		},
 		"Slow": {
 			reason: "an answer that does not come",
-			ironic: func(f *fake) { f.drivers = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() } },
-			want:   only(ironicapi.Unreachable),
+			ironic: func(f *fake) {
+				f.drivers = func(_ http.ResponseWriter, r *http.Request) {
+					<-r.Context().Done()
+					// To return would be an answer, which may still reach the client.
+					panic(http.ErrAbortHandler)
+				}
+			},
+			want: only(ironicapi.Unreachable),
 		},
 		"ProxyWithoutIronic": {
 			reason: "a web server whose Ironic is away",
