@@ -143,18 +143,6 @@ func TestTerm(t *testing.T) {
 			<-time.After(1500 * time.Millisecond)
 			a.turnPort(true)
 		}},
-		{"all processes stall for a second and a half", func() {
-			stalled := a.processes("")
-			for _, number := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
-				for _, pid := range stalled {
-					// A probe may have ended meanwhile.
-					_ = syscall.Kill(pid, number)
-				}
-				if number == syscall.SIGSTOP {
-					<-time.After(1500 * time.Millisecond)
-				}
-			}
-		}},
 		{"somebody removes the VIP", func() {
 			a.leave()
 			eventually(t, generous, "keepalived notices", nobody(a))
