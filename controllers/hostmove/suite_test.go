@@ -34,17 +34,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-const (
-	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
-	patience = time.Minute
-
-	// pollEvery is how often it looks.
-	pollEvery = 50 * time.Millisecond
-
-	// quiet is how long nothing may happen where nothing should.
-	quiet = time.Second
-)
-
 func TestHostMove(t *testing.T) { specs.Run(t, "Host move") }
 
 // suite is what all stories share.
@@ -54,9 +43,7 @@ var _ = Describe("A move of hosts", Ordered, ContinueOnFailure, func() {
 	s := &suite{}
 
 	BeforeAll(func(ctx context.Context) {
-		SetDefaultEventuallyTimeout(patience)
-		SetDefaultEventuallyPollingInterval(pollEvery)
-		SetDefaultConsistentlyDuration(quiet)
+		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{
 			Definitions: []components.Group{components.Provider, components.ClusterAPI, components.HostOperator},
 		})

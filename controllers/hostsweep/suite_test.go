@@ -28,17 +28,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-const (
-	// patience is how long a story waits for something to happen, the garbage collector among others. It is a limit, not
-	// an expectation.
-	patience = 2 * time.Minute
-
-	// pollEvery is how often it looks.
-	pollEvery = 50 * time.Millisecond
-
-	// quiet is how long nothing may happen where nothing should.
-	quiet = time.Second
-)
+// patience is how long a story waits for something to happen, the garbage collector among others. It is a limit, not
+// an expectation.
+const patience = 2 * time.Minute
 
 func TestHostSweep(t *testing.T) { specs.Run(t, "Host sweep") }
 
@@ -49,9 +41,8 @@ var _ = Describe("The host sweep", Ordered, ContinueOnFailure, func() {
 	s := &suite{}
 
 	BeforeAll(func(ctx context.Context) {
+		stage.SetLimits()
 		SetDefaultEventuallyTimeout(patience)
-		SetDefaultEventuallyPollingInterval(pollEvery)
-		SetDefaultConsistentlyDuration(quiet)
 		s.server = stage.Start(ctx, env.Options{
 			Definitions:       []components.Group{components.Provider, components.ClusterAPI, components.HostOperator},
 			ControllerManager: true,

@@ -286,7 +286,7 @@ func describeIronic(s *suite) {
 		})
 		Eventually(func(g Gomega) {
 			g.Expect(w.get(ctx, g).Status.FailureDomains).To(Equal(domains("a")))
-		}).WithTimeout(patience / 20).Should(Succeed())
+		}).WithTimeout(stage.Patience / 20).Should(Succeed())
 	})
 
 	It("chooses a clusterID where admission did not, and keeps it", func(ctx context.Context) {

@@ -448,7 +448,7 @@ func describeMoves(s *suite) {
 		Consistently(func(g Gomega) {
 			g.Expect(w.get(ctx, g).Status.Conditions).To(
 				stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.MovableReason)))
-		}).WithTimeout(2 * quiet).Should(Succeed())
+		}).WithTimeout(2 * stage.Quiet).Should(Succeed())
 	})
 
 	It("lets a move go on although its own infrastructure was never ready", func(ctx context.Context) {

@@ -33,15 +33,6 @@ import (
 )
 
 const (
-	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
-	patience = time.Minute
-
-	// pollEvery is how often it looks.
-	pollEvery = 50 * time.Millisecond
-
-	// quiet is how long nothing may happen where nothing should.
-	quiet = time.Second
-
 	// interval is how often the Ironic endpoint is looked at.
 	interval = 200 * time.Millisecond
 
@@ -58,9 +49,7 @@ var _ = Describe("A Metal3Cluster", Ordered, ContinueOnFailure, func() {
 	s := &suite{}
 
 	BeforeAll(func(ctx context.Context) {
-		SetDefaultEventuallyTimeout(patience)
-		SetDefaultEventuallyPollingInterval(pollEvery)
-		SetDefaultConsistentlyDuration(quiet)
+		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
 			components.Provider, components.ClusterAPI, components.HostOperator,
 		}})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,9 +27,6 @@ import (
 
 // gatherTime is how long changes of Metal3Data and claims are gathered before the indexes are listed.
 func gatherTime(types.NamespacedName) time.Duration { return time.Second }
-
-// namedUsers is how many users of a template a message names.
-const namedUsers = 5
 
 // Data finds Metal3Data and their claims.
 type Data interface {
@@ -145,12 +141,8 @@ func waitForUsers(_ context.Context, s *scope) (outcome.Outcome, error) {
 		return outcome.Done(), nil
 	}
 	slices.Sort(users)
-	more := ""
-	if left := len(users) - namedUsers; left > 0 {
-		users, more = users[:namedUsers], fmt.Sprintf(" and %d more", left)
-	}
 	return outcome.Waiting(infrav1.TemplateInUseReason, fmt.Sprintf(
-		"Waiting for %s%s to be deleted. They are deleted with their Metal3Machines.", strings.Join(users, ", "), more)), nil
+		"Waiting for %s to be deleted. They are deleted with their Metal3Machines.", outcome.Names(users))), nil
 }
 
 func dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {

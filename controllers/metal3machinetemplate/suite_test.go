@@ -3,7 +3,6 @@ package metal3machinetemplate_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -26,17 +25,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-const (
-	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
-	patience = time.Minute
-
-	// pollEvery is how often it looks.
-	pollEvery = 50 * time.Millisecond
-
-	// quiet is how long nothing may happen where nothing should.
-	quiet = time.Second
-)
-
 func TestMetal3MachineTemplate(t *testing.T) { specs.Run(t, "Metal3MachineTemplate") }
 
 // suite is what all stories share.
@@ -46,9 +34,7 @@ var _ = Describe("A Metal3MachineTemplate", Ordered, ContinueOnFailure, func() {
 	s := &suite{}
 
 	BeforeAll(func(ctx context.Context) {
-		SetDefaultEventuallyTimeout(patience)
-		SetDefaultEventuallyPollingInterval(pollEvery)
-		SetDefaultConsistentlyDuration(quiet)
+		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
 			components.Provider, components.ClusterAPI, components.HostOperator,
 		}})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,9 +13,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
-
-// namedRemaining is how many pods and volumes a message names.
-const namedRemaining = 5
 
 // fenceNode fences the Node of the Machine. The host is off.
 func (r *Reconciler) fenceNode(ctx context.Context, s *scope) (outcome.Outcome, error) {
@@ -42,18 +38,10 @@ func (r *Reconciler) fenceNode(ctx context.Context, s *scope) (outcome.Outcome, 
 		return outcome.Done(), err
 	}
 	if remaining := remediation.Remaining(node, pods); len(remaining) > 0 {
-		return waitForRemaining(node.Name, remaining), nil
+		return outcome.Waiting(infrav1.FencingNodeReason, fmt.Sprintf("Waiting until these have left Node %s: %s",
+			node.Name, outcome.Names(remaining))).WithAfter(lookAgain), nil
 	}
 	return outcome.Done(), nil
-}
-
-func waitForRemaining(node string, remaining []string) outcome.Outcome {
-	more := ""
-	if left := len(remaining) - namedRemaining; left > 0 {
-		remaining, more = remaining[:namedRemaining], fmt.Sprintf(" and %d more", left)
-	}
-	return outcome.Waiting(infrav1.FencingNodeReason, fmt.Sprintf("Waiting until these have left Node %s: %s%s",
-		node, strings.Join(remaining, ", "), more)).WithAfter(lookAgain)
 }
 
 // deleteNode keeps annotations and labels of the Node and deletes it. Whether a node may hold the VIP is decided anew

@@ -22,17 +22,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-const (
-	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
-	patience = time.Minute
-
-	// pollEvery is how often it looks.
-	pollEvery = 50 * time.Millisecond
-
-	// quiet is how long nothing may happen where nothing should.
-	quiet = time.Second
-)
-
 func TestMoveLabel(t *testing.T) { specs.Run(t, "Labels for clusterctl move") }
 
 // suite is what all stories share. Definitions have no namespace, so that the stories are in order.
@@ -46,9 +35,7 @@ var _ = Describe("A definition of BMO", Ordered, func() {
 	s := &suite{}
 
 	BeforeAll(func(ctx context.Context) {
-		SetDefaultEventuallyTimeout(patience)
-		SetDefaultEventuallyPollingInterval(pollEvery)
-		SetDefaultConsistentlyDuration(quiet)
+		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
 			components.HostOperator, components.ClusterAPI, components.Provider,
 		}})

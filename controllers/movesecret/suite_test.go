@@ -3,7 +3,6 @@ package movesecret_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -25,15 +24,6 @@ import (
 )
 
 const (
-	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
-	patience = time.Minute
-
-	// pollEvery is how often it looks.
-	pollEvery = 50 * time.Millisecond
-
-	// quiet is how long nothing may happen where nothing should.
-	quiet = time.Second
-
 	// managerUser is who the manager is for the API server, so that its requests can be told from those of a story.
 	managerUser = "manager"
 )
@@ -50,9 +40,7 @@ var _ = Describe("A Secret", Ordered, ContinueOnFailure, func() {
 	s := &suite{}
 
 	BeforeAll(func(ctx context.Context) {
-		SetDefaultEventuallyTimeout(patience)
-		SetDefaultEventuallyPollingInterval(pollEvery)
-		SetDefaultConsistentlyDuration(quiet)
+		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{
 			Definitions: []components.Group{components.Provider, components.HostOperator}, Audit: true,
 		})

@@ -41,7 +41,7 @@ func reasons(t *testing.T) string {
 func TestEveryReasonIsExplained(t *testing.T) {
 	explained := cells(reasons(t), 1)
 	known := sets.New(v1beta2.PausedReason, v1beta2.NotPausedReason)
-	for name, value := range constants(t, "api/v1beta2/conditions.go") {
+	for name, value := range constants(t, "api/v1beta2/conditions*.go") {
 		if !strings.HasSuffix(name, "Reason") {
 			continue
 		}
@@ -59,7 +59,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 
 func TestEveryConditionIsExplained(t *testing.T) {
 	explained := cells(reasons(t), 0)
-	for name, value := range constants(t, "api/v1beta2/conditions.go") {
+	for name, value := range constants(t, "api/v1beta2/conditions*.go") {
 		if strings.HasSuffix(name, "Condition") && !explained.Has(value) {
 			t.Errorf("docs/troubleshooting.md does not list %s, the value of %s", value, name)
 		}

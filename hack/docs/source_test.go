@@ -84,24 +84,30 @@ func borrowed() map[string]string {
 	}
 }
 
-// constants returns the text constants that a file declares, by name.
-func constants(t *testing.T, name string) map[string]string {
+// constants returns the values of the constants of the files that a pattern matches, by name.
+func constants(t *testing.T, pattern string) map[string]string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), name), nil, 0)
-	if err != nil {
-		t.Fatal(err)
+	names, err := filepath.Glob(filepath.Join(root(t), pattern))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no file matches %s: %v", pattern, err)
 	}
 	found := map[string]string{}
-	ast.Inspect(file, func(node ast.Node) bool {
-		spec, isValue := node.(*ast.ValueSpec)
-		if !isValue || len(spec.Values) != len(spec.Names) {
+	for _, name := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			spec, isValue := node.(*ast.ValueSpec)
+			if !isValue || len(spec.Values) != len(spec.Names) {
+				return true
+			}
+			for i, value := range spec.Values {
+				found[spec.Names[i].Name] = valueOf(t, value)
+			}
 			return true
-		}
-		for i, value := range spec.Values {
-			found[spec.Names[i].Name] = valueOf(t, value)
-		}
-		return true
-	})
+		})
+	}
 	return found
 }
 

@@ -1,0 +1,70 @@
+package v1beta2
+
+// Condition types of a Metal3Remediation.
+const (
+	// HostRebootedCondition says how far the reboot of the host got in this try.
+	HostRebootedCondition = "BareMetalHostRebooted"
+
+	// NodeRestoredCondition says whether the Node of the rebooted host has its annotations, labels and taints again.
+	NodeRestoredCondition = "NodeRestored"
+)
+
+// Reasons of a Metal3Remediation.
+const (
+	// InvalidStrategyReason is used when spec.strategy cannot be followed.
+	InvalidStrategyReason = "InvalidStrategy"
+
+	// MachineMissingReason is used when no Machine that exists owns the Metal3Remediation.
+	MachineMissingReason = "MachineMissing"
+
+	// MachineDeletingReason is used when the Machine is being deleted. Its host is not rebooted any more.
+	MachineDeletingReason = "MachineDeleting"
+
+	// Metal3MachineMissingReason is used when the Metal3Machine of the Machine does not exist.
+	Metal3MachineMissingReason = "Metal3MachineMissing"
+
+	// HostMissingReason is used when the Metal3Machine has no BareMetalHost.
+	HostMissingReason = "BareMetalHostMissing"
+
+	// HostOfflineReason is used when spec.online of the BareMetalHost is false.
+	HostOfflineReason = "BareMetalHostOffline"
+
+	// HostWithheldReason is used while BMO does not act on the BareMetalHost because it is paused or detached.
+	HostWithheldReason = "BareMetalHostWithheld"
+
+	// ManagementClusterAtRiskReason is used while the reboot of a node would stop the management cluster.
+	ManagementClusterAtRiskReason = "ManagementClusterAtRisk"
+
+	// IronicEndpointAtRiskReason is used while the reboot of a node would stop the Ironic endpoint.
+	IronicEndpointAtRiskReason = "IronicEndpointAtRisk"
+
+	// PoweringOffReason is used until the BareMetalHost is powered off, or restarted where it is never powered off.
+	PoweringOffReason = "PoweringOff"
+
+	// FencingNodeReason is used until pods and volumes have left the Node of the powered-off host.
+	FencingNodeReason = "FencingNode"
+
+	// PoweringOnReason is used until the BareMetalHost is powered on again.
+	PoweringOnReason = "PoweringOn"
+
+	// RebootFailedReason is used when a step of the reboot fails. The message is the error.
+	RebootFailedReason = "RebootFailed"
+
+	// RetriesExhaustedReason is used when the last try left the Machine unhealthy. The owner of the Machine replaces it.
+	RetriesExhaustedReason = "RetriesExhausted"
+
+	// HostRebootedReason is used when the BareMetalHost is powered on again.
+	HostRebootedReason = "BareMetalHostRebooted"
+
+	// WaitingForRebootReason is used by NodeRestored until the BareMetalHost is powered on again.
+	WaitingForRebootReason = "WaitingForReboot"
+
+	// RestoreFailedReason is used when the Node cannot be read or restored. The message is the error.
+	RestoreFailedReason = "NodeRestoreFailed"
+
+	// NodeRestoredReason is used when the Node has its annotations, labels and taints again.
+	NodeRestoredReason = "NodeRestored"
+
+	// RemediationUndoneReason is used when a Metal3Remediation that is being deleted has left nothing behind.
+	RemediationUndoneReason = "RemediationUndone"
+)

@@ -1,0 +1,182 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
+)
+
+// keepFiles makes the track files say what is true, at once when told to and often enough otherwise.
+func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
+	g.pages, g.tracks = pages{}, newTracks(settings)
+	due, soon := time.NewTimer(0), false
+	defer due.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.touched:
+			// Whoever writes all the time, and be it this guard in vain, is heard once in a beat.
+			if !soon {
+				soon = true
+				due.Reset(g.rhythm.After(filesInterval))
+			}
+			continue
+		case <-due.C:
+		case <-g.look:
+		}
+		soon = false
+		g.writeFiles(settings, time.Now())
+		g.reportSpeakers(time.Now())
+		due.Reset(g.untilNextFiles(settings))
+	}
+}
+
+// untilNextFiles is the time to the next look at the files. The end of the patience with an interface that is down is
+// met exactly: soon after, another node may take the address.
+func (g *guard) untilNextFiles(settings vip.NodeSettings) time.Duration {
+	current := g.facts.snapshot()
+	if g.told.Load() && current.seen.Up && !current.pending {
+		return g.rhythm.After(toldInterval)
+	}
+	regular := g.rhythm.After(filesInterval)
+	if left := time.Until(current.downSince.Add(linkPatience(time.Duration(settings.AdvertisementInterval)))); left > 0 {
+		return min(regular, left)
+	}
+	return regular
+}
+
+// watchFiles has the kernel tell of what happens to the track files and the override file.
+func (g *guard) watchFiles(ctx context.Context, settings vip.NodeSettings) {
+	for ctx.Err() == nil {
+		err := track.Watch(ctx, func() {
+			g.told.Store(true)
+			nudge(g.touched)
+		}, settings.Files.State, filepath.Dir(g.options.Settings))
+		g.told.Store(false)
+		nudge(g.touched)
+		g.logOnce("watch", "Is not told of changes of files, and looks at them more often", err)
+		pause(ctx, listenPause)
+	}
+}
+
+// tracks are the files of one version of the settings.
+type tracks struct {
+	ironicOK, armed, holder, term track.Keeper
+}
+
+func newTracks(settings vip.NodeSettings) tracks {
+	keeper := func(name string) track.Keeper { return track.Keeper{Path: inState(settings, name)} }
+	return tracks{
+		ironicOK: keeper(track.IronicOK), armed: keeper(track.Armed), holder: keeper(track.Holder),
+		term: keeper(track.Term),
+	}
+}
+
+// nudge wakes whoever waits for the channel. One that is awake already looks again.
+func nudge(channel chan<- struct{}) {
+	select {
+	case channel <- struct{}{}:
+	default:
+	}
+}
+
+func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
+	current := g.facts.snapshot()
+	g.keepSilence(settings, current, now)
+	well := current.ironicWell && now.Sub(current.checkedAt) < checkPatience
+	current.pending = g.enterTerm(settings, current, well, now)
+	fit := current.linked(time.Duration(settings.AdvertisementInterval), now) &&
+		policy.Fit(settings.Standby, well, current.holding, now.Sub(current.holdingSince))
+	decision := policy.Decide(g.observePolicy(settings, current, now))
+	if decision != g.decision {
+		g.log.Info("May this node hold the address", "armed", decision.Armed, "reason", decision.Reason)
+		g.decision = decision
+	}
+	g.facts.setVerdict(fit, decision, now)
+	err := errors.Join(
+		g.tracks.ironicOK.Ensure(fit), g.tracks.armed.Ensure(decision.Armed), g.tracks.holder.Ensure(current.holding),
+		g.tracks.term.Say(g.book.Record().String()))
+	g.logOnce("files", "Cannot write the track files, so keepalived must not run", err)
+	g.wish(settings, current.seen, err == nil)
+}
+
+// enterTerm decides on the term of the address, and returns whether the address has left and may return in it.
+func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool, now time.Time) bool {
+	interval := time.Duration(settings.AdvertisementInterval)
+	before := g.book.Record().Term
+	seen := term.Sight{
+		Holding: current.holding, Stamp: current.seen.Stamp(virtualAddresses(settings)), Well: well,
+		MayHaveHeld: g.ledger.MayHaveHeld(), Margin: interval,
+	}
+	g.book.Enter(now, seen)
+	if after := g.book.Record().Term; after != before {
+		g.log.Info("The term of the address", "before", before, "now", after)
+	}
+	pending := g.book.Pending(seen)
+	g.facts.setPending(pending)
+	return pending
+}
+
+// keepSilence lets silence count only while somebody could have been heard, and remembers across a restart of the guard
+// that it was long enough.
+func (g *guard) keepSilence(settings vip.NodeSettings, current snapshot, now time.Time) {
+	limit := time.Duration(settings.TakeoverAfterSilence)
+	silent := limit > 0 && g.ledger.Silence(now) >= limit
+	if !current.linked(time.Duration(settings.AdvertisementInterval), now) {
+		g.ledger.CannotHear(now, limit)
+	}
+	_, err := os.Stat(g.silenceFile())
+	switch {
+	case silent && errors.Is(err, fs.ErrNotExist):
+		g.logOnce("silence", "Cannot remember that the management side is silent",
+			track.Replace(g.silenceFile(), []byte(track.Value(true))))
+	case !silent && err == nil:
+		_ = os.Remove(g.silenceFile())
+	}
+}
+
+// wish tells the supervisor how keepalived should run with what is known of the interface.
+func (g *guard) wish(settings vip.NodeSettings, seen address.Interface, writable bool) {
+	wanted := wish{device: settings.Interface, virtual: virtualAddresses(settings)}
+	if seen.Index == 0 || !writable {
+		g.keeper.Want(wanted)
+		return
+	}
+	wanted.incarnation = fmt.Sprint(settings.Interface, " ", seen.Index, " ", directoryOf(settings))
+	page, err := g.pages.render(settings, g.options.Node, seen)
+	g.logOnce("render", "Cannot configure keepalived yet", err)
+	if err != nil {
+		// An own address may go for a moment; what keepalived has is as good as anything.
+		page.config = g.keeper.Config(wanted.incarnation)
+	}
+	wanted.page = page
+	g.keeper.Want(wanted)
+}
+
+// directoryOf identifies the state directory: keepalived watches the one that it found, not the one that came after.
+func directoryOf(settings vip.NodeSettings) string {
+	info, err := os.Stat(settings.Files.State)
+	if err != nil {
+		return "missing"
+	}
+	return fmt.Sprint(settings.Files.State, " ", inode(info))
+}
+
+func inode(info fs.FileInfo) uint64 {
+	if system, ok := info.Sys().(*syscall.Stat_t); ok {
+		return system.Ino
+	}
+	return 0
+}
