@@ -164,7 +164,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 		Secrets: &secrets.Keeper{
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
 		},
-		Endpoints: metal3cluster.NewEndpointProber(metal3cluster.AskIronic, now, options.EndpointInterval),
+		Endpoints: metal3cluster.NewEndpointProber(metal3cluster.ProbeIronic, now, options.EndpointInterval),
 		Nodes:     metal3cluster.NewNodeProber(planes, recorder, now, options.EndpointInterval),
 		Handover:  handover.New(mgr.GetClient()),
 	}

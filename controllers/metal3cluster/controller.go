@@ -33,7 +33,7 @@ type Hosts interface {
 	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
 }
 
-// Handover tells the Ironic of the management cluster whether a cluster is handed over.
+// Handover records for the Ironic of the management cluster whether a cluster is handed over.
 type Handover interface {
 	Tell(ctx context.Context, clusterID string, handedOver bool) error
 }
@@ -57,7 +57,7 @@ type Reconciler struct {
 	// Nodes probes the nodes that carry an Ironic endpoint.
 	Nodes *NodeProber
 
-	// Handover is told when a cluster with an Ironic endpoint is moved away, and when it is here.
+	// Handover records when a cluster with an Ironic endpoint is moved away, and when it arrives.
 	Handover Handover
 
 	memory flow.Memory
@@ -142,7 +142,7 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 			readyForMove.Stage(keepGate),
 			ironicReady.Stage(fence),
 			ironicReady.Stage(r.chooseIdentity),
-			ironicUnique.Stage(findRivals),
+			ironicUnique.Stage(findConflicts),
 			infrastructureReady.Stage(findEndpoint),
 			readyForMove.Stage(r.takeBackHandover),
 			ironicReady.Stage(r.keepSecret),

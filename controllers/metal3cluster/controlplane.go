@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// busyIntervals is how many intervals pass between two probes of a control plane while something is missing there or
-	// has just changed. CalmIntervals is the same for a control plane that is complete.
+	// busyIntervals is the number of intervals between two probes of a control plane that is incomplete or has just
+	// changed, calmIntervals that of a complete one.
 	busyIntervals, calmIntervals = 5, 60
 
 	// nodesLimit is how long one probe of a control plane may take.
@@ -34,7 +34,7 @@ const (
 
 // Reasons of events.
 const (
-	// nodeArmed and nodeDisarmed say that a node may hold the VIP, or must not hold it any longer.
+	// nodeArmed and nodeDisarmed report that a node may hold the VIP, or must not hold it any longer.
 	nodeArmed    = "NodeArmed"
 	nodeDisarmed = "NodeDisarmed"
 )
@@ -59,14 +59,14 @@ type nodesTarget struct {
 	cluster   types.NamespacedName
 	clusterID string
 
-	// epoch is what the cluster is claimed with.
+	// epoch is the epoch that the cluster is claimed with.
 	epoch pivot.Epoch
 
 	// takeover and holder decide which nodes are armed.
 	takeover infrav1.TakeoverPolicy
 	holder   *infrav1.IronicHolder
 
-	// nodes are the names of the nodes that Machines name. A new one is probed at once.
+	// nodes are the names of the nodes that Machines name. A new name is probed at once.
 	nodes []string
 }
 
@@ -75,13 +75,13 @@ type nodesResult struct {
 	// seen is nil if the control plane could not be read. It must not be changed.
 	seen *workload.ControlPlane
 
-	// epoch is what the cluster was claimed with, claim what it has recorded, and standing what that means. Standing is
-	// empty if the cluster does not answer.
+	// epoch is the epoch that the cluster was claimed with, claim the recorded claim, and standing compares the two.
+	// Standing is empty if the cluster does not answer.
 	epoch    pivot.Epoch
 	claim    pivot.Claim
 	standing pivot.Standing
 
-	// problem says why the control plane could not be read or claimed, or why a node could not be armed.
+	// problem is the error of the read or the claim of the control plane, or of arming a node.
 	problem string
 }
 
@@ -113,7 +113,7 @@ func NewNodeProber(planes ControlPlanes, recorder events.EventRecorder, now cloc
 	}, now, interval)}
 }
 
-// isComplete says whether all nodes carry the endpoint and are ready.
+// isComplete returns true if all nodes carry the endpoint and are ready.
 func (r nodesResult) isComplete() bool {
 	return r.seen != nil && !slices.ContainsFunc(r.seen.Nodes, func(node workload.ControlPlaneNode) bool {
 		return !node.PodsReady
@@ -152,17 +152,17 @@ func probeNodes(
 			continue
 		}
 		node.Armed = pivot.NotArmed
-		reason, note := nodeDisarmed, "Node %s must not take the Ironic endpoint: the cluster is managed from elsewhere"
+		reason, note := nodeDisarmed, "Disarmed Node %s: it must not hold the Ironic endpoint, because another management cluster manages its cluster"
 		if arming == pivot.Arm {
 			node.Armed = pivot.ArmedByProvider
-			reason, note = nodeArmed, "Node %s may take the Ironic endpoint: the cluster manages itself"
+			reason, note = nodeArmed, "Armed Node %s: it may hold the Ironic endpoint, because its cluster manages itself"
 		}
 		recorder.Eventf(target.infra, nil, corev1.EventTypeNormal, reason, "Arm", note, node.Name)
 	}
 	return result
 }
 
-// describe says why a control plane could not be read or claimed.
+// describe returns the problem of a control plane that could not be read or claimed.
 func describe(failed string, err error) string {
 	if errors.Is(err, workload.ErrUnreachable) {
 		return workload.ErrUnreachable.Error()
@@ -170,8 +170,8 @@ func describe(failed string, err error) string {
 	return failed + err.Error()
 }
 
-// readNodes returns what the last probe of the control plane has seen. A control plane that does not answer is no
-// error: the condition ReadyForMove says so.
+// readNodes reads the result of the last probe of the control plane. A control plane that does not answer is no error:
+// the condition ReadyForMove reports it.
 func (r *Reconciler) readNodes(_ context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.infra)
 	if !s.keepsIronic() || s.infra.Spec.Ironic.ClusterID == "" {
@@ -205,8 +205,8 @@ func (r *Reconciler) readNodes(_ context.Context, s *scope) error {
 	return nil
 }
 
-// probeNodes keeps the nodes of the control plane probed. The holder of the endpoint is the one that this reconcile has
-// found: a holder in the status may be that of another management cluster.
+// probeNodes keeps the nodes of the control plane probed. It passes the holder that this reconcile found: the holder in
+// the status may come from another management cluster.
 func (r *Reconciler) probeNodes(s *scope) {
 	if s.nodes == nil {
 		return
@@ -217,7 +217,7 @@ func (r *Reconciler) probeNodes(s *scope) {
 	r.Nodes.See(client.ObjectKeyFromObject(s.infra), *s.nodes)
 }
 
-// nodesOfMachines are the names of the nodes of the control plane that Machines name, sorted.
+// nodesOfMachines returns the sorted names of the control-plane nodes that Machines name.
 func (s *scope) nodesOfMachines() []string {
 	var names []string
 	for _, machine := range s.move.Machines {
@@ -229,7 +229,7 @@ func (s *scope) nodesOfMachines() []string {
 	return names
 }
 
-// nodesStatus is what the status says of the nodes.
+// nodesStatus returns the nodes for the status.
 func nodesStatus(seen *workload.ControlPlane) []infrav1.IronicNode {
 	nodes := make([]infrav1.IronicNode, 0, len(seen.Nodes))
 	for _, node := range seen.Nodes {

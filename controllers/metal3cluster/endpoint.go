@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// DefaultInterval is how often an Ironic endpoint is probed. No event announces that its holder has changed.
+	// DefaultInterval is the time between two probes of an Ironic endpoint. No event announces a change of its holder.
 	DefaultInterval = time.Second
 
-	// nodesEvery is how often all nodes of Ironic are listed. The probes in between only ask which Ironic answers.
+	// nodesEvery is the time between two lists of all nodes of Ironic. Probes in between only identify the Ironic.
 	nodesEvery = 10 * time.Second
 
 	// endpointLimit is how long one probe of an endpoint may take.
 	endpointLimit = 5 * time.Second
 )
 
-// Ask asks an endpoint once. Last is an earlier answer whose nodes still count if the same Ironic answers; nil asks for
-// everything.
-type Ask func(ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation) ironicapi.Observation
+// Probe probes an endpoint once. Nodes of last, an earlier observation, remain valid if the same Ironic answers; nil
+// observes everything.
+type Probe func(ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation) ironicapi.Observation
 
-// AskIronic asks over the network.
-func AskIronic(
+// ProbeIronic probes an endpoint over the network.
+func ProbeIronic(
 	ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation,
 ) ironicapi.Observation {
 	client, err := ironicapi.New(endpoint)
@@ -60,7 +60,7 @@ type endpointResult struct {
 }
 
 // NewEndpointProber returns a prober that must be started.
-func NewEndpointProber(ask Ask, now clock.WithTicker, interval time.Duration) *EndpointProber {
+func NewEndpointProber(probe Probe, now clock.WithTicker, interval time.Duration) *EndpointProber {
 	return &EndpointProber{newProber(probing[endpointTarget, endpointResult]{
 		probe: func(ctx context.Context, _ types.NamespacedName, target endpointTarget, last *endpointResult,
 		) endpointResult {
@@ -69,7 +69,7 @@ func NewEndpointProber(ask Ask, now clock.WithTicker, interval time.Duration) *E
 			if last != nil && !target.isEager && began.Sub(last.listed) < nodesEvery {
 				known, result.listed = &last.Observation, last.listed
 			}
-			result.Observation = ask(ctx, target.Endpoint, known)
+			result.Observation = probe(ctx, target.Endpoint, known)
 			probeSeconds.WithLabelValues(string(result.Answer)).Observe(now.Since(began).Seconds())
 			return result
 		},

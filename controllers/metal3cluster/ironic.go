@@ -22,22 +22,22 @@ import (
 
 // Reasons of events.
 const (
-	// holderChanged says that another Ironic holds the endpoint.
+	// holderChanged reports another Ironic behind the endpoint.
 	holderChanged = "IronicHolderChanged"
 )
 
-// userSecretsEvery is how often the Secrets of an endpoint are read: no event announces a change of a Secret that the
-// user has created. At most three Secrets are read.
+// userSecretsEvery is the time between two reads of the Secrets of an endpoint, three at most: no event announces a change
+// of a Secret that the user has created.
 const userSecretsEvery = 2 * time.Minute
 
-// keepsIronic says whether there is an Ironic endpoint to care for now.
+// keepsIronic returns true if the Ironic endpoint is to be reconciled now.
 func (s *scope) keepsIronic() bool {
 	return s.infra.Spec.Ironic != nil && s.cluster != nil && !s.paused && s.infra.DeletionTimestamp.IsZero()
 }
 
-// readControlPlane reads the names of the nodes that may hold the endpoint, from Machines, which are cached, and from
-// what was seen of the own nodes. After a move either may come first. Clusters that share an endpoint share its nodes:
-// none of them is the management cluster.
+// readControlPlane reads the names of the nodes that may hold the VIP, from cached Machines and from the last probe of
+// the nodes. After a move either may come first. Clusters that share an endpoint share its nodes: none of these is the
+// management cluster.
 func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	if !s.keepsIronic() {
 		return nil
@@ -78,7 +78,8 @@ func (r *Reconciler) controlPlaneMachines(ctx context.Context, namespace, cluste
 	return machines.Items, nil
 }
 
-// addControlPlane adds the nodes of Machines. Where nobody else tells of a node, a Machine that lost its name hides it.
+// addControlPlane adds the nodes of Machines. If Machines are the only source, a Machine without status.nodeRef may still
+// have a Node.
 func (s *scope) addControlPlane(machines []clusterv1.Machine, only bool) {
 	for i := range machines {
 		machine := &machines[i]
@@ -90,22 +91,22 @@ func (s *scope) addControlPlane(machines []clusterv1.Machine, only bool) {
 	}
 }
 
-// nameHosts finds the names that the hosts of the cluster have in Ironic. It leaves out those that BMO
-// does not keep there.
+// nameHosts finds the names that the hosts of the cluster have in Ironic. It leaves out hosts that BMO does not keep
+// there.
 func nameHosts(_ context.Context, s *scope) error {
 	if !s.keepsIronic() {
 		return nil
 	}
 	for _, item := range s.move.Hosts {
 		if item.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name && host.Withheld(item) == "" {
-			// This is how BMO calls them.
+			// BMO names its nodes so.
 			s.hosts = append(s.hosts, item.Namespace+"~"+item.Name)
 		}
 	}
 	return nil
 }
 
-// keepSecret keeps the Secret that the control-plane machines wait for.
+// keepSecret creates and renews the Secret that control-plane machines wait for.
 func (r *Reconciler) keepSecret(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.infra.Spec.Ironic == nil {
 		return outcome.Done(), nil
@@ -151,7 +152,7 @@ func (r *Reconciler) judgeIronic(_ context.Context, s *scope) (outcome.Outcome, 
 	return verdict.Outcome, nil
 }
 
-// missesHosts says whether the Ironic did not know all of those hosts when it was last asked.
+// missesHosts returns true if hosts were missing in Ironic at the last probe.
 func (s *scope) missesHosts() bool {
 	status := s.infra.Status.Ironic
 	return status != nil && status.KnownHosts != nil && int(*status.KnownHosts) < len(s.hosts)
@@ -170,7 +171,7 @@ func (s *scope) again(after time.Duration) time.Duration {
 	return flow.Soonest(after, next)
 }
 
-// announceHolder tells of a holder that is another one than before. That nobody answers at first is no news.
+// announceHolder emits an event for a changed holder. No answer before the first holder is no change.
 func (r *Reconciler) announceHolder(s *scope) {
 	before, after := s.holder, holderOf(s.infra)
 	same := before != nil && after != nil && before.Kind == after.Kind && before.Name == after.Name
@@ -187,7 +188,7 @@ func (r *Reconciler) announceHolder(s *scope) {
 			"The Ironic of %s restarted with an empty database", holderName(after))
 		return
 	}
-	r.Recorder.Eventf(s.infra, nil, eventType, holderChanged, "Observe", "The Ironic endpoint is held by %s, before by %s",
+	r.Recorder.Eventf(s.infra, nil, eventType, holderChanged, "Observe", "The holder of the Ironic endpoint changed to %s from %s",
 		holderName(after), holderName(before))
 }
 
@@ -207,9 +208,9 @@ func holderOf(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 func holderName(holder *infrav1.IronicHolder) string {
 	switch {
 	case holder == nil:
-		return "somebody unknown"
+		return "an unknown holder"
 	case holder.Kind == infrav1.HolderNone:
-		return "nobody"
+		return "no Ironic"
 	default:
 		return string(holder.Kind) + " " + holder.Name
 	}

@@ -209,10 +209,10 @@ func describeIronic(s *suite) {
 		w.holder(ctx, infrav1.HolderControlPlane, "cp-0")
 		Eventually(func(g Gomega) {
 			g.Expect(w.news(ctx, g)).To(ConsistOf(
-				"The Ironic endpoint is held by Management management, before by nobody",
-				"The Ironic endpoint is held by ControlPlane cp-0, before by Management management",
-				"The Ironic endpoint is held by Foreign other-node, before by ControlPlane cp-0",
-				"The Ironic endpoint is held by ControlPlane cp-0, before by Foreign other-node",
+				"The holder of the Ironic endpoint changed to Management management from no Ironic",
+				"The holder of the Ironic endpoint changed to ControlPlane cp-0 from Management management",
+				"The holder of the Ironic endpoint changed to Foreign other-node from ControlPlane cp-0",
+				"The holder of the Ironic endpoint changed to ControlPlane cp-0 from Foreign other-node",
 			))
 		}).Should(Succeed())
 
@@ -244,7 +244,7 @@ func describeIronic(s *suite) {
 		w.holder(ctx, infrav1.HolderManagement, "management")
 	})
 
-	It("tells a stranger and other credentials from nobody", func(ctx context.Context) {
+	It("tells a stranger and other credentials from no Ironic", func(ctx context.Context) {
 		w := s.world(ctx)
 		ironic := newIronic()
 		w.manager.Start()

@@ -327,11 +327,11 @@ func TestAnnounceHolder(t *testing.T) {
 		"Restart":     {"it knows no host any more", term("1"), term("2"), "Normal IronicHolderChanged The Ironic of ControlPlane cp-0 restarted with an empty database"},
 		"TermKnown":   {"Ironic reports its term for the first time", node, term("1"), ""},
 		"TermUnknown": {"Ironic does not report its term this time", term("1"), node, ""},
-		"Pivot":       {"the news", management, node, "Normal IronicHolderChanged The Ironic endpoint is held by ControlPlane cp-0, before by Management m"},
+		"Pivot":       {"the news", management, node, "Normal IronicHolderChanged The holder of the Ironic endpoint changed to ControlPlane cp-0 from Management m"},
 		"OtherNode":   {"a takeover", node, holder(infrav1.HolderControlPlane, "cp-1"), "Normal"},
-		"First":       {"the first holder", nil, management, "before by somebody unknown"},
+		"First":       {"the first holder", nil, management, "from an unknown holder"},
 		"NobodyFirst": {"a cluster that has no Ironic yet", nil, nobody, ""},
-		"Lost":        {"nobody is left", node, nobody, "Warning IronicHolderChanged The Ironic endpoint is held by nobody"},
+		"Lost":        {"nobody is left", node, nobody, "Warning IronicHolderChanged The holder of the Ironic endpoint changed to no Ironic from"},
 		"Foreign":     {"somebody else", node, foreign, "Warning"},
 		"Unknown":     {"what is not known is no change", node, nil, ""},
 	}
@@ -394,7 +394,7 @@ func TestHoldersAreCollected(t *testing.T) {
 	held, unknown := build.Metal3Cluster("held"), build.Metal3Cluster("unknown")
 	held.Status.Ironic = &infrav1.IronicStatus{Holder: &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "cp-0"}}
 	reader := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(held, unknown).Build()
-	want := `# HELP metal3_ironic_holder 1 for who holds the Ironic endpoint of a Metal3Cluster.
+	want := `# HELP metal3_ironic_holder 1 for the holder of the Ironic endpoint of a Metal3Cluster.
 # TYPE metal3_ironic_holder gauge
 metal3_ironic_holder{kind="ControlPlane",metal3cluster="held",name="cp-0",namespace="metal3"} 1
 `

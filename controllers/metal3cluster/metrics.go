@@ -17,15 +17,15 @@ const collectTimeout = 5 * time.Second
 var (
 	probeSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "metal3_ironic_probe_seconds",
-		Help:    "Seconds that one probe of an Ironic endpoint took, by the kind of the answer.",
+		Help:    "Duration of a probe of an Ironic endpoint in seconds, by the kind of the answer.",
 		Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
 	}, []string{"answer"})
 	holderChanges = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "metal3_ironic_holder_changes_total",
-		Help: "Times that an Ironic endpoint was found with another holder, by the kind of the new one.",
+		Help: "Number of changes of the holder of an Ironic endpoint, by the kind of the new holder.",
 	}, []string{"to"})
 	holderDescription = prometheus.NewDesc("metal3_ironic_holder",
-		"1 for who holds the Ironic endpoint of a Metal3Cluster.",
+		"1 for the holder of the Ironic endpoint of a Metal3Cluster.",
 		[]string{"namespace", "metal3cluster", "kind", "name"}, nil)
 )
 
@@ -39,7 +39,7 @@ func RegisterMetrics(reader client.Reader) error {
 	return nil
 }
 
-// holderCollector reads the holders from the cache when it is scraped, so that no event has to keep a gauge right.
+// holderCollector reads the holders from the cache at each scrape, so no event updates a gauge.
 type holderCollector struct{ reader client.Reader }
 
 // Describe implements prometheus.Collector.
@@ -47,7 +47,7 @@ func (c holderCollector) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- holderDescription
 }
 
-// Collect implements prometheus.Collector. It gives nothing while the cache cannot be read.
+// Collect implements prometheus.Collector. It collects nothing while the cache cannot be read.
 func (c holderCollector) Collect(samples chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// trialsAtOnce is how many hosts one reconcile tries to pause. The next ones are tried trialPause later.
+	// trialsAtOnce is the number of hosts that one reconcile tries to pause. It tries more after trialPause.
 	trialsAtOnce = 50
 	trialPause   = 200 * time.Millisecond
 
-	// refusalCounts is how long a refusal counts. The webhook that has refused the pause may be another one then.
+	// refusalCounts is the time for which a refusal is valid. The webhook may change.
 	refusalCounts = 10 * time.Second
 )
 
-// pauseTrials remember whether the API server would accept the pause of hosts: webhooks of the Baremetal Operator
-// refuse every write of a host with fields that contradict each other.
+// pauseTrials remember whether the API server accepts the pause of hosts: the webhook of BMO refuses every write of a
+// host with contradicting fields.
 type pauseTrials struct {
 	mutex sync.Mutex
 	// known are the results by the namespace and the UID of the host.
@@ -37,7 +37,7 @@ type pauseTrial struct {
 	// generation is that of the spec that was tried.
 	generation int64
 
-	// refusal is what the API server said. Empty if it accepts the pause.
+	// refusal is the error of the API server. Empty if it accepts the pause.
 	refusal string
 	at      time.Time
 }
@@ -106,7 +106,7 @@ func (r *Reconciler) tryPauses(ctx context.Context, s *scope) error {
 }
 
 // tryPause tries the pause of a host. A host that is gone is accepted, and so is one with a webhook that allows no dry
-// run. An error that says nothing about the host is returned.
+// run. It returns an error that is unrelated to the host.
 func (r *Reconciler) tryPause(ctx context.Context, host *bmov1alpha1.BareMetalHost) (pauseTrial, error) {
 	trial := pauseTrial{generation: host.Generation, at: r.Clock.Now()}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`,

@@ -31,64 +31,64 @@ type scope struct {
 	// cluster is the Cluster. Nil until it has set its owner reference, and when it is gone.
 	cluster *clusterv1.Cluster
 
-	// machines is how many Machines the Cluster has. Not counted when nobody waits for them.
+	// machines is the number of Machines of the Cluster. Counted only while the object is deleted.
 	machines int
 
-	// paused says that the object or its Cluster is paused.
+	// paused is true if the object or its Cluster is paused.
 	paused bool
 
-	// endpoint is where the API server answers. Not valid until somebody gave one.
+	// endpoint is the control-plane endpoint. Invalid until findEndpoint sets it.
 	endpoint clusterv1.APIEndpoint
 
 	// sharers are the other Metal3Clusters with the control-plane endpoint of this one.
 	sharers []string
 
-	// move is what decides whether the namespace can be moved. While the Cluster is paused, only hosts and Clusters are
-	// read.
+	// move are the facts that decide whether the namespace can be moved. While the Cluster is paused, only hosts and
+	// Clusters are read.
 	move pivot.MoveFacts
 
-	// plane is what the last probe has seen of the nodes of the control plane. Nil without spec.ironic, before the first
-	// probe, and while the workload cluster does not answer.
+	// plane is the control plane as the last probe read it. Nil without spec.ironic, before the first probe, and while the
+	// workload cluster does not answer.
 	plane *workload.ControlPlane
 
 	// nodes is the control plane to probe. Nil without spec.ironic.
 	nodes *nodesTarget
 
-	// isClaimProbed says that the cluster was claimed with the epoch of the Metal3Cluster, or that it does not answer.
-	// Standing is what the recorded claim means, and empty if the cluster does not answer.
+	// isClaimProbed is true if the cluster was claimed with the epoch of the Metal3Cluster, or did not answer. Standing
+	// compares the recorded claim with that epoch. Empty if the cluster did not answer.
 	isClaimProbed bool
 	claim         pivot.Claim
 	standing      pivot.Standing
 
-	// nodesPending says that the nodes were not probed yet.
+	// nodesPending is true before the first probe of the nodes.
 	nodesPending bool
 
-	// secretProblem says that a Secret of the Ironic endpoint is missing or must be corrected.
+	// secretProblem is true while a Secret of the Ironic endpoint is missing or must be corrected.
 	secretProblem bool
 
 	// controlPlane are the names of the nodes of the control plane, and hosts the names that hosts of the cluster have in
 	// Ironic, if BMO keeps them there. Not read without spec.ironic.
 	controlPlane, hosts []string
 
-	// nodesMissing says that there may be more nodes of the control plane than those: a Machine lost the name of its node
-	// in a move, and the nodes were not seen yet.
+	// nodesMissing is true if the control plane may have more nodes: a Machine lost the name of its node in a move, and the
+	// nodes were not probed yet.
 	nodesMissing bool
 
-	// hasControlPlane says that the control plane has Machines, so that nodes may run with the endpoint already.
+	// hasControlPlane is true if the control plane has Machines, so nodes may run the endpoint already.
 	hasControlPlane bool
 
-	// around are those who may use the same as the Ironic endpoint, and rivals what is said of those who do. Not read
-	// without spec.ironic.
-	around controlplane.Surroundings
-	rivals []string
+	// around are the objects that may conflict with the Ironic endpoint, and conflicts the messages for those that do.
+	// Not read without spec.ironic.
+	around    controlplane.Surroundings
+	conflicts []string
 
-	// material is what the Ironic endpoint is served with. Empty until its Secret is complete.
+	// material has the credentials and certificates of the Ironic endpoint. Empty until its Secret is complete.
 	material secrets.Material
 
-	// verdict says what the last probe of the Ironic endpoint means. Nil until there was one.
+	// verdict judges the last probe of the Ironic endpoint. Nil before the first probe.
 	verdict *pivot.Verdict
 
-	// holder is who held the Ironic endpoint before this reconcile. Nil if nobody knew.
+	// holder is the VIP holder before this reconcile. Nil if unknown.
 	holder *infrav1.IronicHolder
 }
 
@@ -160,7 +160,7 @@ func findEndpoint(ctx context.Context, s *scope) (outcome.Outcome, error) {
 			"Set spec.controlPlaneEndpoint.host and port of Metal3Cluster %s or of Cluster %s",
 			s.infra.Name, s.cluster.Name)), nil
 	}
-	// Not provisioned without a finalizer: the deletion would not wait for the machines.
+	// The finalizer is stored before the object is provisioned, so that its deletion waits for the Machines.
 	if err := s.pass.Save(ctx); err != nil {
 		return outcome.Done(), err
 	}
@@ -176,8 +176,8 @@ func waitForMachines(_ context.Context, s *scope) (outcome.Outcome, error) {
 		fmt.Sprintf("Waiting for the Machines of Cluster %s to be deleted", s.cluster.Name)), nil
 }
 
-// releaseReservations releases the hosts that node reuse reserves for the Cluster: none of its Machines is left to do
-// it. An error of one host does not stop the others.
+// releaseReservations releases the hosts that node reuse reserves for the Cluster, once no Machine is left that could
+// claim them. An error of one host does not stop the others.
 func (r *Reconciler) releaseReservations(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	cluster := ownerCluster(s.infra)
 	if cluster == "" {
@@ -201,8 +201,8 @@ func (r *Reconciler) releaseReservations(ctx context.Context, s *scope) (outcome
 	return outcome.Done(), errors.Join(failures...)
 }
 
-// ownerCluster is the name of the Cluster that owns the Metal3Cluster. It is known when the Cluster itself is gone as
-// well. Empty for a Metal3Cluster that never had one.
+// ownerCluster returns the name of the Cluster that owns the Metal3Cluster, even if the Cluster is gone. Empty without an
+// owner.
 func ownerCluster(infra *infrav1.Metal3Cluster) string {
 	for _, owner := range infra.OwnerReferences {
 		group, _, _ := strings.Cut(owner.APIVersion, "/")

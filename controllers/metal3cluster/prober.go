@@ -16,7 +16,7 @@ import (
 // reconcile.
 const newsKept = 1024
 
-// prober observes what is not in the API server of the management cluster: one target T for each Metal3Cluster, with a
+// prober observes state outside of the API server of the management cluster: one target T for each Metal3Cluster, with a
 // result R. It ticks in a goroutine of the manager and probes each target in a goroutine of its own, so a target that
 // does not answer blocks no reconcile and no other target. It enqueues a Metal3Cluster only when its result changes.
 //
@@ -43,11 +43,11 @@ type probing[T, R any] struct {
 	// probe observes a target. Last is the last result for the same target, nil if there is none.
 	probe func(ctx context.Context, cluster types.NamespacedName, target T, last *R) R
 
-	// isSame says that the last result of a target is valid for another target. IsUrgent says that the same target must be
-	// probed at once all the same.
+	// isSame returns true if the last result of a target is valid for another target. IsUrgent returns true if a target
+	// with a valid result must be probed at once all the same.
 	isSame, isUrgent func(before, after T) bool
 
-	// differs says that a result is news.
+	// differs returns true if a result must enqueue the Metal3Cluster.
 	differs func(before, after R) bool
 
 	// pause is the time until the next probe. Zero probes at each tick.
@@ -57,7 +57,7 @@ type probing[T, R any] struct {
 	limit time.Duration
 }
 
-// probed is what the prober knows of one target.
+// probed is the state of one target.
 type probed[T, R any] struct {
 	target T
 
@@ -67,7 +67,7 @@ type probed[T, R any] struct {
 	// due is when the next probe begins. The zero time is at once.
 	due time.Time
 
-	// isRunning says that a probe is under way, isResting that none may begin.
+	// isRunning is true while a probe runs, isResting while none may begin.
 	isRunning, isResting bool
 }
 
@@ -155,7 +155,7 @@ func (p *prober[T, R]) See(cluster types.NamespacedName, target T) (result R, kn
 	return *current.result, true
 }
 
-// Last returns the last result for the target of a Metal3Cluster, and begins nothing.
+// Last returns the last result for the target of a Metal3Cluster. It begins no probe.
 func (p *prober[T, R]) Last(cluster types.NamespacedName, target T) (result R, known bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -182,7 +182,7 @@ func (p *prober[T, R]) Rest(cluster types.NamespacedName) {
 	}
 }
 
-// Forget drops what is known for a Metal3Cluster.
+// Forget removes the target and the result of a Metal3Cluster.
 func (p *prober[T, R]) Forget(cluster types.NamespacedName) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

@@ -312,7 +312,7 @@ func TestSupersededArmsNothing(t *testing.T) {
 }
 
 func TestAnIncompleteEndpointIsNoIronic(t *testing.T) {
-	seen := AskIronic(
+	seen := ProbeIronic(
 		context.Background(), ironicapi.Endpoint{URL: "https://192.0.2.2:6385/v1/", Password: "do-not-tell"}, nil)
 	if seen.Answer != ironicapi.Broken || seen.Detail == "" {
 		t.Errorf("got %+v", seen)

@@ -30,16 +30,15 @@ import (
 )
 
 const (
-	// gatherAtLeast is how long changes of other objects are gathered until a Metal3Cluster is reconciled once for all of
-	// them.
+	// gatherAtLeast is the time for which changes of other objects are gathered into one reconcile of a Metal3Cluster.
 	gatherAtLeast = time.Second
 
-	// gatherPerHost is added for each host of the namespace. A reconcile reads all of them, so without it the work grows
+	// gatherPerHost is added for each host of the namespace. A reconcile reads all hosts, so without it the work grows
 	// with the square of their number while all of them are provisioned.
 	gatherPerHost = time.Millisecond
 )
 
-// gatherTime is how long the changes that matter to a Metal3Cluster are gathered.
+// gatherTime returns the time for which changes are gathered for a Metal3Cluster.
 func (r *Reconciler) gatherTime(cluster types.NamespacedName) time.Duration {
 	hosts, _ := r.hostCounts.Load(cluster)
 	count, _ := hosts.(int)
@@ -117,7 +116,7 @@ func (r *Reconciler) sameEndpoint(ctx context.Context, object client.Object) []c
 	return requests
 }
 
-// withEndpointOf returns the other Metal3Clusters with the control-plane endpoint of a Metal3Cluster. It asks the
+// withEndpointOf returns the other Metal3Clusters with the control-plane endpoint of a Metal3Cluster. It reads the
 // cache, which fails only while the manager stops.
 func (r *Reconciler) withEndpointOf(ctx context.Context, object client.Object) []client.ObjectKey {
 	var others []client.ObjectKey
@@ -150,7 +149,7 @@ func consumerMatters(before, after *infrav1.Metal3Machine) bool {
 		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 
-// hostMatters returns true for changes of a host that decide whether it can be moved.
+// hostMatters returns true for changes of a host that affect whether it can be moved.
 func hostMatters(before, after *bmov1alpha1.BareMetalHost) bool {
 	return before.Generation != after.Generation || pivot.Busy(before) != pivot.Busy(after) ||
 		pivot.Parked(before) != pivot.Parked(after) || pivot.EpochOf(before) != pivot.EpochOf(after) ||
@@ -172,8 +171,8 @@ func (r *Reconciler) everywhere() handler.Funcs {
 	return r.gathered(func(client.Object, *infrav1.Metal3Cluster) bool { return true })
 }
 
-// conflicting enqueues the Metal3Clusters that a Metal3Cluster may conflict with: all others with an Ironic endpoint. A
-// network does not end at a namespace.
+// conflicting enqueues the Metal3Clusters that a Metal3Cluster may conflict with: all others with an Ironic endpoint, in
+// all namespaces, because namespaces share networks.
 func (r *Reconciler) conflicting() handler.Funcs {
 	return r.gathered(func(changed client.Object, current *infrav1.Metal3Cluster) bool {
 		return current.Spec.Ironic != nil && client.ObjectKeyFromObject(current) != client.ObjectKeyFromObject(changed)

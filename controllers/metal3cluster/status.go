@@ -149,7 +149,7 @@ func setMoveInProgress(s *scope) {
 // obstaclesOf returns what gets in the way of a move that begins now.
 func obstaclesOf(s *scope, results flow.Results) []string {
 	s.move.Endpoint = results[infrav1.IronicEndpointReadyCondition].Outcome
-	obstacles := append(pivot.Obstacles(s.move), s.rivals...)
+	obstacles := append(pivot.Obstacles(s.move), s.conflicts...)
 	if gate := results[infrav1.ReadyForMoveCondition]; gate.Err != nil {
 		obstacles = append(obstacles, gate.Message)
 	}

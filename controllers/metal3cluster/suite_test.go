@@ -60,7 +60,7 @@ var _ = Describe("A Metal3Cluster", Ordered, ContinueOnFailure, func() {
 	describeReservations(s)
 	describeOthers(s)
 	describeIronic(s)
-	describeRivals(s)
+	describeConflicts(s)
 	describeMoves(s)
 })
 
@@ -109,7 +109,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.Clus
 		Secrets: &secrets.Keeper{
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
 		},
-		Endpoints: metal3cluster.NewEndpointProber(metal3cluster.AskIronic, now, interval),
+		Endpoints: metal3cluster.NewEndpointProber(metal3cluster.ProbeIronic, now, interval),
 		Nodes:     metal3cluster.NewNodeProber(w.crew, recorder, now, interval),
 		Handover:  w.crew,
 	}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})

@@ -15,15 +15,15 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// routerIDChosen is the reason of the event that tells of a virtual router ID other than the one of the clusterID.
+// routerIDChosen is the reason of the event for a virtual router ID that differs from the default of the clusterID.
 const routerIDChosen = "RouterIDChosen"
 
-// readSurroundings reads who may use what the Ironic endpoint needs for itself. It reads the cache.
+// readSurroundings reads the objects that may conflict with the Ironic endpoint. It reads the cache.
 func (r *Reconciler) readSurroundings(ctx context.Context, s *scope) error {
 	if !s.keepsIronic() {
 		return nil
 	}
-	// All namespaces that the manager sees: a network does not end at one of them.
+	// All namespaces of the manager, because namespaces share networks.
 	var clusters infrav1.Metal3ClusterList
 	if err := r.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing Metal3Clusters: %w", err)
@@ -48,9 +48,9 @@ func (r *Reconciler) readSurroundings(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// chooseIdentity gives the endpoint what tells it from others, where nobody else did: its clusterID, because admission
-// was not asked, and its virtual router ID. Both are stored before anything is made with them. The clusterID comes from
-// a UID, which changes at a move, and the router ID depends on who else is there; neither must change afterwards.
+// chooseIdentity sets the clusterID of the endpoint if the webhook did not, and its virtual router ID if it has none. It
+// stores both before any other stage uses them. Neither may change afterwards: the clusterID derives from a UID, which
+// changes at a move, and the router ID depends on the other Metal3Clusters of that moment.
 func (r *Reconciler) chooseIdentity(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	ironic := s.infra.Spec.Ironic
 	if ironic == nil || ironic.ClusterID != "" && ironic.VRRP.VirtualRouterID != 0 {
@@ -59,10 +59,10 @@ func (r *Reconciler) chooseIdentity(ctx context.Context, s *scope) (outcome.Outc
 	if ironic.ClusterID == "" {
 		ironic.ClusterID = pivot.ClusterID(string(s.infra.UID))
 	}
-	alone := int32(vip.Group{ClusterID: ironic.ClusterID}.ID()) //nolint:gosec // at most 255
-	chosen := alone
+	initial := int32(vip.Group{ClusterID: ironic.ClusterID}.ID()) //nolint:gosec // at most 255
+	chosen := initial
 	if ironic.VRRP.VirtualRouterID == 0 {
-		// Nodes that run already have the ID that they would have alone, and have to keep it.
+		// Running nodes use the default of the clusterID, and must keep it.
 		if !s.hasControlPlane {
 			chosen = controlplane.ChooseRouterID(s.around)
 		}
@@ -71,27 +71,27 @@ func (r *Reconciler) chooseIdentity(ctx context.Context, s *scope) (outcome.Outc
 	if err := s.pass.Save(ctx); err != nil {
 		return outcome.Done(), err
 	}
-	if chosen != alone {
+	if chosen != initial {
 		r.Recorder.Eventf(s.infra, nil, corev1.EventTypeNormal, routerIDChosen, "Choose",
-			"Virtual router ID %d was chosen for the Ironic endpoint, because another Metal3Cluster on this network has %d: "+
-				"use it for the Ironic of the management cluster too", chosen, alone)
+			"Chose virtual router ID %d for the Ironic endpoint, because another Metal3Cluster on this network has %d. "+
+				"Use it for the Ironic of the management cluster too", chosen, initial)
 	}
 	return outcome.Done(), nil
 }
 
-// findRivals finds the conflicting users of the endpoint. They stop no other stage: the VRRP election decides which
+// findConflicts finds the conflicting users of the endpoint. They stop no other stage: the VRRP election decides which
 // node holds the VIP.
-func findRivals(_ context.Context, s *scope) (outcome.Outcome, error) {
+func findConflicts(_ context.Context, s *scope) (outcome.Outcome, error) {
 	if s.infra.Spec.Ironic == nil {
 		return outcome.Done(), nil
 	}
 	found := outcome.Done()
-	for _, rival := range controlplane.Rivals(s.around) {
-		s.rivals = append(s.rivals, rival.Message)
+	for _, conflict := range controlplane.Conflicts(s.around) {
+		s.conflicts = append(s.conflicts, conflict.Message)
 		if found.IsDone() {
-			found = outcome.Blocked(rival.Reason, "")
+			found = outcome.Blocked(conflict.Reason, "")
 		}
 	}
-	found.Message = pivot.Enumerate(s.rivals)
+	found.Message = pivot.Enumerate(s.conflicts)
 	return found, nil
 }

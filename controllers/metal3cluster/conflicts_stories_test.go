@@ -82,8 +82,8 @@ func colliding() (first, second string, routerID int32) {
 	return "", "", 0
 }
 
-// describeRivals are the stories of those who use the same as an Ironic endpoint.
-func describeRivals(s *suite) {
+// describeConflicts are the stories of conflicting users of an Ironic endpoint.
+func describeConflicts(s *suite) {
 	unique := stage.IsTrueBecause(infrav1.EndpointUniqueReason)
 
 	It("tells both clusters that use one virtual router ID, until one of them has another", func(ctx context.Context) {

@@ -85,23 +85,23 @@ func reporting(name string, addresses ...string) *infrav1.Metal3Machine {
 const (
 	chooseAnother = ": choose another one in spec.ironic.endpoint.virtualIPs"
 	sameRouter    = " uses virtual router ID 50 on this network too: set spec.ironic.vrrp.virtualRouterID of one of the two " +
-		"to an ID that nobody has, and roll its control plane out"
+		"to an unused ID, and roll its control plane out"
 )
 
-// rivalry is what is around metal3/own, which has 172.22.0.2 and router ID 50, and what is said of it.
-type rivalry struct {
+// conflictCase has the surroundings of metal3/own, which has 172.22.0.2 and router ID 50, and the expected conflicts.
+type conflictCase struct {
 	reason string
 	own    []func(*infrav1.Metal3Cluster)
 	around controlplane.Surroundings
-	want   []controlplane.Rival
+	want   []controlplane.Conflict
 }
 
-func judge(t *testing.T, cases map[string]rivalry) {
+func judge(t *testing.T, cases map[string]conflictCase) {
 	t.Helper()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			tc.around.Own = neighbour("own", "172.22.0.2", tc.own...)
-			got := controlplane.Rivals(tc.around)
+			got := controlplane.Conflicts(tc.around)
 			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
@@ -109,20 +109,20 @@ func judge(t *testing.T, cases map[string]rivalry) {
 	}
 }
 
-func address(messages ...string) []controlplane.Rival {
-	var rivals []controlplane.Rival
+func address(messages ...string) []controlplane.Conflict {
+	var conflicts []controlplane.Conflict
 	for _, message := range messages {
-		rivals = append(rivals, controlplane.Rival{Reason: infrav1.VirtualIPTakenReason, Message: message})
+		conflicts = append(conflicts, controlplane.Conflict{Reason: infrav1.VirtualIPTakenReason, Message: message})
 	}
-	return rivals
+	return conflicts
 }
 
-func router(messages ...string) []controlplane.Rival {
-	var rivals []controlplane.Rival
+func router(messages ...string) []controlplane.Conflict {
+	var conflicts []controlplane.Conflict
 	for _, message := range messages {
-		rivals = append(rivals, controlplane.Rival{Reason: infrav1.VirtualRouterIDTakenReason, Message: message})
+		conflicts = append(conflicts, controlplane.Conflict{Reason: infrav1.VirtualRouterIDTakenReason, Message: message})
 	}
-	return rivals
+	return conflicts
 }
 
 func clusters(list ...*infrav1.Metal3Cluster) controlplane.Surroundings {
@@ -133,7 +133,7 @@ func clusters(list ...*infrav1.Metal3Cluster) controlplane.Surroundings {
 	return around
 }
 
-func TestRivalsForTheRouterID(t *testing.T) {
+func TestRouterIDConflicts(t *testing.T) {
 	const pool = "172.22.0.11"
 	leaving := func(cluster *infrav1.Metal3Cluster) { cluster.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 	moved := func(cluster *infrav1.Metal3Cluster) {
@@ -143,8 +143,8 @@ func TestRivalsForTheRouterID(t *testing.T) {
 	far := func(cluster *infrav1.Metal3Cluster) {
 		cluster.Spec.Ironic.Endpoint.VirtualIPs, cluster.Spec.Ironic.Endpoint.CIDRs = []string{"172.23.0.2"}, []string{"172.23.0.0/24"}
 	}
-	judge(t, map[string]rivalry{
-		"alone": {reason: "a cluster is no rival of itself", around: clusters(neighbour("own", "172.22.0.2"))},
+	judge(t, map[string]conflictCase{
+		"alone": {reason: "a cluster does not conflict with itself", around: clusters(neighbour("own", "172.22.0.2"))},
 		"same ID": {
 			reason: "they would fight",
 			around: clusters(neighbour("own", "172.22.0.2"), neighbour("b", "172.22.0.3")),
@@ -189,9 +189,9 @@ func TestRivalsForTheRouterID(t *testing.T) {
 	})
 }
 
-func TestRivalsForTheAddress(t *testing.T) {
+func TestAddressConflicts(t *testing.T) {
 	apart := routerID(51)
-	judge(t, map[string]rivalry{
+	judge(t, map[string]conflictCase{
 		"another endpoint": {
 			reason: "one of the two would be away", around: clusters(neighbour("b", "172.22.0.2", apart)),
 			want: address("Metal3Cluster metal3/b has 172.22.0.2 for its own Ironic endpoint" + chooseAnother),
@@ -259,11 +259,11 @@ func TestRivalsForTheAddress(t *testing.T) {
 	})
 }
 
-func TestRivalsInTheInventory(t *testing.T) {
-	const again = " when it was inspected: take the address from it and have it inspected again, or choose another one in " +
+func TestInventoryConflicts(t *testing.T) {
+	const again = " when it was inspected: remove the address from it and have it inspected again, or choose another one in " +
 		"spec.ironic.endpoint.virtualIPs"
 	const machine = ": give its host another address, or choose another one in spec.ironic.endpoint.virtualIPs"
-	judge(t, map[string]rivalry{
+	judge(t, map[string]conflictCase{
 		"host": {
 			reason: "a host says it once, however many interfaces it has, and its machine says it no more",
 			around: controlplane.Surroundings{
@@ -307,7 +307,7 @@ func TestChooseRouterID(t *testing.T) {
 		want   int32
 	}{
 		"alone":          {"as it would be without looking around", nil, alone},
-		"itself":         {"an older copy of it is no rival", []*infrav1.Metal3Cluster{neighbour("own", "172.22.0.2", routerID(alone))}, alone},
+		"itself":         {"an older copy of a cluster does not conflict with it", []*infrav1.Metal3Cluster{neighbour("own", "172.22.0.2", routerID(alone))}, alone},
 		"taken":          {"another one has it", []*infrav1.Metal3Cluster{neighbour("b", "172.22.0.3", routerID(alone))}, alone + 1},
 		"taken by young": {"what is written counts", []*infrav1.Metal3Cluster{neighbour("b", "172.22.0.3", routerID(alone), young)}, alone + 1},
 		"contested by an equal": {

@@ -70,7 +70,7 @@ func reconcileOnce(
 
 func TestTheRouterIDIsChosenOnce(t *testing.T) {
 	alone := int32(vip.Group{ClusterID: "c1"}.ID())
-	rival := func() client.Object { return neighbour("c2", "2001:db8::3", alone) }
+	other := func() client.Object { return neighbour("c2", "2001:db8::3", alone) }
 	node := func() client.Object { return build.ControlPlaneMachine("cp-0", "cluster") }
 	cases := map[string]struct {
 		reason string
@@ -80,10 +80,10 @@ func TestTheRouterIDIsChosenOnce(t *testing.T) {
 		told   bool
 	}{
 		"Alone":     {"as nodes of earlier versions have it", 0, nil, alone, false},
-		"Contested": {"a new cluster steps aside", 0, []func() client.Object{rival}, alone + 1, true},
-		"TooLate":   {"its nodes run with it already", 0, []func() client.Object{rival, node}, alone, false},
-		"Given":     {"a person wanted it so", alone, []func() client.Object{rival}, alone, false},
-		"Another":   {"so it is without rivals", 9, nil, 9, false},
+		"Contested": {"a new cluster steps aside", 0, []func() client.Object{other}, alone + 1, true},
+		"TooLate":   {"its nodes run with it already", 0, []func() client.Object{other, node}, alone, false},
+		"Given":     {"a person wanted it so", alone, []func() client.Object{other}, alone, false},
+		"Another":   {"no other Metal3Cluster exists", 9, nil, 9, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestTheRouterIDIsStoredFirst(t *testing.T) {
 	}
 }
 
-// ensuring is asked for a Secret.
+// ensuring stands in for the Secrets of the endpoint.
 type ensuring func(ctx context.Context) error
 
 func (e ensuring) Ensure(
@@ -134,7 +134,7 @@ func (e ensuring) Ensure(
 	return secrets.Material{}, outcome.Done(), e(ctx)
 }
 
-func TestRivalsAreReported(t *testing.T) {
+func TestConflictsAreReported(t *testing.T) {
 	const unique, taken, routed = infrav1.EndpointUniqueReason, infrav1.VirtualIPTakenReason, infrav1.VirtualRouterIDTakenReason
 	ofCluster := build.Labels(map[string]string{clusterv1.ClusterNameLabel: "cluster"})
 	machine := func(cluster string) client.Object {
@@ -199,12 +199,12 @@ func isReported(t *testing.T, infra *infrav1.Metal3Cluster, reason, says string)
 	}
 	if !conditions.IsTrue(infra, infrav1.ReadyCondition) ||
 		conditions.GetReason(infra, infrav1.IronicEndpointReadyCondition) != infrav1.NotYetObservedReason {
-		t.Error("a rival keeps the cluster from being ready, or its endpoint from being looked at")
+		t.Error("a conflict keeps the cluster from being ready, or its endpoint from being probed")
 	}
 }
 
-// TestWhatIsNotReadIsNotReported fails each read that tells of rivals.
-func TestWhatIsNotReadIsNotReported(t *testing.T) {
+// TestFailedReadsReportNoConflict fails each read that conflicts depend on.
+func TestFailedReadsReportNoConflict(t *testing.T) {
 	reads := map[string]func(client.ObjectList, client.ListOptions) bool{
 		"Metal3Clusters of all namespaces": func(list client.ObjectList, options client.ListOptions) bool {
 			_, is := list.(*infrav1.Metal3ClusterList)
@@ -250,7 +250,7 @@ func TestWhatIsNotReadIsNotReported(t *testing.T) {
 	}
 }
 
-func TestRivalsAreForgottenWithTheEndpoint(t *testing.T) {
+func TestConflictsEndWithTheEndpoint(t *testing.T) {
 	infra := build.Metal3Cluster("cluster")
 	conditions.Set(infra, metav1.Condition{
 		Type: infrav1.IronicEndpointUniqueCondition, Status: metav1.ConditionFalse, Reason: infrav1.VirtualIPTakenReason,

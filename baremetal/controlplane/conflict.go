@@ -13,18 +13,18 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// anotherAddress is what ends most disputes about an address.
+// anotherAddress is the remedy for most address conflicts.
 const anotherAddress = "choose another one in spec.ironic.endpoint.virtualIPs"
 
-// Surroundings are those who may use what the Ironic endpoint of a cluster needs for itself. Nothing in it is changed.
+// Surroundings are the objects that may conflict with the Ironic endpoint of a cluster. Functions do not change them.
 type Surroundings struct {
 	// Own is the Metal3Cluster with the endpoint.
 	Own *infrav1.Metal3Cluster
 
-	// APIServer is where the API server of the cluster answers: an address or a name. Empty while nobody said so.
+	// APIServer is the address or the name of the API server of the cluster. Empty if unknown.
 	APIServer string
 
-	// Clusters are all Metal3Clusters that can be seen, the own one among them or not.
+	// Clusters are the Metal3Clusters of all namespaces. They may include Own.
 	Clusters []infrav1.Metal3Cluster
 
 	// Hosts and Machines are those of the cluster.
@@ -32,35 +32,35 @@ type Surroundings struct {
 	Machines []*infrav1.Metal3Machine
 }
 
-// Rival is somebody who uses the same.
-type Rival struct {
-	// Reason of the condition that reports it.
+// Conflict is a conflicting user of a VIP or of the virtual router ID.
+type Conflict struct {
+	// Reason is the reason of the condition that reports the conflict.
 	Reason string
 
-	// Message names it and the remedy.
+	// Message names the conflicting user and the remedy.
 	Message string
 }
 
-// Rivals finds those who use a virtual address or the virtual router ID of an endpoint too: first those for addresses,
-// then in the order of their messages.
+// Conflicts returns the conflicting users of the VIPs and of the virtual router ID of an endpoint: VIPs first, then in
+// the order of the messages.
 //
-//	who                               what                                           rival
-//	the cluster itself                its API server has a virtual address           for the address
-//	a host of the cluster             had one when it was inspected                  for the address
-//	a Metal3Machine of the cluster    reports one, and its host was not named        for the address
-//	another Metal3Cluster             API server, DHCP range or peer has one         for the address
-//	                                  a virtual address, another clusterID           for the address
-//	                                  the same, same clusterID, same router          none: shared on purpose
-//	                                  the same, same clusterID, other router         for the address: two groups hold it
-//	                                  the router ID, and hears it                    for the router ID
-//	one that is deleted or moved away anything                                       none
+//	user                              uses                                           conflict
+//	the cluster itself                a VIP for its API server                       VIP
+//	a host of the cluster             a VIP, at its inspection                       VIP
+//	a Metal3Machine of the cluster    a VIP, and its host was not named              VIP
+//	another Metal3Cluster             a VIP for an API server, DHCP range or peer    VIP
+//	                                  a VIP, another clusterID                       VIP
+//	                                  a VIP, same clusterID, same router             none: shared on purpose
+//	                                  a VIP, same clusterID, other router            VIP: two groups hold it
+//	                                  the router ID, on the same network             router ID
+//	a deleted or moved Metal3Cluster  anything                                       none
 //
-// Two clusters whose networks overlap are on one network: the manager looks at the endpoints of both, so an address can
-// mean one machine only. Nodes are not asked for their addresses, since the holder of a virtual address may have it in
-// its list. An inspection runs before anything could hold the address.
-func Rivals(around Surroundings) []Rival {
+// Two clusters with overlapping networks share one network: the manager reaches both endpoints, so an address identifies
+// one machine. Addresses of Nodes are not compared, because the VIP holder may list the VIP. An inspection runs before a
+// node of the cluster can hold the VIP.
+func Conflicts(around Surroundings) []Conflict {
 	own := routerOf(around.Own)
-	addresses, routers := inventoryRivals(own, around), []string(nil)
+	addresses, routers := inventoryConflicts(own, around), []string(nil)
 	if address, is := sharedAddress(own, around.APIServer); is {
 		addresses = append(addresses, fmt.Sprintf("The API server of Metal3Cluster %s answers on %s too: %s",
 			nameOf(around.Own), address, anotherAddress))
@@ -70,28 +70,29 @@ func Rivals(around Surroundings) []Rival {
 		if isSame(around.Own, other) || isLeaving(other) {
 			continue
 		}
-		rival := routerOf(other)
-		addresses = append(addresses, addressRivals(own, rival, other)...)
-		if own.ID() == rival.ID() && own.Hears(rival) && !own.IsOneWith(rival) {
+		router := routerOf(other)
+		addresses = append(addresses, addressConflicts(own, router, other)...)
+		if own.ID() == router.ID() && own.Hears(router) && !own.IsOneWith(router) {
 			routers = append(routers, fmt.Sprintf("Metal3Cluster %s uses virtual router ID %d on this network too: set "+
-				"spec.ironic.vrrp.virtualRouterID of one of the two to an ID that nobody has, and roll its control plane out",
+				"spec.ironic.vrrp.virtualRouterID of one of the two to an unused ID, and roll its control plane out",
 				nameOf(other), own.ID()))
 		}
 	}
 	return append(sorted(infrav1.VirtualIPTakenReason, addresses), sorted(infrav1.VirtualRouterIDTakenReason, routers)...)
 }
 
-func sorted(reason string, messages []string) []Rival {
+func sorted(reason string, messages []string) []Conflict {
 	slices.Sort(messages)
-	rivals := make([]Rival, 0, len(messages))
+	conflicts := make([]Conflict, 0, len(messages))
 	for _, message := range messages {
-		rivals = append(rivals, Rival{reason, message})
+		conflicts = append(conflicts, Conflict{reason, message})
 	}
-	return rivals
+	return conflicts
 }
 
-// inventoryRivals are the hosts and Metal3Machines of the cluster. What a host reports, its machine repeats.
-func inventoryRivals(own vip.Group, around Surroundings) []string {
+// inventoryConflicts reports hosts and Metal3Machines of the cluster that have a VIP. A Metal3Machine repeats the
+// addresses of its host and is left out if the host was reported.
+func inventoryConflicts(own vip.Group, around Surroundings) []string {
 	var messages []string
 	named := map[string]bool{}
 	for _, candidate := range around.Hosts {
@@ -99,7 +100,7 @@ func inventoryRivals(own vip.Group, around Surroundings) []string {
 		if !is {
 			continue
 		}
-		messages = append(messages, fmt.Sprintf("Host %s had %s when it was inspected: take the address from it and have "+
+		messages = append(messages, fmt.Sprintf("Host %s had %s when it was inspected: remove the address from it and have "+
 			"it inspected again, or %s", candidate.Name, address, anotherAddress))
 		if machine, held := host.Consumer(candidate); held {
 			named[machine] = true
@@ -127,8 +128,8 @@ func inspectedAddress(own vip.Group, candidate *bmov1alpha1.BareMetalHost) (neti
 	return netip.Addr{}, false
 }
 
-// addressRivals says what another cluster uses virtual addresses for.
-func addressRivals(own, rival vip.Group, other *infrav1.Metal3Cluster) []string {
+// addressConflicts reports how another cluster uses the VIPs.
+func addressConflicts(own, router vip.Group, other *infrav1.Metal3Cluster) []string {
 	var messages []string
 	say := func(format string, values ...any) {
 		messages = append(messages, "Metal3Cluster "+nameOf(other)+" "+fmt.Sprintf(format, values...)+": "+anotherAddress)
@@ -138,24 +139,24 @@ func addressRivals(own, rival vip.Group, other *infrav1.Metal3Cluster) []string 
 	}
 	for _, address := range own.Addresses {
 		switch {
-		case slices.Contains(rival.Peers, address):
+		case slices.Contains(router.Peers, address):
 			say("has %s among spec.ironic.vrrp.peers, as the own address of a node", address)
 		case handsOut(other.Spec.Ironic, address):
 			say("hands %s out with spec.ironic.dhcp", address)
-		case !rival.Shares(address):
-		case !own.IsOneWith(rival):
+		case !router.Shares(address):
+		case !own.IsOneWith(router):
 			say("has %s for its own Ironic endpoint", address)
-		case own.ID() != rival.ID() || own.Mode != rival.Mode:
+		case own.ID() != router.ID() || own.Mode != router.Mode:
 			messages = append(messages, fmt.Sprintf("Metal3Cluster %s has %s and clusterID %s too, in mode %s with virtual "+
 				"router ID %d instead of mode %s with %d, so that both hold it: give both the same spec.ironic.vrrp",
-				nameOf(other), address, own.ClusterID, rival.Mode, rival.ID(), own.Mode, own.ID()))
+				nameOf(other), address, own.ClusterID, router.Mode, router.ID(), own.Mode, own.ID()))
 		}
 	}
 	return messages
 }
 
-// ChooseRouterID chooses the virtual router ID of a cluster that has none yet: the one of its clusterID, unless another
-// cluster on its network has that. Of several without one, the oldest chooses first.
+// ChooseRouterID returns the virtual router ID for a cluster without one: the default of its clusterID, unless another
+// cluster on its network has that ID. Of several clusters without an ID, the oldest chooses first.
 func ChooseRouterID(around Surroundings) int32 {
 	contenders := []*infrav1.Metal3Cluster{around.Own}
 	for i := range around.Clusters {
@@ -174,7 +175,7 @@ func ChooseRouterID(around Surroundings) int32 {
 	return int32(vip.RouterIDs(groups)[slices.Index(contenders, around.Own)])
 }
 
-// routerOf is the virtual router of a cluster, which is empty without an endpoint.
+// routerOf returns the virtual router of a cluster. It is empty without an endpoint.
 func routerOf(cluster *infrav1.Metal3Cluster) vip.Group {
 	if cluster.Spec.Ironic == nil {
 		return vip.Group{}
@@ -182,8 +183,8 @@ func routerOf(cluster *infrav1.Metal3Cluster) vip.Group {
 	return groupOf(withDefaults(*cluster.Spec.Ironic))
 }
 
-// groupOf reads the virtual router of a description with all defaults. What cannot be read is left out: admission
-// refuses it, and whoever renders it complains.
+// groupOf returns the virtual router of a specification with all defaults. It leaves invalid values out, which admission
+// refuses and rendering reports.
 func groupOf(described infrav1.Ironic) vip.Group {
 	group := vip.Group{
 		ClusterID: described.ClusterID, RouterID: int(described.VRRP.VirtualRouterID), Mode: vip.Mode(described.VRRP.Mode),
@@ -210,7 +211,7 @@ func readable(texts []string) []netip.Addr {
 	return addresses
 }
 
-// sharedAddress reads a text and says whether it is one of the addresses of the group. A name is none.
+// sharedAddress parses a text and returns true if it is a VIP of the group. A name is no VIP.
 func sharedAddress(group vip.Group, text string) (netip.Addr, bool) {
 	address, err := netip.ParseAddr(text)
 	return address, err == nil && group.Shares(address)
@@ -226,7 +227,7 @@ func handsOut(described *infrav1.Ironic, address netip.Addr) bool {
 
 func isSame(a, b *infrav1.Metal3Cluster) bool { return a.Namespace == b.Namespace && a.Name == b.Name }
 
-// isLeaving says whether a cluster is on its way out: what it uses will be free.
+// isLeaving returns true for a cluster that is deleted or was moved away: it stops using its addresses.
 func isLeaving(cluster *infrav1.Metal3Cluster) bool {
 	_, moved := cluster.Annotations[infrav1.DeleteForMoveAnnotation]
 	return moved || !cluster.DeletionTimestamp.IsZero()
