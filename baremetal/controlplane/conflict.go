@@ -55,9 +55,9 @@ type Conflict struct {
 //	                                  the router ID, on the same network             router ID
 //	a deleted or moved Metal3Cluster  anything                                       none
 //
-// Two clusters with overlapping networks share one network: the manager reaches both endpoints, so an address identifies
-// one machine. Addresses of Nodes are not compared, because the VIP holder may list the VIP. An inspection runs before a
-// node of the cluster can hold the VIP.
+// Two clusters with overlapping networks share one network: the manager reaches both endpoints, so an address
+// identifies one machine. Addresses of Nodes are not compared, because the VIP holder may list the VIP. An inspection
+// runs before a node of the cluster can hold the VIP.
 func Conflicts(around Surroundings) []Conflict {
 	own := routerOf(around.Own)
 	addresses, routers := inventoryConflicts(own, around), []string(nil)
@@ -183,8 +183,8 @@ func routerOf(cluster *infrav1.Metal3Cluster) vip.Group {
 	return groupOf(withDefaults(*cluster.Spec.Ironic))
 }
 
-// groupOf returns the virtual router of a specification with all defaults. It leaves invalid values out, which admission
-// refuses and rendering reports.
+// groupOf returns the virtual router of a specification with all defaults. It leaves invalid values out, which
+// admission refuses and rendering reports.
 func groupOf(described infrav1.Ironic) vip.Group {
 	group := vip.Group{
 		ClusterID: described.ClusterID, RouterID: int(described.VRRP.VirtualRouterID), Mode: vip.Mode(described.VRRP.Mode),

@@ -152,7 +152,8 @@ func probeNodes(
 			continue
 		}
 		node.Armed = pivot.NotArmed
-		reason, note := nodeDisarmed, "Disarmed Node %s: it must not hold the Ironic endpoint, because another management cluster manages its cluster"
+		reason, note := nodeDisarmed, "Disarmed Node %s: it must not hold the Ironic endpoint of a cluster that another "+
+			"cluster manages"
 		if arming == pivot.Arm {
 			node.Armed = pivot.ArmedByProvider
 			reason, note = nodeArmed, "Armed Node %s: it may hold the Ironic endpoint, because its cluster manages itself"

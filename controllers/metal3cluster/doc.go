@@ -1,6 +1,7 @@
-// Package metal3cluster reconciles Metal3Clusters: it requires a control-plane endpoint, reports the failure domains, and
-// keeps the object until the Machines of its cluster are gone and their reserved hosts are released. With spec.ironic it
-// also sets the identity of the Ironic endpoint, keeps its credentials and certificates, and reports the VIP holder.
+// Package metal3cluster reconciles Metal3Clusters: it requires a control-plane endpoint, reports the failure domains,
+// and keeps the object until the Machines of its cluster are gone and their reserved hosts are released. With
+// spec.ironic it also sets the identity of the Ironic endpoint, keeps its credentials and certificates, and reports the
+// VIP holder.
 //
 // Users set the control-plane endpoint, on the Metal3Cluster or on the Cluster. The deletion waits for nothing once the
 // Cluster itself is gone: no controller is left to delete the Machines.

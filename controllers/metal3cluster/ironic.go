@@ -26,8 +26,8 @@ const (
 	holderChanged = "IronicHolderChanged"
 )
 
-// userSecretsEvery is the time between two reads of the Secrets of an endpoint, three at most: no event announces a change
-// of a Secret that the user has created.
+// userSecretsEvery is the time between two reads of the Secrets of an endpoint, three at most: no event announces a
+// change of a Secret that the user has created.
 const userSecretsEvery = 2 * time.Minute
 
 // keepsIronic returns true if the Ironic endpoint is to be reconciled now.
@@ -78,8 +78,8 @@ func (r *Reconciler) controlPlaneMachines(ctx context.Context, namespace, cluste
 	return machines.Items, nil
 }
 
-// addControlPlane adds the nodes of Machines. If Machines are the only source, a Machine without status.nodeRef may still
-// have a Node.
+// addControlPlane adds the nodes of Machines. If Machines are the only source, a Machine without status.nodeRef may
+// still have a Node.
 func (s *scope) addControlPlane(machines []clusterv1.Machine, only bool) {
 	for i := range machines {
 		machine := &machines[i]
@@ -188,8 +188,8 @@ func (r *Reconciler) announceHolder(s *scope) {
 			"The Ironic of %s restarted with an empty database", holderName(after))
 		return
 	}
-	r.Recorder.Eventf(s.infra, nil, eventType, holderChanged, "Observe", "The holder of the Ironic endpoint changed to %s from %s",
-		holderName(after), holderName(before))
+	r.Recorder.Eventf(s.infra, nil, eventType, holderChanged, "Observe",
+		"The holder of the Ironic endpoint changed to %s from %s", holderName(after), holderName(before))
 }
 
 // restarted returns true if both terms of a holder are known, and differ.

@@ -70,8 +70,8 @@ type scope struct {
 	// Ironic, if BMO keeps them there. Not read without spec.ironic.
 	controlPlane, hosts []string
 
-	// nodesMissing is true if the control plane may have more nodes: a Machine lost the name of its node in a move, and the
-	// nodes were not probed yet.
+	// nodesMissing is true if the control plane may have more nodes: a Machine lost the name of its node in a move, and
+	// the nodes were not probed yet.
 	nodesMissing bool
 
 	// hasControlPlane is true if the control plane has Machines, so nodes may run the endpoint already.
@@ -201,8 +201,8 @@ func (r *Reconciler) releaseReservations(ctx context.Context, s *scope) (outcome
 	return outcome.Done(), errors.Join(failures...)
 }
 
-// ownerCluster returns the name of the Cluster that owns the Metal3Cluster, even if the Cluster is gone. Empty without an
-// owner.
+// ownerCluster returns the name of the Cluster that owns the Metal3Cluster, even if the Cluster is gone. Empty without
+// an owner.
 func ownerCluster(infra *infrav1.Metal3Cluster) string {
 	for _, owner := range infra.OwnerReferences {
 		group, _, _ := strings.Cut(owner.APIVersion, "/")

@@ -171,8 +171,8 @@ func (r *Reconciler) everywhere() handler.Funcs {
 	return r.gathered(func(client.Object, *infrav1.Metal3Cluster) bool { return true })
 }
 
-// conflicting enqueues the Metal3Clusters that a Metal3Cluster may conflict with: all others with an Ironic endpoint, in
-// all namespaces, because namespaces share networks.
+// conflicting enqueues the Metal3Clusters that a Metal3Cluster may conflict with: all others with an Ironic endpoint,
+// in all namespaces, because namespaces share networks.
 func (r *Reconciler) conflicting() handler.Funcs {
 	return r.gathered(func(changed client.Object, current *infrav1.Metal3Cluster) bool {
 		return current.Spec.Ironic != nil && client.ObjectKeyFromObject(current) != client.ObjectKeyFromObject(changed)

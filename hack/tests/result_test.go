@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// stream is what go test -json prints for one package that passes with a test that skips itself, one that fails, one that
-// does not compile and one whose process dies.
+// stream is what go test -json prints for one package that passes with a test that skips itself, one that fails, one
+// that does not compile and one whose process dies.
 const stream = `{"ImportPath":"example.com/o/m/p/broken","Action":"build-output","Output":"broken.go:1: no\n"}
 {"Action":"start","Package":"example.com/o/m/p/good"}
 {"Action":"output","Package":"example.com/o/m/p/good","Test":"TestRoot","Output":"=== RUN   TestRoot\n"}
