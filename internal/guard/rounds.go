@@ -158,6 +158,10 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 			}
 		}
 		nudge(g.look)
+		if !seen.Up && seen.Index != 0 && !seen.HasAny(virtualAddresses(settings)) {
+			// The next holder must not hear late what this node has sent as a holder.
+			g.logOnce("unsent", "Cannot drop packets that wait for a carrier", address.DropUnsent(seen.Index, settings.Peers))
+		}
 		if seen.Index == listening {
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"syscall"
 
 	"github.com/vishvananda/netlink"
 )
@@ -177,6 +178,23 @@ func Remove(name string, addresses []netip.Addr) ([]netip.Addr, error) {
 		return nil
 	})
 	return removed, err
+}
+
+// DropUnsent removes what the kernel knows of the neighbors on an interface without a carrier, and with it the packets
+// that wait for their hardware addresses. The kernel would send these when the carrier is back.
+func DropUnsent(index int, neighbors []netip.Addr) error {
+	var failures []error
+	for _, neighbor := range neighbors {
+		family := netlink.FAMILY_V6
+		if neighbor.Is4() {
+			family = netlink.FAMILY_V4
+		}
+		err := netlink.NeighDel(&netlink.Neigh{LinkIndex: index, Family: family, IP: neighbor.AsSlice()})
+		if err != nil && !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ENODEV) {
+			failures = append(failures, fmt.Errorf("removing neighbor %s: %w", neighbor, err))
+		}
+	}
+	return errors.Join(failures...)
 }
 
 // each calls the function for those of the addresses that the interface has.
