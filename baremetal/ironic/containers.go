@@ -27,7 +27,7 @@ func (c Config) vip() part {
 	}
 	guard.LivenessProbe = every(10, 3, 5, httpGet("/livez", GuardPort, corev1.URISchemeHTTP))
 	guard.ReadinessProbe = every(5, 1, 2, httpGet("/readyz", GuardPort, corev1.URISchemeHTTP))
-	result := part{volumes: []string{cacheVolume, nodeVolume, stateVolume}, grace: 10}
+	result := part{volumes: []string{cacheVolume, nodeVolume, stateVolume}, grace: 10, nodeCritical: true}
 	for _, place := range c.Kubelet.places() {
 		guard.VolumeMounts = append(guard.VolumeMounts,
 			corev1.VolumeMount{Name: place.volume, MountPath: place.path, ReadOnly: true})
@@ -76,12 +76,25 @@ func (c Config) conductor() corev1.Container {
 	terms := stateMount()
 	terms.ReadOnly = true
 	container.VolumeMounts = append(container.VolumeMounts, terms, toolsMount())
-	gate := []string{tool, "gate", "--until-lost", "--state=" + StateDirectory, "--again=IRONIC_SKIP_DBSYNC=true"}
+	gate := []string{tool, "gate", "--until-lost", "--state=" + StateDirectory}
+	for _, left := range leftovers() {
+		gate = append(gate, "--sweep="+left)
+	}
+	gate = append(gate, "--again=IRONIC_SKIP_DBSYNC=true")
 	if c.Cold {
 		gate = append(gate, "--while-vip")
 	}
 	container.Command = slices.Concat(gate, c.addressFlags(), []string{"--"}, container.Command)
 	return container
+}
+
+// leftovers are patterns of what an Ironic that is killed leaves in the shared folder: files of deployments and
+// virtual media of hosts, which an Ironic with an empty database never deletes. Its caches of images are kept.
+func leftovers() []string {
+	return []string{
+		"/shared/tmp/*", "/shared/html/tmp/*", "/shared/html/redfish/*", "/shared/html/ilo/*",
+		"/shared/html/????????-????-????-????-????????????",
+	}
 }
 
 // httpd serves images, and the API with TLS.

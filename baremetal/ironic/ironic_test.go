@@ -80,6 +80,30 @@ func TestPods(t *testing.T) {
 	}
 }
 
+// TestPriorities: out of memory, the kernel kills Ironic before etcd, and the guard after almost everything else.
+func TestPriorities(t *testing.T) {
+	pods, err := ironic.Pods(full())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, pod := range pods {
+		got[pod.Name] = pod.Spec.PriorityClassName
+	}
+	deployment, err := ironic.Deployment(full(), ironic.Management{Name: "ironic", Secret: "files"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got["deployment"] = deployment.Spec.Template.Spec.PriorityClassName
+	want := map[string]string{
+		"metal3-vip": "system-node-critical", "metal3-ironic": "system-cluster-critical",
+		"metal3-dnsmasq": "system-cluster-critical", "deployment": "system-cluster-critical",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("priority classes: -want +got:\n%s", diff)
+	}
+}
+
 func TestDeployment(t *testing.T) {
 	for name, config := range map[string]ironic.Config{"least": least(), "full": full()} {
 		t.Run(name, func(t *testing.T) {

@@ -24,12 +24,16 @@ type part struct {
 
 	// grace is how long the containers may take to end, in seconds.
 	grace int64
+
+	// nodeCritical puts the containers on a level with etcd: out of memory, the kernel kills almost everything else before.
+	nodeCritical bool
 }
 
-// join makes one part of several.
+// joinParts makes one part of several. It is as critical as the least critical of them.
 func joinParts(parts ...part) part {
-	var all part
+	all := part{nodeCritical: true}
 	for _, one := range parts {
+		all.nodeCritical = all.nodeCritical && one.nodeCritical
 		all.tools = all.tools || one.tools
 		all.prepare = append(all.prepare, one.prepare...)
 		all.init = append(all.init, one.init...)
@@ -43,8 +47,13 @@ func joinParts(parts ...part) part {
 }
 
 // podSpec is what both wrappings have in common. The pods run on the network of the node and come up before there is a
-// pod network or a cluster DNS.
+// pod network or a cluster DNS. They share folders of the node, which have the SELinux labels of the node: only a
+// process of type spc_t may use them. Nodes without SELinux ignore the type.
 func (c Config) podSpec(p part, sources map[string]corev1.VolumeSource) corev1.PodSpec {
+	priority := "system-cluster-critical"
+	if p.nodeCritical {
+		priority = "system-node-critical"
+	}
 	spec := corev1.PodSpec{
 		HostNetwork:                   true,
 		DNSPolicy:                     corev1.DNSDefault,
@@ -52,9 +61,10 @@ func (c Config) podSpec(p part, sources map[string]corev1.VolumeSource) corev1.P
 		TerminationGracePeriodSeconds: new(p.grace),
 		AutomountServiceAccountToken:  new(false),
 		EnableServiceLinks:            new(false),
-		PriorityClassName:             "system-node-critical",
+		PriorityClassName:             priority,
 		Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		SecurityContext: &corev1.PodSecurityContext{
+			SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t"},
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: p.containers,

@@ -55,3 +55,23 @@ func firmwareIn(text string) []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
+
+// TestSweepsWhatTheImageLeaves: the folders that Ironic of the image fills and does not use again are swept.
+func TestSweepsWhatTheImageLeaves(t *testing.T) {
+	template := upstream(t, "ironic-config/ironic.conf.j2")
+	pods, err := ironic.Pods(least())
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := pods[0].Spec.Containers[0].Command
+	for _, option := range []string{"tempdir", "images_path"} {
+		found := regexp.MustCompile(`(?m)^` + option + ` = (\S+)$`).FindStringSubmatch(template)
+		if found == nil {
+			t.Errorf("the image does not set %s any more", option)
+			continue
+		}
+		if !slices.Contains(command, "--sweep="+found[1]+"/*") {
+			t.Errorf("%s, which is %s, is not swept: %q", found[1], option, command)
+		}
+	}
+}

@@ -110,6 +110,15 @@ func Priority(role Role, ordinal int) int {
 	return max(highestPriority-priorityGap*max(ordinal, 0), lowestPriority)
 }
 
+// Priorities are all that members of a group have.
+func Priorities() []int {
+	all := []int{managementPriority, handedOverPriority}
+	for priority := highestPriority; priority >= lowestPriority; priority -= priorityGap {
+		all = append(all, priority)
+	}
+	return all
+}
+
 // DownTime is how long a node of the priority hears nothing before it takes the addresses.
 func DownTime(interval time.Duration, priority int) time.Duration {
 	return 3*interval + SkewTime(interval, priority)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -215,6 +216,10 @@ func TestPriority(t *testing.T) {
 	}
 	if priority := keepalived.Priority(keepalived.HandedOver, 0); priority >= last || priority < 1 {
 		t.Errorf("a management side that handed over has priority %d, and the last node %d", priority, last)
+	}
+	want := []int{150, 10, 100, 80, 60, 40, 20}
+	if all := keepalived.Priorities(); !slices.Equal(all, want) {
+		t.Errorf("all priorities are %v, want %v", all, want)
 	}
 	if priority := keepalived.Priority(keepalived.ControlPlane, -1); priority != 100 {
 		t.Errorf("ordinal -1 has priority %d, want 100", priority)

@@ -96,13 +96,44 @@ func (c *cluster) pullCable() *node {
 	eventually(t, generous, "the cable is out", nobody(holder))
 	next := c.holder("the cable is out", c.all...)
 	holder.kubelet.killed(before)
-	// What the node has sent while its cable was out waits in the kernel for the hardware addresses of the peers, for three
-	// seconds. It would be heard late, as from a holder.
-	<-time.After(4 * time.Second)
+	lost := transitions(next, "backup")
 	holder.turnPort(true)
 	c.comesBack(holder, next)
+	if again := transitions(next, "backup"); again != lost {
+		t.Errorf("the next holder gave the VIP up when the cable was back: %s", again)
+	}
 	eventually(t, patient, "its Ironic is empty", c.knows(holder.api(everyAddress)))
 	return next
+}
+
+// TestCableReturns: the kernel keeps what a holder sends without a carrier, until it knows the hardware addresses of the
+// peers again. The next holder must not hear that late.
+func TestCableReturns(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	a, b := l.addNode("a"), l.addNode("b")
+	both := []*node{a, b}
+	for _, n := range both {
+		n.configure(vip.ControlPlane, both...)
+		settings := n.settings
+		settings.Takeover = vip.Always
+		n.use(settings)
+		n.startAPIServer()
+		n.startIronic()
+		n.start()
+		if n == a {
+			eventually(t, generous, "the first one holds the VIP", heldBy(a, both...))
+		}
+	}
+	eventually(t, generous, "the second one takes part", b.ready)
+	a.turnPort(false)
+	eventually(t, generous, "takeover", heldBy(b, both...))
+	lost := transitions(b, "backup")
+	a.turnPort(true)
+	throughout(t, 4*time.Second, "the cable is back", heldBy(b, both...))
+	if again := transitions(b, "backup"); again != lost {
+		t.Errorf("the next holder gave the VIP up when the cable was back: %s", again)
+	}
 }
 
 // divide cuts the holder off from the others, while all have a carrier: both sides serve, until they are one again.

@@ -163,6 +163,7 @@ func gateCommand(ctx context.Context, arguments []string, environment Environmen
 		"to do so, when the address leaves")
 	flags.BoolVar(&gate.UntilLost, "until-lost", false, "freeze the program when the address leaves, let it continue "+
 		"when the address is back in the same term, and else kill it and fail; a program that ends in its term starts again")
+	several(flags, "sweep", "pattern of absolute paths to delete before the program starts from nothing", &gate.Sweep)
 	several(flags, "again", "NAME=value, a variable for a program that starts again in its term", &gate.Again)
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err

@@ -17,6 +17,7 @@ type facts struct {
 	seen         address.Interface
 	holding      bool
 	holdingSince time.Time
+	arrivedAt    time.Time
 	downSince    time.Time
 	pending      bool
 	ironicWell   bool
@@ -87,18 +88,26 @@ func asNumber(yes bool) float64 {
 	return 0
 }
 
-// setSeen enters what was observed of the interface, and returns whether the address came or went.
-func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.Time) bool {
+// setSeen enters what was observed of the interface. It returns whether the node holds all addresses now or no longer,
+// and whether one of them has arrived.
+func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.Time) (changed, arrived bool) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	if !seen.Up && (f.seen.Up || f.downSince.IsZero()) {
 		f.downSince = now
 	}
+	for _, one := range virtual {
+		only := []netip.Addr{one}
+		arrived = arrived || seen.Has(only) && !f.seen.Has(only)
+	}
+	if arrived {
+		f.arrivedAt = now
+	}
 	f.seen = seen
 	holding := seen.Has(virtual)
 	f.holder.Set(asNumber(holding))
 	if holding == f.holding {
-		return false
+		return false, arrived
 	}
 	f.holding, f.holdingSince = holding, now
 	direction := "backup"
@@ -106,7 +115,7 @@ func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.T
 		direction = "holder"
 	}
 	f.transitions.WithLabelValues(direction).Inc()
-	return true
+	return true, arrived
 }
 
 // setIronic returns the verdict before this one.
@@ -163,6 +172,7 @@ type snapshot struct {
 	seen         address.Interface
 	holding      bool
 	holdingSince time.Time
+	arrivedAt    time.Time
 	downSince    time.Time
 	pending      bool
 	ironicWell   bool
@@ -182,7 +192,8 @@ func (f *facts) snapshot() snapshot {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	return snapshot{
-		seen: f.seen, holding: f.holding, holdingSince: f.holdingSince, downSince: f.downSince, pending: f.pending,
+		seen: f.seen, holding: f.holding, holdingSince: f.holdingSince, arrivedAt: f.arrivedAt,
+		downSince: f.downSince, pending: f.pending,
 		ironicWell: f.ironicWell, checkedAt: f.checkedAt, annotation: f.annotation, running: f.running,
 		fitAndArmed: f.fitAndArmed, beat: f.beat,
 	}

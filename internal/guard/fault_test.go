@@ -2,6 +2,8 @@ package guard_test
 
 import (
 	"fmt"
+	"math"
+	"net"
 	"net/http"
 	"strings"
 	"syscall"
@@ -129,4 +131,96 @@ func TestSlowAdvertisements(t *testing.T) {
 	a.write("etc/armed", "0\n")
 	eventually(t, generous, "demotion", heldBy(b, both...))
 	throughout(t, 6*time.Second, "the new holder keeps it", heldBy(b, both...))
+}
+
+// TestOneAddress: an address that cannot be added leaves the other one with its lease.
+func TestOneAddress(t *testing.T) {
+	t.Parallel()
+	_, n := alone(t)
+	for _, pid := range n.keepalivedProcesses() {
+		must(t, syscall.Kill(pid, syscall.SIGSTOP))
+		defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
+	}
+	link, err := n.links.LinkByName("eth0")
+	must(t, err)
+	for _, text := range []string{vip4.String() + "/24", vip6.String() + "/128"} {
+		parsed, err := netlink.ParseAddr(text)
+		must(t, err)
+		must(t, n.links.AddrDel(link, parsed))
+	}
+	eventually(t, generous, "the guard knows", func() string { return differs("0", n.file("holder")) })
+	one, err := netlink.ParseAddr(vip4.String() + "/24")
+	must(t, err)
+	must(t, n.links.AddrAdd(link, one))
+	lease := func() string {
+		entries, err := n.links.AddrList(link, netlink.FAMILY_V4)
+		must(t, err)
+		for _, entry := range entries {
+			if entry.IP.String() != vip4.String() {
+				continue
+			}
+			if entry.ValidLft == math.MaxUint32 {
+				return "the address has no lease"
+			}
+			return ""
+		}
+		return "the address is gone"
+	}
+	eventually(t, generous, "the guard gives a lease", lease)
+	throughout(t, 4*time.Second, "the guard extends the lease", lease)
+}
+
+// TestLowPriorityStranger: who speaks for the VIP with a priority of no member, and does not hear the holder, takes
+// nothing from it.
+func TestLowPriorityStranger(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	n, stranger := l.addNode("n"), l.addNode("stranger")
+	n.configure(vip.ControlPlane, n, stranger)
+	settings := n.settings
+	settings.Takeover, settings.Mode, settings.Peers = vip.Always, vip.Multicast, nil
+	n.use(settings)
+	n.startAPIServer()
+	n.startIronic()
+	n.start()
+	eventually(t, generous, "the node holds the VIP", heldBy(n, n))
+	stop := stranger.speak([]byte{0x31, 51, 5, 1, 0, 20, 0, 0, 172, 22, 0, 2})
+	defer stop()
+	want := fmt.Sprintf(`metal3_guard_foreign_speaker{source=%q} 1`, stranger.address4)
+	eventually(t, generous, "the stranger is reported", func() string { return differs(want, n.metric("foreign_speaker")) })
+	lost := transitions(n, "backup")
+	throughout(t, 6*time.Second, "the node keeps the VIP", heldBy(n, n))
+	if again := transitions(n, "backup"); again != lost {
+		t.Errorf("the node lost the VIP: %s times, before %s", again, lost)
+	}
+}
+
+// speak sends an advertisement to all, ten times a second, until the function is called.
+func (n *node) speak(advertisement []byte) (stop func()) {
+	t := n.lab.t
+	var connection net.PacketConn
+	must(t, within(n.space, func() (err error) {
+		connection, err = (&net.ListenConfig{}).ListenPacket(t.Context(), "ip4:112", n.address4.String())
+		return err
+	}))
+	// The checksum of version 3 covers the addresses of the packet: keepalived, unlike the guard, looks at it.
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticks := time.NewTicker(100 * time.Millisecond)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticks.C:
+				_, _ = connection.WriteTo(advertisement, &net.IPAddr{IP: net.IPv4(224, 0, 0, 18)})
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+		_ = connection.Close()
+	}
 }

@@ -49,6 +49,10 @@ type Gate struct {
 	// Term is the file with the term that the guard of the node writes.
 	Term string
 
+	// Sweep are patterns of paths that are deleted before the program starts from nothing: what one that was killed has
+	// left is of no use to the next.
+	Sweep []string
+
 	// Again are variables like NAME=value for a program that is started again during its term.
 	Again []string
 }
@@ -121,6 +125,7 @@ func (p *passage) look(now address.Interface) error {
 	switch {
 	case p.child == nil && !p.leaving && (here || !p.WhileHere):
 		p.log.Info("The program starts", "program", p.Command[0], "addressIsHere", here)
+		p.sweep()
 		if err := p.start(nil); err != nil || !p.UntilLost {
 			return err
 		}
@@ -130,6 +135,15 @@ func (p *passage) look(now address.Interface) error {
 		p.end()
 	}
 	return nil
+}
+
+// sweep deletes what is left of the programs before. The program starts even if it cannot.
+func (p *passage) sweep() {
+	for _, pattern := range p.Sweep {
+		if err := remove(pattern); err != nil {
+			p.log.Error("Cannot delete files of an earlier program", "pattern", pattern, "error", err)
+		}
+	}
 }
 
 func (p *passage) start(variables []string) error {

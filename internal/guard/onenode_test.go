@@ -136,7 +136,7 @@ func testMeetStrangers(t *testing.T, n *node) {
 	defer foreign(51)()
 	want := fmt.Sprintf(`metal3_guard_foreign_speaker{source=%q} 1`, stranger.address4)
 	eventually(t, generous, "the collision is reported", func() string { return differs(want, n.metric("foreign_speaker")) })
-	if !strings.Contains(n.said.String(), "uses our virtual router ID 51 for 172.22.0.77") {
+	if !strings.Contains(n.said.String(), "uses our virtual router ID 51 for [172.22.0.77]") {
 		t.Error("the log does not say what collides")
 	}
 }

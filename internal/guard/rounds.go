@@ -150,14 +150,18 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 	listening, stop := 0, context.CancelFunc(func() {})
 	defer func() { stop() }()
 	changed := func(seen address.Interface) {
-		if g.facts.setSeen(seen, virtualAddresses(settings), time.Now()) {
-			held := seen.Has(virtualAddresses(settings))
-			g.log.Info("The address", "held", held)
-			if held {
-				nudge(g.arrived)
-			}
+		moved, arrived := g.facts.setSeen(seen, virtualAddresses(settings), time.Now())
+		if moved {
+			g.log.Info("The address", "held", seen.Has(virtualAddresses(settings)))
+		}
+		if arrived {
+			nudge(g.arrived)
 		}
 		nudge(g.look)
+		if !seen.Up && seen.Index != 0 && !seen.HasAny(virtualAddresses(settings)) {
+			// The next holder must not hear late what this node has sent as a holder.
+			g.logOnce("unsent", "Cannot drop packets that wait for a carrier", address.DropUnsent(seen.Index, settings.Peers))
+		}
 		if seen.Index == listening {
 			return
 		}
@@ -180,7 +184,7 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 	}
 }
 
-// keepLease gives the address a lease as soon as it arrives, and extends that while this node means to hold it.
+// keepLease gives each address a lease as soon as it arrives, and extends that while this node means to hold it.
 func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 	due := time.NewTimer(g.rhythm.After(leaseInterval))
 	defer due.Stop()
@@ -194,7 +198,7 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 		case <-g.arrived:
 		case <-due.C:
 			due.Reset(g.rhythm.After(leaseInterval))
-			if contest.Lost(time.Now(), g.ledger.HolderHeard(), g.facts.snapshot().holdingSince) || !g.extends() {
+			if contest.Lost(time.Now(), g.ledger.HolderHeard(), g.facts.snapshot().arrivedAt) || !g.extends() {
 				continue
 			}
 		}
@@ -204,11 +208,11 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 	}
 }
 
-// extends says whether this node means to hold the address that it has. Where another node goes on speaking as the
-// holder, an address that is still here is a leftover, and its lease has to end.
+// extends says whether this node means to hold the address that it has: all of a pair or the one that could be added.
+// Where another node goes on speaking as the holder, an address that is still here is a leftover, and its lease ends.
 func (g *guard) extends() bool {
 	current := g.facts.snapshot()
-	return current.holding && current.running && current.fitAndArmed && time.Since(current.beat) < filesPatience
+	return current.running && current.fitAndArmed && time.Since(current.beat) < filesPatience
 }
 
 // readNode asks for the annotation, again and again. Without an answer the last one stays.

@@ -97,6 +97,33 @@ func TestGateStartsAgainInItsTerm(t *testing.T) {
 	g.diesAtOnce(time.Now())
 }
 
+// TestGateSweeps: what a killed Ironic left on the disk is deleted before the next one starts, and not when an Ironic
+// starts again in its term.
+func TestGateSweeps(t *testing.T) {
+	t.Parallel()
+	n := newLab(t).addNode("n")
+	must(t, os.MkdirAll(n.path("run"), 0o755))
+	must(t, os.MkdirAll(n.path("html", "redfish"), 0o755))
+	must(t, os.MkdirAll(n.path("html", "images"), 0o755))
+	n.write("html/redfish/left.iso", "left")
+	n.write("html/images/kernel", "kernel")
+	script := "ls " + n.path("html", "redfish") + "; touch " + n.path("html", "redfish", "mine.iso") + "; " + counting
+	g := n.startGate(false, script, "--until-lost", "--state="+n.path("run"), "--again=AGAIN=again",
+		"--sweep="+n.path("html", "redfish", "*"))
+	g.begins()
+	if strings.Contains(g.said.String(), "left.iso") {
+		t.Errorf("the file of the one before is left: %s", g.said)
+	}
+	if _, err := os.Stat(n.path("html", "images", "kernel")); err != nil {
+		t.Error(err)
+	}
+	kill(t, g.processes("sh"))
+	eventually(t, generous, "it starts again", g.says("started again"))
+	if !strings.Contains(g.said.String(), "mine.iso") {
+		t.Errorf("its own file is gone: %s", g.said)
+	}
+}
+
 // TestGateIsToldToEndWhileFrozen: a frozen program cannot be asked.
 func TestGateIsToldToEndWhileFrozen(t *testing.T) {
 	t.Parallel()

@@ -64,7 +64,8 @@ func (k *Keeper) credentials(found, given content) (map[string][]byte, error) {
 }
 
 // completeHtpasswd keeps the htpasswd that fits, and makes one where there is none or where a Secret of the user has
-// other credentials by now.
+// other credentials by now. With a new user name, the user before stays valid until the next change: nodes and clients
+// get the new one at different times. The web server finds one password only for a user name.
 func (k *Keeper) completeHtpasswd(data map[string][]byte, found, given content) error {
 	htpasswd := found.data[HtpasswdKey]
 	switch {
@@ -80,6 +81,10 @@ func (k *Keeper) completeHtpasswd(data map[string][]byte, found, given content) 
 		return fmt.Errorf("hashing a password: %w", err)
 	}
 	data[HtpasswdKey] = fmt.Appendf(nil, "%s:%s\n", data[UsernameKey], hash)
+	before, _, _ := bytes.Cut(htpasswd, []byte("\n"))
+	if user, _, found := bytes.Cut(before, []byte(":")); found && !bytes.Equal(user, data[UsernameKey]) {
+		data[HtpasswdKey] = fmt.Appendf(data[HtpasswdKey], "%s\n", before)
+	}
 	return nil
 }
 

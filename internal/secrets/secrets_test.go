@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -338,12 +339,40 @@ func TestSecretsOfTheUserAreFollowed(t *testing.T) {
 	if err := w.client.Update(context.Background(), rotated); err != nil {
 		t.Fatal(err)
 	}
-	if again := w.complete(t); !admits(again.Htpasswd, []byte("admin"), []byte("another")) {
+	if again := w.complete(t); !admits(again.Htpasswd, []byte("admin"), []byte("another")) ||
+		admits(again.Htpasswd, []byte("admin"), []byte(secretPassword)) {
 		t.Error("a rotation does not arrive")
 	}
 	w.owner.Spec.Ironic.CredentialsRef, w.owner.Spec.Ironic.TLSRef = nil, nil
 	if again := w.complete(t); string(again.Password) != "another" {
 		t.Error("what is used changes when it is named no more")
+	}
+}
+
+// TestUserBeforeStaysValid: nodes and clients get a new user name one after the other.
+func TestUserBeforeStaysValid(t *testing.T) {
+	w, _ := given(t)
+	w.complete(t)
+	rotate := func(username, password string) Material {
+		t.Helper()
+		rotated := w.stored(t, "mine")
+		rotated.Data[UsernameKey], rotated.Data[PasswordKey] = []byte(username), []byte(password)
+		if err := w.client.Update(context.Background(), rotated); err != nil {
+			t.Fatal(err)
+		}
+		return w.complete(t)
+	}
+	second := rotate("second", "two")
+	if !admits(second.Htpasswd, []byte("second"), []byte("two")) ||
+		!admits(second.Htpasswd, []byte("admin"), []byte(secretPassword)) {
+		t.Errorf("not both users are valid: %d lines", bytes.Count(second.Htpasswd, []byte("\n")))
+	}
+	third := rotate("third", "three")
+	if !admits(third.Htpasswd, []byte("third"), []byte("three")) || !admits(third.Htpasswd, []byte("second"), []byte("two")) {
+		t.Errorf("not both users are valid: %d lines", bytes.Count(third.Htpasswd, []byte("\n")))
+	}
+	if admits(third.Htpasswd, []byte("admin"), []byte(secretPassword)) {
+		t.Error("a user is valid for ever")
 	}
 }
 

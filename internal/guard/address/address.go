@@ -5,9 +5,9 @@ package address
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
+	"syscall"
 
 	"github.com/vishvananda/netlink"
 )
@@ -17,7 +17,7 @@ type Interface struct {
 	// Index of the interface; 0 means that there is none of that name.
 	Index int
 
-	// Up says that the interface is up and has a carrier.
+	// Up says that the interface is up and has a carrier, and if it is a bridge with uplinks, one of them as well.
 	Up bool
 
 	// Addresses of the interface, in the kernel's order.
@@ -29,6 +29,9 @@ type Interface struct {
 	// Added is when each of the addresses was added, in hundredths of a second since the start of the machine. An
 	// address that left and came back has another time than before, one that was given more time has not.
 	Added map[netip.Prefix]uint32
+
+	// uplinks are the ports of a bridge that lead to other machines.
+	uplinks []int
 }
 
 // flags of an address that is no source.
@@ -51,18 +54,19 @@ func Observe(name string) (Interface, error) {
 	if err != nil {
 		return Interface{}, fmt.Errorf("looking up interface %s: %w", name, err)
 	}
-	attributes := link.Attrs()
-	observed := Interface{
-		Index: attributes.Index,
-		Up:    attributes.Flags&net.FlagUp != 0 && attributes.RawFlags&runningFlag != 0,
-		Added: map[netip.Prefix]uint32{},
-	}
+	index := link.Attrs().Index
+	observed := Interface{Index: index, Up: isUp(link), Added: map[netip.Prefix]uint32{}}
 	connection, err := dial()
 	if err != nil {
 		return Interface{}, err
 	}
 	defer connection.close()
-	entries, err := connection.list(attributes.Index)
+	if link.Type() == bridgeType {
+		if err := connection.observeUplinks(&observed); err != nil {
+			return Interface{}, fmt.Errorf("listing the ports of bridge %s: %w", name, err)
+		}
+	}
+	entries, err := connection.list(index)
 	if err != nil {
 		return Interface{}, fmt.Errorf("listing the addresses of %s: %w", name, err)
 	}
@@ -75,9 +79,6 @@ func Observe(name string) (Interface, error) {
 	}
 	return observed, nil
 }
-
-// runningFlag is IFF_RUNNING: the interface has a carrier.
-const runningFlag = 0x40
 
 // Equal says whether nothing has changed, but for addresses that left and came back.
 func (i Interface) Equal(other Interface) bool {
@@ -160,7 +161,6 @@ func (i Interface) Source(virtual netip.Prefix, virtuals, peers []netip.Addr) (n
 
 // Remove takes the addresses from the interface and returns those that were there.
 func Remove(name string, addresses []netip.Addr) ([]netip.Addr, error) {
-	var removed []netip.Addr
 	link, err := netlink.LinkByName(name)
 	var missing netlink.LinkNotFoundError
 	if errors.As(err, &missing) {
@@ -169,40 +169,43 @@ func Remove(name string, addresses []netip.Addr) ([]netip.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking up interface %s: %w", name, err)
 	}
-	err = each(link, addresses, func(link netlink.Link, entry netlink.Addr, address netip.Addr) error {
-		if err := netlink.AddrDel(link, &entry); err != nil {
-			return fmt.Errorf("removing %s from %s: %w", address, name, err)
+	connection, err := dial()
+	if err != nil {
+		return nil, err
+	}
+	defer connection.close()
+	entries, err := connection.list(link.Attrs().Index)
+	if err != nil {
+		return nil, fmt.Errorf("listing the addresses of %s: %w", name, err)
+	}
+	var removed []netip.Addr
+	var failures []error
+	for _, found := range entries {
+		if !slices.Contains(addresses, found.prefix.Addr()) {
+			continue
 		}
-		removed = append(removed, address)
-		return nil
-	})
-	return removed, err
+		if err := connection.remove(found); err != nil {
+			failures = append(failures, fmt.Errorf("removing %s from %s: %w", found.prefix.Addr(), name, err))
+			continue
+		}
+		removed = append(removed, found.prefix.Addr())
+	}
+	return removed, errors.Join(failures...)
 }
 
-// each calls the function for those of the addresses that the interface has.
-func each(link netlink.Link, addresses []netip.Addr, change func(netlink.Link, netlink.Addr, netip.Addr) error) error {
+// DropUnsent removes what the kernel knows of the neighbors on an interface without a carrier, and with it the packets
+// that wait for their hardware addresses. The kernel would send these when the carrier is back.
+func DropUnsent(index int, neighbors []netip.Addr) error {
 	var failures []error
-	entries, err := netlink.AddrList(link, netlink.FAMILY_ALL)
-	if err != nil {
-		// A list that was interrupted by a change has some addresses, and those count.
-		failures = append(failures, fmt.Errorf("listing the addresses of the interface: %w", err))
-	}
-	for _, entry := range entries {
-		if prefix, ok := prefixOf(entry); ok && slices.Contains(addresses, prefix.Addr()) {
-			failures = append(failures, change(link, entry, prefix.Addr()))
+	for _, neighbor := range neighbors {
+		family := netlink.FAMILY_V6
+		if neighbor.Is4() {
+			family = netlink.FAMILY_V4
+		}
+		err := netlink.NeighDel(&netlink.Neigh{LinkIndex: index, Family: family, IP: neighbor.AsSlice()})
+		if err != nil && !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ENODEV) {
+			failures = append(failures, fmt.Errorf("removing neighbor %s: %w", neighbor, err))
 		}
 	}
 	return errors.Join(failures...)
-}
-
-func prefixOf(entry netlink.Addr) (netip.Prefix, bool) {
-	if entry.IPNet == nil {
-		return netip.Prefix{}, false
-	}
-	address, ok := netip.AddrFromSlice(entry.IP)
-	if !ok {
-		return netip.Prefix{}, false
-	}
-	bits, _ := entry.Mask.Size()
-	return netip.PrefixFrom(address.Unmap(), bits), true
 }

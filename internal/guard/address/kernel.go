@@ -10,6 +10,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -41,6 +42,8 @@ func dial(groups ...uint) (*kernel, error) {
 		return nil, fmt.Errorf("connecting to the kernel: %w", err)
 	}
 	k := &kernel{file: os.NewFile(uintptr(descriptor), "netlink"), buffer: make([]byte, bufferSize)}
+	// A kernel before 4.20 does not know how to list less than everything. The reader omits what it did not ask for.
+	_ = syscall.SetsockoptInt(descriptor, unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)
 	err = syscall.Bind(descriptor, &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK, Groups: mask})
 	if err == nil {
 		k.raw, err = k.file.SyscallConn()

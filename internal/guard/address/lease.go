@@ -78,11 +78,7 @@ func (l *Leases) takeBack(index int, before []entry) error {
 		if !slices.ContainsFunc(before, isOther) {
 			continue
 		}
-		request, err := found.removed()
-		if err == nil {
-			err = l.kernel.ask(request, func([]byte) error { return nil })
-		}
-		if err != nil && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+		if err := l.kernel.remove(found); err != nil {
 			failures = append(failures, fmt.Errorf("removing %s, which was to leave: %w", found.prefix.Addr(), err))
 		}
 	}
@@ -118,12 +114,12 @@ func (e entry) extended(validity time.Duration) (*nl.NetlinkRequest, error) {
 	return request, nil
 }
 
-// removed asks for the address to go.
-func (e entry) removed() (*nl.NetlinkRequest, error) {
-	header := nl.DeserializeIfAddrmsg(e.message)
-	attributes, err := nl.ParseRouteAttr(e.message[header.Len():])
+// remove takes an address away. One that is gone is no error.
+func (k *kernel) remove(found entry) error {
+	header := nl.DeserializeIfAddrmsg(found.message)
+	attributes, err := nl.ParseRouteAttr(found.message[header.Len():])
 	if err != nil {
-		return nil, err
+		return err
 	}
 	request := nl.NewNetlinkRequest(syscall.RTM_DELADDR, syscall.NLM_F_ACK)
 	request.AddData(header)
@@ -132,5 +128,9 @@ func (e entry) removed() (*nl.NetlinkRequest, error) {
 			request.AddData(nl.NewRtAttr(int(kind), attribute.Value))
 		}
 	}
-	return request, nil
+	err = k.ask(request, func([]byte) error { return nil })
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return nil
+	}
+	return err
 }

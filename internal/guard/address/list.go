@@ -38,15 +38,17 @@ func (e entry) isUnusable() bool {
 	return e.flags&unusableFlags != 0 || e.prefix.Addr().IsLinkLocalUnicast()
 }
 
-// list reads the addresses of an interface, in the kernel's order.
+// list reads the addresses of an interface, in the kernel's order. The kernel leaves those of other interfaces out:
+// nodes have thousands of them, which come and go. An interface that is gone has none.
 func (k *kernel) list(index int) ([]entry, error) {
 	var entries []entry
-	var err error
-	for range listAttempts {
+	err := uninterrupted(func() error {
 		entries = entries[:0]
 		request := nl.NewNetlinkRequest(syscall.RTM_GETADDR, syscall.NLM_F_DUMP)
-		request.AddData(nl.NewIfAddrmsg(syscall.AF_UNSPEC))
-		err = k.ask(request, func(message []byte) error {
+		header := nl.NewIfAddrmsg(syscall.AF_UNSPEC)
+		header.Index = uint32(index) //nolint:gosec // An index is positive.
+		request.AddData(header)
+		return k.ask(request, func(message []byte) error {
 			if int(nl.DeserializeIfAddrmsg(message).Index) != index {
 				return nil
 			}
@@ -54,12 +56,21 @@ func (k *kernel) list(index int) ([]entry, error) {
 			entries = append(entries, read)
 			return err
 		})
-		// What is left of a list that changed meanwhile may lack any address.
-		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+	})
+	if errors.Is(err, syscall.ENODEV) {
+		return nil, nil
+	}
+	return entries, err
+}
+
+// uninterrupted reads a list again that changed while it was read: what was read may lack any entry.
+func uninterrupted(list func() error) (err error) {
+	for range listAttempts {
+		if err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break
 		}
 	}
-	return entries, err
+	return err
 }
 
 // readEntry reads what the kernel says of an address, and keeps it.

@@ -2,6 +2,7 @@ package address
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -90,15 +91,17 @@ func (i Interface) lacksAddress(event syscall.NetlinkMessage) bool {
 		read.isUnusable() != slices.Contains(i.Unusable, read.prefix.Addr())
 }
 
-// lacksLink also looks at other interfaces: one may get the name.
+// lacksLink also looks at other interfaces: one may get the name, or be a port of the bridge.
 func (i Interface) lacksLink(message []byte, name string) bool {
 	if len(message) < syscall.SizeofIfInfomsg || i.Index == 0 {
 		return true
 	}
 	header := nl.DeserializeIfInfomsg(message)
-	if int(header.Index) == i.Index {
+	if int(header.Index) == i.Index || slices.Contains(i.uplinks, int(header.Index)) {
 		return true
 	}
 	attributes, err := nl.ParseRouteAttrAsMap(message[header.Len():])
-	return err != nil || strings.TrimRight(string(attributes[syscall.IFLA_IFNAME].Value), "\x00") == name
+	master := attributes[syscall.IFLA_MASTER].Value
+	return err != nil || len(master) == 4 && int(binary.NativeEndian.Uint32(master)) == i.Index ||
+		strings.TrimRight(string(attributes[syscall.IFLA_IFNAME].Value), "\x00") == name
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -140,6 +141,139 @@ func TestObserve(t *testing.T) {
 	}
 	if other.Index == 0 || len(other.Addresses) > 0 || none.Index != 0 {
 		t.Errorf("other interfaces are %+v and %+v", other, none)
+	}
+}
+
+// TestChurn: addresses of other interfaces that come and go all the time, as those of kube-ipvs0 do, interrupt no list.
+func TestChurn(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make a network namespace")
+	}
+	t.Parallel()
+	made := true
+	err := thread.Own(func() error {
+		handle, err := newNetwork()
+		if made = err == nil; !made {
+			return err
+		}
+		defer handle.Close()
+		busy, err := handle.LinkByName("eth1")
+		if err := errors.Join(err, addAll(handle)); err != nil {
+			return err
+		}
+		service := func(number int) *netlink.Addr {
+			network := &net.IPNet{IP: net.IPv4(10, 96, byte(number>>8), byte(number)), Mask: net.CIDRMask(32, 32)}
+			return &netlink.Addr{IPNet: network}
+		}
+		for number := range 3000 {
+			if err := handle.AddrAdd(busy, service(number)); err != nil {
+				return err
+			}
+		}
+		stop, stopped := make(chan struct{}), make(chan error, 1)
+		go func() {
+			var failures []error
+			for number := 0; len(failures) == 0; number = (number + 1) % 3000 {
+				select {
+				case <-stop:
+					stopped <- nil
+					return
+				default:
+				}
+				err := errors.Join(handle.AddrDel(busy, service(number)), handle.AddrAdd(busy, service(number)))
+				if err != nil {
+					failures = append(failures, err)
+				}
+			}
+			stopped <- errors.Join(failures...)
+		}()
+		err = lookDuringChurn()
+		close(stop)
+		return errors.Join(err, <-stopped)
+	})
+	if !made {
+		t.Skipf("cannot make a network: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lookDuringChurn observes eth0, and extends its leases, again and again.
+func lookDuringChurn() error {
+	var leases address.Leases
+	defer leases.Close()
+	for range 100 {
+		seen, err := address.Observe("eth0")
+		if err == nil && len(seen.Addresses) != 4 {
+			err = fmt.Errorf("eth0 has %v", seen.Addresses)
+		}
+		if err := errors.Join(err, leases.Extend(seen.Index, addresses("172.22.0.2"), time.Minute)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestWatchBridge: a bridge works while one of its uplinks has a carrier, whatever its other ports have. That is news.
+func TestWatchBridge(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make a network namespace")
+	}
+	t.Parallel()
+	seen := make(chan address.Interface, 64)
+	ctx, cancel := context.WithCancel(t.Context())
+	ready := make(chan *netlink.Handle)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- thread.Own(func() error {
+			handle, err := newNetwork()
+			ready <- handle
+			if err != nil {
+				return err
+			}
+			return address.Watch(ctx, "br0", func(now address.Interface) { seen <- now })
+		})
+	}()
+	handle := <-ready
+	if handle == nil {
+		t.Skipf("cannot make a network: %v", <-ended)
+	}
+	defer handle.Close()
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}
+	guest := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "guest0"}, PeerName: "guest1"}
+	uplink := &netlink.Ifb{LinkAttrs: netlink.LinkAttrs{Name: "uplink"}}
+	err := errors.Join(handle.LinkAdd(bridge), handle.LinkAdd(guest), handle.LinkAdd(uplink))
+	peer, missing := handle.LinkByName("guest1")
+	if err := errors.Join(err, missing); err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(handle.LinkSetMaster(guest, bridge), handle.LinkSetUp(bridge), handle.LinkSetUp(guest),
+		handle.LinkSetUp(peer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		what   string
+		change func() error
+		up     bool
+	}{
+		{"a guest works", func() error { return nil }, true},
+		{"an uplink that is down", func() error { return handle.LinkSetMaster(uplink, bridge) }, false},
+		{"the uplink is up", func() error { return handle.LinkSetUp(uplink) }, true},
+		{"the uplink is down", func() error { return handle.LinkSetDown(uplink) }, false},
+		{"the uplink is no port any more", func() error { return handle.LinkSetNoMaster(uplink) }, true},
+	} {
+		if err := step.change(); err != nil {
+			t.Fatal(err)
+		}
+		for now := next(t, seen, step.what); now.Up != step.up; {
+			now = next(t, seen, step.what)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -77,7 +77,7 @@ func FuzzParse(f *testing.F) {
 
 func group() advert.Group {
 	return advert.Group{
-		RouterID: 51, ManagementPriority: 150,
+		RouterID: 51, ManagementPriority: 150, Priorities: []int{150, 100, 20},
 		Virtual: []netip.Addr{netip.MustParseAddr("172.22.0.2"), netip.MustParseAddr("fd00:22::2")},
 		Own:     []netip.Addr{netip.MustParseAddr("172.22.0.11"), netip.MustParseAddr("fd00:22::11")},
 		Peers:   []netip.Addr{netip.MustParseAddr("172.22.0.11"), netip.MustParseAddr("172.22.0.12")},
@@ -113,6 +113,17 @@ func TestClassify(t *testing.T) {
 			reason: "settings of another time", group: group(), source: "172.22.0.12", heard: heard(51, 100, "172.22.0.3"), want: advert.Foreign},
 		"members not known": {
 			reason: "multicast", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 100, "172.22.0.2"), want: advert.Peer},
+		"a priority of no member": {
+			reason: "it does not hear us, and keepalived does not give in to it", group: unknownPeers,
+			source: "172.22.0.99", heard: heard(51, 5, "172.22.0.2"), want: advert.Foreign},
+		"a priority of no member, link-local": {
+			reason: "no list names it", group: group(), source: "fe80::1", heard: heard(51, 5, "fd00:22::2"), want: advert.Foreign},
+		"a new priority of a peer": {
+			reason: "the list names it", group: group(), source: "172.22.0.12", heard: heard(51, 5, "172.22.0.2"), want: advert.Peer},
+		"a goodbye": {
+			reason: "members say it too", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 0, "172.22.0.2"), want: advert.Peer},
+		"no addresses": {
+			reason: "keepalived drops it", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 100), want: advert.Foreign},
 		"link-local": {
 			reason: "multicast over IPv6 comes from there", group: group(), source: "fe80::1", heard: heard(51, 100, "fd00:22::2"), want: advert.Peer},
 	} {

@@ -25,6 +25,9 @@ type Group struct {
 
 	// ManagementPriority is the lowest priority that only the management side uses.
 	ManagementPriority int
+
+	// Priorities of all members. They tell a member from others where no list of peers names it.
+	Priorities []int
 }
 
 // Kind of a speaker.
@@ -54,11 +57,16 @@ func (g Group) Classify(source netip.Addr, heard Advertisement) (Kind, string) {
 		return Foreign, fmt.Sprintf("holds our address under virtual router ID %d", heard.RouterID)
 	case int(heard.RouterID) != g.RouterID:
 		return Unrelated, ""
-	case !shares && len(heard.Addresses) > 0:
-		return Foreign, fmt.Sprintf("uses our virtual router ID %d for %s", heard.RouterID, heard.Addresses[0])
+	case !shares:
+		return Foreign, fmt.Sprintf("uses our virtual router ID %d for %v", heard.RouterID,
+			heard.Addresses[:min(1, len(heard.Addresses))])
+	case slices.Contains(g.Peers, source):
+		return Peer, ""
 	// Advertisements over IPv6 multicast come from link-local addresses, which no list of peers names.
-	case len(g.Peers) > 0 && !slices.Contains(g.Peers, source) && !source.IsLinkLocalUnicast():
+	case len(g.Peers) > 0 && !source.IsLinkLocalUnicast():
 		return Foreign, "speaks for our address and is not in the list of peers"
+	case heard.Priority > 0 && !slices.Contains(g.Priorities, int(heard.Priority)):
+		return Foreign, fmt.Sprintf("speaks for our address with priority %d, which no member has", heard.Priority)
 	default:
 		return Peer, ""
 	}
