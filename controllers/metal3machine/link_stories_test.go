@@ -133,7 +133,7 @@ func describeLinks(s *suite) {
 		host := w.getHost(ctx, Default, "host")
 		node := w.node(ctx, "node", "example://1", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
 		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(infrav1.ProviderIDConflictReason,
-			"Node "+node.Name+" carries provider ID example://1 instead of "+w.providerID("host", "machine")))
+			"Node "+node.Name+" has provider ID example://1 instead of "+w.providerID("host", "machine")))
 		Expect(w.getMachine(ctx, Default, "machine").Spec.ProviderID).To(BeEmpty())
 		Expect(w.client.Delete(ctx, node)).To(Succeed())
 		w.node(ctx, "better", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
@@ -146,7 +146,7 @@ func describeLinks(s *suite) {
 		linked(ctx, w)
 		second := w.node(ctx, "second", w.providerID("host", "machine"), nil)
 		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(infrav1.ProviderIDConflictReason,
-			"Nodes "+first.Name+", "+second.Name+" all carry provider ID"))
+			"Nodes "+first.Name+", "+second.Name+" have the same provider ID"))
 		Expect(w.client.Delete(ctx, first)).To(Succeed())
 		linked(ctx, w)
 	})

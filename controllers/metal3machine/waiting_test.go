@@ -150,7 +150,7 @@ func describeWaiting(s *suite) {
 		w.start()
 		w.machine(ctx, "machine")
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason,
-			"No host in namespace "+w.namespace+": create BareMetalHosts there"))
+			"No BareMetalHosts in namespace "+w.namespace+": create them there"))
 		w.host(ctx, "host")
 		Expect(w.associated(ctx, "machine")).To(Equal("host"))
 	})
