@@ -220,8 +220,8 @@ func (r *Reconciler) infrastructureToMachines(ctx context.Context, object client
 		client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
 }
 
-// secretToMachine requeues the machine of a bootstrap data Secret. For the Secret of an Ironic endpoint, it requeues all
-// machines of the cluster without a provider ID.
+// secretToMachine requeues the machine of a bootstrap data Secret. For the Secret of an Ironic endpoint, it requeues
+// all machines of the cluster without a provider ID.
 func (r *Reconciler) secretToMachine(ctx context.Context, object client.Object) []ctrl.Request {
 	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == "Metal3Cluster" {
 		return r.machines(ctx, client.InNamespace(object.GetNamespace()),
