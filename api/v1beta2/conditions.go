@@ -4,72 +4,71 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// Condition types of all kinds. Ready, Deleting and Paused have the meaning that Cluster API gives them.
+// Condition types of all kinds. Ready, Deleting and Paused are those of Cluster API.
 const (
-	// ReadyCondition sums up the other conditions. Pausing does not change it.
+	// ReadyCondition summarizes the other conditions. A pause does not change it.
 	ReadyCondition = clusterv1.ReadyCondition
 
-	// DeletingCondition says how far a deletion got. It is true while the object is being deleted.
+	// DeletingCondition reports the progress of a deletion. It is true while the object is being deleted.
 	DeletingCondition = clusterv1.DeletingCondition
 
-	// PausedCondition says whether the object or its Cluster is paused.
+	// PausedCondition is true if the object or its Cluster is paused.
 	PausedCondition = clusterv1.PausedCondition
 )
 
 // Condition types of a Metal3Cluster.
 const (
-	// InfrastructureReadyCondition says whether the cluster has a control-plane endpoint.
+	// InfrastructureReadyCondition is true if the cluster has a control-plane endpoint.
 	InfrastructureReadyCondition = "BaremetalInfrastructureReady"
 
-	// IronicEndpointReadyCondition says whether this cluster's Ironic answers on the endpoint of spec.ironic. It
-	// exists only where spec.ironic is set.
+	// IronicEndpointReadyCondition is true if the Ironic of this cluster answers on the endpoint of spec.ironic. It exists
+	// only if spec.ironic is set.
 	IronicEndpointReadyCondition = "IronicEndpointReady"
 
-	// IronicEndpointUniqueCondition says whether nobody else uses the virtual addresses or the virtual router ID of
-	// spec.ironic, as far as the objects of the management cluster tell. It exists only where spec.ironic is set.
+	// IronicEndpointUniqueCondition is true if no other object of the management cluster uses the virtual IPs or the
+	// virtual router ID of spec.ironic. It exists only if spec.ironic is set.
 	IronicEndpointUniqueCondition = "IronicEndpointUnique"
 
-	// ReadyForMoveCondition says whether clusterctl move would succeed now and lose nothing. The message names each
-	// obstacle and its remedy. While the Cluster is paused, it says which hosts the move waits for.
+	// ReadyForMoveCondition is true if clusterctl move would succeed now without a loss. The message contains each
+	// obstacle and its remedy. While the Cluster is paused, it lists the hosts that the move waits for.
 	ReadyForMoveCondition = "ReadyForMove"
 
-	// MoveInProgressCondition says whether a move is under way. The reason is its stage, and the message has the number of
-	// hosts in each phase.
+	// MoveInProgressCondition is true during a move. The reason is the stage, and the message has the number of hosts in
+	// each phase.
 	MoveInProgressCondition = "MoveInProgress"
 )
 
 // Condition types of a Metal3Machine.
 const (
-	// HostAssociatedCondition says whether the machine has claimed a host.
+	// HostAssociatedCondition is true if the machine has claimed a host.
 	HostAssociatedCondition = "AssociateBareMetalHost"
 
-	// DataReadyCondition says whether meta-data and network-data are ready.
+	// DataReadyCondition is true if meta-data and network-data are ready.
 	DataReadyCondition = "Metal3DataReady"
 
-	// AddressesReadyCondition says whether a Metal3Data has all addresses that its template names.
+	// AddressesReadyCondition is true if a Metal3Data has all addresses of its template.
 	AddressesReadyCondition = "IPAddressesReady"
 
-	// SecretsReadyCondition says whether the Secrets of a Metal3Data exist.
+	// SecretsReadyCondition is true if the Secrets of a Metal3Data exist.
 	SecretsReadyCondition = "SecretsReady"
 
-	// DataAssociatedCondition repeats DataReadyCondition under another name that CAPM3 has for it.
+	// DataAssociatedCondition repeats DataReadyCondition under a second name of CAPM3.
 	DataAssociatedCondition = "AssociateMetal3MachineMetaData"
 
-	// HostProvisionedCondition says how far BMO got in provisioning the host, and quotes its error.
+	// HostProvisionedCondition is true if the host is provisioned. The message contains the error of the host.
 	HostProvisionedCondition = "BareMetalHostProvisioned"
 
-	// NodeLinkedCondition says whether the node of the machine carries the provider ID.
+	// NodeLinkedCondition is true if the Node of the machine has the provider ID.
 	NodeLinkedCondition = "NodeLinked"
 
-	// NodeLabelsSyncedCondition says whether the node of the machine has the labels of its host that the annotation
-	// LabelSyncPrefixesAnnotation of the Metal3Cluster asks for. Absent without that annotation. Ready does not depend on
-	// it.
+	// NodeLabelsSyncedCondition is true if the Node of the machine has the labels of its host with the prefixes in
+	// LabelSyncPrefixesAnnotation of the Metal3Cluster. It exists only with that annotation. Ready does not include it.
 	NodeLabelsSyncedCondition = "NodeLabelsSynced"
 )
 
 // Reasons of all kinds.
 const (
-	// ReadyReason is used when all is well.
+	// ReadyReason is used when no condition is false.
 	ReadyReason = clusterv1.ReadyReason
 
 	// DeletingReason is used while the object is being deleted.
@@ -87,7 +86,7 @@ const (
 
 // Reasons of a Metal3Cluster.
 const (
-	// WaitingForClusterReason is used until the Cluster sets its owner reference.
+	// WaitingForClusterReason is used until the Metal3Cluster has an ownerReference of the Cluster.
 	WaitingForClusterReason = "WaitingForClusterOwnerRef"
 
 	// EndpointMissingReason is used while neither the Metal3Cluster nor the Cluster has a control-plane endpoint.
@@ -109,28 +108,27 @@ const (
 
 // Reasons of AssociateBareMetalHost.
 const (
-	// WaitingForMachineReason is used until the Machine sets its owner reference.
+	// WaitingForMachineReason is used until the Metal3Machine has an ownerReference of the Machine.
 	WaitingForMachineReason = "WaitingForMetal3MachineOwnerRef"
 
 	// WaitingForInfrastructureReason is used until the infrastructure of the Cluster is provisioned.
 	WaitingForInfrastructureReason = clusterv1.WaitingForClusterInfrastructureReadyReason
 
-	// WaitingForMetal3ClusterReason is used until the Metal3Cluster exists. The spelling is CAPM3's.
+	// WaitingForMetal3ClusterReason is used until the Metal3Cluster exists. CAPM3 uses the same spelling.
 	WaitingForMetal3ClusterReason = "WaitingforMetal3Cluster"
 
 	// WaitingForBootstrapDataReason is used until the Machine has bootstrap data.
 	WaitingForBootstrapDataReason = clusterv1.WaitingForBootstrapDataReason
 
-	// BootstrapDataInvalidReason is used when the bootstrap Secret lacks the key value, or when the files of the Ironic
-	// endpoint cannot be added to what it holds.
+	// BootstrapDataInvalidReason is used when the bootstrap data Secret lacks the key value, or when the files of the
+	// Ironic endpoint cannot be injected into it.
 	BootstrapDataInvalidReason = "BootstrapDataInvalid"
 
 	// WaitingForIronicSecretReason is used by a control-plane machine until the Secret with the credentials and
-	// certificates of the Ironic endpoint is complete, and by a Metal3Cluster until the Secrets exist that spec.ironic
-	// names.
+	// certificates of the Ironic endpoint is complete, and by a Metal3Cluster until the Secrets of spec.ironic exist.
 	WaitingForIronicSecretReason = "WaitingForIronicSecret"
 
-	// IronicEndpointInvalidReason is used when no files can be made of spec.ironic of the Metal3Cluster.
+	// IronicEndpointInvalidReason is used when spec.ironic of the Metal3Cluster cannot be rendered.
 	IronicEndpointInvalidReason = "IronicEndpointInvalid"
 
 	// AssociationFailedReason is used when a step of the claim of a host fails. The message is the error.
@@ -139,10 +137,10 @@ const (
 	// NoHostAvailableReason is used when no host can be claimed. The message counts the hosts per reason.
 	NoHostAvailableReason = "NoHostAvailable"
 
-	// InvalidHostSelectorReason is used when spec.hostSelector cannot be understood.
+	// InvalidHostSelectorReason is used when spec.hostSelector is invalid.
 	InvalidHostSelectorReason = "InvalidHostSelector"
 
-	// InvalidSpecReason is used when the spec asks for something that cannot be done.
+	// InvalidSpecReason is used when the spec is invalid.
 	InvalidSpecReason = "InvalidSpec"
 
 	// HostAssociatedReason is used when the machine has claimed a host.
@@ -175,7 +173,7 @@ const (
 
 // Reasons of Metal3DataTemplates, Metal3DataClaims and Metal3Data.
 const (
-	// TemplateReadyReason is used by a Metal3DataTemplate that can be used. The message names entries without effect.
+	// TemplateReadyReason is used by a valid Metal3DataTemplate. The message lists entries without effect.
 	TemplateReadyReason = "TemplateReady"
 
 	// TemplateInUseReason is used while the deletion of a Metal3DataTemplate waits for Metal3Data and Metal3DataClaims.
@@ -190,7 +188,7 @@ const (
 	// TemplateDeletingReason is used by a Metal3DataClaim whose Metal3DataTemplate is being deleted.
 	TemplateDeletingReason = "Metal3DataTemplateDeleting"
 
-	// InvalidClaimReason is used by a Metal3DataClaim without template or without Metal3Machine.
+	// InvalidClaimReason is used by a Metal3DataClaim without a template or a Metal3Machine.
 	InvalidClaimReason = "InvalidClaim"
 
 	// IndexAllocatedReason is used by a Metal3DataClaim that has an index and a Metal3Data.
@@ -209,11 +207,11 @@ const (
 	// that claim is deleted.
 	WaitingForClaimReason = "WaitingForMetal3DataClaim"
 
-	// WaitingForAddressReason is used until the address manager gives all addresses.
+	// WaitingForAddressReason is used until the address manager has allocated all addresses.
 	WaitingForAddressReason = "WaitingForIPAddress"
 
-	// AddressFailedReason is used when the address manager cannot give an address, and when a claim of an address cannot
-	// be written.
+	// AddressFailedReason is used when the address manager cannot allocate an address, and when a claim of an address
+	// cannot be written.
 	AddressFailedReason = "IPAddressFailed"
 
 	// AddressManagerMissingReason is used while the API of an address manager is not installed.
@@ -222,20 +220,20 @@ const (
 	// PoolMissingReason is used while a pool does not exist.
 	PoolMissingReason = "IPPoolMissing"
 
-	// AddressConflictReason is used while another object has the claim of an address that is required.
+	// AddressConflictReason is used while another object owns the required claim of an address.
 	AddressConflictReason = "IPClaimConflict"
 
-	// AddressesReadyReason is used when the pools gave all addresses.
+	// AddressesReadyReason is used when all addresses are allocated.
 	AddressesReadyReason = "IPAddressesReady"
 
 	// AddressesReleasedReason is used when the addresses of a Metal3Data that is being deleted are released.
 	AddressesReleasedReason = "IPAddressesReleased"
 
-	// RenderingFailedReason is used when the template cannot be rendered for a machine. The message names fields, values
-	// and remedies.
+	// RenderingFailedReason is used when the template cannot be rendered for a machine. The message contains fields,
+	// values and remedies.
 	RenderingFailedReason = "RenderingFailed"
 
-	// SecretConflictReason is used while another object has the Secret that is to hold rendered data.
+	// SecretConflictReason is used while another object owns the Secret for the rendered data.
 	SecretConflictReason = "SecretConflict"
 
 	// SecretsReadyReason is used when the Secrets exist.
@@ -253,11 +251,11 @@ const (
 	// HostProvisioningReason is used while BMO provisions the host.
 	HostProvisioningReason = "BareMetalHostProvisioning"
 
-	// HostErrorReason is used when BMO reports an error, and for a claimed host that is being deleted. The message quotes
-	// the error. The condition stays true if the host is provisioned.
+	// HostErrorReason is used when BMO reports an error, and for a claimed host that is being deleted. The message
+	// contains the error. The condition stays true if the host is provisioned.
 	HostErrorReason = "BareMetalHostError"
 
-	// HostProvisionedReason is used when the host runs its image.
+	// HostProvisionedReason is used when the host is provisioned.
 	HostProvisionedReason = "BareMetalHostProvisioned"
 
 	// ProvisioningFailedReason is used when the BareMetalHost cannot be written. The message is the error.
@@ -269,33 +267,33 @@ const (
 
 // Reasons of NodeLinked.
 const (
-	// WaitingForHostProvisionedReason is used until the host runs its image.
+	// WaitingForHostProvisionedReason is used until the host is provisioned.
 	WaitingForHostProvisionedReason = "WaitingForBareMetalHostProvisioned"
 
-	// WaitingForNodeReason is used until the node of the machine is found.
+	// WaitingForNodeReason is used until the Node of the machine exists.
 	WaitingForNodeReason = "WaitingForNode"
 
-	// WaitingForCloudProviderReason is used until the cloud provider gives the node the provider ID.
+	// WaitingForCloudProviderReason is used until the cloud provider sets the provider ID of the Node.
 	WaitingForCloudProviderReason = "WaitingForCloudProvider"
 
 	// WorkloadClusterUnreachableReason is used while the API server of the cluster does not answer.
 	WorkloadClusterUnreachableReason = "WorkloadClusterUnreachable"
 
-	// ProviderIDConflictReason is used when two nodes or two machines carry the provider ID, or the node carries another
+	// ProviderIDConflictReason is used when two Nodes or two machines have the same provider ID, or the Node has another
 	// one.
 	ProviderIDConflictReason = "ProviderIDConflict"
 
-	// LinkFailedReason is used when the Node cannot be read or written, or the machine cannot publish its provider ID. The
-	// message is the error.
+	// LinkFailedReason is used when the Node cannot be read or written, or spec.providerID cannot be written. The message
+	// is the error.
 	LinkFailedReason = "NodeLinkFailed"
 
-	// NodeLinkedReason is used when the node carries the provider ID.
+	// NodeLinkedReason is used when the Node has the provider ID.
 	NodeLinkedReason = "NodeLinked"
 )
 
 // Reasons of NodeLabelsSynced, besides WaitingForNode and WorkloadClusterUnreachable.
 const (
-	// InvalidLabelPrefixReason is used when the annotation lists what cannot be the prefix of a label. No label is copied.
+	// InvalidLabelPrefixReason is used when the annotation lists an invalid prefix. No label is copied.
 	InvalidLabelPrefixReason = "InvalidLabelPrefix"
 
 	// LabelSyncFailedReason is used when the Node cannot be read or written. The message is the error.
@@ -320,77 +318,77 @@ const (
 
 // Reasons of IronicEndpointReady, IronicEndpointUnique, ReadyForMove and MoveInProgress.
 const (
-	// EndpointFailedReason is used when a step of the care for the endpoint fails. The message is the error.
+	// EndpointFailedReason is used when a step of the endpoint reconcile fails. The message is the error.
 	EndpointFailedReason = "IronicEndpointFailed"
 
 	// MoveFailedReason is used when a step before a move fails. The message is the error.
 	MoveFailedReason = "PrepareMoveFailed"
 
-	// EndpointAnswersReason is used when this cluster's Ironic answers.
+	// EndpointAnswersReason is used when the Ironic of this cluster answers.
 	EndpointAnswersReason = "EndpointAnswers"
 
-	// EndpointUnreachableReason is used when nobody answers.
+	// EndpointUnreachableReason is used when no Ironic answers.
 	EndpointUnreachableReason = "EndpointUnreachable"
 
-	// EndpointForeignReason is used when another cluster's Ironic answers.
+	// EndpointForeignReason is used when the Ironic of another cluster answers.
 	EndpointForeignReason = "EndpointForeign"
 
 	// ManagedElsewhereReason is used when another management cluster has claimed the cluster: after a move, the Cluster
-	// was unpaused on both sides. This side keeps its hosts paused.
+	// was unpaused in both management clusters. This management cluster keeps its hosts paused.
 	ManagedElsewhereReason = "ManagedElsewhere"
 
-	// EndpointStartingReason is used when an Ironic answers that has no conductor yet.
+	// EndpointStartingReason is used when an Ironic without a conductor answers.
 	EndpointStartingReason = "EndpointStarting"
 
-	// EndpointUntrustedReason is used when the certificate of what answers is not the one of this cluster.
+	// EndpointUntrustedReason is used when the endpoint has another certificate than this cluster.
 	EndpointUntrustedReason = "EndpointUntrusted"
 
-	// EndpointUnauthorizedReason is used when what answers refuses the credentials of this cluster.
+	// EndpointUnauthorizedReason is used when the endpoint rejects the credentials of this cluster.
 	EndpointUnauthorizedReason = "EndpointUnauthorized"
 
-	// EndpointBrokenReason is used when what answers does not behave like Ironic.
+	// EndpointBrokenReason is used when the endpoint does not behave like Ironic.
 	EndpointBrokenReason = "EndpointBroken"
 
-	// EndpointUnsupportedReason is used when the Ironic that answers is too old.
+	// EndpointUnsupportedReason is used when the Ironic on the endpoint is too old.
 	EndpointUnsupportedReason = "EndpointUnsupported"
 
-	// IronicSecretInvalidReason is used when a Secret with credentials or certificates of the endpoint cannot be used.
+	// IronicSecretInvalidReason is used when a Secret with credentials or certificates of the endpoint is invalid.
 	IronicSecretInvalidReason = "IronicSecretInvalid"
 
-	// EndpointUniqueReason is used when nobody else uses the addresses or the virtual router ID of the endpoint.
+	// EndpointUniqueReason is used when no other object uses the virtual IPs or the virtual router ID of the endpoint.
 	EndpointUniqueReason = "EndpointUnique"
 
-	// VirtualIPTakenReason is used when a cluster, a Metal3Machine or a host has a virtual address for something else.
-	// The message names each and its remedy.
+	// VirtualIPTakenReason is used when another cluster, a Metal3Machine or a host uses a virtual IP. The message contains
+	// each of them and its remedy.
 	VirtualIPTakenReason = "VirtualIPTaken"
 
 	// VirtualRouterIDTakenReason is used when another cluster on the network has the virtual router ID.
 	VirtualRouterIDTakenReason = "VirtualRouterIDTaken"
 
-	// ReadyForMoveReason is used when a move would go through.
+	// ReadyForMoveReason is used when a move would succeed.
 	ReadyForMoveReason = "ReadyForMove"
 
-	// NotReadyForMoveReason is used while something is in the way of a move.
+	// NotReadyForMoveReason is used while there is an obstacle for a move.
 	NotReadyForMoveReason = "NotReadyForMove"
 
-	// WaitingForHostsReason is used while a move waits for hosts that are not quiet and paused yet.
+	// WaitingForHostsReason is used while a move waits for hosts that are not quiesced and paused yet.
 	WaitingForHostsReason = "WaitingForHosts"
 
-	// NoMoveReason is used while no move is under way.
+	// NoMoveReason is used while no move runs.
 	NoMoveReason = "NoMove"
 
-	// ParkingHostsReason is used while clusterctl waits until the hosts of a paused Cluster are parked.
+	// ParkingHostsReason is used while clusterctl waits until the hosts of a paused Cluster are quiesced and paused.
 	ParkingHostsReason = "ParkingHosts"
 
-	// ResumingHostsReason is used while the Cluster runs, and hosts are still paused for the move.
+	// ResumingHostsReason is used while hosts of an unpaused Cluster are still paused for the move.
 	ResumingHostsReason = "ResumingHosts"
 
 	// HostsFencedReason is used while hosts are paused because another management cluster manages them.
 	HostsFencedReason = "HostsFenced"
 
-	// MovableReason is used when a paused Cluster may be moved: all hosts are quiet and paused.
+	// MovableReason is used when a paused Cluster may be moved: all hosts are quiesced and paused.
 	MovableReason = "HostsPaused"
 
-	// NotYetObservedReason is used until the endpoint was looked at.
+	// NotYetObservedReason is used until the first probe of the endpoint.
 	NotYetObservedReason = "NotYetObserved"
 )

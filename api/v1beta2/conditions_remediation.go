@@ -2,22 +2,22 @@ package v1beta2
 
 // Condition types of a Metal3Remediation.
 const (
-	// HostRebootedCondition says how far the reboot of the host got in this try.
+	// HostRebootedCondition is true if the host was rebooted in this try.
 	HostRebootedCondition = "BareMetalHostRebooted"
 
-	// NodeRestoredCondition says whether the Node of the rebooted host has its annotations, labels and taints again.
+	// NodeRestoredCondition is true if the Node of the rebooted host has its annotations, labels and taints again.
 	NodeRestoredCondition = "NodeRestored"
 )
 
 // Reasons of a Metal3Remediation.
 const (
-	// InvalidStrategyReason is used when spec.strategy cannot be followed.
+	// InvalidStrategyReason is used when spec.strategy is invalid.
 	InvalidStrategyReason = "InvalidStrategy"
 
-	// MachineMissingReason is used when no Machine that exists owns the Metal3Remediation.
+	// MachineMissingReason is used when no existing Machine owns the Metal3Remediation.
 	MachineMissingReason = "MachineMissing"
 
-	// MachineDeletingReason is used when the Machine is being deleted. Its host is not rebooted any more.
+	// MachineDeletingReason is used when the Machine is being deleted. Its host is not rebooted.
 	MachineDeletingReason = "MachineDeleting"
 
 	// Metal3MachineMissingReason is used when the Metal3Machine of the Machine does not exist.
@@ -38,7 +38,7 @@ const (
 	// IronicEndpointAtRiskReason is used while the reboot of a node would stop the Ironic endpoint.
 	IronicEndpointAtRiskReason = "IronicEndpointAtRisk"
 
-	// PoweringOffReason is used until the BareMetalHost is powered off, or restarted where it is never powered off.
+	// PoweringOffReason is used until the BareMetalHost is powered off, or restarted if it has disablePowerOff.
 	PoweringOffReason = "PoweringOff"
 
 	// FencingNodeReason is used until pods and volumes have left the Node of the powered-off host.
@@ -50,7 +50,7 @@ const (
 	// RebootFailedReason is used when a step of the reboot fails. The message is the error.
 	RebootFailedReason = "RebootFailed"
 
-	// RetriesExhaustedReason is used when the last try left the Machine unhealthy. The owner of the Machine replaces it.
+	// RetriesExhaustedReason is used when the Machine is unhealthy after the last try. Its owner replaces it.
 	RetriesExhaustedReason = "RetriesExhausted"
 
 	// HostRebootedReason is used when the BareMetalHost is powered on again.
@@ -65,6 +65,6 @@ const (
 	// NodeRestoredReason is used when the Node has its annotations, labels and taints again.
 	NodeRestoredReason = "NodeRestored"
 
-	// RemediationUndoneReason is used when a Metal3Remediation that is being deleted has left nothing behind.
+	// RemediationUndoneReason is used when a deleted Metal3Remediation has removed its fence and powered the host on.
 	RemediationUndoneReason = "RemediationUndone"
 )

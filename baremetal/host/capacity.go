@@ -8,10 +8,9 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Capacity returns the least CPU and memory that any of the hosts offers, and their architecture when they all agree.
-// Hosts that were not inspected do not count. It returns nothing when none was.
-//
-// The least is taken because the autoscaler has to be sure that a pending pod fits on whichever host it gets.
+// Capacity returns the minimum of CPU and memory over the inspected hosts, and their architecture if all have the same
+// one. It returns nil if no host was inspected. The autoscaler uses the minimum because a pending Pod must fit on any
+// of the hosts.
 func Capacity(hosts []*bmov1alpha1.BareMetalHost) (corev1.ResourceList, *infrav1.NodeInfo) {
 	var cpus, mebibytes int64
 	architectures := map[infrav1.Architecture]bool{}
@@ -46,7 +45,8 @@ func least(current, value int64) int64 {
 	return min(current, value)
 }
 
-// architectureOf translates the words of the Linux kernel to those of Kubernetes. Unknown ones become empty.
+// architectureOf converts an architecture of the Linux kernel to that of Kubernetes. It returns an empty string for
+// unknown architectures.
 func architectureOf(name string) infrav1.Architecture {
 	switch name {
 	case "x86_64", "amd64":

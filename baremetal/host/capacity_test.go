@@ -40,26 +40,26 @@ func TestCapacity(t *testing.T) {
 		"one host": {
 			hosts: []*bmov1alpha1.BareMetalHost{with(4, 2048, "x86_64")}, capacity: resources("4", "2Gi"), info: info("amd64"),
 		},
-		"the least of each counts, even from different hosts": {
+		"the minimum of each resource, also from different hosts": {
 			hosts:    []*bmov1alpha1.BareMetalHost{with(4, 2048, "x86_64"), with(2, 4096, "x86_64"), build.Host("a")},
 			capacity: resources("2", "2Gi"), info: info("amd64"),
 		},
-		"the two names of an architecture are one": {
+		"both names of an architecture are equal": {
 			hosts:    []*bmov1alpha1.BareMetalHost{with(4, 2048, "aarch64"), with(4, 2048, "arm64")},
 			capacity: resources("4", "2Gi"), info: info("arm64"),
 		},
-		"hosts that do not agree have no architecture": {
+		"hosts of different architectures have none": {
 			hosts:    []*bmov1alpha1.BareMetalHost{with(4, 2048, "aarch64"), with(4, 2048, "x86_64")},
 			capacity: resources("4", "2Gi"), info: info(""),
 		},
 		"an unknown architecture is none": {
 			hosts: []*bmov1alpha1.BareMetalHost{with(4, 2048, "riscv")}, capacity: resources("4", "2Gi"), info: info(""),
 		},
-		"architectures with one name keep it": {
+		"an architecture with one name": {
 			hosts: []*bmov1alpha1.BareMetalHost{with(4, 2048, "ppc64le")}, capacity: resources("4", "2Gi"),
 			info: info("ppc64le"),
 		},
-		"memory that is no round number stays exact": {
+		"the memory is exact": {
 			hosts: []*bmov1alpha1.BareMetalHost{with(1, 1025, "s390x")}, capacity: resources("1", "1025Mi"),
 			info: info("s390x"),
 		},

@@ -12,49 +12,49 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// MachineKind is the kind of consumer that this provider puts on a host.
+// MachineKind is the kind of the consumerRef of a claimed host.
 const MachineKind = "Metal3Machine"
 
 // Wanted is what a machine requires of a host.
 type Wanted struct {
-	// Machine is the name of the Metal3Machine, Namespace is where it and its hosts live.
+	// Machine is the name of the Metal3Machine, Namespace the namespace of the machine and its hosts.
 	Machine, Namespace string
 
-	// Cluster is the name of the Cluster that the machine belongs to.
+	// Cluster is the name of the Cluster of the machine.
 	Cluster string
 
-	// Selector is what hostSelector says. Nil selects everything.
+	// Selector is the hostSelector. Nil selects everything.
 	Selector labels.Selector
 
-	// FailureDomain is where the host should stand. Empty means anywhere.
+	// FailureDomain is the preferred failure domain. Empty means any.
 	FailureDomain string
 
-	// Strict refuses hosts of other failure domains.
+	// Strict excludes hosts of other failure domains.
 	Strict bool
 
 	// Owner is the value of the node-reuse label that reserves a host for this machine: "cp-<control plane>" or
 	// "md-<MachineDeployment>". Empty means that no reservation fits.
 	Owner string
 
-	// Named is the name of the host that the machine has recorded, or that its user has chosen. Empty means none.
+	// Named is the name of the host in the host annotation of the machine. Empty means none.
 	Named string
 
-	// Ahead is how many machines of the owner wait for a host longer than this one.
+	// Ahead is the number of machines of the same owner that wait before this one.
 	Ahead int
 }
 
-// Candidate is a host with what the provider knows of it besides its fields.
+// Candidate is a host that a machine may choose.
 type Candidate struct {
 	Host *bmov1alpha1.BareMetalHost
 
-	// Assumed says that another machine of this process is claiming the host right now.
+	// Assumed is true while another machine of this process claims the host.
 	Assumed bool
 }
 
-// Reason is why a host cannot be claimed. Empty means that it passes.
+// Reason is the reason why a machine cannot claim a host. Empty means that the host passes.
 type Reason string
 
-// Reasons, in the words that a user reads after a count.
+// Reasons. A message shows each one after a number of hosts.
 const (
 	BeingDeleted          Reason = "being deleted"
 	Claimed               Reason = "claimed"
@@ -70,10 +70,9 @@ const (
 	NotAvailable          Reason = "not available yet"
 )
 
-// check returns the reason why a host cannot be taken, or nothing when it passes.
 type check func(Candidate, Wanted) Reason
 
-// ownership are the checks that do not pass with time: a host that fails them is not for this machine.
+// ownership returns the checks whose result does not change with the state of the host.
 func ownership() []check {
 	return []check{
 		notBeingDeleted,
@@ -84,7 +83,7 @@ func ownership() []check {
 	}
 }
 
-// condition are the checks that pass with time or after a repair.
+// condition returns the checks that depend on the state of the host. A host may pass them later.
 func condition() []check {
 	return []check{
 		notPaused,
@@ -97,7 +96,7 @@ func condition() []check {
 	}
 }
 
-// Check runs the chain on one host and returns the reason why it cannot be taken, or nothing when it can.
+// Check returns the reason why a machine cannot claim a host, empty if it can.
 func Check(candidate Candidate, wanted Wanted) Reason {
 	if reason := run(ownership(), candidate, wanted); reason != "" {
 		return reason
@@ -114,14 +113,14 @@ func run(chain []check, candidate Candidate, wanted Wanted) Reason {
 	return ""
 }
 
-// ConsumedBy returns true if the consumerRef of the host names a Metal3Machine. The version of the reference does not
-// count: CAPM3 wrote both.
+// ConsumedBy returns true if the consumerRef of the host names the Metal3Machine. It ignores the API version, because
+// CAPM3 wrote both versions.
 func ConsumedBy(host *bmov1alpha1.BareMetalHost, namespace, machine string) bool {
 	ref := host.Spec.ConsumerRef
 	return isMachineRef(ref) && ref.Name == machine && ref.Namespace == namespace
 }
 
-// Consumer returns the name of the Metal3Machine that holds the host, and false if none does.
+// Consumer returns the name of the Metal3Machine in the consumerRef of the host, and false if there is none.
 func Consumer(host *bmov1alpha1.BareMetalHost) (machine string, found bool) {
 	ref := host.Spec.ConsumerRef
 	if !isMachineRef(ref) || ref.Namespace != host.Namespace {
@@ -130,8 +129,8 @@ func Consumer(host *bmov1alpha1.BareMetalHost) (machine string, found bool) {
 	return ref.Name, true
 }
 
-// Recorded returns the name of the host that a machine has recorded, or that its user has chosen. Empty means none. A
-// machine has hosts only in its own namespace, whatever the annotation says.
+// Recorded returns the name of the host in the host annotation of a machine, empty if there is none. It ignores the
+// namespace of the annotation: a machine claims hosts only in its own namespace.
 func Recorded(machine metav1.Object) string {
 	_, name, _ := strings.Cut(machine.GetAnnotations()[infrav1.HostAnnotation], "/")
 	return name
@@ -234,7 +233,7 @@ func notExternallyProvisioned(candidate Candidate, _ Wanted) Reason {
 	return ""
 }
 
-// notInUse excludes hosts that users provision by hand: a claim would overwrite a running system.
+// notInUse excludes hosts that a user provisioned without a machine. A claim would overwrite the running system.
 func notInUse(candidate Candidate, wanted Wanted) Reason {
 	spec := candidate.Host.Spec
 	if (spec.Image != nil || spec.CustomDeploy != nil) && !ReservedFor(candidate.Host, wanted) {

@@ -21,7 +21,7 @@ const (
 	owner       = "md-workers"
 )
 
-// edit changes a host beyond what the builders know.
+// edit applies changes to a host.
 func edit(base *bmov1alpha1.BareMetalHost, changes ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
 	for _, change := range changes {
 		change(base)
@@ -45,7 +45,7 @@ func clusterRef(name string) *corev1.ObjectReference {
 	}
 }
 
-// reserved makes a host wait for the next machine of an owner in the cluster of the tests.
+// reserved reserves a host for the next machine of an owner in the Cluster of the tests.
 func reserved(label string) func(*bmov1alpha1.BareMetalHost) {
 	return func(h *bmov1alpha1.BareMetalHost) {
 		metav1.SetMetaDataLabel(&h.ObjectMeta, infrav1.NodeReuseLabel, label)
@@ -96,23 +96,23 @@ func TestCheck(t *testing.T) {
 	}{
 		"an available host passes":                        {host: bare()},
 		"a host in the old state ready passes":            {host: bare(state(bmov1alpha1.StateReady))},
-		"a host that is being deleted is left alone":      {host: bare(beingDeleted), want: host.BeingDeleted},
+		"a host that is being deleted fails":              {host: bare(beingDeleted), want: host.BeingDeleted},
 		"a host that this process is claiming is claimed": {host: bare(), assumed: true, want: host.Claimed},
 		"a host of another machine is claimed":            {host: bare(consumer(machineRef("other"))), want: host.Claimed},
 		"a host of this machine counts as claimed as well": {
 			host: bare(consumer(machineRef(machineName))), want: host.Claimed,
 		},
-		"a host of something unknown is claimed": {
+		"a host of an unknown consumer is claimed": {
 			host: bare(consumer(&corev1.ObjectReference{Kind: "Thing"})), want: host.Claimed,
 		},
 		"a host of a Cluster without a label is claimed": {
 			host: bare(consumer(clusterRef(clusterName))), wanted: wanted(owned), want: host.Claimed,
 		},
-		"a host that waits for another owner is reserved": {
+		"a host that is reserved for another owner fails": {
 			host: bare(reserved("md-other")), wanted: wanted(owned), want: host.Reserved,
 		},
 		"a machine without an owner gets no reserved host": {host: bare(reserved(owner)), want: host.Reserved},
-		"a host that waits for the owner passes":           {host: bare(reserved(owner)), wanted: wanted(owned)},
+		"a host that is reserved for the owner passes":     {host: bare(reserved(owner)), wanted: wanted(owned)},
 		"a label for another owner reserves without consumer": {
 			host: bare(reserved("md-other"), consumer(nil)), wanted: wanted(owned), want: host.Reserved,
 		},
@@ -120,26 +120,26 @@ func TestCheck(t *testing.T) {
 		"a reservation of the same owner name in another cluster does not fit": {
 			host: bare(reserved(owner), consumer(clusterRef("other"))), wanted: wanted(owned), want: host.Reserved,
 		},
-		"a label does not open a host that a machine holds": {
+		"a label does not release a claimed host": {
 			host: bare(reserved(owner), consumer(machineRef("other"))), wanted: wanted(owned), want: host.Claimed,
 		},
 		"a host without the selected label does not match": {host: bare(), wanted: wanted(inRackB), want: host.NotMatching},
 		"a host with the selected label passes": {
 			host: available("host-0", build.Labels(map[string]string{"rack": "b"})), wanted: wanted(inRackB),
 		},
-		"a strict machine refuses other failure domains": {
+		"another failure domain fails for a strict machine": {
 			host: available("host-0", build.InDomain("a")), wanted: wanted(domain("b", true)), want: host.OtherFailureDomain,
 		},
-		"a strict machine refuses hosts without a failure domain": {
+		"no failure domain fails for a strict machine": {
 			host: bare(), wanted: wanted(domain("b", true)), want: host.OtherFailureDomain,
 		},
-		"a strict machine takes a host of its failure domain": {
+		"the failure domain of a strict machine passes": {
 			host: available("host-0", build.InDomain("b")), wanted: wanted(domain("b", true)),
 		},
-		"a strict machine without a failure domain takes any host": {
+		"any host passes for a strict machine without a failure domain": {
 			host: available("host-0", build.InDomain("a")), wanted: wanted(domain("", true)),
 		},
-		"a machine that prefers a failure domain takes others too": {
+		"other failure domains pass for a machine that is not strict": {
 			host: available("host-0", build.InDomain("a")), wanted: wanted(domain("b", false)),
 		},
 		"a host that a user paused is paused": {
@@ -155,10 +155,10 @@ func TestCheck(t *testing.T) {
 		"a host that is detached is detached": {
 			host: bare(operational(bmov1alpha1.OperationalStatusDetached)), want: host.Detached,
 		},
-		"a host that is marked unhealthy is not taken": {
+		"an unhealthy host fails": {
 			host: available("host-0", annotated(infrav1.UnhealthyAnnotation, "")), want: host.Unhealthy,
 		},
-		"the old mark of unhealthy hosts counts as well": {
+		"the deprecated annotation of unhealthy hosts has the same effect": {
 			host: available("host-0", annotated(infrav1.DeprecatedUnhealthyAnnotation, "")), want: host.Unhealthy,
 		},
 		"a host with an error message is in error": {
@@ -167,12 +167,12 @@ func TestCheck(t *testing.T) {
 		"a host with the status error is in error": {
 			host: bare(operational(bmov1alpha1.OperationalStatusError)), want: host.InError,
 		},
-		"a host with an operating system of its own is not taken": {
+		"an externally provisioned host fails": {
 			host: bare(func(h *bmov1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }),
 			want: host.ExternallyProvisioned,
 		},
-		"a host that somebody images by hand is in use": {host: bare(image), want: host.InUse},
-		"a host that somebody deploys by hand is in use": {
+		"a host with an image of the user is in use": {host: bare(image), want: host.InUse},
+		"a host with a deploy step of the user is in use": {
 			host: bare(func(h *bmov1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &bmov1alpha1.CustomDeploy{Method: "x"} }),
 			want: host.InUse,
 		},
@@ -204,8 +204,8 @@ func operational(is bmov1alpha1.OperationalStatus) func(*bmov1alpha1.BareMetalHo
 	return func(h *bmov1alpha1.BareMetalHost) { h.Status.OperationalStatus = is }
 }
 
-// TestCheckOrder starts with a host that fails every check, repairs one thing after the other and expects the next
-// reason. The order matters to users: what is lasting comes before what passes with time.
+// TestCheckOrder starts with a host that fails every check, repairs one problem after the other and expects the next
+// reason. Permanent reasons come before temporary ones.
 func TestCheckOrder(t *testing.T) {
 	now := metav1.NewTime(time.Unix(1_700_000_000, 0))
 	broken := build.Host("host-0", build.Error("no power"), build.Paused("user"),
@@ -256,8 +256,8 @@ func TestConsumer(t *testing.T) {
 		pool     bool
 	}{
 		"a free host has no consumer": {pool: true},
-		"the machine holds its host":  {ref: machineRef(machineName), consumed: true, consumer: machineName},
-		"the version of the kind does not count": {
+		"the consumer is the machine": {ref: machineRef(machineName), consumed: true, consumer: machineName},
+		"the API version has no effect": {
 			ref: with(func(r *corev1.ObjectReference) {
 				r.APIVersion = "infrastructure.cluster.x-k8s.io/v1beta1"
 			}),
@@ -269,7 +269,7 @@ func TestConsumer(t *testing.T) {
 		"another group is another consumer": {
 			ref: with(func(r *corev1.ObjectReference) { r.APIVersion = "example.com/v1" }),
 		},
-		"an API version that nobody can read":   {ref: with(func(r *corev1.ObjectReference) { r.APIVersion = "a/b/c" })},
+		"an invalid API version":                {ref: with(func(r *corev1.ObjectReference) { r.APIVersion = "a/b/c" })},
 		"a Cluster leaves the host in the pool": {ref: clusterRef(clusterName), pool: true},
 	}
 	for name, tc := range cases {
@@ -289,32 +289,32 @@ func TestConsumer(t *testing.T) {
 	}
 }
 
-func TestConcerns(t *testing.T) {
+func TestSuits(t *testing.T) {
 	cases := map[string]struct {
 		host *bmov1alpha1.BareMetalHost
 		want bool
 	}{
-		"a host that passes concerns the machine": {available("host-0"), true},
-		"a host that is busy does not":            {build.Host("host-0"), false},
-		"a host of another machine does not": {
+		"a host that passes": {available("host-0"), true},
+		"a busy host":        {build.Host("host-0"), false},
+		"a claimed host": {
 			edit(available("host-0"), consumer(machineRef("other"))), false,
 		},
-		"a reserved host concerns its owner while it is busy": {edit(build.Host("host-0"), reserved(owner)), true},
-		"a reserved host concerns its owner while it is in trouble": {
+		"a busy host that is reserved for the owner": {edit(build.Host("host-0"), reserved(owner)), true},
+		"a host in error that is reserved for the owner": {
 			edit(build.Host("host-0", build.Error("x")), reserved(owner)), true,
 		},
-		"a host that waits for another owner does not": {edit(available("host-0"), reserved("md-other")), false},
+		"a host that is reserved for another owner": {edit(available("host-0"), reserved("md-other")), false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := host.Concerns(host.Candidate{Host: tc.host}, wanted(owned)); got != tc.want {
+			if got := host.Suits(host.Candidate{Host: tc.host}, wanted(owned)); got != tc.want {
 				t.Errorf("got %t, want %t", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestIsNews(t *testing.T) {
+func TestAltersChoice(t *testing.T) {
 	busy := func() *bmov1alpha1.BareMetalHost {
 		return build.Host("host-0", build.State(bmov1alpha1.StateDeprovisioning))
 	}
@@ -323,14 +323,14 @@ func TestIsNews(t *testing.T) {
 		change func(*bmov1alpha1.BareMetalHost)
 		want   bool
 	}{
-		"a free host that changes otherwise": {available("host-0"), func(h *bmov1alpha1.BareMetalHost) {
+		"a free host with other changes": {available("host-0"), func(h *bmov1alpha1.BareMetalHost) {
 			h.Spec.Description, h.Status.PoweredOn = "x", true
 		}, false},
 		"a busy host in another state":          {busy(), state(bmov1alpha1.StatePreparing), false},
 		"a busy host that becomes available":    {busy(), state(bmov1alpha1.StateAvailable), true},
 		"a free host with an error":             {available("host-0"), broken, true},
 		"a busy reserved host in another state": {edit(busy(), reserved(owner)), state(bmov1alpha1.StatePreparing), true},
-		"a busy reserved host that changes otherwise": {
+		"a busy reserved host with other changes": {
 			edit(busy(), reserved(owner)), func(h *bmov1alpha1.BareMetalHost) { h.Spec.Description = "x" }, false,
 		},
 		"a host that becomes reserved":           {busy(), reserved(owner), true},
@@ -340,7 +340,7 @@ func TestIsNews(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			after := edit(tc.before.DeepCopy(), tc.change)
-			if got := host.IsNews(tc.before, after, wanted(owned)); got != tc.want {
+			if got := host.AltersChoice(tc.before, after, wanted(owned)); got != tc.want {
 				t.Errorf("got %t, want %t", got, tc.want)
 			}
 		})

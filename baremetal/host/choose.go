@@ -12,30 +12,29 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Choice is the answer of Choose.
+// Choice is the result of Choose.
 type Choice struct {
-	// Host is the chosen host. Nil means that none can be taken now.
+	// Host is the chosen host. Nil means that no host can be claimed now.
 	Host *bmov1alpha1.BareMetalHost
 
-	// Reused says that the host was reserved for the owner of the machine.
+	// Reused is true if the host was reserved for the owner of the machine.
 	Reused bool
 
-	// Named says that the machine waits for the host that it names.
+	// Named is true if the machine waits for its recorded host.
 	Named bool
 
-	// Awaited is how many busy hosts are reserved for the owner of the machine, when the machine waits for one of them.
+	// Awaited is the number of busy hosts that are reserved for the owner, if the machine waits for one of them.
 	Awaited int
 
-	// Message says why there is no host: what the machine waits for, or how many hosts fail for which reason.
+	// Message explains why there is no host.
 	Message string
 }
 
-// Near is the number of hosts, from the place of a machine on the ring, that the machine chooses from. The gaps between
-// the hosts differ, so 1000 machines that took the next host would choose 500 of 1000 hosts. With 8 hosts they choose
-// 610, with all hosts 632.
+// Near is the number of hosts, after the position of a machine on the ring, that the machine chooses from. A larger
+// number spreads the machines better: 1000 machines choose 500 of 1000 hosts with 1, 610 with 8, 632 with all.
 const Near = 8
 
-// rank orders the hosts that pass the chain. The smaller one wins.
+// rank orders the hosts that pass. The lower rank wins.
 type rank struct {
 	notReserved, otherDomain bool
 	distance                 uint64
@@ -51,25 +50,24 @@ func (r rank) before(other rank) bool {
 	return r.distance < other.distance
 }
 
-// ranked is a host that passes the chain.
 type ranked struct {
 	Candidate
 	rank
 }
 
-// Choose returns the host that the machine should claim. The order of the candidates does not matter.
+// Choose returns the host that the machine should claim. The order of the candidates has no effect.
 //
 //	reserved hosts    machines ahead       free hosts     choice
-//	one available     any                  any            the reserved one
-//	some still busy   fewer than are busy  any            none: wait for a reserved one, it has the data of a node
-//	some still busy   as many as are busy  one passes     the free one
-//	some still busy   any                  none passes    none: wait for a reserved one
-//	all in error      any                  one passes     the free one
-//	none              any                  one passes     the free one
+//	one available     any                  any            the reserved host
+//	some still busy   fewer than are busy  any            none: wait for a reserved host, it has the data of a node
+//	some still busy   as many as are busy  one passes     the free host
+//	some still busy   any                  none passes    none: wait for a reserved host
+//	all in error      any                  one passes     the free host
+//	none              any                  one passes     the free host
 //	none              any                  none passes    none: the message counts the reasons
 //
-// A host that the machine names goes before all of them, unless another owner or the selector excludes it. The machine
-// waits for it while it is not available.
+// The recorded host of the machine has precedence if it passes the ownership checks. The machine waits until it is
+// available.
 func Choose(candidates []Candidate, wanted Wanted) Choice {
 	if named, found := findNamed(candidates, wanted); found {
 		return chooseNamed(named, wanted)
@@ -90,8 +88,7 @@ func Choose(candidates []Candidate, wanted Wanted) Choice {
 	}
 }
 
-// survey returns the best of the hosts that pass, the busy hosts that are reserved for the owner of the machine, and
-// the hosts that fail.
+// survey returns the best host that passes, the busy hosts that are reserved for the owner, and the hosts that fail.
 func survey(candidates []Candidate, wanted Wanted) (
 	best Candidate, busy []*bmov1alpha1.BareMetalHost, failing Failing,
 ) {
@@ -108,10 +105,10 @@ func survey(candidates []Candidate, wanted Wanted) (
 			busy = append(busy, candidate.Host)
 		}
 	}
-	return favourite(near, wanted.Machine), busy, failing
+	return preferred(near, wanted.Machine), busy, failing
 }
 
-// nearest adds a host to the best hosts, in their order, and drops the last one of more than Near.
+// nearest inserts a host by rank and keeps the first Near hosts.
 func nearest(near []ranked, next ranked) []ranked {
 	at := slices.IndexFunc(near, func(current ranked) bool { return next.before(current.rank) })
 	if at < 0 {
@@ -121,9 +118,8 @@ func nearest(near []ranked, next ranked) []ranked {
 	return near[:min(len(near), Near)]
 }
 
-// favourite returns the host that a machine prefers of the best hosts. Only hosts that differ in nothing but their
-// distance compare.
-func favourite(near []ranked, machine string) Candidate {
+// preferred returns the host that a machine prefers among the hosts of the best rank, whatever their distance.
+func preferred(near []ranked, machine string) Candidate {
 	var best Candidate
 	var least uint64
 	for _, current := range near {
@@ -137,7 +133,7 @@ func favourite(near []ranked, machine string) Candidate {
 	return best
 }
 
-// findNamed returns the host that the machine names, if it may be claimed for good.
+// findNamed returns the recorded host of the machine, and false unless it passes the ownership checks.
 func findNamed(candidates []Candidate, wanted Wanted) (Candidate, bool) {
 	for _, candidate := range candidates {
 		if candidate.Host.Name == wanted.Named {
@@ -150,13 +146,13 @@ func findNamed(candidates []Candidate, wanted Wanted) (Candidate, bool) {
 func chooseNamed(named Candidate, wanted Wanted) Choice {
 	if reason := run(condition(), named, wanted); reason != "" {
 		return Choice{Named: true, Message: fmt.Sprintf(
-			"Waiting for BareMetalHost %s, which is %s. Remove annotation %s of Metal3Machine %s to choose another.",
+			"Waiting for BareMetalHost %s, which is %s. Remove annotation %s of Metal3Machine %s to choose another host.",
 			named.Host.Name, reason, infrav1.HostAnnotation, wanted.Machine)}
 	}
 	return Choice{Host: named.Host, Reused: ReservedFor(named.Host, wanted)}
 }
 
-// Failing are the hosts that a machine cannot take.
+// Failing counts the hosts that a machine cannot claim.
 type Failing struct {
 	// Counts holds the number of hosts by reason.
 	Counts map[Reason]int
@@ -172,14 +168,14 @@ func (f *Failing) add(name string, reason Reason) {
 	}
 }
 
-// Summary returns how many hosts fail for which reason, the most frequent reason first, and names a host in error.
+// Summary returns the number of hosts per reason, the most frequent reason first. It names one host in error.
 func (f Failing) Summary(wanted Wanted) string {
 	total := 0
 	for _, count := range f.Counts {
 		total += count
 	}
 	if total == 0 {
-		return fmt.Sprintf("No host in namespace %s: create BareMetalHosts there", wanted.Namespace)
+		return fmt.Sprintf("No BareMetalHosts in namespace %s: create them there", wanted.Namespace)
 	}
 	reasons := slices.SortedFunc(maps.Keys(f.Counts), func(a, b Reason) int {
 		return cmp.Or(f.Counts[b]-f.Counts[a], strings.Compare(string(a), string(b)))
@@ -218,8 +214,8 @@ func rankOf(candidate Candidate, wanted Wanted) rank {
 	}
 }
 
-// Order is the place of a name on a ring. Of equal hosts, a machine takes one of the first after its own place. This
-// spreads machines over hosts and gives the same answer every time.
+// Order returns the position of a name on a ring. Of equal hosts, a machine chooses one of the first after its own
+// position.
 func Order(name string) uint64 {
 	// FNV-1a, without the allocation of hash/fnv.
 	hash := uint64(14695981039346656037)
@@ -229,8 +225,7 @@ func Order(name string) uint64 {
 	return mix(hash)
 }
 
-// mix spreads the hash: FNV alone keeps names that differ only at their end close together, which would send machines
-// with similar names to the same host.
+// mix spreads the hash. FNV alone gives close positions to names that differ only at their end.
 func mix(hash uint64) uint64 {
 	hash ^= hash >> 33
 	hash *= 0xff51afd7ed558ccd
@@ -246,15 +241,14 @@ func stateName(host *bmov1alpha1.BareMetalHost) string {
 	return string(host.Status.Provisioning.State)
 }
 
-// Concerns returns true if a change of the host can matter to a waiting machine: the host passes, or it is reserved for
-// the owner of the machine, which waits for the host unless the host is in error.
-func Concerns(candidate Candidate, wanted Wanted) bool {
+// Suits returns true if a waiting machine may claim the host now, or if the host is reserved for its owner.
+func Suits(candidate Candidate, wanted Wanted) bool {
 	return Check(candidate, wanted) == "" || ReservedFor(candidate.Host, wanted)
 }
 
-// IsNews returns true if a change of a host can alter the choice or the condition of a waiting machine: the host passes
-// or fails for another reason, or it is reserved for the owner of the machine and is in another state.
-func IsNews(before, after *bmov1alpha1.BareMetalHost, wanted Wanted) bool {
+// AltersChoice returns true if a change of a host can alter the choice or the message of a waiting machine: the result
+// of Check differs, or a reserved host is in another state.
+func AltersChoice(before, after *bmov1alpha1.BareMetalHost, wanted Wanted) bool {
 	reserved := ReservedFor(after, wanted)
 	return reserved != ReservedFor(before, wanted) || reserved && stateName(before) != stateName(after) ||
 		Check(Candidate{Host: before}, wanted) != Check(Candidate{Host: after}, wanted)

@@ -21,7 +21,7 @@ func candidates(hosts ...*bmov1alpha1.BareMetalHost) []host.Candidate {
 	return list
 }
 
-// chosen is what a user sees of a choice.
+// chosen holds the fields of a Choice that the tests compare.
 type chosen struct {
 	Host    string
 	Reused  bool
@@ -43,7 +43,7 @@ func TestChoose(t *testing.T) {
 	}
 	inError := func(h *bmov1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" }
 	waits := "Waiting for BareMetalHost reserved, which is reserved for md-workers by node reuse and is deprovisioning"
-	took := chosen{Host: reservedName, Reused: true}
+	reused := chosen{Host: reservedName, Reused: true}
 
 	cases := map[string]struct {
 		reason string
@@ -55,7 +55,7 @@ func TestChoose(t *testing.T) {
 			reason: "the reserved host has the data of the previous node",
 			hosts:  []*bmov1alpha1.BareMetalHost{available("free-0"), available("free-1"), reuse(), available("free-2")},
 			wanted: wanted(owned),
-			want:   took,
+			want:   reused,
 		},
 		"OneReservedIsAvailableAndOthersAreBusy": {
 			reason: "one available host is enough, the machine does not wait for a busy one",
@@ -63,7 +63,7 @@ func TestChoose(t *testing.T) {
 				edit(build.Host("a-busy", build.State(bmov1alpha1.StateDeprovisioning)), reserved(owner)), reuse(),
 			},
 			wanted: wanted(owned),
-			want:   took,
+			want:   reused,
 		},
 		"AllReservedAreBusy": {
 			reason: "the machine waits although another host is free",
@@ -81,7 +81,7 @@ func TestChoose(t *testing.T) {
 			want:   chosen{Message: waits},
 		},
 		"OneReservedIsBusyAndAnotherInError": {
-			reason: "a busy host will come back, so the machine waits for it",
+			reason: "the machine waits for the busy host",
 			hosts: []*bmov1alpha1.BareMetalHost{
 				available("free-0"), reuse(state(bmov1alpha1.StateDeprovisioning)),
 				edit(available("broken"), inError, reserved(owner)),
@@ -90,7 +90,7 @@ func TestChoose(t *testing.T) {
 			want:   chosen{Message: waits},
 		},
 		"ReservedThatIsNotRegisteredYet": {
-			reason: "after a move a host has no state for a moment",
+			reason: "BMO has not reconciled the host yet, for example after a move",
 			hosts:  []*bmov1alpha1.BareMetalHost{reuse(state(bmov1alpha1.StateNone))},
 			wanted: wanted(owned),
 			want: chosen{
@@ -113,13 +113,13 @@ func TestChoose(t *testing.T) {
 			want:   chosen{Message: waits},
 		},
 		"OthersWaitAndNoneIsFree": {
-			reason: "the message names what would help",
+			reason: "the message names the host that the machine waits for",
 			hosts:  []*bmov1alpha1.BareMetalHost{reuse(state(bmov1alpha1.StateDeprovisioning))},
 			wanted: wanted(owned, func(w *host.Wanted) { w.Ahead = 1 }),
 			want:   chosen{Message: waits},
 		},
 		"AllReservedAreInErrorAndOneIsFree": {
-			reason: "waiting for a broken host could last for ever",
+			reason: "a host in error may never be available",
 			hosts:  []*bmov1alpha1.BareMetalHost{reuse(inError), available("free-0")},
 			wanted: wanted(owned),
 			want:   chosen{Host: "free-0"},
@@ -137,11 +137,11 @@ func TestChoose(t *testing.T) {
 			want:   chosen{Message: "2 hosts: 1 in error (reserved), 1 not available yet"},
 		},
 		"NoHostAtAll": {
-			reason: "the message tells the user what to create and where",
+			reason: "the message contains the namespace",
 			wanted: wanted(),
-			want:   chosen{Message: "No host in namespace metal3: create BareMetalHosts there"},
+			want:   chosen{Message: "No BareMetalHosts in namespace metal3: create them there"},
 		},
-		"TheWantedFailureDomainWins": {
+		"OneIsInTheWantedFailureDomain": {
 			reason: "a preferred failure domain outranks the hash",
 			hosts: []*bmov1alpha1.BareMetalHost{
 				available("a-0", build.InDomain("a")), available("a-1", build.InDomain("a")),
@@ -150,23 +150,23 @@ func TestChoose(t *testing.T) {
 			wanted: wanted(domain("b", false)),
 			want:   chosen{Host: "b-0"},
 		},
-		"AnotherFailureDomainWhenThereIsNoOther": {
-			reason: "a preference that cannot be met is reported and does not hold the machine up",
+		"NoneIsInTheWantedFailureDomain": {
+			reason: "a preferred failure domain is not required",
 			hosts:  []*bmov1alpha1.BareMetalHost{available("a-0", build.InDomain("a"))},
 			wanted: wanted(domain("b", false)),
 			want:   chosen{Host: "a-0"},
 		},
 		"AStrictFailureDomainWaits": {
-			reason: "strict means none rather than another",
+			reason: "a strict failure domain is required",
 			hosts:  []*bmov1alpha1.BareMetalHost{available("a-0", build.InDomain("a"))},
 			wanted: wanted(domain("b", true)),
 			want:   chosen{Message: "1 host: 1 not in failure domain b"},
 		},
 		"AReservationOutranksTheFailureDomain": {
-			reason: "the data on the disk is worth more than the place",
+			reason: "the data on the disk has precedence",
 			hosts:  []*bmov1alpha1.BareMetalHost{available("b-0", build.InDomain("b")), reuse()},
 			wanted: wanted(owned, domain("b", false)),
-			want:   took,
+			want:   reused,
 		},
 	}
 	for name, tc := range cases {
@@ -183,7 +183,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestChooseDoesNotDependOnTheOrder shuffles random pools and demands the same answer, message included.
+// TestChooseDoesNotDependOnTheOrder shuffles random candidates and expects the same choice and message.
 func TestChooseDoesNotDependOnTheOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -231,8 +231,7 @@ func randomHost(random *rand.Rand, name string) *bmov1alpha1.BareMetalHost {
 	return h
 }
 
-// TestChooseSpreads lets machines choose at the same time, each without knowing of the others. If each took any host,
-// 1000 machines would choose 632 of 1000 hosts.
+// TestChooseSpreads lets machines choose independently. A random choice of 1000 machines yields 632 of 1000 hosts.
 func TestChooseSpreads(t *testing.T) {
 	const count = 1000
 	pool := make([]host.Candidate, 0, count)
@@ -269,12 +268,12 @@ func TestSummary(t *testing.T) {
 		"a host in error is named": {
 			counts: map[host.Reason]int{host.InError: 1}, wanted: wanted(), want: "1 host: 1 in error (broken)",
 		},
-		"reasons of the same count are in the order of the alphabet": {
+		"reasons of the same count are sorted by name": {
 			counts: map[host.Reason]int{host.Paused: 1, host.Detached: 1, host.BeingDeleted: 1},
 			wanted: wanted(),
 			want:   "3 hosts: 1 being deleted, 1 detached, 1 paused",
 		},
-		"one host is a host": {
+		"one host is singular": {
 			counts: map[host.Reason]int{host.Unhealthy: 1},
 			wanted: wanted(),
 			want:   "1 host: 1 marked unhealthy",
@@ -284,14 +283,14 @@ func TestSummary(t *testing.T) {
 			wanted: wanted(domain("b", true)),
 			want:   "2 hosts: 2 not in failure domain b",
 		},
-		"the selector is written as kubectl takes it": {
+		"the selector has the format of kubectl": {
 			counts: map[host.Reason]int{host.NotMatching: 2},
 			wanted: wanted(func(w *host.Wanted) { w.Selector = notIn }),
 			want:   "2 hosts: 2 not matching selector rack notin (a,b),zone",
 		},
 		"no host at all": {
 			wanted: wanted(),
-			want:   "No host in namespace metal3: create BareMetalHosts there",
+			want:   "No BareMetalHosts in namespace metal3: create them there",
 		},
 	}
 	for name, tc := range cases {
@@ -312,12 +311,14 @@ func TestChooseNamed(t *testing.T) {
 		host    string
 		waits   bool
 	}{
-		"Available": {"the named host goes before others", []build.HostOption{build.Available()}, "named", false},
+		"Available": {
+			"the named host has precedence", []build.HostOption{build.Available()}, "named", false,
+		},
 		"Busy": {
 			"the machine waits for it", []build.HostOption{build.State(bmov1alpha1.StateInspecting)}, "", true,
 		},
 		"Claimed": {
-			"another machine was faster", []build.HostOption{build.Available(), build.Consumed(other)}, "free", false,
+			"another machine claimed the named host", []build.HostOption{build.Available(), build.Consumed(other)}, "free", false,
 		},
 	}
 	for name, tc := range cases {
@@ -335,6 +336,6 @@ func TestChooseNamed(t *testing.T) {
 		})
 	}
 	if got := host.Choose([]host.Candidate{{Host: build.Host("free", build.Available())}}, wanted); got.Host == nil {
-		t.Errorf("a host that does not exist keeps the machine waiting: %+v", got)
+		t.Errorf("the machine waits for a host that does not exist: %+v", got)
 	}
 }

@@ -12,33 +12,32 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Claim is what a machine writes on its host.
+// Claim describes the fields that a machine sets on its host.
 type Claim struct {
-	// Machine is the name of the Metal3Machine, Namespace is where it and its host live.
+	// Machine is the name of the Metal3Machine, Namespace the namespace of the machine and its host.
 	Machine, Namespace string
 
-	// Cluster is the name of the Cluster.
 	Cluster string
 
-	// CleaningMode replaces the automatedCleaningMode of the host. Empty leaves it.
+	// CleaningMode replaces the automatedCleaningMode of the host. Empty leaves it unchanged.
 	CleaningMode string
 
-	// Provision is what the host must run. Nil while its data is not ready: the host is only claimed.
+	// Provision is nil while the data of the machine is not ready. Desired then sets no image.
 	Provision *Provision
 }
 
-// Provision is what a host must run.
+// Provision is the system that the host must run.
 type Provision struct {
 	Image        *infrav1.Image
 	CustomDeploy *infrav1.CustomDeploy
 
-	// UserData, MetaData and NetworkData are Secrets in the namespace of the host. A nil one leaves what the
-	// owner of the host has set.
+	// UserData, MetaData and NetworkData are Secrets in the namespace of the host. Nil leaves the field of the host
+	// unchanged.
 	UserData, MetaData, NetworkData *corev1.SecretReference
 }
 
-// found is what a claim replaces on a host. An annotation holds it, so that the release can restore it.
-type found struct {
+// original holds the values that a claim replaces on a host. The release reads them from an annotation of the host.
+type original struct {
 	Online       bool                              `json:"online"`
 	CleaningMode bmov1alpha1.AutomatedCleaningMode `json:"automatedCleaningMode,omitempty"`
 	ClusterLabel string                            `json:"clusterLabel,omitempty"`
@@ -47,19 +46,19 @@ type found struct {
 	NetworkData  *corev1.SecretReference           `json:"networkData,omitempty"`
 }
 
-// Desired returns the host with the claim. It does not change the given host. A host that has an image keeps image and
-// Secrets: BMO ignores a change of them, or wipes a running system.
+// Desired returns a copy of the host with the claim. A host with an image keeps its image and Secrets: BMO ignores a
+// change of them, or wipes a running system.
 //
-// Desired removes block-move: no move is under way while a machine reconciles. A pause stays, also that of the
-// provider, because a machine does not know whether BMO may reconcile the host yet.
+// Desired removes block-move, because no move runs while a machine reconciles. It keeps every pause: a machine does not
+// know whether BMO may reconcile the host yet.
 func Desired(host *bmov1alpha1.BareMetalHost, claim Claim) *bmov1alpha1.BareMetalHost {
 	desired := host.DeepCopy()
 	if !ConsumedBy(host, claim.Namespace, claim.Machine) {
-		remember(desired)
+		recordOriginal(desired)
 	}
 	desired.Spec.ConsumerRef = consumerRef(claim)
 	if ConsumedBy(host, claim.Namespace, claim.Machine) {
-		// CAPM3 may have written another version of the kind. Rewriting it would cost a write and gain nothing.
+		// CAPM3 may have written another version of the kind. An update would cost a write without effect.
 		desired.Spec.ConsumerRef = host.Spec.ConsumerRef.DeepCopy()
 	}
 	metav1.SetMetaDataLabel(&desired.ObjectMeta, clusterv1.ClusterNameLabel, claim.Cluster)
@@ -107,13 +106,12 @@ func setReference(target **corev1.SecretReference, wanted *corev1.SecretReferenc
 	}
 }
 
-// remember records what the claim is about to replace. A host that node reuse has reserved keeps the record of its
-// first claim.
-func remember(host *bmov1alpha1.BareMetalHost) {
-	if _, known := recall(host); known {
+// recordOriginal records the values that the claim replaces. A reserved host keeps the record of its first claim.
+func recordOriginal(host *bmov1alpha1.BareMetalHost) {
+	if _, known := originalOf(host); known {
 		return
 	}
-	content, err := json.Marshal(found{
+	content, err := json.Marshal(original{
 		Online:       host.Spec.Online,
 		CleaningMode: host.Spec.AutomatedCleaningMode,
 		ClusterLabel: host.Labels[clusterv1.ClusterNameLabel],
@@ -128,14 +126,15 @@ func remember(host *bmov1alpha1.BareMetalHost) {
 	metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.ReleaseAnnotation, string(content))
 }
 
-// recall returns what the claim replaced. It returns false for hosts that CAPM3 claimed, and for an invalid annotation.
-func recall(host *bmov1alpha1.BareMetalHost) (before found, known bool) {
+// originalOf returns the values that the claim replaced. It returns false for hosts that CAPM3 claimed, and for an
+// invalid annotation.
+func originalOf(host *bmov1alpha1.BareMetalHost) (before original, known bool) {
 	content, exists := host.Annotations[infrav1.ReleaseAnnotation]
 	if !exists {
-		return found{}, false
+		return original{}, false
 	}
 	if err := json.Unmarshal([]byte(content), &before); err != nil {
-		return found{}, false
+		return original{}, false
 	}
 	return before, true
 }

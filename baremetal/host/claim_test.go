@@ -19,7 +19,7 @@ import (
 const (
 	blockMove = "clusterctl.cluster.x-k8s.io/block-move"
 
-	// foundOff is the record of a host that was found switched off and with nothing else set.
+	// foundOff is the record of a host that was off and had no other fields set.
 	foundOff = `{"online":false}`
 )
 
@@ -56,7 +56,7 @@ func ownerOfUser() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Rack", Name: "rack-0", UID: "2"}
 }
 
-// claimed is what Desired makes of an available host, to start from.
+// claimed returns the result of Desired for an available host, with changes.
 func claimed(changes ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
 	h := available("host-0", annotated(infrav1.ReleaseAnnotation, foundOff),
 		build.Labels(map[string]string{clusterv1.ClusterNameLabel: clusterName}))
@@ -112,26 +112,26 @@ func TestDesired(t *testing.T) {
 		want   *bmov1alpha1.BareMetalHost
 	}{
 		"FirstClaimBeforeItsDataIsReady": {
-			reason: "the host is reserved for the machine and goes on doing nothing",
+			reason: "the claim sets no image",
 			host:   bare(),
 			claim:  claim(),
 			want:   claimed(),
 		},
 		"FirstClaimWithEverything": {
-			reason: "one write claims the host and hands it what it should run",
+			reason: "one write claims and provisions the host",
 			host:   bare(),
 			claim:  claim(provisioning),
 			want:   claimed(running),
 		},
-		"FirstClaimRemembersWhatItReplaces": {
-			reason: "the release needs the values of the owner of the host",
+		"FirstClaimRecordsTheOriginalValues": {
+			reason: "the release restores the values of the administrator",
 			host:   bare(ofTheUser),
 			claim:  claim(provisioning, func(c *host.Claim) { c.CleaningMode = "disabled" }),
 			want: claimed(running, note(infrav1.ReleaseAnnotation, fullRecord),
 				cleaning(bmov1alpha1.CleaningModeDisabled)),
 		},
-		"WhatTheMachineDoesNotSetStays": {
-			reason: "the owner of a host may have given it network data of its own",
+		"FieldsThatTheMachineDoesNotSetStay": {
+			reason: "the administrator may have set network data",
 			host:   bare(ofTheUser),
 			claim: claim(func(c *host.Claim) {
 				c.Provision = &host.Provision{CustomDeploy: &infrav1.CustomDeploy{Method: "install"}}
@@ -141,19 +141,19 @@ func TestDesired(t *testing.T) {
 				func(h *bmov1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &bmov1alpha1.CustomDeploy{Method: "install"} }),
 		},
 		"DataArrivesAfterTheClaim": {
-			reason: "the record of the claim is not written a second time",
+			reason: "the record of the claim is written once",
 			host:   claimed(),
 			claim:  claim(provisioning),
 			want:   claimed(running),
 		},
-		"ProvisionedHostIsNotTouched": {
-			reason: "a changed image would wipe a running system, changed data would not be noticed",
+		"ProvisionedHostIsUnchanged": {
+			reason: "a changed image would wipe a running system, and BMO ignores changed data",
 			host:   claimed(image, state(bmov1alpha1.StateProvisioned)),
 			claim:  claim(provisioning),
 			want:   claimed(image, state(bmov1alpha1.StateProvisioned)),
 		},
-		"DeployedHostIsNotTouched": {
-			reason: "a custom deploy step is as final as an image",
+		"DeployedHostIsUnchanged": {
+			reason: "a custom deploy step has the same effect as an image",
 			host: claimed(func(h *bmov1alpha1.BareMetalHost) {
 				h.Spec.CustomDeploy = &bmov1alpha1.CustomDeploy{Method: "install"}
 			}),
@@ -163,61 +163,61 @@ func TestDesired(t *testing.T) {
 			}),
 		},
 		"HostOfCAPM3": {
-			reason: "what CAPM3 replaced is not known, so nothing is recorded, and its version of the reference stays",
+			reason: "the original values are unknown, so there is no record, and the version of the reference stays",
 			host:   claimed(withoutRecord, oldVersion, running, owners(machineOwner("v1beta1"), ownerOfUser())),
 			claim:  claim(provisioning),
 			want:   claimed(withoutRecord, oldVersion, running, owners(ownerOfUser())),
 		},
 		"LostLabelComesBack": {
-			reason: "clusterctl move follows the label",
+			reason: "clusterctl move requires the label",
 			host:   claimed(func(h *bmov1alpha1.BareMetalHost) { delete(h.Labels, clusterv1.ClusterNameLabel) }),
 			claim:  claim(),
 			want:   claimed(),
 		},
-		"BlockIsLifted": {
-			reason: "whoever asks for the desired host is not being moved",
+		"BlockMoveIsRemoved": {
+			reason: "no move runs while a machine reconciles",
 			host:   claimed(note(blockMove, "true")),
 			claim:  claim(),
 			want:   claimed(),
 		},
 		"OwnPauseStays": {
-			reason: "a foreign Ironic may answer in the cluster that the host was moved to",
+			reason: "another Ironic may answer in the target cluster",
 			host:   claimed(note(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)),
 			claim:  claim(),
 			want:   claimed(note(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)),
 		},
 		"PauseOfTheUserStays": {
-			reason: "only the user knows when it may end",
+			reason: "the user ends it",
 			host:   claimed(note(bmov1alpha1.PausedAnnotation, "")),
 			claim:  claim(),
 			want:   claimed(note(bmov1alpha1.PausedAnnotation, "")),
 		},
 		"ReservedHostKeepsTheFirstRecord": {
-			reason: "what the host has now was written by the previous machine, the record is older and true",
+			reason: "the previous machine set the current values, the record has the original ones",
 			host:   bare(reserved(owner), note(infrav1.ReleaseAnnotation, fullRecord)),
 			claim:  claim(),
 			want:   claimed(note(infrav1.ReleaseAnnotation, fullRecord)),
 		},
 		"ReservedHostWithoutARecord": {
-			reason: "CAPM3 reserved it, so what is found now is the best there is",
+			reason: "CAPM3 reserved the host, so the current values are recorded",
 			host:   bare(reserved(owner)),
 			claim:  claim(),
 			want:   claimed(),
 		},
 		"ReservedHostWithAMalformedRecord": {
-			reason: "a record that nobody can read is as good as none",
+			reason: "an invalid record counts as none",
 			host:   bare(reserved(owner), note(infrav1.ReleaseAnnotation, "{")),
 			claim:  claim(),
 			want:   claimed(),
 		},
-		"HostThatWasFreedByHandKeepsTheFirstRecord": {
-			reason: "the claim came before the sweep, so the host still has what the previous machine wrote",
+		"HostWithoutConsumerKeepsTheFirstRecord": {
+			reason: "the host still has the values of the previous machine",
 			host:   bare(note(infrav1.ReleaseAnnotation, fullRecord)),
 			claim:  claim(),
 			want:   claimed(note(infrav1.ReleaseAnnotation, fullRecord)),
 		},
-		"EmptyCleaningModeLeavesThatOfTheHost": {
-			reason: "the machine has no opinion",
+		"EmptyCleaningModeKeepsThatOfTheHost": {
+			reason: "the field is optional",
 			host:   claimed(cleaning(bmov1alpha1.CleaningModeMetadata)),
 			claim:  claim(),
 			want:   claimed(cleaning(bmov1alpha1.CleaningModeMetadata)),
@@ -268,17 +268,16 @@ func TestDesiredImage(t *testing.T) {
 
 func ptrTo[T any](value T) *T { return &value }
 
-// TestDesiredSharesNothing writes into all that Desired returned and demands that neither the host nor the claim
-// notices: hosts come from a cache.
+// TestDesiredSharesNothing changes the returned host and expects that host and claim stay unchanged.
 func TestDesiredSharesNothing(t *testing.T) {
-	original := available("host-0", annotated("a", "1"))
+	given := available("host-0", annotated("a", "1"))
 	wants := claim(provisioning)
-	before := fmt.Sprintf("%v %v", original, *wants.Provision.UserData)
-	got := host.Desired(original, wants)
+	before := fmt.Sprintf("%v %v", given, *wants.Provision.UserData)
+	got := host.Desired(given, wants)
 	got.Annotations["a"] = "2"
 	got.Spec.UserData.Name = "changed"
 	*got.Spec.Image.DiskFormat = "changed"
-	if after := fmt.Sprintf("%v %v", original, *wants.Provision.UserData); after != before {
+	if after := fmt.Sprintf("%v %v", given, *wants.Provision.UserData); after != before {
 		t.Errorf("got  %s\nwant %s", after, before)
 	}
 	if wants.Provision.Image.DiskFormat != "raw" {

@@ -7,19 +7,18 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// WithoutLeftovers returns the host without what a machine has left on it, and whether there was anything. CAPM3 leaves
-// such things, and so does a user who frees a host by hand. Each of them does harm:
+// WithoutLeftovers returns the host without the metadata that a machine left on it, and whether there was any. CAPM3
+// leaves such metadata, and so does a user who removes a consumerRef.
 //
-//	leftover                             on                           harm
-//	owner reference of a Metal3Machine   every host                   the garbage collector deletes the host with the
-//	                                                                  machine
-//	block-move                           unclaimed hosts, and those   every later clusterctl move waits in vain
-//	                                     reserved by node reuse
-//	record of a claim                    unclaimed hosts              the host keeps what a machine wrote; see
-//	                                                                  withoutRecord
+//	leftover                            removed from              effect if it stays
+//	ownerReference of a Metal3Machine   every host                the garbage collector deletes the host with the machine
+//	block-move                          unclaimed and reserved    every later clusterctl move waits forever
+//	                                    hosts
+//	record of a claim                   unclaimed hosts           the host keeps the fields that a machine set; see
+//	                                                              withoutRecord
 //
-// While a Cluster of the namespace is paused, a move may be under way and only the owner references go. A host that a
-// move is deleting is not changed. The pause of the provider stays: controllers/hostmove removes it after a move.
+// While a Cluster of the namespace is paused, a move may run, so WithoutLeftovers removes only ownerReferences. It does
+// not change a host that a move deletes. It keeps the pause of the provider, which controllers/hostmove removes.
 func WithoutLeftovers(host *bmov1alpha1.BareMetalHost, clusterPaused bool) (*bmov1alpha1.BareMetalHost, bool) {
 	if _, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]; moving {
 		return host, false
@@ -38,17 +37,17 @@ func WithoutLeftovers(host *bmov1alpha1.BareMetalHost, clusterPaused bool) (*bmo
 
 // withoutRecord removes the record of a claim from an unclaimed host.
 //
-//	host                            what the record says
-//	has an image or a deploy step   is dropped: the host is used as it is now
-//	not settled yet                 stays until the host is
-//	settled                         is restored
+//	host                            record
+//	has an image or a deploy step   is removed, its values are not restored
+//	not settled yet                 is kept until the host is settled
+//	settled                         is removed, its values are restored
 func withoutRecord(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 	inUse := host.Spec.Image != nil || host.Spec.CustomDeploy != nil
 	if !inUse && !settled(host) {
 		return host
 	}
 	clean := host.DeepCopy()
-	if before, known := recall(host); known && !inUse {
+	if before, known := originalOf(host); known && !inUse {
 		restore(clean, before)
 	}
 	delete(clean.Annotations, infrav1.ReleaseAnnotation)

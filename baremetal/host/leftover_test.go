@@ -31,12 +31,12 @@ func TestWithoutLeftovers(t *testing.T) {
 		paused bool
 		want   *bmov1alpha1.BareMetalHost
 	}{
-		"NothingLeft": {
-			reason: "most hosts are clean and must not be written",
+		"NoLeftovers": {
+			reason: "most hosts have none and must not be written",
 			host:   bare(userOwner, note(bmov1alpha1.PausedAnnotation, "user")),
 		},
 		"EverythingOnAnUnclaimedHost": {
-			reason: "nobody else takes these away",
+			reason: "no machine removes them",
 			host:   bare(ownPause, block, record, oldOwner),
 			want:   bare(ownPause, userOwner),
 		},
@@ -45,70 +45,70 @@ func TestWithoutLeftovers(t *testing.T) {
 			host:   bare(held, oldOwner),
 			want:   bare(held, userOwner),
 		},
-		"MarksOfAClaimedHostStay": {
-			reason: "its machine takes care of them",
+		"AnnotationsOfAClaimedHostStay": {
+			reason: "the machine removes them",
 			host:   bare(held, ownPause, block, record),
 		},
 		"BlockOnAReservedHost": {
-			reason: "no machine would ever lift it; the next machine needs the record, and the pause is not swept",
+			reason: "no machine removes it; the next machine requires the record, and hostmove removes the pause",
 			host:   bare(reserved(owner), ownPause, block, record),
 			want:   bare(reserved(owner), ownPause, record),
 		},
 		"BlockOnAReservedHostWhileAClusterIsPaused": {
-			reason: "a move may be under way and needs it",
+			reason: "a move may run and require it",
 			host:   bare(reserved(owner), block, record),
 			paused: true,
 		},
-		"MarksOfAHostOfSomebodyElse": {
-			reason: "another consumer takes care of its marks itself",
+		"AnnotationsOfAHostOfAnotherConsumer": {
+			reason: "the other consumer removes them",
 			host:   bare(consumer(other), block, record),
 		},
 		"RecordOfAHostThatOnlyTheLabelReserves": {
-			reason: "the next machine of the owner needs the record",
+			reason: "the next machine of the owner requires the record",
 			host:   bare(labelled(infrav1.NodeReuseLabel, owner), record, block),
 			want:   bare(labelled(infrav1.NodeReuseLabel, owner), record),
 		},
-		"RecordOfAHostThatWasFreedByHand": {
-			reason: "what the machines wrote would stay for ever",
+		"RecordOfAHostWithoutConsumer": {
+			reason: "the values of the machine would stay forever",
 			host:   bare(restorable),
 			want:   bare(asFoundOnline, online),
 		},
-		"RecordOfAHostThatWasFreedByHandAndNotCleaned": {
-			reason: "powered on, the old system would bring the deleted node back",
+		"RecordOfAHostWithoutConsumerThatWasNotCleaned": {
+			reason: "the old system would join as the deleted Node again",
 			host:   bare(restorable, uncleaned),
 			want:   bare(asFoundOnline),
 		},
 		"RecordOfAHostThatIsNotSettled": {
-			reason: "BMO still undoes what the machine wanted; the record is needed afterwards",
+			reason: "BMO deprovisions the host first",
 			host:   bare(restorable, state(bmov1alpha1.StateDeprovisioning)),
 		},
-		"RecordOfAHostThatSomebodyUses": {
-			reason: "the host runs with what it has now",
+		"RecordOfAHostInUse": {
+			reason: "the user provisioned the host with the current values",
 			host:   bare(restorable, image, state(bmov1alpha1.StateProvisioned)),
 			want:   bare(image, state(bmov1alpha1.StateProvisioned)),
 		},
-		"RecordThatNobodyCanRead": {
-			reason: "it is as good as none",
+		"InvalidRecord": {
+			reason: "it counts as none",
 			host:   bare(note(infrav1.ReleaseAnnotation, "{"), uncleaned),
 			want:   bare(uncleaned),
 		},
 		"OwnerWhileAClusterIsPaused": {
-			reason: "the owner reference does its harm during a move as well",
+			reason: "the garbage collector also runs during a move",
 			host:   bare(ownPause, block, record, oldOwner),
 			paused: true,
 			want:   bare(ownPause, block, record, userOwner),
 		},
-		"MarksWhileAClusterIsPaused": {
-			reason: "a move may be under way and needs them",
+		"AnnotationsWhileAClusterIsPaused": {
+			reason: "a move may run and require them",
 			host:   bare(ownPause, block, record),
 			paused: true,
 		},
 		"HostThatAMoveDeletes": {
-			reason: "writing to it could bring its deletion to a halt",
+			reason: "a write could stop the deletion",
 			host:   bare(ownPause, block, record, oldOwner, moving),
 		},
 		"PauseOfTheUserOnAnUnclaimedHost": {
-			reason: "only the user knows when it may end",
+			reason: "the user ends it",
 			host:   bare(note(bmov1alpha1.PausedAnnotation, ""), block),
 			want:   bare(note(bmov1alpha1.PausedAnnotation, "")),
 		},
@@ -131,7 +131,7 @@ func TestWithoutLeftovers(t *testing.T) {
 				t.Errorf("the given host was changed: -before +after:\n%s", diff)
 			}
 			if _, again := host.WithoutLeftovers(got, tc.paused); again {
-				t.Error("there are leftovers of the leftovers")
+				t.Error("a second call changed the host again")
 			}
 		})
 	}

@@ -33,11 +33,11 @@ func TestPlanLink(t *testing.T) {
 	}
 	write := func(name string) host.LinkPlan { return host.LinkPlan{Patch: name, Provisioned: true} }
 	wait := host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForNodeReason,
-		"Waiting for a node with provider ID "+wantedID+" or with the label metal3.io/uuid")}
+		"Waiting for a Node with provider ID "+wantedID+" or with label metal3.io/uuid")}
 	waitBefore := wait
 	waitBefore.Provisioned = true
 	cloud := host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForCloudProviderReason,
-		"Waiting for the cloud provider to give a node the provider ID "+wantedID)}
+		"Waiting for the cloud provider to set provider ID "+wantedID+" on a Node")}
 
 	cases := map[string]struct {
 		byID, byUID, byName []host.Node
@@ -53,7 +53,7 @@ func TestPlanLink(t *testing.T) {
 		"one node has the ID from the cloud provider": {byID: with("a", wantedID), cloud: true, want: linked},
 		"several nodes have the ID": {
 			byID: append(with("b", wantedID), with("a", wantedID)...), byUID: bare("a"),
-			want: conflict("Nodes a, b all carry provider ID " + wantedID + ": delete the ones that are stale"),
+			want: conflict("Nodes a, b have the same provider ID " + wantedID + ": delete the stale ones"),
 		},
 		"one node with the label has no ID":                      {byUID: bare("a"), byName: bare("b"), want: write("a")},
 		"one node with the label got its ID in between":          {byUID: with("a", wantedID), want: linked},
@@ -61,18 +61,18 @@ func TestPlanLink(t *testing.T) {
 		"one node with the label has no ID and is left to cloud": {byUID: bare("a"), cloud: true, want: cloud},
 		"one node with the label has another ID": {
 			byUID: with("a", "metal3://x"), byName: bare("b"),
-			want: conflict("Node a carries provider ID metal3://x instead of " + wantedID),
+			want: conflict("Node a has provider ID metal3://x instead of " + wantedID),
 		},
 		"one node with the label has another ID before the cloud provider changes it": {
 			byUID: with("a", "aws:///x"), cloud: true, want: cloud,
 		},
 		"several nodes have the label": {
 			byUID: bare("b", "a"),
-			want:  conflict("Nodes a, b all carry the label metal3.io/uuid of one host: delete the ones that are stale"),
+			want:  conflict("Nodes a, b have the label metal3.io/uuid of the same host: delete the stale ones"),
 		},
 		"several nodes have the label of a cloud": {
 			byUID: bare("b", "a"), cloud: true,
-			want: conflict("Nodes a, b all carry the label metal3.io/uuid of one host: delete the ones that are stale"),
+			want: conflict("Nodes a, b have the label metal3.io/uuid of the same host: delete the stale ones"),
 		},
 		"one node with the host name has no ID":                      {byName: bare("a"), want: write("a")},
 		"one node with the host name has no ID and is left to cloud": {byName: bare("a"), cloud: true, want: cloud},
@@ -81,7 +81,7 @@ func TestPlanLink(t *testing.T) {
 		"one node with the host name is that of another host": {
 			byName: on("a", "uid-1"), others: []string{"uid-1"}, want: wait,
 		},
-		"one node with the host name is that of another host, which nobody will link but the provider": {
+		"one node with the host name is that of another host, and only this provider sets the ID": {
 			byName: on("a", "uid-1"), others: []string{"uid-1"}, before: true, want: waitBefore,
 		},
 		"one node with the host name names a host from before a move": {
@@ -93,7 +93,7 @@ func TestPlanLink(t *testing.T) {
 		"several nodes with the host name are left beside that of another host": {
 			byName: append(on("a", "uid-1"), bare("b", "c")...), others: []string{"uid-1"}, want: wait,
 		},
-		"the node of another host does not stand in the way of the one with the label": {
+		"one node with the label, another with the host name and the label of another host": {
 			byUID: bare("a"), byName: on("b", "uid-1"), others: []string{"uid-1"}, want: write("a"),
 		},
 		"one node with the host name is older than the system on the host": {
@@ -107,11 +107,11 @@ func TestPlanLink(t *testing.T) {
 			byUID: bare("a"), byName: bare("a"), shared: true, want: write("a"),
 		},
 		"there is no node": {byID: none, want: wait},
-		"there is no node and nobody will link it but the provider": {before: true, want: waitBefore},
-		"there is no node and a cloud provider will link it":        {cloud: true, want: cloud},
-		"a conflict is one before the node as well": {
+		"there is no node, and only this provider sets the ID": {before: true, want: waitBefore},
+		"there is no node, and a cloud provider sets the ID":   {cloud: true, want: cloud},
+		"a conflict also counts if only this provider sets the ID": {
 			byUID: with("a", "metal3://x"), before: true,
-			want: conflict("Node a carries provider ID metal3://x instead of " + wantedID),
+			want: conflict("Node a has provider ID metal3://x instead of " + wantedID),
 		},
 	}
 	for name, tc := range cases {
@@ -136,7 +136,7 @@ func TestNodeFactsHostUIDs(t *testing.T) {
 		"OnlyByHostname": {"the label may name another host", host.NodeFacts{ByHostname: named}, []string{"uid-1", "uid-2"}},
 		"ByProviderID":   {"the host name does not matter", host.NodeFacts{ByHostname: named, ByProviderID: named}, nil},
 		"ByHostUID":      {"the host name does not matter", host.NodeFacts{ByHostname: named, ByHostUID: named}, nil},
-		"Nothing":        {"nobody is asked for nothing", host.NodeFacts{}, nil},
+		"Nothing":        {"there are no labels to look up", host.NodeFacts{}, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// SyncPrefixes reads the annotation of a Metal3Cluster that lists the prefixes of labels to copy from hosts to nodes,
-// separated by commas. Refused are those that are no DNS subdomains, which no label can have.
+// SyncPrefixes parses the annotation of a Metal3Cluster that lists the prefixes of labels to copy from hosts to Nodes,
+// separated by commas. Refused are the values that are not DNS subdomains.
 func SyncPrefixes(annotation string) (prefixes, refused []string) {
 	for text := range strings.SplitSeq(annotation, ",") {
 		switch prefix := strings.TrimSpace(text); {
@@ -25,14 +25,14 @@ func SyncPrefixes(annotation string) (prefixes, refused []string) {
 	return prefixes, refused
 }
 
-// NodeLabels returns what is to change in the labels of a node so that it has those of its host with the prefixes. A
-// nil value removes a label.
+// NodeLabels returns the changes that copy the labels with the prefixes from a host to its Node. A nil value removes a
+// label.
 //
-//	label of the host   of the node   prefix                    change
+//	label of the host   of the Node   prefix                    change
 //	value               other, none   any                       set to the value
 //	none                value         any but of Kubernetes     removed
 //	none                value         kubernetes.io, k8s.io     none: the kubelet, kubeadm or a cloud provider set it
-//	any                 any           metal3.io/uuid, hostname  none: they identify the node
+//	any                 any           metal3.io/uuid, hostname  none: they identify the Node
 func NodeLabels(prefixes []string, host, node map[string]string) map[string]*string {
 	changes := map[string]*string{}
 	synced := func(label string) (ofKubernetes, ok bool) {

@@ -31,22 +31,22 @@ func TestNodeLabels(t *testing.T) {
 		host, node labels
 		want       map[string]*string
 	}{
-		"a label comes":               {[]string{"a.b"}, labels{"a.b/x": "1"}, nil, map[string]*string{"a.b/x": ptr.To("1")}},
-		"a label changes":             {[]string{"a.b"}, labels{"a.b/x": "1"}, labels{"a.b/x": "2"}, map[string]*string{"a.b/x": ptr.To("1")}},
-		"a label goes":                {[]string{"a.b"}, nil, labels{"a.b/x": "2"}, map[string]*string{"a.b/x": nil}},
-		"both are equal":              {[]string{"a.b"}, labels{"a.b/x": "1"}, labels{"a.b/x": "1"}, map[string]*string{}},
-		"an empty value":              {[]string{"a.b"}, labels{"a.b/x": ""}, nil, map[string]*string{"a.b/x": ptr.To("")}},
-		"another prefix":              {[]string{"a.b"}, labels{"c.d/x": "1"}, labels{"e.f/x": "2"}, map[string]*string{}},
-		"a prefix of the prefix":      {[]string{"a.b"}, labels{"x.a.b/x": "1"}, labels{"a.b.c/x": "2"}, map[string]*string{}},
-		"no prefix":                   {[]string{"x"}, labels{"x": "1"}, labels{"y": "2"}, map[string]*string{}},
-		"no prefixes":                 {nil, labels{"a.b/x": "1"}, labels{"a.b/y": "2"}, map[string]*string{}},
-		"two prefixes":                {[]string{"a.b", "c.d"}, labels{"a.b/x": "1", "c.d/y": "2"}, nil, map[string]*string{"a.b/x": ptr.To("1"), "c.d/y": ptr.To("2")}},
-		"the host's UID":              {[]string{"metal3.io"}, labels{"metal3.io/uuid": "1"}, labels{"metal3.io/uuid": "2"}, map[string]*string{}},
-		"the host's UID on the node":  {[]string{"metal3.io"}, nil, labels{"metal3.io/uuid": "2", "metal3.io/old": "3"}, map[string]*string{"metal3.io/old": nil}},
-		"the host name":               {[]string{"kubernetes.io"}, labels{"kubernetes.io/hostname": "1"}, nil, map[string]*string{}},
-		"Kubernetes' own label stays": {[]string{"node-role.kubernetes.io"}, nil, labels{"node-role.kubernetes.io/control-plane": ""}, map[string]*string{}},
-		"Kubernetes' own label comes": {[]string{"node-role.kubernetes.io"}, labels{"node-role.kubernetes.io/worker": ""}, nil, map[string]*string{"node-role.kubernetes.io/worker": ptr.To("")}},
-		"a name like Kubernetes'":     {[]string{"notkubernetes.io"}, nil, labels{"notkubernetes.io/x": ""}, map[string]*string{"notkubernetes.io/x": nil}},
+		"a label is added":                {[]string{"a.b"}, labels{"a.b/x": "1"}, nil, map[string]*string{"a.b/x": ptr.To("1")}},
+		"a label changes":                 {[]string{"a.b"}, labels{"a.b/x": "1"}, labels{"a.b/x": "2"}, map[string]*string{"a.b/x": ptr.To("1")}},
+		"a label is removed":              {[]string{"a.b"}, nil, labels{"a.b/x": "2"}, map[string]*string{"a.b/x": nil}},
+		"both are equal":                  {[]string{"a.b"}, labels{"a.b/x": "1"}, labels{"a.b/x": "1"}, map[string]*string{}},
+		"an empty value":                  {[]string{"a.b"}, labels{"a.b/x": ""}, nil, map[string]*string{"a.b/x": ptr.To("")}},
+		"another prefix":                  {[]string{"a.b"}, labels{"c.d/x": "1"}, labels{"e.f/x": "2"}, map[string]*string{}},
+		"a prefix of the prefix":          {[]string{"a.b"}, labels{"x.a.b/x": "1"}, labels{"a.b.c/x": "2"}, map[string]*string{}},
+		"no prefix":                       {[]string{"x"}, labels{"x": "1"}, labels{"y": "2"}, map[string]*string{}},
+		"no prefixes":                     {nil, labels{"a.b/x": "1"}, labels{"a.b/y": "2"}, map[string]*string{}},
+		"two prefixes":                    {[]string{"a.b", "c.d"}, labels{"a.b/x": "1", "c.d/y": "2"}, nil, map[string]*string{"a.b/x": ptr.To("1"), "c.d/y": ptr.To("2")}},
+		"the host's UID":                  {[]string{"metal3.io"}, labels{"metal3.io/uuid": "1"}, labels{"metal3.io/uuid": "2"}, map[string]*string{}},
+		"the host's UID on the node":      {[]string{"metal3.io"}, nil, labels{"metal3.io/uuid": "2", "metal3.io/old": "3"}, map[string]*string{"metal3.io/old": nil}},
+		"the host name":                   {[]string{"kubernetes.io"}, labels{"kubernetes.io/hostname": "1"}, nil, map[string]*string{}},
+		"Kubernetes' own label stays":     {[]string{"node-role.kubernetes.io"}, nil, labels{"node-role.kubernetes.io/control-plane": ""}, map[string]*string{}},
+		"Kubernetes' own label comes":     {[]string{"node-role.kubernetes.io"}, labels{"node-role.kubernetes.io/worker": ""}, nil, map[string]*string{"node-role.kubernetes.io/worker": ptr.To("")}},
+		"a prefix similar to Kubernetes'": {[]string{"notkubernetes.io"}, nil, labels{"notkubernetes.io/x": ""}, map[string]*string{"notkubernetes.io/x": nil}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Reclaimed returns the host with the claim of the machine that has recorded it. It returns nil unless the host has no
-// consumer and still has the image or deploy step of the claim and the user data: something else than the machine
-// removed the consumerRef, such as a GitOps tool or a restored backup.
+// Reclaimed returns the recorded host of a machine with the claim restored. Another client, such as a GitOps tool, may
+// have removed the consumerRef. Reclaimed returns nil unless the host has no consumer and still has the image or deploy
+// step and the user data of the claim.
 func Reclaimed(host *bmov1alpha1.BareMetalHost, claim Claim, userData *corev1.SecretReference,
 ) *bmov1alpha1.BareMetalHost {
 	if host.Spec.ConsumerRef != nil || !host.DeletionTimestamp.IsZero() || !runs(host, claim.Provision) ||
@@ -18,7 +18,7 @@ func Reclaimed(host *bmov1alpha1.BareMetalHost, claim Claim, userData *corev1.Se
 	}
 	consumed := host.DeepCopy()
 	consumed.Spec.ConsumerRef = consumerRef(claim)
-	// A host that is consumed already keeps the record of what it was before its first claim.
+	// Desired keeps the record of a consumed host.
 	return Desired(consumed, claim)
 }
 
@@ -36,7 +36,7 @@ func runs(host *bmov1alpha1.BareMetalHost, wanted *Provision) bool {
 	}
 }
 
-// sameSecret compares two references of a host. An empty namespace is that of the host.
+// sameSecret compares two references. An empty namespace means that of the host.
 func sameSecret(a, b *corev1.SecretReference, namespace string) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -28,7 +28,7 @@ func TestReclaimed(t *testing.T) {
 	}{
 		"Stripped": {"only the consumerRef is missing", func(*bmov1alpha1.BareMetalHost) {}, true},
 		"ImplicitNamespace": {
-			"the namespace of a Secret may be left out", func(h *bmov1alpha1.BareMetalHost) { h.Spec.UserData.Namespace = "" }, true,
+			"the namespace of a Secret is optional", func(h *bmov1alpha1.BareMetalHost) { h.Spec.UserData.Namespace = "" }, true,
 		},
 		"Claimed": {
 			"another machine", func(h *bmov1alpha1.BareMetalHost) {
@@ -45,7 +45,7 @@ func TestReclaimed(t *testing.T) {
 			"it runs something else",
 			func(h *bmov1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &bmov1alpha1.CustomDeploy{Method: "x"} }, false,
 		},
-		"Deleted": {"it goes away", func(h *bmov1alpha1.BareMetalHost) { h.DeletionTimestamp = &now }, false},
+		"Deleted": {"it is being deleted", func(h *bmov1alpha1.BareMetalHost) { h.DeletionTimestamp = &now }, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestReclaimed(t *testing.T) {
 			}
 			delete(current.Annotations, infrav1.ReleaseAnnotation)
 			if again := host.Reclaimed(current, claim, userData); again.Annotations[infrav1.ReleaseAnnotation] != "" {
-				t.Error("the values of the machine are recorded as those from before its claim")
+				t.Error("the values of the machine are recorded as original values")
 			}
 		})
 	}

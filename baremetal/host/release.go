@@ -17,42 +17,42 @@ import (
 
 // Release describes the release of a host by its machine.
 type Release struct {
-	// Machine is the name of the Metal3Machine, Namespace is where it and its host live.
+	// Machine is the name of the Metal3Machine, Namespace the namespace of the machine and its host.
 	Machine, Namespace string
 
-	// FastTrack keeps hosts powered on between cleaning and the next deployment.
+	// FastTrack leaves hosts powered on between cleaning and the next deployment.
 	FastTrack bool
 
-	// Reserve keeps the host for the next machine of this owner: "cp-<control plane>" or "md-<MachineDeployment>".
+	// Reserve reserves the host for the next machine of this owner: "cp-<control plane>" or "md-<MachineDeployment>".
 	// Empty means that any machine may claim it.
 	Reserve string
 
-	// Secrets are the names of the Secrets that the machine may have set on the host. They count only for a host without a
-	// record of its claim, such as a host that CAPM3 claimed.
+	// Secrets are the names of the Secrets that the machine may have set on the host. PlanRelease uses them only for a
+	// host without a record of its claim, such as a host that CAPM3 claimed.
 	Secrets []string
 
-	// Cluster becomes the consumer of a reserved host. Not used when Reserve is empty.
+	// Cluster becomes the consumer of a reserved host. Ignored if Reserve is empty.
 	Cluster string
 }
 
 // ReleaseStep is the next step of a release.
 type ReleaseStep struct {
-	// Write is the host as it should be written. Nil means that nothing is to be written.
+	// Write is the host to write. Nil means no write.
 	Write *bmov1alpha1.BareMetalHost
 
 	// Outcome is done once Write is stored and the host has no consumer.
 	Outcome outcome.Outcome
 }
 
-// PlanRelease returns the next step of the release of a host. The caller calls it after every change of the host.
+// PlanRelease returns the next step of the release of a host. The caller must call it after every change of the host.
 //
 //	host                                        step
 //	does not exist, or has another consumer     done
-//	still has what the machine wrote            remove that and set the power, then wait
-//	not settled yet                             wait, and quote the error of the host
-//	settled                                     restore what the claim replaced, remove the consumerRef: done
+//	has fields that the machine set             remove them and set the power, then wait
+//	not settled yet                             wait, and report the error of the host
+//	settled                                     restore the recorded values, remove the consumerRef: done
 //
-// While BMO deprovisions the host, its power is
+// While BMO deprovisions the host, spec.online is:
 //
 //	disablePowerOff   fast track   cleaned   online
 //	yes               any          any       true
@@ -60,37 +60,37 @@ type ReleaseStep struct {
 //	no                yes          no        false
 //	no                no           any       false
 //
-// At the end its power is restored, with two exceptions. A host with disablePowerOff stays on. A host that was not
-// cleaned stays off: the old system is still on its disk, and would join as a Node again.
+// The last step restores spec.online, with two exceptions. A host with disablePowerOff stays on. A host that was not
+// cleaned stays off: the old system is still on its disk and would join as a Node again.
 func PlanRelease(host *bmov1alpha1.BareMetalHost, release Release) ReleaseStep {
 	if host == nil || !ConsumedBy(host, release.Namespace, release.Machine) {
 		return ReleaseStep{}
 	}
-	emptied := emptied(host, release)
-	if !sameProvision(host, emptied) {
-		return ReleaseStep{Write: emptied, Outcome: waitForDeprovisioning(emptied)}
+	deprovisioning := deprovisioning(host, release)
+	if !sameProvision(host, deprovisioning) {
+		return ReleaseStep{Write: deprovisioning, Outcome: waitForDeprovisioning(deprovisioning)}
 	}
 	if !settled(host) {
 		return ReleaseStep{Outcome: waitForDeprovisioning(host)}
 	}
-	return ReleaseStep{Write: freed(host, release)}
+	return ReleaseStep{Write: released(host, release)}
 }
 
-func emptied(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.BareMetalHost {
-	emptied := host.DeepCopy()
-	if before, known := recall(host); known {
-		restoreData(emptied, before)
+func deprovisioning(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.BareMetalHost {
+	desired := host.DeepCopy()
+	if before, known := originalOf(host); known {
+		restoreData(desired, before)
 	} else {
-		removeData(emptied, release)
+		removeData(desired, release)
 	}
-	emptied.Spec.Image = nil
-	emptied.Spec.CustomDeploy = nil
-	emptied.Spec.Online = onlineWhileDeprovisioning(host, release.FastTrack)
-	if pausedByProvider(emptied) {
-		// BMO ignores a paused host, so the release would wait for ever.
-		delete(emptied.Annotations, bmov1alpha1.PausedAnnotation)
+	desired.Spec.Image = nil
+	desired.Spec.CustomDeploy = nil
+	desired.Spec.Online = onlineWhileDeprovisioning(host, release.FastTrack)
+	if pausedByProvider(desired) {
+		// BMO ignores a paused host, so the release would wait forever.
+		delete(desired.Annotations, bmov1alpha1.PausedAnnotation)
 	}
-	return emptied
+	return desired
 }
 
 func onlineWhileDeprovisioning(host *bmov1alpha1.BareMetalHost, fastTrack bool) bool {
@@ -100,8 +100,7 @@ func onlineWhileDeprovisioning(host *bmov1alpha1.BareMetalHost, fastTrack bool) 
 	return fastTrack && cleaned(host)
 }
 
-// cleaned returns true if BMO wipes the host when its image is removed. An externally provisioned host keeps its
-// system.
+// cleaned returns true if BMO wipes the host after the removal of its image.
 func cleaned(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Spec.AutomatedCleaningMode != bmov1alpha1.CleaningModeDisabled &&
 		host.Status.Provisioning.State != bmov1alpha1.StateExternallyProvisioned
@@ -123,8 +122,8 @@ func sameReference(a, b *corev1.SecretReference) bool {
 	return *a == *b
 }
 
-// settled returns true if BMO has deprovisioned the host. Unknown states count as not settled: another machine could
-// claim a host that is still in use.
+// settled returns true if BMO has deprovisioned the host. It returns false for unknown states, so that no machine
+// claims a host that is still in use.
 func settled(host *bmov1alpha1.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
 	case bmov1alpha1.StateNone, bmov1alpha1.StateUnmanaged, bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile,
@@ -145,31 +144,31 @@ func waitForDeprovisioning(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
 		fmt.Sprintf("Waiting for BareMetalHost %s to be deprovisioned (state: %s)", host.Name, stateName(host)))
 }
 
-func freed(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.BareMetalHost {
-	before, known := recall(host)
-	freed := withoutTraces(host)
+func released(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.BareMetalHost {
+	before, known := originalOf(host)
+	desired := withoutClaimMetadata(host)
 	if release.Reserve != "" {
 		if content, exists := host.Annotations[infrav1.ReleaseAnnotation]; exists {
-			metav1.SetMetaDataAnnotation(&freed.ObjectMeta, infrav1.ReleaseAnnotation, content)
+			metav1.SetMetaDataAnnotation(&desired.ObjectMeta, infrav1.ReleaseAnnotation, content)
 		}
-		metav1.SetMetaDataLabel(&freed.ObjectMeta, infrav1.NodeReuseLabel, release.Reserve)
-		freed.Spec.ConsumerRef = &corev1.ObjectReference{
+		metav1.SetMetaDataLabel(&desired.ObjectMeta, infrav1.NodeReuseLabel, release.Reserve)
+		desired.Spec.ConsumerRef = &corev1.ObjectReference{
 			APIVersion: clusterv1.GroupVersion.String(),
 			Kind:       clusterv1.ClusterKind,
 			Namespace:  release.Namespace,
 			Name:       release.Cluster,
 		}
-		return freed
+		return desired
 	}
-	freed.Spec.ConsumerRef = nil
+	desired.Spec.ConsumerRef = nil
 	if known {
-		restore(freed, before)
+		restore(desired, before)
 	}
-	return freed
+	return desired
 }
 
-// restore restores what the claim replaced, except for the power of a host that keeps its old system.
-func restore(host *bmov1alpha1.BareMetalHost, before found) {
+// restore restores the recorded values. It leaves a host off that was not cleaned.
+func restore(host *bmov1alpha1.BareMetalHost, before original) {
 	if cleaned(host) && !host.Spec.DisablePowerOff {
 		host.Spec.Online = before.Online
 	}
@@ -180,18 +179,18 @@ func restore(host *bmov1alpha1.BareMetalHost, before found) {
 	restoreData(host, before)
 }
 
-func restoreData(host *bmov1alpha1.BareMetalHost, before found) {
+func restoreData(host *bmov1alpha1.BareMetalHost, before original) {
 	host.Spec.UserData = before.UserData
 	host.Spec.MetaData = before.MetaData
 	host.Spec.NetworkData = before.NetworkData
 }
 
-// removeData removes the Secrets that the machine set, from a host without a record of its claim.
+// removeData removes the Secrets that the machine set on a host without a record of its claim.
 //
-//	Secret                      host                        the Secret was set by
-//	user data                   has an image or deploy step the machine: CAPM3 replaces it with the image
-//	named by the machine        any                         the machine
-//	any other                   any                         the administrator of the host: it stays
+//	Secret                  host                          set by
+//	user data               has an image or deploy step   the machine: CAPM3 sets it with the image
+//	in release.Secrets      any                           the machine
+//	any other               any                           the administrator of the host: removeData keeps it
 func removeData(host *bmov1alpha1.BareMetalHost, release Release) {
 	ofMachine := func(reference *corev1.SecretReference) bool {
 		return reference != nil && slices.Contains(release.Secrets, reference.Name) &&
@@ -209,8 +208,9 @@ func removeData(host *bmov1alpha1.BareMetalHost, release Release) {
 	}
 }
 
-// withoutTraces removes the labels, annotations and ownerReferences that this provider or CAPM3 sets on a host.
-func withoutTraces(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
+// withoutClaimMetadata returns the host without the labels, annotations and ownerReferences that this provider or CAPM3
+// sets on a claimed host.
+func withoutClaimMetadata(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 	clean := host.DeepCopy()
 	delete(clean.Labels, clusterv1.ClusterNameLabel)
 	delete(clean.Labels, infrav1.NodeReuseLabel)

@@ -17,8 +17,8 @@ import (
 
 const remediationReboot = "reboot.metal3.io/metal3-remediation-1234"
 
-// allStates are the states of BMO and one that it may invent later. The value says whether a host in that
-// state has nothing left to undo; nil means that it depends on its power.
+// allStates returns the states of BMO and an unknown one. The value is true for a settled host, and nil if that depends
+// on its power.
 func allStates() map[bmov1alpha1.ProvisioningState]*bool {
 	yes, no := ptrTo(true), ptrTo(false)
 	return map[bmov1alpha1.ProvisioningState]*bool{
@@ -36,7 +36,7 @@ func allStates() map[bmov1alpha1.ProvisioningState]*bool {
 		bmov1alpha1.StateDeprovisioning:          no,
 		bmov1alpha1.StatePoweringOffBeforeDelete: no,
 		bmov1alpha1.StateDeleting:                no,
-		"dreaming":                               no,
+		"unknown":                                no,
 	}
 }
 
@@ -51,7 +51,7 @@ type releaseCase struct {
 	poweredOn       bool
 }
 
-// releaseMatrix returns every combination, under a name that reads as a sentence.
+// releaseMatrix returns every combination by its name.
 func releaseMatrix() map[string]releaseCase {
 	matrix := map[string]releaseCase{}
 	cleanings := []bmov1alpha1.AutomatedCleaningMode{
@@ -63,7 +63,7 @@ func releaseMatrix() map[string]releaseCase {
 				bit := func(n int) bool { return bits&(1<<n) != 0 }
 				tc := releaseCase{is, cleaning, bit(0), bit(1), bit(2), bit(3), bit(4)}
 				if tc.poweredOn && allStates()[is] != nil {
-					// The power of a host counts only where the state alone does not say enough.
+					// Only a nil state depends on the power.
 					continue
 				}
 				matrix[fmt.Sprintf("%+v", tc)] = tc
@@ -73,7 +73,7 @@ func releaseMatrix() map[string]releaseCase {
 	return matrix
 }
 
-// onlineMeanwhile is the table in the comment of PlanRelease, row by row.
+// onlineMeanwhile implements the table in the comment of PlanRelease.
 func (c releaseCase) onlineMeanwhile() bool {
 	switch {
 	case c.disablePowerOff:
@@ -85,7 +85,7 @@ func (c releaseCase) onlineMeanwhile() bool {
 	}
 }
 
-// onlineAfterwards is what the comment of PlanRelease says about the end.
+// onlineAfterwards returns the expected spec.online after the last step.
 func (c releaseCase) onlineAfterwards() bool {
 	if c.reserve || c.disablePowerOff || !c.cleaned() {
 		return c.onlineMeanwhile()
@@ -104,12 +104,12 @@ func (c releaseCase) cleaned() bool {
 	return c.cleaning != bmov1alpha1.CleaningModeDisabled && c.state != bmov1alpha1.StateExternallyProvisioned
 }
 
-// found is how the host was before it was claimed.
-func (c releaseCase) found() *bmov1alpha1.BareMetalHost {
+// original returns the host before its claim.
+func (c releaseCase) original() *bmov1alpha1.BareMetalHost {
 	return edit(available("host-0"), labelled("rack", "a"), func(h *bmov1alpha1.BareMetalHost) {
 		h.Spec.Online = c.foundOnline
 		h.Spec.DisablePowerOff = c.disablePowerOff
-		h.Spec.UserData = secret("of-the-owner")
+		h.Spec.UserData = secret("of-the-administrator")
 	})
 }
 
@@ -121,7 +121,7 @@ func (c releaseCase) release() host.Release {
 	return release
 }
 
-// in puts a host into the state of the case.
+// in sets the state of the case on a host.
 func (c releaseCase) in(h *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 	h = h.DeepCopy()
 	h.Status.Provisioning.State, h.Status.PoweredOn = c.state, c.poweredOn
@@ -131,31 +131,31 @@ func (c releaseCase) in(h *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost
 func TestPlanReleaseMatrix(t *testing.T) {
 	for name, tc := range releaseMatrix() {
 		t.Run(name, func(t *testing.T) {
-			held := tc.in(host.Desired(tc.found(), claim(provisioning, func(c *host.Claim) {
+			held := tc.in(host.Desired(tc.original(), claim(provisioning, func(c *host.Claim) {
 				c.CleaningMode = string(tc.cleaning)
 			})))
 
 			waiting := outcome.Waiting(infrav1.HostDeprovisioningReason,
 				"Waiting for BareMetalHost host-0 to be deprovisioned (state: "+stateText(tc.state)+")")
-			emptied := edit(held.DeepCopy(), func(h *bmov1alpha1.BareMetalHost) {
+			deprovisioning := edit(held.DeepCopy(), func(h *bmov1alpha1.BareMetalHost) {
 				h.Spec.Image = nil
-				h.Spec.UserData, h.Spec.MetaData, h.Spec.NetworkData = secret("of-the-owner"), nil, nil
+				h.Spec.UserData, h.Spec.MetaData, h.Spec.NetworkData = secret("of-the-administrator"), nil, nil
 				h.Spec.Online = tc.onlineMeanwhile()
 			})
-			checkStep(t, "with what the machine wrote", held, tc.release(), host.ReleaseStep{Write: emptied, Outcome: waiting})
+			checkStep(t, "provisioned", held, tc.release(), host.ReleaseStep{Write: deprovisioning, Outcome: waiting})
 
 			if !tc.settled() {
-				checkStep(t, "emptied and not settled", emptied, tc.release(), host.ReleaseStep{Outcome: waiting})
+				checkStep(t, "not settled", deprovisioning, tc.release(), host.ReleaseStep{Outcome: waiting})
 				return
 			}
-			freed := tc.in(tc.found())
-			freed.Spec.Online = tc.onlineAfterwards()
+			released := tc.in(tc.original())
+			released.Spec.Online = tc.onlineAfterwards()
 			if tc.reserve {
-				freed.Spec.AutomatedCleaningMode = tc.cleaning
-				edit(freed, reserved(owner), note(infrav1.ReleaseAnnotation, held.Annotations[infrav1.ReleaseAnnotation]))
+				released.Spec.AutomatedCleaningMode = tc.cleaning
+				edit(released, reserved(owner), note(infrav1.ReleaseAnnotation, held.Annotations[infrav1.ReleaseAnnotation]))
 			}
-			checkStep(t, "emptied and settled", emptied, tc.release(), host.ReleaseStep{Write: freed})
-			checkStep(t, "after the release", freed, tc.release(), host.ReleaseStep{})
+			checkStep(t, "settled", deprovisioning, tc.release(), host.ReleaseStep{Write: released})
+			checkStep(t, "released", released, tc.release(), host.ReleaseStep{})
 		})
 	}
 }
@@ -212,32 +212,32 @@ func TestPlanRelease(t *testing.T) {
 		want    host.ReleaseStep
 	}{
 		"GoneHost": {
-			reason:  "there is nothing left to let go of",
+			reason:  "there is no host to release",
 			release: release,
 		},
 		"HostOfAnotherMachine": {
-			reason:  "whoever holds the host now must not lose it",
+			reason:  "the consumer keeps the host",
 			host:    claimed(running, consumer(machineRef("other"))),
 			release: release,
 		},
 		"HostOfTheSameNameInAnotherNamespace": {
-			reason:  "names of machines repeat from namespace to namespace",
+			reason:  "a machine of another namespace is another consumer",
 			host:    claimed(running),
 			release: host.Release{Machine: machineName, Namespace: "other"},
 		},
 		"FreeHost": {
-			reason:  "a release may be asked for again after its last write",
+			reason:  "the caller repeats the release after its last write",
 			host:    free(),
 			release: release,
 		},
 		"MalformedRecord": {
-			reason:  "what was found is not known, so the power stays and the host is freed",
+			reason:  "the original values are unknown, so the power stays",
 			host:    claimed(note(infrav1.ReleaseAnnotation, "{")),
 			release: release,
 			want:    host.ReleaseStep{Write: free()},
 		},
 		"NoRecord": {
-			reason: "CAPM3 claimed the host and did not say what it replaced",
+			reason: "CAPM3 claimed the host without a record",
 			host: claimed(func(h *bmov1alpha1.BareMetalHost) {
 				delete(h.Annotations, infrav1.ReleaseAnnotation)
 				h.Spec.AutomatedCleaningMode = bmov1alpha1.CleaningModeMetadata
@@ -248,7 +248,7 @@ func TestPlanRelease(t *testing.T) {
 			})},
 		},
 		"DataWithoutRecord": {
-			reason: "CAPM3 claimed the host: only what the machine set is removed",
+			reason: "CAPM3 claimed the host: the release removes only the Secrets of the machine",
 			host: claimed(withoutRecord, running, data("bootstrap", "of-machine", "of-administrator"),
 				state(bmov1alpha1.StateProvisioned)),
 			release: host.Release{Machine: machineName, Namespace: "metal3", Secrets: []string{"of-machine"}},
@@ -259,7 +259,7 @@ func TestPlanRelease(t *testing.T) {
 			},
 		},
 		"DataWithoutRecordBeforeItsImage": {
-			reason:  "CAPM3 claimed the host and wrote nothing else yet",
+			reason:  "CAPM3 claimed the host and set no image yet",
 			host:    claimed(withoutRecord, data("of-administrator", "", "of-administrator")),
 			release: host.Release{Machine: machineName, Namespace: "metal3", Secrets: []string{"of-machine"}},
 			want:    host.ReleaseStep{Write: free(data("of-administrator", "", "of-administrator"))},
@@ -280,32 +280,32 @@ func TestPlanRelease(t *testing.T) {
 			release: reserve,
 			want:    host.ReleaseStep{Write: free(reserved(owner), data("", "", "of-administrator"))},
 		},
-		"OwnersOfTheKindMetal3MachineGo": {
+		"RemovesOwnersOfKindMetal3Machine": {
 			reason:  "the garbage collector would delete the host together with its machine",
 			host:    claimed(owners(machineOwner("v1beta1"), ownerOfUser(), machineOwner("v1beta2"))),
 			release: release,
 			want:    host.ReleaseStep{Write: free(owners(ownerOfUser()))},
 		},
-		"AnnotationsOfARemediationGo": {
+		"RemovesAnnotationsOfARemediation": {
 			reason:  "they would keep the host powered off for the next machine",
 			host:    claimed(note(remediationReboot, ""), note("reboot.metal3.io/by-hand", "")),
 			release: release,
 			want:    host.ReleaseStep{Write: free(note("reboot.metal3.io/by-hand", ""))},
 		},
 		"PauseOfTheUserStays": {
-			reason:  "only the user knows when it may end",
+			reason:  "the user ends it",
 			host:    claimed(note(bmov1alpha1.PausedAnnotation, "user")),
 			release: release,
 			want:    host.ReleaseStep{Write: free(note(bmov1alpha1.PausedAnnotation, "user"))},
 		},
-		"OwnPauseAndBlockGo": {
-			reason:  "nobody else takes them away",
+		"RemovesBlockMove": {
+			reason:  "no other controller removes it",
 			host:    claimed(note(blockMove, "true"), note(remediationReboot, "")),
 			release: release,
 			want:    host.ReleaseStep{Write: free()},
 		},
 		"OwnPauseEndsBeforeDeprovisioning": {
-			reason: "BMO does nothing with a paused host, so the release would wait for ever",
+			reason: "BMO ignores a paused host, so the release would wait forever",
 			host:   claimed(running, state(bmov1alpha1.StateProvisioned), ownPause),
 			want: host.ReleaseStep{
 				Write: claimed(state(bmov1alpha1.StateProvisioned)),
@@ -325,7 +325,7 @@ func TestPlanRelease(t *testing.T) {
 			release: release,
 		},
 		"DeprovisioningFails": {
-			reason: "the user reads what BMO says",
+			reason: "the message contains the error of BMO",
 			host: claimed(state(bmov1alpha1.StateDeprovisioning), func(h *bmov1alpha1.BareMetalHost) {
 				h.Status.ErrorType, h.Status.ErrorMessage = bmov1alpha1.ProvisioningError, "cleaning\n failed"
 			}),
@@ -333,14 +333,14 @@ func TestPlanRelease(t *testing.T) {
 			want:    waiting(infrav1.HostErrorReason, "BareMetalHost host-0 reports provisioning error: cleaning failed"),
 		},
 		"UserPausedTheHost": {
-			reason:  "the user is told what holds the release up",
+			reason:  "the message contains the remedy",
 			host:    claimed(state(bmov1alpha1.StateProvisioned), note(bmov1alpha1.PausedAnnotation, "user")),
 			release: release,
 			want: waiting(infrav1.HostErrorReason,
 				"BareMetalHost host-0 is paused: remove its annotation baremetalhost.metal3.io/paused"),
 		},
-		"CustomDeployIsTakenAwayToo": {
-			reason: "it is what the host runs, as an image is",
+		"RemovesCustomDeploy": {
+			reason: "it has the same effect as an image",
 			host: claimed(state(bmov1alpha1.StateProvisioned), func(h *bmov1alpha1.BareMetalHost) {
 				h.Spec.CustomDeploy = &bmov1alpha1.CustomDeploy{Method: "install"}
 			}),
@@ -352,7 +352,7 @@ func TestPlanRelease(t *testing.T) {
 			},
 		},
 		"ReservationWithoutARecord": {
-			reason: "a record is not invented",
+			reason: "the original values are unknown",
 			host: claimed(func(h *bmov1alpha1.BareMetalHost) {
 				delete(h.Annotations, infrav1.ReleaseAnnotation)
 			}, note(remediationReboot, ""), owners(machineOwner("v1beta2"))),
@@ -360,7 +360,7 @@ func TestPlanRelease(t *testing.T) {
 			want:    host.ReleaseStep{Write: free(reserved(owner))},
 		},
 		"ReservationReplacesAnOlderOne": {
-			reason:  "the owner of the machine that lets go decides",
+			reason:  "the owner of the releasing machine has precedence",
 			host:    claimed(labelled(infrav1.NodeReuseLabel, "md-other")),
 			release: reserve,
 			want: host.ReleaseStep{Write: claimed(withoutLabel, reserved(owner),

@@ -11,10 +11,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// deleted is what to say of a claimed host that is being deleted.
-const deleted = "is being deleted, which ends its machine: delete the Machine to replace it"
+// deleted is the message for a claimed host that is being deleted.
+const deleted = "is being deleted: delete the Machine to replace it"
 
-// Progress returns how far BMO has provisioned a claimed host.
+// Progress returns the outcome of provisioning for a claimed host.
 func Progress(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
 	state := host.Status.Provisioning.State
 	if state == bmov1alpha1.StateProvisioned || state == bmov1alpha1.StateExternallyProvisioned {
@@ -31,8 +31,8 @@ func Progress(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
 		fmt.Sprintf("Waiting for BareMetalHost %s to be provisioned (state: %s)", host.Name, stateName(host)))
 }
 
-// Running returns a line about a provisioned host, and whether something is wrong with it. The system on the host runs
-// on while BMO cannot reach its BMC.
+// Running returns the message for a provisioned host, and whether BMO or the API reports a problem. The system on the
+// host may run despite the problem.
 func Running(host *bmov1alpha1.BareMetalHost) (message string, troubled bool) {
 	message = fmt.Sprintf("BareMetalHost %s is provisioned", host.Name)
 	if !host.DeletionTimestamp.IsZero() {
@@ -44,15 +44,14 @@ func Running(host *bmov1alpha1.BareMetalHost) (message string, troubled bool) {
 	return message, false
 }
 
-// Arrived returns true for a host that was moved here and that BMO has not reconciled yet: its status is in an
+// Arrived returns true for a host that a move created and that BMO has not reconciled yet. Its status is in an
 // annotation.
 func Arrived(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Status.LastUpdated.IsZero() && host.Status.Provisioning.State == bmov1alpha1.StateNone &&
 		host.Annotations[bmov1alpha1.StatusAnnotation] != ""
 }
 
-// Problem returns a line about why BMO gets no further with a host: the error of the host, or what keeps BMO from
-// reconciling it. Empty means that nothing is known to be wrong.
+// Problem returns the error of the host, or the reason why BMO does not reconcile it. Empty means no known problem.
 func Problem(host *bmov1alpha1.BareMetalHost) string {
 	if trouble := trouble(host); trouble != "" {
 		return fmt.Sprintf("BareMetalHost %s %s", host.Name, trouble)
@@ -60,7 +59,7 @@ func Problem(host *bmov1alpha1.BareMetalHost) string {
 	return ""
 }
 
-// trouble is a Problem without the name of the host.
+// trouble returns the predicate of Problem.
 func trouble(host *bmov1alpha1.BareMetalHost) string {
 	if message := host.Status.ErrorMessage; message != "" {
 		kind := "error"
@@ -74,8 +73,8 @@ func trouble(host *bmov1alpha1.BareMetalHost) string {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// Addresses returns the addresses of a host as its inspection found them: each IP once as InternalIP in the order of
-// the interfaces, then the host name.
+// Addresses returns the addresses that the inspection of a host found: each IP once as InternalIP, in the order of the
+// interfaces, then the host name.
 func Addresses(host *bmov1alpha1.BareMetalHost) []clusterv1.MachineAddress {
 	details := host.Status.HardwareDetails
 	if details == nil {
@@ -98,12 +97,12 @@ func Addresses(host *bmov1alpha1.BareMetalHost) []clusterv1.MachineAddress {
 	return addresses
 }
 
-// ProviderID returns the provider ID of a machine on a host. It holds names only: UIDs change at a move.
+// ProviderID returns the provider ID of a machine on a host. It contains no UIDs, because a move changes them.
 func ProviderID(namespace, host, machine string) string {
 	return infrav1.ProviderIDPrefix + namespace + "/" + host + "/" + machine
 }
 
-// ParseProviderID splits a provider ID. It returns false for provider IDs of another form.
+// ParseProviderID splits a provider ID. It returns false for other formats.
 func ParseProviderID(providerID string) (namespace, host, machine string, ok bool) {
 	rest, isOurs := strings.CutPrefix(providerID, infrav1.ProviderIDPrefix)
 	if !isOurs {

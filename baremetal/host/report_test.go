@@ -32,15 +32,15 @@ func TestProgress(t *testing.T) {
 			outcome.Waiting(infrav1.HostProvisioningReason,
 				"Waiting for BareMetalHost host-0 to be provisioned (state: provisioning)"),
 		},
-		"a host that has just arrived is waited for": {
+		"a host without a status is waited for": {
 			build.Host("host-0"),
 			outcome.Waiting(infrav1.HostProvisioningReason,
 				"Waiting for BareMetalHost host-0 to be provisioned (state: not registered yet)"),
 		},
-		"a host that is being deleted does not come back": {
+		"a host that is being deleted is an error": {
 			edit(inState(bmov1alpha1.StateDeprovisioning), beingDeleted),
 			outcome.Waiting(infrav1.HostErrorReason,
-				"BareMetalHost host-0 is being deleted, which ends its machine: delete the Machine to replace it"),
+				"BareMetalHost host-0 is being deleted: delete the Machine to replace it"),
 		},
 		"an error is quoted": {
 			inState(bmov1alpha1.StateProvisioning, build.Error("image not found")),
@@ -65,7 +65,7 @@ func TestRunning(t *testing.T) {
 		want     string
 		troubled bool
 	}{
-		"nothing is known to be wrong": {provisioned(), "BareMetalHost host-0 is provisioned", false},
+		"no known problem": {provisioned(), "BareMetalHost host-0 is provisioned", false},
 		"an error after provisioning": {
 			provisioned(build.Error("no\n power")),
 			"BareMetalHost host-0 is provisioned; it reports provisioning error: no power", true,
@@ -76,9 +76,9 @@ func TestRunning(t *testing.T) {
 		},
 		"a host that is being deleted": {
 			edit(provisioned(), beingDeleted),
-			"BareMetalHost host-0 is provisioned; it is being deleted, which ends its machine: delete the Machine to replace it", true,
+			"BareMetalHost host-0 is provisioned; it is being deleted: delete the Machine to replace it", true,
 		},
-		"its own pause is no trouble": {
+		"the pause of the provider is no problem": {
 			provisioned(build.Paused(infrav1.HostPausedByProvider)), "BareMetalHost host-0 is provisioned", false,
 		},
 	}
@@ -96,7 +96,7 @@ func TestProblem(t *testing.T) {
 		host *bmov1alpha1.BareMetalHost
 		want string
 	}{
-		"nothing is known to be wrong": {host: available("host-0")},
+		"no known problem": {host: available("host-0")},
 		"an error with its type": {
 			host: available("host-0", build.Error("no power")), want: "BareMetalHost host-0 reports provisioning error: no power",
 		},
@@ -111,7 +111,7 @@ func TestProblem(t *testing.T) {
 			host: available("host-0", build.Paused("user")),
 			want: "BareMetalHost host-0 is paused: remove its annotation baremetalhost.metal3.io/paused",
 		},
-		"its own pause is no problem": {host: available("host-0", build.Paused(infrav1.HostPausedByProvider))},
+		"the pause of the provider is no problem": {host: available("host-0", build.Paused(infrav1.HostPausedByProvider))},
 		"a detached host": {
 			host: available("host-0", annotated(bmov1alpha1.DetachedAnnotation, "")),
 			want: "BareMetalHost host-0 is detached: remove its annotation baremetalhost.metal3.io/detached",
@@ -182,7 +182,7 @@ func TestProviderID(t *testing.T) {
 	}
 }
 
-// FuzzParseProviderID demands that every provider ID that can be read is the one that its parts make.
+// FuzzParseProviderID expects that ProviderID reproduces every valid provider ID from its parts.
 func FuzzParseProviderID(f *testing.F) {
 	for _, seed := range []string{"metal3://metal3/host-0/machine-0", "metal3://a/b", "metal3://a/b/c/d", "aws:///x", ""} {
 		f.Add(seed)
@@ -191,7 +191,7 @@ func FuzzParseProviderID(f *testing.F) {
 		namespace, name, machine, ok := host.ParseProviderID(text)
 		if !ok {
 			if namespace+name+machine != "" {
-				t.Errorf("%q was refused and gave %q, %q, %q", text, namespace, name, machine)
+				t.Errorf("%q is invalid and returned %q, %q, %q", text, namespace, name, machine)
 			}
 			return
 		}
@@ -209,13 +209,13 @@ func FuzzParseProviderID(f *testing.F) {
 func TestArrived(t *testing.T) {
 	moved := build.Host("host-0", build.Annotations(map[string]string{bmov1alpha1.StatusAnnotation: "{}"}))
 	if !host.Arrived(moved) {
-		t.Error("its status is in the annotation, and nobody has taken it up")
+		t.Error("got false for a host with its status in the annotation")
 	}
 	moved.Status.Provisioning.State = bmov1alpha1.StateProvisioned
 	if host.Arrived(moved) {
-		t.Error("BMO has taken its status up")
+		t.Error("got true after BMO restored the status")
 	}
 	if host.Arrived(build.Host("host-0")) {
-		t.Error("a new host comes from nowhere")
+		t.Error("got true for a new host")
 	}
 }

@@ -8,23 +8,23 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// WithoutReservation returns the host as it is free for everybody, and whether it was reserved for a machine of the
-// Cluster. It is for a Cluster that is being deleted: no machine would ever claim or release such a host.
+// WithoutReservation returns the released host, and whether it was reserved for a machine of the Cluster. It is for a
+// Cluster that is being deleted: no machine will claim its reserved hosts.
 //
-//	host                                          answer
-//	not reserved, or for another Cluster          not reserved
-//	being moved, or paused for a move             not reserved here: it belongs to the Cluster on the other side
-//	reserved for the Cluster                      what the claim replaced is restored, as at the end of a release
+//	host                                    result
+//	not reserved, or for another Cluster    not reserved
+//	being moved, or paused for a move       not reserved: it belongs to the Cluster in the other management cluster
+//	reserved for the Cluster                released, with the recorded values restored
 func WithoutReservation(host *bmov1alpha1.BareMetalHost, namespace, cluster string,
-) (free *bmov1alpha1.BareMetalHost, reserved bool) {
+) (without *bmov1alpha1.BareMetalHost, reserved bool) {
 	_, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]
 	if moving || pausedByProvider(host) || !consumedByCluster(host, namespace, cluster) {
 		return host, false
 	}
-	return freed(host, Release{}), true
+	return released(host, Release{}), true
 }
 
-// isReservation says whether the consumer is a Cluster, which is how a host waits for the next machine of its owner.
+// isReservation returns true if the consumer is a Cluster: the host is reserved for the next machine of an owner.
 func isReservation(ref *corev1.ObjectReference) bool {
 	return ref != nil && ref.Kind == clusterv1.ClusterKind && groupOf(ref) == clusterv1.GroupVersion.Group
 }
@@ -34,7 +34,7 @@ func consumedByCluster(host *bmov1alpha1.BareMetalHost, namespace, cluster strin
 	return isReservation(ref) && ref.Name == cluster && ref.Namespace == namespace
 }
 
-// ReservedFor says whether the host waits for a machine of the owner in Wanted.
+// ReservedFor returns true if the host is reserved for the owner in Wanted.
 func ReservedFor(host *bmov1alpha1.BareMetalHost, wanted Wanted) bool {
 	label := host.Labels[infrav1.NodeReuseLabel]
 	if label == "" || label != wanted.Owner {

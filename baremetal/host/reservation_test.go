@@ -13,11 +13,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// foundOnline is the record of a host that was found switched on, in a group of its owner and with data of its own.
+// foundOnline is the record of a host that was on and had a cluster label and user data.
 const foundOnline = `{"online":true,"automatedCleaningMode":"metadata","clusterLabel":"mine",` +
 	`"userData":{"name":"u","namespace":"metal3"}}`
 
-// asFoundOnline is what that record describes, but for the power.
+// asFoundOnline sets the values of that record, except for the power.
 func asFoundOnline(h *bmov1alpha1.BareMetalHost) {
 	h.Spec.AutomatedCleaningMode = bmov1alpha1.CleaningModeMetadata
 	h.Spec.UserData = secret("u")
@@ -41,38 +41,38 @@ func TestWithoutReservation(t *testing.T) {
 		want   *bmov1alpha1.BareMetalHost
 	}{
 		"Reserved": {
-			reason: "nobody else would ever put back what was found",
+			reason: "the last owner restores the original values",
 			host:   bare(reserved(owner), record, owners(ownerOfUser())),
 			want:   bare(asFoundOnline, online, owners(ownerOfUser())),
 		},
 		"ReservedAndNotCleaned": {
-			reason: "powered on, the old system would bring the deleted node back",
+			reason: "the old system would join as the deleted Node again",
 			host:   bare(reserved(owner), record, uncleaned),
 			want:   bare(asFoundOnline),
 		},
 		"ReservedWithoutARecord": {
-			reason: "CAPM3 reserved it, and what it found is not known",
+			reason: "CAPM3 reserved it, and the original values are unknown",
 			host:   bare(reserved(owner), uncleaned),
 			want:   bare(uncleaned),
 		},
 		"ReservedByAnotherVersion": {
-			reason: "CAPM3 wrote the versions of its time",
+			reason: "CAPM3 wrote an older API version",
 			host: bare(reserved(owner), func(h *bmov1alpha1.BareMetalHost) {
 				h.Spec.ConsumerRef.APIVersion = "cluster.x-k8s.io/v1beta1"
 			}),
 			want: bare(),
 		},
 		"PausedByTheUser": {
-			reason: "only the user knows when the pause may end, and the host is free all the same",
+			reason: "the user ends the pause",
 			host:   bare(reserved(owner), record, note(bmov1alpha1.PausedAnnotation, "user")),
 			want:   bare(asFoundOnline, online, note(bmov1alpha1.PausedAnnotation, "user")),
 		},
 		"PausedForAMove": {
-			reason: "the copy on the other side goes on waiting for its owner",
+			reason: "the copy in the target cluster stays reserved",
 			host:   bare(reserved(owner), record, note(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)),
 		},
 		"DeletedByAMove": {
-			reason: "writing to it could bring its deletion to a halt",
+			reason: "a write could stop the deletion",
 			host:   bare(reserved(owner), record, note(infrav1.DeleteForMoveAnnotation, "")),
 		},
 		"ReservedForAnotherCluster": {
@@ -80,26 +80,26 @@ func TestWithoutReservation(t *testing.T) {
 			host:   bare(reserved(owner), record, consumer(clusterRef("other"))),
 		},
 		"ReservedInAnotherNamespace": {
-			reason: "a Cluster of the same name is another one there",
+			reason: "it belongs to another Cluster of the same name",
 			host: bare(reserved(owner), record, func(h *bmov1alpha1.BareMetalHost) {
 				h.Spec.ConsumerRef.Namespace = "elsewhere"
 			}),
 		},
-		"HeldByAMachine": {
-			reason: "its machine lets go of it",
+		"ClaimedByAMachine": {
+			reason: "the machine releases it",
 			host:   bare(consumer(machineRef(machineName)), record),
 		},
-		"HeldByAnotherKindOfThatName": {
-			reason: "the kind counts as well",
+		"ClaimedByAnotherKindOfThatName": {
+			reason: "the kind of the consumer differs",
 			host: bare(reserved(owner), record, func(h *bmov1alpha1.BareMetalHost) {
 				h.Spec.ConsumerRef.Kind = "Machine"
 			}),
 		},
-		"ReservedForWhomeverBearsTheLabel": {
-			reason: "it does not say which Cluster it waits for",
+		"ReservedByLabelOnly": {
+			reason: "the Cluster of the reservation is unknown",
 			host:   bare(labelled(infrav1.NodeReuseLabel, owner), record),
 		},
-		"Free": {reason: "there is nothing to free", host: bare()},
+		"Free": {reason: "there is no reservation", host: bare()},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -122,9 +122,9 @@ func TestWithoutReservation(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAReservationRestoresWhatWasFound reserves random hosts and frees them in both ways: with their Cluster,
-// and by hand with the sweep after it. The exception is that of a release: a host that was not cleaned stays off.
-func TestTheEndOfAReservationRestoresWhatWasFound(t *testing.T) {
+// TestTheEndOfAReservationRestoresTheOriginalValues reserves random hosts and releases them with their Cluster, and by
+// hand with the cleanup that follows. A host that was not cleaned stays off.
+func TestTheEndOfAReservationRestoresTheOriginalValues(t *testing.T) {
 	endings := map[string]func(*bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, bool){
 		"with its Cluster": func(h *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, bool) {
 			return host.WithoutReservation(h, "metal3", clusterName)
@@ -141,7 +141,7 @@ func TestTheEndOfAReservationRestoresWhatWasFound(t *testing.T) {
 		found := c.host()
 		current := host.Desired(found, c.claim(machineName))
 		c.mark(current)
-		kept := let(t, current, host.Release{
+		kept := runRelease(t, current, host.Release{
 			Machine: machineName, Namespace: "metal3", FastTrack: c.flip(), Reserve: owner, Cluster: clusterName,
 		})
 		want := found.DeepCopy()
@@ -151,7 +151,7 @@ func TestTheEndOfAReservationRestoresWhatWasFound(t *testing.T) {
 		for how, end := range endings {
 			got, ended := end(kept)
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" || !ended {
-				t.Fatalf("seed %d: freed %s (%t), the host is not as it was found: -want +got:\n%s", seed, how, ended, diff)
+				t.Fatalf("seed %d: released %s (%t), the host has other values: -want +got:\n%s", seed, how, ended, diff)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// operators maps what users write, in lower case, to what label selectors know.
+// operators returns the operator of a label selector. The name is case-insensitive.
 func operators(name string) (selection.Operator, bool) {
 	switch strings.ToLower(name) {
 	case "in":
@@ -37,8 +37,8 @@ func operators(name string) (selection.Operator, bool) {
 	}
 }
 
-// Selector turns a HostSelector into a label selector. The error names every field that cannot be understood, its value
-// and what would be accepted.
+// Selector converts a HostSelector to a label selector. The error names every invalid field, its value and the valid
+// values.
 func Selector(wanted infrav1.HostSelector) (labels.Selector, error) {
 	selector := labels.NewSelector()
 	var problems []error

@@ -31,25 +31,25 @@ func TestSelectorMatches(t *testing.T) {
 		rule infrav1.HostSelectorRequirement
 		want want
 	}{
-		"In":                      {rule("rack", "In", "a", "b"), inRack},
-		"in, as CAPM3 writes it":  {rule("rack", "in", "a", "b"), inRack},
-		"IN":                      {rule("rack", "IN", "a", "b"), inRack},
-		"NotIn":                   {rule("rack", "NotIn", "a", "b"), notInRack},
-		"notin":                   {rule("rack", "notin", "a", "b"), notInRack},
-		"Exists":                  {rule("rack", "Exists"), has},
-		"exists":                  {rule("rack", "exists"), has},
-		"DoesNotExist":            {rule("rack", "DoesNotExist"), lacks},
-		"doesnotexist":            {rule("rack", "doesnotexist"), lacks},
-		"!, which CAPM3 calls so": {rule("rack", "!"), lacks},
-		"=":                       {rule("rack", "=", "a"), equals},
-		"== is the same as =":     {rule("rack", "==", "a"), equals},
-		"!=":                      {rule("rack", "!=", "a"), notEquals},
-		"Gt":                      {rule("disks", "Gt", "4"), greater},
-		"gt":                      {rule("disks", "gt", "4"), greater},
-		"Lt":                      {rule("disks", "Lt", "4"), less},
-		"lt":                      {rule("disks", "lt", "4"), less},
-		"In with one value":       {rule("rack", "In", "a"), want{"rack in (a)", labels.Set{"rack": "a"}, labels.Set{}}},
-		"= with the empty value":  {rule("rack", "=", ""), want{"rack=", labels.Set{"rack": ""}, labels.Set{"rack": "a"}}},
+		"In":                     {rule("rack", "In", "a", "b"), inRack},
+		"in, as CAPM3 writes it": {rule("rack", "in", "a", "b"), inRack},
+		"IN":                     {rule("rack", "IN", "a", "b"), inRack},
+		"NotIn":                  {rule("rack", "NotIn", "a", "b"), notInRack},
+		"notin":                  {rule("rack", "notin", "a", "b"), notInRack},
+		"Exists":                 {rule("rack", "Exists"), has},
+		"exists":                 {rule("rack", "exists"), has},
+		"DoesNotExist":           {rule("rack", "DoesNotExist"), lacks},
+		"doesnotexist":           {rule("rack", "doesnotexist"), lacks},
+		"!, as CAPM3 writes it":  {rule("rack", "!"), lacks},
+		"=":                      {rule("rack", "=", "a"), equals},
+		"== is the same as =":    {rule("rack", "==", "a"), equals},
+		"!=":                     {rule("rack", "!=", "a"), notEquals},
+		"Gt":                     {rule("disks", "Gt", "4"), greater},
+		"gt":                     {rule("disks", "gt", "4"), greater},
+		"Lt":                     {rule("disks", "Lt", "4"), less},
+		"lt":                     {rule("disks", "lt", "4"), less},
+		"In with one value":      {rule("rack", "In", "a"), want{"rack in (a)", labels.Set{"rack": "a"}, labels.Set{}}},
+		"= with the empty value": {rule("rack", "=", ""), want{"rack=", labels.Set{"rack": ""}, labels.Set{"rack": "a"}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestSelectorErrors(t *testing.T) {
 			want: `spec.hostSelector.matchExpressions[0]: key "disks", operator "Gt", values ["many"]: ` +
 				`values[0]: Invalid value: "many": for 'Gt', 'Lt' operators, the value must be an integer`,
 		},
-		"every mistake is named, and what is right is not": {
+		"the error names every invalid field and no other": {
 			selector: infrav1.HostSelector{
 				MatchLabels: map[string]string{"zone": "z", "rack": "a b"},
 				MatchExpressions: []infrav1.HostSelectorRequirement{

@@ -19,15 +19,15 @@ func TestWithheld(t *testing.T) {
 		options []build.HostOption
 		want    string
 	}{
-		"Kept":     {reason: "BMO cares for it"},
-		"Failed":   {reason: "it is there, whatever is wrong with it", options: []build.HostOption{build.Error("no power")}},
-		"OurPause": {reason: "it is resumed", options: []build.HostOption{build.Paused(infrav1.HostPausedByProvider)}},
-		"Paused":   {reason: "nobody tells a new Ironic", options: []build.HostOption{build.Paused("maintenance")}, want: paused},
-		"Empty":    {reason: "a person may pause without a word", options: []build.HostOption{build.Paused("")}, want: paused},
-		"Detached": {reason: "it is taken out of Ironic", options: []build.HostOption{detach}, want: detached},
-		"Both":     {reason: "one is enough", options: []build.HostOption{build.Paused("maintenance"), detach}, want: paused},
+		"Kept":     {reason: "BMO reconciles it"},
+		"Failed":   {reason: "it is registered despite its error", options: []build.HostOption{build.Error("no power")}},
+		"OurPause": {reason: "the provider unpauses it", options: []build.HostOption{build.Paused(infrav1.HostPausedByProvider)}},
+		"Paused":   {reason: "BMO does not register it with a new Ironic", options: []build.HostOption{build.Paused("maintenance")}, want: paused},
+		"Empty":    {reason: "the value is optional", options: []build.HostOption{build.Paused("")}, want: paused},
+		"Detached": {reason: "BMO removes it from Ironic", options: []build.HostOption{detach}, want: detached},
+		"Both":     {reason: "the pause comes first", options: []build.HostOption{build.Paused("maintenance"), detach}, want: paused},
 		"OurPauseOfDetached": {
-			reason: "it stays detached when it is resumed", want: detached,
+			reason: "it stays detached after the pause", want: detached,
 			options: []build.HostOption{build.Paused(infrav1.HostPausedByProvider), detach},
 		},
 	}

@@ -1,11 +1,7 @@
-// Package member returns the configuration of keepalived for one node of a group, from the settings of the group and
-// the name and addresses of the node.
+// Package member computes the keepalived configuration of one node from the settings of its group and the name and
+// addresses of the node.
 //
-// The guard calls it on the node. Tests and the plugin call it to see what a node runs. It composes packages vip and
-// keepalived, which do not import each other. The guard links it, so it imports only the standard library and these
-// two.
-//
-// It returns an error for a node that has no address of its own in mode Unicast, or one that is not among the peers.
+// It is part of the guard binary, so it imports only the standard library and the packages vip and keepalived.
 package member
 
 import (
@@ -20,9 +16,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// Keepalived returns the configuration of a node. Own returns the address of the node beside a VIP, and false if there
-// is none, which is an error. In mode Multicast it is not called: keepalived chooses the source address itself, and the
-// name of the node ranks it.
+// Keepalived returns the configuration of a node. In mode Unicast it calls own for the source address of the node for
+// each VIP. It returns an error if there is none, or if the address is not among the peers. In mode Multicast,
+// keepalived chooses the source address, and the name of the node sets its priority.
 func Keepalived(settings vip.NodeSettings, node string, own func(vip.Address) (netip.Addr, bool)) (
 	keepalived.Config, error,
 ) {
@@ -45,16 +41,16 @@ func Keepalived(settings vip.NodeSettings, node string, own func(vip.Address) (n
 		if config.Unicast {
 			source, found := own(virtual)
 			if !found {
-				return keepalived.Config{}, fmt.Errorf("interface %s has no address of its own beside %s yet; give the node one",
-					settings.Interface, virtual.Address)
+				return keepalived.Config{}, fmt.Errorf("interface %s has no other address of the IP family of VIP %s; "+
+					"configure one", settings.Interface, virtual.Address)
 			}
 			if !slices.Contains(settings.Peers, source) {
-				// The peers neither send to this node nor believe it. It would hear nobody and hold the VIP beside the holder.
-				return keepalived.Config{}, fmt.Errorf("the node's own address %s is not among spec.ironic.vrrp.peers; "+
-					"add it there, and roll the control plane out", source)
+				// The peers ignore this node. It would receive no advertisement and become a second VRRP master.
+				return keepalived.Config{}, fmt.Errorf("address %s of the node is not in spec.ironic.vrrp.peers; "+
+					"add it, and roll out the control plane", source)
 			}
 			instance.Source, instance.Peers = source, settings.Peers
-			// The first family ranks the node for both: they move together.
+			// The first family sets the priority for both families, which move together.
 			if i == 0 {
 				config.Ordinal = vip.Ordinal(source, settings.Peers)
 			}
@@ -64,7 +60,7 @@ func Keepalived(settings vip.NodeSettings, node string, own func(vip.Address) (n
 	return config, nil
 }
 
-// plainName replaces the characters that keepalived does not accept in a name.
+// plainName replaces the characters that keepalived rejects in a name.
 func plainName(name string) string {
 	return strings.Trim(strings.Map(func(char rune) rune {
 		if char < 128 && (char == '.' || char == '-' || char >= '0' && char <= '9' ||

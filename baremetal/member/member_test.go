@@ -27,7 +27,7 @@ var (
 	}
 )
 
-// settings of a control plane with both families, changed by the function.
+// settings returns the settings of a control plane with both IP families, changed by the function.
 func settings(change func(*vip.NodeSettings)) vip.NodeSettings {
 	made := vip.NodeSettings{
 		ClusterID: "3f9c1a7e", Role: vip.ControlPlane, Interface: "eth0", VirtualRouterID: 51, Mode: vip.Unicast,
@@ -40,7 +40,7 @@ func settings(change func(*vip.NodeSettings)) vip.NodeSettings {
 	return made
 }
 
-// wanted is what keepalived is told of those settings on node-21, changed by the function.
+// wanted returns the expected configuration of node-21, changed by the function.
 func wanted(change func(*keepalived.Config)) keepalived.Config {
 	made := keepalived.Config{
 		Name: "3f9c1a7e-node-21", Role: keepalived.ControlPlane, Ordinal: 1, Interface: "eth0", VirtualRouterID: 51,
@@ -57,7 +57,7 @@ func wanted(change func(*keepalived.Config)) keepalived.Config {
 	return made
 }
 
-// own has both addresses.
+// own returns the address of the node in either IP family.
 func own(virtual vip.Address) (netip.Addr, bool) {
 	if virtual.Address.Is4() {
 		return own4, true
@@ -73,27 +73,27 @@ func TestKeepalived(t *testing.T) {
 		change func(*vip.NodeSettings)
 		want   func(*keepalived.Config)
 	}{
-		"unicast": {reason: "its place among the members of the first family ranks it"},
+		"unicast": {reason: "the position among the peers of the first family sets the priority"},
 		"management": {
-			reason: "the side is that of the settings",
+			reason: "the settings set the role",
 			change: func(s *vip.NodeSettings) { s.Role = vip.Management },
 			want:   func(c *keepalived.Config) { c.Role = keepalived.Management },
 		},
 		"one family": {
-			reason: "the family that there is ranks it",
+			reason: "the only family sets the priority",
 			change: func(s *vip.NodeSettings) { s.VirtualIPs = s.VirtualIPs[1:] },
 			want:   func(c *keepalived.Config) { c.Instances = c.Instances[1:] },
 		},
 		"multicast": {
-			reason: "nobody knows the members, so the name ranks it",
+			reason: "there is no list of peers, so the name sets the priority",
 			change: func(s *vip.NodeSettings) { s.Mode, s.Peers = vip.Multicast, nil },
 			want: func(c *keepalived.Config) {
 				c.Unicast, c.Ordinal = false, vip.OrdinalOfName("node-21")
 				c.Instances = []keepalived.Instance{{Address: virtual4.OnInterface()}, {Address: virtual6.OnInterface()}}
 			},
 		},
-		"a name that keepalived would misread": {
-			reason: "it goes to the log alone, so it may be another one", node: "node 21{é}",
+		"a name with invalid characters": {
+			reason: "keepalived uses the name only in its log", node: "node 21{é}",
 			want: func(c *keepalived.Config) { c.Name = "3f9c1a7e-node-21" },
 		},
 		"no cluster": {
@@ -119,7 +119,7 @@ func TestKeepalived(t *testing.T) {
 	}
 }
 
-// TestKeepalivedOutsideThePeers: such a node would hear no advertisement, and hold the VIP beside the holder.
+// TestKeepalivedOutsideThePeers tests a node that would receive no advertisement and become a second VRRP master.
 func TestKeepalivedOutsideThePeers(t *testing.T) {
 	t.Parallel()
 	for name, listed := range map[string][]netip.Addr{
@@ -127,22 +127,22 @@ func TestKeepalivedOutsideThePeers(t *testing.T) {
 	} {
 		outside := settings(func(s *vip.NodeSettings) { s.Peers = listed })
 		_, err := member.Keepalived(outside, "node-21", own)
-		if err == nil || !strings.Contains(err.Error(), "is not among spec.ironic.vrrp.peers; add it") {
+		if err == nil || !strings.Contains(err.Error(), "is not in spec.ironic.vrrp.peers; add it") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }
 
-// TestKeepalivedWithoutAnAddress: a node that its peers would not believe says nothing, and says why.
+// TestKeepalivedWithoutAnAddress requires an address of the node for each VIP in mode Unicast only.
 func TestKeepalivedWithoutAnAddress(t *testing.T) {
 	t.Parallel()
 	none := func(virtual vip.Address) (netip.Addr, bool) { return own4, virtual.Address.Is4() }
 	_, err := member.Keepalived(settings(nil), "node-21", none)
-	if err == nil || !strings.Contains(err.Error(), "eth0 has no address of its own beside fd00:22::2") {
+	if err == nil || !strings.Contains(err.Error(), "eth0 has no other address of the IP family of VIP fd00:22::2") {
 		t.Errorf("in mode Unicast: %v", err)
 	}
 	multicast := settings(func(s *vip.NodeSettings) { s.Mode, s.Peers = vip.Multicast, nil })
 	if _, err := member.Keepalived(multicast, "node-21", none); err != nil {
-		t.Errorf("in mode Multicast, where nobody has to be known: %v", err)
+		t.Errorf("in mode Multicast: %v", err)
 	}
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// pooled is a template with addresses from one pool of Metal3.
+// pooled is a template with addresses of one IPPool of Metal3.
 const pooled = "{metaData: {ipAddressesFromPool: [{key: ip, name: pool}], dnsServersFromPool: [{key: dns, name: pool}]}, networkData: {networks: {ipv4: [{id: net, link: nic0, ipAddressFromIPPool: pool, routes: [{network: 0.0.0.0, gateway: {fromIPPool: pool}}]}]}}}"
 
-// describeLateAddresses begins without the address manager.
+// describeLateAddresses are the stories that start without the address manager.
 func describeLateAddresses(s *suite) {
 	It("claims addresses once their API is installed", func(ctx context.Context) {
 		w := s.world(ctx)
@@ -30,7 +30,7 @@ func describeLateAddresses(s *suite) {
 		w.template(ctx, "template", pooled)
 		w.machine(ctx, "machine", "template")
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressManagerMissingReason,
-			"spec.metaData.ipAddressesFromPool[ip] names IPPool pool, but the API server does not know the kind IPClaim. Install the provider of this pool."))
+			"spec.metaData.ipAddressesFromPool[ip] refers to IPPool pool, but the kind IPClaim is not installed. Install the provider of this pool."))
 		Expect(s.server.InstallDefinitions(ctx, components.AddressManager)).To(Succeed())
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.PoolMissingReason,
 			"spec.metaData.ipAddressesFromPool[ip] names IPPool pool, which does not exist. Create it"))
@@ -60,7 +60,7 @@ func describeAddresses(s *suite) {
 		Expect(claim.Spec.Pool.Name).To(Equal("pool"))
 	})
 
-	It("renders the addresses of a provider of the IPAM contract beside those of Metal3", func(ctx context.Context) {
+	It("renders addresses of a provider of the IPAM contract and of Metal3", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.pool(ctx, "pool", "10.0.0.20")
@@ -82,7 +82,7 @@ func describeAddresses(s *suite) {
 		Expect(claim.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, clusterName))
 	})
 
-	It("repeats what a provider of the IPAM contract reports", func(ctx context.Context) {
+	It("reports the failure of a provider of the IPAM contract", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.template(ctx, "template", "metaData: {ipAddressesFromPool: [{key: a, name: p, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}")
@@ -96,7 +96,7 @@ func describeAddresses(s *suite) {
 			}}
 		})
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressFailedReason,
-			"spec.metaData.ipAddressesFromPool[a]: InClusterIPPool p gave no address for IPAddressClaim template-0-p: no address is left."))
+			"spec.metaData.ipAddressesFromPool[a]: InClusterIPPool p allocated no address for IPAddressClaim template-0-p: no address is left."))
 		w.create(ctx, &ipamv1.IPAddress{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "a1"},
 			Spec: ipamv1.IPAddressSpec{
@@ -111,7 +111,7 @@ func describeAddresses(s *suite) {
 		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(ContainSubstring("10.9.0.1"))
 	})
 
-	It("reports an exhausted pool, and claims again once it was enlarged", func(ctx context.Context) {
+	It("reports an exhausted pool, and claims again after it was enlarged", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.pool(ctx, "pool", "10.0.0.10")
@@ -120,12 +120,12 @@ func describeAddresses(s *suite) {
 		w.ready(ctx, "template-0")
 		w.machine(ctx, "second", "template")
 		w.eventually(ctx, "template-1", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressFailedReason,
-			"spec.metaData.ipAddressesFromPool[ip]: IPPool pool gave no address for IPClaim template-1-pool: Exhausted IP Pools."))
+			"spec.metaData.ipAddressesFromPool[ip]: IPPool pool allocated no address for IPClaim template-1-pool: Exhausted IP Pools."))
 		stage.Change(ctx, w.client, w.key("pool"), &metal3ipamv1.IPPool{}, func(pool *metal3ipamv1.IPPool) {
 			pool.Spec.Pools[0].End = ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.11")
 		})
 		w.clock.SetTime(time.Now().Add(2 * hostdata.RetryAfter))
-		// An event of the data instead of the minute that it waits.
+		// An event of the data replaces the wait of a minute.
 		stage.Change(ctx, w.client, w.key("template-1"), &infrav1.Metal3Data{}, func(data *infrav1.Metal3Data) {
 			data.Annotations = map[string]string{"look": "now"}
 		})
@@ -144,7 +144,7 @@ func describeAddresses(s *suite) {
 		w.eventually(ctx, "template-0", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.RenderingFailedReason, ""))
 	})
 
-	It("takes the pool that an annotation names, and releases its address", func(ctx context.Context) {
+	It("uses the pool in an annotation, and releases its address", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.pool(ctx, "rack-7", "10.0.0.20")
@@ -158,12 +158,12 @@ func describeAddresses(s *suite) {
 		w.ready(ctx, "template-0")
 		Expect(w.secret(ctx, "machine-networkdata", "networkData")).To(ContainSubstring("10.0.0.1"))
 		Expect(w.client.Delete(ctx, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "machine"}})).To(Succeed())
-		w.letGo(ctx, "machine")
+		w.releaseClaim(ctx, "machine")
 		w.gone(ctx, "template-0-rack-7", &metal3ipamv1.IPClaim{})
 		w.gone(ctx, "template-0", &infrav1.Metal3Data{})
 	})
 
-	It("names claims after hosts, so that a pool can allocate addresses to them", func(ctx context.Context) {
+	It("names claims after hosts for the preallocations of a pool", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.byHostName = true
 		w.manager.Start()
@@ -177,7 +177,7 @@ func describeAddresses(s *suite) {
 		claim := &metal3ipamv1.IPClaim{}
 		Expect(w.client.Get(ctx, w.key("host-machine-pool"), claim)).To(Succeed())
 		Expect(claim.Labels).To(And(HaveKeyWithValue(infrav1.DataNameLabel, "template-0"), HaveKeyWithValue(infrav1.PoolNameLabel, "pool")))
-		w.letGo(ctx, "machine")
+		w.releaseClaim(ctx, "machine")
 		w.gone(ctx, "host-machine-pool", claim)
 		w.gone(ctx, "template-0", &infrav1.Metal3Data{})
 	})
@@ -212,7 +212,7 @@ func describeAddresses(s *suite) {
 		w.manager.Start()
 		w.machine(ctx, "machine", "template")
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressConflictReason,
-			"spec.metaData.ipAddressesFromPool[ip] requires IPClaim template-0-pool, which does not belong to this Metal3Data."))
+			"spec.metaData.ipAddressesFromPool[ip] requires IPClaim template-0-pool, which has another owner."))
 		Expect(w.client.Delete(ctx, other)).To(Succeed())
 		w.ready(ctx, "template-0")
 	})

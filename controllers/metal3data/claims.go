@@ -27,15 +27,14 @@ const (
 	// ownerIndex finds claims of addresses by the UID of their Metal3Data.
 	ownerIndex = "metal3data"
 
-	// conflictDelay is the time until the next look at an object that belongs to another one. No event leads from it to
-	// the data.
+	// conflictDelay is the time until the next read of an object of another owner. Its events do not enqueue the data.
 	conflictDelay = 10 * time.Second
 
-	// managerDelay is the time until the next look for an API that is not installed.
+	// managerDelay is the time until the next check for an API that is not installed.
 	managerDelay = 10 * time.Second
 )
 
-// api is an API by which addresses are claimed.
+// api is an API for claims of addresses.
 type api interface {
 	// kind of the claims.
 	kind() string
@@ -43,13 +42,13 @@ type api interface {
 	// objects returns a claim and a list of claims to read into.
 	objects() (client.Object, client.ObjectList)
 
-	// desired returns a claim of an address of a pool. It has no metadata but its namespace and name.
+	// desired returns a claim of an address of a pool. Its metadata has only the namespace and name.
 	desired(key client.ObjectKey, pool hostdata.Pool) client.Object
 
-	// answer reads what became of a claim: its address, or its failure and whether that is final.
-	answer(ctx context.Context, live client.Reader, claim client.Object) (hostdata.FoundClaim, error)
+	// result reads the result of a claim: its address, or its failure and whether the failure is final.
+	result(ctx context.Context, live client.Reader, claim client.Object) (hostdata.FoundClaim, error)
 
-	// poolIsMissing returns true if the pool of a claim that has no answer does not exist.
+	// poolIsMissing returns true if the pool of a claim without a result does not exist.
 	poolIsMissing(ctx context.Context, live client.Reader, claim client.Object, pool hostdata.Pool) (bool, error)
 }
 
@@ -62,13 +61,13 @@ func apiOf(pool hostdata.Pool) api {
 	return clusterAPI{}
 }
 
-// claimAddress takes the next step for one claim. It stores an address in the scope.
+// claimAddress runs the next step of one claim. It stores the address in the scope.
 func (r *Reconciler) claimAddress(ctx context.Context, s *scope, wanted hostdata.Claim) (outcome.Outcome, error) {
 	through := apiOf(wanted.Pool)
 	if err := r.watch(ctx, through); err != nil {
 		if meta.IsNoMatchError(err) {
 			return outcome.Waiting(infrav1.AddressManagerMissingReason, fmt.Sprintf(
-				"%s names %s, but the API server does not know the kind %s. Install the provider of this pool.",
+				"%s refers to %s, but the kind %s is not installed. Install the provider of this pool.",
 				wanted.Field, wanted.Pool, through.kind())).WithAfter(managerDelay), nil
 		}
 		return outcome.Done(), fmt.Errorf("watching %ss: %w", through.kind(), err)
@@ -85,11 +84,11 @@ func (r *Reconciler) claimAddress(ctx context.Context, s *scope, wanted hostdata
 		s.addresses[wanted.Pool] = *found.Address
 		return outcome.Done(), nil
 	case hostdata.DiscardClaim:
-		err = r.discard(ctx, through, claim)
-		return waiting(wanted, "Waiting for %s %s to be deleted, which cannot be used", through.kind(), found.Name), err
+		err = r.delete(ctx, through, claim)
+		return waiting(wanted, "Waiting for the unusable %s %s to be deleted", through.kind(), found.Name), err
 	case hostdata.AwaitOther:
 		return outcome.Waiting(infrav1.AddressConflictReason, fmt.Sprintf(
-			"%s requires %s %s, which does not belong to this Metal3Data. Delete it if no machine uses its address.",
+			"%s requires %s %s, which has another owner. Delete it if no machine uses its address.",
 			wanted.Field, through.kind(), found.Name)).WithAfter(conflictDelay), nil
 	case hostdata.ReportFailure:
 		return failed(wanted, through, found), nil
@@ -105,7 +104,7 @@ func waiting(wanted hostdata.Claim, format string, arguments ...any) outcome.Out
 
 func failed(wanted hostdata.Claim, through api, found *hostdata.FoundClaim) outcome.Outcome {
 	reached := outcome.Waiting(infrav1.AddressFailedReason, fmt.Sprintf(
-		"%s: %s gave no address for %s %s: %s. Correct or enlarge the pool, or delete machines that use it.",
+		"%s: %s allocated no address for %s %s: %s. Correct or enlarge the pool, or delete machines that use it.",
 		wanted.Field, wanted.Pool, through.kind(), found.Name, found.Failure))
 	if found.Final {
 		return reached.WithAfter(hostdata.RetryAfter - found.Age)
@@ -113,7 +112,8 @@ func failed(wanted hostdata.Claim, through api, found *hostdata.FoundClaim) outc
 	return reached
 }
 
-// await waits for the address manager, which does not tell that a pool does not exist.
+// await waits for the address manager. It checks whether the pool exists, because the address manager does not report a
+// missing pool.
 func (r *Reconciler) await(
 	ctx context.Context, through api, claim client.Object, wanted hostdata.Claim,
 ) (outcome.Outcome, error) {
@@ -123,13 +123,14 @@ func (r *Reconciler) await(
 	}
 	if missing {
 		return outcome.Waiting(infrav1.PoolMissingReason, fmt.Sprintf(
-			"%s names %s, which does not exist. Create it, or use another pool in a new Metal3DataTemplate.",
+			"%s refers to %s, which does not exist. Create it, or use another pool in a new Metal3DataTemplate.",
 			wanted.Field, wanted.Pool)), nil
 	}
-	return waiting(wanted, "Waiting for %s to give an address to %s %s", wanted.Pool, through.kind(), claim.GetName()), nil
+	return waiting(wanted, "Waiting for %s to allocate an address for %s %s",
+		wanted.Pool, through.kind(), claim.GetName()), nil
 }
 
-// find looks for the claim under all names that it may have. It returns nil if there is none.
+// find reads the claim by each of its possible names. It returns nil if there is none.
 func (r *Reconciler) find(
 	ctx context.Context, s *scope, through api, wanted hostdata.Claim,
 ) (client.Object, *hostdata.FoundClaim, error) {
@@ -144,11 +145,11 @@ func (r *Reconciler) find(
 			return nil, nil, fmt.Errorf("reading %s %s: %w", through.kind(), name, err)
 		}
 		if holder(s.data, claim) == hostdata.HeldByOther && name != wanted.Name {
-			// It would be used if it were ours. Otherwise a claim of the first name is created beside it.
+			// Only a claim of the data counts under another name.
 			continue
 		}
 		if holder(s.data, claim) == hostdata.HeldByData {
-			return r.judge(ctx, s, through, claim)
+			return r.readResult(ctx, s, through, claim)
 		}
 		if other == nil {
 			other = claim
@@ -157,20 +158,20 @@ func (r *Reconciler) find(
 	if other == nil {
 		return nil, nil, nil
 	}
-	return r.judge(ctx, s, through, other)
+	return r.readResult(ctx, s, through, other)
 }
 
-func (r *Reconciler) judge(
+func (r *Reconciler) readResult(
 	ctx context.Context, s *scope, through api, claim client.Object,
 ) (client.Object, *hostdata.FoundClaim, error) {
-	found, err := through.answer(ctx, r.Live, claim)
+	found, err := through.result(ctx, r.Live, claim)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the address of %s %s: %w", through.kind(), claim.GetName(), err)
 	}
 	found.Name, found.Holder = claim.GetName(), holder(s.data, claim)
 	found.Deleting = !claim.GetDeletionTimestamp().IsZero()
 	found.Age = r.Clock.Since(claim.GetCreationTimestamp().Time)
-	r.seen(s.data, through, claim.GetName())
+	r.dropCreated(s.data, through, claim.GetName())
 	return claim, &found, nil
 }
 
@@ -197,11 +198,11 @@ func (r *Reconciler) create(
 		APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Data",
 		Name: s.data.Name, UID: s.data.UID, Controller: ptr.To(true),
 	}})
-	r.remember(s.data, through, wanted.Name)
-	waits := waiting(wanted, "Waiting for %s to give an address to %s %s", wanted.Pool, through.kind(), wanted.Name)
+	r.recordCreated(s.data, through, wanted.Name)
+	waits := waiting(wanted, "Waiting for %s to allocate an address for %s %s", wanted.Pool, through.kind(), wanted.Name)
 	err := r.Client.Create(ctx, claim)
 	if apierrors.IsAlreadyExists(err) {
-		// The cache shows it soon. Its event does not lead here if it belongs to another object.
+		// The cache does not show the claim yet. The event of a claim with another owner does not enqueue the data.
 		return waits.WithAfter(conflictDelay), nil
 	}
 	if err != nil {
@@ -210,8 +211,8 @@ func (r *Reconciler) create(
 	return waits, nil
 }
 
-// labels returns the labels of the data, among them that of its Cluster. With names after hosts, CAPM3 finds claims by
-// two further labels. A name that is too long for a label is left out.
+// labels returns the labels of the data, including that of its Cluster. With ByHostName, CAPM3 finds claims by two more
+// labels. labels omits a name that is too long for a label value.
 func (r *Reconciler) labels(data *infrav1.Metal3Data, pool hostdata.Pool) map[string]string {
 	labels := maps.Clone(data.Labels)
 	if !pool.IsMetal3() || !r.ByHostName {
@@ -228,8 +229,8 @@ func (r *Reconciler) labels(data *infrav1.Metal3Data, pool hostdata.Pool) map[st
 	return labels
 }
 
-// remember notes a claim before it is created, so that it is released even if the cache does not show it in time.
-func (r *Reconciler) remember(data *infrav1.Metal3Data, through api, name string) {
+// recordCreated records a claim before its creation, so that it is released even if the cache does not show it.
+func (r *Reconciler) recordCreated(data *infrav1.Metal3Data, through api, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.created == nil {
@@ -238,8 +239,8 @@ func (r *Reconciler) remember(data *infrav1.Metal3Data, through api, name string
 	r.created[data.UID] = append(r.created[data.UID], createdClaim{through.kind(), name})
 }
 
-// seen drops the note of a claim that the cache shows.
-func (r *Reconciler) seen(data *infrav1.Metal3Data, through api, name string) {
+// dropCreated drops the record of a claim that the cache shows.
+func (r *Reconciler) dropCreated(data *infrav1.Metal3Data, through api, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	left := slices.DeleteFunc(r.created[data.UID], func(c createdClaim) bool {
@@ -258,7 +259,7 @@ func (r *Reconciler) releaseAddresses(ctx context.Context, s *scope) (outcome.Ou
 	for _, through := range apis() {
 		err := r.release(ctx, s, through)
 		if meta.IsNoMatchError(err) {
-			// The API is not installed, so it has no claims.
+			// The API is not installed.
 			continue
 		}
 		errs = append(errs, err)
@@ -280,8 +281,8 @@ func (r *Reconciler) release(ctx context.Context, s *scope, through api) error {
 		if !isObject {
 			return nil
 		}
-		r.seen(s.data, through, claim.GetName())
-		return r.discard(ctx, through, claim)
+		r.dropCreated(s.data, through, claim.GetName())
+		return r.delete(ctx, through, claim)
 	})
 	if err != nil {
 		return err
@@ -289,32 +290,32 @@ func (r *Reconciler) release(ctx context.Context, s *scope, through api) error {
 	return r.releaseUnseen(ctx, s, through)
 }
 
-// releaseUnseen releases the claims that this process created and the cache has not shown.
+// releaseUnseen deletes the claims that this process created and the cache has not shown. It reads them live.
 func (r *Reconciler) releaseUnseen(ctx context.Context, s *scope, through api) error {
 	r.mu.Lock()
 	unseen := slices.Clone(r.created[s.data.UID])
 	r.mu.Unlock()
-	for _, note := range unseen {
-		if note.api != through.kind() {
+	for _, created := range unseen {
+		if created.api != through.kind() {
 			continue
 		}
 		claim, _ := through.objects()
-		err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.data.Namespace, Name: note.name}, claim)
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.data.Namespace, Name: created.name}, claim)
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("reading %s %s: %w", through.kind(), note.name, err)
+			return fmt.Errorf("reading %s %s: %w", through.kind(), created.name, err)
 		}
 		if err == nil && holder(s.data, claim) == hostdata.HeldByData {
-			if err := r.discard(ctx, through, claim); err != nil {
+			if err := r.delete(ctx, through, claim); err != nil {
 				return err
 			}
 		}
-		r.seen(s.data, through, note.name)
+		r.dropCreated(s.data, through, created.name)
 	}
 	return nil
 }
 
-// discard deletes a claim and removes the finalizer that keeps its address.
-func (r *Reconciler) discard(ctx context.Context, through api, claim client.Object) error {
+// delete deletes a claim and removes the finalizer of this controller, which releases the address.
+func (r *Reconciler) delete(ctx context.Context, through api, claim client.Object) error {
 	if controllerutil.ContainsFinalizer(claim, infrav1.DataFinalizer) {
 		before, isObject := claim.DeepCopyObject().(client.Object)
 		if !isObject {

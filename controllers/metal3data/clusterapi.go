@@ -31,9 +31,8 @@ func (clusterAPI) desired(key client.ObjectKey, pool hostdata.Pool) client.Objec
 	}
 }
 
-// answer reads the condition Ready, which the contract requires of a provider that fails. A provider tries again by
-// itself.
-func (clusterAPI) answer(ctx context.Context, live client.Reader, object client.Object) (hostdata.FoundClaim, error) {
+// result reads the address, or the failure in the condition Ready. A failure is not final, because providers retry.
+func (clusterAPI) result(ctx context.Context, live client.Reader, object client.Object) (hostdata.FoundClaim, error) {
 	claim, isClaim := object.(*ipamv1.IPAddressClaim)
 	if !isClaim {
 		return hostdata.FoundClaim{}, fmt.Errorf("%T is not an IPAddressClaim", object)
@@ -57,8 +56,8 @@ func (clusterAPI) answer(ctx context.Context, live client.Reader, object client.
 	return found, nil
 }
 
-// poolIsMissing returns false: pools may be of any kind, which the manager has no permission to read. Their provider
-// reports a missing pool on the claim.
+// poolIsMissing returns false: the manager has no permission to read pools of any kind. Their provider reports a
+// missing pool in the claim.
 func (clusterAPI) poolIsMissing(context.Context, client.Reader, client.Object, hostdata.Pool) (bool, error) {
 	return false, nil
 }

@@ -30,23 +30,22 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 	Data     Data
 
-	// Secrets reads Secrets from a cache that holds only those of clusters, with their values left out. Live reads past
-	// the cache.
+	// Secrets reads from a cache of the Secrets of clusters, without their values. Live reads from the API server.
 	Secrets, Live client.Reader
 
 	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that a Metal3Data must carry. Empty means any.
 	WatchFilter string
 
-	// ByHostName names new IPClaims after the host instead of the Metal3Data, so that a pool may allocate addresses to
-	// hosts beforehand.
+	// ByHostName names new IPClaims after the host instead of the Metal3Data, so that spec.preAllocations of a pool can
+	// assign addresses to hosts.
 	ByHostName bool
 
-	// begin starts the watch of claims of one API. SetupWithManager sets it.
-	begin func(ctx context.Context, of api) error
+	// startWatch starts the watch of the claims of one API. SetupWithManager sets it.
+	startWatch func(ctx context.Context, of api) error
 
-	// begun are the APIs whose claims are watched.
-	beginning sync.Mutex
-	begun     map[string]bool
+	// watched are the APIs with a watch.
+	watching sync.Mutex
+	watched  map[string]bool
 
 	// created are the claims that the cache has not shown yet.
 	mu      sync.Mutex
@@ -91,8 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	})
 }
 
-// route returns the stages of a reconcile. Data that is being deleted is rendered all the same while its claim needs
-// it.
+// route returns the stages of a reconcile. Data that is being deleted is rendered while its claim requires it.
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch {
 	case s.paused:
@@ -130,7 +128,7 @@ var deleting = flow.Condition[*scope]{
 	Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.AddressesReleasedReason} },
 }
 
-// failures are the reasons that a person has to act on.
+// failures returns the reasons that require an action of the user.
 func failures() map[string]bool {
 	return map[string]bool{
 		infrav1.TemplateMissingReason: true, infrav1.AddressFailedReason: true, infrav1.AddressManagerMissingReason: true,
@@ -153,7 +151,7 @@ func announce(_ *metav1.Condition, after metav1.Condition) string {
 	}
 }
 
-// setStatus says whether the Secrets exist, or why they do not.
+// setStatus sets status.ready and status.errorMessage.
 func setStatus(s *scope, results flow.Results) {
 	if s.paused || !s.claimed() {
 		return

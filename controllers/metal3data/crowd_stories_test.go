@@ -20,10 +20,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// crowd is how many claims a template gets at once.
+// crowd is the number of claims that the story creates at once.
 const crowd = 100
 
-// orphan creates a claim of a machine that does not exist, which is enough for an index.
+// orphan creates a claim of a machine that does not exist. It gets an index.
 func (w *world) orphan(ctx context.Context, name, template string) {
 	GinkgoHelper()
 	w.create(ctx, &infrav1.Metal3DataClaim{
@@ -38,7 +38,7 @@ func (w *world) orphan(ctx context.Context, name, template string) {
 	})
 }
 
-// indexes returns the index of each claim, once each has one Metal3Data and its status names that.
+// indexes waits until each claim has one Metal3Data and returns the indexes.
 func (w *world) indexes(ctx context.Context, g Gomega) map[int32]string {
 	var claims infrav1.Metal3DataClaimList
 	var data infrav1.Metal3DataList
@@ -60,7 +60,7 @@ func (w *world) indexes(ctx context.Context, g Gomega) map[int32]string {
 }
 
 func describeCrowds(s *suite) {
-	It("gives many claims at once the lowest indexes, and fills gaps", func(ctx context.Context) {
+	It("allocates the lowest indexes to many claims at once, and fills gaps", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.template(ctx, "template", plain)
 		w.manager.Start()
@@ -89,7 +89,7 @@ func describeCrowds(s *suite) {
 		}
 	})
 
-	It("gives each claim one index, with two managers, lost answers and a crash", func(ctx context.Context) {
+	It("allocates one index to each claim, despite two managers, lost responses and a crash", func(ctx context.Context) {
 		chosen := seed.Chosen()
 		By(fmt.Sprintf("seed %d", chosen))
 		random := rand.New(rand.NewPCG(chosen, 0))
@@ -118,7 +118,7 @@ func describeCrowds(s *suite) {
 		Eventually(func(g Gomega) { w.indexes(ctx, g) }).Should(Succeed())
 	})
 
-	It("waits for its template, and serves no claim of one that is being deleted", func(ctx context.Context) {
+	It("waits for its template, and serves no claim of a template that is being deleted", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.orphan(ctx, "early", "template")
@@ -141,7 +141,7 @@ func describeCrowds(s *suite) {
 		w.told(ctx, "late", infrav1.TemplateMissingReason, "")
 	})
 
-	It("says that a policy refuses its Metal3Data, and goes on without the policy", func(ctx context.Context) {
+	It("reports that a policy rejects its Metal3Data, and continues without the policy", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.writes.Judge(func(write stage.Write) stage.Verdict {
 			if write.Kind != "Metal3Data" {
@@ -158,7 +158,7 @@ func describeCrowds(s *suite) {
 		Eventually(func(g Gomega) { g.Expect(w.indexes(ctx, g)).To(HaveLen(1)) }).Should(Succeed())
 	})
 
-	It("refuses a claim without a machine in words", func(ctx context.Context) {
+	It("reports a claim without a machine", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.template(ctx, "template", plain)
@@ -173,7 +173,7 @@ func describeCrowds(s *suite) {
 	})
 }
 
-// told waits until a claim says why it has no Metal3Data.
+// told waits until a claim reports why it has no Metal3Data.
 func (w *world) told(ctx context.Context, name, reason, message string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

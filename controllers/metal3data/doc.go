@@ -1,9 +1,9 @@
-// Package metal3data reconciles Metal3Data: it claims the addresses that the template names, renders meta-data and
-// network-data into Secrets, and releases the addresses in the end.
+// Package metal3data reconciles Metal3Data: it claims the addresses of the template, renders meta-data and network-data
+// into Secrets, and releases the addresses at the deletion.
 //
-// Rendered data is immutable: a Secret that exists is never written, so that a host is provisioned again in the same
-// state, and what CAPM3 rendered stays. A Secret that is missing is rendered again from the same addresses.
+// Rendered data is immutable: the controller never updates an existing Secret, including one of CAPM3. It renders a
+// missing Secret again from the same addresses.
 //
-// Addresses come from two APIs, the one of Metal3 and the IPAM contract of Cluster API. Either may be installed after
-// the manager has started: its watch begins when the first template names one of its pools.
+// Addresses come from two APIs: that of Metal3 and the IPAM contract of Cluster API. Either may be installed after the
+// manager starts. The watch of an API starts with the first template that refers to one of its pools.
 package metal3data

@@ -31,8 +31,8 @@ func (metal3API) desired(key client.ObjectKey, pool hostdata.Pool) client.Object
 	}
 }
 
-// answer reads the address past the cache: it is read once, so a cache of all addresses would not pay.
-func (metal3API) answer(ctx context.Context, live client.Reader, object client.Object) (hostdata.FoundClaim, error) {
+// result reads the address, or the failure. The live read avoids a cache of all addresses.
+func (metal3API) result(ctx context.Context, live client.Reader, object client.Object) (hostdata.FoundClaim, error) {
 	claim, isClaim := object.(*ipamv1.IPClaim)
 	if !isClaim {
 		return hostdata.FoundClaim{}, fmt.Errorf("%T is not an IPClaim", object)
@@ -44,7 +44,7 @@ func (metal3API) answer(ctx context.Context, live client.Reader, object client.O
 	address := &ipamv1.IPAddress{}
 	err := live.Get(ctx, client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.Address.Name}, address)
 	if err != nil {
-		// The manager creates the address before it names it.
+		// The address manager creates the address before it sets status.address.
 		return found, client.IgnoreNotFound(err)
 	}
 	found.Address = &hostdata.Address{
@@ -58,11 +58,11 @@ func (metal3API) answer(ctx context.Context, live client.Reader, object client.O
 	return found, nil
 }
 
-// maxPrefix is the longest prefix of any family.
+// maxPrefix is the longest prefix of any IP family.
 const maxPrefix = 128
 
-// poolIsMissing asks for the pool until the manager has put its finalizer on the claim, which it does when it finds the
-// pool.
+// poolIsMissing reads the pool live, unless the claim has the finalizer of the address manager, which shows that the
+// pool exists.
 func (metal3API) poolIsMissing(
 	ctx context.Context, live client.Reader, claim client.Object, pool hostdata.Pool,
 ) (bool, error) {

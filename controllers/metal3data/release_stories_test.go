@@ -17,8 +17,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// both is a template with addresses of both APIs. The address manager of Metal3 serves claims of the contract by the name
-// of the pool alone, so it is the provider of both.
+// both is a template with addresses of both APIs. The address manager of Metal3 serves both: for claims of the IPAM
+// contract, it uses only the name of the pool.
 const both = "metaData: {ipAddressesFromPool: [{key: a, name: pool}, {key: b, name: other, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}"
 
 func unmarshal(content string, into any) error { return yaml.Unmarshal([]byte(content), into) }
@@ -30,7 +30,7 @@ func (w *world) pools(ctx context.Context) {
 	w.pool(ctx, "other", "10.0.0.20")
 }
 
-// nothingLeft waits until nothing of machine and its data is left, and the address manager has its addresses back.
+// nothingLeft waits until the machine, its data and its addresses do not exist.
 func (w *world) nothingLeft(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -64,7 +64,7 @@ func describeReleases(s *suite) {
 		w := begin(ctx)
 		w.manager.Start()
 		w.ready(ctx, "template-0")
-		w.letGo(ctx, "machine")
+		w.releaseClaim(ctx, "machine")
 		w.nothingLeft(ctx)
 		w.machine(ctx, "next", "template")
 		w.ready(ctx, "template-0")
@@ -105,15 +105,15 @@ func describeReleases(s *suite) {
 		remove(ctx, w, "template-0", &infrav1.Metal3Data{})
 		w.pools(ctx)
 		w.ready(ctx, "template-0")
-		w.letGo(ctx, "machine")
+		w.releaseClaim(ctx, "machine")
 		w.nothingLeft(ctx)
 	})
 
-	It("releases all when the machine and all finalizers were removed by force", func(ctx context.Context) {
+	It("releases all addresses after the machine and all finalizers were removed by force", func(ctx context.Context) {
 		w := begin(ctx)
 		w.manager.Start()
 		w.ready(ctx, "template-0")
-		// Finalizers that are removed from an object that is not being deleted come back.
+		// The controllers restore the finalizers of an object that is not being deleted.
 		remove(ctx, w, "template", &infrav1.Metal3DataTemplate{})
 		stage.Change(ctx, w.client, w.key("template"), &infrav1.Metal3DataTemplate{}, func(template *infrav1.Metal3DataTemplate) {
 			template.Finalizers = nil
@@ -124,7 +124,7 @@ func describeReleases(s *suite) {
 		})
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.WaitingForClaimReason,
 			"Waiting for Metal3DataClaim machine, which does not exist."))
-		// As the garbage collector does, which does not run here.
+		// The garbage collector does not run here.
 		remove(ctx, w, "template-0", &infrav1.Metal3Data{})
 		w.nothingLeft(ctx)
 	})
@@ -140,7 +140,7 @@ func describeReleases(s *suite) {
 
 	It("releases a claim that it created a moment before its own deletion", func(ctx context.Context) {
 		w := begin(ctx)
-		// The answer to the creation is lost, and the data is deleted before the next reconcile.
+		// The response to the creation is lost, and the data is deleted before the next reconcile.
 		w.writes.Judge(func(write stage.Write) stage.Verdict {
 			if write.Verb == "create" && (write.Kind == "IPClaim" || write.Kind == "IPAddressClaim") {
 				return stage.Verdict{Err: errors.New("the connection broke"), Lost: true}
@@ -151,11 +151,11 @@ func describeReleases(s *suite) {
 		Eventually(func() error {
 			return w.client.Get(ctx, w.key("template-0-pool"), &metal3ipamv1.IPClaim{})
 		}).Should(Succeed())
-		w.letGo(ctx, "machine")
+		w.releaseClaim(ctx, "machine")
 		w.nothingLeft(ctx)
 	})
 
-	It("finishes after each of its writes has failed once", func(ctx context.Context) {
+	It("completes after one failure of each write", func(ctx context.Context) {
 		w := begin(ctx)
 		failed := map[string]bool{}
 		lost := false
@@ -168,7 +168,7 @@ func describeReleases(s *suite) {
 		})
 		w.manager.Start()
 		w.ready(ctx, "template-0")
-		w.letGo(ctx, "machine")
+		w.releaseClaim(ctx, "machine")
 		w.nothingLeft(ctx)
 		Expect(failed).To(HaveKey("delete IPClaim"))
 		Expect(failed).To(HaveKey("patch IPAddressClaim"))
@@ -194,7 +194,7 @@ func describePauses(s *suite) {
 
 		stage.Change(ctx, w.client, w.key(clusterName), w.cluster, setPaused(true))
 		w.eventually(ctx, "template-0", infrav1.PausedCondition, stage.IsTrue())
-		w.letGo(ctx, "machine")
+		w.releaseClaim(ctx, "machine")
 		Expect(w.client.Delete(ctx, &infrav1.Metal3Data{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "template-0"}})).To(Succeed())
 		Consistently(func(g Gomega) {
 			g.Expect(w.data(ctx, g, "template-0").Finalizers).To(HaveLen(2))
@@ -203,7 +203,7 @@ func describePauses(s *suite) {
 		w.nothingLeft(ctx)
 	})
 
-	It("does not touch what clusterctl deletes after a move", func(ctx context.Context) {
+	It("does not write objects that clusterctl move deletes", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.pools(ctx)
 		w.template(ctx, "template", both)
@@ -221,7 +221,7 @@ func describePauses(s *suite) {
 		}).Should(Succeed())
 	})
 
-	It("rebuilds the status that a move does not take along", func(ctx context.Context) {
+	It("rebuilds its status after a move", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.pools(ctx)
 		w.template(ctx, "template", both)

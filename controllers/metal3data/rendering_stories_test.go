@@ -80,7 +80,7 @@ func describeRendering(s *suite) {
 			"the finalizer, the conditions and the indexes of the template come besides")
 	})
 
-	It("waits for what it takes values from, and then renders", func(ctx context.Context) {
+	It("waits for the objects with its values, and then renders", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.template(ctx, "template", "networkData: {links: {ethernets: [{type: phy, id: a, macAddress: {fromHostInterface: eth7}}, {type: phy, id: b, macAddress: {fromAnnotation: {object: machine, annotation: mac}}}]}}")
@@ -117,7 +117,7 @@ func describeRendering(s *suite) {
 		w.ready(ctx, "template-0")
 	})
 
-	It("leaves Secrets that exist as they are", func(ctx context.Context) {
+	It("does not change existing Secrets", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.template(ctx, "template", plain)
 		w.unclaimed(ctx, "machine")
@@ -135,7 +135,7 @@ func describeRendering(s *suite) {
 		Expect(string(secret.Data["metaData"])).To(Equal("by somebody"))
 	})
 
-	It("does not use a Secret that belongs to other data", func(ctx context.Context) {
+	It("does not use a Secret of other data", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.template(ctx, "template", plain)
 		w.unclaimed(ctx, "machine")
@@ -173,7 +173,7 @@ func describeRendering(s *suite) {
 		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(Equal(before))
 	})
 
-	It("is ready with what CAPM3 rendered, whatever became of the template", func(ctx context.Context) {
+	It("is ready with Secrets of CAPM3 and without the template", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.unclaimed(ctx, "machine")
 		w.claim(ctx, "machine", "template")

@@ -25,30 +25,30 @@ type scope struct {
 	pass   *flow.Pass
 	paused bool
 
-	// claim is the one that the data answers. Nil when it does not exist, or when a later claim has its name.
+	// claim is the Metal3DataClaim of the data. Nil if it does not exist, or if a later claim has its name.
 	claim *infrav1.Metal3DataClaim
 
-	// template is the one that is rendered. Nil when it does not exist.
+	// template is nil if it does not exist.
 	template *infrav1.Metal3DataTemplate
 
-	// machine, owner and host are the machine that the data is for. Nil until they exist, and the host until it is
-	// associated.
+	// machine, owner and host are the Metal3Machine of the data, its Machine, and its associated host. Nil if they do
+	// not exist.
 	machine *infrav1.Metal3Machine
 	owner   *clusterv1.Machine
 	host    *bmov1alpha1.BareMetalHost
 
-	// rendered says that all Secrets exist. findSecrets and render set it.
+	// rendered is true if all Secrets exist. findSecrets and render set it.
 	rendered bool
 
 	// missing are the Secrets to render. findSecrets sets it.
 	missing []part
 
-	// addresses are those that the pools gave. claimAddresses sets it.
+	// addresses are the allocated addresses. claimAddresses sets it.
 	addresses map[hostdata.Pool]hostdata.Address
 }
 
-// claimed returns true while the claim needs the data. A claim that has other data removes its finalizer from data that
-// it deletes. Data that somebody else deletes keeps that finalizer.
+// claimed returns true while the claim requires the data. A claim removes its finalizer from data that it deletes. The
+// finalizer stays if another client deletes the data.
 func (s *scope) claimed() bool {
 	return s.claim != nil && s.claim.DeletionTimestamp.IsZero() &&
 		(s.data.DeletionTimestamp.IsZero() || controllerutil.ContainsFinalizer(s.data, infrav1.DataClaimFinalizer))
@@ -60,7 +60,7 @@ func (s *scope) subject() hostdata.Subject {
 	}
 }
 
-// get reads an object of the namespace of the data. It returns false if there is none.
+// get reads an object in the namespace of the data. It returns false if the object does not exist.
 func (r *Reconciler) get(ctx context.Context, s *scope, name string, object client.Object) (bool, error) {
 	return flow.Find(ctx, r.Client, client.ObjectKey{Namespace: s.data.Namespace, Name: name}, object)
 }
@@ -111,7 +111,7 @@ func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readHost reads the host that the machine has recorded, if it carries the machine as its consumer.
+// readHost reads the recorded host of the machine, if its consumer is the machine.
 func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 	if s.machine == nil {
 		return nil

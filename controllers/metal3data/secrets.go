@@ -18,17 +18,14 @@ import (
 
 // part is one of the two Secrets of the data.
 type part struct {
-	// name of the Secret.
-	name string
-
-	// key in the Secret.
-	key string
+	// name and key of the Secret.
+	name, key string
 
 	render func(s *scope) ([]byte, error)
 }
 
-// parts returns the Secrets that the data needs. The spec of the data names them; the template says which there are
-// when the spec does not.
+// parts returns the required Secrets of the data. Their names are in the spec of the data, or else derive from the
+// template.
 func parts(s *scope) []part {
 	var all []part
 	add := func(reference **corev1.SecretReference, wanted bool, name func(string) string, p part) {
@@ -53,7 +50,8 @@ func parts(s *scope) []part {
 	return all
 }
 
-// findSecrets looks for the Secrets. Data whose Secrets exist is rendered, whatever became of the rest.
+// findSecrets reads the Secrets and records the missing ones. If all exist, the data is rendered, even if other objects
+// are missing.
 func (r *Reconciler) findSecrets(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	all := parts(s)
 	for _, p := range all {
@@ -75,14 +73,13 @@ func (r *Reconciler) findSecrets(ctx context.Context, s *scope) (outcome.Outcome
 	return outcome.Done(), nil
 }
 
-// usable returns true for a Secret that holds the rendered data: one that the data controls, or that no object
-// controls.
+// usable returns true for a Secret of the data or without a controller.
 func (r *Reconciler) usable(s *scope, secret *corev1.Secret) bool {
 	controller := metav1.GetControllerOf(secret)
 	return secret.DeletionTimestamp.IsZero() && (controller == nil || controller.UID == s.data.UID)
 }
 
-// render renders all Secrets that are missing, and then creates them.
+// render renders all missing Secrets, and then creates them.
 func (r *Reconciler) render(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	rendered := make([][]byte, len(s.missing))
 	for i, p := range s.missing {
@@ -101,7 +98,7 @@ func (r *Reconciler) render(ctx context.Context, s *scope) (outcome.Outcome, err
 	return outcome.Done(), nil
 }
 
-// createSecret creates a Secret. One that exists stays as it is.
+// createSecret creates a Secret. It does not change an existing one.
 func (r *Reconciler) createSecret(ctx context.Context, s *scope, p part, content []byte) (outcome.Outcome, error) {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -130,7 +127,7 @@ func (r *Reconciler) createSecret(ctx context.Context, s *scope, p part, content
 		return outcome.Done(), nil
 	}
 	return outcome.Waiting(infrav1.SecretConflictReason, fmt.Sprintf(
-		"Waiting for Secret %s to be deleted, which belongs to %s. Delete it if no machine uses it.", p.name,
+		"Waiting for Secret %s of %s to be deleted. Delete it if no machine uses it.", p.name,
 		controllerName(existing))).WithAfter(conflictDelay), nil
 }
 

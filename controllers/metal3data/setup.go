@@ -54,7 +54,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err != nil {
 		return fmt.Errorf("setting up the Metal3Data controller: %w", err)
 	}
-	r.begin = func(ctx context.Context, of api) error {
+	r.startWatch = func(ctx context.Context, of api) error {
 		claim, _ := of.objects()
 		if err := mgr.GetFieldIndexer().IndexField(ctx, claim, ownerIndex, byOwner); err != nil {
 			return err
@@ -64,24 +64,24 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return nil
 }
 
-// watch starts the watch of the claims of an API, once it is installed.
+// watch starts the watch of the claims of an API. It returns an error if the API is not installed.
 func (r *Reconciler) watch(ctx context.Context, of api) error {
-	r.beginning.Lock()
-	defer r.beginning.Unlock()
-	if r.begun[of.kind()] {
+	r.watching.Lock()
+	defer r.watching.Unlock()
+	if r.watched[of.kind()] {
 		return nil
 	}
-	if err := r.begin(ctx, of); err != nil {
+	if err := r.startWatch(ctx, of); err != nil {
 		return err
 	}
-	if r.begun == nil {
-		r.begun = map[string]bool{}
+	if r.watched == nil {
+		r.watched = map[string]bool{}
 	}
-	r.begun[of.kind()] = true
+	r.watched[of.kind()] = true
 	return nil
 }
 
-// byOwner indexes a claim by the UIDs of the Metal3Data that own it.
+// byOwner indexes a claim by the UIDs of its Metal3Data.
 func byOwner(object client.Object) []string {
 	var owners []string
 	for _, owner := range object.GetOwnerReferences() {
@@ -100,7 +100,7 @@ func (r *Reconciler) templateToData(ctx context.Context, object client.Object) [
 	return r.requests(ctx, client.ObjectKeyFromObject(object), r.Data.OfTemplate, unrendered)
 }
 
-// machineToData requeues the data of a Metal3Machine, whose claim has its name.
+// machineToData requeues the data of a Metal3Machine. The Metal3DataClaim has the name of the machine.
 func (r *Reconciler) machineToData(ctx context.Context, object client.Object) []ctrl.Request {
 	return r.requests(ctx, client.ObjectKeyFromObject(object), r.Data.OfClaim, unrendered)
 }
@@ -145,17 +145,17 @@ func (r *Reconciler) requests(ctx context.Context, of client.ObjectKey,
 
 func always(*infrav1.Metal3Data) bool { return true }
 
-// unrendered returns true for data that values may still be taken for.
+// unrendered returns true for data that is not ready.
 func unrendered(data *infrav1.Metal3Data) bool { return !ptr.Deref(data.Status.Ready, false) }
 
-// valuesChange returns true for changes of what a template takes from an object, and of its owner.
+// valuesChange returns true for changes of the labels, annotations and owners of an object.
 func valuesChange(before, after client.Object) bool {
 	return !equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels()) ||
 		!equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) ||
 		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
-// hostChanges returns true for changes of what a template takes from a host, and of its consumer.
+// hostChanges returns true for changes of the host fields that templates use, and of the consumer.
 func hostChanges(before, after *bmov1alpha1.BareMetalHost) bool {
 	return valuesChange(before, after) || !equality.Semantic.DeepEqual(before.Spec.ConsumerRef, after.Spec.ConsumerRef) ||
 		!strings.EqualFold(before.Spec.BootMACAddress, after.Spec.BootMACAddress) ||

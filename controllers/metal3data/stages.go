@@ -15,7 +15,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// waitForClaimed waits for the claim. The garbage collector deletes data whose claim is gone.
+// waitForClaimed waits for the claim. The garbage collector deletes data without a claim.
 func (r *Reconciler) waitForClaimed(_ context.Context, s *scope) (outcome.Outcome, error) {
 	name := nameOf(s.data.Spec.Claim)
 	switch {
@@ -26,14 +26,15 @@ func (r *Reconciler) waitForClaimed(_ context.Context, s *scope) (outcome.Outcom
 			"Metal3DataClaim of a Metal3Machine creates its own."), nil
 	case s.claim == nil:
 		return outcome.Waiting(infrav1.WaitingForClaimReason, fmt.Sprintf(
-			"Waiting for Metal3DataClaim %s, which does not exist. Delete the Metal3Data if no machine uses it.", name)), nil
+			"Waiting for Metal3DataClaim %s to exist. Delete the Metal3Data if no machine uses it.", name)), nil
 	default:
 		return outcome.Waiting(infrav1.WaitingForClaimReason, fmt.Sprintf(
 			"Metal3DataClaim %s is being deleted, and deletes the Metal3Data", name)), nil
 	}
 }
 
-// claimIsGone reads the claim past the cache, which may show it later than the data.
+// claimIsGone returns true if the claim does not exist. It reads live, because the cache may show the claim after the
+// data.
 func (r *Reconciler) claimIsGone(ctx context.Context, s *scope) (bool, error) {
 	name := nameOf(s.data.Spec.Claim)
 	if name == "" {
@@ -50,14 +51,13 @@ func (r *Reconciler) claimIsGone(ctx context.Context, s *scope) (bool, error) {
 	return !hostdata.Answers(claim, s.data), nil
 }
 
-// keepFinalizer adds the finalizer. It is stored before the first claim of an address is created. Data of this provider
-// is created with it.
+// keepFinalizer adds the finalizer and stores it before the first claim of an address.
 func (r *Reconciler) keepFinalizer(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	controllerutil.AddFinalizer(s.data, infrav1.DataFinalizer)
 	return outcome.Done(), s.pass.Save(ctx)
 }
 
-// waitForFacts waits for the objects that values are taken from.
+// waitForFacts waits for the objects with the values for the template.
 func (r *Reconciler) waitForFacts(_ context.Context, s *scope) (outcome.Outcome, error) {
 	switch {
 	case s.rendered:
@@ -76,7 +76,7 @@ func (r *Reconciler) waitForFacts(_ context.Context, s *scope) (outcome.Outcome,
 	}
 }
 
-// claimAddresses makes sure that there is a claim for each pool of the template, and collects the addresses.
+// claimAddresses claims an address of each pool of the template, and collects the addresses.
 func (r *Reconciler) claimAddresses(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.rendered {
 		return outcome.Done(), nil
@@ -99,7 +99,7 @@ func (r *Reconciler) claimAddresses(ctx context.Context, s *scope) (outcome.Outc
 	return waits, nil
 }
 
-// problem names the template in front of what is wrong with it.
+// problem returns the message for a template that cannot be rendered.
 func problem(s *scope, err error) string {
 	return fmt.Sprintf("Metal3DataTemplate %s cannot be rendered for Metal3Machine %s: %s",
 		s.template.Name, s.machine.Name, strings.TrimSuffix(strings.TrimPrefix(err.Error(), "["), "]"))
@@ -108,7 +108,7 @@ func problem(s *scope, err error) string {
 // waitForClaim keeps data that is being deleted until its claim is deleted.
 func (r *Reconciler) waitForClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Waiting(infrav1.WaitingForClaimReason, fmt.Sprintf(
-		"Waiting for Metal3DataClaim %s to be deleted, whose Metal3Machine uses the data", s.claim.Name)), nil
+		"Waiting for Metal3DataClaim %s to be deleted, because its Metal3Machine uses the data", s.claim.Name)), nil
 }
 
 // confirmRelease waits until the claim has released the data, or does not exist.
@@ -124,7 +124,7 @@ func (r *Reconciler) confirmRelease(ctx context.Context, s *scope) (outcome.Outc
 		"Waiting for Metal3DataClaim %s to release the data", nameOf(s.data.Spec.Claim))), nil
 }
 
-// dropFinalizers removes the finalizers. They are written with the last write of the data.
+// dropFinalizers removes the finalizers. The last write of the data stores this.
 func (r *Reconciler) dropFinalizers(_ context.Context, s *scope) (outcome.Outcome, error) {
 	s.data.Finalizers = slices.DeleteFunc(s.data.Finalizers, func(name string) bool {
 		return name == infrav1.DataFinalizer || name == infrav1.DataClaimFinalizer

@@ -14,10 +14,10 @@ import (
 
 func TestMetal3Data(t *testing.T) { specs.Run(t, "Metal3Data") }
 
-// suite is what all stories share.
+// suite is shared by all stories.
 type suite struct{ server *env.Server }
 
-// The address manager is the true one. The first story installs it.
+// The suite runs the real address manager of Metal3. The first story installs it.
 var _ = Describe("Metal3Data", Ordered, ContinueOnFailure, func() {
 	s := &suite{}
 

@@ -31,7 +31,7 @@ import (
 
 const clusterName = "cluster"
 
-// world is a namespace in which one story plays, with the controllers of templates, claims and data.
+// world is the namespace of one story, with the controllers of templates, claims and data.
 type world struct {
 	client     client.Client
 	namespace  string
@@ -95,8 +95,7 @@ func (w *world) template(ctx context.Context, name, spec string) *infrav1.Metal3
 	return template
 }
 
-// machine creates a machine with the name on a host named host-<name>, and its claim, as the controller of
-// Metal3Machines leaves them.
+// machine creates a machine on a host named host-<name>, and its claim, in place of the Metal3Machine controller.
 func (w *world) machine(ctx context.Context, name, template string) {
 	GinkgoHelper()
 	w.unclaimed(ctx, name)
@@ -132,8 +131,8 @@ func (w *world) claim(ctx context.Context, name, template string) {
 	w.create(ctx, claim)
 }
 
-// letGo deletes a claim as the controller of Metal3Machines does.
-func (w *world) letGo(ctx context.Context, name string) {
+// releaseClaim deletes a claim in place of the Metal3Machine controller.
+func (w *world) releaseClaim(ctx context.Context, name string) {
 	GinkgoHelper()
 	claim := &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
 	stage.Change(ctx, w.client, w.key(name), claim, func(claim *infrav1.Metal3DataClaim) {

@@ -25,7 +25,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
-// gatherTime is how long changes of Metal3Data and claims are gathered before the indexes are listed.
+// gatherTime returns the delay that merges the events of many Metal3Data and claims.
 func gatherTime(types.NamespacedName) time.Duration { return time.Second }
 
 // Data finds Metal3Data and their claims.
@@ -51,7 +51,7 @@ type scope struct {
 	template *infrav1.Metal3DataTemplate
 	paused   bool
 
-	// data and claims name the template. They belong to the cache.
+	// data and claims are the users of the template. They are read-only.
 	data   []*infrav1.Metal3Data
 	claims []*infrav1.Metal3DataClaim
 }
@@ -60,7 +60,7 @@ type scope struct {
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datatemplates/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datas;metal3dataclaims,verbs=get;list;watch
 
-// Reconcile lists the indexes of one template.
+// Reconcile reconciles one Metal3DataTemplate.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	template := &infrav1.Metal3DataTemplate{}
 	reporter := flow.Reporter{
@@ -70,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if pass == nil || err != nil {
 		return presence.Result(), err
 	}
-	// Several clusters may share the template, so the pause of one of them does not pause it.
+	// Several Clusters may share the template, so the pause of one Cluster does not pause it.
 	s := &scope{template: template, paused: flow.Paused(nil, template)}
 	if err := flow.Observe(ctx, s, r.readUsers); err != nil {
 		return flow.ReadFailed(ctx, pass, err)
@@ -125,8 +125,8 @@ func keepFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), nil
 }
 
-// waitForUsers keeps the template until its Metal3Data have released their addresses, and until the claims that it has
-// answered are gone. A claim that it has not answered gets no answer any more, and does not keep it.
+// waitForUsers waits until the Metal3Data of the template, and the claims with an index of it, are deleted. It does not
+// wait for claims without an index, which get none from a template that is being deleted.
 func waitForUsers(_ context.Context, s *scope) (outcome.Outcome, error) {
 	var users []string
 	for _, data := range s.data {

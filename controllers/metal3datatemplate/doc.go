@@ -1,6 +1,6 @@
 // Package metal3datatemplate reconciles Metal3DataTemplates: it keeps a template while objects use it, and lists the
-// indexes in use.
+// indexes in use in the status.
 //
-// The list is for people and is never read. Changes are gathered for a while before it is written, so that the machines
-// of a large cluster do not each rewrite a list of all machines.
+// The list is for users; no controller reads it. One write covers many events, so that each machine of a large cluster
+// does not cause a write of the list.
 package metal3datatemplate

@@ -19,20 +19,20 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
-// claimAttempts is the number of hosts to try in one reconcile after write conflicts.
+// claimAttempts is the number of attempts of one reconcile after write conflicts.
 const claimAttempts = 5
 
-// recount is the time until a machine without a host counts again why no host can be claimed. A change of a host
-// requeues one machine that can take it, and not all machines whose message counts it.
+// recount is the interval at which a machine without a host updates its message. A change of a host requeues only one
+// machine that can claim it.
 const recount = time.Minute
 
-// holdHost records the name of the host that the machine holds.
-func (r *Reconciler) holdHost(_ context.Context, s *scope) (outcome.Outcome, error) {
+// recordHost records the name of the host of the machine.
+func (r *Reconciler) recordHost(_ context.Context, s *scope) (outcome.Outcome, error) {
 	setHostAnnotation(s.machine, s.host.Name)
 	return outcome.Done(), nil
 }
 
-// reclaimHost writes the claim again on a host that lost its consumerRef while the machine runs on it.
+// reclaimHost restores the claim on a host that lost its consumerRef while the machine runs on it.
 func (r *Reconciler) reclaimHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	stored, err := r.Hosts.Write(ctx, s.recorded, s.reclaimed())
 	if err != nil {
@@ -42,8 +42,8 @@ func (r *Reconciler) reclaimHost(ctx context.Context, s *scope) (outcome.Outcome
 	return outcome.Done(), nil
 }
 
-// claimHost claims a host for a machine that holds none. On the host of a machine that waits for its data, it removes
-// what CAPM3 has left, such as block-move.
+// claimHost claims a host for a machine that has none. If the machine has one and waits for its data, claimHost repairs
+// the claim: CAPM3 may have left metadata such as block-move.
 func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.host != nil {
 		stored, err := r.Hosts.Write(ctx, s.host, host.Desired(s.host, s.claimWithoutData()))
@@ -51,7 +51,7 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, 
 			return outcome.Done(), err
 		}
 		s.host = stored
-		return r.holdHost(ctx, s)
+		return r.recordHost(ctx, s)
 	}
 	wanted, blocked := wantedHost(s)
 	if !blocked.IsDone() {
@@ -69,18 +69,18 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, 
 			}
 			return outcome.Waiting(infrav1.NoHostAvailableReason, choice.Message).WithAfter(recount), nil
 		}
-		err = r.takeHost(ctx, s, choice)
+		err = r.writeClaim(ctx, s, choice)
 		if errors.Is(err, hoststore.ErrConflict) {
 			continue
 		}
 		return outcome.Done(), err
 	}
-	return outcome.Done(), fmt.Errorf("claiming a BareMetalHost, %d times in a row: %w",
+	return outcome.Done(), fmt.Errorf("claiming a BareMetalHost in %d attempts: %w",
 		claimAttempts, hoststore.ErrConflict)
 }
 
-// takeHost writes the claim. The machine records the host first: a release must find the host after a crash in between.
-func (r *Reconciler) takeHost(ctx context.Context, s *scope, choice host.Choice) error {
+// writeClaim writes the claim. The machine records the host first, so that a release finds it after a crash in between.
+func (r *Reconciler) writeClaim(ctx context.Context, s *scope, choice host.Choice) error {
 	setHostAnnotation(s.machine, choice.Host.Name)
 	if err := s.pass.Save(ctx); err != nil {
 		return err
@@ -111,14 +111,14 @@ func wantedHost(s *scope) (host.Wanted, outcome.Outcome) {
 	}, outcome.Done()
 }
 
-// isLost returns true for a machine that was provisioned once and has no host any more. It gets no other host: its
-// Node, its provider ID and its data belong to the lost one.
-func (s *scope) isLost() bool {
+// hostIsLost returns true for a provisioned machine without a host. The machine claims no other host: its Node, its
+// provider ID and its data belong to the lost one.
+func (s *scope) hostIsLost() bool {
 	return s.host == nil && s.machine.Spec.ProviderID != "" && host.Recorded(s.machine) != ""
 }
 
-// loseHost reports why the machine has no host.
-func (r *Reconciler) loseHost(_ context.Context, s *scope) (outcome.Outcome, error) {
+// reportLostHost reports why the machine has no host.
+func (r *Reconciler) reportLostHost(_ context.Context, s *scope) (outcome.Outcome, error) {
 	name := host.Recorded(s.machine)
 	what := fmt.Sprintf("BareMetalHost %s no longer exists. Restore it", name)
 	switch {
@@ -127,7 +127,7 @@ func (r *Reconciler) loseHost(_ context.Context, s *scope) (outcome.Outcome, err
 			name, s.recorded.Spec.ConsumerRef.Kind, s.recorded.Spec.ConsumerRef.Name)
 	case s.recorded != nil:
 		what = fmt.Sprintf(
-			"BareMetalHost %s has no consumer and not the image and user data of the machine. Restore them", name)
+			"BareMetalHost %s has no consumer, and another image or user data than the machine. Restore them", name)
 	}
 	return outcome.Waiting(infrav1.HostLostReason, fmt.Sprintf(
 		"%s, or delete Machine %s to replace it.", what, s.owner.Name)), nil
@@ -157,7 +157,7 @@ func (s *scope) claimWithoutData() host.Claim {
 	}
 }
 
-// desiredClaim is the claim that the host must carry now.
+// desiredClaim returns the claim with the data of the machine, if the data is ready.
 func desiredClaim(s *scope) host.Claim {
 	claim := s.claimWithoutData()
 	metaData, networkData, ready := dataSecrets(s)
@@ -181,7 +181,7 @@ func userData(s *scope) *corev1.SecretReference {
 	return s.plainUserData()
 }
 
-// plainUserData is the Secret with user data without the Ironic endpoint. Nil means none.
+// plainUserData returns the Secret with user data without the Ironic endpoint. Nil means none.
 func (s *scope) plainUserData() *corev1.SecretReference {
 	if name := ptr.Deref(s.bootstrap.name, ""); name != "" {
 		return &corev1.SecretReference{Namespace: s.machine.Namespace, Name: name}

@@ -15,9 +15,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeClaims are the stories about which host a machine takes and what it writes there.
+// describeClaims are the stories about the choice and the claim of a host.
 func describeClaims(s *suite) {
-	It("hands everything over in one write of the host", func(ctx context.Context) {
+	It("claims and provisions the host in one write", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host", build.InDomain("room-1"), build.NIC("eth0", "52:54:00:00:00:01", "192.0.2.1"),
 			build.NIC("eth1", "52:54:00:00:00:02", ""))
@@ -66,7 +66,7 @@ func describeClaims(s *suite) {
 			stage.IsFalseBecause(infrav1.WaitingForHostProvisionedReason, ""))
 	})
 
-	It("is associated by three writes and one event", func(ctx context.Context) {
+	It("is associated with three writes and one event", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
@@ -83,7 +83,7 @@ func describeClaims(s *suite) {
 		Expect(w.events(ctx, Default, "machine")).To(HaveLen(1))
 	})
 
-	It("passes bootstrap data on, whatever its format", func(ctx context.Context) {
+	It("uses bootstrap data of any format", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.create(ctx, build.BootstrapSecret("machine", build.Ignition, []byte("{}"), build.InNamespace(w.namespace),
@@ -94,7 +94,7 @@ func describeClaims(s *suite) {
 		Expect(w.getHost(ctx, Default, "host").Spec.UserData).To(Equal(w.reference("machine-bootstrap")))
 	})
 
-	It("uses its own user data where the Machine wants no bootstrap data", func(ctx context.Context) {
+	It("uses its own user data for a Machine without bootstrap data", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
@@ -129,7 +129,7 @@ func describeClaims(s *suite) {
 		Expect(w.getMachine(ctx, Default, "second").Spec.FailureDomain).To(Equal("room-2"), "what was asked for")
 	})
 
-	It("insists on its failure domain where the policy is strict", func(ctx context.Context) {
+	It("requires its failure domain if the policy is strict", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host-0", build.InDomain("room-1"))
 		w.start()
@@ -142,7 +142,7 @@ func describeClaims(s *suite) {
 		Expect(w.associated(ctx, "machine")).To(Equal("host-1"))
 	})
 
-	It("looks only at machines that carry the label of its watch filter", func(ctx context.Context) {
+	It("reconciles only machines with the label of its watch filter", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.watchFilter = "mine"
 		w.host(ctx, "host-0")
@@ -151,7 +151,7 @@ func describeClaims(s *suite) {
 		w.machine(ctx, "theirs", build.Labels(map[string]string{clusterv1.WatchLabel: "theirs"}))
 		w.machine(ctx, "mine", build.Labels(map[string]string{clusterv1.WatchLabel: "mine"}))
 		w.associated(ctx, "mine")
-		// An event of an object that belongs to the machine must not bring it in by another door.
+		// An event of an object of the machine must not enqueue it either.
 		change(ctx, w, "theirs", &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
 			build.Labels(map[string]string{"changed": "yes"})(machine)
 		})
@@ -161,7 +161,7 @@ func describeClaims(s *suite) {
 		}).Should(Succeed())
 	})
 
-	It("chooses another host if the one that it has recorded was taken before the claim", func(ctx context.Context) {
+	It("chooses another host if another machine claims the recorded one first", func(ctx context.Context) {
 		w := s.world(ctx)
 		other := build.Metal3Machine("other", clusterName, build.InNamespace(w.namespace))
 		taken := w.host(ctx, "taken", build.Consumed(other))
@@ -172,7 +172,7 @@ func describeClaims(s *suite) {
 		Expect(w.held(ctx, Default, "other")).To(ConsistOf("taken"))
 	})
 
-	It("claims the host that its annotation names", func(ctx context.Context) {
+	It("claims the host in its annotation", func(ctx context.Context) {
 		w := s.world(ctx)
 		for _, name := range []string{"host-0", "host-1", "host-2"} {
 			w.host(ctx, name)
@@ -188,7 +188,7 @@ func describeClaims(s *suite) {
 		Expect(w.associated(ctx, "machine")).To(Equal("chosen"))
 	})
 
-	It("keeps one host if it holds two", func(ctx context.Context) {
+	It("keeps one of two claimed hosts", func(ctx context.Context) {
 		w := s.world(ctx)
 		machine := build.Metal3Machine("machine", clusterName, build.InNamespace(w.namespace))
 		surplus := w.host(ctx, "a-surplus", build.Consumed(machine))
@@ -208,7 +208,7 @@ func withoutConsumer(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost
 	return host
 }
 
-// reference is one to a Secret of the world.
+// reference returns a reference to a Secret of the world.
 func (w *world) reference(name string) *corev1.SecretReference {
 	return &corev1.SecretReference{Namespace: w.namespace, Name: name}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// noHost are hosts of which none can be claimed.
+// noHost are hosts that no machine can claim.
 type noHost struct{ Hosts }
 
 func (noHost) Choose(context.Context, host.Wanted) (host.Choice, error) {
 	return host.Choice{Message: "2 hosts: 2 claimed"}, nil
 }
 
-// TestWaitingMachineCountsAgain demands a requeue: a change of a host requeues one machine, and the others count it too.
+// TestWaitingMachineCountsAgain expects a requeue, because a change of a host requeues only one machine.
 func TestWaitingMachineCountsAgain(t *testing.T) {
 	s := complete(func(s *scope) { s.host = nil })
 	got, err := (&Reconciler{Hosts: noHost{}}).claimHost(context.Background(), s)

@@ -45,20 +45,19 @@ type Reconciler struct {
 	Hosts    Hosts
 	Nodes    Nodes
 
-	// Secrets reads Secrets from a cache that holds only those of clusters, with their values left out. Live reads the
-	// others.
+	// Secrets reads from a cache of the Secrets of clusters, without their values. Live reads the others.
 	Secrets, Live client.Reader
 
 	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that a machine must carry. Empty means any.
 	WatchFilter string
 
-	// SpecProblem returns what is wrong with the spec of a machine. Empty means nothing.
+	// SpecProblem returns the validation error for the spec of a machine. Empty means that the spec is valid.
 	SpecProblem func(machine *infrav1.Metal3Machine) string
 
-	// GuardImage is the container image with the guard that control-plane machines get with an Ironic endpoint.
+	// GuardImage is the container image with the guard for control-plane machines with an Ironic endpoint.
 	GuardImage string
 
-	// FastTrack keeps released hosts powered on where cleaning is enabled.
+	// FastTrack keeps released hosts powered on if cleaning is enabled.
 	FastTrack bool
 
 	// nodeWatch returns the watch of the Nodes of a cluster. SetupWithManager sets it.
@@ -77,7 +76,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile moves one Metal3Machine towards its spec.
+// Reconcile reconciles one Metal3Machine.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	machine := &infrav1.Metal3Machine{}
 	reporter := flow.Reporter{
@@ -104,8 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	})
 }
 
-// route returns the stages of a reconcile. A host that has an image keeps all that it runs with, so the preconditions
-// of a claim do not count any more.
+// route returns the stages of a reconcile. The preconditions of a claim do not apply to a host that has an image.
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch imaged := s.host != nil && isImaged(s.host); {
 	case s.paused:
@@ -115,21 +113,21 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	case !s.machine.DeletionTimestamp.IsZero():
 		return r.release()
 	case imaged && (s.owner == nil || s.cluster == nil):
-		return []flow.Stage[*scope]{associated.Stage(r.holdHost), linked.Stage(r.waitForOwner)}
+		return []flow.Stage[*scope]{associated.Stage(r.recordHost), linked.Stage(r.waitForOwner)}
 	case imaged:
 		return r.run(s)
 	case s.reclaimed() != nil:
 		return append([]flow.Stage[*scope]{associated.Stage(r.reclaimHost)}, r.run(s)...)
-	case s.isLost():
+	case s.hostIsLost():
 		return []flow.Stage[*scope]{
-			associated.Stage(r.waitForOwner), associated.Stage(r.keepFinalizer), associated.Stage(r.loseHost),
+			associated.Stage(r.waitForOwner), associated.Stage(r.keepFinalizer), associated.Stage(r.reportLostHost),
 		}
 	default:
 		return r.acquire()
 	}
 }
 
-// acquire are the stages of a machine whose host has no image yet.
+// acquire returns the stages of a machine without a host, or with a host without an image.
 func (r *Reconciler) acquire() []flow.Stage[*scope] {
 	return []flow.Stage[*scope]{
 		associated.Stage(r.waitForOwner),
@@ -147,11 +145,11 @@ func (r *Reconciler) acquire() []flow.Stage[*scope] {
 	}
 }
 
-// run are the stages of a machine whose host has its image.
+// run returns the stages of a machine with an image on its host.
 func (r *Reconciler) run(s *scope) []flow.Stage[*scope] {
 	stages := []flow.Stage[*scope]{
 		associated.Stage(r.keepFinalizer),
-		associated.Stage(r.holdHost),
+		associated.Stage(r.recordHost),
 		associated.Stage(r.releaseSurplus),
 		dataReady.Stage(r.claimData),
 		provisioned.Stage(r.provisionHost),
@@ -163,7 +161,7 @@ func (r *Reconciler) run(s *scope) []flow.Stage[*scope] {
 	return stages
 }
 
-// release are the stages of a machine that is being deleted.
+// release returns the stages of a machine that is being deleted.
 func (r *Reconciler) release() []flow.Stage[*scope] {
 	return []flow.Stage[*scope]{
 		deleting.Stage(r.releaseHost),
@@ -173,7 +171,7 @@ func (r *Reconciler) release() []flow.Stage[*scope] {
 	}
 }
 
-// forget drops the memory of a machine that this process does not act on.
+// forget drops the memory of a machine that is deleted or belongs to another manager.
 func (r *Reconciler) forget(ctx context.Context, machine types.NamespacedName) {
 	r.Hosts.Forget(machine)
 	r.Hosts.Settle(ctx, machine, false)

@@ -20,16 +20,16 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeCrowds is the story of more machines than hosts.
+// describeCrowds is the story about more machines than hosts.
 func describeCrowds(s *suite) {
 	const (
 		machines, hosts = 40, 25
 
-		// oneIn so many writes fails.
+		// One write in oneIn fails.
 		oneIn = 5
 	)
 
-	It("shares too few hosts among a crowd, and hands on what becomes free", func(ctx context.Context) {
+	It("claims each host for one of many machines, and released hosts for the others", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.workers = 16
 		w.simulate(hostsim.Delays{})
@@ -70,7 +70,7 @@ func describeCrowds(s *suite) {
 	})
 }
 
-// trouble is what comes in the way of a write: another writer, or an error before or after the write.
+// trouble is a failure of a write: a conflict, or an error before or after the write.
 func (w *world) trouble(ctx context.Context, write stage.Write, dice *rand.Rand) stage.Verdict {
 	if dice.IntN(2) == 0 {
 		return w.overtake(ctx, write)
@@ -78,7 +78,7 @@ func (w *world) trouble(ctx context.Context, write stage.Write, dice *rand.Rand)
 	return stage.Verdict{Err: apierrors.NewInternalError(errors.New("no leader")), Lost: dice.IntN(2) == 0}
 }
 
-// holders returns the machines that have a host and say so. There must be so many, each with one host of its own.
+// holders returns the associated machines. It expects a number of them, each with its own host.
 func (w *world) holders(ctx context.Context, g Gomega, want int) []string {
 	var list infrav1.Metal3MachineList
 	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
@@ -100,7 +100,7 @@ func (w *world) holders(ctx context.Context, g Gomega, want int) []string {
 	return holders
 }
 
-// waiting returns the machines that say that there is no host for them.
+// waiting returns the machines that report that they can claim no host.
 func (w *world) waiting(ctx context.Context, g Gomega) []string {
 	var list infrav1.Metal3MachineList
 	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
@@ -114,8 +114,7 @@ func (w *world) waiting(ctx context.Context, g Gomega) []string {
 	return waiting
 }
 
-// watchThefts follows the hosts from now on. What it returns tells which hosts went from one machine to another without
-// being given back in between.
+// watchThefts watches the hosts. The returned function returns the hosts that changed their machine without a release.
 func (w *world) watchThefts(ctx context.Context) func() []string {
 	GinkgoHelper()
 	watcher, err := client.NewWithWatch(w.server.Config, client.Options{Scheme: build.Scheme()})

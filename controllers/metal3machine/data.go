@@ -58,16 +58,15 @@ func (r *Reconciler) createDataClaim(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// own makes the machine the controller of an object. The ownerReference does not block the deletion of the machine:
-// that requires the permission on the finalizers of machines where the API server checks it, and the finalizer of the
-// machine waits already.
+// own makes the machine the controller of an object. The ownerReference does not set blockOwnerDeletion, which requires
+// the permission to update the finalizers of machines, because the machine has its own finalizer.
 func (r *Reconciler) own(s *scope, object client.Object) error {
 	return controllerutil.SetControllerReference(s.machine, object, r.Client.Scheme(),
 		controllerutil.WithBlockOwnerDeletion(false))
 }
 
-// dataSecrets returns the Secrets of the host besides its user data, and whether they are ready. The spec wins over
-// rendered data.
+// dataSecrets returns the meta-data and network-data Secrets of the host, and whether they are ready. The spec has
+// precedence over rendered data.
 func dataSecrets(s *scope) (metaData, networkData *corev1.SecretReference, ready bool) {
 	namespace := s.machine.Namespace
 	metaData = inNamespace(s.machine.Spec.MetaData, namespace)
@@ -98,8 +97,8 @@ func dataError(s *scope) string {
 	}
 }
 
-// releaseData deletes the Metal3DataClaim. The cache may not show yet what an earlier reconcile created, so the claim
-// is then read live: it has a finalizer that only this controller removes.
+// releaseData deletes the Metal3DataClaim and removes the finalizer of this controller from it. It reads the claim live
+// if the cache does not show it, because an earlier reconcile may have created it.
 func (r *Reconciler) releaseData(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.claim == nil && s.machine.Spec.DataTemplate != nil {
 		claim := &infrav1.Metal3DataClaim{}
@@ -123,7 +122,7 @@ func (r *Reconciler) releaseData(ctx context.Context, s *scope) (outcome.Outcome
 		}
 	}
 	if !s.claim.DeletionTimestamp.IsZero() {
-		// The controller of claims still releases the data.
+		// The controller of Metal3DataClaims releases the data.
 		return outcome.Done(), nil
 	}
 	if err := r.Client.Delete(ctx, s.claim); client.IgnoreNotFound(err) != nil {

@@ -14,9 +14,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeData are the stories about machines with a data template. The story plays the part of the one who renders.
+// describeData are the stories about machines with a data template. The story renders the data in place of its
+// controllers.
 func describeData(s *suite) {
-	It("claims its host at once and hands over the data when they are rendered", func(ctx context.Context) {
+	It("claims its host before its data is rendered, and provisions it afterwards", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
@@ -51,7 +52,7 @@ func describeData(s *suite) {
 			&infrav1.Metal3ObjectRef{Namespace: w.namespace, Name: "machine-data"}))
 	})
 
-	It("lets go of its claim for data with its host", func(ctx context.Context) {
+	It("deletes its Metal3DataClaim after it releases its host", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
@@ -66,7 +67,7 @@ func describeData(s *suite) {
 		Expect(claim.Finalizers).To(ConsistOf(infrav1.DataClaimFinalizer), "only the controller of claims is left")
 	})
 
-	It("repeats why its data cannot be rendered", func(ctx context.Context) {
+	It("reports the error of its data", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
@@ -94,7 +95,7 @@ func withDataTemplate() build.ObjectOption {
 	})
 }
 
-// render answers the claim of a machine.
+// render renders the data of a machine.
 func (w *world) render(ctx context.Context, machine string, ready bool) {
 	GinkgoHelper()
 	data := &infrav1.Metal3Data{

@@ -1,17 +1,16 @@
-// Package metal3machine reconciles Metal3Machines: it claims a host, has it provisioned, links the node, and lets the
-// host go when the machine is deleted.
+// Package metal3machine reconciles Metal3Machines: it claims a host, waits for its provisioning, links the Node, and
+// releases the host when the machine is deleted.
 //
-// Each reconcile observes everything, then runs the phases that its route lists, then reports. A crash between any two
-// writes is healed by the next reconcile, because nothing is decided from what an earlier one wrote in the status:
+// No decision depends on the status, so the next reconcile recovers from a crash between two writes:
 //
-//	write                                 a crash right after it leaves           healed by
-//	1 finalizer and host name on machine  a name on a machine without a claim     choosing again
-//	2 claim on the host                   a host with the machine as consumer     the index of consumers
-//	3 status of the machine               an old status                           observing again
+//	write                                 state after a crash                     recovery
+//	1 finalizer and host name on machine  a name on a machine without a claim     another choice
+//	2 claim on the host                   a host with the machine as consumer     the index by consumer
+//	3 status of the machine               an old status                           another observation
 //
-// A control-plane machine of a Metal3Cluster with spec.ironic gets its bootstrap data with the files of the Ironic
-// endpoint in it, in a Secret of its own that is written before the claim.
+// For a control-plane machine of a Metal3Cluster with spec.ironic, the controller injects the files of the Ironic
+// endpoint into the bootstrap data. It writes the result to a separate Secret before the claim.
 //
-// It refuses to touch a host that another consumer holds, to claim a second host for a machine that was provisioned
-// once, and to act on anything that clusterctl move is deleting.
+// It does not write a host of another consumer, claim a second host for a provisioned machine, or act on an object that
+// clusterctl move deletes.
 package metal3machine

@@ -23,11 +23,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// touched is what the other writer changes.
+// touched is the annotation that the other writer changes.
 const touched = "example.com/touched"
 
-// describeFaults are the stories about requests that fail, programs that die and API servers that are away. Whatever
-// happens, the machine gets one host and leaves nothing behind.
+// describeFaults are the stories about failed requests, crashes and outages of API servers. The machine must claim one
+// host and release it completely.
 func describeFaults(s *suite) {
 	faults := map[string]stage.Verdict{
 		"too many requests": {
@@ -42,7 +42,7 @@ func describeFaults(s *suite) {
 		"an error after the write":   {Err: apierrors.NewInternalError(errors.New("connection reset")), Lost: true},
 	}
 	for name, fault := range faults {
-		It("lives through this at every second write: "+name, func(ctx context.Context) {
+		It("survives this at every second write: "+name, func(ctx context.Context) {
 			w := s.livingWorld(ctx)
 			asked := 0
 			judge := func(stage.Write) stage.Verdict {
@@ -62,7 +62,7 @@ func describeFaults(s *suite) {
 		})
 	}
 
-	It("lives through other writers that are faster at every second write", func(ctx context.Context) {
+	It("survives a conflict at every second write", func(ctx context.Context) {
 		w := s.livingWorld(ctx)
 		asked := 0
 		w.writes.Judge(func(write stage.Write) stage.Verdict {
@@ -76,7 +76,7 @@ func describeFaults(s *suite) {
 		w.live(ctx)
 	})
 
-	It("lives though its manager dies after every single write", func(ctx context.Context) {
+	It("survives a crash of its manager after every write", func(ctx context.Context) {
 		w := s.livingWorld(ctx)
 		mortal := stage.StartMortal(w.writes, w.start)
 		w.look = mortal.Revive
@@ -84,7 +84,7 @@ func describeFaults(s *suite) {
 		Expect(mortal.Deaths).To(BeNumerically(">=", 12), "claim, data, provisioning, link and release are more writes")
 	})
 
-	It("hands on a host that it could not claim when it is deleted", func(ctx context.Context) {
+	It("offers a host that it could not claim to other machines when it is deleted", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.writes.Judge(func(write stage.Write) stage.Verdict {
@@ -107,7 +107,7 @@ func describeFaults(s *suite) {
 		Expect(w.associated(ctx, "second")).To(Equal("host"))
 	})
 
-	It("shows that a policy refuses its claim, and then its release", func(ctx context.Context) {
+	It("reports that a policy rejects its claim, and then its release", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		refuse := func(write stage.Write) stage.Verdict {
@@ -136,11 +136,11 @@ func describeFaults(s *suite) {
 		w.gone(ctx, "machine")
 	})
 
-	It("goes on after an outage of the API server", func(ctx context.Context) {
+	It("continues after an outage of the API server", func(ctx context.Context) {
 		w := s.livingWorld(ctx)
 		line := stage.NewLine(w.server.Config)
 		w.config = line.Config
-		// The line breaks in the middle of a claim, and once more in the middle of a release.
+		// The connection breaks during a claim, and again during a release.
 		cuts := map[string]bool{"patch BareMetalHost": true, "delete Metal3DataClaim": true}
 		cut := make(chan struct{}, len(cuts))
 		w.writes.Judge(func(write stage.Write) stage.Verdict {
@@ -167,8 +167,8 @@ func describeFaults(s *suite) {
 	})
 }
 
-// overtake writes an object just before the manager does. Where the manager insists on the version that it has read,
-// the API server then refuses its write; elsewhere the answer of a conflict is made up.
+// overtake writes an object before the manager does. A write with a resource version then conflicts. For other writes,
+// overtake returns a conflict itself.
 func (w *world) overtake(ctx context.Context, write stage.Write) stage.Verdict {
 	if write.Kind != "BareMetalHost" {
 		return stage.Verdict{Err: apierrors.NewConflict(schema.GroupResource{}, write.Name, errors.New("it was changed"))}
@@ -182,7 +182,7 @@ func (w *world) overtake(ctx context.Context, write stage.Write) stage.Verdict {
 	return stage.Verdict{}
 }
 
-// livingWorld makes a world in which a machine can live from its claim to its release.
+// livingWorld returns a world for the whole life of a machine.
 func (s *suite) livingWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	w := s.connectedWorld(ctx)
@@ -193,7 +193,7 @@ func (s *suite) livingWorld(ctx context.Context) *world {
 	return w
 }
 
-// live is the life of a machine: it gets a host, data and a node, and gives everything back.
+// live runs the life of a machine from its claim to its release.
 func (w *world) live(ctx context.Context) {
 	GinkgoHelper()
 	before := w.hosts(ctx)
@@ -227,7 +227,7 @@ func (w *world) live(ctx context.Context) {
 	}
 }
 
-// unreliableNodes fails every second write of a node.
+// unreliableNodes fails every second write of a Node.
 type unreliableNodes struct {
 	metal3machine.Nodes
 	verdict stage.Verdict

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// userDataSuffix follows the name of the Metal3Machine in the name of the Secret with the injected bootstrap data.
+	// userDataSuffix is the suffix of the Secret with the injected bootstrap data.
 	userDataSuffix = "-ironic-userdata"
 
 	// valueKey and formatKey are the keys of bootstrap data in a Secret.
@@ -32,14 +32,14 @@ const (
 )
 
 // carriesIronic returns true for a machine that runs the Ironic endpoint of its cluster: a control-plane machine with
-// bootstrap data to inject the files into.
+// bootstrap data.
 func (s *scope) carriesIronic() bool {
 	return s.infra != nil && s.infra.Spec.Ironic != nil && s.owner != nil && util.IsControlPlaneMachine(s.owner) &&
 		ptr.Deref(s.bootstrap.name, "") != ""
 }
 
-// injectEndpoint adds the files of the Ironic endpoint to the bootstrap data of a control-plane machine, in a Secret of
-// its own.
+// injectEndpoint injects the files of the Ironic endpoint into the bootstrap data of a control-plane machine and writes
+// the result to a separate Secret.
 func (r *Reconciler) injectEndpoint(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if !s.carriesIronic() {
 		return outcome.Done(), nil
@@ -51,14 +51,14 @@ func (r *Reconciler) injectEndpoint(ctx context.Context, s *scope) (outcome.Outc
 	return r.storeUserData(ctx, s, data)
 }
 
-// injected returns the data of the Secret. They are set when the outcome is done.
+// injected returns the data of the Secret with the injected bootstrap data. The data is nil unless the outcome is done.
 func (r *Reconciler) injected(ctx context.Context, s *scope) (map[string][]byte, outcome.Outcome, error) {
 	bootstrap := &corev1.Secret{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: *s.bootstrap.name}, bootstrap)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, outcome.Done(), fmt.Errorf("reading bootstrap data Secret %s: %w", *s.bootstrap.name, err)
 	}
-	// The cached copy may be older.
+	// The cached copy may be outdated.
 	s.bootstrap.found, s.bootstrap.hasValue = err == nil, bootstrap.Data[valueKey] != nil
 	if problem := bootstrapProblem(s); !problem.IsDone() {
 		return nil, problem, nil
@@ -129,11 +129,11 @@ func invalidEndpoint(s *scope, err error) outcome.Outcome {
 		"Correct spec.ironic of Metal3Cluster %s or Secret %s: %s", s.infra.Name, secrets.Name(s.cluster.Name), err))
 }
 
-// uninjectable is the outcome for bootstrap data that the files cannot be added to.
+// uninjectable returns the outcome after an error of the injection.
 func uninjectable(s *scope, err error) outcome.Outcome {
 	var file *bootdata.InvalidFileError
 	if errors.As(err, &file) {
-		// Users choose only the paths of the manifests.
+		// Only the path of the manifests comes from the user.
 		return invalidEndpoint(s, err)
 	}
 	var unparsable *bootdata.UnparsableError
@@ -142,14 +142,14 @@ func uninjectable(s *scope, err error) outcome.Outcome {
 		remedy = "; correct the bootstrap configuration"
 	}
 	return outcome.Blocked(infrav1.BootstrapDataInvalidReason, fmt.Sprintf(
-		"The Ironic endpoint cannot be added to Secret %s of Machine %s: %s%s",
+		"The Ironic endpoint cannot be injected into Secret %s of Machine %s: %s%s",
 		*s.bootstrap.name, s.owner.Name, err, remedy)).WithAfter(secretDelay)
 }
 
-// userDataName is the name of the Secret with the injected bootstrap data.
+// userDataName returns the name of the Secret with the injected bootstrap data.
 func userDataName(s *scope) string { return s.machine.Name + userDataSuffix }
 
-// storeUserData writes the Secret where it differs.
+// storeUserData creates the Secret with the injected bootstrap data, or updates it if it differs.
 func (r *Reconciler) storeUserData(ctx context.Context, s *scope, data map[string][]byte) (outcome.Outcome, error) {
 	current := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: userDataName(s)}
@@ -162,7 +162,7 @@ func (r *Reconciler) storeUserData(ctx context.Context, s *scope, data map[strin
 	}
 	if !metav1.IsControlledBy(current, s.machine) {
 		return outcome.Blocked(infrav1.BootstrapDataInvalidReason, fmt.Sprintf(
-			"Secret %s exists and does not belong to Metal3Machine %s, which needs this name: remove it",
+			"Secret %s exists, but Metal3Machine %s, which requires this name, does not own it: delete it",
 			key.Name, s.machine.Name)).WithAfter(secretDelay), nil
 	}
 	desired := current.DeepCopy()
@@ -187,9 +187,9 @@ func (r *Reconciler) createUserData(ctx context.Context, s *scope, data map[stri
 		Type: clusterv1.ClusterSecretType,
 		Data: data,
 	}
-	// clusterctl move and the garbage collector follow the ownerReference.
+	// clusterctl move and the garbage collector use the ownerReference.
 	if err := r.own(s, secret); err != nil {
-		return fmt.Errorf("owning Secret %s: %w", secret.Name, err)
+		return fmt.Errorf("setting the owner of Secret %s: %w", secret.Name, err)
 	}
 	if err := r.Client.Create(ctx, secret); err != nil {
 		return fmt.Errorf("creating Secret %s: %w", secret.Name, err)

@@ -18,13 +18,13 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeInjection are the stories of control-plane machines that carry the Ironic endpoint of their cluster.
+// describeInjection are the stories about control-plane machines with the Ironic endpoint of their cluster.
 func describeInjection(s *suite) {
 	for format, data := range map[string]string{
 		build.CloudConfig: "#cloud-config\nruncmd:\n- kubeadm join\n",
 		"ignition":        `{"ignition":{"version":"3.4.0"}}`,
 	} {
-		It("puts the Ironic endpoint into the data of the control plane and of nobody else: "+format, func(ctx context.Context) {
+		It("injects the Ironic endpoint into the bootstrap data of the control plane only: "+format, func(ctx context.Context) {
 			w := s.world(ctx, withIronic())
 			w.keepSecret(ctx)
 			for _, host := range []string{"host-0", "host-1"} {
@@ -59,7 +59,7 @@ func describeInjection(s *suite) {
 		})
 	}
 
-	It("waits for the Secret of the endpoint and is requeued by it", func(ctx context.Context) {
+	It("waits for the Secret of the endpoint", func(ctx context.Context) {
 		w := s.world(ctx, withIronic())
 		w.host(ctx, "host")
 		w.start()
@@ -71,7 +71,7 @@ func describeInjection(s *suite) {
 		Expect(w.associated(ctx, "first")).To(Equal("host"))
 	})
 
-	It("blocks where the user writes one of the files and goes on when the file is gone", func(ctx context.Context) {
+	It("blocks until the bootstrap data contains none of the injected files", func(ctx context.Context) {
 		w := s.world(ctx, withIronic())
 		w.keepSecret(ctx)
 		w.host(ctx, "host")
@@ -87,7 +87,7 @@ func describeInjection(s *suite) {
 		w.associated(ctx, "first")
 	})
 
-	It("costs nothing where there is no Ironic endpoint", func(ctx context.Context) {
+	It("writes no Secret without an Ironic endpoint", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
@@ -100,7 +100,7 @@ func describeInjection(s *suite) {
 	})
 }
 
-// withIronic makes a Metal3Cluster with an Ironic endpoint.
+// withIronic returns a Metal3Cluster with an Ironic endpoint.
 func withIronic() build.ObjectOption {
 	return stage.With(func(infra *infrav1.Metal3Cluster) {
 		infra.Spec.Ironic = &infrav1.Ironic{
@@ -112,7 +112,7 @@ func withIronic() build.ObjectOption {
 	})
 }
 
-// keepSecret makes the Secret of the endpoint, as the controller of the Metal3Cluster does.
+// keepSecret creates the Secret of the endpoint in place of the Metal3Cluster controller.
 func (w *world) keepSecret(ctx context.Context) {
 	GinkgoHelper()
 	keeper := secrets.Keeper{Client: w.client, Random: rand.Reader, Clock: clock.RealClock{}, Hash: secrets.HashPassword}
@@ -121,7 +121,7 @@ func (w *world) keepSecret(ctx context.Context) {
 	Expect(kept.IsDone()).To(BeTrue(), kept.Message)
 }
 
-// controlPlaneMachine creates a Machine of the control plane with bootstrap data and its Metal3Machine.
+// controlPlaneMachine creates a control-plane Machine with bootstrap data and its Metal3Machine.
 func (w *world) controlPlaneMachine(ctx context.Context, name, format, data string) {
 	GinkgoHelper()
 	owner := build.ControlPlaneMachine(name, clusterName, build.InNamespace(w.namespace), withBootstrapConfig())

@@ -24,8 +24,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// watchedLabels are the nodes of a cluster that keep the values of one label that they were to get. With an error, they
-// take none.
+// watchedLabels records the values of one label that the manager writes on Nodes. If err is set, writes fail.
 type watchedLabels struct {
 	metal3machine.Nodes
 	label string
@@ -57,11 +56,11 @@ func (l *watchedLabels) seen() (values []string, writes int) {
 	return slices.Clone(l.values), l.writes
 }
 
-// describeLabels are the stories about labels of a host on the Node of its machine.
+// describeLabels are the stories about copied labels of hosts on Nodes.
 func describeLabels(s *suite) {
 	const rack, zone, other = "rack.example.com/number", "rack.example.com/zone", "other.example.com/x"
 
-	// labelled makes a world with a linked machine, whose host has a label. Its cluster asks for the labels of prefixes.
+	// labelled returns a world with a linked machine and a label on its host. Its Metal3Cluster lists the prefixes.
 	labelled := func(ctx context.Context, prefixes string, err error) (*world, *corev1.Node, *watchedLabels) {
 		GinkgoHelper()
 		w := s.connectedWorld(ctx)
@@ -87,7 +86,7 @@ func describeLabels(s *suite) {
 		})
 	}
 
-	It("copies labels to the Node, and keeps them as they are on the host", func(ctx context.Context) {
+	It("keeps labels of the Node equal to those of the host", func(ctx context.Context) {
 		w, node, watched := labelled(ctx, "rack.example.com", nil)
 		w.eventually(ctx, "machine", infrav1.NodeLabelsSyncedCondition,
 			stage.IsTrueBecause(infrav1.NodeLabelsSyncedReason))
@@ -105,7 +104,7 @@ func describeLabels(s *suite) {
 		})
 		w.labels(ctx, node, HaveKeyWithValue(rack, "8"))
 
-		By("changing what nobody asks for")
+		By("changing a label without a prefix in the list")
 		_, before := watched.seen()
 		change(ctx, w, func(labels map[string]string) { labels["third.example.com/y"] = "1" })
 		change(ctx, w, func(labels map[string]string) { labels[rack] = "9" })
@@ -113,14 +112,14 @@ func describeLabels(s *suite) {
 		_, after := watched.seen()
 		Expect(after).To(Equal(before+1), "the Node is written only where something differs")
 
-		By("asking for no labels any more")
+		By("removing the annotation")
 		w.ask(ctx, "")
 		Eventually(func(g Gomega) {
 			g.Expect(conditions.Has(w.getMachine(ctx, g, "machine"), infrav1.NodeLabelsSyncedCondition)).To(BeFalse())
 		}).Should(Succeed())
 	})
 
-	It("says what is wrong with the prefixes, and stays ready", func(ctx context.Context) {
+	It("reports invalid prefixes, and stays ready", func(ctx context.Context) {
 		w, node, _ := labelled(ctx, "rack.example.com/,rack.example.com", nil)
 		w.eventually(ctx, "machine", infrav1.NodeLabelsSyncedCondition, stage.IsFalseBecause(
 			infrav1.InvalidLabelPrefixReason, `lists ["rack.example.com/"]`))
@@ -129,7 +128,7 @@ func describeLabels(s *suite) {
 		w.labels(ctx, node, HaveKeyWithValue(rack, "7"))
 	})
 
-	It("leaves the Node of a paused host as it is", func(ctx context.Context) {
+	It("does not change the Node of a paused host", func(ctx context.Context) {
 		w, node, watched := labelled(ctx, "rack.example.com", nil)
 		w.labels(ctx, node, HaveKeyWithValue(rack, "7"))
 		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
@@ -148,7 +147,7 @@ func describeLabels(s *suite) {
 		Expect(values).NotTo(ContainElement("8"))
 	})
 
-	It("says that the Node cannot be written, and stays ready", func(ctx context.Context) {
+	It("reports a failed write of the Node, and stays ready", func(ctx context.Context) {
 		w, _, _ := labelled(ctx, "rack.example.com", errors.New("a policy says no"))
 		w.eventually(ctx, "machine", infrav1.NodeLabelsSyncedCondition,
 			stage.IsFalseBecause(infrav1.LabelSyncFailedReason, "A policy says no"))
@@ -156,7 +155,7 @@ func describeLabels(s *suite) {
 	})
 }
 
-// labels waits until a Node has labels.
+// labels waits until a Node has the labels.
 func (w *world) labels(ctx context.Context, node *corev1.Node, want gomegatypes.GomegaMatcher) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -166,7 +165,7 @@ func (w *world) labels(ctx context.Context, node *corev1.Node, want gomegatypes.
 	}).Should(Succeed())
 }
 
-// ask writes the annotation that asks for labels of hosts. Empty removes it.
+// ask sets the annotation with the prefixes. Empty removes it.
 func (w *world) ask(ctx context.Context, prefixes string) {
 	GinkgoHelper()
 	stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {

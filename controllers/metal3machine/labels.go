@@ -16,7 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// labelPrefixes returns the annotation that asks for labels of hosts on nodes. Empty if there is none.
+// labelPrefixes returns the annotation with the prefixes of labels to copy to Nodes. Empty means none.
 func (s *scope) labelPrefixes() string {
 	if s.infra == nil {
 		return ""
@@ -24,13 +24,13 @@ func (s *scope) labelPrefixes() string {
 	return s.infra.Annotations[infrav1.LabelSyncPrefixesAnnotation]
 }
 
-// syncLabels copies labels of the host to the Node of the machine. A paused host keeps its Node as it is.
+// syncLabels copies labels of the host to the Node of the machine. It does nothing for a paused host.
 func (r *Reconciler) syncLabels(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	prefixes, refused := host.SyncPrefixes(s.labelPrefixes())
 	if len(refused) > 0 {
 		return outcome.Blocked(infrav1.InvalidLabelPrefixReason, fmt.Sprintf(
-			"Annotation %s of Metal3Cluster %s lists %q, which no label can have before its slash: write DNS names such as "+
-				"example.com, with commas between them", infrav1.LabelSyncPrefixesAnnotation, s.infra.Name, refused)), nil
+			"Annotation %s of Metal3Cluster %s lists %q, which are not valid prefixes of labels: list DNS names such as "+
+				"example.com, separated by commas", infrav1.LabelSyncPrefixesAnnotation, s.infra.Name, refused)), nil
 	}
 	if _, paused := s.host.Annotations[bmov1alpha1.PausedAnnotation]; paused {
 		return outcome.Done(), nil
@@ -38,7 +38,7 @@ func (r *Reconciler) syncLabels(ctx context.Context, s *scope) (outcome.Outcome,
 	node, cluster := s.owner.Status.NodeRef.Name, client.ObjectKeyFromObject(s.cluster)
 	if node == "" {
 		return outcome.Waiting(infrav1.WaitingForNodeReason, fmt.Sprintf(
-			"Waiting for Machine %s to name its Node", s.owner.Name)), nil
+			"Waiting for Cluster API to set status.nodeRef of Machine %s", s.owner.Name)), nil
 	}
 	labels, found, err := r.Nodes.Labels(ctx, cluster, node)
 	switch {
@@ -56,7 +56,7 @@ func (r *Reconciler) syncLabels(ctx context.Context, s *scope) (outcome.Outcome,
 	return outcome.Done(), r.Nodes.SetLabels(ctx, cluster, node, changes)
 }
 
-// labelsSynced is the condition of a machine whose Metal3Cluster asks for labels of hosts on nodes.
+// labelsSynced is the condition of a machine with labelPrefixes.
 var labelsSynced = condition{
 	Type: infrav1.NodeLabelsSyncedCondition, Initial: infrav1.WaitingForNodeReason, Failed: infrav1.LabelSyncFailedReason,
 	Aside: true,

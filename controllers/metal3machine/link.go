@@ -18,7 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// linkNode writes the provider ID on the Node and publishes it on the machine.
+// linkNode sets the provider ID on the Node and on the machine.
 func (r *Reconciler) linkNode(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	duplicate, err := r.duplicateProviderID(ctx, s)
 	if err != nil || !duplicate.IsDone() {
@@ -66,7 +66,7 @@ func (r *Reconciler) planLink(ctx context.Context, s *scope) (host.LinkPlan, err
 	}), nil
 }
 
-// addHosts adds what the BareMetalHosts say of nodes that were found by host name.
+// addHosts completes the facts about Nodes that were found by host name from the BareMetalHosts.
 func (r *Reconciler) addHosts(ctx context.Context, s *scope, facts *host.NodeFacts) error {
 	if !facts.OnlyByHostname() {
 		return nil
@@ -86,7 +86,7 @@ func (r *Reconciler) addHosts(ctx context.Context, s *scope, facts *host.NodeFac
 	return nil
 }
 
-// otherHosts returns those of the UIDs that are the UID of another host.
+// otherHosts returns the UIDs that belong to other hosts.
 func (r *Reconciler) otherHosts(ctx context.Context, s *scope, uids []string) ([]string, error) {
 	var others []string
 	for _, uid := range uids {
@@ -96,7 +96,7 @@ func (r *Reconciler) otherHosts(ctx context.Context, s *scope, uids []string) ([
 		var hosts bmov1alpha1.BareMetalHostList
 		withUID := client.MatchingFields{hostUIDIndex: uid}
 		if err := r.Client.List(ctx, &hosts, withUID, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing hosts by UID: %w", err)
+			return nil, fmt.Errorf("listing BareMetalHosts by UID: %w", err)
 		}
 		if len(hosts.Items) > 0 {
 			others = append(others, uid)
@@ -105,8 +105,8 @@ func (r *Reconciler) otherHosts(ctx context.Context, s *scope, uids []string) ([
 	return others, nil
 }
 
-// unreachable is the plan while the API server of the workload cluster does not answer. A machine that only this
-// provider links with its Node is provisioned as soon as its host is. A machine whose Machine has a Node stays linked.
+// unreachable returns the plan while the API server of the workload cluster does not answer. A machine that counts as
+// provisioned before its Node is provisioned with its host. A machine with a provider ID and a nodeRef stays linked.
 func unreachable(s *scope) host.LinkPlan {
 	plan := host.LinkPlan{Provisioned: beforeNode(s)}
 	if s.machine.Spec.ProviderID == "" || !s.owner.Status.NodeRef.IsDefined() {
@@ -115,15 +115,15 @@ func unreachable(s *scope) host.LinkPlan {
 	return plan
 }
 
-// publish sets the provider ID and that the machine is provisioned. Both belong together: after a move a set provider
-// ID is the only sign that the machine was provisioned.
+// publish sets the provider ID and status.initialization.provisioned. A move keeps only the provider ID, which then
+// shows that the machine was provisioned.
 func (s *scope) publish() {
 	s.machine.Spec.ProviderID = s.providerID()
 	s.machine.Status.Initialization.Provisioned = ptr.To(true)
 }
 
-// beforeNode returns true if the machine counts as provisioned before its Node exists. Without a bootstrap provider the
-// Node may have no label, so Cluster API requires the provider ID to find it.
+// beforeNode returns true if the machine counts as provisioned before its Node exists. Without a bootstrap provider,
+// the Node may have no label, and Cluster API requires the provider ID to find it.
 func beforeNode(s *scope) bool {
 	return s.machine.Spec.ProviderID != "" || (!s.owner.Spec.Bootstrap.ConfigRef.IsDefined() && !cloudProvider(s))
 }
@@ -132,7 +132,7 @@ func cloudProvider(s *scope) bool {
 	return s.infra != nil && ptr.Deref(s.infra.Spec.CloudProviderEnabled, false)
 }
 
-// duplicateProviderID blocks machines that have the provider ID of another machine, until one is deleted or corrected.
+// duplicateProviderID blocks machines with the same provider ID until one is deleted or corrected.
 func (r *Reconciler) duplicateProviderID(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	others, err := r.withProviderIDOf(ctx, s.machine)
 	if err != nil || len(others) == 0 {
@@ -144,12 +144,12 @@ func (r *Reconciler) duplicateProviderID(ctx context.Context, s *scope) (outcome
 	}
 	slices.Sort(names)
 	return outcome.Blocked(infrav1.ProviderIDConflictReason, fmt.Sprintf(
-		"spec.providerID %s is also that of Metal3Machine %s: delete one, or correct the one that is not provisioned",
-		s.machine.Spec.ProviderID, strings.Join(names, ", "))), nil
+		"Metal3Machine %s has the same spec.providerID %s: delete one, or correct the one that is not provisioned",
+		strings.Join(names, ", "), s.machine.Spec.ProviderID)), nil
 }
 
-// withProviderIDOf returns the other machines of the namespace with the provider ID of a machine. A copy in another
-// namespace does not count: its author may have no right to stop this machine.
+// withProviderIDOf returns the other machines of the namespace with the provider ID of a machine. It ignores other
+// namespaces, so that their users cannot block the machine.
 func (r *Reconciler) withProviderIDOf(ctx context.Context, machine *infrav1.Metal3Machine,
 ) ([]types.NamespacedName, error) {
 	if machine.Spec.ProviderID == "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// provision starts the manager and makes a machine whose host runs.
+// provision starts the manager and creates a machine with a provisioned host.
 func (w *world) provision(ctx context.Context) {
 	GinkgoHelper()
 	w.start()
@@ -26,10 +26,10 @@ func (w *world) provision(ctx context.Context) {
 	w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrueBecause(infrav1.HostProvisionedReason))
 }
 
-// describeLinks are the stories about a machine whose host runs, and its node. The API server of the story plays that
-// of the workload cluster too.
+// describeLinks are the stories about a machine with a provisioned host, and its Node. The API server of the story is
+// also that of the workload cluster.
 func describeLinks(s *suite) {
-	// provisioned makes a world with a machine whose host runs.
+	// provisioned returns a world with a machine on a provisioned host.
 	provisioned := func(ctx context.Context, options ...build.Metal3ClusterOption) *world {
 		GinkgoHelper()
 		w := s.connectedWorld(ctx, options...)
@@ -57,17 +57,17 @@ func describeLinks(s *suite) {
 	stops := func(ctx context.Context, w *world) {
 		GinkgoHelper()
 		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(infrav1.ProviderIDConflictReason,
-			"is also that of Metal3Machine "+w.namespace+"/copy: delete one, or correct the one that is not provisioned"))
+			"Metal3Machine "+w.namespace+"/copy has the same spec.providerID "))
 	}
 
-	It("is complete when a node comes with its provider ID", func(ctx context.Context) {
+	It("is ready when a Node has its provider ID", func(ctx context.Context) {
 		w := provisioned(ctx)
 		waitsForNode(ctx, w, infrav1.WaitingForNodeReason)
 		w.node(ctx, "node", w.providerID("host", "machine"), nil)
 		linked(ctx, w)
 	})
 
-	It("gives its provider ID to the node with the UID of its host", func(ctx context.Context) {
+	It("sets its provider ID on the Node with the UID of its host", func(ctx context.Context) {
 		w := provisioned(ctx)
 		host := w.getHost(ctx, Default, "host")
 		node := w.node(ctx, "node", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
@@ -75,7 +75,7 @@ func describeLinks(s *suite) {
 		Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
 	})
 
-	It("gives its provider ID to the node with the host name of its host", func(ctx context.Context) {
+	It("sets its provider ID on the Node with the host name of its host", func(ctx context.Context) {
 		w := provisioned(ctx)
 		node := w.node(ctx, "node", "", map[string]string{corev1.LabelHostname: "nobody"})
 		waitsForNode(ctx, w, infrav1.WaitingForNodeReason)
@@ -86,7 +86,7 @@ func describeLinks(s *suite) {
 		Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
 	})
 
-	It("leaves a node with the host name of its host alone that is on another host", func(ctx context.Context) {
+	It("ignores a Node with the host name of its host and the UID of another host", func(ctx context.Context) {
 		w := s.connectedWorld(ctx)
 		w.host(ctx, "host")
 		other := w.host(ctx, "other", build.Consumed(build.Metal3Machine("neighbour", "cluster")))
@@ -104,7 +104,7 @@ func describeLinks(s *suite) {
 		Expect(w.nodeID(ctx, shifted)).To(BeEmpty())
 	})
 
-	It("gives its provider ID to the node with the host name of its host and a UID from before a move",
+	It("sets its provider ID on the Node with the host name of its host and a UID from before a move",
 		func(ctx context.Context) {
 			w := provisioned(ctx)
 			node := w.node(ctx, "node", "", map[string]string{
@@ -114,7 +114,7 @@ func describeLinks(s *suite) {
 			Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
 		})
 
-	It("leaves the provider ID to a cloud provider where there is one", func(ctx context.Context) {
+	It("waits for a cloud provider to set the provider ID", func(ctx context.Context) {
 		w := provisioned(ctx, stage.With(func(cluster *infrav1.Metal3Cluster) {
 			cluster.Spec.CloudProviderEnabled = ptr.To(true)
 		}))
@@ -128,30 +128,30 @@ func describeLinks(s *suite) {
 		linked(ctx, w)
 	})
 
-	It("stops at a node that has another provider ID", func(ctx context.Context) {
+	It("blocks on a Node with another provider ID", func(ctx context.Context) {
 		w := provisioned(ctx)
 		host := w.getHost(ctx, Default, "host")
 		node := w.node(ctx, "node", "example://1", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
 		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(infrav1.ProviderIDConflictReason,
-			"Node "+node.Name+" carries provider ID example://1 instead of "+w.providerID("host", "machine")))
+			"Node "+node.Name+" has provider ID example://1 instead of "+w.providerID("host", "machine")))
 		Expect(w.getMachine(ctx, Default, "machine").Spec.ProviderID).To(BeEmpty())
 		Expect(w.client.Delete(ctx, node)).To(Succeed())
 		w.node(ctx, "better", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
 		linked(ctx, w)
 	})
 
-	It("stops at two nodes with its provider ID", func(ctx context.Context) {
+	It("blocks on two Nodes with its provider ID", func(ctx context.Context) {
 		w := provisioned(ctx)
 		first := w.node(ctx, "first", w.providerID("host", "machine"), nil)
 		linked(ctx, w)
 		second := w.node(ctx, "second", w.providerID("host", "machine"), nil)
 		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(infrav1.ProviderIDConflictReason,
-			"Nodes "+first.Name+", "+second.Name+" all carry provider ID"))
+			"Nodes "+first.Name+", "+second.Name+" have the same provider ID"))
 		Expect(w.client.Delete(ctx, first)).To(Succeed())
 		linked(ctx, w)
 	})
 
-	It("stops at another machine with its provider ID until that is gone", func(ctx context.Context) {
+	It("blocks on another machine with its provider ID until the other machine is deleted", func(ctx context.Context) {
 		w := provisioned(ctx)
 		w.node(ctx, "node", w.providerID("host", "machine"), nil)
 		linked(ctx, w)
@@ -161,7 +161,7 @@ func describeLinks(s *suite) {
 		linked(ctx, w)
 	})
 
-	It("gives its provider ID to a Node that was created anew", func(ctx context.Context) {
+	It("sets its provider ID on a recreated Node", func(ctx context.Context) {
 		w := provisioned(ctx)
 		node := w.node(ctx, "node", w.providerID("host", "machine"), nil)
 		linked(ctx, w)
@@ -173,7 +173,7 @@ func describeLinks(s *suite) {
 		Expect(w.nodeID(ctx, again)).To(Equal(w.providerID("host", "machine")))
 	})
 
-	It("stops at another machine with its provider ID until that is corrected", func(ctx context.Context) {
+	It("blocks on another machine with its provider ID until the other machine is corrected", func(ctx context.Context) {
 		w := provisioned(ctx)
 		w.node(ctx, "node", w.providerID("host", "machine"), nil)
 		linked(ctx, w)
@@ -189,7 +189,7 @@ func describeLinks(s *suite) {
 		stops(ctx, w)
 	})
 
-	It("says that the workload cluster does not answer, and goes on when it does", func(ctx context.Context) {
+	It("waits for the API server of the workload cluster", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.connected = true
 		w.simulate(hostsim.Delays{})
@@ -204,7 +204,7 @@ func describeLinks(s *suite) {
 		linked(ctx, w)
 	})
 
-	It("does not wait for a node that nobody else would connect it with", func(ctx context.Context) {
+	It("does not wait for a Node without a bootstrap provider", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.simulate(hostsim.Delays{})
 		w.host(ctx, "host")
@@ -218,7 +218,7 @@ func describeLinks(s *suite) {
 		Expect(machine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
 	})
 
-	It("rebuilds its status after a move, which takes it away", func(ctx context.Context) {
+	It("rebuilds its status after a move", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host", build.Provisioned(), build.InDomain("room-1"),
 			build.Consumed(build.Metal3Machine("machine", clusterName, build.InNamespace(w.namespace))))
@@ -236,7 +236,7 @@ func describeLinks(s *suite) {
 		}).Should(Succeed())
 	})
 
-	It("quotes the error of its host and forgets it when it is over", func(ctx context.Context) {
+	It("reports the error of its host until the error ends", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
@@ -258,7 +258,7 @@ func describeLinks(s *suite) {
 			stage.IsFalseBecause(infrav1.HostProvisioningReason, "(state: provisioning)"))
 	})
 
-	It("tells of the trouble of a host that runs, once, and stays ready", func(ctx context.Context) {
+	It("reports an error of a provisioned host once, and stays ready", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.connected = true
 		w.connect(ctx)
@@ -297,8 +297,7 @@ func describeLinks(s *suite) {
 	})
 }
 
-// troubles are the events about the trouble of the host of a Metal3Machine: their types, texts, and how often each
-// came, if more than once.
+// troubles returns the events about errors of the host of a Metal3Machine: their types, texts, and counts above one.
 func (w *world) troubles(ctx context.Context, g Gomega, machine string) []string {
 	var list eventsv1.EventList
 	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
@@ -327,7 +326,7 @@ func (w *world) providerID(host, machine string) string {
 	return "metal3://" + w.namespace + "/" + host + "/" + machine
 }
 
-// nodeID is the provider ID that a node has now.
+// nodeID returns the provider ID of a Node.
 func (w *world) nodeID(ctx context.Context, node *corev1.Node) string {
 	GinkgoHelper()
 	Expect(w.client.Get(ctx, client.ObjectKeyFromObject(node), node)).To(Succeed())

@@ -15,8 +15,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// secretDelay is the time until the next read of bootstrap data that is missing or invalid. A Secret that carries the
-// label of its cluster causes an event; others do not.
+// secretDelay is the time until the next read of missing or invalid bootstrap data. Only a Secret with the label of its
+// cluster causes an event.
 const secretDelay = 30 * time.Second
 
 // waitForOwner waits for the Machine and its Cluster.
@@ -27,13 +27,13 @@ func (r *Reconciler) waitForOwner(_ context.Context, s *scope) (outcome.Outcome,
 			"Waiting for Cluster API to set the ownerReference of a Machine"), nil
 	case s.cluster == nil:
 		return outcome.Waiting(infrav1.WaitingForMachineReason, fmt.Sprintf(
-			"Waiting for Cluster %s, which Machine %s names", s.owner.Spec.ClusterName, s.owner.Name)), nil
+			"Waiting for Cluster %s of Machine %s to exist", s.owner.Spec.ClusterName, s.owner.Name)), nil
 	default:
 		return outcome.Done(), nil
 	}
 }
 
-// keepFinalizer adds the finalizer. It is written with the next write of the machine.
+// keepFinalizer adds the finalizer. The next write of the machine stores it.
 func (r *Reconciler) keepFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
 	controllerutil.AddFinalizer(s.machine, infrav1.MachineFinalizer)
 	return outcome.Done(), nil
@@ -44,10 +44,10 @@ func (r *Reconciler) waitForInfrastructure(_ context.Context, s *scope) (outcome
 	switch {
 	case !s.cluster.Spec.InfrastructureRef.IsDefined():
 		return outcome.Waiting(infrav1.WaitingForMetal3ClusterReason, fmt.Sprintf(
-			"Waiting for Cluster %s to name its Metal3Cluster", s.cluster.Name)), nil
+			"Waiting for spec.infrastructureRef of Cluster %s", s.cluster.Name)), nil
 	case s.infra == nil:
 		return outcome.Waiting(infrav1.WaitingForMetal3ClusterReason, fmt.Sprintf(
-			"Waiting for Metal3Cluster %s, which Cluster %s names", s.cluster.Spec.InfrastructureRef.Name, s.cluster.Name)), nil
+			"Waiting for Metal3Cluster %s of Cluster %s to exist", s.cluster.Spec.InfrastructureRef.Name, s.cluster.Name)), nil
 	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
 		return outcome.Waiting(infrav1.WaitingForInfrastructureReason, fmt.Sprintf(
 			"Waiting for the infrastructure of Cluster %s to be provisioned", s.cluster.Name)), nil
@@ -56,11 +56,11 @@ func (r *Reconciler) waitForInfrastructure(_ context.Context, s *scope) (outcome
 	}
 }
 
-// waitForBootstrapData waits for the Secret that the Machine names.
+// waitForBootstrapData waits for the bootstrap data Secret of the Machine.
 func (r *Reconciler) waitForBootstrapData(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.bootstrap.name == nil {
 		return outcome.Waiting(infrav1.WaitingForBootstrapDataReason, fmt.Sprintf(
-			"Waiting for the bootstrap provider to give Machine %s its bootstrap data", s.owner.Name)), nil
+			"Waiting for the bootstrap provider to create the bootstrap data of Machine %s", s.owner.Name)), nil
 	}
 	if err := r.readBootstrapData(ctx, s); err != nil {
 		return outcome.Done(), err
@@ -76,7 +76,7 @@ func (r *Reconciler) readBootstrapData(ctx context.Context, s *scope) error {
 	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: *s.bootstrap.name}
 	err := r.Secrets.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
-		// Not every bootstrap provider labels its Secrets for the cache.
+		// The cache holds only Secrets with the label of their cluster.
 		err = r.Live.Get(ctx, key, secret)
 	}
 	if client.IgnoreNotFound(err) != nil {
@@ -87,7 +87,7 @@ func (r *Reconciler) readBootstrapData(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// bootstrapProblem returns what is wrong with the bootstrap data that the Machine names.
+// bootstrapProblem returns the outcome for missing or invalid bootstrap data.
 func bootstrapProblem(s *scope) outcome.Outcome {
 	name := *s.bootstrap.name
 	switch {
@@ -102,7 +102,7 @@ func bootstrapProblem(s *scope) outcome.Outcome {
 	}
 }
 
-// checkSpec blocks on a spec that cannot be served. Admission refuses most of them.
+// checkSpec blocks on an invalid spec that bypassed admission.
 func (r *Reconciler) checkSpec(_ context.Context, s *scope) (outcome.Outcome, error) {
 	if problem := r.SpecProblem(s.machine); problem != "" {
 		return outcome.Blocked(infrav1.InvalidSpecReason, problem), nil

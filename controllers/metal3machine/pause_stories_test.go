@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describePauses are the stories about pauses: nothing is written but that there is one.
+// describePauses are the stories about pauses. The manager writes only the condition Paused.
 func describePauses(s *suite) {
 	pauses := map[string]struct {
 		begin, end func(ctx context.Context, w *world)

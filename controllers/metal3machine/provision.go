@@ -17,14 +17,14 @@ func (r *Reconciler) provisionHost(ctx context.Context, s *scope) (outcome.Outco
 	}
 	s.host = stored
 	if s.machine.Spec.ProviderID != "" && host.Arrived(s.host) {
-		// The provider ID was published when the host was provisioned, and moved with the machine.
+		// The provider ID shows that the host was provisioned before the move.
 		return outcome.Done(), nil
 	}
 	return host.Progress(s.host), nil
 }
 
-// running is what the condition says of a provisioned host. An error of the host changes the reason, which emits an
-// event, and not the status.
+// running returns the reason and message for a provisioned host. An error of the host changes the reason, which emits
+// an event, and not the status.
 func running(s *scope) flow.Reached {
 	message, troubled := host.Running(s.host)
 	if troubled {

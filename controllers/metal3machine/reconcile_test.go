@@ -20,7 +20,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// settling takes note of what is settled. The rest of the hosts is never asked for.
+// settling records the settled machines. The other methods are not called.
 type settling struct {
 	Hosts
 
@@ -31,8 +31,8 @@ func (s *settling) Settle(_ context.Context, machine types.NamespacedName, _ boo
 	s.settled = append(s.settled, machine)
 }
 
-// TestAFailedReadIsReported demands that Ready reports the error and that nothing else changes: the condition Paused of
-// a paused object would end, as if the Cluster did not exist.
+// TestAFailedReadIsReported expects the error in Ready and no other change. In particular, a paused object stays
+// paused.
 func TestAFailedReadIsReported(t *testing.T) {
 	ctx := context.Background()
 	down := errors.New("the API server is away")

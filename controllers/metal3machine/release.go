@@ -28,14 +28,14 @@ func (r *Reconciler) releaseHost(ctx context.Context, s *scope) (outcome.Outcome
 	}
 	result, err := r.releaseOne(ctx, s, s.host, reserve)
 	if err == nil && result.IsDone() {
-		// Not before: until the cache shows the claim, only this memory leads from the machine to its host.
+		// The memory must last until the release is done: the cache may not show the claim yet.
 		r.Hosts.Forget(s.key())
 	}
 	return result, err
 }
 
-// releaseSurplus releases hosts beyond the one that the machine works with. It waits for them only while the machine is
-// being deleted: their events requeue the machine.
+// releaseSurplus releases the surplus hosts of the machine. It waits for them only while the machine is being deleted.
+// Otherwise their events requeue the machine.
 func (r *Reconciler) releaseSurplus(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	for _, surplus := range s.surplus {
 		result, err := r.releaseOne(ctx, s, surplus, "")
@@ -46,7 +46,7 @@ func (r *Reconciler) releaseSurplus(ctx context.Context, s *scope) (outcome.Outc
 	return outcome.Done(), nil
 }
 
-// dropFinalizer removes the finalizer. It is written with the last write of the machine.
+// dropFinalizer removes the finalizer. The last write of the machine stores it.
 func (r *Reconciler) dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
 	controllerutil.RemoveFinalizer(s.machine, infrav1.MachineFinalizer)
 	return outcome.Done(), nil
@@ -79,8 +79,8 @@ func (r *Reconciler) releaseOne(ctx context.Context, s *scope, held *bmov1alpha1
 	}
 }
 
-// reservation returns the owner that the host is reserved for: the owner of the machine, if the template of its
-// replacement has nodeReuse. Hosts of a Cluster that is being deleted are not reserved.
+// reservation returns the owner to reserve the host for: the owner of the machine, if the template of its replacement
+// has nodeReuse. It returns none while the Cluster is being deleted.
 func (r *Reconciler) reservation(ctx context.Context, s *scope) (string, error) {
 	owner := s.reuseOwner()
 	if s.host == nil || owner == "" || s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero() {
@@ -104,14 +104,13 @@ func (r *Reconciler) reservation(ctx context.Context, s *scope) (string, error) 
 	}
 }
 
-// templateName is the template that the next machine will be created from. A MachineSet never changes its template, so
-// for a worker it is the template of the machine. A control plane may have another template by now. Where the control
-// plane, or its kind, does not exist any more, it is the template of the machine.
+// templateName returns the template of the next machine. For a worker, and if the control plane does not exist, this is
+// the template of the machine. A control plane may have changed its template.
 func (r *Reconciler) templateName(ctx context.Context, s *scope) (string, error) {
-	madeFrom := s.machine.Annotations[clusterv1.TemplateClonedFromNameAnnotation]
+	clonedFrom := s.machine.Annotations[clusterv1.TemplateClonedFromNameAnnotation]
 	owner := controlPlaneOwner(s.owner)
 	if owner == nil {
-		return madeFrom, nil
+		return clonedFrom, nil
 	}
 	controlPlane := &unstructured.Unstructured{}
 	controlPlane.SetAPIVersion(owner.APIVersion)
@@ -119,7 +118,7 @@ func (r *Reconciler) templateName(ctx context.Context, s *scope) (string, error)
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: owner.Name}, controlPlane)
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return madeFrom, nil
+		return clonedFrom, nil
 	case err != nil:
 		return "", fmt.Errorf("reading %s %s: %w", owner.Kind, owner.Name, err)
 	}
@@ -132,5 +131,5 @@ func (r *Reconciler) templateName(ctx context.Context, s *scope) (string, error)
 			return name, nil
 		}
 	}
-	return madeFrom, nil
+	return clonedFrom, nil
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeReleases are the stories about machines that are deleted, and about hosts that are taken from them.
+// describeReleases are the stories about deleted machines and lost hosts.
 func describeReleases(s *suite) {
-	// found are the ways in which somebody may have left a host before any machine came.
+	// found are the states of a host before its first claim.
 	found := map[string]func(*bmov1alpha1.BareMetalHost){
 		"powered off": func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = false },
 		"powered on":  func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = true },
@@ -39,7 +39,7 @@ func describeReleases(s *suite) {
 		},
 	}
 	for name, leave := range found {
-		It("leaves its host exactly as it was found: "+name, func(ctx context.Context) {
+		It("restores its host: "+name, func(ctx context.Context) {
 			w := s.world(ctx)
 			w.simulate(hostsim.Delays{})
 			w.host(ctx, "host", stage.With(leave))
@@ -59,7 +59,7 @@ func describeReleases(s *suite) {
 		})
 	}
 
-	It("keeps the data that the administrator has set on a host that CAPM3 claimed", func(ctx context.Context) {
+	It("keeps the Secrets of the administrator on a host that CAPM3 claimed", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.simulate(hostsim.Delays{})
 		administrators := &corev1.SecretReference{Name: "of-administrator", Namespace: w.namespace}
@@ -83,7 +83,7 @@ func describeReleases(s *suite) {
 		Expect(host.Spec.MetaData).To(BeNil())
 	})
 
-	It("says how far the release got", func(ctx context.Context) {
+	It("reports the progress of the release", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")))
 		w.start()
@@ -111,7 +111,7 @@ func describeReleases(s *suite) {
 		Expect(w.held(ctx, Default, "machine")).To(BeEmpty())
 	})
 
-	It("goes when it never had a host", func(ctx context.Context) {
+	It("is deleted without a host", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.start()
 		w.machine(ctx, "machine")
@@ -122,7 +122,7 @@ func describeReleases(s *suite) {
 		Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
 	})
 
-	It("goes when Machine and Cluster are gone before it", func(ctx context.Context) {
+	It("is deleted after its Machine and Cluster", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.simulate(hostsim.Delays{})
 		w.host(ctx, "host")
@@ -137,7 +137,7 @@ func describeReleases(s *suite) {
 		w.freeOfOthers(ctx, "host")
 	})
 
-	It("goes when its host is gone", func(ctx context.Context) {
+	It("is deleted after its host", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
@@ -149,7 +149,7 @@ func describeReleases(s *suite) {
 		w.gone(ctx, "machine")
 	})
 
-	It("goes when its host is deleted while it is released", func(ctx context.Context) {
+	It("is deleted if its host is deleted during the release", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")))
 		w.start()
@@ -161,7 +161,7 @@ func describeReleases(s *suite) {
 		w.gone(ctx, "machine")
 	})
 
-	It("takes another host if its host vanishes before it was provisioned", func(ctx context.Context) {
+	It("claims another host if its host is deleted before it was provisioned", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host-0")
 		w.start()
@@ -173,7 +173,7 @@ func describeReleases(s *suite) {
 		Expect(w.associated(ctx, "machine")).To(Equal("host-1"))
 	})
 
-	It("takes no other host if its host vanishes after it was provisioned", func(ctx context.Context) {
+	It("claims no other host if its host is deleted after it was provisioned", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.lose(ctx)
 		w.host(ctx, "free")
@@ -212,7 +212,7 @@ func describeReleases(s *suite) {
 		Expect(w.getHost(ctx, Default, "free").Spec.ConsumerRef).To(BeNil())
 	})
 
-	It("resets the conditions of its host when the host is lost", func(ctx context.Context) {
+	It("resets the conditions of a lost host", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.simulate(hostsim.Delays{})
 		w.host(ctx, "host")
@@ -229,7 +229,7 @@ func describeReleases(s *suite) {
 		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsFalseBecause(infrav1.WaitingForHostReason, ""))
 	})
 
-	It("does not take back a host that somebody else took", func(ctx context.Context) {
+	It("does not reclaim a host with another consumer", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.lose(ctx)
 		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("other")))
@@ -241,7 +241,7 @@ func describeReleases(s *suite) {
 		Expect(w.hosts(ctx)).To(Equal(before))
 	})
 
-	It("releases all hosts that it holds", func(ctx context.Context) {
+	It("releases all its hosts", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.simulate(hostsim.Delays{})
 		w.host(ctx, "host-0", build.Provisioned(), build.Consumed(w.named("machine")))
@@ -254,7 +254,7 @@ func describeReleases(s *suite) {
 		w.freeOfOthers(ctx, "host-1")
 	})
 
-	It("does nothing at all while a move deletes it", func(ctx context.Context) {
+	It("is not reconciled while a move deletes it", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.simulate(hostsim.Delays{})
 		w.host(ctx, "host")
@@ -262,7 +262,7 @@ func describeReleases(s *suite) {
 		w.machine(ctx, "machine")
 		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
 
-		// This is what clusterctl move does to every object that it has copied.
+		// clusterctl move does this to every object that it has copied.
 		machine := w.getMachine(ctx, Default, "machine")
 		machine.Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
 		Expect(w.client.Update(ctx, machine)).To(Succeed())
@@ -303,7 +303,7 @@ func describeReleases(s *suite) {
 	})
 }
 
-// lose makes a machine that was provisioned on a host that does not exist.
+// lose creates a provisioned machine with a recorded host that does not exist.
 func (w *world) lose(ctx context.Context) {
 	GinkgoHelper()
 	w.machine(ctx, "machine", build.OnHost(build.Host("host", build.InNamespace(w.namespace))),
@@ -312,12 +312,12 @@ func (w *world) lose(ctx context.Context) {
 		}))
 }
 
-// named is a Metal3Machine of the world that need not exist.
+// named returns a Metal3Machine of the world that need not exist.
 func (w *world) named(machine string) *infrav1.Metal3Machine {
 	return build.Metal3Machine(machine, clusterName, build.InNamespace(w.namespace))
 }
 
-// settled waits until BMO has nothing left to do with an available host.
+// settled waits until BMO has settled an available host.
 func (w *world) settled(ctx context.Context, name string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -328,7 +328,7 @@ func (w *world) settled(ctx context.Context, name string) {
 	}).Should(Succeed())
 }
 
-// freeOfOthers expects that no machine has left anything on a host.
+// freeOfOthers expects no metadata of a machine on a host.
 func (w *world) freeOfOthers(ctx context.Context, name string) *bmov1alpha1.BareMetalHost {
 	GinkgoHelper()
 	host := w.getHost(ctx, Default, name)
@@ -340,7 +340,7 @@ func (w *world) freeOfOthers(ctx context.Context, name string) *bmov1alpha1.Bare
 	return host
 }
 
-// steady is a host without what changes with every write and without the operation history of BMO.
+// steady returns a host without the fields that change with every write and without the operation history of BMO.
 func steady(host *bmov1alpha1.BareMetalHost) client.Object {
 	host.TypeMeta = metav1.TypeMeta{}
 	host.ResourceVersion, host.Generation, host.ManagedFields = "", 0, nil

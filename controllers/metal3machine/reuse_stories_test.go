@@ -17,13 +17,13 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeReuse are the stories about hosts that are kept for the next machine of the same owner.
+// describeReuse are the stories about hosts that are reserved for the next machine of the same owner.
 func describeReuse(s *suite) {
 	workers := build.Labels(map[string]string{clusterv1.MachineDeploymentNameLabel: "workers"})
 	madeFrom := func(template string) build.ObjectOption {
 		return build.Annotations(map[string]string{clusterv1.TemplateClonedFromNameAnnotation: template})
 	}
-	// running makes a world with a machine that runs on the only host.
+	// running returns a world with a machine on the only host.
 	running := func(ctx context.Context, ownerOption build.ObjectOption, option build.ObjectOption) *world {
 		GinkgoHelper()
 		w := s.world(ctx)
@@ -46,7 +46,7 @@ func describeReuse(s *suite) {
 		Expect(host.Spec.Image).To(BeNil())
 	}
 
-	It("keeps the host of a worker for the next worker", func(ctx context.Context) {
+	It("reserves the host of a worker for the next worker", func(ctx context.Context) {
 		w := running(ctx, workers, madeFrom("keeps"))
 		w.remove(ctx, "old")
 		w.gone(ctx, "old")
@@ -67,7 +67,7 @@ func describeReuse(s *suite) {
 		Expect(w.associated(ctx, "stranger")).To(Equal("host"), "the template of the last machine keeps nothing")
 	})
 
-	It("keeps the host for an owner whose name is as long as can be", func(ctx context.Context) {
+	It("reserves the host for an owner with a name of maximum length", func(ctx context.Context) {
 		longest := build.Labels(map[string]string{clusterv1.MachineDeploymentNameLabel: strings.Repeat("x", 63)})
 		w := running(ctx, longest, madeFrom("keeps"))
 		w.remove(ctx, "old")
@@ -76,7 +76,7 @@ func describeReuse(s *suite) {
 		w.eventually(ctx, "new", infrav1.HostAssociatedCondition, stage.IsTrueBecause(infrav1.HostAssociatedViaNodeReuseReason))
 	})
 
-	It("waits for the host that is kept for it, even if another is free", func(ctx context.Context) {
+	It("waits for its reserved host, even if another is free", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "free")
 		w.host(ctx, "busy", build.Labels(map[string]string{infrav1.NodeReuseLabel: "md-workers"}), build.State("preparing"))
@@ -88,7 +88,7 @@ func describeReuse(s *suite) {
 		Expect(w.associated(ctx, "machine")).To(Equal("busy"))
 	})
 
-	It("keeps the host of a control plane if the template that it names now says so", func(ctx context.Context) {
+	It("reserves the host of a control plane if the current template has nodeReuse", func(ctx context.Context) {
 		control := &controlplanev1.KubeadmControlPlane{}
 		ownedByControlPlane := stage.With(func(machine *clusterv1.Machine) {
 			control.UID = "1"
@@ -112,7 +112,7 @@ func describeReuse(s *suite) {
 		w.freeOfOthers(ctx, "host")
 	})
 
-	It("keeps no host of a cluster that is being deleted", func(ctx context.Context) {
+	It("reserves no host of a Cluster that is being deleted", func(ctx context.Context) {
 		w := running(ctx, workers, madeFrom("keeps"))
 		change(ctx, w, clusterName, &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
 			cluster.Finalizers = []string{"example.com/stays"}
@@ -126,7 +126,7 @@ func describeReuse(s *suite) {
 		w.freeOfOthers(ctx, "host")
 	})
 
-	It("leaves a host that was kept and given back exactly as it was found", func(ctx context.Context) {
+	It("restores a host that was reserved and released", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.simulate(hostsim.Delays{})
 		w.host(ctx, "host", build.Annotations(map[string]string{"asset": "4711"}))
@@ -147,7 +147,7 @@ func describeReuse(s *suite) {
 	})
 }
 
-// member creates a machine that belongs to a group, with its Machine and bootstrap data.
+// member creates a machine of an owner, with its Machine and bootstrap data.
 func (w *world) member(ctx context.Context, name string, owner, machine build.ObjectOption) {
 	GinkgoHelper()
 	w.secret(ctx, name)

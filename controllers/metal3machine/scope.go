@@ -20,54 +20,52 @@ type scope struct {
 	machine *infrav1.Metal3Machine
 	pass    *flow.Pass
 
-	// owner is the Machine. Nil until Cluster API has set the owner reference.
+	// owner is the Machine. Nil before Cluster API sets the ownerReference.
 	owner *clusterv1.Machine
 
-	// cluster is the Cluster. Nil until the Machine names one, and when it is gone.
+	// cluster is the Cluster. Nil if it does not exist.
 	cluster *clusterv1.Cluster
 
-	// infra is the Metal3Cluster. Nil when there is none of the name that the Cluster refers to.
+	// infra is the Metal3Cluster. Nil if it does not exist.
 	infra *infrav1.Metal3Cluster
 
-	// paused says that the machine or its Cluster is paused.
+	// paused is true if the machine or its Cluster is paused.
 	paused bool
 
-	// host is the host that carries the machine as consumer. Nil when there is none.
+	// host is the host with the machine as consumer. Nil if there is none.
 	host *bmov1alpha1.BareMetalHost
 
-	// recorded is the host that the machine has recorded. Nil when it does not exist. Not read when the machine holds a
-	// host.
+	// recorded is the recorded host of a machine without a host. Nil if it does not exist.
 	recorded *bmov1alpha1.BareMetalHost
 
-	// surplus are further hosts that carry the machine as consumer.
+	// surplus are further hosts with the machine as consumer.
 	surplus []*bmov1alpha1.BareMetalHost
 
-	// bootstrap describes the bootstrap data.
 	bootstrap bootstrapData
 
-	// claim and data are the objects that answer spec.dataTemplate. Nil when they do not exist.
+	// claim and data are the objects for spec.dataTemplate. Nil if they do not exist.
 	claim *infrav1.Metal3DataClaim
 	data  *infrav1.Metal3Data
 
-	// claimed is the choice of a claim that this reconcile wrote. Its host is nil when none was written.
+	// claimed is the choice of the claim that this reconcile wrote. Its host is nil if there was none.
 	claimed host.Choice
 
-	// waits says that the machine waits for a free host.
+	// waits is true if the machine waits for a free host.
 	waits bool
 }
 
-// bootstrapData describes the Secret with bootstrap data that the Machine names.
+// bootstrapData describes the bootstrap data Secret of the Machine.
 type bootstrapData struct {
-	// name of the Secret. Nil until the Machine names one; empty when the Machine wants no bootstrap data.
+	// name of the Secret. Nil before the bootstrap provider sets it, empty if the Machine has no bootstrap data.
 	name *string
 
-	// found says that the Secret exists, hasValue that it has the key value. Read while the host has no image.
+	// found is true if the Secret exists, hasValue if it has the key value. Both are read while the host has no image.
 	found, hasValue bool
 }
 
 func (s *scope) key() client.ObjectKey { return client.ObjectKeyFromObject(s.machine) }
 
-// providerID is the provider ID of the machine, or the one that it will get with its host.
+// providerID returns the provider ID of the machine, or the future one for its host.
 func (s *scope) providerID() string {
 	if s.machine.Spec.ProviderID != "" {
 		return s.machine.Spec.ProviderID
@@ -75,7 +73,7 @@ func (s *scope) providerID() string {
 	return host.ProviderID(s.machine.Namespace, s.host.Name, s.machine.Name)
 }
 
-// failureDomain is the failure domain of the Machine, or that of the Metal3Machine if the Machine has none.
+// failureDomain returns the failure domain of the Machine, or else that of the Metal3Machine.
 func (s *scope) failureDomain() string {
 	if s.owner.Spec.FailureDomain != "" {
 		return s.owner.Spec.FailureDomain
@@ -83,12 +81,12 @@ func (s *scope) failureDomain() string {
 	return s.machine.Spec.FailureDomain
 }
 
-// reuseOwner is the value of the node-reuse label for the owner of the Machine.
+// reuseOwner returns the value of the node-reuse label for the owner of the Machine.
 //
-//	owner of the Machine                      value
-//	a control plane, with or without others   "cp-" and its name
-//	a MachineDeployment                       "md-" and its name
-//	none that would replace it                empty
+//	owner of the Machine   value
+//	a control plane        "cp-" and its name
+//	a MachineDeployment    "md-" and its name
+//	any other              empty
 //
 // A name that is too long for a label value is replaced by its hash, as in the labels of Cluster API.
 func (s *scope) reuseOwner() string {

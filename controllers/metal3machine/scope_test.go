@@ -369,7 +369,7 @@ func TestLoseHost(t *testing.T) {
 				"to replace it.",
 		},
 		"Emptied": {
-			build.Host("host"), "BareMetalHost host has no consumer and not the image and user data of the machine. " +
+			build.Host("host"), "BareMetalHost host has no consumer, and another image or user data than the machine. " +
 				"Restore them, or delete Machine machine to replace it.",
 		},
 	}
@@ -379,7 +379,7 @@ func TestLoseHost(t *testing.T) {
 				setHostAnnotation(s.machine, "host")
 				s.recorded = tc.host
 			})
-			got, err := (&Reconciler{}).loseHost(context.Background(), s)
+			got, err := (&Reconciler{}).reportLostHost(context.Background(), s)
 			if want := outcome.Waiting(infrav1.HostLostReason, tc.want); err != nil || got != want {
 				t.Errorf("got %+v, %v, want %+v", got, err, want)
 			}

@@ -9,9 +9,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// secretNames are the names of the Secrets that the machine may have set on its host: those that it and its Machine
-// name, and those that its data is rendered to. CAPM3 uses the same names. The names follow from objects and not from
-// the status, which a move does not keep.
+// secretNames returns the names of the Secrets that the machine may have set on its host: those in the specs of the
+// machine and its Machine, and those of its rendered data. It does not use the status, which a move does not keep.
 func (s *scope) secretNames() []string {
 	names := []string{s.machine.Name + "-metadata", s.machine.Name + "-networkdata", userDataName(s)}
 	add := func(references ...*corev1.SecretReference) {
@@ -31,9 +30,8 @@ func (s *scope) secretNames() []string {
 	return names
 }
 
-// reportSecrets reports the Secrets that the machine gives to its host. It reports none that the administrator of the
-// host has set: CAPM3 removes the reported Secrets from the host at the release. CAPM3 also needs the user data in the
-// status before it writes the image.
+// reportSecrets sets the Secrets of the machine in its status. It omits Secrets of the administrator of the host,
+// because CAPM3 removes the reported Secrets at the release. CAPM3 requires the user data before it writes the image.
 func reportSecrets(s *scope) {
 	status, spec, names := &s.machine.Status, s.host.Spec, s.secretNames()
 	var wanted host.Provision
@@ -46,8 +44,8 @@ func reportSecrets(s *scope) {
 	report(&status.NetworkData, spec.NetworkData, wanted.NetworkData, names)
 }
 
-// report reports the Secret on the host if the machine set it, or else the Secret that the machine wants to set on a
-// host without one. If there is neither, the reported Secret stays: it may come from CAPM3.
+// report sets the Secret on the host if the machine set it, or else the Secret that the machine will set. If there is
+// neither, it keeps the reported Secret, which may come from CAPM3.
 func report(reported **corev1.SecretReference, onHost, wanted *corev1.SecretReference, names []string) {
 	switch {
 	case onHost != nil && slices.Contains(names, onHost.Name):

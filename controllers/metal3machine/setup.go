@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	// providerIDIndex finds Metal3Machines by spec.providerID, also those without one.
+	// providerIDIndex finds Metal3Machines by spec.providerID, including an empty one.
 	providerIDIndex = "spec.providerID"
 
 	// bootstrapIndex finds Machines by the name of their bootstrap data Secret.
@@ -44,12 +44,12 @@ const (
 	hostnameIndex = "hostname"
 )
 
-// Sources are the events besides those of the manager's own watches.
+// Sources are the event sources besides the watches of the manager.
 type Sources struct {
-	// Offered sends machines that a free host is offered to.
+	// Offered delivers the machines to which the store offers a host.
 	Offered <-chan event.GenericEvent
 
-	// Clusters sends the connections to workload clusters.
+	// Clusters delivers the connections to workload clusters.
 	Clusters clustercache.ClusterCache
 }
 
@@ -145,7 +145,7 @@ func byProviderID(object client.Object) []string {
 	return nil
 }
 
-// clusterMatters returns true for changes of a Cluster that a machine can wait for: the infrastructure and the pause.
+// clusterMatters returns true for changes of the infrastructure and the pause of a Cluster.
 func clusterMatters(before, after *clusterv1.Cluster) bool {
 	return ptr.Deref(before.Spec.Paused, false) != ptr.Deref(after.Spec.Paused, false) ||
 		before.Spec.InfrastructureRef != after.Spec.InfrastructureRef ||
@@ -155,17 +155,17 @@ func clusterMatters(before, after *clusterv1.Cluster) bool {
 
 // infrastructureMatters returns true for changes of the spec, and of the annotation for the labels of Nodes.
 func infrastructureMatters(before, after *infrav1.Metal3Cluster) bool {
-	const asked = infrav1.LabelSyncPrefixesAnnotation
-	return before.Generation != after.Generation || before.Annotations[asked] != after.Annotations[asked]
+	const prefixes = infrav1.LabelSyncPrefixesAnnotation
+	return before.Generation != after.Generation || before.Annotations[prefixes] != after.Annotations[prefixes]
 }
 
-// nodeMatters returns true for changes of a Node that linking or its labels depend on. The kubelet updates its Node
-// every few seconds.
+// nodeMatters returns true for changes of the provider ID and the labels of a Node. It drops the status updates of the
+// kubelet.
 func nodeMatters(before, after *corev1.Node) bool {
 	return before.Spec.ProviderID != after.Spec.ProviderID || !maps.Equal(before.Labels, after.Labels)
 }
 
-// providerIDMatters returns true for changes that begin or end a conflict about a provider ID.
+// providerIDMatters returns true for changes of the provider ID, which can start or end a conflict.
 func providerIDMatters(before, after *infrav1.Metal3Machine) bool {
 	return before.Spec.ProviderID != after.Spec.ProviderID
 }
@@ -188,8 +188,8 @@ func (r *Reconciler) sameProviderID(ctx context.Context, object client.Object) [
 	return requests
 }
 
-// hostToMachines requeues the consumer of a host, and machines that have recorded it: a host without a consumer may be
-// the host that one of them lost.
+// hostToMachines requeues the consumer of a host. For a host without a consumer, it requeues the machines that recorded
+// the host, because one of them may have lost it.
 func (r *Reconciler) hostToMachines(ctx context.Context, object client.Object) []ctrl.Request {
 	current, isHost := object.(*bmov1alpha1.BareMetalHost)
 	if !isHost {
@@ -202,8 +202,7 @@ func (r *Reconciler) hostToMachines(ctx context.Context, object client.Object) [
 		client.MatchingFields{hoststore.RecordedHostIndex: current.Name})
 }
 
-// dataToMachine requeues the machine of the Metal3DataClaim that the data answers. The claim has the name of the
-// machine.
+// dataToMachine requeues the machine of the Metal3DataClaim, which has the name of the machine.
 func dataToMachine(_ context.Context, object client.Object) []ctrl.Request {
 	data, isData := object.(*infrav1.Metal3Data)
 	if !isData || data.Spec.Claim == nil {
@@ -221,8 +220,8 @@ func (r *Reconciler) infrastructureToMachines(ctx context.Context, object client
 		client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
 }
 
-// secretToMachine requeues the machine that waits for the Secret with its bootstrap data, and all machines that may
-// wait for the Secret of an Ironic endpoint.
+// secretToMachine requeues the machine of a bootstrap data Secret. For the Secret of an Ironic endpoint, it requeues
+// all machines of the cluster without a provider ID.
 func (r *Reconciler) secretToMachine(ctx context.Context, object client.Object) []ctrl.Request {
 	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == "Metal3Cluster" {
 		return r.machines(ctx, client.InNamespace(object.GetNamespace()),
@@ -243,8 +242,8 @@ func (r *Reconciler) secretToMachine(ctx context.Context, object client.Object) 
 	return requests
 }
 
-// nodeToMachines requeues the machines that a Node of a cluster may belong to: the machine that its provider ID names,
-// and the consumers of the hosts with its host UID or host name.
+// nodeToMachines requeues the machines that a Node of a cluster may belong to: the machine in its provider ID, and the
+// consumers of the hosts with its host UID or host name.
 func (r *Reconciler) nodeToMachines(cluster types.NamespacedName) handler.MapFunc {
 	return func(ctx context.Context, object client.Object) []ctrl.Request {
 		node, isNode := object.(*corev1.Node)
@@ -268,7 +267,7 @@ func (r *Reconciler) nodeToMachines(cluster types.NamespacedName) handler.MapFun
 	}
 }
 
-// consumers returns the consumers of the hosts of a cluster that an index finds.
+// consumers returns the consumers of the hosts of a cluster with a value in an index.
 func (r *Reconciler) consumers(ctx context.Context, cluster types.NamespacedName, field, value string) []ctrl.Request {
 	if value == "" {
 		return nil

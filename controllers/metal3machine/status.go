@@ -33,7 +33,7 @@ var (
 	linked = condition{
 		Type: infrav1.NodeLinkedCondition, Initial: infrav1.WaitingForHostProvisionedReason, Failed: infrav1.LinkFailedReason,
 		Done: func(*scope) flow.Reached {
-			return flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The Node carries the provider ID"}
+			return flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The Node has the provider ID"}
 		},
 	}
 	deleting = condition{
@@ -56,8 +56,8 @@ func (s *scope) conditions() []condition {
 	return all
 }
 
-// association is what the condition says of a machine that holds a host. The reason tells how the host was chosen. No
-// object holds that afterwards, so the reason stays.
+// association returns the reason and message for a machine with a host. No object records later that the host was
+// reused, so association keeps this reason.
 func association(s *scope) flow.Reached {
 	done := flow.Reached{Reason: infrav1.HostAssociatedReason, Message: "Associated BareMetalHost " + s.host.Name}
 	if s.claimed.Reused ||
@@ -75,7 +75,7 @@ func association(s *scope) flow.Reached {
 	return done
 }
 
-// announce returns the changes of conditions that become events. Every new machine waits for a while, which does not.
+// announce returns the Announcement for Metal3Machines. The initial waits of a machine emit no events.
 func announce() flow.Announcement {
 	quiet := []string{
 		infrav1.ReadyCondition, infrav1.DataReadyCondition, infrav1.NodeLabelsSyncedCondition,
@@ -100,7 +100,7 @@ func announce() flow.Announcement {
 	}
 }
 
-// setStatus sets the fields of the status besides those that publish sets.
+// setStatus sets the fields of the status that publish does not set.
 func setStatus(s *scope, _ flow.Results) {
 	if s.paused {
 		return

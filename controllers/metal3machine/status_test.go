@@ -88,7 +88,7 @@ func TestDone(t *testing.T) {
 			},
 		},
 		"Linked": {
-			"the Node", linked, complete(), flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The Node carries the provider ID"},
+			"the Node", linked, complete(), flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The Node has the provider ID"},
 		},
 		"Released": {
 			"the host is named", deleting, complete(deleted, onHost()),

@@ -14,7 +14,7 @@ import (
 
 func TestMetal3Machine(t *testing.T) { specs.Run(t, "Metal3Machine") }
 
-// suite is what all stories share.
+// suite is shared by all stories.
 type suite struct{ server *env.Server }
 
 // One container, because all stories share one API server. Each has a namespace and a manager of its own.

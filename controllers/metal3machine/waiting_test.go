@@ -15,9 +15,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeWaiting are the stories about what a machine waits for. Each goes on with the event of what was missing.
+// describeWaiting are the stories about the waits of a machine. The event of the missing object ends each wait.
 func describeWaiting(s *suite) {
-	It("waits for one thing after the other and says for which", func(ctx context.Context) {
+	It("waits for its preconditions in order and reports each", func(ctx context.Context) {
 		w := s.emptyWorld(ctx)
 		w.host(ctx, "host")
 		w.start()
@@ -34,10 +34,10 @@ func describeWaiting(s *suite) {
 		change(ctx, w, "machine", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
 			build.OwnedBy(owner)(machine)
 		})
-		waits(infrav1.WaitingForMachineReason, "Waiting for Cluster cluster, which Machine machine names")
+		waits(infrav1.WaitingForMachineReason, "Waiting for Cluster cluster of Machine machine to exist")
 
 		w.create(ctx, build.Cluster(clusterName, build.InNamespace(w.namespace)))
-		waits(infrav1.WaitingForMetal3ClusterReason, "Waiting for Metal3Cluster cluster, which Cluster cluster names")
+		waits(infrav1.WaitingForMetal3ClusterReason, "Waiting for Metal3Cluster cluster of Cluster cluster to exist")
 
 		w.create(ctx, build.Metal3Cluster(clusterName, build.InNamespace(w.namespace), ofCluster(clusterName)))
 		waits(infrav1.WaitingForInfrastructureReason, "infrastructure of Cluster cluster to be provisioned")
@@ -45,7 +45,7 @@ func describeWaiting(s *suite) {
 		changeStatus(ctx, w, clusterName, &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
 			cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
 		})
-		waits(infrav1.WaitingForBootstrapDataReason, "bootstrap provider to give Machine machine its bootstrap data")
+		waits(infrav1.WaitingForBootstrapDataReason, "bootstrap provider to create the bootstrap data of Machine machine")
 
 		change(ctx, w, "machine", &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
 			machine.Spec.Bootstrap.DataSecretName = ptr.To("machine-bootstrap")
@@ -68,7 +68,7 @@ func describeWaiting(s *suite) {
 		Expect(w.associated(ctx, "machine")).To(Equal("host"))
 	})
 
-	It("finds bootstrap data that nobody labelled", func(ctx context.Context) {
+	It("finds bootstrap data without a label", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.create(ctx, build.BootstrapSecret("machine", "", []byte("data"), build.InNamespace(w.namespace)))
@@ -77,7 +77,7 @@ func describeWaiting(s *suite) {
 		Expect(w.associated(ctx, "machine")).To(Equal("host"))
 	})
 
-	It("says what is wrong with its spec, and goes on when it is corrected", func(ctx context.Context) {
+	It("reports an invalid spec until it is corrected", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
@@ -92,7 +92,7 @@ func describeWaiting(s *suite) {
 		Expect(w.getHost(ctx, Default, "host").Spec.CustomDeploy).To(HaveField("Method", "install"))
 	})
 
-	It("says what is wrong with its selector, and goes on when it is corrected", func(ctx context.Context) {
+	It("reports an invalid selector until it is corrected", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host", build.Labels(map[string]string{"rack": "a"}))
 		w.start()
@@ -108,7 +108,7 @@ func describeWaiting(s *suite) {
 		Expect(w.associated(ctx, "machine")).To(Equal("host"))
 	})
 
-	It("counts why no host can be taken", func(ctx context.Context) {
+	It("counts the reasons why it can claim no host", func(ctx context.Context) {
 		w := s.world(ctx)
 		other := build.Metal3Machine("other", clusterName, build.InNamespace(w.namespace))
 		rack := build.Labels(map[string]string{"rack": "a"})
@@ -145,12 +145,12 @@ func describeWaiting(s *suite) {
 		}).Should(Succeed())
 	})
 
-	It("says when there are no hosts at all", func(ctx context.Context) {
+	It("reports a namespace without hosts", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.start()
 		w.machine(ctx, "machine")
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason,
-			"No host in namespace "+w.namespace+": create BareMetalHosts there"))
+			"No BareMetalHosts in namespace "+w.namespace+": create them there"))
 		w.host(ctx, "host")
 		Expect(w.associated(ctx, "machine")).To(Equal("host"))
 	})

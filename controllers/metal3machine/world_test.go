@@ -35,29 +35,29 @@ import (
 // clusterName is the Cluster of every world.
 const clusterName = "cluster"
 
-// world is a namespace with a cluster, in which one story plays. The fields may be changed before start.
+// world is the namespace with a cluster of one story. The story may change the fields before start.
 type world struct {
 	server    *env.Server
 	client    client.Client
 	namespace string
 
-	// cluster and infra are as they were created.
+	// cluster and infra are the created objects.
 	cluster *clusterv1.Cluster
 	infra   *infrav1.Metal3Cluster
 
-	// writes are those of the managers of the story.
+	// writes are the writes of the managers of the story.
 	writes *stage.Writes
 
-	// config is how the managers reach the API server.
+	// config connects the managers to the API server.
 	config *rest.Config
 
-	// connected says that the managers try to reach the workload cluster.
+	// connected is true if the managers connect to the workload cluster.
 	connected bool
 
-	// nodes wraps what reaches the nodes. Nil leaves it.
+	// nodes wraps the access to Nodes. Nil does not wrap it.
 	nodes func(metal3machine.Nodes) metal3machine.Nodes
 
-	// look is called whenever the story looks at a machine.
+	// look runs whenever the story reads a machine.
 	look func()
 
 	watchFilter string
@@ -65,7 +65,7 @@ type world struct {
 	workers     int
 }
 
-// world makes a world with a cluster whose infrastructure is provisioned.
+// world returns a world with a cluster with provisioned infrastructure.
 func (s *suite) world(ctx context.Context, options ...build.Metal3ClusterOption) *world {
 	GinkgoHelper()
 	w := s.emptyWorld(ctx)
@@ -77,7 +77,7 @@ func (s *suite) world(ctx context.Context, options ...build.Metal3ClusterOption)
 	return w
 }
 
-// emptyWorld makes a world without a cluster.
+// emptyWorld returns a world without a cluster.
 func (s *suite) emptyWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	return &world{
@@ -124,7 +124,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		controller.Options{MaxConcurrentReconciles: w.workers, SkipNameValidation: &shared})
 }
 
-// specProblem stands for the rules of admission.
+// specProblem replaces the rules of admission.
 func specProblem(machine *infrav1.Metal3Machine) string {
 	if machine.Spec.Image == nil && machine.Spec.CustomDeploy == nil {
 		return "spec.image: set it, or spec.customDeploy"
@@ -132,7 +132,7 @@ func specProblem(machine *infrav1.Metal3Machine) string {
 	return ""
 }
 
-// simulate plays BMO.
+// simulate runs a simulated BMO.
 func (w *world) simulate(delays hostsim.Delays) {
 	GinkgoHelper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -146,7 +146,7 @@ func (w *world) simulate(delays hostsim.Delays) {
 	})
 }
 
-// connectedWorld makes a world in which hosts are operated and nodes can be reached.
+// connectedWorld returns a world with a simulated BMO and access to Nodes.
 func (s *suite) connectedWorld(ctx context.Context, options ...build.Metal3ClusterOption) *world {
 	GinkgoHelper()
 	w := s.world(ctx, options...)
@@ -156,8 +156,7 @@ func (s *suite) connectedWorld(ctx context.Context, options ...build.Metal3Clust
 	return w
 }
 
-// connect gives the cluster a kubeconfig that leads to the API server of the story itself, whose nodes are then those
-// of the cluster.
+// connect creates a kubeconfig of the cluster for the API server of the story.
 func (w *world) connect(ctx context.Context) {
 	GinkgoHelper()
 	path, err := w.server.WriteKubeconfig(w.namespace, w.server.Config)
@@ -213,7 +212,7 @@ func (w *world) machine(ctx context.Context, name string, options ...build.Metal
 	w.metal3Machine(ctx, owner, options...)
 }
 
-// withBootstrapConfig makes a Machine that a bootstrap provider takes care of.
+// withBootstrapConfig sets a bootstrap provider on a Machine.
 func withBootstrapConfig() build.ObjectOption {
 	return stage.With(func(machine *clusterv1.Machine) {
 		machine.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{
@@ -255,7 +254,7 @@ func (w *world) getHost(ctx context.Context, g Gomega, name string) *bmov1alpha1
 	return host
 }
 
-// hosts returns the hosts of the world as they are stored, by name.
+// hosts returns the stored hosts of the world by name.
 func (w *world) hosts(ctx context.Context) map[string]bmov1alpha1.BareMetalHost {
 	GinkgoHelper()
 	var list bmov1alpha1.BareMetalHostList
@@ -267,7 +266,7 @@ func (w *world) hosts(ctx context.Context) map[string]bmov1alpha1.BareMetalHost 
 	return hosts
 }
 
-// held returns the hosts that carry a Metal3Machine as consumer.
+// held returns the hosts with a Metal3Machine as consumer.
 func (w *world) held(ctx context.Context, g Gomega, machine string) []string {
 	var list bmov1alpha1.BareMetalHostList
 	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
@@ -280,7 +279,7 @@ func (w *world) held(ctx context.Context, g Gomega, machine string) []string {
 	return names
 }
 
-// eventually waits until a condition of a Metal3Machine is as wanted.
+// eventually waits until a condition of a Metal3Machine matches.
 func (w *world) eventually(ctx context.Context, machine, conditionType string, want gomegatypes.GomegaMatcher) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -288,7 +287,7 @@ func (w *world) eventually(ctx context.Context, machine, conditionType string, w
 	}).Should(Succeed())
 }
 
-// condition is a condition as it is now.
+// condition returns the current condition.
 func (w *world) condition(ctx context.Context, machine, conditionType string) metav1.Condition {
 	GinkgoHelper()
 	found := meta.FindStatusCondition(w.getMachine(ctx, Default, machine).Status.Conditions, conditionType)
@@ -296,7 +295,7 @@ func (w *world) condition(ctx context.Context, machine, conditionType string) me
 	return *found
 }
 
-// untouched expects that nobody writes a machine and its host for a while.
+// untouched expects no write of a machine and its host for a while.
 func (w *world) untouched(ctx context.Context, machine, host string) {
 	GinkgoHelper()
 	versions := func(g Gomega) []string {
@@ -306,7 +305,7 @@ func (w *world) untouched(ctx context.Context, machine, host string) {
 	Consistently(func(g Gomega) { g.Expect(versions(g)).To(Equal(before)) }).Should(Succeed())
 }
 
-// associated waits until a Metal3Machine has its host and has said so, and returns the name of the host.
+// associated waits until a Metal3Machine is associated and returns the name of its host.
 func (w *world) associated(ctx context.Context, machine string) string {
 	GinkgoHelper()
 	w.eventually(ctx, machine, infrav1.HostAssociatedCondition, stage.IsTrue())
@@ -317,7 +316,7 @@ func (w *world) associated(ctx context.Context, machine string) string {
 	return hosts[0]
 }
 
-// gone waits until a Metal3Machine that was deleted is gone.
+// gone waits until a deleted Metal3Machine does not exist.
 func (w *world) gone(ctx context.Context, machine string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

@@ -27,10 +27,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
-// templateIndex finds Metal3Machines by the name of the template that they were made from.
+// templateIndex finds Metal3Machines by the name of their template.
 const templateIndex = "cloned-from"
 
-// gatherTime is the time from the first of many new machines or changed hosts until their templates read all of them.
+// gatherTime returns the delay that merges the events of many machines and hosts.
 func gatherTime(types.NamespacedName) time.Duration { return time.Second }
 
 // Hosts reads the hosts of a namespace.
@@ -55,14 +55,14 @@ type scope struct {
 	template *infrav1.Metal3MachineTemplate
 	paused   bool
 
-	// hosts are those that the hostSelector matches.
+	// hosts are the hosts that match the hostSelector.
 	hosts []*bmov1alpha1.BareMetalHost
 
-	// capacity and nodeInfo are what those hosts offer. Set by reportCapacity.
+	// capacity and nodeInfo are the capacity of these hosts. reportCapacity sets them.
 	capacity corev1.ResourceList
 	nodeInfo *infrav1.NodeInfo
 
-	// selectorError says why the hostSelector cannot be understood. Nil when it can.
+	// selectorError is the error of an invalid hostSelector.
 	selectorError error
 }
 
@@ -71,7 +71,7 @@ type scope struct {
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch
 
-// Reconcile carries the cleaning mode of one template to its machines and reports the capacity of its hosts.
+// Reconcile copies the cleaning mode of one template to its machines and reports the capacity of its hosts.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	template := &infrav1.Metal3MachineTemplate{}
 	reporter := flow.Reporter{
@@ -92,7 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return flow.Run(ctx, pass, s, plan)
 }
 
-// announce emits an event for an error. What the hosts offer changes with each of them.
+// announce emits events only for errors, because the capacity may change with every host.
 func announce(_ *metav1.Condition, after metav1.Condition) string {
 	switch after.Reason {
 	case infrav1.CleaningModeFailedReason, infrav1.ReadFailedReason, infrav1.WriteFailedReason:
@@ -107,7 +107,7 @@ var ready = flow.Condition[*scope]{
 	Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.CapacityKnownReason} },
 }
 
-// readPause finds the Cluster through the owner reference: templates carry no other trace of it.
+// readPause reads the pause of the template and of the Cluster in its ownerReferences.
 func (r *Reconciler) readPause(ctx context.Context, s *scope) error {
 	s.paused = flow.Paused(nil, s.template)
 	for _, owner := range s.template.OwnerReferences {
@@ -143,8 +143,8 @@ func (r *Reconciler) readHosts(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// syncCleaningMode copies automatedCleaningMode to the machines that differ. An empty mode is not copied: it leaves the
-// setting of the host.
+// syncCleaningMode copies automatedCleaningMode to the machines that differ. It does not copy an empty mode, which
+// keeps the setting of the host.
 func (r *Reconciler) syncCleaningMode(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	template := s.template
 	mode := template.Spec.Template.Spec.AutomatedCleaningMode
@@ -179,7 +179,7 @@ func reportCapacity(_ context.Context, s *scope) (outcome.Outcome, error) {
 		return outcome.Blocked(infrav1.InvalidHostSelectorReason, s.selectorError.Error()), nil
 	case s.capacity == nil:
 		return outcome.Waiting(infrav1.CapacityUnknownReason,
-			"No BareMetalHost that spec.template.spec.hostSelector matches was inspected"), nil
+			"Waiting for the inspection of a BareMetalHost that matches spec.template.spec.hostSelector"), nil
 	default:
 		return outcome.Done(), nil
 	}
@@ -207,7 +207,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&infrav1.Metal3MachineTemplate{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
-		// A Metal3Machine that was created from a cached, older template needs the mode of the newer one.
+		// A Metal3Machine may have been created from an older, cached template.
 		Watches(&infrav1.Metal3Machine{}, flow.Gather(gatherTime, machineToTemplate),
 			builder.WithPredicates(flow.OnlyCreates())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toTemplates),
@@ -245,7 +245,7 @@ func (r *Reconciler) toTemplates(ctx context.Context, object client.Object) []ct
 	return flow.Requests(ctx, r.Client, &infrav1.Metal3MachineTemplateList{}, client.InNamespace(object.GetNamespace()))
 }
 
-// hardwareMatters returns true for changes of a host that the capacity depends on.
+// hardwareMatters returns true for changes of the labels and the hardware of a host.
 func hardwareMatters(before, after *bmov1alpha1.BareMetalHost) bool {
 	return !equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.Status.HardwareDetails, after.Status.HardwareDetails)

@@ -1,6 +1,5 @@
-// Package metal3machinetemplate reconciles Metal3MachineTemplates: it carries a changed automatedCleaningMode to the
-// machines made from the template, and reports what its hosts offer, so that the cluster autoscaler can scale from
-// zero.
+// Package metal3machinetemplate reconciles Metal3MachineTemplates: it copies a changed automatedCleaningMode to the
+// machines of the template, and reports the capacity of its hosts, so that the cluster autoscaler can scale from zero.
 //
-// It refuses to carry any other field: a machine does not change under its node.
+// It copies no other field, because the other fields of a machine are immutable.
 package metal3machinetemplate

@@ -17,7 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeCleaningMode are the stories about the one field that a template carries to its machines.
+// describeCleaningMode are the stories about the cleaning mode.
 func describeCleaningMode(s *suite) {
 	cleaning := func(mode string) build.ObjectOption {
 		return stage.With(func(template *infrav1.Metal3MachineTemplate) {
@@ -35,7 +35,7 @@ func describeCleaningMode(s *suite) {
 	}
 	patched := func(name string) stage.Write { return stage.Write{Verb: "patch", Kind: "Metal3Machine", Name: name} }
 
-	It("carries a new cleaning mode to the machines that differ, once", func(ctx context.Context) {
+	It("copies a new cleaning mode once to the machines that differ", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx, "same", "template", "disabled")
 		w.machine(ctx, "differs", "template", "metadata")
@@ -56,7 +56,7 @@ func describeCleaningMode(s *suite) {
 		Expect(w.modeOf(ctx, Default, "same")).To(Equal("metadata"))
 	})
 
-	It("carries it to a machine that is made later from an older copy", func(ctx context.Context) {
+	It("copies the mode to a new machine that was created from an older template", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.template(ctx, cleaning("disabled"))
 		w.manager.Start()
@@ -65,7 +65,7 @@ func describeCleaningMode(s *suite) {
 		Eventually(func(g Gomega) { g.Expect(w.modeOf(ctx, g, "late")).To(Equal("disabled")) }).Should(Succeed())
 	})
 
-	It("carries nothing where it says nothing, and no other field", func(ctx context.Context) {
+	It("copies no empty mode and no other field", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx, "machine", "template", "metadata")
 		w.template(ctx)
@@ -75,7 +75,7 @@ func describeCleaningMode(s *suite) {
 		Consistently(func() []stage.Write { return machineWrites(w) }).Should(BeEmpty())
 	})
 
-	It("goes on with the others if one machine cannot be written", func(ctx context.Context) {
+	It("continues with the other machines after a failed write", func(ctx context.Context) {
 		w := s.world(ctx)
 		for _, name := range []string{"a", "b", "c"} {
 			w.machine(ctx, name, "template", "metadata")
@@ -96,7 +96,7 @@ func describeCleaningMode(s *suite) {
 	})
 }
 
-// describeCapacity are the stories about what the hosts of a template offer.
+// describeCapacity are the stories about the capacity of hosts.
 func describeCapacity(s *suite) {
 	offers := func(ctx context.Context, w *world, cpus, memory string, architecture infrav1.Architecture) {
 		GinkgoHelper()
@@ -110,7 +110,7 @@ func describeCapacity(s *suite) {
 		}).Should(Succeed())
 	}
 
-	It("offers the least of the hosts that it selects", func(ctx context.Context) {
+	It("reports the minimum capacity of the selected hosts", func(ctx context.Context) {
 		w := s.world(ctx)
 		rack := build.Labels(map[string]string{"rack": "a"})
 		w.host(ctx, "large", rack, build.Hardware(64, 4096))
@@ -135,12 +135,12 @@ func describeCapacity(s *suite) {
 		offers(ctx, w, "16", "64Gi", "amd64")
 	})
 
-	It("says when it knows nothing, and when it selects nothing that can be understood", func(ctx context.Context) {
+	It("reports an unknown capacity and an invalid selector", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.template(ctx)
 		w.manager.Start()
 		w.eventually(ctx, infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.CapacityUnknownReason,
-			"No BareMetalHost that spec.template.spec.hostSelector matches was inspected"))
+			"Waiting for the inspection of a BareMetalHost that matches spec.template.spec.hostSelector"))
 		w.host(ctx, "host", build.Hardware(2, 2048))
 		offers(ctx, w, "2", "2Gi", "amd64")
 		w.change(ctx, func(spec *infrav1.Metal3MachineSpec) {
@@ -151,7 +151,7 @@ func describeCapacity(s *suite) {
 		Expect(w.get(ctx, Default).Status.Capacity).To(BeEmpty())
 	})
 
-	It("writes nothing when hosts change in what does not matter", func(ctx context.Context) {
+	It("writes nothing for irrelevant changes of hosts", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host", build.Hardware(2, 2048))
 		w.template(ctx)
@@ -166,9 +166,9 @@ func describeCapacity(s *suite) {
 	})
 }
 
-// describeOthers are the stories in which somebody else is in charge.
+// describeOthers are the stories about pauses, moves and the watch filter.
 func describeOthers(s *suite) {
-	It("does nothing during a pause but to report it", func(ctx context.Context) {
+	It("only reports the pause while it is paused", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host", build.Hardware(2, 2048))
 		w.machine(ctx, "machine", "template", "metadata")
@@ -186,7 +186,7 @@ func describeOthers(s *suite) {
 		Eventually(func(g Gomega) { g.Expect(w.modeOf(ctx, g, "machine")).To(Equal("disabled")) }).Should(Succeed())
 	})
 
-	It("does nothing while a move deletes it, and none to a machine that a move deletes", func(ctx context.Context) {
+	It("does nothing while a move deletes it, and does not write a machine that a move deletes", func(ctx context.Context) {
 		w := s.world(ctx)
 		moving := build.Annotations(map[string]string{infrav1.DeleteForMoveAnnotation: ""})
 		disabled := stage.With(func(template *infrav1.Metal3MachineTemplate) {
@@ -209,12 +209,12 @@ func describeOthers(s *suite) {
 		Expect(w.modeOf(ctx, Default, "moving")).To(Equal("metadata"))
 	})
 
-	It("looks only at templates that carry the label of its watch filter", func(ctx context.Context) {
+	It("reconciles only templates with the label of its watch filter", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.watchFilter = "mine"
 		w.template(ctx, build.Labels(map[string]string{clusterv1.WatchLabel: "theirs"}))
 		w.manager.Start()
-		// The event of a host reaches all templates of the namespace.
+		// The event of a host enqueues all templates of the namespace.
 		w.host(ctx, "host", build.Hardware(2, 2048))
 		Consistently(func(g Gomega) { g.Expect(w.get(ctx, g).Status.Conditions).To(BeEmpty()) }).Should(Succeed())
 	})

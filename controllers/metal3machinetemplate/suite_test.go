@@ -27,7 +27,7 @@ import (
 
 func TestMetal3MachineTemplate(t *testing.T) { specs.Run(t, "Metal3MachineTemplate") }
 
-// suite is what all stories share.
+// suite is shared by all stories.
 type suite struct{ server *env.Server }
 
 var _ = Describe("A Metal3MachineTemplate", Ordered, ContinueOnFailure, func() {
@@ -45,7 +45,7 @@ var _ = Describe("A Metal3MachineTemplate", Ordered, ContinueOnFailure, func() {
 	describeOthers(s)
 })
 
-// world is a namespace in which one story plays.
+// world is the namespace of one story.
 type world struct {
 	client      client.Client
 	namespace   string
@@ -91,7 +91,7 @@ func (w *world) template(ctx context.Context, options ...build.MachineTemplateOp
 	w.create(ctx, build.MachineTemplate("template", options...))
 }
 
-// machine creates a Metal3Machine that was made from a template.
+// machine creates a Metal3Machine of a template.
 func (w *world) machine(ctx context.Context, name, template, mode string) {
 	GinkgoHelper()
 	w.create(ctx, build.Metal3Machine(name, "cluster", build.InNamespace(w.namespace),
@@ -113,7 +113,7 @@ func (w *world) modeOf(ctx context.Context, g Gomega, machine string) string {
 	return found.Spec.AutomatedCleaningMode
 }
 
-// eventually waits until a condition is as wanted.
+// eventually waits until a condition matches.
 func (w *world) eventually(ctx context.Context, conditionType string, want types.GomegaMatcher) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -121,7 +121,7 @@ func (w *world) eventually(ctx context.Context, conditionType string, want types
 	}).Should(Succeed())
 }
 
-// change changes the spec of what the template makes.
+// change changes spec.template.spec of a template.
 func (w *world) change(ctx context.Context, edit func(*infrav1.Metal3MachineSpec)) {
 	GinkgoHelper()
 	stage.Change(ctx, w.client, w.key("template"), &infrav1.Metal3MachineTemplate{},

@@ -35,13 +35,13 @@ type Nodes interface {
 	Watch(ctx context.Context, cluster types.NamespacedName, watcher clustercache.Watcher) error
 }
 
-// Clusters reads what decides how a node is fenced.
+// Clusters reads the version of a cluster and the pods on a fenced node.
 type Clusters interface {
 	Version(ctx context.Context, cluster types.NamespacedName) (string, error)
 	Pods(ctx context.Context, cluster types.NamespacedName, node string) ([]corev1.Pod, error)
 }
 
-// ControlPlanes reads the nodes that carry an Ironic endpoint.
+// ControlPlanes reads the nodes with an Ironic endpoint.
 type ControlPlanes interface {
 	Look(ctx context.Context, cluster types.NamespacedName, clusterID string) (workload.ControlPlane, error)
 }
@@ -56,18 +56,18 @@ type Reconciler struct {
 	Clusters      Clusters
 	ControlPlanes ControlPlanes
 
-	// Live reads past the cache.
+	// Live reads from the API server.
 	Live client.Reader
 
 	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that the Metal3Remediation or its Metal3Machine
-	// must carry: a MachineHealthCheck does not label what it creates. Empty means any.
+	// must have: a MachineHealthCheck does not set the label. Empty means any.
 	WatchFilter string
 
 	// nodeWatch returns the watch of the Nodes of a cluster. SetupWithManager sets it.
 	nodeWatch func(cluster types.NamespacedName) clustercache.Watcher
 
-	// held are the remediations whose last reconcile could do nothing. A manager that starts finds them again.
-	held sync.Map
+	// suspended are the remediations with a stopped timeout. A new manager finds them again.
+	suspended sync.Map
 
 	memory flow.Memory
 }
@@ -81,13 +81,13 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile remediates one Machine.
+// Reconcile reconciles one Metal3Remediation.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	request := &infrav1.Metal3Remediation{}
 	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory}
 	pass, presence, err := reporter.Open(ctx, req.NamespacedName, request)
 	if presence == flow.Gone {
-		r.held.Delete(req.NamespacedName)
+		r.suspended.Delete(req.NamespacedName)
 	}
 	if pass == nil || err != nil {
 		return presence.Result(), err
@@ -100,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	if s.paused {
-		r.held.Store(req.NamespacedName, true)
+		r.suspended.Store(req.NamespacedName, true)
 	}
 	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
 		Paused:     s.paused,
@@ -127,8 +127,8 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 		}
 	default:
 		return []flow.Stage[*scope]{
-			rebooted.Stage(r.holding(r.checkFacts)),
-			rebooted.Stage(r.holding(r.protect)),
+			rebooted.Stage(r.suspending(r.checkFacts)),
+			rebooted.Stage(r.suspending(r.protect)),
 			rebooted.Stage(r.advance),
 			rebooted.Stage(r.escalate),
 			rebooted.Stage(r.powerOff),

@@ -1,6 +1,6 @@
 // Package metal3remediation reconciles Metal3Remediations. A MachineHealthCheck creates one for an unhealthy Machine
-// and deletes it once the Machine is healthy. The controller reboots the host and fences its Node meanwhile. After the
-// last try it marks the Machine for its owner to replace.
+// and deletes it after the Machine is healthy. The controller reboots the host and fences its Node during the reboot.
+// After the last failed try, it marks the Machine for replacement by its owner.
 //
-// Time in which nothing can be done, such as a pause, does not count towards the timeout of a try.
+// The timeout of a try does not include times in which the controller cannot act, such as a pause.
 package metal3remediation

@@ -14,8 +14,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
 )
 
-// escalate makes the owner of the Machine replace it, once the last try has failed. The host is marked before, so that
-// the next Machine does not claim it, and powered on, because an owner may keep the Machine.
+// escalate marks the Machine for replacement by its owner after the last try failed. It first marks the host as
+// unhealthy, so that no machine claims it, and powers it on, because the owner may keep the Machine.
 func (r *Reconciler) escalate(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.record.Phase != infrav1.RemediationDeletingMachine {
 		return outcome.Done(), nil
@@ -27,13 +27,13 @@ func (r *Reconciler) escalate(ctx context.Context, s *scope) (outcome.Outcome, e
 		return outcome.Done(), err
 	}
 	return outcome.Waiting(infrav1.RetriesExhaustedReason, fmt.Sprintf(
-		"Machine %s is unhealthy after %d reboots of BareMetalHost %s. Waiting for its owner to replace the Machine, or for "+
-			"you to delete it. Repair the host, then remove its annotation %s.",
+		"Machine %s is unhealthy after %d reboots of BareMetalHost %s. Waiting for its owner to replace the Machine. If the "+
+			"owner does not, delete the Machine. Repair the host, then remove its annotation %s.",
 		s.owner.Name, s.record.RetryCount+1, s.host.Name, infrav1.UnhealthyAnnotation)), nil
 }
 
-// markMachine sets the condition that MachineSets and control planes read. A MachineHealthCheck with a template for
-// remediation does not set it. What the owner has answered there stays.
+// markMachine sets the condition OwnerRemediated, which MachineSets and control planes read. A MachineHealthCheck with
+// a remediation template does not set it. markMachine keeps a message of the owner.
 func (r *Reconciler) markMachine(ctx context.Context, s *scope) error {
 	if conditions.IsFalse(s.owner, clusterv1.MachineOwnerRemediatedCondition) {
 		return nil
@@ -42,7 +42,7 @@ func (r *Reconciler) markMachine(ctx context.Context, s *scope) error {
 	conditions.Set(marked, metav1.Condition{
 		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
 		Reason:  clusterv1.MachineOwnerRemediatedWaitingForRemediationReason,
-		Message: fmt.Sprintf("Reboots of BareMetalHost %s did not help", s.host.Name),
+		Message: fmt.Sprintf("The Machine is still unhealthy after reboots of BareMetalHost %s", s.host.Name),
 	})
 	patch := client.MergeFromWithOptions(s.owner, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, marked, patch); err != nil {

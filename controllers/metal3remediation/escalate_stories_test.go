@@ -15,9 +15,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeEscalations are the stories about reboots that do not help.
+// describeEscalations are the stories about Machines that stay unhealthy.
 func describeEscalations(s *suite) {
-	It("retries, then marks the Machine where its owner reads it", func(ctx context.Context) {
+	It("retries, then marks the Machine for replacement by its owner", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		w.simulate()
@@ -49,7 +49,7 @@ func describeEscalations(s *suite) {
 		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g)).To(ContainElement("Warning RetriesExhausted")) }).Should(Succeed())
 	})
 
-	It("leaves the answer of the owner on the Machine", func(ctx context.Context) {
+	It("keeps the condition that the owner set on the Machine", func(ctx context.Context) {
 		w := s.exhausted(ctx)
 		stage.ChangeStatus(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
 			conditions.Set(machine, metav1.Condition{
@@ -63,7 +63,7 @@ func describeEscalations(s *suite) {
 		Consistently(answer).Should(Succeed())
 	})
 
-	It("does not retry once the Machine is healthy", func(ctx context.Context) {
+	It("does not retry after the Machine is healthy", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		w.simulate()
@@ -98,14 +98,14 @@ func describeEscalations(s *suite) {
 		Expect(w.askedOff(ctx, Default)).To(BeEmpty(), "an owner may keep the Machine")
 	})
 
-	It("takes the mark back from a host whose Machine recovers after all", func(ctx context.Context) {
+	It("removes the unhealthy annotation if the Machine recovers", func(ctx context.Context) {
 		w := s.exhausted(ctx)
 		w.remove(ctx, w.request(ctx, Default))
 		w.gone(ctx)
 		Expect(w.host(ctx, Default).Annotations).NotTo(HaveKey(infrav1.UnhealthyAnnotation))
 	})
 
-	It("keeps the mark on a host whose Machine is replaced", func(ctx context.Context) {
+	It("keeps the unhealthy annotation if the Machine is replaced", func(ctx context.Context) {
 		w := s.exhausted(ctx)
 		stage.Change(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
 			machine.Finalizers = []string{"example.com/drain"}
@@ -119,7 +119,7 @@ func describeEscalations(s *suite) {
 	})
 }
 
-// exhausted makes a world in which the last try has failed.
+// exhausted returns a world after the last try failed.
 func (s *suite) exhausted(ctx context.Context) *world {
 	GinkgoHelper()
 	w := s.world(ctx)
@@ -131,7 +131,7 @@ func (s *suite) exhausted(ctx context.Context) *world {
 	return w
 }
 
-// at gives a Metal3Remediation a record.
+// at sets a record on a Metal3Remediation.
 func at(record string) func(*infrav1.Metal3Remediation) {
 	return func(request *infrav1.Metal3Remediation) {
 		request.Finalizers = []string{infrav1.RemediationFinalizer}

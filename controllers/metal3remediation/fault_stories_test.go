@@ -17,7 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// unreliable fails every second write of a node.
+// unreliable fails every second write of a Node.
 type unreliable struct {
 	metal3remediation.Nodes
 	verdict stage.Verdict
@@ -44,7 +44,7 @@ func (n *unreliable) Delete(ctx context.Context, cluster types.NamespacedName, n
 	return n.do(func() error { return n.Nodes.Delete(ctx, cluster, node) })
 }
 
-// describeFaults are the stories about requests that fail and managers that die.
+// describeFaults are the stories about failed requests and crashes.
 func describeFaults(s *suite) {
 	faults := map[string]stage.Verdict{
 		"an error before the write": {Err: apierrors.NewInternalError(errors.New("no leader"))},
@@ -54,7 +54,7 @@ func describeFaults(s *suite) {
 		},
 	}
 	for title, fault := range faults {
-		It("lives through this at every second write: "+title, func(ctx context.Context) {
+		It("survives this at every second write: "+title, func(ctx context.Context) {
 			w := s.world(ctx)
 			w.clusters = old
 			w.machine(ctx)
@@ -77,7 +77,7 @@ func describeFaults(s *suite) {
 		})
 	}
 
-	It("lives though its manager dies after every single write", func(ctx context.Context) {
+	It("survives a crash of its manager after every write", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.clusters = old
 		w.machine(ctx)
@@ -88,7 +88,7 @@ func describeFaults(s *suite) {
 		Expect(mortal.Deaths).To(BeNumerically(">=", 6))
 	})
 
-	It("shows that a policy refuses its write of the host, and of the Machine", func(ctx context.Context) {
+	It("reports that a policy rejects its write of the host, and of the Machine", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		refuse := func(kind string) {
@@ -115,7 +115,7 @@ func describeFaults(s *suite) {
 	})
 }
 
-// live is the life of a remediation in a cluster without the out-of-service taint.
+// live runs the life of a remediation in a cluster without the out-of-service taint.
 func (w *world) live(ctx context.Context) {
 	GinkgoHelper()
 	w.remediate(ctx)

@@ -16,7 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeHolds are the stories about pauses, moves, and what is missing.
+// describeHolds are the stories about pauses, moves, and missing objects.
 func describeHolds(s *suite) {
 	It("does nothing during a pause, and does not count its time", func(ctx context.Context) {
 		w := s.world(ctx)
@@ -42,7 +42,7 @@ func describeHolds(s *suite) {
 		Expect(w.host(ctx, Default).ResourceVersion).To(Equal(before))
 	})
 
-	It("goes on after a move, which drops status and UIDs", func(ctx context.Context) {
+	It("continues after a move, which drops status and UIDs", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.clusters = old
 		w.machine(ctx)
@@ -66,7 +66,7 @@ func describeHolds(s *suite) {
 		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
 	})
 
-	It("leaves alone what clusterctl move deletes in the source", func(ctx context.Context) {
+	It("does not write objects that clusterctl move deletes in the source cluster", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		w.start()
@@ -76,7 +76,7 @@ func describeHolds(s *suite) {
 		Consistently(func(g Gomega) { g.Expect(w.writes.Done()).To(BeEmpty()) }).Should(Succeed())
 	})
 
-	It("names a person's decision about the host, and goes on when it is taken back", func(ctx context.Context) {
+	It("waits while the user paused, detached or powered off the host", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = false })
@@ -99,7 +99,7 @@ func describeHolds(s *suite) {
 		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationRunning))
 	})
 
-	It("names what is missing, and goes on when it appears", func(ctx context.Context) {
+	It("reports a missing object until it exists", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		machine := &infrav1.Metal3Machine{}
@@ -118,7 +118,7 @@ func describeHolds(s *suite) {
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
 	})
 
-	It("names that no Machine owns it", func(ctx context.Context) {
+	It("reports that no Machine owns it", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		w.start()
@@ -129,7 +129,7 @@ func describeHolds(s *suite) {
 		w.gone(ctx)
 	})
 
-	It("follows the watch filter of the Metal3Machine, because a MachineHealthCheck sets no labels", func(ctx context.Context) {
+	It("applies the watch filter to the Metal3Machine, because a MachineHealthCheck sets no labels", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.watchFilter = "mine"
 		w.machine(ctx)

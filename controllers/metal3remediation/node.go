@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// fenceNode fences the Node of the Machine. The host is off.
+// fenceNode fences the Node of a powered-off host.
 func (r *Reconciler) fenceNode(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	node, err := r.readNode(ctx, s)
 	if err != nil || node == nil {
@@ -38,14 +38,14 @@ func (r *Reconciler) fenceNode(ctx context.Context, s *scope) (outcome.Outcome, 
 		return outcome.Done(), err
 	}
 	if remaining := remediation.Remaining(node, pods); len(remaining) > 0 {
-		return outcome.Waiting(infrav1.FencingNodeReason, fmt.Sprintf("Waiting until these have left Node %s: %s",
-			node.Name, outcome.Names(remaining))).WithAfter(lookAgain), nil
+		return outcome.Waiting(infrav1.FencingNodeReason, fmt.Sprintf("Waiting for pods and volumes to leave Node %s: %s",
+			node.Name, outcome.Names(remaining))).WithAfter(pollInterval), nil
 	}
 	return outcome.Done(), nil
 }
 
-// deleteNode keeps annotations and labels of the Node and deletes it. Whether a node may hold the VIP is decided anew
-// for the next Node, unless a person has decided it.
+// deleteNode records annotations and labels of the Node and deletes it. It omits the annotations of a node that the
+// provider armed, because the provider arms the next Node itself.
 func (r *Reconciler) deleteNode(ctx context.Context, s *scope, node *corev1.Node) error {
 	var without []string
 	if node.Annotations[ironic.ArmedByAnnotation] == ironic.ArmedByProvider {
@@ -60,13 +60,13 @@ func (r *Reconciler) deleteNode(ctx context.Context, s *scope, node *corev1.Node
 	return r.Nodes.Delete(ctx, s.clusterKey(), node)
 }
 
-// fenceBy records the fence before it is put up.
+// fenceBy records the fence before it exists.
 func (r *Reconciler) fenceBy(ctx context.Context, s *scope, fence remediation.Fence) error {
 	s.record.Fence = fence
 	return s.save(ctx)
 }
 
-// readNode returns the Node of the Machine, and nil if there is none.
+// readNode returns the Node of the Machine. Nil means none.
 func (r *Reconciler) readNode(ctx context.Context, s *scope) (*corev1.Node, error) {
 	if !s.owner.Status.NodeRef.IsDefined() {
 		return nil, nil
@@ -74,11 +74,11 @@ func (r *Reconciler) readNode(ctx context.Context, s *scope) (*corev1.Node, erro
 	return r.Nodes.Read(ctx, s.clusterKey(), s.owner.Status.NodeRef.Name)
 }
 
-// restore waits for the Node and takes the fence down.
+// restore waits for the Node and removes the fence.
 func (r *Reconciler) restore(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if !s.owner.Status.NodeRef.IsDefined() {
 		return outcome.Waiting(infrav1.WaitingForNodeReason, fmt.Sprintf(
-			"Waiting for the Node of Machine %s to join: status.nodeRef of the Machine is empty", s.owner.Name)), nil
+			"Waiting for Cluster API to set status.nodeRef of Machine %s", s.owner.Name)), nil
 	}
 	node, err := r.watchNode(ctx, s)
 	switch {
@@ -101,7 +101,7 @@ func (r *Reconciler) watchNode(ctx context.Context, s *scope) (*corev1.Node, err
 	return r.readNode(ctx, s)
 }
 
-// unfence takes the fence down.
+// unfence removes the fence.
 func (r *Reconciler) unfence(ctx context.Context, s *scope, node *corev1.Node) error {
 	desired := node
 	switch s.record.Fence {

@@ -17,11 +17,12 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// protect waits while the power-off that would come next could stop what powers the host on again.
+// protect waits while a power-off of the host could stop the management cluster or the Ironic endpoint, which power the
+// host on again.
 func (r *Reconciler) protect(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	record, _ := r.next(s)
-	comes := record.Phase == infrav1.RemediationRunning && !remediation.AskedOff(s.host)
-	if !comes || !util.IsControlPlaneMachine(s.owner) {
+	powersOff := record.Phase == infrav1.RemediationRunning && !remediation.AskedOff(s.host)
+	if !powersOff || !util.IsControlPlaneMachine(s.owner) {
 		return outcome.Done(), nil
 	}
 	plane := remediation.ControlPlane{Host: s.host.Name, Node: s.owner.Status.NodeRef.Name}
@@ -31,12 +32,11 @@ func (r *Reconciler) protect(ctx context.Context, s *scope) (outcome.Outcome, er
 	if err := r.readCarriers(ctx, s, &plane); err != nil {
 		return outcome.Done(), err
 	}
-	return remediation.Protect(plane).WithAfter(lookAgain), nil
+	return remediation.Protect(plane).WithAfter(pollInterval), nil
 }
 
-// readManagement reads the control-plane nodes of the cluster that the manager runs in, if the Machine is one of them.
-// It reads that API server rather than the workload cluster: of the only node of a workload cluster nobody may answer,
-// and that one has to be rebooted.
+// readManagement reads the control-plane nodes of the management cluster, if the Machine is one of them. It does not
+// read the workload cluster: if its only node is unhealthy, its API server may not answer.
 func (r *Reconciler) readManagement(ctx context.Context, s *scope, plane *remediation.ControlPlane) error {
 	var nodes corev1.NodeList
 	if err := r.Live.List(ctx, &nodes, client.HasLabels{workload.ControlPlaneRole}); err != nil {
@@ -64,7 +64,7 @@ func isReady(node *corev1.Node) bool {
 	return false
 }
 
-// readCarriers reads the nodes that carry the Ironic endpoint of the cluster, if it has one.
+// readCarriers reads the nodes with the Ironic endpoint of the cluster, if it has one.
 func (r *Reconciler) readCarriers(ctx context.Context, s *scope, plane *remediation.ControlPlane) error {
 	infra := &infrav1.Metal3Cluster{}
 	found, err := r.get(ctx, s, s.cluster.Spec.InfrastructureRef.Name, infra)
@@ -73,7 +73,7 @@ func (r *Reconciler) readCarriers(ctx context.Context, s *scope, plane *remediat
 	}
 	seen, err := r.ControlPlanes.Look(ctx, s.clusterKey(), infra.Spec.Ironic.ClusterID)
 	if errors.Is(err, workload.ErrUnreachable) {
-		// Before the move, the VIP is on the management side.
+		// Before the move, the management cluster holds the VIP.
 		afterMove := cmp.Or(infra.Spec.Ironic.Takeover, infrav1.TakeoverAfterMove) == infrav1.TakeoverAfterMove
 		plane.CarriersUnknown = plane.Management != nil || !afterMove
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// carriers are the nodes that carry an Ironic endpoint.
+// carriers are the nodes with an Ironic endpoint.
 type carriers struct {
 	nodes []workload.ControlPlaneNode
 	err   error
@@ -28,7 +28,7 @@ func (c *carriers) Look(context.Context, types.NamespacedName, string) (workload
 	return workload.ControlPlane{Nodes: c.nodes}, c.err
 }
 
-// describeProtection are the stories about nodes that the provider itself requires.
+// describeProtection are the stories about nodes that the provider requires.
 func describeProtection(s *suite) {
 	untouched := func(ctx context.Context, w *world) {
 		GinkgoHelper()
@@ -66,7 +66,7 @@ func describeProtection(s *suite) {
 		w.done(ctx)
 	})
 
-	It("does not power off the only node that could hold the VIP of the Ironic endpoint", func(ctx context.Context) {
+	It("does not power off the only node that may hold the VIP of the Ironic endpoint", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx, ofControlPlane())
 		w.infrastructure(ctx)
@@ -81,7 +81,7 @@ func describeProtection(s *suite) {
 		untouched(ctx, w)
 	})
 
-	It("powers off the holder of the VIP while another node can take it", func(ctx context.Context) {
+	It("powers off the VIP holder while another node may hold the VIP", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx, ofControlPlane())
 		w.infrastructure(ctx)
@@ -95,7 +95,7 @@ func describeProtection(s *suite) {
 		w.done(ctx)
 	})
 
-	It("does not power off a node that may hold the VIP while nobody tells of the others", func(ctx context.Context) {
+	It("does not power off a node that may hold the VIP while the state of the others is unknown", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx, ofControlPlane())
 		w.infrastructure(ctx)
@@ -112,7 +112,7 @@ func ofControlPlane() build.ObjectOption {
 	return build.Labels(map[string]string{clusterv1.MachineControlPlaneLabel: "", clusterv1.ClusterNameLabel: clusterName})
 }
 
-// infrastructure creates a Metal3Cluster whose nodes carry an Ironic endpoint from their first boot.
+// infrastructure creates a Metal3Cluster with an Ironic endpoint on its nodes.
 func (w *world) infrastructure(ctx context.Context) {
 	GinkgoHelper()
 	w.create(ctx, build.Metal3Cluster(clusterName, build.InNamespace(w.namespace),
@@ -124,7 +124,7 @@ func (w *world) infrastructure(ctx context.Context) {
 		})))
 }
 
-// isManagement makes a Node one of the control plane of the cluster that the manager runs in.
+// isManagement makes a Node a control-plane node of the management cluster.
 func (w *world) isManagement(ctx context.Context, name, providerID string, ready bool) {
 	GinkgoHelper()
 	key := client.ObjectKey{Name: name}

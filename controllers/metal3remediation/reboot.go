@@ -17,27 +17,27 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// lookAgain is the time between two looks at what no event announces: nodes of the management cluster, Ironic pods, and
-// pods on a fenced Node.
-const lookAgain = 5 * time.Second
+// pollInterval is the interval between reads of objects without events: nodes of the management cluster, Ironic pods,
+// and pods on a fenced Node.
+const pollInterval = 5 * time.Second
 
-// connectTime is how long a try waits for the connection to a cluster before it goes on without a fence: twice the time
-// between two attempts to connect.
+// connectTime is the time that a try waits for the connection to a cluster before it continues without a fence. It is
+// twice the interval of the attempts to connect.
 const connectTime = time.Minute
 
-// holding returns a stage that stops the time of a try while it is not done.
-func (r *Reconciler) holding(run func(context.Context, *scope) (outcome.Outcome, error),
+// suspending returns a stage that stops the timeout of a try while the stage is not done.
+func (r *Reconciler) suspending(run func(context.Context, *scope) (outcome.Outcome, error),
 ) func(context.Context, *scope) (outcome.Outcome, error) {
 	return func(ctx context.Context, s *scope) (outcome.Outcome, error) {
 		reached, err := run(ctx, s)
 		if err != nil || !reached.IsDone() {
-			r.held.Store(client.ObjectKeyFromObject(s.request), true)
+			r.suspended.Store(client.ObjectKeyFromObject(s.request), true)
 		}
 		return reached, err
 	}
 }
 
-// checkFacts waits for all that a reboot requires.
+// checkFacts waits for the objects and states that a reboot requires.
 func (r *Reconciler) checkFacts(_ context.Context, s *scope) (outcome.Outcome, error) {
 	if !s.strategy.IsDone() {
 		return s.strategy, nil
@@ -47,13 +47,13 @@ func (r *Reconciler) checkFacts(_ context.Context, s *scope) (outcome.Outcome, e
 	}), nil
 }
 
-// withheld returns why BMO does not act on a host.
+// withheld returns the reason why BMO does not act on a host. Empty means that BMO does.
 func withheld(current *bmov1alpha1.BareMetalHost) string {
 	if current == nil {
 		return ""
 	}
-	if why := host.Withheld(current); why != "" {
-		return why
+	if reason := host.Withheld(current); reason != "" {
+		return reason
 	}
 	if _, paused := current.Annotations[bmov1alpha1.PausedAnnotation]; paused {
 		return "is paused until the move of its Cluster ends"
@@ -61,10 +61,10 @@ func withheld(current *bmov1alpha1.BareMetalHost) string {
 	return ""
 }
 
-// next returns the record for this moment and how long it holds.
+// next returns the current record and the time until it changes.
 func (r *Reconciler) next(s *scope) (remediation.Record, time.Duration) {
 	record := s.record
-	if _, held := r.held.Load(client.ObjectKeyFromObject(s.request)); held {
+	if _, suspended := r.suspended.Load(client.ObjectKeyFromObject(s.request)); suspended {
 		record = record.Resumed(r.Clock.Now())
 	}
 	return remediation.Next(remediation.Progress{
@@ -72,7 +72,7 @@ func (r *Reconciler) next(s *scope) (remediation.Record, time.Duration) {
 	})
 }
 
-// advance begins the first try, or the next one, or ends the last one.
+// advance starts the first or the next try, or ends the last one.
 func (r *Reconciler) advance(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	record, after := r.next(s)
 	s.record = record
@@ -80,11 +80,11 @@ func (r *Reconciler) advance(ctx context.Context, s *scope) (outcome.Outcome, er
 	if err := s.save(ctx); err != nil {
 		return outcome.Done(), err
 	}
-	r.held.Delete(client.ObjectKeyFromObject(s.request))
+	r.suspended.Delete(client.ObjectKeyFromObject(s.request))
 	return outcome.Done().WithAfter(after), nil
 }
 
-// powerOff powers the host off, or restarts a host that is never powered off.
+// powerOff powers the host off. It restarts a host with disablePowerOff.
 func (r *Reconciler) powerOff(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	switch {
 	case s.record.Phase != infrav1.RemediationRunning:
@@ -105,9 +105,8 @@ func (r *Reconciler) powerOff(ctx context.Context, s *scope) (outcome.Outcome, e
 	return outcome.Done(), nil
 }
 
-// fence keeps pods off the Node while its host is off. A Node is not fenced if the API server of its cluster does not
-// answer: nothing moves the pods meanwhile, and they run on when the host is back. The host may be the one that the API
-// server runs on.
+// fence fences the Node while its host is off. If the API server of the cluster does not answer, fence skips the Node:
+// no controller moves its pods in this time. The host itself may run this API server.
 func (r *Reconciler) fence(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.record.Phase != infrav1.RemediationRunning {
 		return outcome.Done(), nil
@@ -122,8 +121,8 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (outcome.Outcome, erro
 	return outcome.Done(), r.wait(ctx, s)
 }
 
-// waitForConnection waits for the API server of the cluster for a minute of the try: a manager that has just started is
-// not connected yet.
+// waitForConnection waits for the API server of the cluster for connectTime, because a new manager is not connected
+// yet.
 func (s *scope) waitForConnection(now time.Time) outcome.Outcome {
 	left := s.record.Left(connectTime, now)
 	if left == 0 {
@@ -134,7 +133,7 @@ func (s *scope) waitForConnection(now time.Time) outcome.Outcome {
 	).WithAfter(left)
 }
 
-// wait begins the wait for the Node.
+// wait starts the wait for the Node.
 func (r *Reconciler) wait(ctx context.Context, s *scope) error {
 	s.record.Phase = infrav1.RemediationWaiting
 	return s.save(ctx)

@@ -17,9 +17,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeReboots are the stories about reboots that help.
+// describeReboots are the stories about successful reboots.
 func describeReboots(s *suite) {
-	It("reboots the host and fences its Node with the out-of-service taint meanwhile", func(ctx context.Context) {
+	It("reboots the host and fences its Node with the out-of-service taint during the reboot", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		pod := w.pod(ctx)
@@ -57,7 +57,7 @@ func describeReboots(s *suite) {
 		Expect(w.owner(ctx, Default).Status.Conditions).To(HaveLen(1), "the Machine is not marked")
 	})
 
-	It("deletes the Node of a cluster without that taint, and restores what it carried", func(ctx context.Context) {
+	It("deletes the Node of a cluster without that taint, and restores its labels and annotations", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.clusters = old
 		w.machine(ctx)
@@ -84,7 +84,7 @@ func describeReboots(s *suite) {
 		Expect(w.request(ctx, Default).Annotations).NotTo(HaveKey(ContainSubstring("backup")))
 	})
 
-	It("reboots the host of a Machine whose Node never joined", func(ctx context.Context) {
+	It("reboots the host of a Machine without a Node", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		stage.ChangeStatus(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
@@ -115,7 +115,7 @@ func describeReboots(s *suite) {
 		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
 	})
 
-	It("restarts a host that may not be powered off, without a fence", func(ctx context.Context) {
+	It("restarts a host with disablePowerOff, without a fence", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.DisablePowerOff = true })
@@ -129,7 +129,7 @@ func describeReboots(s *suite) {
 		Expect(w.host(ctx, Default).Annotations).NotTo(HaveKey("reboot.metal3.io"))
 	})
 
-	It("writes nothing while nothing changes", func(ctx context.Context) {
+	It("writes nothing without a change", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		w.simulate()
@@ -144,7 +144,7 @@ func describeReboots(s *suite) {
 		Consistently(func(g Gomega) { g.Expect(w.writes.Done()).To(HaveLen(before)) }).Should(Succeed())
 	})
 
-	It("takes over what CAPM3 has begun", func(ctx context.Context) {
+	It("continues a remediation of CAPM3", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.clusters = old
 		w.machine(ctx)

@@ -14,14 +14,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// releaseHost powers the host on. The mark as unhealthy stays if the Machine is being replaced. A host that the Machine
-// has released is not touched: the release has removed the rest.
+// releaseHost powers the host on. It removes the annotation for unhealthy hosts, unless the Machine is being replaced.
+// It does not write a host that the machine has released.
 func (r *Reconciler) releaseHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.host == nil {
 		return outcome.Done(), nil
 	}
 	desired := remediation.PowerOn(s.host)
-	if s.alive() {
+	if s.isKept() {
 		desired = remediation.Healthy(desired)
 	}
 	if err := r.write(ctx, s, desired); !apierrors.IsNotFound(err) {
@@ -30,9 +30,9 @@ func (r *Reconciler) releaseHost(ctx context.Context, s *scope) (outcome.Outcome
 	return outcome.Done(), nil
 }
 
-// releaseNode takes the fence down. It waits for a Node that is away until the timeout of the try.
+// releaseNode removes the fence. It waits for a missing Node until the timeout of the try.
 func (r *Reconciler) releaseNode(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if s.record.Fence == remediation.NoFence || !s.alive() || !s.owner.Status.NodeRef.IsDefined() {
+	if s.record.Fence == remediation.NoFence || !s.isKept() || !s.owner.Status.NodeRef.IsDefined() {
 		return outcome.Done(), nil
 	}
 	node, err := r.watchNode(ctx, s)

@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeDeletions are the stories about deletions in the middle of a try. They leave nothing behind.
+// describeDeletions are the stories about deletions during a try.
 func describeDeletions(s *suite) {
 	clean := func(ctx context.Context, w *world) {
 		GinkgoHelper()
@@ -54,7 +54,7 @@ func describeDeletions(s *suite) {
 		Expect(w.getNode(ctx, Default).Labels).To(HaveKeyWithValue("rack", "a"))
 	})
 
-	It("does not wait longer than a try for a Node that stays away", func(ctx context.Context) {
+	It("does not wait longer than the timeout of a try for a missing Node", func(ctx context.Context) {
 		w := s.deletedNode(ctx)
 		w.remove(ctx, w.request(ctx, Default))
 		w.eventually(ctx, infrav1.DeletingCondition, HaveField("Reason", infrav1.WaitingForNodeReason))
@@ -62,7 +62,7 @@ func describeDeletions(s *suite) {
 		clean(ctx, w)
 	})
 
-	It("does not wait for the Node of a Machine that is gone", func(ctx context.Context) {
+	It("does not wait for the Node of a deleted Machine", func(ctx context.Context) {
 		w := s.deletedNode(ctx)
 		w.remove(ctx, w.owner(ctx, Default))
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.MachineMissingReason, ""))
@@ -71,7 +71,7 @@ func describeDeletions(s *suite) {
 	})
 }
 
-// deletedNode makes a world in which the Node is deleted and has not joined again.
+// deletedNode returns a world with a deleted Node that has not joined again.
 func (s *suite) deletedNode(ctx context.Context) *world {
 	GinkgoHelper()
 	w := s.world(ctx)

@@ -23,26 +23,26 @@ type scope struct {
 	request *infrav1.Metal3Remediation
 	pass    *flow.Pass
 
-	// record is how far the remediation got, with the steps of this reconcile.
+	// record is the progress of the remediation, including the steps of this reconcile.
 	record remediation.Record
 
-	// limits are those of the strategy. strategy is blocked if it does not exist.
+	// limits are the limits of the strategy. strategy is blocked if the strategy is invalid.
 	limits   remediation.Limits
 	strategy outcome.Outcome
 
-	// owner is the Machine. Nil when it does not exist, and when the Metal3Remediation names none.
+	// owner is the Machine. Nil if it does not exist, or if the Metal3Remediation has no owner.
 	owner *clusterv1.Machine
 
-	// cluster is the Cluster. Nil when it does not exist.
+	// cluster is the Cluster. Nil if it does not exist.
 	cluster *clusterv1.Cluster
 
-	// paused says that the Metal3Remediation, its Machine or its Cluster is paused.
+	// paused is true if the Metal3Remediation, its Machine or its Cluster is paused.
 	paused bool
 
-	// machine is the Metal3Machine. Nil when it does not exist.
+	// machine is the Metal3Machine. Nil if it does not exist.
 	machine *infrav1.Metal3Machine
 
-	// host is the host that carries the Metal3Machine as consumer. Nil when there is none.
+	// host is the host with the Metal3Machine as consumer. Nil if there is none.
 	host *bmov1alpha1.BareMetalHost
 }
 
@@ -60,8 +60,8 @@ func (s *scope) save(ctx context.Context) error {
 	return s.pass.Save(ctx)
 }
 
-// alive returns true while Machine and Cluster stay.
-func (s *scope) alive() bool {
+// isKept returns true if Machine and Cluster exist and are not being deleted.
+func (s *scope) isKept() bool {
 	return s.owner != nil && s.owner.DeletionTimestamp.IsZero() &&
 		s.cluster != nil && s.cluster.DeletionTimestamp.IsZero()
 }
@@ -122,7 +122,7 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 	return err
 }
 
-// get reads an object of the namespace. It returns false if there is none.
+// get reads an object in the namespace. It returns false if the object does not exist.
 func (r *Reconciler) get(ctx context.Context, s *scope, name string, object client.Object) (bool, error) {
 	return flow.Find(ctx, r.Client, client.ObjectKey{Namespace: s.request.Namespace, Name: name}, object)
 }

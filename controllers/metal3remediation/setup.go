@@ -24,7 +24,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
-// SetupWithManager registers the controller. Clusters sends the connections to workload clusters.
+// SetupWithManager registers the controller. The ClusterCache delivers the connections to workload clusters.
 func (r *Reconciler) SetupWithManager(
 	_ context.Context, mgr ctrl.Manager, clusters clustercache.ClusterCache, options controller.Options,
 ) error {
@@ -57,16 +57,15 @@ func (r *Reconciler) SetupWithManager(
 	return nil
 }
 
-// isNewNode returns true for an update that shows another Node of the same name. The kubelet updates its Node every few
-// seconds, which does not matter.
+// isNewNode returns true for an update that shows another Node of the same name. It drops the updates of the kubelet.
 func isNewNode(before, after *corev1.Node) bool { return before.UID != after.UID }
 
 func (r *Reconciler) ofMachine(ctx context.Context, machine client.Object) []ctrl.Request {
-	return r.whose(ctx, machine.GetNamespace(), func(owner string) bool { return owner == machine.GetName() })
+	return r.byOwner(ctx, machine.GetNamespace(), func(owner string) bool { return owner == machine.GetName() })
 }
 
 func (r *Reconciler) ofMetal3Machine(ctx context.Context, object client.Object) []ctrl.Request {
-	return r.consumes(ctx, object.GetNamespace(), object.GetName())
+	return r.byMetal3Machine(ctx, object.GetNamespace(), object.GetName())
 }
 
 func (r *Reconciler) ofHost(ctx context.Context, object client.Object) []ctrl.Request {
@@ -78,38 +77,38 @@ func (r *Reconciler) ofHost(ctx context.Context, object client.Object) []ctrl.Re
 	if !consumed {
 		return nil
 	}
-	return r.consumes(ctx, current.Namespace, machine)
+	return r.byMetal3Machine(ctx, current.Namespace, machine)
 }
 
 func (r *Reconciler) ofNode(cluster types.NamespacedName) handler.MapFunc {
 	return func(ctx context.Context, node client.Object) []ctrl.Request {
-		return r.whoseMachine(ctx, cluster.Namespace, func(owner *clusterv1.Machine) bool {
+		return r.byMachine(ctx, cluster.Namespace, func(owner *clusterv1.Machine) bool {
 			return owner.Spec.ClusterName == cluster.Name && owner.Status.NodeRef.Name == node.GetName()
 		})
 	}
 }
 
-// consumes returns the remediations of the Machine with a Metal3Machine.
-func (r *Reconciler) consumes(ctx context.Context, namespace, machine string) []ctrl.Request {
-	return r.whoseMachine(ctx, namespace, func(owner *clusterv1.Machine) bool {
+// byMetal3Machine returns the remediations of the Machine of a Metal3Machine.
+func (r *Reconciler) byMetal3Machine(ctx context.Context, namespace, machine string) []ctrl.Request {
+	return r.byMachine(ctx, namespace, func(owner *clusterv1.Machine) bool {
 		return owner.Spec.InfrastructureRef.Name == machine
 	})
 }
 
-// whoseMachine returns the remediations whose Machine matches.
-func (r *Reconciler) whoseMachine(
+// byMachine returns the remediations with a matching Machine.
+func (r *Reconciler) byMachine(
 	ctx context.Context, namespace string, matches func(owner *clusterv1.Machine) bool,
 ) []ctrl.Request {
-	return r.whose(ctx, namespace, func(name string) bool {
+	return r.byOwner(ctx, namespace, func(name string) bool {
 		owner := &clusterv1.Machine{}
 		err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, owner)
 		return err == nil && matches(owner)
 	})
 }
 
-// whose returns the remediations in a namespace whose Machine has a name that matches. There are few remediations at a
-// time. Reading the cache fails only while the manager stops.
-func (r *Reconciler) whose(ctx context.Context, namespace string, matches func(owner string) bool) []ctrl.Request {
+// byOwner returns the remediations in a namespace with a matching name of their Machine. It lists all, because
+// there are few at a time. The cached read fails only while the manager stops.
+func (r *Reconciler) byOwner(ctx context.Context, namespace string, matches func(owner string) bool) []ctrl.Request {
 	var list infrav1.Metal3RemediationList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil
@@ -123,7 +122,7 @@ func (r *Reconciler) whose(ctx context.Context, namespace string, matches func(o
 	return requests
 }
 
-// ownerOf returns the name of the Machine that owns an object. Empty means none.
+// ownerOf returns the name of the Machine in the ownerReferences of an object. Empty means none.
 func ownerOf(object metav1.Object) string {
 	for _, owner := range object.GetOwnerReferences() {
 		if owner.Kind == "Machine" && strings.HasPrefix(owner.APIVersion, clusterv1.GroupVersion.Group+"/") {

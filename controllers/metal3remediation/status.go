@@ -34,7 +34,7 @@ var (
 	}
 )
 
-// announce returns the changes of conditions that become events.
+// announce returns the Announcement for Metal3Remediations.
 func announce() flow.Announcement {
 	return flow.Milestones([]string{infrav1.ReadyCondition, clusterv1.NotPausedReason}, []string{
 		infrav1.InvalidStrategyReason, infrav1.MachineMissingReason, infrav1.Metal3MachineMissingReason,
@@ -44,7 +44,7 @@ func announce() flow.Announcement {
 	})
 }
 
-// setStatus shows the record. A remediation that only a person can free is Failed.
+// setStatus copies the record to the status. The phase of a blocked remediation is Failed.
 func setStatus(s *scope, results flow.Results) {
 	if s.paused {
 		return

@@ -14,7 +14,7 @@ import (
 
 func TestMetal3Remediation(t *testing.T) { specs.Run(t, "Metal3Remediation") }
 
-// suite is what all stories share.
+// suite is shared by all stories.
 type suite struct{ server *env.Server }
 
 var _ = Describe("A Metal3Remediation", Ordered, ContinueOnFailure, func() {

@@ -36,18 +36,18 @@ import (
 const (
 	clusterName = "cluster"
 
-	// name is that of the Machine, the Metal3Machine and the Metal3Remediation.
+	// name is the name of the Machine, the Metal3Machine and the Metal3Remediation.
 	name = "machine"
 
 	// hostName is the host of the machine.
 	hostName = "host"
 
-	// timeout is that of a try.
+	// timeout is the timeout of a try.
 	timeout = 300 * time.Second
 )
 
-// world is a namespace with a cluster, a machine on a host, and its Node. Its own API server is the one of the workload
-// cluster too.
+// world is a namespace with a cluster, a machine on a host, and its Node. Its API server is also that of the workload
+// cluster.
 type world struct {
 	server    *env.Server
 	client    client.Client
@@ -56,15 +56,15 @@ type world struct {
 	writes    *stage.Writes
 	clock     *clocktesting.FakePassiveClock
 
-	// connected says that the manager reaches the workload cluster.
+	// connected is true if the manager connects to the workload cluster.
 	connected bool
 
-	// nodes and clusters wrap what reaches the workload cluster. Nil leaves it.
+	// nodes and clusters wrap the access to the workload cluster. Nil does not wrap it.
 	nodes    func(metal3remediation.Nodes) metal3remediation.Nodes
 	clusters func(metal3remediation.Clusters) metal3remediation.Clusters
 	planes   metal3remediation.ControlPlanes
 
-	// look is called whenever the story looks at the remediation.
+	// look runs whenever the story reads the remediation.
 	look func()
 
 	watchFilter string
@@ -88,7 +88,7 @@ func (s *suite) world(ctx context.Context) *world {
 	return w
 }
 
-// machine creates an unhealthy machine on a host that runs, and its Node.
+// machine creates an unhealthy machine on a provisioned host, and its Node.
 func (w *world) machine(ctx context.Context, options ...build.MachineOption) *clusterv1.Machine {
 	GinkgoHelper()
 	here := build.InNamespace(w.namespace)
@@ -125,7 +125,7 @@ func unhealthy(machine *clusterv1.Machine, is bool) {
 	conditions.Set(machine, condition)
 }
 
-// remediate creates the Metal3Remediation as a MachineHealthCheck does.
+// remediate creates the Metal3Remediation in place of a MachineHealthCheck.
 func (w *world) remediate(ctx context.Context, edits ...func(*infrav1.Metal3Remediation)) {
 	GinkgoHelper()
 	owner := w.owner(ctx, Default)
@@ -177,7 +177,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		controller.Options{MaxConcurrentReconciles: 4, SkipNameValidation: &shared})
 }
 
-// simulate plays BMO.
+// simulate runs a simulated BMO.
 func (w *world) simulate() {
 	GinkgoHelper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -236,7 +236,7 @@ func (w *world) power(ctx context.Context, on bool) {
 	})
 }
 
-// passes lets a time pass that no clock of the story shows to the controller, and requeues the remediation.
+// passes moves the recorded times into the past and requeues the remediation.
 func (w *world) passes(ctx context.Context, duration time.Duration) {
 	GinkgoHelper()
 	w.clock.SetTime(w.clock.Now().Add(duration))
@@ -275,7 +275,7 @@ func (w *world) remove(ctx context.Context, object client.Object) {
 	Expect(w.client.Delete(ctx, object)).To(Succeed())
 }
 
-// askedOff returns the requests to keep the host powered off.
+// askedOff returns the annotations that keep the host powered off.
 func (w *world) askedOff(ctx context.Context, g Gomega) []string {
 	var keys []string
 	for key := range w.host(ctx, g).Annotations {

@@ -1,15 +1,12 @@
-// Package movelabel keeps the labels that clusterctl move needs on the definitions of BMO and of its
-// address manager.
+// Package movelabel sets the labels that clusterctl move requires on the CRDs of BMO and of its address manager.
 //
-// clusterctl moves only kinds whose definition is labelled. It labels what it installs itself; BMO is
-// installed by other means, and its definitions carry no such label, so hosts would silently stay behind. So would
-// pools of addresses that belong to no cluster, which need a label more. The labels have to be there before a move
-// begins, in the source and, for a move back, in the target: the controller sets them wherever the provider runs, and
-// sets them again when somebody applies the definitions anew.
+// clusterctl moves only kinds with a label on their CRD. It labels the CRDs that it installs. Other tools install BMO,
+// so its CRDs have no label, and a move would omit all hosts. IPPools without a cluster require another label. The
+// labels must exist before a move, in the source cluster and, for a move back, in the target cluster. So the controller
+// sets them wherever the provider runs, and again after another client applies the CRDs.
 //
-// It refuses to touch any definition that is not in the table of pivot.MoveLabels, and never removes a label or changes
-// a value. The trade-off is that a label that somebody takes off comes back; the flag --keep-move-labels=false is for
-// those who mean it.
+// It labels only the CRDs in pivot.MoveLabels, and never removes a label or changes a value. It restores a label that a
+// user removes, unless the flag --keep-move-labels=false disables it.
 package movelabel
 
 import (
@@ -30,20 +27,20 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// reasonLabelled is the reason of the event on a labelled definition.
+// reasonLabelled is the reason of the event on a labelled CRD.
 const reasonLabelled = "LabelledForMove"
 
-// Reconciler labels definitions.
+// Reconciler labels CRDs.
 type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
 }
 
-// Reading cannot be limited by name where a watch is needed.
+// A watch requires the permission to read all CRDs.
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=patch,resourceNames=baremetalhosts.metal3.io;bmceventsubscriptions.metal3.io;dataimages.metal3.io;firmwareschemas.metal3.io;hardwaredata.metal3.io;hostclaims.metal3.io;hostdeploypolicies.metal3.io;hostfirmwarecomponents.metal3.io;hostfirmwaresettings.metal3.io;hostupdatepolicies.metal3.io;ipaddresses.ipam.metal3.io;ipclaims.ipam.metal3.io;ippools.ipam.metal3.io;preprovisioningimages.metal3.io
 
-// Reconcile labels one definition.
+// Reconcile labels one CRD.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	definition := &metav1.PartialObjectMetadata{}
 	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
@@ -63,15 +60,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if err := r.Client.Patch(ctx, definition, client.MergeFrom(before)); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(
-			fmt.Errorf("labelling the definition %s for clusterctl move: %w", definition.Name, err))
+			fmt.Errorf("labelling CustomResourceDefinition %s for clusterctl move: %w", definition.Name, err))
 	}
 	r.Recorder.Eventf(definition, nil, corev1.EventTypeNormal, reasonLabelled, "Label",
-		"Added %s, which clusterctl move needs", strings.Join(keys, ", "))
+		"Added label %s for clusterctl move", strings.Join(keys, ", "))
 	return ctrl.Result{}, nil
 }
 
-// SetupWithManager registers the controller. Only metadata is watched: the manager has these in its cache already, and
-// the schemas would take megabytes.
+// SetupWithManager registers the controller. It watches only metadata, because the schemas take megabytes of memory.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("movelabel").
@@ -80,7 +76,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 		WithOptions(options).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("setting up the labels for clusterctl move: %w", err)
+		return fmt.Errorf("setting up the movelabel controller: %w", err)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestEveryDefinitionIsKnown: a kind that a newer BMO adds needs a decision, and the right to label it.
+// TestEveryDefinitionIsKnown fails for a new kind of BMO, which requires a decision and the permission to label it.
 func TestEveryDefinitionIsKnown(t *testing.T) {
 	root, err := binaries.Root()
 	if err != nil {

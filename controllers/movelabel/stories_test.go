@@ -21,7 +21,7 @@ const (
 func describeLabels(s *suite) {
 	all := map[string]string{infrav1.DiscoverLabel: "", infrav1.MoveLabel: "", infrav1.MoveHierarchyLabel: ""}
 
-	It("is left alone when the labels are not wanted", func(ctx context.Context) {
+	It("gets no labels with --keep-move-labels=false", func(ctx context.Context) {
 		s.manager.Setup = setupWithoutLabels
 		s.label(ctx, hosts, nil)
 		s.manager.Start()
@@ -42,7 +42,7 @@ func describeLabels(s *suite) {
 			g.Expect(s.labels(ctx, g, "hostclaims.metal3.io")).To(And(
 				HaveKey(infrav1.DiscoverLabel), HaveKey(infrav1.MoveLabel), Not(HaveKey(infrav1.MoveHierarchyLabel))))
 			g.Expect(s.events(ctx, g, hosts)).To(ContainElement("LabelledForMove"))
-			// Hardware data is labelled by whoever installed it here; each of the others needs one write.
+			// The CRD of HardwareData has its label already. Each of the others requires one write.
 			g.Expect(s.writes.Done()).To(HaveLen(10))
 		}).Should(Succeed())
 		Consistently(func(g Gomega) {
@@ -53,7 +53,7 @@ func describeLabels(s *suite) {
 		}).Should(Succeed())
 	})
 
-	It("gets back what it loses", func(ctx context.Context) {
+	It("gets removed labels again", func(ctx context.Context) {
 		s.manager.Start()
 		s.label(ctx, hosts, nil)
 		Eventually(func(g Gomega) { g.Expect(s.labels(ctx, g, hosts)).To(Equal(all)) }).Should(Succeed())
@@ -65,7 +65,7 @@ func describeLabels(s *suite) {
 		))
 	})
 
-	It("gets its labels when it appears later", func(ctx context.Context) {
+	It("gets its labels when it is created later", func(ctx context.Context) {
 		s.manager.Start()
 		definition := &apiextensionsv1.CustomResourceDefinition{}
 		definition.Name = images

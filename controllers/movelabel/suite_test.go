@@ -24,7 +24,7 @@ import (
 
 func TestMoveLabel(t *testing.T) { specs.Run(t, "Labels for clusterctl move") }
 
-// suite is what all stories share. Definitions have no namespace, so that the stories are in order.
+// suite is shared by all stories. CRDs have no namespace, so the stories run in order.
 type suite struct {
 	server  *env.Server
 	writes  *stage.Writes
@@ -64,21 +64,21 @@ func setupWithoutLabels(ctx context.Context, mgr ctrl.Manager, clusters clusterc
 	})
 }
 
-// labels returns the labels of a definition.
+// labels returns the labels of a CRD.
 func (s *suite) labels(ctx context.Context, g Gomega, name string) map[string]string {
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	g.Expect(s.server.Client.Get(ctx, client.ObjectKey{Name: name}, definition)).To(Succeed())
 	return definition.Labels
 }
 
-// label replaces the labels of a definition.
+// label replaces the labels of a CRD.
 func (s *suite) label(ctx context.Context, name string, labels map[string]string) {
 	GinkgoHelper()
 	stage.Change(ctx, s.server.Client, client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{},
 		func(definition *apiextensionsv1.CustomResourceDefinition) { definition.Labels = labels })
 }
 
-// foreign installs a definition that is none of BMO's.
+// foreign installs a CRD that does not belong to BMO.
 func (s *suite) foreign(ctx context.Context, plural, group string) string {
 	GinkgoHelper()
 	preserve := true
@@ -94,13 +94,13 @@ func (s *suite) foreign(ctx context.Context, plural, group string) string {
 		}},
 	}}
 	definition.Name = plural + "." + group
-	// Groups of Kubernetes and its projects are protected, unless somebody has approved.
+	// API groups of Kubernetes and its projects require an approval annotation.
 	definition.Annotations = map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"}
 	Expect(s.server.Client.Create(ctx, definition)).To(Succeed())
 	return definition.Name
 }
 
-// events returns the reasons of the events about a definition.
+// events returns the reasons of the events about a CRD.
 func (s *suite) events(ctx context.Context, g Gomega, name string) []string {
 	var list eventsv1.EventList
 	g.Expect(s.server.Client.List(ctx, &list)).To(Succeed())

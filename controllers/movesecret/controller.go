@@ -1,18 +1,17 @@
-// Package movesecret labels Secrets that hosts and machines name and that nobody owns, so that clusterctl move takes
-// them along.
+// Package movesecret labels Secrets without an owner that hosts and machines reference, so that clusterctl move moves
+// them.
 //
-// clusterctl moves a Secret that is owned by something that moves, or that carries the label for single objects.
-// Secrets that users make, with user data, meta-data or network-data, have neither. They would stay behind silently,
-// and the host could not be provisioned or inspected again in the target. The credentials of a BMC get an owner from
-// BMO, but not before that has looked at the host, and it does not look at one that is paused.
+// clusterctl moves a Secret if its owner moves, or if it has the label clusterctl.cluster.x-k8s.io/move. Secrets of
+// users, with user data, meta-data or network-data, have neither. Without them, BMO cannot provision or inspect the
+// host in the target cluster. BMO sets an owner on the credentials of a BMC only when it reconciles the host, and it
+// does not reconcile a paused host.
 //
-// It works in the steady state, because clusterctl decides what to move before it pauses anything. It refuses to set
-// owners, which would make Secrets go with the first of the objects that share them, to touch a Secret that has one,
-// and to write for an object that is being deleted, by a move or for good. It never takes a label away.
+// The labels must exist before a move, because clusterctl selects the objects before it pauses the Cluster. The
+// controller sets no owners: the garbage collector would delete a shared Secret with its first owner. It does not label
+// a Secret with an owner, ignores objects that are being deleted, and never removes a label.
 //
-// Secrets are read one by one, their metadata only: a cache of them would hold the passwords of all BMCs. The trade-off
-// is that nobody notices a Secret that is made after the object that names it, until that object changes or the
-// periodic resync comes.
+// It reads only the metadata of Secrets, live, because a cache would hold the passwords of all BMCs. So it labels a
+// Secret that is created after the object only at the next change of that object or at the periodic resync.
 package movesecret
 
 import (
@@ -43,11 +42,11 @@ type Reconciler struct {
 	// Client reads hosts and machines from a cache, and Secrets from the API server.
 	Client client.Client
 
-	// Cached reads the Secrets that the manager keeps in memory anyway: those of clusters, bootstrap data among them.
+	// Cached reads the Secrets in the cache of the manager: those of clusters, including bootstrap data.
 	Cached client.Reader
 
-	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that machines and their templates must carry.
-	// Empty means any. Hosts belong to BMO and do not carry it.
+	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that machines and templates must have. Empty
+	// means any. It does not apply to hosts.
 	WatchFilter string
 }
 
@@ -55,7 +54,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines;metal3machinetemplates,verbs=get;list;watch
 
-// SetupWithManager registers one controller for each kind that names Secrets.
+// SetupWithManager registers one controller for each kind that references Secrets.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	filter := predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilter)
 	for _, kind := range []struct {
@@ -73,13 +72,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			WithOptions(options).
 			Complete(r.reconciler(kind.empty))
 		if err != nil {
-			return fmt.Errorf("setting up the labels of Secrets of a %s: %w", kind.name, err)
+			return fmt.Errorf("setting up the movesecret controller for %s: %w", kind.name, err)
 		}
 	}
 	return nil
 }
 
-// specChanged drops updates that changed neither the spec nor the object itself. The periodic resync passes.
+// specChanged drops updates without a change of the generation or the UID. It passes the periodic resync.
 func specChanged() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
@@ -88,29 +87,29 @@ func specChanged() predicate.Funcs {
 	}}
 }
 
-// reconciler looks after the Secrets that objects of one kind name.
+// reconciler returns the Reconcile function for the objects of one kind.
 func (r *Reconciler) reconciler(empty client.Object) reconcile.Func {
-	remembered := &memory{}
+	cache := &memory{}
 	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 		object := empty.DeepCopyObject().(client.Object) //nolint:errcheck // a copy is of the same type
 		err := r.Client.Get(ctx, req.NamespacedName, object)
-		if apierrors.IsNotFound(err) || (err == nil && leaves(object)) {
-			remembered.forget(req.NamespacedName)
+		if apierrors.IsNotFound(err) || (err == nil && isDeleting(object)) {
+			cache.forget(req.NamespacedName)
 			return ctrl.Result{}, nil
 		}
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		return ctrl.Result{}, r.secure(ctx, object, remembered)
+		return ctrl.Result{}, r.labelAll(ctx, object, cache)
 	}
 }
 
-// secure makes the Secrets of an object move.
-func (r *Reconciler) secure(ctx context.Context, object client.Object, remembered *memory) error {
-	before, moving := remembered.recall(object), map[string]bool{}
+// labelAll labels the Secrets of an object. It ignores Secrets that do not exist.
+func (r *Reconciler) labelAll(ctx context.Context, object client.Object, cache *memory) error {
+	before, moving := cache.get(object), map[string]bool{}
 	for _, name := range pivot.NamedSecrets(object) {
 		key := client.ObjectKey{Namespace: object.GetNamespace(), Name: name}
-		if before[name] || r.seenMoving(ctx, key) {
+		if before[name] || r.movesInCache(ctx, key) {
 			moving[name] = true
 			continue
 		}
@@ -119,30 +118,30 @@ func (r *Reconciler) secure(ctx context.Context, object client.Object, remembere
 		case apierrors.IsNotFound(err):
 			continue
 		case err != nil:
-			return fmt.Errorf("labelling the Secret %s for clusterctl move: %w", key, err)
+			return fmt.Errorf("labelling Secret %s for clusterctl move: %w", key, err)
 		}
 		moving[name] = true
 	}
-	remembered.keep(object, moving)
+	cache.set(object, moving)
 	return nil
 }
 
-// seenMoving says whether a Secret is in memory and moves. Any other answer is no: then the API server is asked.
-func (r *Reconciler) seenMoving(ctx context.Context, key client.ObjectKey) bool {
+// movesInCache returns true if the cache shows a Secret that moves. Otherwise the caller must read the Secret live.
+func (r *Reconciler) movesInCache(ctx context.Context, key client.ObjectKey) bool {
 	secret := &corev1.Secret{}
 	return r.Cached.Get(ctx, key, secret) == nil && pivot.Moves(secret)
 }
 
-// label makes a Secret move, unless it does already.
+// label labels a Secret that does not move.
 func (r *Reconciler) label(ctx context.Context, key client.ObjectKey) error {
-	// The resource version guards against an owner that comes in between.
+	// With the resource version, the patch conflicts if another client sets an owner.
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		secret := &metav1.PartialObjectMetadata{}
 		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 		if err := r.Client.Get(ctx, key, secret); err != nil {
 			return err
 		}
-		if pivot.Moves(secret) || leaves(secret) {
+		if pivot.Moves(secret) || isDeleting(secret) {
 			return nil
 		}
 		before := secret.DeepCopy()
@@ -154,7 +153,7 @@ func (r *Reconciler) label(ctx context.Context, key client.ObjectKey) error {
 		if err := r.Client.Patch(ctx, secret, patch); err != nil {
 			return err
 		}
-		ctrl.LoggerFrom(ctx).Info("Labelled a Secret without owner, so that clusterctl move takes it along",
+		ctrl.LoggerFrom(ctx).Info("Labelled Secret without owner for clusterctl move",
 			"Secret", klog.KRef(key.Namespace, key.Name))
 		return nil
 	})

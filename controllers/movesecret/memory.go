@@ -7,9 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// memory remembers which Secrets of an object are known to move, so that a change of the object costs no request for
-// those. It is a hint: a restart loses it, and the periodic resync, which shows an object in the generation that is
-// remembered, looks at all of them again.
+// memory holds the Secrets of an object that move, so that a change of the object causes no requests for them. A
+// restart loses it. The periodic resync, which does not change the generation, bypasses it.
 type memory struct {
 	mutex   sync.Mutex
 	objects map[client.ObjectKey]known
@@ -21,8 +20,8 @@ type known struct {
 	moving     map[string]bool
 }
 
-// recall returns the Secrets that need not be looked at.
-func (m *memory) recall(object client.Object) map[string]bool {
+// get returns the Secrets of an object that require no read.
+func (m *memory) get(object client.Object) map[string]bool {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	last := m.objects[client.ObjectKeyFromObject(object)]
@@ -32,8 +31,8 @@ func (m *memory) recall(object client.Object) map[string]bool {
 	return last.moving
 }
 
-// keep replaces what is remembered about an object.
-func (m *memory) keep(object client.Object, moving map[string]bool) {
+// set stores the Secrets of an object that move.
+func (m *memory) set(object client.Object, moving map[string]bool) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if m.objects == nil {

@@ -6,9 +6,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// leaves says whether an object is on its way out, for a move or altogether. What it names is then none of our
-// business.
-func leaves(object client.Object) bool {
+// isDeleting returns true for an object that is being deleted, also by clusterctl move.
+func isDeleting(object client.Object) bool {
 	_, moves := object.GetAnnotations()[infrav1.DeleteForMoveAnnotation]
 	return moves || !object.GetDeletionTimestamp().IsZero()
 }

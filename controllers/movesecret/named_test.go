@@ -28,14 +28,14 @@ func TestMemory(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			remembered := &memory{}
-			remembered.keep(object("1", 1), moving)
-			if diff := cmp.Diff(tc.want, remembered.recall(tc.in)); diff != "" {
+			cache := &memory{}
+			cache.set(object("1", 1), moving)
+			if diff := cmp.Diff(tc.want, cache.get(tc.in)); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
-			remembered.forget(client.ObjectKeyFromObject(tc.in))
-			if got := remembered.recall(tc.in); got != nil || len(remembered.objects) != 0 {
-				t.Errorf("%v is remembered of an object that is gone", got)
+			cache.forget(client.ObjectKeyFromObject(tc.in))
+			if got := cache.get(tc.in); got != nil || len(cache.objects) != 0 {
+				t.Errorf("%v is cache of an object that is gone", got)
 			}
 		})
 	}

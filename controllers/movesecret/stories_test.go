@@ -17,9 +17,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeLabels are the stories about which Secrets are labelled.
+// describeLabels are the stories about labelled Secrets.
 func describeLabels(s *suite) {
-	It("moves when a host names it", func(ctx context.Context) {
+	It("moves if a host references it", func(ctx context.Context) {
 		w := s.world(ctx)
 		names := []string{"host-bmc", "ramdisk", "user", "meta", "network", "registry"}
 		w.secrets(ctx, append(names, "unnamed")...)
@@ -38,7 +38,7 @@ func describeLabels(s *suite) {
 		Expect(secret.Data).To(Equal(map[string][]byte{"value": []byte("of user")}), "the data stays")
 	})
 
-	It("moves when a machine or a template names it", func(ctx context.Context) {
+	It("moves if a machine or a template references it", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.secrets(ctx, "of-machine", "of-template")
 		w.create(ctx, build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace),
@@ -51,7 +51,7 @@ func describeLabels(s *suite) {
 		w.eventuallyMove(ctx, "of-machine", "of-template")
 	})
 
-	It("moves with its owner when it has one", func(ctx context.Context) {
+	It("moves with its owner", func(ctx context.Context) {
 		w := s.world(ctx)
 		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "owner"}}
 		w.create(ctx, owner)
@@ -67,7 +67,7 @@ func describeLabels(s *suite) {
 		Expect(w.moves(ctx, Default, "host-bmc")).To(BeFalse())
 	})
 
-	It("is left alone when an owner comes in between", func(ctx context.Context) {
+	It("is not labelled if another client sets an owner first", func(ctx context.Context) {
 		w := s.world(ctx)
 		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "owner"}}
 		w.create(ctx, owner)
@@ -88,7 +88,7 @@ func describeLabels(s *suite) {
 		Expect(w.moves(ctx, Default, "host-bmc")).To(BeFalse())
 	})
 
-	It("is not touched for an object that a move deletes", func(ctx context.Context) {
+	It("is not labelled for an object that a move deletes", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.secrets(ctx, "moving-bmc", "leaving-bmc", "staying-bmc")
 		w.host(ctx, "moving", func(host *bmov1alpha1.BareMetalHost) {
@@ -104,7 +104,7 @@ func describeLabels(s *suite) {
 		Consistently(w.writes.Done).Should(ConsistOf(stage.Write{Verb: "patch", Kind: "Secret", Name: "staying-bmc"}))
 	})
 
-	It("is not touched for machines of another manager", func(ctx context.Context) {
+	It("is not labelled for machines of another manager", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.watchFilter = "mine"
 		w.secrets(ctx, "theirs", "mine")
@@ -119,9 +119,9 @@ func describeLabels(s *suite) {
 	})
 }
 
-// describeCost are the stories about how often Secrets are looked at.
+// describeCost are the stories about the number of reads of Secrets.
 func describeCost(s *suite) {
-	It("is looked at once as long as nothing new is named", func(ctx context.Context) {
+	It("is read once unless the object references another Secret", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.secrets(ctx, "host-bmc", "user")
 		w.manager.Start()
@@ -137,7 +137,7 @@ func describeCost(s *suite) {
 		}).Should(Succeed())
 	})
 
-	It("is not looked at when the manager knows its owner", func(ctx context.Context) {
+	It("is not read live if the cache shows its owner", func(ctx context.Context) {
 		w := s.world(ctx)
 		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "owner"}}
 		w.create(ctx, owner)
@@ -153,7 +153,7 @@ func describeCost(s *suite) {
 		Expect(w.looks(Default)).To(Equal(map[string]int{"host-bmc": 1, "unowned": 1}))
 	})
 
-	It("is looked at again when it was missing", func(ctx context.Context) {
+	It("is read again if it did not exist", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.host(ctx, "host", func(*bmov1alpha1.BareMetalHost) {})
@@ -163,7 +163,7 @@ func describeCost(s *suite) {
 		w.eventuallyMove(ctx, "host-bmc")
 	})
 
-	It("is looked at again when it could not be written", func(ctx context.Context) {
+	It("is read again after a failed write", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.secrets(ctx, "host-bmc")
 		refused := false

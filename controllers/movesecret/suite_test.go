@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// managerUser is who the manager is for the API server, so that its requests can be told from those of a story.
+	// managerUser is the user of the manager, which distinguishes its requests from those of a story.
 	managerUser = "manager"
 )
 
 func TestMoveSecret(t *testing.T) { specs.Run(t, "Secrets that move") }
 
-// suite is what all stories share.
+// suite is shared by all stories.
 type suite struct {
 	server  *env.Server
 	manager *rest.Config
@@ -53,7 +53,7 @@ var _ = Describe("A Secret", Ordered, ContinueOnFailure, func() {
 	describeCost(s)
 })
 
-// world is a namespace in which one story plays.
+// world is the namespace of one story.
 type world struct {
 	*suite
 	client      client.Client
@@ -89,7 +89,7 @@ func (w *world) create(ctx context.Context, object client.Object) {
 	Expect(build.CreateWithStatus(ctx, w.client, object)).To(Succeed())
 }
 
-// secrets makes Secrets that nobody owns.
+// secrets creates Secrets without owners.
 func (w *world) secrets(ctx context.Context, names ...string) {
 	GinkgoHelper()
 	for _, name := range names {
@@ -113,7 +113,7 @@ func (w *world) reference(name string) *corev1.SecretReference {
 	return &corev1.SecretReference{Namespace: w.namespace, Name: name}
 }
 
-// moves says whether a Secret has the label.
+// moves returns true if a Secret has the label.
 func (w *world) moves(ctx context.Context, g Gomega, name string) bool {
 	secret := &corev1.Secret{}
 	g.Expect(w.client.Get(ctx, w.key(name), secret)).To(Succeed())
@@ -131,7 +131,7 @@ func (w *world) eventuallyMove(ctx context.Context, names ...string) {
 	}).Should(Succeed())
 }
 
-// looks counts how often the manager has looked at each Secret of the namespace.
+// looks counts the live reads of each Secret of the namespace by the manager.
 func (w *world) looks(g Gomega) map[string]int {
 	requests, err := w.server.Requests()
 	g.Expect(err).NotTo(HaveOccurred())

@@ -1,5 +1,3 @@
-// Package app puts the manager together: flags, scheme, caches, controllers, webhooks, health.
-//
-// It decides nothing about machines or hosts. What it does decide is what the manager keeps in memory: hosts without
-// their disks, Secrets of clusters without their values, nodes without their status.
+// Package app sets up the manager: flags, scheme, caches, controllers, webhooks and health checks. To save memory, the
+// caches hold hosts without their disks, Secrets of clusters without their values, and nodes without their status.
 package app

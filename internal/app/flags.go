@@ -18,17 +18,17 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3cluster"
 )
 
-// Defaults of the client limits. The API server has its own fairness between clients, so the limits are only a brake
-// for runaway loops and must not slow down a thousand machines that are created at once.
+// Defaults of the client limits. They only limit runaway loops: the API server ensures fairness between clients, and
+// the creation of 1000 machines at once must not reach the limits.
 const (
 	defaultQPS   = 1000
 	defaultBurst = 2000
 )
 
-// guardImage is where the image with keepalived and its guard is released, without its tag.
+// guardImage is the image with keepalived and its guard, without the tag.
 const guardImage = "ghcr.io/metal3-pivot/keepalived-guard"
 
-// Flags are the settings of the manager. The names are those of the managers of Cluster API and of CAPM3.
+// Flags are the settings of the manager. The flags have the names of Cluster API and CAPM3.
 type Flags struct {
 	LeaderElect                             bool
 	LeaseDuration, RenewDeadline, Retry     time.Duration
@@ -55,7 +55,7 @@ type Flags struct {
 	Gates                                   featuregate.MutableFeatureGate
 }
 
-// NewFlags returns the defaults. Some come from the environment, which CAPM3 was configured by.
+// NewFlags returns the defaults. As in CAPM3, the environment sets some of them.
 func NewFlags(getenv func(string) string) *Flags {
 	return &Flags{
 		FastTrack: getenv("CAPM3_FAST_TRACK") == "true",
@@ -76,11 +76,11 @@ func (f *Flags) Add(set *pflag.FlagSet) {
 	f.addIronic(set)
 	addIgnored(set)
 	set.BoolVar(&f.FastTrack, "fast-track", f.FastTrack,
-		"Keep released hosts powered on where cleaning is enabled, for Ironic with fast track. The environment variable "+
-			"CAPM3_FAST_TRACK=true sets it too.")
+		"Keep released hosts powered on if cleaning is enabled, for Ironic with fast track. The environment variable "+
+			"CAPM3_FAST_TRACK=true has the same effect.")
 	set.BoolVar(&f.KeepMoveLabels, "keep-move-labels", true,
-		"Keep the labels that clusterctl move needs on the CRDs of BMO, and on Secrets without owner that "+
-			"hosts, Metal3Machines and Metal3MachineTemplates name. Without them, hosts and Secrets stay behind.")
+		"Set the labels that clusterctl move requires on the CRDs of BMO, and on Secrets without an owner that "+
+			"hosts, Metal3Machines and Metal3MachineTemplates reference. Without them, a move omits hosts and Secrets.")
 	for _, name := range []string{"enable-bmh-name-based-preallocation", "enableBMHNameBasedPreallocation"} {
 		set.BoolVar(&f.ClaimsByHostName, name, false,
 			"Name new IPClaims <host>-<pool> instead of <data>-<pool>, so that spec.preAllocations of an IPPool can allocate "+
@@ -92,23 +92,23 @@ func (f *Flags) Add(set *pflag.FlagSet) {
 
 func (f *Flags) addLeaderElection(set *pflag.FlagSet) {
 	set.BoolVar(&f.LeaderElect, "leader-elect", false,
-		"Run only while this process holds the lease, so that several replicas do not act at the same time.")
+		"Enable leader election, so that only one of several replicas is active.")
 	set.DurationVar(&f.LeaseDuration, "leader-elect-lease-duration", 15*time.Second,
-		"How long other replicas wait before they take an unrenewed lease.")
+		"Time that other replicas wait before they acquire an unrenewed lease.")
 	set.DurationVar(&f.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
-		"How long the leader tries to renew its lease before it gives up.")
+		"Time that the leader retries to renew its lease before it exits.")
 	set.DurationVar(&f.Retry, "leader-elect-retry-period", 2*time.Second,
-		"How long to wait between tries to get or renew the lease.")
+		"Time between attempts to acquire or renew the lease.")
 }
 
 func (f *Flags) addScope(set *pflag.FlagSet) {
 	set.StringVar(&f.Namespace, "namespace", "",
-		"Namespace whose objects are reconciled. Empty means all namespaces.")
+		"Namespace of the objects to reconcile. Empty means all namespaces.")
 	set.StringVar(&f.WatchFilter, "watch-filter", "",
-		fmt.Sprintf("Value of the label %s that objects must carry to be reconciled. Empty means all objects. "+
-			"Hosts are looked after whatever they carry.", clusterv1.WatchLabel))
+		fmt.Sprintf("Value of the label %s of the objects to reconcile. Empty means all objects. "+
+			"The filter does not apply to hosts.", clusterv1.WatchLabel))
 	set.DurationVar(&f.SyncPeriod, "sync-period", 10*time.Minute,
-		"How often every object is reconciled even if nothing happened.")
+		"Interval between reconciles of every object without an event.")
 }
 
 func (f *Flags) addLimits(set *pflag.FlagSet) {
@@ -136,19 +136,19 @@ func (f *Flags) addLimits(set *pflag.FlagSet) {
 
 func (f *Flags) addIronic(set *pflag.FlagSet) {
 	set.StringVar(&f.GuardImage, "keepalived-guard-image", "",
-		"Container image with keepalived and its guard that control-plane machines get with spec.ironic. Empty means "+
+		"Container image with keepalived and its guard for control-plane machines with spec.ironic. Empty means "+
 			guardImage+" of the version of the manager.")
 	set.DurationVar(&f.EndpointInterval, "ironic-endpoint-interval", metal3cluster.DefaultInterval,
-		"How often to probe the Ironic endpoint of a Metal3Cluster.")
+		"Interval between probes of the Ironic endpoint of a Metal3Cluster.")
 }
 
-// guardImageOf is the image of the guard that belongs to a version of the manager.
+// guardImageOf returns the image of the guard for a version of the manager.
 func guardImageOf(version string) string {
 	if version == "" {
 		// Not built by the Makefile.
 		version = "latest"
 	}
-	// A tag cannot hold what semantic versions put before build metadata.
+	// A tag cannot contain the plus sign before build metadata.
 	return guardImage + ":" + strings.ReplaceAll(version, "+", "-")
 }
 

@@ -71,11 +71,11 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("scripts and manifests rely on names and defaults: -want +got:\n%s", diff)
+		t.Errorf("-want +got:\n%s", diff)
 	}
 	set.VisitAll(func(flag *pflag.Flag) {
 		if flag.Usage == "" {
-			t.Errorf("nobody knows what --%s is for", flag.Name)
+			t.Errorf("--%s has no help text", flag.Name)
 		}
 	})
 }
@@ -132,11 +132,11 @@ func TestFastTrack(t *testing.T) {
 		want   bool
 	}{
 		"Nothing": {reason: "off by default"},
-		"True":    {reason: "CAPM3 is configured by the environment", value: "true", want: true},
+		"True":    {reason: "CAPM3 reads the environment", value: "true", want: true},
 		"False":   {reason: "off", value: "false"},
-		"Other":   {reason: "nothing but true counts, as with CAPM3", value: "yes"},
-		"Flag":    {reason: "the flag works without it", args: []string{"--fast-track"}, want: true},
-		"Both":    {reason: "the flag wins", value: "true", args: []string{"--fast-track=false"}},
+		"Other":   {reason: "only true enables it, as in CAPM3", value: "yes"},
+		"Flag":    {reason: "the environment is optional", args: []string{"--fast-track"}, want: true},
+		"Both":    {reason: "the flag has precedence", value: "true", args: []string{"--fast-track=false"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

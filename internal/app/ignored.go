@@ -2,26 +2,25 @@ package app
 
 import "github.com/spf13/pflag"
 
-// ignoredFlag is a flag of CAPM3 that the manager accepts and ignores, so that the arguments of an existing Deployment
-// still start the manager.
+// ignoredFlag is a flag of CAPM3 that the manager accepts and ignores, so that it starts with the arguments of an
+// existing Deployment.
 type ignoredFlag struct {
 	name string
 
-	// isSwitch says that the flag is true or false. Other flags are numbers.
+	// isSwitch is true for a boolean flag. Other flags are numbers.
 	isSwitch bool
 
-	// reason says why the flag has no effect.
+	// reason explains why the flag has no effect.
 	reason string
 }
 
-// ignoredFlags are all flags of CAPM3 v1.8 to v1.14 that this release does not serve.
+// ignoredFlags returns all flags of CAPM3 v1.8 to v1.14 that have no effect in this release.
 func ignoredFlags() []ignoredFlag {
 	return []ignoredFlag{
 		{name: "metal3labelsync-concurrency", reason: "the workers of --metal3machine-concurrency copy the labels"},
 	}
 }
 
-// addIgnored registers the ignored flags in a set.
 func addIgnored(set *pflag.FlagSet) {
 	for _, ignored := range ignoredFlags() {
 		usage := "Accepted for compatibility with CAPM3 and ignored: " + ignored.reason + "."
@@ -33,7 +32,7 @@ func addIgnored(set *pflag.FlagSet) {
 	}
 }
 
-// Warnings returns one sentence for each flag in a parsed set that has no effect.
+// Warnings returns a warning for each ignored flag in a parsed set.
 func Warnings(set *pflag.FlagSet) []string {
 	var warnings []string
 	for _, ignored := range ignoredFlags() {

@@ -8,7 +8,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
 )
 
-// TestFlagsOfCAPM3 starts with all flags that CAPM3 v1.8 to v1.14 know, as a Deployment may carry them.
+// TestFlagsOfCAPM3 parses all flags of CAPM3 v1.8 to v1.14.
 func TestFlagsOfCAPM3(t *testing.T) {
 	_, set := parse(t, nil,
 		"--leader-elect", "--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s",

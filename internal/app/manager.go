@@ -36,17 +36,17 @@ import (
 )
 
 const (
-	// name is how the manager calls itself towards API servers.
+	// name is the user agent of the manager.
 	name = "cluster-api-provider-metal3"
 
-	// leaderElectionID is the name of the lease. It is CAPM3's, so that the two never act at the same time.
+	// leaderElectionID is the name of the lease. CAPM3 uses the same lease, so that only one of them is active.
 	leaderElectionID = "controller-leader-election-capm3"
 
-	// cacheSyncTimeout leaves time to read the objects of a large installation at the start.
+	// cacheSyncTimeout is long enough to list the objects of a large installation.
 	cacheSyncTimeout = 5 * time.Minute
 )
 
-// NewScheme returns the kinds that the manager works with.
+// NewScheme returns the scheme of the manager.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -115,7 +115,8 @@ func clusterSecrets() labels.Selector {
 	return labels.NewSelector().Add(*requirement)
 }
 
-// slimSecret drops the values of Secrets and keeps their keys, except for kubeconfigs, which the cluster cache reads.
+// slimSecret removes the values of a cached Secret and keeps its keys. It keeps kubeconfigs, which the ClusterCache
+// reads.
 func slimSecret(object any) (any, error) {
 	cached, isSecret := object.(*corev1.Secret)
 	if !isSecret {
@@ -131,8 +132,7 @@ func slimSecret(object any) (any, error) {
 	return cached, nil
 }
 
-// clientOptions keeps Secrets and ConfigMaps out of the default client: a read through it would start a cache of all of
-// them.
+// clientOptions disables the cache for Secrets and ConfigMaps, because it would hold all of them.
 func clientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{
 		DisableFor: []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}},

@@ -48,24 +48,24 @@ func TestSlimSecret(t *testing.T) {
 			Data:       data,
 		}
 	}
-	managed := metav1.ManagedFieldsEntry{Manager: "somebody"}
+	managed := metav1.ManagedFieldsEntry{Manager: "other"}
 	value := map[string][]byte{"value": []byte("secret")}
 	cases := map[string]struct {
 		reason   string
 		in, want any
 	}{
 		"BootstrapData": {
-			"keys stay, because one of them is looked for; values do not lie in memory",
+			"the cache keeps the keys without their values",
 			secret("a", map[string][]byte{"value": []byte("secret"), "format": []byte("ignition")}, managed),
 			secret("a", map[string][]byte{"value": nil, "format": nil}),
 		},
-		"Kubeconfig": {"the cluster cache reads it", secret("a-kubeconfig", value, managed), secret("a-kubeconfig", value)},
+		"Kubeconfig": {"the ClusterCache reads it", secret("a-kubeconfig", value, managed), secret("a-kubeconfig", value)},
 		"Lookalike": {
-			"only the end of the name counts", secret("kubeconfig-of-a", map[string][]byte{"value": []byte("secret")}),
+			"only the suffix of the name counts", secret("kubeconfig-of-a", map[string][]byte{"value": []byte("secret")}),
 			secret("kubeconfig-of-a", map[string][]byte{"value": nil}),
 		},
 		"Empty":    {"a Secret without data", secret("a", nil), secret("a", nil)},
-		"NoSecret": {"something else", cache.ByObject{}, cache.ByObject{}},
+		"NoSecret": {"another type", cache.ByObject{}, cache.ByObject{}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,8 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters;metal3clustertemplates;metal3machines;metal3machinetemplates;metal3datas;metal3dataclaims;metal3datatemplates;metal3remediations;metal3remediationtemplates,verbs=get;list;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters/status;metal3machines/status;metal3machinetemplates/status;metal3datas/status;metal3dataclaims/status;metal3datatemplates/status;metal3remediations/status;metal3remediationtemplates/status,verbs=patch
 
-// Run runs the manager until the context ends. It waits for an API server that is away.
+// Run runs the manager and blocks until the context ends. It waits until the API server is ready. It returns an error
+// if the setup fails.
 func Run(ctx context.Context, restConfig *rest.Config, settings *Flags) error {
 	if err := untilReady(ctx, restConfig, probeEvery); ctx.Err() != nil {
 		return nil
@@ -106,7 +107,7 @@ func newClusterCache(ctx context.Context, mgr ctrl.Manager, settings *Flags) (cl
 		},
 	}, controller.Options{MaxConcurrentReconciles: settings.ClusterCacheConcurrency})
 	if err != nil {
-		return nil, fmt.Errorf("creating the cluster cache: %w", err)
+		return nil, fmt.Errorf("creating the ClusterCache: %w", err)
 	}
 	return clusters, nil
 }
@@ -116,7 +117,7 @@ func isOurs(cluster *clusterv1.Cluster) bool {
 		cluster.Spec.InfrastructureRef.Kind == "Metal3Cluster"
 }
 
-// setupCRDMigration rewrites objects that are stored in an old version, so that the version can be dropped one day.
+// setupCRDMigration sets up the migration of objects that are stored in an old version.
 func setupCRDMigration(ctx context.Context, mgr ctrl.Manager, settings *Flags) error {
 	withStatus := crdmigrator.ByObjectConfig{UseStatusForStorageVersionMigration: true}
 	var skip []crdmigrator.Phase
@@ -145,15 +146,16 @@ func setupCRDMigration(ctx context.Context, mgr ctrl.Manager, settings *Flags) e
 	return nil
 }
 
-// metal3Datas stands for Metal3Data. The migrator derives the name of a definition from the plural of its kind, and
-// holds "data" for a plural already; of this kind the plural is metal3datas.
+// metal3Datas returns an object for Metal3Data with the kind Metal3Datas. The migrator derives the name of a CRD from
+// the plural of its kind. It takes "data" for a plural, but the plural of this kind is metal3datas.
 func metal3Datas() *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Datas"},
 	}
 }
 
-// specProblem judges a Metal3Machine by the rules of admission, for objects that came around the webhooks.
+// specProblem returns the admission error for a Metal3Machine, empty if it is valid. It is for objects that bypassed
+// the webhooks.
 func specProblem(machine *infrav1.Metal3Machine) string {
 	findings := rule.MachineSpec(field.NewPath("spec"), &machine.Spec, machine.Namespace)
 	if err := findings.Errors.ToAggregate(); err != nil {

@@ -13,19 +13,18 @@ import (
 )
 
 const (
-	// probeEvery is how often a starting manager probes an API server that is not ready.
+	// probeEvery is the interval between probes of the API server.
 	probeEvery = 2 * time.Second
 
-	// probeTimeout is how long one probe may take.
+	// probeTimeout is the timeout of one probe.
 	probeTimeout = 10 * time.Second
 )
 
-// untilReady blocks until the API server is ready. A manager that loses its lease with the API server ends, and the
-// kubelet starts it again. If the manager ended without an API server, the back-off of the kubelet would grow, and the
-// webhooks would be missing for up to five minutes after the API server has returned.
+// untilReady blocks until the API server is ready. If the manager exited instead, the restart back-off of the kubelet
+// would delay the webhooks for up to five minutes after the API server returns.
 //
-// It probes /readyz, which every authenticated user may read (ClusterRole system:public-info-viewer). The answers
-// Forbidden and NotFound come from an API server that runs, and count as ready. It returns an error for Unauthorized.
+// It probes /readyz, which every authenticated user may read (ClusterRole system:public-info-viewer). Forbidden and
+// NotFound count as ready, because the API server answered. It returns an error for Unauthorized.
 func untilReady(ctx context.Context, config *rest.Config, every time.Duration) error {
 	limited := rest.CopyConfig(config)
 	limited.Timeout = probeTimeout

@@ -11,47 +11,47 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestUntilReady asks API servers that answer one after another with these codes. The last one is repeated.
+// TestUntilReady probes API servers that answer with these codes, and repeat the last one.
 func TestUntilReady(t *testing.T) {
 	cases := map[string]struct {
 		codes   []int
-		asked   int
+		probes  int
 		problem string
 	}{
-		"ready at once":               {codes: []int{http.StatusOK}, asked: 1},
-		"starting, then ready":        {codes: []int{http.StatusInternalServerError, http.StatusOK}, asked: 2},
-		"nobody behind the proxy":     {codes: []int{http.StatusBadGateway, http.StatusBadGateway, http.StatusOK}, asked: 3},
-		"there, but keeps its secret": {codes: []int{http.StatusForbidden}, asked: 1},
-		"there, but older":            {codes: []int{http.StatusNotFound}, asked: 1},
-		"does not know us":            {codes: []int{http.StatusUnauthorized}, asked: 1, problem: "credentials"},
+		"ready at once":             {codes: []int{http.StatusOK}, probes: 1},
+		"starting, then ready":      {codes: []int{http.StatusInternalServerError, http.StatusOK}, probes: 2},
+		"a proxy without a backend": {codes: []int{http.StatusBadGateway, http.StatusBadGateway, http.StatusOK}, probes: 3},
+		"forbidden":                 {codes: []int{http.StatusForbidden}, probes: 1},
+		"not found":                 {codes: []int{http.StatusNotFound}, probes: 1},
+		"unauthorized":              {codes: []int{http.StatusUnauthorized}, probes: 1, problem: "credentials"},
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
-			asked := 0
+			probes := 0
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path != "/readyz" {
-					t.Errorf("asked for %s", r.URL.Path)
+					t.Errorf("got a request for %s", r.URL.Path)
 				}
-				w.WriteHeader(test.codes[min(asked, len(test.codes)-1)])
-				asked++
+				w.WriteHeader(test.codes[min(probes, len(test.codes)-1)])
+				probes++
 			}))
 			defer server.Close()
 			err := untilReady(t.Context(), &rest.Config{Host: server.URL}, time.Millisecond)
 			if (err == nil) != (test.problem == "") || err != nil && !strings.Contains(err.Error(), test.problem) {
 				t.Errorf("%v, want %q", err, test.problem)
 			}
-			if asked != test.asked {
-				t.Errorf("asked %d times, want %d", asked, test.asked)
+			if probes != test.probes {
+				t.Errorf("got %d probes, want %d", probes, test.probes)
 			}
 		})
 	}
 }
 
-// TestUntilReadyAway has a server that ends each connection, as in an outage. untilReady has waited when it asks again.
-func TestUntilReadyAway(t *testing.T) {
-	asked := make(chan struct{})
+// TestUntilReadyUnavailable has a server that closes each connection. untilReady must probe again.
+func TestUntilReadyUnavailable(t *testing.T) {
+	probed := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		asked <- struct{}{}
+		probed <- struct{}{}
 		panic(http.ErrAbortHandler)
 	}))
 	defer server.Close()
@@ -62,16 +62,16 @@ func TestUntilReadyAway(t *testing.T) {
 		select {
 		case err := <-done:
 			t.Fatalf("did not wait: %v", err)
-		case <-asked:
+		case <-probed:
 		}
 	}
 	cancel()
 	for {
 		select {
-		case <-asked:
+		case <-probed:
 		case err := <-done:
 			if err == nil {
-				t.Error("says that an API server is ready that never answers")
+				t.Error("got no error for an API server that never answers")
 			}
 			return
 		}

@@ -15,7 +15,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// set sets the condition. Known says that its stages ran, stopped that an earlier condition of the plan is false.
+// set sets the condition on the object. known is true if its stages ran, stopped if an earlier condition is false.
 func (c Condition[S]) set(object Object, scope S, result Result, known, stopped bool) {
 	condition := metav1.Condition{Type: c.Type, Status: metav1.ConditionFalse}
 	switch {
@@ -38,10 +38,9 @@ func (c Condition[S]) set(object Object, scope S, result Result, known, stopped 
 	conditions.Set(object, condition)
 }
 
-// failedStatus is the status of a condition whose stage failed. An answer of the API server that a retry does not
-// change makes it false. Any other error, such as a timeout, leaves a condition true that was true: nothing is known to
-// be wrong with the object. A condition that does not exist on a ready object counts as true: CAPM3 has reported the
-// object as ready without this condition.
+// failedStatus returns the status of a condition after an error of its stage. The status is false if a retry cannot
+// succeed. Any other error, such as a timeout, keeps a true condition true. A condition that is missing on a ready
+// object counts as true: CAPM3 reported the object as ready without it.
 func failedStatus(object Object, conditionType string, err error) metav1.ConditionStatus {
 	wasTrue := conditions.IsTrue(object, conditionType) ||
 		!conditions.Has(object, conditionType) && conditions.IsTrue(object, clusterv1.ReadyCondition)
@@ -61,8 +60,8 @@ func isRefusal(err error) bool {
 	return code >= clientErrors && code < serverErrors && !apierrors.IsTooManyRequests(err) && !apierrors.IsTimeout(err)
 }
 
-// describe returns the message of a condition for an error. The same error always gives the same message, so that a
-// retry does not write the status again: the local port of a broken connection is left out.
+// describe returns the message of a condition for an error. It omits the local port of a connection, so that a retry
+// with the same error does not write the status again.
 func describe(err error) string {
 	const limit = 1024
 	text := err.Error()
@@ -77,7 +76,7 @@ func describe(err error) string {
 	return string(unicode.ToUpper(first)) + text[size:]
 }
 
-// shorten returns at most that many bytes of a text, and no part of a character.
+// shorten truncates a text to a number of bytes, at the boundary of a character.
 func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -85,7 +84,8 @@ func shorten(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "")
 }
 
-// SetReady sums up the stages: it repeats the first one that is not true. An object that is being deleted is not ready.
+// SetReady sets Ready from the conditions: it copies the first one that is not true. An object that is being deleted is
+// not ready.
 func SetReady(object Object, stages ...string) {
 	ready := metav1.Condition{
 		Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: clusterv1.ReadyReason,
@@ -105,7 +105,7 @@ func SetReady(object Object, stages ...string) {
 	conditions.Set(object, ready)
 }
 
-// SetPaused reports whether the object is paused.
+// SetPaused sets the condition Paused.
 func SetPaused(object Object, paused bool) {
 	condition := metav1.Condition{
 		Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason,
@@ -117,8 +117,8 @@ func SetPaused(object Object, paused bool) {
 	conditions.Set(object, condition)
 }
 
-// WithoutOldConditions removes the conditions in the format of v1beta1. CAPM3 wrote them; they would stay as it left
-// them.
+// WithoutOldConditions removes the conditions in the format of v1beta1, which CAPM3 wrote and this provider does not
+// update.
 func WithoutOldConditions(old *infrav1.DeprecatedStatus) *infrav1.DeprecatedStatus {
 	if old == nil || old.V1Beta1 == nil || len(old.V1Beta1.Conditions) == 0 {
 		return old

@@ -20,7 +20,7 @@ func isNot(name, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: name, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
-// with makes a machine that has conditions.
+// with returns a machine with conditions.
 func with(list ...metav1.Condition) *infrav1.Metal3Machine {
 	machine := &infrav1.Metal3Machine{}
 	for _, condition := range list {
@@ -29,7 +29,7 @@ func with(list ...metav1.Condition) *infrav1.Metal3Machine {
 	return machine
 }
 
-// sameCondition compares without the time, which is not for a test to know.
+// sameCondition compares without the transition time.
 func sameCondition(t *testing.T, machine *infrav1.Metal3Machine, want metav1.Condition) {
 	t.Helper()
 	got := conditions.Get(machine, want.Type)
@@ -45,42 +45,42 @@ func TestSetReady(t *testing.T) {
 		want   metav1.Condition
 	}{
 		"AllStagesAreTrue": {
-			reason: "nothing is missing",
+			reason: "all conditions are true",
 			before: []metav1.Condition{is("First", "A", ""), is("Second", "B", "b")},
 			want:   is("Ready", "Ready", ""),
 		},
-		"TheFirstThatIsNotTrueCounts": {
-			reason: "the later one waits for the earlier one anyway",
+		"TwoAreNotTrue": {
+			reason: "the first one in the order of the stages has precedence",
 			before: []metav1.Condition{isNot("Second", "B", "b"), isNot("First", "A", "a")},
 			want:   isNot("Ready", "A", "a"),
 		},
 		"ALaterOneIsNotTrue": {
-			reason: "every stage counts",
+			reason: "all conditions must be true",
 			before: []metav1.Condition{is("First", "A", "a"), isNot("Second", "B", "b")},
 			want:   isNot("Ready", "B", "b"),
 		},
 		"AnUnknownStageIsNotTrue": {
-			reason: "not known is not ready",
+			reason: "unknown is not true",
 			before: []metav1.Condition{{Type: "First", Status: metav1.ConditionUnknown, Reason: "A", Message: "a"}},
 			want:   isNot("Ready", "A", "a"),
 		},
 		"AStageWithoutAConditionDoesNotCount": {
-			reason: "some objects do not have all stages",
+			reason: "a stage is optional",
 			before: []metav1.Condition{is("Second", "B", "")},
 			want:   is("Ready", "Ready", ""),
 		},
 		"OtherConditionsDoNotCount": {
-			reason: "only stages sum up to ready",
+			reason: "the condition belongs to no stage",
 			before: []metav1.Condition{is("First", "A", ""), isNot("Other", "C", "c")},
 			want:   is("Ready", "Ready", ""),
 		},
-		"DeletingWins": {
-			reason: "an object that goes away is not ready, whatever its stages say",
+		"Deleting": {
+			reason: "an object that is being deleted is not ready",
 			before: []metav1.Condition{is("First", "A", ""), is("Deleting", "Releasing", "Host is being cleaned")},
 			want:   isNot("Ready", "Deleting", "Host is being cleaned"),
 		},
 		"NotDeleting": {
-			reason: "the condition Deleting is there all the time",
+			reason: "the condition Deleting is false",
 			before: []metav1.Condition{is("First", "A", ""), isNot("Deleting", "NotDeleting", "")},
 			want:   is("Ready", "Ready", ""),
 		},

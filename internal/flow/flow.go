@@ -1,12 +1,12 @@
-// Package flow is the shape of every reconcile: observe, act, report.
+// Package flow implements the phases of every reconcile: observe, act, report.
 //
-// Observe reads everything that a decision needs. An object that does not exist is data, not an error. Run runs stages
-// in order, up to the first one that is not done. It records the outcome or the error of each stage under the condition
-// of that stage, sums them up as Ready, writes the object at most twice (metadata and spec, then the status) and only
-// where something changed, and emits an event for each condition that changed.
+// Observe reads the input of all decisions. An object that does not exist is not an error. Run runs the stages in order
+// up to the first one that is not done. It sets the condition of each stage from its outcome or error, and Ready from
+// all conditions. It writes metadata and spec, then the status, each only if it changed. It emits an event for each
+// condition that changed.
 //
-// It writes conditions nowhere else, and it never requeues at once: a watch or a timer ends every wait, back-off
-// repeats what failed, and a conflict is repeated after a short delay without showing.
+// No other code sets conditions. A reconcile never requeues immediately: a watch or a timer ends every wait, errors are
+// retried with back-off, and a write conflict is retried after ConflictDelay without an error.
 package flow
 
 import (
@@ -22,11 +22,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// Observation reads one part of what a reconcile needs into the scope.
+// Observation reads one part of the input into the scope.
 type Observation[S any] func(ctx context.Context, scope S) error
 
-// Observe runs the observations in order and returns the first error. Nothing may be reported after an error: what was
-// not read would look as if it did not exist.
+// Observe runs the observations in order and returns the first error. After an error the caller must not report: the
+// scope lacks objects that exist.
 func Observe[S any](ctx context.Context, scope S, observations ...Observation[S]) error {
 	for _, observation := range observations {
 		if err := observation(ctx, scope); err != nil {
@@ -36,13 +36,13 @@ func Observe[S any](ctx context.Context, scope S, observations ...Observation[S]
 	return nil
 }
 
-// ReadFailed ends a pass whose observation failed. No stage runs, and Ready reports the error.
+// ReadFailed ends a pass after a failed observation and reports the error in Ready.
 func ReadFailed(ctx context.Context, pass *Pass, err error) (ctrl.Result, error) {
 	return pass.End(ctx, outcome.Done(), err, func() { pass.setFailed(infrav1.ReadFailedReason, err) })
 }
 
-// Moving returns true while clusterctl move deletes the object. Its annotations, and with them a pause, are gone, so no
-// controller may act on it or write it.
+// Moving returns true while clusterctl move deletes the object. No controller may act on such an object or write it.
+// The move has removed its other annotations, including a pause.
 func Moving(object client.Object) bool {
 	_, moving := object.GetAnnotations()[infrav1.DeleteForMoveAnnotation]
 	return moving

@@ -17,7 +17,7 @@ import (
 
 var errBroken = errors.New("broken")
 
-// trace is the scope of the tests: it remembers who ran.
+// trace is the scope of the tests. It records the stages that ran.
 type trace struct{ ran []string }
 
 func observe(name string, err error) flow.Observation[*trace] {
@@ -66,12 +66,12 @@ func TestMovingAndPaused(t *testing.T) {
 		machine *infrav1.Metal3Machine
 		want    bool
 	}{
-		"neither is paused":                   {build.Cluster("c"), plain, false},
-		"the Cluster is paused":               {pausedCluster, plain, true},
-		"the machine is paused":               {build.Cluster("c"), pausedMachine, true},
-		"no Cluster is not paused":            {nil, plain, false},
-		"no Cluster and the machine is":       {nil, pausedMachine, true},
-		"both the Cluster and the machine do": {pausedCluster, pausedMachine, true},
+		"neither is paused":            {build.Cluster("c"), plain, false},
+		"the Cluster is paused":        {pausedCluster, plain, true},
+		"the machine is paused":        {build.Cluster("c"), pausedMachine, true},
+		"no Cluster is not paused":     {nil, plain, false},
+		"no Cluster, a paused machine": {nil, pausedMachine, true},
+		"both are paused":              {pausedCluster, pausedMachine, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -81,11 +81,11 @@ func TestMovingAndPaused(t *testing.T) {
 		})
 	}
 	if flow.Moving(pausedMachine) {
-		t.Error("a paused machine is taken for one that a move deletes")
+		t.Error("got true for a paused machine")
 	}
 	moving := build.Annotations(map[string]string{"clusterctl.cluster.x-k8s.io/delete-for-move": ""})
 	if !flow.Moving(build.Metal3Machine("m", "c", moving)) {
-		t.Error("a machine that a move deletes is not recognised")
+		t.Error("got false for a machine that a move deletes")
 	}
 }
 
@@ -126,10 +126,10 @@ func TestNotOnlyStatus(t *testing.T) {
 	shorter := deleting.DeepCopy()
 	shorter.DeletionTimestamp, shorter.ResourceVersion = &later, "2"
 	if flow.NotOnlyStatus().Update(event.UpdateEvent{ObjectOld: deleting, ObjectNew: shorter}) {
-		t.Error("a deletion that goes on is news")
+		t.Error("a change of the deletionTimestamp passed")
 	}
 	if !flow.NotOnlyStatus().Create(event.CreateEvent{Object: deleting}) ||
 		!flow.NotOnlyStatus().Delete(event.DeleteEvent{Object: deleting}) {
-		t.Error("only updates may be dropped")
+		t.Error("a creation or a deletion did not pass")
 	}
 }

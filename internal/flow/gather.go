@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// Gather enqueues each object of an event after its delay. Further events for the object in this time cost nothing. It
-// is for reconciles that read all objects of a namespace.
+// Gather enqueues each object of an event after a delay, which merges the events in this time. It is for reconciles
+// that read all objects of a namespace.
 func Gather(delay func(types.NamespacedName) time.Duration, toRequests handler.MapFunc) handler.Funcs {
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 	enqueue := func(ctx context.Context, object client.Object, q queue) {
@@ -30,14 +30,15 @@ func Gather(delay func(types.NamespacedName) time.Duration, toRequests handler.M
 	}
 }
 
-// Requests returns requests for the objects of a list from the cache, which fails only while the manager stops.
+// Requests returns a request for each object of a cached list. It ignores errors, which occur only while the manager
+// stops.
 func Requests(ctx context.Context, cache client.Reader, list client.ObjectList, options ...client.ListOption,
 ) []ctrl.Request {
 	if err := cache.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil
 	}
 	var requests []ctrl.Request
-	// Only a type without items gives an error.
+	// EachListItem fails only for a type without items.
 	_ = meta.EachListItem(list, func(item runtime.Object) error {
 		if object, isObject := item.(client.Object); isObject {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)})

@@ -12,13 +12,12 @@ import (
 // CatchUp is the time until the next reconcile of an object whose cached copy is older than the last own write.
 const CatchUp = 20 * time.Millisecond
 
-// catchUps is how often a cached copy may be behind. After that the version of the own write is taken for one that will
-// never come: an API server that was restored from a backup counts from an older version again.
+// catchUps is the number of outdated copies after which Behind gives up. An API server that was restored from a backup
+// never returns the version of the last write.
 const catchUps = 250
 
-// Memory holds the versions that a controller has written, so that it does not act on an older copy from its cache: it
-// would repeat the last reconcile, write again and emit the event twice. A lost Memory does no other harm. The zero
-// value is ready to use.
+// Memory holds the versions that a controller wrote. Without them, a controller may reconcile an older cached copy,
+// repeat the last write and emit its event twice. The zero value is ready to use.
 type Memory struct {
 	mu     sync.Mutex
 	writes map[types.NamespacedName]write
@@ -28,16 +27,16 @@ type Memory struct {
 type write struct {
 	version string
 
-	// gone is the UID of an object whose last finalizer the write removed. The API server answers such a write with the
-	// version from before, which does not identify an old copy.
+	// gone is the UID of an object without its last finalizer. The API server answers the removal with the previous
+	// version, so the version does not identify an outdated copy.
 	gone types.UID
 
-	// behind counts the copies since the write that were older.
+	// behind counts the outdated copies since the write.
 	behind int
 }
 
-// Behind returns true for an object from the cache that is older than the last own write, or that this write deleted.
-// It returns false after many such copies.
+// Behind returns true for a cached object that is older than the last own write, or that this write deleted. It returns
+// false after many such copies.
 func (m *Memory) Behind(object client.Object) bool {
 	key := client.ObjectKeyFromObject(object)
 	m.mu.Lock()
@@ -63,7 +62,7 @@ func (w write) outdates(object client.Object) bool {
 	return err == nil && order < 0
 }
 
-// Forget drops the versions of an object that does not exist any more.
+// Forget drops the version of a deleted object.
 func (m *Memory) Forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -32,14 +32,14 @@ func TestMemory(t *testing.T) {
 	}
 	for range 2 {
 		if !memory.Behind(old) {
-			t.Error("a copy from before the own write is taken for a new one")
+			t.Error("an older copy than the own write is not behind")
 		}
 	}
 	if memory.Behind(w.stored()) {
 		t.Error("the copy of the own last write is behind")
 	}
 	if memory.Behind(old) {
-		t.Error("once the cache has shown the own write there is nothing left to remember")
+		t.Error("the memory still holds a write that the cache showed")
 	}
 }
 
@@ -56,7 +56,7 @@ func TestMemoryAndOtherWriters(t *testing.T) {
 		t.Error("another object is behind")
 	}
 	if memory.Behind(unreadable) {
-		t.Error("a version that cannot be compared would keep the object waiting for ever")
+		t.Error("an invalid version is behind")
 	}
 	w.meanwhile(func(m *infrav1.Metal3Machine) { annotate(m, "other") })
 	if memory.Behind(w.stored()) {
@@ -65,11 +65,11 @@ func TestMemoryAndOtherWriters(t *testing.T) {
 
 	memory.Forget(client.ObjectKeyFromObject(old))
 	if memory.Behind(old) {
-		t.Error("an object that was forgotten is behind")
+		t.Error("a forgotten object is behind")
 	}
 }
 
-func TestMemoryOfWhatIsGone(t *testing.T) {
+func TestMemoryOfADeletedObject(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t, build.Finalizers(ours), build.ObjectOption(func(o metav1.Object) { o.SetUID("first") }))
 	memory := &flow.Memory{}
@@ -88,13 +88,13 @@ func TestMemoryOfWhatIsGone(t *testing.T) {
 	}
 	for range 2 {
 		if !memory.Behind(old) {
-			t.Error("a cache that still shows the object would have it released once more")
+			t.Error("a cached copy of the deleted object is not behind")
 		}
 	}
 	next := old.DeepCopy()
 	next.UID = "second"
 	if memory.Behind(next) {
-		t.Error("an object that took over the name is another one")
+		t.Error("a new object with the same name is behind")
 	}
 }
 

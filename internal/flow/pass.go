@@ -49,17 +49,17 @@ type Reporter struct {
 // condition is new.
 type Announcement func(before *metav1.Condition, after metav1.Condition) (eventType string)
 
-// Pass is one reconcile of one object. It compares the object with the copy from before and writes what changed.
+// Pass is one reconcile of one object. It writes the changes of the object since Begin.
 type Pass struct {
 	reporter Reporter
 	object   Object
 
-	// before is a copy from when the object was read, saved one from when its metadata and spec were last written. Both
-	// are compared with the object before anything is marshalled: most passes change nothing.
+	// before is the copy at Begin, saved the copy at the last write of metadata and spec. Comparing them with the object
+	// avoids the JSON encoding, because most passes change nothing.
 	before, saved Object
 }
 
-// Begin starts a pass. The object must be a copy that the caller may change.
+// Begin starts a pass. The caller must own the object: cached objects are read-only.
 func (r Reporter) Begin(object Object) (*Pass, error) {
 	before, err := duplicate(object)
 	if err != nil {
@@ -68,7 +68,7 @@ func (r Reporter) Begin(object Object) (*Pass, error) {
 	return &Pass{reporter: r, object: object, before: before, saved: before}, nil
 }
 
-// Save writes metadata and spec now, for a step that requires them to be stored. End writes the status.
+// Save writes metadata and spec now, for a stage that requires them to be stored. End writes the status.
 func (p *Pass) Save(ctx context.Context) error {
 	patch, err := p.mainPatch()
 	if err != nil || patch == nil {
@@ -80,15 +80,15 @@ func (p *Pass) Save(ctx context.Context) error {
 	}
 	raw := client.RawPatch(types.MergePatchType, patch)
 	if err := p.reporter.Client.Patch(ctx, stored, raw); err != nil {
-		return fmt.Errorf("saving %s: %w", p.object.GetName(), err)
+		return fmt.Errorf("writing %s %s: %w", kindOf(p.object), p.object.GetName(), err)
 	}
 	p.adopt(stored, p.object)
 	p.saved, err = duplicate(p.object)
 	return err
 }
 
-// End reports: it lets the caller set conditions, writes what changed and emits events. The returned error joins the
-// error of the reconcile with those of the writes. A write conflict is not an error: the object is requeued.
+// End calls report to set the conditions, writes the changes and emits events. It returns the error of the reconcile
+// joined with those of the writes. A write conflict is not an error: End requeues the object.
 func (p *Pass) End(ctx context.Context, reached outcome.Outcome, err error, report func()) (ctrl.Result, error) {
 	writeErr := p.write(ctx, report)
 	switch {
@@ -101,8 +101,8 @@ func (p *Pass) End(ctx context.Context, reached outcome.Outcome, err error, repo
 	}
 }
 
-// write writes metadata and spec, then the status, because conditions name the generation that the first write gives.
-// On a deletion the status goes first: the object does not exist any more without its last finalizer.
+// write writes metadata and spec, then the status, because conditions contain the generation of the first write. On a
+// deletion it writes the status first: the removal of the last finalizer deletes the object.
 func (p *Pass) write(ctx context.Context, report func()) error {
 	var saveErr error
 	deleting := !p.object.GetDeletionTimestamp().IsZero()
@@ -127,7 +127,7 @@ func (p *Pass) write(ctx context.Context, report func()) error {
 	return saveErr
 }
 
-// setFailed reports in Ready an error that belongs to no stage. It does nothing without an error.
+// setFailed reports an error outside the stages in Ready. It ignores a nil error.
 func (p *Pass) setFailed(reason string, err error) {
 	if err == nil {
 		return
@@ -158,14 +158,14 @@ func (p *Pass) saveStatus(ctx context.Context) error {
 	}
 	raw := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":%s}`, patch))
 	if err := p.reporter.Client.Status().Patch(ctx, stored, raw); err != nil {
-		return fmt.Errorf("saving the status of %s: %w", p.object.GetName(), err)
+		return fmt.Errorf("writing the status of %s %s: %w", kindOf(p.object), p.object.GetName(), err)
 	}
 	p.adopt(stored, p.saved)
 	return nil
 }
 
-// adopt sets the version that a write returned. If another client changed a list that a merge patch replaces as a
-// whole, the older version stays: the next patch of such a list then conflicts instead of undoing that change.
+// adopt sets the version that a write returned. If another client changed finalizers or ownerReferences, adopt keeps
+// the older version: the next patch of that list then conflicts instead of reverting the change.
 func (p *Pass) adopt(stored, written Object) {
 	p.reporter.Memory.wrote(stored)
 	p.object.SetGeneration(stored.GetGeneration())
@@ -179,12 +179,12 @@ func sameLists(a, b Object) bool {
 		equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
 }
 
-// mainPatch returns the merge patch of metadata and spec, or nil when it would change nothing.
+// mainPatch returns the merge patch of metadata and spec, or nil if there is no change.
 //
-// A merge patch replaces a list as a whole. Conditions have one writer. Finalizers and owner references have several,
-// so a patch that changes them carries the resource version.
+// A merge patch replaces a list as a whole. Finalizers and ownerReferences have several writers, so a patch of them
+// contains the resource version.
 func (p *Pass) mainPatch() ([]byte, error) {
-	// The API server sets these fields with a write. The next write must not send them back.
+	// The API server sets these fields. The patch must not contain them.
 	p.saved.SetResourceVersion(p.object.GetResourceVersion())
 	p.saved.SetGeneration(p.object.GetGeneration())
 	p.saved.SetManagedFields(p.object.GetManagedFields())
@@ -199,7 +199,7 @@ func (p *Pass) mainPatch() ([]byte, error) {
 	return jsonpatch.MergeMergePatches(patch, version)
 }
 
-// statusPatch returns the merge patch of the status, or nil when it would change nothing.
+// statusPatch returns the merge patch of the status, or nil if there is no change.
 func (p *Pass) statusPatch() ([]byte, error) {
 	if equality.Semantic.DeepEqual(p.before, p.object) {
 		return nil, nil
@@ -230,7 +230,7 @@ func (p *Pass) emit() {
 	}
 }
 
-// note returns the text of an event. The API server refuses an event without a text, and a text of over 1024 bytes.
+// note returns the text of an event. The API server rejects an empty text, and a text of over 1024 bytes.
 func note(condition metav1.Condition) string {
 	const limit = 1000
 	text := condition.Message
@@ -240,13 +240,13 @@ func note(condition metav1.Condition) string {
 	return shorten(text, limit)
 }
 
-// The parts of an object that are written apart.
+// The parts of an object with separate writes.
 const (
 	mainPart = iota
 	statusPart
 )
 
-// parts returns the JSON form of metadata and spec, and that of the status.
+// parts returns metadata and spec, and the status, as JSON.
 func parts(object Object) (parts [2][]byte, err error) {
 	content, err := json.Marshal(object)
 	fields := map[string]json.RawMessage{"status": json.RawMessage(`{}`)}
@@ -259,12 +259,12 @@ func parts(object Object) (parts [2][]byte, err error) {
 		parts[mainPart], err = json.Marshal(fields)
 	}
 	if err != nil {
-		return parts, fmt.Errorf("reading %s: %w", object.GetName(), err)
+		return parts, fmt.Errorf("encoding %s %s: %w", kindOf(object), object.GetName(), err)
 	}
 	return parts, nil
 }
 
-// difference returns the merge patch of one part of an object, or nil when it would change nothing.
+// difference returns the merge patch of one part of an object, or nil if there is no change.
 func difference(before, after Object, part int) ([]byte, error) {
 	old, err := parts(before)
 	if err != nil {
@@ -276,7 +276,7 @@ func difference(before, after Object, part int) ([]byte, error) {
 	}
 	patch, err := jsonpatch.CreateMergePatch(old[part], now[part])
 	if err != nil {
-		return nil, fmt.Errorf("comparing: %w", err)
+		return nil, fmt.Errorf("comparing %s %s: %w", kindOf(after), after.GetName(), err)
 	}
 	if string(patch) == "{}" {
 		return nil, nil
@@ -284,8 +284,8 @@ func difference(before, after Object, part int) ([]byte, error) {
 	return patch, nil
 }
 
-// Milestones announces every reason of trouble as a warning, every condition that becomes true, and every other change
-// of a condition that was there before. Conditions and reasons listed as quiet are not announced.
+// Milestones returns an Announcement: a Warning for every reason in trouble, a Normal event for every condition that
+// becomes true and for every change of an existing condition. It skips the condition types and reasons in quiet.
 func Milestones(quiet, trouble []string) Announcement {
 	return func(before *metav1.Condition, after metav1.Condition) string {
 		switch {

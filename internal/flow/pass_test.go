@@ -32,27 +32,27 @@ const (
 	theirs = "theirs.example.com/finalizer"
 )
 
-// world is an API server with one machine, seen by the pass that is under test.
+// world is an API server with one machine and a pass on it.
 type world struct {
 	client.Client
 	t *testing.T
 
-	// writes are the patches of the pass, in order. Those of others go past the pass and are not among them.
+	// writes are the patches of the pass, in order.
 	writes []string
-	// fail is asked before each write of the pass.
+	// fail runs before each write of the pass. Its error fails the write.
 	fail func(write string) error
-	// others writes as somebody else.
+	// others is the client for writes outside the pass.
 	others client.WithWatch
 	events *recorder
 	pass   *flow.Pass
 }
 
-// recorder keeps events. It stands for the recorder of client-go.
+// recorder records events in place of the recorder of client-go.
 type recorder struct{ lines []string }
 
-// Eventf has the arguments that the interface of client-go asks for.
+// Eventf implements events.EventRecorder.
 //
-//nolint:revive // The number of arguments is not ours to choose.
+//nolint:revive // The interface defines the number of arguments.
 func (r *recorder) Eventf(_, _ runtime.Object, eventType, reason, action, note string, args ...any) {
 	r.lines = append(r.lines, strings.Join([]string{eventType, reason, action, fmt.Sprintf(note, args...)}, "|"))
 }
@@ -92,7 +92,7 @@ func newWorld(t *testing.T, options ...build.Metal3MachineOption) *world {
 	return w
 }
 
-// stored is the machine as the API server has it.
+// stored reads the machine from the API server.
 func (w *world) stored() *infrav1.Metal3Machine {
 	w.t.Helper()
 	machine := &infrav1.Metal3Machine{}
@@ -116,7 +116,7 @@ func (w *world) begin() *infrav1.Metal3Machine {
 	return machine
 }
 
-// meanwhile changes the machine behind the back of the pass.
+// meanwhile changes the machine outside the pass.
 func (w *world) meanwhile(change func(*infrav1.Metal3Machine)) {
 	w.t.Helper()
 	machine := w.stored()
@@ -126,7 +126,7 @@ func (w *world) meanwhile(change func(*infrav1.Metal3Machine)) {
 	}
 }
 
-// deleted marks the machine as deleted, which its finalizers outlive.
+// deleted deletes the machine. Its finalizers keep it.
 func (w *world) deleted() {
 	w.t.Helper()
 	if err := w.others.Delete(context.Background(), w.stored()); err != nil {
@@ -162,7 +162,7 @@ func (w *world) wrote(want ...string) {
 	}
 }
 
-// holds says whether the stored machine has the finalizer.
+// holds returns true if the stored machine has the finalizer.
 func (w *world) holds(finalizer string) bool {
 	w.t.Helper()
 	return controllerutil.ContainsFinalizer(w.stored(), finalizer)
@@ -209,12 +209,12 @@ func TestPassWritesAtMostTwice(t *testing.T) {
 		want   []string
 	}{
 		"Status": {
-			reason: "what did not change is not written",
+			reason: "metadata and spec did not change",
 			change: func(m *infrav1.Metal3Machine) { addresses(m)() },
 			want:   []string{addressesPatch},
 		},
 		"Spec": {
-			reason: "the patch holds what changed and nothing else",
+			reason: "the patch contains only the changes",
 			change: func(m *infrav1.Metal3Machine) { m.Spec.ProviderID = "metal3://a/b/c" },
 			want:   []string{`{"spec":{"providerID":"metal3://a/b/c"}}`},
 		},
@@ -230,7 +230,7 @@ func TestPassWritesAtMostTwice(t *testing.T) {
 			},
 		},
 		"Finalizer": {
-			reason: "a list that others write as well goes with the resource version",
+			reason: "the patch of a list with several writers contains the resource version",
 			change: func(m *infrav1.Metal3Machine) { controllerutil.AddFinalizer(m, ours) },
 			want:   []string{`{"metadata":{"finalizers":["` + ours + `"],"resourceVersion":"999"}}`},
 		},
@@ -282,14 +282,14 @@ func TestPassReportsTheGenerationThatItWrote(t *testing.T) {
 	}
 	w.mustEnd(func() { ready(machine, metav1.ConditionTrue, "Ready", "") })
 	if got := w.stored().Status.Conditions[0].ObservedGeneration; got != 2 {
-		t.Errorf("the condition speaks of generation %d, the object is at 2", got)
+		t.Errorf("the condition has generation %d, the object has 2", got)
 	}
 }
 
 func TestPassAndOtherWriters(t *testing.T) {
 	addTheirs := func(m *infrav1.Metal3Machine) { controllerutil.AddFinalizer(m, theirs) }
 
-	t.Run("an annotation does not get in the way of others", func(t *testing.T) {
+	t.Run("an annotation does not conflict", func(t *testing.T) {
 		w := newWorld(t)
 		machine := w.begin()
 		w.meanwhile(func(m *infrav1.Metal3Machine) { annotate(m, "other") })
@@ -299,21 +299,21 @@ func TestPassAndOtherWriters(t *testing.T) {
 			t.Errorf("got annotations %v, want both", got)
 		}
 	})
-	t.Run("a finalizer meets a conflict", func(t *testing.T) {
+	t.Run("a finalizer conflicts", func(t *testing.T) {
 		w := newWorld(t)
 		machine := w.begin()
 		w.meanwhile(addTheirs)
 		controllerutil.AddFinalizer(machine, ours)
 		w.endsInConflict(nothing)
 	})
-	t.Run("an owner meets a conflict", func(t *testing.T) {
+	t.Run("an ownerReference conflicts", func(t *testing.T) {
 		w := newWorld(t)
 		machine := w.begin()
 		w.meanwhile(func(m *infrav1.Metal3Machine) { annotate(m, "other") })
 		machine.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "1"}}
 		w.endsInConflict(nothing)
 	})
-	t.Run("a finalizer meets a conflict after a write that did not", func(t *testing.T) {
+	t.Run("a finalizer conflicts after a write without a conflict", func(t *testing.T) {
 		w := newWorld(t)
 		machine := w.begin()
 		w.meanwhile(addTheirs)
@@ -324,10 +324,10 @@ func TestPassAndOtherWriters(t *testing.T) {
 		controllerutil.AddFinalizer(machine, ours)
 		w.endsInConflict(nothing)
 		if !w.holds(theirs) {
-			t.Error("the finalizer of somebody else is lost")
+			t.Error("the finalizer of the other client is lost")
 		}
 	})
-	t.Run("a dropped finalizer meets a conflict after the status", func(t *testing.T) {
+	t.Run("the removal of a finalizer conflicts after the status", func(t *testing.T) {
 		w := newWorld(t, build.Finalizers(ours, "kept.example.com/finalizer"))
 		w.deleted()
 		machine := w.begin()
@@ -335,7 +335,7 @@ func TestPassAndOtherWriters(t *testing.T) {
 		controllerutil.RemoveFinalizer(machine, ours)
 		w.endsInConflict(addresses(machine))
 	})
-	t.Run("a finalizer of its own can follow a write of its own", func(t *testing.T) {
+	t.Run("a finalizer does not conflict with an own write", func(t *testing.T) {
 		w := newWorld(t)
 		machine := w.begin()
 		annotate(machine, "key")
@@ -353,13 +353,13 @@ func TestPassAndOtherWriters(t *testing.T) {
 func TestPassOnDeletion(t *testing.T) {
 	gone := apierrors.NewNotFound(infrav1.GroupVersion.WithResource("metal3machines").GroupResource(), "machine-0")
 
-	t.Run("the status goes first and nothing else when nothing else changed", func(t *testing.T) {
+	t.Run("the status is written alone if nothing else changed", func(t *testing.T) {
 		w := newWorld(t, build.Finalizers(ours))
 		w.deleted()
 		w.mustEnd(addresses(w.begin()))
 		w.wrote(addressesPatch)
 	})
-	t.Run("the status goes before the metadata", func(t *testing.T) {
+	t.Run("the status is written before the metadata", func(t *testing.T) {
 		w := newWorld(t, build.Finalizers(ours))
 		w.deleted()
 		machine := w.begin()
@@ -367,7 +367,7 @@ func TestPassOnDeletion(t *testing.T) {
 		w.mustEnd(addresses(machine))
 		w.wrote(addressesPatch, `{"metadata":{"annotations":{"key":"x"}}}`)
 	})
-	t.Run("the last finalizer goes without a status", func(t *testing.T) {
+	t.Run("the last finalizer is removed without a status", func(t *testing.T) {
 		w := newWorld(t, build.Finalizers(ours))
 		w.deleted()
 		machine := w.begin()
@@ -380,7 +380,7 @@ func TestPassOnDeletion(t *testing.T) {
 			t.Errorf("got %v, want an object that is gone", err)
 		}
 	})
-	t.Run("an object that is gone is no error", func(t *testing.T) {
+	t.Run("a deleted object is no error", func(t *testing.T) {
 		for _, writes := range []int{0, 1} {
 			w := newWorld(t, build.Finalizers(ours))
 			w.deleted()
@@ -397,7 +397,7 @@ func TestPassOnDeletion(t *testing.T) {
 			}
 		}
 	})
-	t.Run("an object that is gone while nobody deletes it is an error", func(t *testing.T) {
+	t.Run("an object without a deletionTimestamp that is gone is an error", func(t *testing.T) {
 		w := newWorld(t)
 		machine := w.begin()
 		w.fail = func(string) error { return gone }
@@ -422,7 +422,7 @@ func TestPassJoinsErrors(t *testing.T) {
 		"the reconcile and the metadata fail": {
 			err: reconcile, fail: `"metadata"`, want: []error{reconcile, refused}, writes: 2,
 		},
-		"the reconcile and then the status too": {
+		"the reconcile and the status fail": {
 			err: reconcile, fail: `"status"`, want: []error{reconcile, refused}, writes: 2,
 		},
 	}
@@ -447,17 +447,17 @@ func TestPassJoinsErrors(t *testing.T) {
 			}
 			after := time.Minute
 			if len(tc.want) > 0 {
-				// The back-off decides then.
+				// controller-runtime requeues with back-off.
 				after = 0
 			}
 			if (err == nil) != (len(tc.want) == 0) || result.RequeueAfter != after {
-				t.Errorf("got %v, %v, want to come back after %s", result, err, after)
+				t.Errorf("got %v, %v, want a requeue after %s", result, err, after)
 			}
 			if len(w.writes) != tc.writes {
 				t.Errorf("got writes %q, want %d", w.writes, tc.writes)
 			}
 			if announced := len(w.events.lines) > 0; announced != (tc.fail != `"status"`) {
-				t.Errorf("got events %q, they belong to a status that is stored", w.events.lines)
+				t.Errorf("got events %q, want events only for a stored status", w.events.lines)
 			}
 		})
 	}
@@ -465,7 +465,8 @@ func TestPassJoinsErrors(t *testing.T) {
 
 func TestPassNamesWhatItCouldNotWrite(t *testing.T) {
 	for fail, want := range map[string]string{
-		`"metadata"`: "saving machine-0: refused", `"status"`: "saving the status of machine-0: refused",
+		`"metadata"`: "writing Metal3Machine machine-0: refused",
+		`"status"`:   "writing the status of Metal3Machine machine-0: refused",
 	} {
 		w := newWorld(t)
 		machine := w.begin()
@@ -498,7 +499,7 @@ func TestPassEvents(t *testing.T) {
 			after: &metav1.Condition{Status: metav1.ConditionTrue, Reason: "Fine"},
 			want:  []string{"Normal|Fine|Reconcile|Ready is True"},
 		},
-		"trouble at once": {
+		"a new condition with a reason of trouble": {
 			after: &metav1.Condition{Status: metav1.ConditionFalse, Reason: "Trouble", Message: "It burns"},
 			want:  []string{"Warning|Trouble|Reconcile|It burns"},
 		},
@@ -512,11 +513,11 @@ func TestPassEvents(t *testing.T) {
 			after:  &metav1.Condition{Status: metav1.ConditionFalse, Reason: "B", Message: "b"},
 			want:   []string{"Normal|B|Reconcile|b"},
 		},
-		"a change of the message is no news": {
+		"a change of the message emits no event": {
 			before: &metav1.Condition{Status: metav1.ConditionFalse, Reason: "Trouble", Message: "a"},
 			after:  &metav1.Condition{Status: metav1.ConditionFalse, Reason: "Trouble", Message: "b"},
 		},
-		"a percent sign is text": {
+		"a percent sign in the message": {
 			after: &metav1.Condition{Status: metav1.ConditionTrue, Reason: "Fine", Message: "100%d"},
 			want:  []string{"Normal|Fine|Reconcile|100%d"},
 		},
@@ -583,7 +584,7 @@ func TestMilestones(t *testing.T) {
 		"trouble is a warning": {
 			after: condition("A", "Trouble", metav1.ConditionFalse), want: corev1.EventTypeWarning,
 		},
-		"trouble of a quiet type is one too": {
+		"trouble of a quiet type is a warning": {
 			after: condition("QuietType", "Trouble", metav1.ConditionFalse), want: corev1.EventTypeWarning,
 		},
 		"a quiet type is silent":           {before: &old, after: condition("QuietType", "B", metav1.ConditionTrue)},
@@ -617,7 +618,7 @@ func TestPassShowsThatItCouldNotSave(t *testing.T) {
 		deleted bool
 		change  func(*infrav1.Metal3Machine)
 	}{
-		"Annotation": {"an object that lives", false, func(m *infrav1.Metal3Machine) { annotate(m, "key") }},
+		"Annotation": {"an object that is not being deleted", false, func(m *infrav1.Metal3Machine) { annotate(m, "key") }},
 		"Finalizer": {
 			"the last write of an object that is being deleted", true,
 			func(m *infrav1.Metal3Machine) { controllerutil.RemoveFinalizer(m, ours) },
@@ -644,7 +645,7 @@ func TestPassShowsThatItCouldNotSave(t *testing.T) {
 			got := conditions.Get(w.stored(), "Ready")
 			if got == nil || got.Status != metav1.ConditionFalse || got.Reason != infrav1.WriteFailedReason ||
 				!strings.Contains(got.Message, "a policy says no") {
-				t.Errorf("%s: Ready says %+v", tc.reason, got)
+				t.Errorf("%s: Ready is %+v", tc.reason, got)
 			}
 			if len(w.events.lines) != 1 || !strings.HasPrefix(w.events.lines[0], "Warning|"+infrav1.WriteFailedReason) {
 				t.Errorf("%s: got events %q", tc.reason, w.events.lines)

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// NotOnlyStatus drops updates that changed nothing but the status. It is for the kind that a controller writes itself:
-// every report would otherwise cause one more reconcile. The periodic resync passes.
+// NotOnlyStatus drops updates that changed only the status, so that the status writes of a controller do not enqueue
+// the object. It passes the periodic resync.
 func NotOnlyStatus() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() ||
@@ -29,7 +29,7 @@ func sameButStatus(before, after client.Object) bool {
 		equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
-// Updates passes all events but the updates that do not matter. The periodic resync counts as an update.
+// Updates drops updates, including the periodic resync, unless matters returns true. It passes all other events.
 func Updates[T client.Object](matters func(before, after T) bool) predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, isKind := e.ObjectOld.(T)
@@ -38,7 +38,7 @@ func Updates[T client.Object](matters func(before, after T) bool) predicate.Func
 	}}
 }
 
-// OnlyDeletes drops all events but deletions.
+// OnlyDeletes passes only deletions.
 func OnlyDeletes() predicate.Funcs {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
@@ -47,7 +47,7 @@ func OnlyDeletes() predicate.Funcs {
 	}
 }
 
-// OnlyCreates drops all events but those of new objects.
+// OnlyCreates passes only creations.
 func OnlyCreates() predicate.Funcs {
 	return predicate.Funcs{
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
@@ -61,7 +61,7 @@ func ComesOrGoes() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 }
 
-// ComesOrLeaves passes objects that are created, begin to be deleted, or are gone.
+// ComesOrLeaves passes creations, deletions, and updates that set the deletionTimestamp or replace the object.
 func ComesOrLeaves() predicate.Funcs {
 	return Updates(func(before, after client.Object) bool {
 		return before.GetUID() != after.GetUID() ||

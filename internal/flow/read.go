@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Presence says what Open found.
+// Presence is the result of Open.
 type Presence int
 
-// What Open may find.
+// Results of Open.
 const (
 	// Present is an object to reconcile.
 	Present Presence = iota
@@ -23,14 +23,14 @@ const (
 	// Gone is an object that does not exist.
 	Gone
 
-	// Ignored is an object that belongs to another manager, or that clusterctl move deletes.
+	// Ignored is an object of another manager, or one that clusterctl move deletes.
 	Ignored
 
-	// Behind is an object whose copy in the cache is older than the last own write.
+	// Behind is an object with a cached copy that is older than the last own write.
 	Behind
 )
 
-// Result ends a reconcile that found nothing to do.
+// Result returns the result of a reconcile without a pass.
 func (p Presence) Result() ctrl.Result {
 	if p == Behind {
 		return ctrl.Result{RequeueAfter: CatchUp}
@@ -38,7 +38,7 @@ func (p Presence) Result() ctrl.Result {
 	return ctrl.Result{}
 }
 
-// Open reads an object and begins a pass. There is no pass after an error, and for an object that is not present.
+// Open reads an object and begins a pass. The pass is nil after an error and unless the object is Present.
 func (r Reporter) Open(ctx context.Context, key client.ObjectKey, object Object) (*Pass, Presence, error) {
 	err := r.Client.Get(ctx, key, object)
 	switch {
@@ -56,7 +56,7 @@ func (r Reporter) Open(ctx context.Context, key client.ObjectKey, object Object)
 	return pass, Present, err
 }
 
-// Find reads an object. It returns false if there is none, or no name.
+// Find reads an object. It returns false if the object does not exist or the name is empty.
 func Find(ctx context.Context, reader client.Reader, key client.ObjectKey, object client.Object) (bool, error) {
 	if key.Name == "" {
 		return false, nil
@@ -66,12 +66,14 @@ func Find(ctx context.Context, reader client.Reader, key client.ObjectKey, objec
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading %s %s: %w", reflect.TypeOf(object).Elem().Name(), key.Name, err)
+		return false, fmt.Errorf("reading %s %s: %w", kindOf(object), key.Name, err)
 	}
 	return true, nil
 }
 
-// PausedWithCluster returns true if the object or the Cluster that its label names is paused.
+func kindOf(object client.Object) string { return reflect.TypeOf(object).Elem().Name() }
+
+// PausedWithCluster returns true if the object or the Cluster in its label is paused.
 func PausedWithCluster(ctx context.Context, reader client.Reader, object client.Object) (bool, error) {
 	cluster := &clusterv1.Cluster{}
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: object.GetLabels()[clusterv1.ClusterNameLabel]}

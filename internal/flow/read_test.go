@@ -25,14 +25,14 @@ func TestOpen(t *testing.T) {
 		behind       bool
 		want         flow.Presence
 	}{
-		"an object":                           {name: "machine-0", want: flow.Present},
-		"an object with the label":            {name: "machine-0", filter: "ours", want: flow.Present},
-		"none":                                {name: "other", want: flow.Gone},
-		"an object of another manager":        {name: "machine-0", filter: "theirs", want: flow.Ignored},
-		"an object that a move deletes":       {name: "machine-0", annotation: infrav1.DeleteForMoveAnnotation, want: flow.Ignored},
-		"a copy from before the last write":   {name: "machine-0", behind: true, want: flow.Behind},
-		"that copy, of another manager's":     {name: "machine-0", filter: "theirs", behind: true, want: flow.Ignored},
-		"an object with another's annotation": {name: "machine-0", annotation: "other", want: flow.Present},
+		"an object":                         {name: "machine-0", want: flow.Present},
+		"an object with the label":          {name: "machine-0", filter: "ours", want: flow.Present},
+		"none":                              {name: "other", want: flow.Gone},
+		"an object of another manager":      {name: "machine-0", filter: "theirs", want: flow.Ignored},
+		"an object that a move deletes":     {name: "machine-0", annotation: infrav1.DeleteForMoveAnnotation, want: flow.Ignored},
+		"a copy from before the last write": {name: "machine-0", behind: true, want: flow.Behind},
+		"that copy, of another manager":     {name: "machine-0", filter: "theirs", behind: true, want: flow.Ignored},
+		"an object with another annotation": {name: "machine-0", annotation: "other", want: flow.Present},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -12,34 +12,33 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// ConflictDelay is the time until the next reconcile of an object after a write conflict. The cache usually shows the
-// other write by then.
+// ConflictDelay is the time until the next reconcile after a write conflict. By then the cache usually shows the other
+// write.
 const ConflictDelay = 200 * time.Millisecond
 
-// Reached is what a condition says once its stages are done.
+// Reached is the reason and message of a condition after its stages are done.
 type Reached struct{ Reason, Message string }
 
-// Condition describes the condition that reports one or more stages. Deleting is always true and is the only condition
-// that is reported for an object that is being deleted.
+// Condition describes the condition of one or more stages. For an object that is being deleted, Run sets only Deleting,
+// which is always true.
 type Condition[S any] struct {
 	// Type of the condition.
 	Type string
 
-	// Initial is the reason before the stages have run.
+	// Initial is the reason before the stages run.
 	Initial string
 
-	// Failed is the reason when a stage returns an error.
+	// Failed is the reason after an error of a stage.
 	Failed string
 
-	// Done returns reason and message when all stages of the condition are done. Required.
+	// Done returns reason and message after all stages of the condition are done. Required.
 	Done func(scope S) Reached
 
-	// Aside keeps the condition out of Ready. A stage that is not done does not stop the stages of other conditions.
+	// Aside excludes the condition from Ready. Its stages do not stop the stages of other conditions.
 	Aside bool
 }
 
-// Stage is one step of a reconcile with the condition that reports it. The condition becomes true when the last of its
-// stages is done.
+// Stage is one step of a reconcile with its condition. The condition is true after the last of its stages is done.
 type Stage[S any] struct {
 	Condition[S]
 
@@ -47,17 +46,17 @@ type Stage[S any] struct {
 	Run func(ctx context.Context, scope S) (outcome.Outcome, error)
 }
 
-// Stage returns a stage that this condition reports.
+// Stage returns a stage of this condition.
 func (c Condition[S]) Stage(run func(ctx context.Context, scope S) (outcome.Outcome, error)) Stage[S] {
 	return Stage[S]{Condition: c, Run: run}
 }
 
-// Plan is one reconcile of an object: what it does and what it reports.
+// Plan is one reconcile of an object.
 type Plan[S any] struct {
-	// Paused says that the object or its Cluster is paused. A paused object reports Paused and what Status sets.
+	// Paused is true if the object or its Cluster is paused. Run then sets only Paused and calls Status.
 	Paused bool
 
-	// Conditions are all conditions of the kind, in the order in which Ready sums them up.
+	// Conditions are all conditions of the kind, in the order for Ready.
 	Conditions []Condition[S]
 
 	// Stages of this reconcile, in order.
@@ -66,7 +65,7 @@ type Plan[S any] struct {
 	// Status sets the other fields of the status. Nil sets none.
 	Status func(scope S, results Results)
 
-	// Conflict returns true for errors that are write conflicts besides those of the API server. Nil means none.
+	// Conflict returns true for further errors that count as write conflicts. Nil means none.
 	Conflict func(err error) bool
 }
 
@@ -77,23 +76,22 @@ type Results map[string]Result
 type Result struct {
 	outcome.Outcome
 
-	// Err is the error of the stage that failed. The outcome then says so. Nil when none failed.
+	// Err is the error of the failed stage. Nil if none failed.
 	Err error
 
 	// pending is the number of stages that have not run.
 	pending int
 }
 
-// Of returns the outcome of the stages of a condition, and false while it is not known: a stage before them stopped the
-// reconcile, or a write conflicted.
+// Of returns the outcome of the stages of a condition. It returns false if an earlier stage or a write conflict stopped
+// the reconcile.
 func (r Results) Of(conditionType string) (Result, bool) {
 	result, known := r[conditionType]
 	return result, known && (result.pending == 0 || !result.IsDone())
 }
 
-// Run runs the stages of the plan in order, up to the first one that is not done, and reports them: the outcome or the
-// error of each stage under its condition, and Ready as their sum. It returns the errors of the stages and of the
-// writes. A write conflict is not an error: the object is requeued after ConflictDelay.
+// Run runs the stages in order up to the first one that is not done, and sets their conditions and Ready. It returns
+// the errors of the stages and of the writes. After a write conflict it requeues the object after ConflictDelay.
 func Run[S any](ctx context.Context, pass *Pass, scope S, plan Plan[S]) (ctrl.Result, error) {
 	results, after, err := plan.act(ctx, scope)
 	return pass.End(ctx, outcome.Done().WithAfter(after), err, func() { plan.report(pass.object, scope, results) })
@@ -134,7 +132,7 @@ func (p Plan[S]) isConflict(err error) bool {
 	return err != nil && (apierrors.IsConflict(err) || p.Conflict != nil && p.Conflict(err))
 }
 
-// Soonest returns the shorter of two times, where zero means never.
+// Soonest returns the shorter of two durations. Zero means never.
 func Soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -155,7 +153,7 @@ func (p Plan[S]) report(object Object, scope S, results Results) {
 	}
 }
 
-// setReady sums up the conditions, unless Ready is the condition of a stage itself.
+// setReady sets Ready from the conditions, unless Ready is the condition of a stage.
 func (p Plan[S]) setReady(object Object) {
 	var stages []string
 	for _, condition := range p.Conditions {

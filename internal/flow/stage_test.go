@@ -29,8 +29,8 @@ type step struct {
 	err       error
 }
 
-// said is what a condition says, in one line.
-func said(machine *infrav1.Metal3Machine, conditionType string) string {
+// line returns a condition in one line.
+func line(machine *infrav1.Metal3Machine, conditionType string) string {
 	condition := conditions.Get(machine, conditionType)
 	if condition == nil {
 		return ""
@@ -83,7 +83,7 @@ func TestRun(t *testing.T) {
 		err                  error
 	}{
 		"Done": {
-			reason: "all stages are done", steps: []step{{condition: "First"}, {condition: "First"}, {condition: "Second"}},
+			reason: "all stages ran", steps: []step{{condition: "First"}, {condition: "First"}, {condition: "Second"}},
 			ran: []string{"First0", "First1", "Second2"}, first: "True Reached There", second: "True Reached There",
 			aside: "False Initial", ready: "True Ready",
 		},
@@ -100,23 +100,23 @@ func TestRun(t *testing.T) {
 			second: "False Initial", ready: "False Invalid Correct it",
 		},
 		"Refused": {
-			reason: "an error that a retry does not change is known to be wrong", before: allTrue,
+			reason: "a retry cannot succeed", before: allTrue,
 			steps: []step{{condition: "First", err: refused}, {condition: "Second"}}, ran: []string{"First0"},
 			first: refusal, aside: "True Old", second: "True Old", ready: refusal, err: refused,
 		},
 		"FailedBefore": {
-			reason: "every error shows", steps: []step{{condition: "First"}, {condition: "Second", err: away}},
+			reason: "an error sets the condition", steps: []step{{condition: "First"}, {condition: "Second", err: away}},
 			ran: []string{"First0", "Second1"}, first: "True Reached There", aside: "False Initial",
 			second: "False Failed The API server is away", ready: "False Failed The API server is away", err: away,
 		},
 		"FailedAfter": {
-			reason: "what was true stays true until something is known to be wrong", before: allTrue,
+			reason: "a temporary error keeps a true condition", before: allTrue,
 			steps: []step{{condition: "First"}, {condition: "Second", err: away}}, ran: []string{"First0", "Second1"},
 			first: "True Reached There", aside: "True Old", second: "True Failed The API server is away",
 			ready: "True Ready", err: away,
 		},
 		"Conflict": {
-			reason: "a conflict does not show", before: allTrue,
+			reason: "a conflict changes no condition", before: allTrue,
 			steps: []step{{condition: "First", err: conflict}, {condition: "Second"}}, ran: []string{"First0"},
 			first: "True Old", aside: "True Old", second: "True Old", ready: "True Ready", after: flow.ConflictDelay,
 		},
@@ -127,12 +127,12 @@ func TestRun(t *testing.T) {
 			first: "True Reached There", ready: "True Ready", after: flow.ConflictDelay,
 		},
 		"FailedAtFirst": {
-			reason: "the same for an error", before: []metav1.Condition{is("Ready", "Ready", "")},
+			reason: "a temporary error keeps a ready object ready", before: []metav1.Condition{is("Ready", "Ready", "")},
 			steps: []step{{condition: "First"}, {condition: "Second", err: away}}, ran: []string{"First0", "Second1"},
 			first: "True Reached There", second: "True Failed The API server is away", ready: "True Ready", err: away,
 		},
 		"RefusedAtFirst": {
-			reason: "an error that a retry does not change is known to be wrong",
+			reason: "a retry cannot succeed",
 			before: []metav1.Condition{is("Ready", "Ready", "")},
 			steps:  []step{{condition: "First", err: refused}}, ran: []string{"First0"},
 			first: refusal, ready: refusal, err: refused,
@@ -165,7 +165,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("%s: got %v, %v, want %v after %s", tc.reason, result, err, tc.err, tc.after)
 			}
 			machine := w.stored()
-			got := []string{said(machine, "First"), said(machine, "Aside"), said(machine, "Second"), said(machine, "Ready")}
+			got := []string{line(machine, "First"), line(machine, "Aside"), line(machine, "Second"), line(machine, "Ready")}
 			if diff := cmp.Diff([]string{tc.first, tc.aside, tc.second, tc.ready}, got); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
@@ -183,7 +183,7 @@ func TestReadFailed(t *testing.T) {
 	if !errors.Is(err, errBroken) {
 		t.Errorf("got %v, want %v", err, errBroken)
 	}
-	if got := said(w.stored(), "Ready"); got != "False ReadFailed Broken" {
+	if got := line(w.stored(), "Ready"); got != "False ReadFailed Broken" {
 		t.Errorf("Ready is %q", got)
 	}
 	stored := w.stored()
@@ -195,8 +195,8 @@ func TestReadFailed(t *testing.T) {
 	if _, err := flow.ReadFailed(context.Background(), w.pass, errBroken); !errors.Is(err, errBroken) {
 		t.Errorf("got %v, want %v", err, errBroken)
 	}
-	if got := said(w.stored(), "Ready"); got != "True ReadFailed Broken" {
-		t.Errorf("a failed read makes a ready object %q", got)
+	if got := line(w.stored(), "Ready"); got != "True ReadFailed Broken" {
+		t.Errorf("Ready of a ready object after a failed read is %q", got)
 	}
 }
 
@@ -215,10 +215,10 @@ func TestRunOnDeletion(t *testing.T) {
 		if _, _, err := w.run(false, tc.step); !errors.Is(err, tc.step.err) {
 			t.Errorf("got error %v", err)
 		}
-		if got := said(w.stored(), clusterv1.DeletingCondition); got != tc.want {
+		if got := line(w.stored(), clusterv1.DeletingCondition); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)
 		}
-		if got := said(w.stored(), "First"); got != "" {
+		if got := line(w.stored(), "First"); got != "" {
 			t.Errorf("a deletion reports %q for another condition", got)
 		}
 	}
@@ -230,8 +230,8 @@ func TestRunWhilePaused(t *testing.T) {
 	if err != nil || len(scope.ran) != 1 {
 		t.Errorf("got %v, ran %v", err, scope.ran)
 	}
-	if said(w.stored(), "First") != "" || said(w.stored(), "Ready") != "" {
-		t.Error("a pause changes no other condition")
+	if line(w.stored(), "First") != "" || line(w.stored(), "Ready") != "" {
+		t.Error("a pause changed another condition")
 	}
 }
 
@@ -252,7 +252,7 @@ func TestTheSameErrorIsWrittenOnce(t *testing.T) {
 		t.Errorf("got writes %q, want one", w.writes)
 	}
 	want := "False Failed Read tcp 192.0.2.2:6443: connection reset by peer"
-	if got := said(w.stored(), "First"); got != want {
+	if got := line(w.stored(), "First"); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

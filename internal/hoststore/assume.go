@@ -8,13 +8,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// assumeCache holds what this process knows about hosts and the cache does not show yet.
+// assumeCache holds the facts about hosts that this process knows before the cache shows them.
 //
-//	Choose picks a host               -> the host is assumed for the machine
-//	the API server confirms the claim -> the claim is kept, so that Holdings returns it
-//	the cache shows the claim, or a version that is newer than the confirmed claim -> the assumption ends
-//	the API server answers a conflict -> the assumption ends, and the version that was read counts as outdated
-//	the cache shows another version   -> no version of the host is outdated
+//	event                                               effect
+//	Choose picks a host                                 the host is assumed for the machine
+//	the API server confirms the claim                   Holdings returns the confirmed copy
+//	the cache shows the claim or a newer version        the assumption ends
+//	the API server returns a conflict                   the assumption ends; the version that was read is outdated
+//	the cache shows another version                     no version of the host is outdated
 //
 // The lock of the store guards all methods.
 type assumeCache struct {
@@ -26,7 +27,7 @@ type assumeCache struct {
 type assumption struct {
 	machine Key
 
-	// written is the host as the API server confirmed the claim. Nil until then.
+	// written is the host in the response to the claim. Nil before the response.
 	written *bmov1alpha1.BareMetalHost
 }
 
@@ -34,7 +35,7 @@ func newAssumeCache() assumeCache {
 	return assumeCache{claims: map[Key]assumption{}, outdated: map[Key]string{}}
 }
 
-// candidate returns a host with what the process knows about it, as the machine may choose it.
+// candidate returns a host as a candidate for a machine.
 func (a *assumeCache) candidate(current *bmov1alpha1.BareMetalHost, machine Key) host.Candidate {
 	key := client.ObjectKeyFromObject(current)
 	claim, assumed := a.claims[key]
@@ -42,12 +43,12 @@ func (a *assumeCache) candidate(current *bmov1alpha1.BareMetalHost, machine Key)
 	return host.Candidate{Host: current, Assumed: assumed && claim.machine != machine || outdated}
 }
 
-// assume keeps a host for a machine. A claim of the same machine that was written stays known.
+// assume assumes a host for a machine. It keeps a claim of the machine that was already written.
 func (a *assumeCache) assume(key, machine Key) {
 	a.claims[key] = assumption{machine: machine, written: a.claims[key].written}
 }
 
-// of returns the host that is assumed for a machine. The number of assumptions is the number of claims under way.
+// of returns the host that is assumed for a machine.
 func (a *assumeCache) of(machine Key) (key Key, claim assumption, found bool) {
 	for key, claim := range a.claims {
 		if claim.machine == machine {
@@ -57,7 +58,7 @@ func (a *assumeCache) of(machine Key) (key Key, claim assumption, found bool) {
 	return Key{}, assumption{}, false
 }
 
-// confirm keeps a claim that the API server confirmed.
+// confirm stores the copy of a claim that the API server returned.
 func (a *assumeCache) confirm(stored *bmov1alpha1.BareMetalHost) {
 	key := client.ObjectKeyFromObject(stored)
 	claim, assumed := a.claims[key]
@@ -67,8 +68,8 @@ func (a *assumeCache) confirm(stored *bmov1alpha1.BareMetalHost) {
 	}
 }
 
-// refuse marks the version that a refused write was made from, and says whether the write was a claim. A refused write
-// on a host that was claimed before says nothing about the claim: only the confirmed copy is outdated.
+// refuse marks the version of a rejected write as outdated. It returns true if the write was a claim. If the machine
+// had claimed the host before, refuse drops only the confirmed copy.
 func (a *assumeCache) refuse(current, desired *bmov1alpha1.BareMetalHost) (wasClaim bool) {
 	key := client.ObjectKeyFromObject(current)
 	a.outdated[key] = current.ResourceVersion
@@ -85,8 +86,8 @@ func (a *assumeCache) refuse(current, desired *bmov1alpha1.BareMetalHost) (wasCl
 	return host.ConsumedBy(desired, namespace, name)
 }
 
-// observe compares a host from the cache with what is assumed. It says whether something ended that kept other machines
-// from the host.
+// observe compares a host from the cache with its assumption. It returns true if an assumption or an outdated version
+// ended, so that other machines may claim the host.
 func (a *assumeCache) observe(current *bmov1alpha1.BareMetalHost) (ended bool) {
 	key := client.ObjectKeyFromObject(current)
 	if a.isShown(key, current) {
@@ -100,7 +101,7 @@ func (a *assumeCache) observe(current *bmov1alpha1.BareMetalHost) (ended bool) {
 	return ended
 }
 
-// isShown says whether a host from the cache shows how its assumption ended.
+// isShown returns true if a host from the cache shows the claim, or a version after it.
 func (a *assumeCache) isShown(key Key, current *bmov1alpha1.BareMetalHost) bool {
 	claim, assumed := a.claims[key]
 	if !assumed || host.ConsumedBy(current, claim.machine.Namespace, claim.machine.Name) {
@@ -113,7 +114,7 @@ func (a *assumeCache) isShown(key Key, current *bmov1alpha1.BareMetalHost) bool 
 	return err == nil && order > 0
 }
 
-// forget drops a host that was deleted.
+// forget drops a deleted host.
 func (a *assumeCache) forget(key Key) {
 	delete(a.claims, key)
 	delete(a.outdated, key)

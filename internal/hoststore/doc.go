@@ -1,22 +1,21 @@
 // Package hoststore reads and writes BareMetalHosts for the controllers.
 //
-// Reads come from the cache, through an index of consumers and a pool of the hosts without a machine, and never from
-// a list call. Claiming works as in a scheduler: a host is assumed in memory before the claim is written, so that the
-// workers of one process do not choose the same host. The write carries the resource version that the choice was made
-// from, so that no other write is lost. The memory is a hint: a restart loses it, and the consumer reference on the
-// host is the truth.
+// Reads use the cache, an index by consumer, and a pool of the hosts without a machine. They never send a list call.
+// Claiming works as in a scheduler: the store assumes a host in memory before it writes the claim, so that two workers
+// do not choose the same host. The write carries the resource version of the chosen copy, so it overwrites no other
+// write. The memory is a hint that a restart loses. The consumerRef of the host is authoritative.
 //
 //	state                  file         begins                          ends
 //	pool                   pool.go      the cache shows a free host     the cache shows a consumer or a deletion
 //	assumption             assume.go    a machine chooses a host        the cache shows the claim; conflict; Forget
 //	confirmed claim        assume.go    the API server stores a claim   with its assumption
-//	outdated version       assume.go    the API server refuses a write  the cache shows another version
-//	waiter and its place   waitlist.go  a machine looks for a host      Settle, when the machine waits no more
-//	open waiter            waitlist.go  a machine has looked            an offer enqueues it; it chooses a host
-//	offer                  waitlist.go  a host concerns an open waiter  Settle of that machine; the host is deleted
-//	answer                 answers.go   a machine finds no host         any host or assumption changes
-//	turn                   waitlist.go  with the first waiter           with the last waiter and offer of the namespace
+//	outdated version       assume.go    the API server rejects a write  the cache shows another version
+//	waiter and its place   waitlist.go  a machine requests a host       Settle of a machine that stops waiting
+//	open waiter            waitlist.go  a machine requests a host       an offer enqueues it; it chooses a host
+//	offer                  waitlist.go  a host suits an open waiter     Settle of that machine; the host is deleted
+//	message                messages.go  a machine finds no host         any host or assumption changes
+//	sequence number        waitlist.go  with the first waiter           with the last waiter and offer of the namespace
 //
-// One lock guards all of it. The waitlist is one per namespace. The store does not judge hosts: baremetal/host decides
-// which host is chosen and what is written on it.
+// One lock guards this state. Each namespace has its own waitlist. baremetal/host decides which host a machine gets and
+// what a claim writes.
 package hoststore

@@ -5,12 +5,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Indexes are the index functions by the names that the store asks for.
+// Indexes returns the index functions of the store by name.
 func Indexes() map[string]client.IndexerFunc {
 	return map[string]client.IndexerFunc{consumerIndex: byConsumer}
 }
 
-// HandleDelete tells the store of a deletion as its informer does.
+// HandleDelete passes a deletion to the store in place of its informer.
 func (s *Store) HandleDelete(object any) { s.handleDelete(object) }
 
 // HostCollector is the collector of the metric metal3_hosts.
@@ -21,10 +21,10 @@ func Counters() (claimed, conflicting prometheus.Counter, seconds prometheus.His
 	return claims, conflicts, associateSeconds
 }
 
-// Memory is how much a store remembers.
+// Memory counts the entries in the memory of a store.
 type Memory struct{ Assumed, Stored, Outdated, Waiters, Offers int }
 
-// Memory counts what the store remembers.
+// Memory counts the entries in the memory of the store.
 func (s *Store) Memory() Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// collectTimeout bounds the read of the cache for one scrape.
+// collectTimeout limits the cached read of one scrape.
 const collectTimeout = 5 * time.Second
 
 var (
@@ -51,7 +51,7 @@ func (s *Store) RegisterMetrics() error {
 	return nil
 }
 
-// hostCollector counts the cached hosts when it is scraped, so that no event has to keep a gauge right.
+// hostCollector counts the cached hosts at each scrape.
 type hostCollector struct{ reader client.Reader }
 
 // Describe implements prometheus.Collector.
@@ -59,7 +59,7 @@ func (c hostCollector) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- hostsDescription
 }
 
-// Collect implements prometheus.Collector. It gives nothing while the cache cannot be read.
+// Collect implements prometheus.Collector. It sends no samples if the cached read fails.
 func (c hostCollector) Collect(samples chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()

@@ -13,9 +13,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// Neighbours returns the Clusters of a namespace that decide about its hosts, by name: those with a Metal3Cluster.
-// Metal3Clusters of other namespaces with an Ironic endpoint come after them. An empty namespace means all. It reads
-// the cache.
+// Neighbours returns the Clusters of a namespace with a Metal3Cluster, sorted by name. The Metal3Clusters of other
+// namespaces with an Ironic endpoint follow. An empty namespace means all namespaces. It reads the cache.
 func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error) {
 	var clusters clusterv1.ClusterList
 	if err := s.client.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -43,7 +42,7 @@ func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neigh
 			around = append(around, pivot.NeighbourOf(cluster, infras[cluster.Spec.InfrastructureRef.Name]))
 		}
 	}
-	// A cache gives them in any order, and the first one with a holder counts.
+	// The cache returns them in any order, and the caller uses the first one with a VIP holder.
 	slices.SortFunc(around, func(a, b pivot.Neighbour) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(elsewhere, func(a, b pivot.Neighbour) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 	return append(around, elsewhere...), nil

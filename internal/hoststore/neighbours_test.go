@@ -20,7 +20,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-var errAway = errors.New("no connection")
+var errUnavailable = errors.New("no connection")
 
 func neighbourClient(funcs interceptor.Funcs, objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
@@ -74,11 +74,11 @@ func TestNeighbours(t *testing.T) {
 			ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
 		) error {
 			if fails(list) {
-				return errAway
+				return errUnavailable
 			}
 			return c.List(ctx, list, options...)
 		}})
-		if _, err := hoststore.New(broken, broken).Neighbours(t.Context(), "x"); !errors.Is(err, errAway) {
+		if _, err := hoststore.New(broken, broken).Neighbours(t.Context(), "x"); !errors.Is(err, errUnavailable) {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -10,107 +10,104 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// pool holds the hosts without a machine as the cache showed them, by namespace. The lock of the store guards all
-// methods.
+// pool holds the cached hosts without a machine, by namespace. The lock of the store guards all methods.
 type pool map[string]*ring
 
-// ring holds the hosts of one namespace in the order in which host.Choose prefers them. Each machine begins at its own
-// place, so most machines look at host.Near hosts, however many hosts there are.
+// ring holds the hosts of one namespace in the order in which host.Choose prefers them. Each machine starts at its own
+// position, so most machines check host.Near hosts, whatever the number of hosts.
 type ring struct {
-	spots []spot
+	entries []entry
 
 	// reserved counts the hosts by the value of their node-reuse label.
 	reserved map[string]int
 }
 
-// spot is where a host is on the ring.
-type spot struct {
+type entry struct {
 	order uint64
 	host  *bmov1alpha1.BareMetalHost
 }
 
-// find returns the position of a host on the ring, or where to insert it.
+// find returns the position of a host on the ring, or the position to insert it at.
 func (r *ring) find(name string) (at int, found bool) {
-	return slices.BinarySearchFunc(r.spots, spot{order: host.Order(name)}, func(current, wanted spot) int {
+	return slices.BinarySearchFunc(r.entries, entry{order: host.Order(name)}, func(current, wanted entry) int {
 		return cmp.Or(cmp.Compare(current.order, wanted.order), cmp.Compare(current.host.Name, name))
 	})
 }
 
-// keep notes a host that the cache shows.
-func (p pool) keep(current *bmov1alpha1.BareMetalHost) {
+// update stores the current version of a host. It removes a host that has a machine.
+func (p pool) update(current *bmov1alpha1.BareMetalHost) {
 	p.remove(current)
 	if !host.InPool(current) {
 		return
 	}
-	here := p[current.Namespace]
-	if here == nil {
-		here = &ring{reserved: map[string]int{}}
-		p[current.Namespace] = here
+	r := p[current.Namespace]
+	if r == nil {
+		r = &ring{reserved: map[string]int{}}
+		p[current.Namespace] = r
 	}
-	at, _ := here.find(current.Name)
-	here.spots = slices.Insert(here.spots, at, spot{host.Order(current.Name), current})
+	at, _ := r.find(current.Name)
+	r.entries = slices.Insert(r.entries, at, entry{host.Order(current.Name), current})
 	if owner := current.Labels[infrav1.NodeReuseLabel]; owner != "" {
-		here.reserved[owner]++
+		r.reserved[owner]++
 	}
 }
 
-// remove drops a host that has a machine or was deleted.
 func (p pool) remove(gone *bmov1alpha1.BareMetalHost) {
-	here := p[gone.Namespace]
-	if here == nil {
+	r := p[gone.Namespace]
+	if r == nil {
 		return
 	}
-	at, found := here.find(gone.Name)
+	at, found := r.find(gone.Name)
 	if !found {
 		return
 	}
-	if owner := here.spots[at].host.Labels[infrav1.NodeReuseLabel]; owner != "" {
-		if here.reserved[owner]--; here.reserved[owner] == 0 {
-			delete(here.reserved, owner)
+	if owner := r.entries[at].host.Labels[infrav1.NodeReuseLabel]; owner != "" {
+		if r.reserved[owner]--; r.reserved[owner] == 0 {
+			delete(r.reserved, owner)
 		}
 	}
-	here.spots = slices.Delete(here.spots, at, at+1)
-	if len(here.spots) == 0 {
+	r.entries = slices.Delete(r.entries, at, at+1)
+	if len(r.entries) == 0 {
 		delete(p, gone.Namespace)
 	}
 }
 
-// hosts returns the hosts that a machine must choose from: at most host.Near of them, unless a host is reserved for its
-// owner, and none if no host passes.
+// hosts returns the candidates for a machine: at most host.Near hosts that pass, but all hosts if one is reserved for
+// the owner of the machine.
 func (p pool) hosts(wanted host.Wanted, candidate func(*bmov1alpha1.BareMetalHost) host.Candidate,
 ) []*bmov1alpha1.BareMetalHost {
-	here := p[wanted.Namespace]
-	if here == nil {
+	r := p[wanted.Namespace]
+	if r == nil {
 		return nil
 	}
-	if wanted.Owner != "" && here.reserved[wanted.Owner] > 0 {
-		all := make([]*bmov1alpha1.BareMetalHost, 0, len(here.spots))
-		for _, current := range here.spots {
+	if wanted.Owner != "" && r.reserved[wanted.Owner] > 0 {
+		all := make([]*bmov1alpha1.BareMetalHost, 0, len(r.entries))
+		for _, current := range r.entries {
 			all = append(all, current.host)
 		}
 		return all
 	}
-	return here.next(wanted, candidate)
+	return r.next(wanted, candidate)
 }
 
-// next returns the next hosts after the place of a machine that pass. Hosts of the wanted failure domain come before
-// others.
+// next returns the first host.Near hosts that pass, from the position of the machine on. It returns hosts of other
+// failure domains only if no host of the wanted one passes.
 func (r *ring) next(wanted host.Wanted, candidate func(*bmov1alpha1.BareMetalHost) host.Candidate,
 ) []*bmov1alpha1.BareMetalHost {
 	begin, _ := r.find(wanted.Machine)
-	var here, elsewhere []*bmov1alpha1.BareMetalHost
-	for i := 0; i < len(r.spots) && len(here) < host.Near; i++ {
-		current := r.spots[(begin+i)%len(r.spots)].host
-		into := &here
+	var inDomain, others []*bmov1alpha1.BareMetalHost
+	for i := 0; i < len(r.entries) && len(inDomain) < host.Near; i++ {
+		current := r.entries[(begin+i)%len(r.entries)].host
+		into := &inDomain
 		if wanted.FailureDomain != "" && current.Labels[infrav1.FailureDomainLabel] != wanted.FailureDomain {
-			into = &elsewhere
+			into = &others
 		}
 		if len(*into) < host.Near && host.Check(candidate(current), wanted) == "" {
 			*into = append(*into, current)
 		}
 	}
-	if len(here) > 0 {
-		return here
+	if len(inDomain) > 0 {
+		return inDomain
 	}
-	return elsewhere
+	return others
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// TestChooseFromThePool chooses while every list of hosts fails. So a host is found in the pool or not at all.
+// TestChooseFromThePool chooses while every list of hosts fails, so that only the pool can return a host.
 func TestChooseFromThePool(t *testing.T) {
 	free, held := available("a"), taken("a")
 	cases := map[string]struct {
@@ -31,29 +31,29 @@ func TestChooseFromThePool(t *testing.T) {
 		want   string
 	}{
 		"Nothing": {
-			reason: "Without hosts the list is asked, to count why.",
+			reason: "An empty pool requires the list for the message.",
 			events: func(func(before, after *bmov1alpha1.BareMetalHost)) {},
 		},
 		"New": {
-			reason: "A host that appears is in the pool.",
+			reason: "A new host enters the pool.",
 			events: func(see func(before, after *bmov1alpha1.BareMetalHost)) { see(nil, free) },
 			want:   "a",
 		},
 		"Claimed": {
-			reason: "A host that somebody claims leaves the pool.",
+			reason: "A claimed host leaves the pool.",
 			events: func(see func(before, after *bmov1alpha1.BareMetalHost)) { see(nil, free); see(free, held) },
 		},
 		"Released": {
-			reason: "A host that is let go comes back.",
+			reason: "A released host returns to the pool.",
 			events: func(see func(before, after *bmov1alpha1.BareMetalHost)) { see(nil, held); see(held, free) },
 			want:   "a",
 		},
 		"Deleted": {
-			reason: "A host that is gone leaves the pool.",
+			reason: "A deleted host leaves the pool.",
 			events: func(see func(before, after *bmov1alpha1.BareMetalHost)) { see(nil, free); see(free, nil) },
 		},
 		"OtherNamespace": {
-			reason: "Hosts of other namespaces do not count.",
+			reason: "A machine cannot claim hosts of other namespaces.",
 			events: func(see func(before, after *bmov1alpha1.BareMetalHost)) {
 				see(nil, build.Host("a", build.Available(), build.InNamespace("other")))
 			},
@@ -100,8 +100,8 @@ func TestChooseFromThePool(t *testing.T) {
 	}
 }
 
-// TestMachinesShareTheCount counts how often all hosts are listed for machines that find no host.
-func TestMachinesShareTheCount(t *testing.T) {
+// TestMachinesShareTheMessage counts the lists for machines that find no host.
+func TestMachinesShareTheMessage(t *testing.T) {
 	ctx := context.Background()
 	lists := 0
 	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(taken("a")).WithInterceptorFuncs(interceptor.Funcs{
@@ -141,8 +141,7 @@ func TestMachinesShareTheCount(t *testing.T) {
 	expect("machine-1", "", "2 hosts: 1 claimed, 1 in error (b)", 3)
 }
 
-// TestChooseBeforeThePoolIsComplete starts a process that has heard of one free host while the cache holds also the one
-// that is reserved for the machine. That one would be missed if the pool counted already.
+// TestChooseBeforeThePoolIsComplete chooses while the pool lacks the reserved host of the machine, which the cache has.
 func TestChooseBeforeThePoolIsComplete(t *testing.T) {
 	ctx := context.Background()
 	free := available("a")
@@ -166,9 +165,8 @@ func TestChooseBeforeThePoolIsComplete(t *testing.T) {
 	}
 }
 
-// TestThePoolAnswersAsAllHostsWould chooses for many machines from random pools, and compares the answer with that of a
-// choice among all hosts.
-func TestThePoolAnswersAsAllHostsWould(t *testing.T) {
+// TestChoiceFromThePoolEqualsChoiceFromAllHosts compares the choices from random pools with those from all hosts.
+func TestChoiceFromThePoolEqualsChoiceFromAllHosts(t *testing.T) {
 	seed := theSeed(t)
 	for round := range theRounds {
 		random := rand.New(rand.NewPCG(seed, uint64(round)))
@@ -200,7 +198,7 @@ func TestThePoolAnswersAsAllHostsWould(t *testing.T) {
 	}
 }
 
-// theRounds is how many random pools a test makes.
+// theRounds is the number of random pools of a test.
 const theRounds = 50
 
 func randomHost(random *rand.Rand, name string) *bmov1alpha1.BareMetalHost {
@@ -219,7 +217,7 @@ func randomHost(random *rand.Rand, name string) *bmov1alpha1.BareMetalHost {
 	return h
 }
 
-// BenchmarkChoose claims hosts for as many machines as there are.
+// BenchmarkChoose claims all hosts, one per machine.
 func BenchmarkChoose(b *testing.B) {
 	for _, hosts := range []int{300, 1000, 5000} {
 		b.Run(fmt.Sprint(hosts), func(b *testing.B) {

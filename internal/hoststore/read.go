@@ -16,16 +16,16 @@ import (
 
 // Holdings are the hosts of one machine.
 type Holdings struct {
-	// Host is the host that the machine works with. Nil means that it holds none. It must not be changed.
+	// Host is the host of the machine, nil if it has none. Read-only.
 	Host *bmov1alpha1.BareMetalHost
 
-	// Surplus are further hosts that carry the machine as consumer, which a crash between two claims can leave behind.
+	// Surplus are further hosts with the machine as consumer. A crash between two claims can leave them.
 	Surplus []*bmov1alpha1.BareMetalHost
 }
 
-// Holdings returns the hosts that carry the machine as consumer. The hint is the name that the machine has recorded; it
-// decides which host counts when there are several. When the cache shows none, the recorded one is read live: a process
-// that has just started may not see yet what the one before it has claimed.
+// Holdings returns the hosts with the machine as consumer. The hint is the recorded host of the machine: of several
+// hosts, Holdings prefers this one. If the cache shows none, Holdings reads the recorded host live, because the cache
+// of a new process may not show the last claim yet. It blocks on that read, and returns an error if it fails.
 func (s *Store) Holdings(ctx context.Context, machine Key, hint string) (Holdings, error) {
 	var list bmov1alpha1.BareMetalHostList
 	if err := s.client.List(ctx, &list, client.InNamespace(machine.Namespace),
@@ -53,9 +53,8 @@ func (s *Store) Holdings(ctx context.Context, machine Key, hint string) (Holding
 	return Holdings{Host: hosts[0], Surplus: hosts[1:]}, nil
 }
 
-// pending returns the host that the machine may have claimed although the cache does not show it: the one that it has
-// assumed, or else the one that it has recorded. After a write that failed without an answer, and after a restart, only
-// the API server knows whether the claim took effect, so then the host is read live.
+// pending returns a host that the machine claimed and that the cache does not show: the assumed host, or else the
+// recorded one. It reads the host live after a restart, and after a write without a response.
 func (s *Store) pending(ctx context.Context, machine Key, known []*bmov1alpha1.BareMetalHost, hint string,
 ) (*bmov1alpha1.BareMetalHost, error) {
 	s.mu.Lock()
@@ -89,7 +88,7 @@ func contains(hosts []*bmov1alpha1.BareMetalHost, name string) bool {
 	return slices.ContainsFunc(hosts, func(h *bmov1alpha1.BareMetalHost) bool { return h.Name == name })
 }
 
-// Hosts returns all hosts of a namespace. They must not be changed.
+// Hosts returns all hosts of a namespace from the cache. They are read-only.
 func (s *Store) Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
 	var list bmov1alpha1.BareMetalHostList
 	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -98,8 +97,8 @@ func (s *Store) Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.Bar
 	return pointers(list.Items), nil
 }
 
-// Reserved returns the hosts of a namespace that node reuse keeps for the next machine of an owner. It reads past the
-// cache: the end of a Cluster releases its reservations once, and the cache may show one too late.
+// Reserved returns the hosts of a namespace that node reuse reserves. It reads live: a deleted Cluster releases its
+// reservations only once, and the cache may not show the last one yet.
 func (s *Store) Reserved(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
 	var list bmov1alpha1.BareMetalHostList
 	reserved := client.HasLabels{infrav1.NodeReuseLabel}

@@ -19,17 +19,17 @@ const (
 	// consumerIndex finds the hosts of a Metal3Machine by its name.
 	consumerIndex = "metal3machine"
 
-	// RecordedHostIndex finds Metal3Machines by the name of the host that they have recorded.
+	// RecordedHostIndex finds Metal3Machines by the name of their recorded host.
 	RecordedHostIndex = "recorded-host"
 
-	// enqueueBuffer is how many machines may wait for the controller to take them.
+	// enqueueBuffer is the capacity of the channel of enqueued machines.
 	enqueueBuffer = 1024
 )
 
-// SetupIndexes registers the index that the store reads through, and RecordedHostIndex.
+// SetupIndexes registers the index of hosts by consumer, and RecordedHostIndex.
 func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &bmov1alpha1.BareMetalHost{}, consumerIndex, byConsumer); err != nil {
-		return fmt.Errorf("indexing hosts by %s: %w", consumerIndex, err)
+		return fmt.Errorf("indexing BareMetalHosts by %s: %w", consumerIndex, err)
 	}
 	if err := indexer.IndexField(ctx, &infrav1.Metal3Machine{}, RecordedHostIndex, ByRecordedHost); err != nil {
 		return fmt.Errorf("indexing Metal3Machines by %s: %w", RecordedHostIndex, err)
@@ -56,8 +56,7 @@ func byConsumer(object client.Object) []string {
 	return nil
 }
 
-// Watch makes the store follow the hosts of a cache. The returned channel gives the machines that may take a
-// host now.
+// Watch subscribes the store to the hosts of a cache. The returned channel delivers the machines to reconcile.
 func (s *Store) Watch(ctx context.Context, informers cache.Informers) (<-chan event.GenericEvent, error) {
 	enqueued := make(chan event.GenericEvent, enqueueBuffer)
 	s.enqueue = func(machine Key) {
@@ -69,7 +68,7 @@ func (s *Store) Watch(ctx context.Context, informers cache.Informers) (<-chan ev
 	}
 	informer, err := informers.GetInformer(ctx, &bmov1alpha1.BareMetalHost{})
 	if err != nil {
-		return nil, fmt.Errorf("watching hosts: %w", err)
+		return nil, fmt.Errorf("watching BareMetalHosts: %w", err)
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(current any) { s.handle(nil, current) },
@@ -77,14 +76,14 @@ func (s *Store) Watch(ctx context.Context, informers cache.Informers) (<-chan ev
 		DeleteFunc: s.handleDelete,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("watching hosts: %w", err)
+		return nil, fmt.Errorf("watching BareMetalHosts: %w", err)
 	}
 	s.poolComplete = registration.HasSynced
 	return enqueued, nil
 }
 
 func (s *Store) handle(before, after any) {
-	// Nil for a host that is new.
+	// Nil for a new host.
 	previous, _ := before.(*bmov1alpha1.BareMetalHost)
 	if current, isHost := after.(*bmov1alpha1.BareMetalHost); isHost {
 		s.observe(previous, current)
@@ -100,8 +99,7 @@ func (s *Store) handleDelete(object any) {
 	}
 }
 
-// Slim drops from a cached host what no decision needs: disks, firmware, processor flags and bookkeeping of the API
-// server. A host with hardware details of many kilobytes then takes a fraction of them.
+// Slim removes the unused fields of a cached host to save memory: disks, firmware, processor flags and managedFields.
 func Slim(object any) (any, error) {
 	current, isHost := object.(*bmov1alpha1.BareMetalHost)
 	if !isHost {

@@ -33,9 +33,9 @@ func TestIndexes(t *testing.T) {
 	}{
 		"a free host":     {object: available("a")},
 		"a reserved host": {object: reserved("a")},
-		"a claimed host":  {object: taken("a"), consumer: []string{"somebody"}},
-		"something else":  {object: &corev1.Node{}},
-		"a host of a stranger": {object: func() client.Object {
+		"a claimed host":  {object: taken("a"), consumer: []string{"other"}},
+		"another kind":    {object: &corev1.Node{}},
+		"a host of another kind of consumer": {object: func() client.Object {
 			h := available("a")
 			h.Spec.ConsumerRef = &corev1.ObjectReference{Kind: "Thing", Name: "x"}
 			return h
@@ -121,7 +121,7 @@ func TestSlim(t *testing.T) {
 	}
 	node := &corev1.Node{}
 	if slim, err := hoststore.Slim(node); err != nil || slim != node {
-		t.Errorf("something else became %v, %v", slim, err)
+		t.Errorf("another kind became %v, %v", slim, err)
 	}
 }
 
@@ -145,7 +145,7 @@ metal3_hosts{namespace="other",reason="free",state="available"} 1
 		t.Error(err)
 	}
 	if got := testutil.CollectAndCount(hoststore.HostCollector(brokenClient{}), name); got != 0 {
-		t.Errorf("got %d samples from a cache that cannot be read", got)
+		t.Errorf("got %d samples after a failed read", got)
 	}
 	problems, err := testutil.CollectAndLint(hoststore.HostCollector(reader))
 	if err != nil || len(problems) > 0 {
@@ -180,6 +180,6 @@ func TestRegisterMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := store.RegisterMetrics(); err == nil {
-		t.Error("the metrics of two stores in one registry would hide each other")
+		t.Error("a second registration succeeded")
 	}
 }

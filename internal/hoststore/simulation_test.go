@@ -20,13 +20,13 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/seed"
 )
 
-// failures is how often, in a hundred times, each thing goes wrong.
+// failures are the probabilities of each failure in percent.
 type failures struct{ conflict, refused, lost, crash int }
 
-// simulation lets processes claim hosts for machines while writes fail and processes crash.
+// simulation runs processes that claim hosts for machines while writes fail and processes crash.
 //
-// Each process looks after its own machines, as the holder of a lease does, and all of them compete for the hosts. A
-// process is never run by two goroutines at once; the server is used by all.
+// Each process reconciles its own machines, as the holder of a lease does. All of them compete for the hosts. One
+// goroutine at a time runs a process. All goroutines share the server.
 type simulation struct {
 	t        *testing.T
 	server   *server
@@ -34,23 +34,23 @@ type simulation struct {
 	workers  []*worker
 }
 
-// worker is one process with the machines that it looks after. It outlives the crashes of the process.
+// worker is one process with its machines. It survives the crashes of the process.
 type worker struct {
 	*process
 	simulation *simulation
 	random     *rand.Rand
-	// hints are the hosts that the machines have recorded. They are stored on the machines, so a crash leaves them.
+	// hints are the recorded hosts of the machines. They survive a crash, because the machines store them.
 	hints map[string]string
-	// deleting are the machines that have to let go of their hosts. Deletions is how many are still to be deleted.
+	// deleting are the machines that must release their hosts. deletions is the number of future deletions.
 	deleting  map[string]bool
 	deletions int
 	// ready are the machines to reconcile, each once.
 	ready []string
-	// choices is the diary: which machine chose which host.
+	// choices records each machine with its chosen host.
 	choices []string
 }
 
-// crash ends a reconcile on the spot: nothing after it happens, not even what is deferred.
+// crash aborts a reconcile.
 type crash struct{}
 
 func newSimulation(t *testing.T, seed uint64, hosts, machines, processes int) *simulation {
@@ -73,7 +73,7 @@ func newSimulation(t *testing.T, seed uint64, hosts, machines, processes int) *s
 	return s
 }
 
-// start begins a process anew. Its cache begins with a list that may be older than what the process before it knew.
+// start restarts a process. The first list of its cache may be older than the state of the previous process.
 func (w *worker) start(position int) {
 	w.process = newProcess(w.simulation.server, position)
 	w.fail, w.lose = w.maybeFail, w.maybeLose
@@ -88,7 +88,7 @@ func (w *worker) chance(percent int) bool { return w.random.IntN(100) < percent 
 
 func (w *worker) maybeFail(h *bmov1alpha1.BareMetalHost) error {
 	if w.chance(w.simulation.failures.conflict) {
-		// A real conflict: somebody changes the host first.
+		// Another client changes the host first.
 		w.server.edit(h.Name, touch)
 	}
 	if w.chance(w.simulation.failures.refused) {
@@ -110,7 +110,7 @@ func (w *worker) maybeCrash() {
 	}
 }
 
-// enqueue lets machines be reconciled. One process hears of the machines of all.
+// enqueue enqueues the machines of this process. It ignores those of others.
 func (w *worker) enqueue(machines ...string) {
 	for _, machine := range machines {
 		_, mine := w.hints[machine]
@@ -120,24 +120,24 @@ func (w *worker) enqueue(machines ...string) {
 	}
 }
 
-// enqueueOffered is for machines that the store enqueues. One that is gone by now is reconciled as well, to nothing.
+// enqueueOffered enqueues the machines of the store. It settles deleted machines, as their reconcile does.
 func (w *worker) enqueueOffered() {
 	for enqueued := w.requests(); len(enqueued) > 0; enqueued = w.requests() {
 		for _, machine := range enqueued {
 			if _, exists := w.hints[machine]; !exists {
-				w.letGo(machine)
+				w.forget(machine)
 			}
 		}
 		w.enqueue(enqueued...)
 	}
 }
 
-func (w *worker) letGo(machine string) {
+func (w *worker) forget(machine string) {
 	w.store.Forget(key(machine))
 	w.settle(machine, false)
 }
 
-// maybeDelete lets a user delete a machine.
+// maybeDelete deletes a machine, as a user does.
 func (w *worker) maybeDelete() {
 	if w.deletions == 0 || !w.chance(5) {
 		return
@@ -151,7 +151,7 @@ func (w *worker) maybeDelete() {
 	}
 }
 
-// watch lets the cache see one more change, and requests the machines that the watches of the controller would enqueue.
+// watch delivers one more change to the cache and enqueues the machines that the watches of the controller enqueue.
 func (w *worker) watch() bool {
 	seen, more := w.server.next(w.position)
 	if !more {
@@ -170,11 +170,11 @@ func (w *worker) watch() bool {
 	return true
 }
 
-// turn does one thing, and reports whether there was one to do.
+// turn runs one step and returns false if there was none.
 func (w *worker) turn() bool {
 	w.maybeDelete()
 	if len(w.ready) == 0 || w.chance(50) {
-		// All processes together write more than one can read one by one.
+		// A process must read faster than all of them write.
 		seen := false
 		for range 1 + w.random.IntN(2*len(w.simulation.workers)) {
 			seen = w.watch() || seen
@@ -215,7 +215,7 @@ func (w *worker) reconcile(machine string) {
 	}
 }
 
-// attempt is the part of a reconcile that claims: find what the machine holds, or choose and write.
+// attempt is the claim of a reconcile: it finds the host of the machine, or chooses and claims one.
 func (w *worker) attempt(machine string) (waits bool, err error) {
 	ctx := context.Background()
 	holdings, err := w.store.Holdings(ctx, key(machine), w.hints[machine])
@@ -248,7 +248,7 @@ func (w *worker) attempt(machine string) (waits bool, err error) {
 	return false, hoststore.ErrConflict
 }
 
-// attemptRelease is a reconcile of a machine that is being deleted: it is gone once it holds no host.
+// attemptRelease is the reconcile of a machine that is being deleted. It removes the machine without a host.
 func (w *worker) attemptRelease(machine string) (waits bool, err error) {
 	holdings, err := w.store.Holdings(context.Background(), key(machine), w.hints[machine])
 	if err != nil {
@@ -264,7 +264,7 @@ func (w *worker) attemptRelease(machine string) (waits bool, err error) {
 	}
 	w.maybeCrash()
 	delete(w.hints, machine)
-	w.letGo(machine)
+	w.forget(machine)
 	return false, nil
 }
 
@@ -281,7 +281,7 @@ func (w *worker) release(machine string, surplus []*bmov1alpha1.BareMetalHost) e
 	return nil
 }
 
-// runTogether runs all processes at once until nobody has anything to do.
+// runTogether runs all processes in parallel until all are idle.
 func (s *simulation) runTogether() {
 	for again := true; again; {
 		var group sync.WaitGroup
@@ -298,7 +298,7 @@ func (s *simulation) runTogether() {
 	}
 }
 
-// runInTurn runs one process after the other, as a seed decides, until nobody has anything to do.
+// runInTurn runs one process at a time, in a random order, until all are idle.
 func (s *simulation) runInTurn(random *rand.Rand) {
 	idle := 0
 	for idle < len(s.workers) {
@@ -313,7 +313,7 @@ func (s *simulation) runInTurn(random *rand.Rand) {
 	}
 }
 
-// check demands what must hold at the end, whatever happened on the way.
+// check checks the final state.
 func (s *simulation) check(hosts int) {
 	s.t.Helper()
 	holders := map[string][]string{}
@@ -334,16 +334,16 @@ func (s *simulation) check(hosts int) {
 			case len(held) == 0:
 				mine++
 			case len(held) > 1 || held[0] != hint:
-				s.t.Errorf("%s holds %v and has recorded %q", machine, held, hint)
+				s.t.Errorf("%s holds %v and recorded %q", machine, held, hint)
 			}
 		}
 		waiting += mine
 		left += len(w.hints)
 		got := w.store.Memory()
-		// A refused write may come after the event of the change that refused it. The next event clears it.
+		// A write may be rejected after the event of the conflicting change. The next event clears it.
 		got.Outdated = 0
 		if diff := cmp.Diff(hoststore.Memory{Waiters: mine}, got); diff != "" {
-			s.t.Errorf("process %d remembers: -want +got:\n%s", i, diff)
+			s.t.Errorf("memory of process %d: -want +got:\n%s", i, diff)
 		}
 	}
 	if waiting != left-hosts {
@@ -351,14 +351,14 @@ func (s *simulation) check(hosts int) {
 	}
 }
 
-// checkHistory demands that no host ever went from one machine to another without being free in between.
+// checkHistory checks that each host was free between two machines.
 func (s *simulation) checkHistory() {
 	s.t.Helper()
 	holder := map[string]string{}
 	for _, seen := range s.server.history {
 		machine, _ := host.Consumer(seen.host)
 		if before := holder[seen.host.Name]; before != "" && machine != "" && before != machine {
-			s.t.Errorf("%s was taken from %s by %s", seen.host.Name, before, machine)
+			s.t.Errorf("%s went from %s to %s", seen.host.Name, before, machine)
 		}
 		holder[seen.host.Name] = machine
 	}
@@ -380,7 +380,7 @@ func TestManyMachinesFewHosts(t *testing.T) {
 	s.checkHistory()
 }
 
-// TestFewMachinesManySeeds looks for rare orders of events: it is small, so that it can be repeated often.
+// TestFewMachinesManySeeds finds rare orders of events with many small simulations.
 func TestFewMachinesManySeeds(t *testing.T) {
 	const hosts, machines, processes = 3, 5, 2
 	first := theSeed(t)
@@ -400,16 +400,16 @@ func TestFewMachinesManySeeds(t *testing.T) {
 func TestTheSameSeedGivesTheSameChoices(t *testing.T) {
 	const hosts, machines, processes = 30, 40, 8
 	chosen := theSeed(t)
-	var diaries [2][]string
-	for i := range diaries {
+	var choices [2][]string
+	for i := range choices {
 		s := newSimulation(t, chosen, hosts, machines, processes)
 		s.runInTurn(rand.New(rand.NewPCG(chosen, 100)))
 		s.check(hosts)
 		for _, w := range s.workers {
-			diaries[i] = append(diaries[i], w.choices...)
+			choices[i] = append(choices[i], w.choices...)
 		}
 	}
-	if diff := cmp.Diff(diaries[0], diaries[1]); diff != "" {
+	if diff := cmp.Diff(choices[0], choices[1]); diff != "" {
 		t.Errorf("the choices differ: -first +second:\n%s", diff)
 	}
 }

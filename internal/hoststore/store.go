@@ -16,7 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// ErrConflict is returned by Write when the host has changed since it was read.
+// ErrConflict is the error of Write for a host that has changed since it was read.
 var ErrConflict = errors.New("the BareMetalHost has changed since it was read")
 
 // Key names an object.
@@ -25,24 +25,23 @@ type Key = types.NamespacedName
 // Store reads and writes hosts.
 type Store struct {
 	client client.Client
-	// live reads past the cache.
+	// live reads from the API server.
 	live client.Reader
-	// enqueue makes the controller reconcile a machine.
+	// enqueue enqueues a machine in its controller.
 	enqueue func(machine Key)
-	// poolComplete says whether the pool holds all hosts that were there when the process started.
+	// poolComplete returns true once the pool holds the first list of the watch.
 	poolComplete func() bool
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu        sync.Mutex
 	pool      pool
 	assumed   assumeCache
 	waitlists map[string]*waitlist
-
-	answers answers
+	messages  messageCache
 }
 
-// New returns a store that reads through the client's cache. Live reads past it, for the moments when the cache is
-// known to lag.
+// New returns a store that reads from the cache of the client. The live reader serves reads for which the cache may be
+// too old.
 func New(c client.Client, live client.Reader) *Store {
 	return &Store{
 		client: c, live: live, enqueue: func(Key) {}, poolComplete: func() bool { return false },
@@ -50,21 +49,21 @@ func New(c client.Client, live client.Reader) *Store {
 	}
 }
 
-// Choose picks a host for a machine and assumes it. When there is none, the machine is enqueued as soon as a host
-// that it could take becomes free.
+// Choose chooses a host for a machine and assumes it. If no host passes, the store enqueues the machine once it may
+// claim one. Choose returns an error if the cached read fails.
 func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, error) {
-	// Before reading: a host that becomes free after the read finds the machine in the waitlist.
-	s.enter(wanted)
-	// The pool has no host that is busy, and a machine that names such a host waits for it.
+	// The request precedes the read: the waitlist then gets a host that becomes free after the read.
+	s.addWaiter(wanted)
+	// A machine may name a host that is claimed. The pool lacks such hosts.
 	fromPool := wanted.Named == "" && s.poolComplete()
 	if fromPool {
 		if choice := s.chooseFree(wanted); choice.Host != nil {
 			return choice, nil
 		}
 	}
-	// Only the message requires all hosts, and machines with the same request share it.
-	asked := request{wanted.Namespace, wishOf(wanted)}
-	message, changes := s.answer(asked)
+	// The message counts all hosts. Machines with the same request share it.
+	key := namespacedRequest{wanted.Namespace, requestOf(wanted)}
+	message, changes := s.message(key)
 	if fromPool && message != "" {
 		return host.Choice{Message: message}, nil
 	}
@@ -76,21 +75,21 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 	defer s.mu.Unlock()
 	choice := s.choose(wanted, hosts)
 	if fromPool && choice.Host == nil && choice.Awaited == 0 {
-		s.answers.keep(asked, choice.Message, changes)
+		s.messages.set(key, choice.Message, changes)
 	}
 	return choice, nil
 }
 
-func (s *Store) answer(asked request) (message string, changes uint64) {
+func (s *Store) message(key namespacedRequest) (message string, changes uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.answers.of(asked)
+	return s.messages.get(key)
 }
 
-func (s *Store) enter(wanted host.Wanted) {
+func (s *Store) addWaiter(wanted host.Wanted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waitlist(wanted.Namespace).enter(wanted)
+	s.waitlist(wanted.Namespace).add(wanted)
 }
 
 // waitlist returns the waitlist of a namespace. The caller holds the lock.
@@ -103,7 +102,7 @@ func (s *Store) waitlist(namespace string) *waitlist {
 	return list
 }
 
-// chooseFree chooses from the pool. A list from the cache would copy and check all hosts for every claim.
+// chooseFree chooses from the pool, which costs less than a check of all cached hosts.
 func (s *Store) chooseFree(wanted host.Wanted) host.Choice {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,23 +122,23 @@ func (s *Store) choose(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) h
 	list := s.waitlist(wanted.Namespace)
 	choice := host.Choose(candidates, wanted)
 	if choice.Awaited > 0 {
-		// Counting the machines ahead costs more than the choice, and few owners have a busy reserved host.
+		// Counting the machines ahead is expensive. It is necessary only for a busy reserved host.
 		wanted.Ahead = list.ahead(wanted)
 		choice = host.Choose(candidates, wanted)
 	}
 	if choice.Host != nil {
 		s.assumed.assume(client.ObjectKeyFromObject(choice.Host), machine)
-		s.answers.changed()
-		list.found(wanted.Machine)
+		s.messages.invalidate()
+		list.setChosen(wanted.Machine)
 	}
 	return choice
 }
 
-// Write stores the desired host and returns the stored one. It writes nothing if both are equal. It returns ErrConflict
-// if the host has changed since the current one was read.
+// Write patches the current host to the desired one and returns the stored host. It writes nothing if they are equal.
+// It returns ErrConflict if the host has changed since the current copy was read.
 func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost,
 ) (*bmov1alpha1.BareMetalHost, error) {
-	// Most writes find everything as it should be, and comparing costs less than a patch.
+	// The comparison costs less than a patch, and most calls find no difference.
 	if equality.Semantic.DeepEqual(current, desired) {
 		return current, nil
 	}
@@ -172,11 +171,11 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	return stored, nil
 }
 
-// refused keeps the host from being chosen again from the same outdated copy, and ends the claim that was refused.
+// refused marks the current copy as outdated, so that no machine chooses it, and ends a rejected claim.
 func (s *Store) refused(current, desired *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answers.changed()
+	s.messages.invalidate()
 	if s.assumed.refuse(current, desired) {
 		s.abandon(client.ObjectKeyFromObject(current))
 	}
@@ -188,8 +187,8 @@ func (s *Store) confirm(stored *bmov1alpha1.BareMetalHost) {
 	s.assumed.confirm(stored)
 }
 
-// Forget ends the assumptions of a machine that wants no host any more. The caller must call Settle afterwards: it
-// offers the hosts to the machines that have waited meanwhile.
+// Forget ends the assumptions of a machine that requires no host. The caller must call Settle afterwards, which offers
+// the hosts to other machines.
 func (s *Store) Forget(machine Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,48 +197,48 @@ func (s *Store) Forget(machine Key) {
 	}
 }
 
-// abandon ends an assumption that led to no claim. The caller holds the lock.
+// abandon ends an assumption without a claim. The caller holds the lock.
 func (s *Store) abandon(key Key) {
 	machine := s.assumed.claims[key].machine
 	delete(s.assumed.claims, key)
-	s.answers.changed()
-	s.waitlist(key.Namespace).pass(key.Name, machine.Name)
+	s.messages.invalidate()
+	s.waitlist(key.Namespace).recordUnclaimed(key.Name, machine.Name)
 }
 
-// Settle ends the turn of a machine. A host that was offered to the machine and that it did not take is offered to the
-// next one. A machine that waits no more leaves the waitlist.
+// Settle ends the reconcile of a machine. It offers hosts that the machine declined to the next machine, and removes
+// the machine from the waitlist unless it waits.
 func (s *Store) Settle(ctx context.Context, machine Key, waits bool) {
-	for _, left := range s.settle(machine, waits) {
+	for _, declined := range s.settle(machine, waits) {
 		current := &bmov1alpha1.BareMetalHost{}
-		if err := s.client.Get(ctx, Key{Namespace: machine.Namespace, Name: left.host}, current); err != nil {
-			// A host that was deleted, or a cache that stops, has nothing to offer.
+		if err := s.client.Get(ctx, Key{Namespace: machine.Namespace, Name: declined.host}, current); err != nil {
+			// The host was deleted, or the cache stops.
 			continue
 		}
-		s.passOn(current, left.turn)
+		s.offerNext(current, declined.sequence)
 	}
 }
 
-func (s *Store) settle(machine Key, waits bool) []leftOffer {
+func (s *Store) settle(machine Key, waits bool) []declinedOffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.waitlists[machine.Namespace]
 	if list == nil {
 		return nil
 	}
-	left := list.settle(machine.Name, waits)
+	declined := list.settle(machine.Name, waits)
 	if list.isEmpty() {
 		delete(s.waitlists, machine.Namespace)
 	}
-	return left
+	return declined
 }
 
-// passOn offers a host that a machine did not take to the machines that looked before a turn.
-func (s *Store) passOn(current *bmov1alpha1.BareMetalHost, turn uint64) {
+// offerNext offers a declined host to the next machine whose last request precedes the sequence number.
+func (s *Store) offerNext(current *bmov1alpha1.BareMetalHost, sequence uint64) {
 	s.mu.Lock()
 	var next string
 	var found bool
 	if list := s.waitlists[current.Namespace]; list != nil {
-		next, found = list.offer(s.assumed.candidate(current, Key{}), turn, func(host.Wanted) bool { return true })
+		next, found = list.offer(s.assumed.candidate(current, Key{}), sequence, func(host.Wanted) bool { return true })
 	}
 	s.mu.Unlock()
 	if found {
@@ -247,29 +246,28 @@ func (s *Store) passOn(current *bmov1alpha1.BareMetalHost, turn uint64) {
 	}
 }
 
-// observe compares the memory with a host that the cache shows now. Previous is what it showed before, nil for a new
-// host.
+// observe updates the store for a change of a cached host. Previous is nil for a new host.
 func (s *Store) observe(previous, current *bmov1alpha1.BareMetalHost) {
-	for _, machine := range s.concerned(previous, current) {
+	for _, machine := range s.affected(previous, current) {
 		s.enqueue(Key{Namespace: current.Namespace, Name: machine})
 	}
 }
 
-// concerned returns the machines to enqueue after a change of a host.
-func (s *Store) concerned(previous, current *bmov1alpha1.BareMetalHost) []string {
+// affected updates the memory of the store and returns the machines to enqueue.
+func (s *Store) affected(previous, current *bmov1alpha1.BareMetalHost) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answers.changed()
+	s.messages.invalidate()
 	ended := s.assumed.observe(current)
-	s.pool.keep(current)
+	s.pool.update(current)
 	list := s.waitlists[current.Namespace]
 	if list == nil {
 		return nil
 	}
-	list.turn++
+	list.sequence++
 	var machines []string
-	first, found := list.offer(s.assumed.candidate(current, Key{}), list.turn, func(wanted host.Wanted) bool {
-		return previous == nil || ended || host.IsNews(previous, current, wanted)
+	first, found := list.offer(s.assumed.candidate(current, Key{}), list.sequence, func(wanted host.Wanted) bool {
+		return previous == nil || ended || host.AltersChoice(previous, current, wanted)
 	})
 	if found {
 		machines = append(machines, first)
@@ -280,10 +278,10 @@ func (s *Store) concerned(previous, current *bmov1alpha1.BareMetalHost) []string
 	return machines
 }
 
-// deleted drops what is remembered of a host that was deleted.
+// deleted drops the state of a deleted host and enqueues the machines that it was reserved for.
 func (s *Store) deleted(gone *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
-	s.answers.changed()
+	s.messages.invalidate()
 	s.assumed.forget(client.ObjectKeyFromObject(gone))
 	s.pool.remove(gone)
 	var machines []string

@@ -17,8 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// TestTheFakeServerLocks proves that the other tests mean something: a patch that carries an old resource version is
-// refused.
+// TestTheFakeServerLocks checks that the fake server rejects a patch with an old resource version.
 func TestTheFakeServerLocks(t *testing.T) {
 	s := newServer(available("host-0"))
 	old := s.host("host-0")
@@ -50,7 +49,7 @@ func TestChooseAssumes(t *testing.T) {
 		}
 		taken[chosen.Name] = machine
 		if again := p.choose(t, wants(machine)); again == nil || again.Name != chosen.Name {
-			t.Errorf("%s changed its mind from %s to %v", machine, chosen.Name, again)
+			t.Errorf("the choice of %s changed from %s to %v", machine, chosen.Name, again)
 		}
 	}
 	choice, err := p.store.Choose(context.Background(), wants("late"))
@@ -62,7 +61,7 @@ func TestChooseAssumes(t *testing.T) {
 	}
 }
 
-func TestChooseLooksAtAllHostsForItsMessage(t *testing.T) {
+func TestTheMessageCountsAllHosts(t *testing.T) {
 	machine := build.Metal3Machine("other", "cluster-0")
 	s := newServer(available("a", build.Consumed(machine)), available("b", build.Paused("user")),
 		available("c", build.InNamespace("elsewhere")))
@@ -90,7 +89,7 @@ func TestWriteWritesOnlyChanges(t *testing.T) {
 		t.Errorf("the server saw %d versions, want the creation and the claim", got)
 	}
 	if diff := cmp.Diff(s.host("host-0"), stored); diff != "" {
-		t.Errorf("Write returned another host than the server has: -server +returned:\n%s", diff)
+		t.Errorf("Write returned another host: -server +returned:\n%s", diff)
 	}
 }
 
@@ -105,10 +104,10 @@ func TestHoldings(t *testing.T) {
 		held    string
 		surplus []string
 	}{
-		"the recorded host counts":           {hint: "c", held: "c", surplus: []string{"b", "e"}},
-		"without a record the name decides":  {held: "b", surplus: []string{"c", "e"}},
-		"a record of a host of another":      {hint: "a", held: "b", surplus: []string{"c", "e"}},
-		"a record of a host that is not his": {hint: "d", held: "b", surplus: []string{"c", "e"}},
+		"the recorded host has precedence":      {hint: "c", held: "c", surplus: []string{"b", "e"}},
+		"without a record the name decides":     {held: "b", surplus: []string{"c", "e"}},
+		"the recorded host has another machine": {hint: "a", held: "b", surplus: []string{"c", "e"}},
+		"the recorded host is free":             {hint: "d", held: "b", surplus: []string{"c", "e"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -118,13 +117,13 @@ func TestHoldings(t *testing.T) {
 				t.Errorf("got %q and %q, want %q and %q", held, surplus, tc.held, tc.surplus)
 			}
 			if p.liveReads != 0 {
-				t.Error("nothing was assumed, so there was nothing to read live")
+				t.Error("a live read without an assumption")
 			}
 		})
 	}
 }
 
-func TestAClaimIsRememberedUntilTheCacheShowsIt(t *testing.T) {
+func TestHoldingsReturnsAClaimBeforeTheCache(t *testing.T) {
 	s := newServer(available("host-0"))
 	p := newProcess(s, 1)
 	if _, err := p.claim(p.choose(t, wants("machine-0")), "machine-0"); err != nil {
@@ -134,7 +133,7 @@ func TestAClaimIsRememberedUntilTheCacheShowsIt(t *testing.T) {
 		t.Errorf("before the cache shows it: got %q", held)
 	}
 	if p.liveReads != 0 {
-		t.Error("the answer of the write is known, so there is nothing to read live")
+		t.Error("a live read after a confirmed write")
 	}
 	p.sync()
 	if held, _ := p.holding(t, "machine-0", ""); held != "host-0" {
@@ -142,11 +141,11 @@ func TestAClaimIsRememberedUntilTheCacheShowsIt(t *testing.T) {
 	}
 	p.settle("machine-0", false)
 	if got := p.store.Memory(); got != (hoststore.Memory{}) {
-		t.Errorf("the store still remembers %+v", got)
+		t.Errorf("the memory holds %+v", got)
 	}
 }
 
-func TestALostAnswerIsFoundLive(t *testing.T) {
+func TestHoldingsReadsLiveAfterALostResponse(t *testing.T) {
 	s := newServer(available("host-0"))
 	p := newProcess(s, 1)
 	p.lose = func(*bmov1alpha1.BareMetalHost) error { return timeout() }
@@ -155,7 +154,7 @@ func TestALostAnswerIsFoundLive(t *testing.T) {
 	}
 	p.offline = internalError()
 	if _, err := p.store.Holdings(context.Background(), key("machine-0"), ""); !apierrors.IsInternalError(err) {
-		t.Errorf("got %v, want an error: nobody knows whether the machine has a host", err)
+		t.Errorf("got %v, want the error of the live read", err)
 	}
 	p.offline = nil
 	if held, _ := p.holding(t, "machine-0", ""); held != "host-0" {
@@ -166,9 +165,9 @@ func TestALostAnswerIsFoundLive(t *testing.T) {
 	}
 }
 
-// TestARecordedHostIsFoundLive is about a process that starts while its cache does not show yet what the process before
-// it has claimed. A machine that is deleted at that moment must not leave its host behind.
-func TestARecordedHostIsFoundLive(t *testing.T) {
+// TestHoldingsReadsTheRecordedHostLive starts a process with a cache that lacks the last claim of the previous process.
+// A machine that is deleted at that moment must release its host.
+func TestHoldingsReadsTheRecordedHostLive(t *testing.T) {
 	s := newServer(available("host-0"), available("host-1"))
 	before := newProcess(s, 2)
 	chosen := before.choose(t, wants("machine-0"))
@@ -194,7 +193,7 @@ func TestARecordedHostIsFoundLive(t *testing.T) {
 	}
 }
 
-func TestAFailedWriteIsForgotten(t *testing.T) {
+func TestHoldingsForgetsAFailedWrite(t *testing.T) {
 	cases := map[string]error{
 		"internal error":    internalError(),
 		"too many requests": apierrors.NewTooManyRequests("slow down", 1),
@@ -210,19 +209,19 @@ func TestAFailedWriteIsForgotten(t *testing.T) {
 				t.Fatalf("got %v, want %v", err, failure)
 			}
 			if chosen := p.choose(t, wants("machine-1")); chosen != nil {
-				t.Errorf("%s went to another machine while the write may still count", chosen.Name)
+				t.Errorf("another machine got %s before the result of the write was known", chosen.Name)
 			}
 			if held, _ := p.holding(t, "machine-0", "host-0"); held != "" {
 				t.Errorf("got %q, want none", held)
 			}
 			if chosen := p.choose(t, wants("machine-1")); chosen == nil {
-				t.Error("the host is lost for other machines")
+				t.Error("no other machine gets the host")
 			}
 		})
 	}
 }
 
-func TestAHostThatIsGoneIsForgotten(t *testing.T) {
+func TestHoldingsForgetsADeletedHost(t *testing.T) {
 	s := newServer(available("host-0"))
 	p := newProcess(s, 1)
 	chosen := p.choose(t, wants("machine-0"))
@@ -236,11 +235,11 @@ func TestAHostThatIsGoneIsForgotten(t *testing.T) {
 	p.settle("machine-0", false)
 	p.sync()
 	if got := p.store.Memory(); got != (hoststore.Memory{}) {
-		t.Errorf("the store still remembers %+v", got)
+		t.Errorf("the memory holds %+v", got)
 	}
 }
 
-func TestAConflictBarsTheOutdatedCopy(t *testing.T) {
+func TestNoMachineChoosesAnOutdatedCopy(t *testing.T) {
 	s := newServer(available("host-0"))
 	p := newProcess(s, 1)
 	chosen := p.choose(t, wants("machine-0"))
@@ -256,15 +255,15 @@ func TestAConflictBarsTheOutdatedCopy(t *testing.T) {
 	p.sync()
 	chosen = p.choose(t, wants("machine-0"))
 	if chosen == nil {
-		t.Fatal("the newer copy is barred as well")
+		t.Fatal("no machine chooses the newer copy")
 	}
 	if _, err := p.claim(chosen, "machine-0"); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestAConflictAfterTheClaimKeepsTheClaim is about a BMO that is faster than the cache: the machine must not
-// forget that it holds a host and claim a second one.
+// TestAConflictAfterTheClaimKeepsTheClaim tests a write of BMO that the cache does not show yet. The machine must not
+// claim a second host.
 func TestAConflictAfterTheClaimKeepsTheClaim(t *testing.T) {
 	s := newServer(available("host-0"), available("host-1"))
 	p := newProcess(s, 2)
@@ -287,7 +286,7 @@ func TestAConflictAfterTheClaimKeepsTheClaim(t *testing.T) {
 	}
 }
 
-func TestAConflictOfOneMachineLeavesTheOthers(t *testing.T) {
+func TestAConflictKeepsTheAssumptionOfAnotherMachine(t *testing.T) {
 	s := newServer(available("host-0"))
 	p := newProcess(s, 1)
 	stale := s.host("host-0")
@@ -298,12 +297,12 @@ func TestAConflictOfOneMachineLeavesTheOthers(t *testing.T) {
 		t.Fatalf("got %v, want a conflict", err)
 	}
 	if chosen := p.choose(t, wants("machine-1")); chosen != nil {
-		t.Error("the host is still promised to the first machine")
+		t.Error("the second machine got the host that is assumed for the first one")
 	}
 }
 
-// TestAClaimThatTheCacheSkipsIsForgotten is about a watch that starts again and shows only the newest version.
-func TestAClaimThatTheCacheSkipsIsForgotten(t *testing.T) {
+// TestANewerVersionEndsTheClaim tests a watch that restarts and delivers only the newest version.
+func TestANewerVersionEndsTheClaim(t *testing.T) {
 	s := newServer(available("host-0"))
 	p := newProcess(s, 1)
 	if _, err := p.claim(p.choose(t, wants("machine-0")), "machine-0"); err != nil {
@@ -313,7 +312,7 @@ func TestAClaimThatTheCacheSkipsIsForgotten(t *testing.T) {
 	p.position = len(s.history) - 1
 	p.sync()
 	if held, _ := p.holding(t, "machine-0", ""); held != "" {
-		t.Errorf("got %q, which somebody took away from the machine", held)
+		t.Errorf("got %q, which has no consumer", held)
 	}
 }
 

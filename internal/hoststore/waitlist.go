@@ -9,29 +9,29 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// waitlist holds the machines of one namespace that wait for a host, and which host was offered to which machine.
+// waitlist holds the machines of one namespace that wait for a host, and the hosts that are offered to them.
 //
-//	a host changes                    -> it is offered to the first machine whose answer the change can alter
-//	the machine reconciles            -> it keeps its place until it settles as a machine that waits no more
-//	the machine takes the host        -> the offer ends
-//	the machine settles without it    -> the host is offered to the next machine that looked before the change
-//	a reservation of a host ends      -> all machines that it was for are enqueued: another host may do for them now
+//	event                                waitlist
+//	a host changes                       offers the host to the first machine whose choice the change can alter
+//	a machine reconciles                 keeps its place until Settle removes it
+//	a machine claims the host            ends the offer
+//	a machine settles without the host   offers the host to the next machine that chose before the change
+//	a reservation of a host ends         enqueues all machines of the reservation: another host may suit them now
 //
-// A machine that looked or declined has a later turn than the offer, so an offer reaches every machine at most once.
-// The lock of the store guards all methods.
+// An offer has a sequence number. It reaches only machines that chose before it, so it reaches each machine at most
+// once. The lock of the store guards all methods.
 type waitlist struct {
-	// turn counts what happens in the namespace: looks of machines, and changes of hosts.
-	turn uint64
+	// sequence counts the requests of machines and the changes of hosts in the namespace.
+	sequence uint64
 
-	// waiters holds each machine from its first look until it settles as one that waits no more.
+	// waiters holds each machine from its first request until it settles and stops waiting.
 	waiters map[string]*waiter
 
-	// open holds the waiters that an offer may enqueue, in the order of their arrival. The waiters of one list differ only
-	// in their names, so a host is checked once for all of them.
-	open map[wish][]*waiter
+	// open holds the waiters that an offer may enqueue, in the order of their first request. The waiters of one list
+	// differ only in their names, so one check of a host covers all of them.
+	open map[request][]*waiter
 
-	// offers holds the hosts that a machine has been enqueued for, by host, until the machine settles. OfferedTo is the
-	// same by machine.
+	// offers holds, by host, the offers to machines that have not settled yet. offeredTo holds the hosts by machine.
 	offers    map[string]offer
 	offeredTo map[string][]string
 }
@@ -40,102 +40,103 @@ type waitlist struct {
 type waiter struct {
 	wanted host.Wanted
 
-	// arrived is the turn of its first look, looked that of its last look.
-	arrived, looked uint64
+	// first and last are the sequence numbers of its first and its last request.
+	first, last uint64
 
-	// isOpen says that an offer may enqueue it: it has looked and was not enqueued since.
+	// isOpen is true after a request, until an offer enqueues the machine or the machine chooses a host.
 	isOpen bool
 
-	// chose says that it found a host at its last look.
+	// chose is true if the last request found a host.
 	chose bool
 }
 
-// wish is what a machine requires of a host, without the name of the machine.
-type wish struct {
+// request is what a machine requires of a host, without the name of the machine.
+type request struct {
 	cluster, owner, named, selector, failureDomain string
 	strict                                         bool
 }
 
-// offer is a host that a machine was enqueued for. Machines that looked before the turn may get it next.
+// offer is a host that a machine was enqueued for. If the machine declines, a waiter with an earlier last request gets
+// the next offer.
 type offer struct {
-	machine string
-	turn    uint64
+	machine  string
+	sequence uint64
 }
 
-// leftOffer is an offer that a machine did not take.
-type leftOffer struct {
-	host string
-	turn uint64
+// declinedOffer is an offer of a machine that settled without the host.
+type declinedOffer struct {
+	host     string
+	sequence uint64
 }
 
 func newWaitlist() *waitlist {
 	return &waitlist{
-		waiters: map[string]*waiter{}, open: map[wish][]*waiter{},
+		waiters: map[string]*waiter{}, open: map[request][]*waiter{},
 		offers: map[string]offer{}, offeredTo: map[string][]string{},
 	}
 }
 
-func wishOf(wanted host.Wanted) wish {
-	asked := wish{
+func requestOf(wanted host.Wanted) request {
+	result := request{
 		cluster: wanted.Cluster, owner: wanted.Owner, named: wanted.Named, failureDomain: wanted.FailureDomain,
 		strict: wanted.Strict,
 	}
 	if wanted.Selector != nil {
-		asked.selector = wanted.Selector.String()
+		result.selector = wanted.Selector.String()
 	}
-	return asked
+	return result
 }
 
-// enter notes that a machine looks for a host now. A machine that waits keeps its place.
-func (w *waitlist) enter(wanted host.Wanted) {
-	w.turn++
+// add records a request and opens its waiter. A machine that waits already keeps its place.
+func (w *waitlist) add(wanted host.Wanted) {
+	w.sequence++
 	current := w.waiters[wanted.Machine]
 	if current == nil {
-		current = &waiter{arrived: w.turn}
+		current = &waiter{first: w.sequence}
 		w.waiters[wanted.Machine] = current
 	}
-	w.shut(current)
-	current.wanted, current.looked, current.isOpen, current.chose = wanted, w.turn, true, false
-	asked := wishOf(wanted)
-	at, _ := place(w.open[asked], current.arrived)
-	w.open[asked] = slices.Insert(w.open[asked], at, current)
+	w.close(current)
+	current.wanted, current.last, current.isOpen, current.chose = wanted, w.sequence, true, false
+	key := requestOf(wanted)
+	at, _ := position(w.open[key], current.first)
+	w.open[key] = slices.Insert(w.open[key], at, current)
 }
 
-// place is the position of an arrival in a list of open waiters.
-func place(waiters []*waiter, arrived uint64) (at int, found bool) {
-	return slices.BinarySearchFunc(waiters, arrived, func(current *waiter, arrived uint64) int {
-		return cmp.Compare(current.arrived, arrived)
+// position returns the index of the waiter with that first request.
+func position(waiters []*waiter, first uint64) (at int, found bool) {
+	return slices.BinarySearchFunc(waiters, first, func(current *waiter, first uint64) int {
+		return cmp.Compare(current.first, first)
 	})
 }
 
-// shut keeps offers from a waiter. It keeps its place.
-func (w *waitlist) shut(current *waiter) {
+// close excludes a waiter from offers. The waiter keeps its place.
+func (w *waitlist) close(current *waiter) {
 	if !current.isOpen {
 		return
 	}
 	current.isOpen = false
-	asked := wishOf(current.wanted)
-	if at, found := place(w.open[asked], current.arrived); found {
-		w.open[asked] = slices.Delete(w.open[asked], at, at+1)
+	key := requestOf(current.wanted)
+	if at, found := position(w.open[key], current.first); found {
+		w.open[key] = slices.Delete(w.open[key], at, at+1)
 	}
-	if len(w.open[asked]) == 0 {
-		delete(w.open, asked)
+	if len(w.open[key]) == 0 {
+		delete(w.open, key)
 	}
 }
 
-// found notes that a machine has chosen a host.
-func (w *waitlist) found(machine string) {
+// setChosen records that a machine has chosen a host.
+func (w *waitlist) setChosen(machine string) {
 	if current := w.waiters[machine]; current != nil {
-		w.shut(current)
+		w.close(current)
 		current.chose = true
 	}
 }
 
-// ahead is how many machines with the owner of a machine wait before it.
+// ahead returns the number of machines of the same owner that wait before a machine.
 func (w *waitlist) ahead(wanted host.Wanted) int {
 	self, count := w.waiters[wanted.Machine], 0
 	for _, other := range w.waiters {
-		if self != nil && other.arrived < self.arrived && !other.chose && other.wanted.Owner == wanted.Owner &&
+		if self != nil && other.first < self.first && !other.chose && other.wanted.Owner == wanted.Owner &&
 			other.wanted.Cluster == wanted.Cluster {
 			count++
 		}
@@ -143,54 +144,55 @@ func (w *waitlist) ahead(wanted host.Wanted) int {
 	return count
 }
 
-// offer offers a host to the machines that looked before a turn and that it is news for. It returns the machine to
-// enqueue. While a machine has the offer, no other machine gets it. If the machine declines, the next one does.
-func (w *waitlist) offer(candidate host.Candidate, turn uint64, isNews func(host.Wanted) bool,
+// offer offers a host to the first open waiter with an earlier last request for which matters returns true. It returns
+// the machine to enqueue, and false if there is none or if the host is already offered.
+func (w *waitlist) offer(candidate host.Candidate, sequence uint64, matters func(host.Wanted) bool,
 ) (machine string, found bool) {
 	name := candidate.Host.Name
-	first := w.next(candidate, turn, isNews)
+	first := w.next(candidate, sequence, matters)
 	if first == nil {
 		return "", false
 	}
 	if made, offered := w.offers[name]; offered {
-		w.offers[name] = offer{machine: made.machine, turn: max(made.turn, turn)}
+		w.offers[name] = offer{machine: made.machine, sequence: max(made.sequence, sequence)}
 		return "", false
 	}
-	w.shut(first)
-	w.make(name, first.wanted.Machine, turn)
+	w.close(first)
+	w.recordOffer(name, first.wanted.Machine, sequence)
 	return first.wanted.Machine, true
 }
 
-// next returns the waiter that came first of those that looked before a turn and that a host concerns. Nil is none.
-func (w *waitlist) next(candidate host.Candidate, before uint64, isNews func(host.Wanted) bool) *waiter {
+// next returns the first open waiter that a host suits and that made its last request before a sequence number. It
+// returns nil if there is none.
+func (w *waitlist) next(candidate host.Candidate, before uint64, matters func(host.Wanted) bool) *waiter {
 	var first *waiter
 	for _, waiters := range w.open {
-		at := slices.IndexFunc(waiters, func(current *waiter) bool { return current.looked < before })
-		if at < 0 || first != nil && first.arrived < waiters[at].arrived {
+		at := slices.IndexFunc(waiters, func(current *waiter) bool { return current.last < before })
+		if at < 0 || first != nil && first.first < waiters[at].first {
 			continue
 		}
-		if wanted := waiters[at].wanted; isNews(wanted) && host.Concerns(candidate, wanted) {
+		if wanted := waiters[at].wanted; matters(wanted) && host.Suits(candidate, wanted) {
 			first = waiters[at]
 		}
 	}
 	return first
 }
 
-// make notes that a host is offered to a machine.
-func (w *waitlist) make(name, machine string, turn uint64) {
+// recordOffer records the offer of a host to a machine. A host that is already offered stays with its machine.
+func (w *waitlist) recordOffer(name, machine string, sequence uint64) {
 	if made, offered := w.offers[name]; !offered {
 		w.offeredTo[machine] = append(w.offeredTo[machine], name)
 	} else {
 		machine = made.machine
 	}
-	w.offers[name] = offer{machine: machine, turn: turn}
+	w.offers[name] = offer{machine: machine, sequence: sequence}
 }
 
-// pass is for a host that a machine chose and did not claim. Nothing happens to the host then, so no event announces
-// that it is free: the host counts as offered to the machine until that settles.
-func (w *waitlist) pass(name, machine string) {
-	w.turn++
-	w.make(name, machine, w.turn)
+// recordUnclaimed records that a machine chose a host and did not claim it. The host does not change, so no event
+// offers it again. It counts as offered to the machine, which passes it on when it settles.
+func (w *waitlist) recordUnclaimed(name, machine string) {
+	w.sequence++
+	w.recordOffer(name, machine, w.sequence)
 }
 
 // withdraw ends the offer of a host.
@@ -206,24 +208,23 @@ func (w *waitlist) withdraw(name string) {
 	}
 }
 
-// settle ends the turn of a machine and returns the offers that it did not take, oldest first. A machine that waits no
-// more leaves the waitlist.
-func (w *waitlist) settle(machine string, waits bool) []leftOffer {
+// settle ends the offers of a machine and returns them, oldest first. It removes a machine that stops waiting.
+func (w *waitlist) settle(machine string, waits bool) []declinedOffer {
 	if current := w.waiters[machine]; current != nil && !waits {
-		w.shut(current)
+		w.close(current)
 		delete(w.waiters, machine)
 	}
-	var left []leftOffer
+	var declined []declinedOffer
 	for _, name := range slices.Clone(w.offeredTo[machine]) {
-		left = append(left, leftOffer{host: name, turn: w.offers[name].turn})
+		declined = append(declined, declinedOffer{host: name, sequence: w.offers[name].sequence})
 		w.withdraw(name)
 	}
-	slices.SortFunc(left, func(a, b leftOffer) int { return cmp.Compare(a.turn, b.turn) })
-	return left
+	slices.SortFunc(declined, func(a, b declinedOffer) int { return cmp.Compare(a.sequence, b.sequence) })
+	return declined
 }
 
-// unreserve returns the open waiters that a host was reserved for and is not any more, in the order of their arrival.
-// It shuts them. A nil host is one that was deleted.
+// unreserve closes and returns the open waiters that a host was reserved for before its change, in the order of their
+// first request. A nil current host means that the host was deleted.
 func (w *waitlist) unreserve(previous, current *bmov1alpha1.BareMetalHost) []string {
 	var ended []*waiter
 	for _, waiters := range w.open {
@@ -232,14 +233,13 @@ func (w *waitlist) unreserve(previous, current *bmov1alpha1.BareMetalHost) []str
 			ended = append(ended, waiters...)
 		}
 	}
-	slices.SortFunc(ended, func(a, b *waiter) int { return cmp.Compare(a.arrived, b.arrived) })
+	slices.SortFunc(ended, func(a, b *waiter) int { return cmp.Compare(a.first, b.first) })
 	machines := make([]string, 0, len(ended))
 	for _, current := range ended {
-		w.shut(current)
+		w.close(current)
 		machines = append(machines, current.wanted.Machine)
 	}
 	return machines
 }
 
-// isEmpty says whether the waitlist holds nothing.
 func (w *waitlist) isEmpty() bool { return len(w.waiters) == 0 && len(w.offers) == 0 }

@@ -27,7 +27,7 @@ func selecting(rack string) func(*host.Wanted) {
 }
 
 func taken(name string, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
-	return available(name, append(options, build.Consumed(build.Metal3Machine("somebody", "cluster-0")))...)
+	return available(name, append(options, build.Consumed(build.Metal3Machine("other", "cluster-0")))...)
 }
 
 func reserve(h *bmov1alpha1.BareMetalHost) {
@@ -37,7 +37,7 @@ func reserve(h *bmov1alpha1.BareMetalHost) {
 	}
 }
 
-// reserved makes a host that waits for the owner and is busy.
+// reserved returns a busy host that is reserved for the owner.
 func reserved(name string) *bmov1alpha1.BareMetalHost {
 	h := build.Host(name, build.State(bmov1alpha1.StateDeprovisioning))
 	reserve(h)
@@ -48,7 +48,7 @@ func free(h *bmov1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil }
 
 func touch(h *bmov1alpha1.BareMetalHost) { h.Spec.Description += "x" }
 
-// wait lets machines look for a host in vain.
+// wait requests a host for each machine and expects none.
 func (p *process) wait(t *testing.T, list ...host.Wanted) {
 	t.Helper()
 	for _, wanted := range list {
@@ -60,7 +60,7 @@ func (p *process) wait(t *testing.T, list ...host.Wanted) {
 	p.enqueues(t)
 }
 
-// enqueues demands that exactly these machines were enqueued, in this order.
+// enqueues expects exactly these machines, in this order.
 func (p *process) enqueues(t *testing.T, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, p.requests()); diff != "" {
@@ -68,13 +68,13 @@ func (p *process) enqueues(t *testing.T, want ...string) {
 	}
 }
 
-// change changes host-0 on the server and lets the cache see it.
+// change changes host-0 on the server and syncs the cache.
 func (p *process) change(edit func(*bmov1alpha1.BareMetalHost)) {
 	p.server.edit("host-0", edit)
 	p.sync()
 }
 
-func TestAFreedHostWakesTheLongestWaiting(t *testing.T) {
+func TestAFreeHostEnqueuesTheFirstWaiter(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("c"), wants("a"), wants("b"))
 	p.change(free)
@@ -83,9 +83,9 @@ func TestAFreedHostWakesTheLongestWaiting(t *testing.T) {
 	p.enqueues(t)
 }
 
-// TestAMachineThatLooksAgainKeepsItsPlace lets the first one be reconciled once more, for whatever reason, and decline
-// an offer: it is still the first one then, until it waits no more.
-func TestAMachineThatLooksAgainKeepsItsPlace(t *testing.T) {
+// TestARequeuedMachineKeepsItsPlace reconciles the first machine again, and lets it decline an offer. It keeps its
+// place until it stops waiting.
+func TestARequeuedMachineKeepsItsPlace(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("first"), wants("second"), wants("first"))
 	p.change(free)
@@ -99,14 +99,14 @@ func TestAMachineThatLooksAgainKeepsItsPlace(t *testing.T) {
 	p.enqueues(t, "second")
 }
 
-func TestOnlyAMachineThatCouldTakeTheHostIsWoken(t *testing.T) {
+func TestAHostEnqueuesOnlyAMachineThatItSuits(t *testing.T) {
 	p := newProcess(newServer(taken("host-0", build.Labels(map[string]string{"rack": "b"}))), 1)
 	p.wait(t, wants("a", selecting("a")), wants("b", selecting("b")), wants("c"))
 	p.change(free)
 	p.enqueues(t, "b")
 }
 
-func TestAHostThatNobodyCanTakeWakesNobody(t *testing.T) {
+func TestAPausedHostEnqueuesNoMachine(t *testing.T) {
 	p := newProcess(newServer(taken("host-0", build.Paused("user"))), 1)
 	p.wait(t, wants("a"))
 	p.change(free)
@@ -115,7 +115,7 @@ func TestAHostThatNobodyCanTakeWakesNobody(t *testing.T) {
 	p.enqueues(t, "a")
 }
 
-func TestAMachineThatTakesTheHostEndsTheOffer(t *testing.T) {
+func TestAClaimEndsTheOffer(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("a"), wants("b"))
 	p.change(free)
@@ -132,24 +132,24 @@ func TestAMachineThatTakesTheHostEndsTheOffer(t *testing.T) {
 	}
 }
 
-func TestAMachineThatDeclinesPassesTheHostOn(t *testing.T) {
+func TestADeclinedHostIsOfferedToTheNextMachine(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
 		decline func(t *testing.T, p *process)
 	}{
 		"Deleted": {
-			reason: "a machine that is gone takes nothing",
+			reason: "a deleted machine claims no host",
 			decline: func(_ *testing.T, p *process) {
 				p.store.Forget(key("a"))
 				p.settle("a", false)
 			},
 		},
-		"DidNotLook": {
-			reason:  "a machine whose reconcile failed early has not looked at the host",
+		"NoRequest": {
+			reason:  "the reconcile failed before its request",
 			decline: func(_ *testing.T, p *process) { p.settle("a", false) },
 		},
-		"WantsAnother": {
-			reason: "its selector may have changed meanwhile",
+		"OtherRequest": {
+			reason: "the selector of the machine changed",
 			decline: func(t *testing.T, p *process) {
 				t.Helper()
 				if chosen := p.choose(t, wants("a", selecting("other"))); chosen != nil {
@@ -175,8 +175,8 @@ func TestAMachineThatDeclinesPassesTheHostOn(t *testing.T) {
 	}
 }
 
-// TestAHostWakesOnlyMachinesOfItsNamespace has the machine of another namespace wait for longer.
-func TestAHostWakesOnlyMachinesOfItsNamespace(t *testing.T) {
+// TestAHostEnqueuesOnlyMachinesOfItsNamespace has an earlier request in another namespace.
+func TestAHostEnqueuesOnlyMachinesOfItsNamespace(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	elsewhere := wants("a", func(w *host.Wanted) { w.Namespace = "elsewhere" })
 	if chosen := p.choose(t, elsewhere); chosen != nil {
@@ -190,8 +190,8 @@ func TestAHostWakesOnlyMachinesOfItsNamespace(t *testing.T) {
 	p.enqueues(t)
 }
 
-// TestAnUpdateThatChangesNoAnswerWakesNobody updates a free host and a reserved host that no waiting machine takes.
-func TestAnUpdateThatChangesNoAnswerWakesNobody(t *testing.T) {
+// TestAnIrrelevantUpdateEnqueuesNoMachine updates a free host and a reserved host that suit no waiting machine.
+func TestAnIrrelevantUpdateEnqueuesNoMachine(t *testing.T) {
 	p := newProcess(newServer(reserved("host-0"), available("host-1")), 2)
 	p.wait(t, wants("a", owned))
 	for _, name := range []string{"host-0", "host-1"} {
@@ -203,8 +203,8 @@ func TestAnUpdateThatChangesNoAnswerWakesNobody(t *testing.T) {
 	p.enqueues(t, "a")
 }
 
-// TestEveryWaiterIsVisitedOnce lets all decline: an offer that went round in circles would keep the provider busy.
-func TestEveryWaiterIsVisitedOnce(t *testing.T) {
+// TestAnOfferReachesEachMachineOnce lets all machines decline. The offer must end.
+func TestAnOfferReachesEachMachineOnce(t *testing.T) {
 	p := newProcess(newServer(reserved("host-0"), taken("host-1")), 2)
 	p.wait(t, wants("a", owned), wants("b", owned), wants("c", owned))
 	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StatePreparing })
@@ -222,8 +222,8 @@ func TestEveryWaiterIsVisitedOnce(t *testing.T) {
 	}
 }
 
-// TestOneMachineWaitsForEachReservedHost creates three machines of an owner at once: one waits for the busy reserved
-// host, and the others take free hosts, whatever order they reconcile in and however often.
+// TestOneMachineWaitsForEachReservedHost has three machines of one owner. One waits for the busy reserved host, the
+// others claim free hosts.
 func TestOneMachineWaitsForEachReservedHost(t *testing.T) {
 	p := newProcess(newServer(reserved("host-0"), available("host-1"), available("host-2")), 3)
 	p.wait(t, wants("a", owned), wants("a", owned))
@@ -246,9 +246,8 @@ func TestOneMachineWaitsForEachReservedHost(t *testing.T) {
 	}
 }
 
-// TestAnEventDuringASettleReachesEverybody lets the host change between the moment when a machine declines and the
-// moment when the host is passed on.
-func TestAnEventDuringASettleReachesEverybody(t *testing.T) {
+// TestAnEventDuringSettleReachesAllMachines changes the host after a machine declines and before the next offer.
+func TestAnEventDuringSettleReachesAllMachines(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("a"), wants("b"), wants("c"))
 	p.change(free)
@@ -271,7 +270,7 @@ func TestAnEventDuringASettleReachesEverybody(t *testing.T) {
 	p.enqueues(t)
 }
 
-func TestAHostThatIsGoneIsOfferedToNobody(t *testing.T) {
+func TestADeletedHostIsNotOffered(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("a"), wants("b"))
 	p.change(free)
@@ -285,23 +284,22 @@ func TestAHostThatIsGoneIsOfferedToNobody(t *testing.T) {
 	}
 }
 
-// TestAClaimThatCameToNothingFreesTheHostForTheOthers is about hosts that become free without any change of the host,
-// so that no event announces it.
-func TestAClaimThatCameToNothingFreesTheHostForTheOthers(t *testing.T) {
+// TestAnUnclaimedHostIsOfferedToTheNextMachine tests hosts that become free without an event.
+func TestAnUnclaimedHostIsOfferedToTheNextMachine(t *testing.T) {
 	cases := map[string]struct {
-		reason string
-		giveUp func(t *testing.T, p *process, chosen *bmov1alpha1.BareMetalHost)
+		reason  string
+		abandon func(t *testing.T, p *process, chosen *bmov1alpha1.BareMetalHost)
 	}{
 		"MachineIsDeleted": {
-			reason: "the machine went away between its choice and its claim",
-			giveUp: func(_ *testing.T, p *process, _ *bmov1alpha1.BareMetalHost) {
+			reason: "the machine was deleted between its choice and its claim",
+			abandon: func(_ *testing.T, p *process, _ *bmov1alpha1.BareMetalHost) {
 				p.store.Forget(key("a"))
 				p.settle("a", false)
 			},
 		},
-		"WriteFailedAndTheMachineWantsNoHostAnyMore": {
-			reason: "the next reconcile finds that the write did not count and does not choose again",
-			giveUp: func(t *testing.T, p *process, chosen *bmov1alpha1.BareMetalHost) {
+		"WriteFailedAndTheMachineStopsWaiting": {
+			reason: "the next reconcile reads live that the write failed",
+			abandon: func(t *testing.T, p *process, chosen *bmov1alpha1.BareMetalHost) {
 				t.Helper()
 				p.fail = func(*bmov1alpha1.BareMetalHost) error { return internalError() }
 				if _, err := p.claim(chosen, "a"); err == nil {
@@ -313,9 +311,9 @@ func TestAClaimThatCameToNothingFreesTheHostForTheOthers(t *testing.T) {
 				p.settle("a", false)
 			},
 		},
-		"ConflictWithAChangeThatTheCacheShowedBefore": {
-			reason: "the event came while the host was promised to the first machine",
-			giveUp: func(t *testing.T, p *process, chosen *bmov1alpha1.BareMetalHost) {
+		"ConflictWithAChangeThatTheCacheShowed": {
+			reason: "the event came while the host was assumed for the first machine",
+			abandon: func(t *testing.T, p *process, chosen *bmov1alpha1.BareMetalHost) {
 				t.Helper()
 				p.change(func(h *bmov1alpha1.BareMetalHost) { h.Labels = nil })
 				p.enqueues(t)
@@ -334,14 +332,14 @@ func TestAClaimThatCameToNothingFreesTheHostForTheOthers(t *testing.T) {
 			p := newProcess(newServer(available("host-0", build.Labels(map[string]string{"rack": "a"}))), 1)
 			chosen := p.choose(t, wants("a", selecting("a")))
 			p.wait(t, wants("b"))
-			tc.giveUp(t, p, chosen)
+			tc.abandon(t, p, chosen)
 			t.Log(tc.reason)
 			p.enqueues(t, "b")
 		})
 	}
 }
 
-func TestAConflictIsPassedOnWithTheNextEvent(t *testing.T) {
+func TestTheEventAfterAConflictOffersTheHost(t *testing.T) {
 	p := newProcess(newServer(available("host-0")), 1)
 	chosen := p.choose(t, wants("a"))
 	p.wait(t, wants("b"))
@@ -355,9 +353,9 @@ func TestAConflictIsPassedOnWithTheNextEvent(t *testing.T) {
 	p.enqueues(t, "b")
 }
 
-func TestAReservedHostWakesItsOwner(t *testing.T) {
+func TestAReservedHostEnqueuesAMachineOfItsOwner(t *testing.T) {
 	p := newProcess(newServer(reserved("host-0")), 1)
-	p.wait(t, wants("stranger"), wants("a", owned), wants("b", owned))
+	p.wait(t, wants("other"), wants("a", owned), wants("b", owned))
 	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StateAvailable })
 	p.enqueues(t, "a")
 	if chosen := p.choose(t, wants("a", owned)); chosen == nil || chosen.Name != "host-0" {
@@ -365,34 +363,34 @@ func TestAReservedHostWakesItsOwner(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAReservationWakesItsOwner is about machines that wait for a reserved host although others are free. Once
-// the host is not theirs any more, no free host will announce itself.
-func TestTheEndOfAReservationWakesItsOwner(t *testing.T) {
+// TestTheEndOfAReservationEnqueuesAMachineOfItsOwner tests machines that wait for a reserved host while other hosts are
+// free. The free hosts cause no event.
+func TestTheEndOfAReservationEnqueuesAMachineOfItsOwner(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		end    func(*process)
 	}{
 		"Deleted": {
-			reason: "a user gives up on a host that does not come back",
+			reason: "a user deletes the host",
 			end: func(p *process) {
 				p.server.remove()
 				p.sync()
 			},
 		},
 		"LabelRemoved": {
-			reason: "a user frees the host by hand",
+			reason: "a user releases the host",
 			end: func(p *process) {
 				p.change(func(h *bmov1alpha1.BareMetalHost) { h.Labels, h.Spec.ConsumerRef = nil, nil })
 			},
 		},
-		"ClaimedBySomebodyElse": {
-			reason: "another machine of the owner was faster in another process",
+		"ClaimedByAnotherMachine": {
+			reason: "a machine of another process claims the host",
 			end: func(p *process) {
 				p.change(func(h *bmov1alpha1.BareMetalHost) { *h = *host.Desired(h, claimOf("sibling")) })
 			},
 		},
 		"InError": {
-			reason: "waiting for a broken host could last for ever",
+			reason: "a host in error may never be available",
 			end: func(p *process) {
 				p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" })
 			},
@@ -412,7 +410,7 @@ func TestTheEndOfAReservationWakesItsOwner(t *testing.T) {
 	}
 }
 
-func TestAllOwnersOfAReservationThatEndsAreWoken(t *testing.T) {
+func TestTheEndOfAReservationEnqueuesAllMachinesOfItsOwner(t *testing.T) {
 	p := newProcess(newServer(reserved("host-0"), reserved("host-1"), available("host-2")), 3)
 	p.wait(t, wants("b", owned), wants("a", owned))
 	p.server.remove()
@@ -429,7 +427,7 @@ func TestATombstoneIsADeletion(t *testing.T) {
 	p.enqueues(t)
 }
 
-// TestSettleWithoutACache is about the moment when the process stops.
+// TestSettleWithoutACache tests a process that stops.
 func TestSettleWithoutACache(t *testing.T) {
 	p := newProcess(newServer(taken("host-0")), 1)
 	p.wait(t, wants("a"), wants("b"))

@@ -25,7 +25,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// server is an API server that keeps hosts and the history of their changes, from which caches are fed.
+// server is an API server for hosts. The caches read the history of their changes.
 type server struct {
 	client.Client
 
@@ -42,7 +42,7 @@ type change struct {
 func newServer(hosts ...*bmov1alpha1.BareMetalHost) *server {
 	scheme := runtime.NewScheme()
 	must(bmov1alpha1.AddToScheme(scheme))
-	// A tracker of its own: that of the builder works out who owns which field, which takes most of the time of a write.
+	// The default tracker manages field ownership, which takes most of the time of a write.
 	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
 	s := &server{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).Build()}
 	for _, h := range hosts {
@@ -75,7 +75,7 @@ func (s *server) patch(ctx context.Context, h *bmov1alpha1.BareMetalHost, patch 
 	return nil
 }
 
-// edit changes a host as somebody else would.
+// edit changes a host as another client does.
 func (s *server) edit(name string, edit func(*bmov1alpha1.BareMetalHost)) {
 	h := s.host(name)
 	before := h.DeepCopy()
@@ -108,7 +108,7 @@ func (s *server) next(position int) (change, bool) {
 	return s.history[position], true
 }
 
-// process is one process of the provider: a store, and a cache that lags behind the server as far as a test wants.
+// process is one process of the provider: a store, and a cache that lags behind the server until step or sync.
 type process struct {
 	client.Client
 	server   *server
@@ -116,15 +116,15 @@ type process struct {
 	informer *controllertest.FakeInformer
 	enqueued <-chan event.GenericEvent
 
-	// fail is asked before each write. It may write itself.
+	// fail runs before each write. Its error fails the write.
 	fail func(h *bmov1alpha1.BareMetalHost) error
-	// lose is asked after each write that succeeded: an error takes the place of the answer.
+	// lose runs after each successful write. Its error replaces the response.
 	lose func(h *bmov1alpha1.BareMetalHost) error
 	// offline fails every live read.
 	offline error
-	// beforeGet runs before each read of one host from the cache.
+	// beforeGet runs before each cached read of one host.
 	beforeGet func()
-	// liveReads counts the reads past the cache.
+	// liveReads counts the live reads.
 	liveReads int
 
 	mu       sync.Mutex
@@ -132,7 +132,7 @@ type process struct {
 	position int
 }
 
-// newProcess starts a process whose cache begins with what the server knew at a position of its history.
+// newProcess starts a process with a cache at a position of the history.
 func newProcess(s *server, position int) *process {
 	p := &process{
 		server: s,
@@ -170,7 +170,7 @@ func (r liveReader) Get(
 	return r.Reader.Get(ctx, key, object, options...)
 }
 
-// step lets the cache see one more change, and reports whether there was one.
+// step delivers one more change to the cache. It returns false at the end of the history.
 func (p *process) step() bool {
 	seen, more := p.server.next(p.position)
 	if !more {
@@ -197,14 +197,14 @@ func (p *process) step() bool {
 	return true
 }
 
-// sync lets the cache see everything.
+// sync delivers all changes to the cache.
 func (p *process) sync() {
 	for p.step() {
 		continue
 	}
 }
 
-// requests returns the machines that were enqueued since it was last asked.
+// requests returns the machines that were enqueued since the last call.
 func (p *process) requests() []string {
 	var names []string
 	for {
@@ -232,7 +232,7 @@ func (p *process) Get(_ context.Context, key client.ObjectKey, object client.Obj
 
 // List reads from the cache, through the indexes of the store. Hosts come in a different order each time.
 func (p *process) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
-	asked := (&client.ListOptions{}).ApplyOptions(options)
+	selected := (&client.ListOptions{}).ApplyOptions(options)
 	hosts, isHosts := list.(*bmov1alpha1.BareMetalHostList)
 	if !isHosts {
 		return fmt.Errorf("%T is no list of hosts", list)
@@ -240,7 +240,7 @@ func (p *process) List(_ context.Context, list client.ObjectList, options ...cli
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range p.hosts {
-		if asked.Namespace != "" && h.Namespace != asked.Namespace || !indexed(h, asked) {
+		if selected.Namespace != "" && h.Namespace != selected.Namespace || !indexed(h, selected) {
 			continue
 		}
 		hosts.Items = append(hosts.Items, *h)
@@ -248,11 +248,11 @@ func (p *process) List(_ context.Context, list client.ObjectList, options ...cli
 	return nil
 }
 
-func indexed(h *bmov1alpha1.BareMetalHost, asked *client.ListOptions) bool {
-	if asked.FieldSelector == nil {
+func indexed(h *bmov1alpha1.BareMetalHost, selected *client.ListOptions) bool {
+	if selected.FieldSelector == nil {
 		return true
 	}
-	for _, requirement := range asked.FieldSelector.Requirements() {
+	for _, requirement := range selected.FieldSelector.Requirements() {
 		if !slices.Contains(hoststore.Indexes()[requirement.Field](h), requirement.Value) {
 			return false
 		}
@@ -272,7 +272,6 @@ func (p *process) Patch(ctx context.Context, object client.Object, patch client.
 	return p.lose(h)
 }
 
-// asHost is for what the store reads and writes, which is nothing but hosts.
 func asHost(object client.Object) *bmov1alpha1.BareMetalHost {
 	h, isHost := object.(*bmov1alpha1.BareMetalHost)
 	if !isHost {

@@ -15,16 +15,16 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// claimName is the ConfigMap of a workload cluster that records which management cluster manages it. It is in the
-// namespace of the Ironic pods. Its annotations hold the claim.
+// claimName is the ConfigMap in a workload cluster that records the claim of its management cluster. It is in the
+// namespace of the Ironic pods.
 const claimName = "metal3-management-cluster"
 
 // managerAnnotation holds the UID of the namespace kube-system of the management cluster.
 const managerAnnotation = "infrastructure.cluster.x-k8s.io/management-cluster"
 
-// Claim records in a workload cluster that this management cluster manages it with an epoch, unless another one has
-// recorded a newer claim, or the same one before. It returns the recorded claim and what it means for this management
-// cluster. ErrUnreachable means that there is no connection.
+// Claim records in a workload cluster that this management cluster manages it since an epoch. It does not overwrite a
+// claim of another management cluster with the same or a newer epoch. It returns the recorded claim and the standing of
+// this management cluster, or ErrUnreachable without a connection. It blocks on live reads and writes.
 func (c *ControlPlanes) Claim(
 	ctx context.Context, cluster types.NamespacedName, epoch pivot.Epoch,
 ) (pivot.Claim, pivot.Standing, error) {
@@ -49,7 +49,7 @@ func (c *ControlPlanes) Claim(
 	}
 	metav1.SetMetaDataAnnotation(&record.ObjectMeta, infrav1.MoveEpochAnnotation, own.Epoch.String())
 	metav1.SetMetaDataAnnotation(&record.ObjectMeta, managerAnnotation, own.Manager)
-	// Of two management clusters that write at the same time, one gets a conflict and reads the claim of the other.
+	// If two management clusters write at the same time, one gets a conflict and reads the claim of the other.
 	if apierrors.IsNotFound(err) {
 		err = there.Create(ctx, record)
 	} else {
@@ -61,7 +61,7 @@ func (c *ControlPlanes) Claim(
 	return own, pivot.Current, nil
 }
 
-// claimIn returns the claim that was recorded. Nil if there is none.
+// claimIn returns the recorded claim. Nil means none.
 func claimIn(record *corev1.ConfigMap) *pivot.Claim {
 	manager := record.Annotations[managerAnnotation]
 	if manager == "" {

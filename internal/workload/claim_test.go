@@ -18,38 +18,38 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// TestClaim lets two management clusters claim one workload cluster, one after the other.
+// TestClaim claims one workload cluster from two management clusters.
 func TestClaim(t *testing.T) {
 	there := fake.NewClientBuilder().WithScheme(build.Scheme()).Build()
-	sides := map[string]*workload.ControlPlanes{}
+	managers := map[string]*workload.ControlPlanes{}
 	for _, uid := range []types.UID{"source", "target"} {
 		here := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(system(uid)).Build()
-		sides[string(uid)] = workload.NewControlPlanes(clustercache.NewFakeClusterCache(there, cluster()), here)
+		managers[string(uid)] = workload.NewControlPlanes(clustercache.NewFakeClusterCache(there, cluster()), here)
 	}
 	for _, step := range []struct {
 		reason   string
-		side     string
+		manager  string
 		epoch    pivot.Epoch
 		recorded pivot.Claim
 		standing pivot.Standing
 	}{
 		{"a new cluster", "source", 0, pivot.Claim{Epoch: 0, Manager: "source"}, pivot.Current},
-		{"it goes on", "source", 0, pivot.Claim{Epoch: 0, Manager: "source"}, pivot.Current},
+		{"the same claim again", "source", 0, pivot.Claim{Epoch: 0, Manager: "source"}, pivot.Current},
 		{"a copy without a move", "target", 0, pivot.Claim{Epoch: 0, Manager: "source"}, pivot.Superseded},
 		{"a move", "target", 2, pivot.Claim{Epoch: 2, Manager: "target"}, pivot.Current},
-		{"both run", "source", 2, pivot.Claim{Epoch: 2, Manager: "target"}, pivot.Superseded},
+		{"both clusters run", "source", 2, pivot.Claim{Epoch: 2, Manager: "target"}, pivot.Superseded},
 		{"a move back", "source", 4, pivot.Claim{Epoch: 4, Manager: "source"}, pivot.Current},
-		{"the leftover", "target", 2, pivot.Claim{Epoch: 4, Manager: "source"}, pivot.Superseded},
+		{"a leftover", "target", 2, pivot.Claim{Epoch: 4, Manager: "source"}, pivot.Superseded},
 		{"an annotation is lost", "source", 0, pivot.Claim{Epoch: 4, Manager: "source"}, pivot.Behind},
 	} {
-		recorded, standing, err := sides[step.side].Claim(t.Context(), cluster(), step.epoch)
+		recorded, standing, err := managers[step.manager].Claim(t.Context(), cluster(), step.epoch)
 		if err != nil || recorded != step.recorded || standing != step.standing {
 			t.Fatalf("%s: got %+v, %s, %v", step.reason, recorded, standing, err)
 		}
 	}
 }
 
-// TestClaimsAtTheSameTime lets the other side write between the read and the write.
+// TestClaimsAtTheSameTime writes from the other management cluster between the read and the write.
 func TestClaimsAtTheSameTime(t *testing.T) {
 	for name, before := range map[string][]client.Object{"Create": nil, "Update": {record("source", "0")}} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestClaimsAtTheSameTime(t *testing.T) {
 				t.Fatalf("got %v, want a conflict", err)
 			}
 			if _, standing, err := planes.Claim(t.Context(), cluster(), 2); standing != pivot.Superseded || err != nil {
-				t.Errorf("got %s, %v: both sides act", standing, err)
+				t.Errorf("got %s, %v", standing, err)
 			}
 		})
 	}
@@ -102,7 +102,7 @@ func TestClaimFails(t *testing.T) {
 	}
 }
 
-// record is the ConfigMap of a claim.
+// record returns the ConfigMap of a claim.
 func record(manager, epoch string) *corev1.ConfigMap {
 	found := &corev1.ConfigMap{}
 	found.Namespace, found.Name = "kube-system", "metal3-management-cluster"

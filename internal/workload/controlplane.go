@@ -18,54 +18,51 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// ControlPlaneRole is the label of nodes that kubeadm gives to a control plane.
+// ControlPlaneRole is the label that kubeadm sets on control-plane nodes.
 const ControlPlaneRole = "node-role.kubernetes.io/control-plane"
 
-// ControlPlanes reads and arms the nodes that carry an Ironic endpoint.
+// ControlPlanes reads and arms the nodes with an Ironic endpoint.
 type ControlPlanes struct {
 	clusters clustercache.ClusterCache
-	// own reads the cluster that the manager runs in, past the cache.
+	// own reads the management cluster live.
 	own client.Reader
 
-	// ownUID is the UID of the namespace kube-system of that cluster. It is read once: it lasts as long as the cluster.
+	// ownUID is the UID of the namespace kube-system of the management cluster. It is immutable, so it is read once.
 	mutex  sync.Mutex
 	ownUID types.UID
 }
 
-// NewControlPlanes returns the control planes of the clusters that a cache connects to. Own reads the cluster that the
-// manager runs in.
+// NewControlPlanes returns the control planes of the clusters in a ClusterCache. The own reader reads the management
+// cluster.
 func NewControlPlanes(clusters clustercache.ClusterCache, own client.Reader) *ControlPlanes {
 	return &ControlPlanes{clusters: clusters, own: own}
 }
 
-// ControlPlane is what was seen of the nodes of a control plane.
+// ControlPlane is the observed state of a control plane.
 type ControlPlane struct {
-	// Own says that the cluster is the one that the manager runs in.
+	// Own is true if the cluster is the management cluster.
 	Own bool
 
-	// Nodes of the control plane, by name.
+	// Nodes are sorted by name.
 	Nodes []ControlPlaneNode
 }
 
-// ControlPlaneNode is what was seen of one node.
+// ControlPlaneNode is the observed state of one node.
 type ControlPlaneNode struct {
-	// Name of the node.
 	Name string
 
-	// Armed says whether the node may hold the VIP, and which manager decided that.
+	// Armed says whether the node may hold the VIP, and who armed it.
 	Armed pivot.Armed
 
-	// Carries says that the pods of the endpoint are on the node, PodsReady that all of them are ready.
+	// Carries is true if the pods of the endpoint run on the node, PodsReady if all of them are ready.
 	Carries, PodsReady bool
 
-	// ConfigHash is the hash of the configuration that the pods run with.
+	// ConfigHash is the hash of the configuration of the pods.
 	ConfigHash string
 }
 
-// Look reads the nodes of a control plane and the pods of its Ironic endpoint. ErrUnreachable means that there is no
-// connection.
-//
-// It reads live: nodes are cached without their annotations, and pods not at all.
+// Look reads the nodes of a control plane and the pods of its Ironic endpoint. It reads live, because the cache lacks
+// pods and the annotations of nodes. It returns ErrUnreachable without a connection.
 func (c *ControlPlanes) Look(
 	ctx context.Context, cluster types.NamespacedName, clusterID string,
 ) (ControlPlane, error) {
@@ -109,7 +106,7 @@ func armed(annotations map[string]string) pivot.Armed {
 	}
 }
 
-// with adds what the pods of the node tell.
+// with adds the state of the pods on the node.
 func (n ControlPlaneNode) with(pods []corev1.Pod) ControlPlaneNode {
 	ready, keepalived, serving := true, false, false
 	for i := range pods {
@@ -139,7 +136,7 @@ func isReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// isOwn compares the namespaces that no two clusters share.
+// isOwn returns true if a cluster is the management cluster. It compares the UIDs of the namespace kube-system.
 func (c *ControlPlanes) isOwn(ctx context.Context, workload client.Reader) (bool, error) {
 	there := &corev1.Namespace{}
 	key := client.ObjectKey{Name: metav1.NamespaceSystem}
@@ -150,7 +147,7 @@ func (c *ControlPlanes) isOwn(ctx context.Context, workload client.Reader) (bool
 	return err == nil && there.UID == own, err
 }
 
-// readOwn returns the UID of a namespace of the cluster that the manager runs in.
+// readOwn returns the UID of a namespace of the management cluster.
 func (c *ControlPlanes) readOwn(ctx context.Context, key client.ObjectKey) (types.UID, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -165,7 +162,7 @@ func (c *ControlPlanes) readOwn(ctx context.Context, key client.ObjectKey) (type
 	return c.ownUID, nil
 }
 
-// Arm lets a node of a control plane hold the Ironic address, or takes that back.
+// Arm arms a node, so that it may hold the VIP, or disarms it.
 func (c *ControlPlanes) Arm(ctx context.Context, cluster types.NamespacedName, node string, armed bool) error {
 	writer, err := c.clusters.GetUncachedClient(ctx, cluster)
 	if err != nil {
@@ -179,12 +176,12 @@ func (c *ControlPlanes) Arm(ctx context.Context, cluster types.NamespacedName, n
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 	if err != nil {
-		return fmt.Errorf("arming node %s: %w", node, err)
+		return fmt.Errorf("arming Node %s: %w", node, err)
 	}
 	target := &corev1.Node{}
 	target.Name = node
 	if err := writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("arming node %s: %w", node, err)
+		return fmt.Errorf("arming Node %s: %w", node, err)
 	}
 	return nil
 }

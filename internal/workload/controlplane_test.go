@@ -32,7 +32,7 @@ func controlPlaneNode(name string, annotations map[string]string) *corev1.Node {
 	return made
 }
 
-// ironicPod is the mirror of a static pod of the endpoint.
+// ironicPod returns the mirror pod of a static pod of the endpoint.
 func ironicPod(component, node, clusterID string, ready corev1.ConditionStatus) *corev1.Pod {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: node}}
 	pod.Namespace, pod.Name = ironic.Namespace, "metal3-"+component+"-"+node
@@ -83,10 +83,10 @@ func TestLook(t *testing.T) {
 func TestLookFails(t *testing.T) {
 	planes := workload.NewControlPlanes(clustercache.NewFakeEmptyClusterCache(), fake.NewClientBuilder().Build())
 	if _, err := planes.Look(t.Context(), cluster(), "c1"); !errors.Is(err, workload.ErrUnreachable) {
-		t.Errorf("nobody is connected: %v", err)
+		t.Errorf("without a connection: %v", err)
 	}
 	if err := planes.Arm(t.Context(), cluster(), "cp-0", true); !errors.Is(err, workload.ErrUnreachable) {
-		t.Errorf("nobody is connected: %v", err)
+		t.Errorf("without a connection: %v", err)
 	}
 	for name, tc := range map[string]struct {
 		funcs   interceptor.Funcs

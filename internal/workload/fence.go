@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Read returns a node with everything that the cache leaves out. Nil means that it does not exist. It reads live.
+// Read returns a whole node with a live read. It returns nil if the node does not exist.
 func (n *Nodes) Read(ctx context.Context, cluster types.NamespacedName, name string) (*corev1.Node, error) {
 	reader, err := n.clusters.GetUncachedClient(ctx, cluster)
 	if err != nil {
@@ -25,8 +25,8 @@ func (n *Nodes) Read(ctx context.Context, cluster types.NamespacedName, name str
 	return node, nil
 }
 
-// Write stores the desired metadata and spec of a node. It writes nothing if both are equal, and returns a conflict if
-// the node has changed since the current one was read.
+// Write patches the current node to the desired metadata and spec. It writes nothing if they are equal. It returns a
+// conflict if the node has changed since the current copy was read.
 func (n *Nodes) Write(ctx context.Context, cluster types.NamespacedName, current, desired *corev1.Node) error {
 	patch := client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})
 	if changes, err := client.MergeFrom(current).Data(desired); err != nil || string(changes) == "{}" {
@@ -42,7 +42,7 @@ func (n *Nodes) Write(ctx context.Context, cluster types.NamespacedName, current
 	return nil
 }
 
-// Delete deletes a node, but not a later one with the same name.
+// Delete deletes a node by name and UID. It returns no error if the node does not exist.
 func (n *Nodes) Delete(ctx context.Context, cluster types.NamespacedName, node *corev1.Node) error {
 	writer, err := n.clusters.GetUncachedClient(ctx, cluster)
 	if err != nil {
@@ -55,7 +55,7 @@ func (n *Nodes) Delete(ctx context.Context, cluster types.NamespacedName, node *
 	return nil
 }
 
-// Pods returns the pods on a node. It reads live: pods are not cached.
+// Pods returns the pods on a node with a live read.
 func (n *Nodes) Pods(ctx context.Context, cluster types.NamespacedName, node string) ([]corev1.Pod, error) {
 	reader, err := n.clusters.GetUncachedClient(ctx, cluster)
 	if err != nil {

@@ -24,7 +24,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("got %v, %v", current, err)
 	}
 	if absent, err := nodes.Read(t.Context(), cluster(), "absent"); err != nil || absent != nil {
-		t.Errorf("a node that does not exist is no error: %v, %v", absent, err)
+		t.Errorf("a node that does not exist: %v, %v", absent, err)
 	}
 }
 
@@ -45,10 +45,10 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	if writes != 1 {
-		t.Errorf("only a difference is written: %d writes", writes)
+		t.Errorf("got %d writes, want one for the difference", writes)
 	}
 	if err := nodes.Write(t.Context(), cluster(), current, node("node", "", "", "other")); !apierrors.IsConflict(err) {
-		t.Errorf("the node has changed since it was read: %v", err)
+		t.Errorf("got %v, want a conflict", err)
 	}
 	if diff := cmp.Diff(desired.Labels, read(t, nodes).Labels); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -60,7 +60,7 @@ func TestDelete(t *testing.T) {
 	current := read(t, nodes)
 	for range 2 {
 		if err := nodes.Delete(t.Context(), cluster(), current); err != nil {
-			t.Errorf("a node that is gone is deleted: %v", err)
+			t.Errorf("deleting twice: %v", err)
 		}
 	}
 	if left := read(t, nodes); left != nil {
@@ -120,13 +120,13 @@ func TestFencingFails(t *testing.T) {
 		"delete": func(nodes *workload.Nodes) error { return nodes.Delete(t.Context(), cluster(), current) },
 	} {
 		if err := do(away); !errors.Is(err, workload.ErrUnreachable) {
-			t.Errorf("%s: nobody is connected: %v", name, err)
+			t.Errorf("%s: without a connection: %v", name, err)
 		}
 		if err := do(broken); !errors.Is(err, errBroken) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	if _, err := away.Version(t.Context(), cluster()); !errors.Is(err, workload.ErrUnreachable) {
-		t.Errorf("version: nobody is connected: %v", err)
+		t.Errorf("version: without a connection: %v", err)
 	}
 }

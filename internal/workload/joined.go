@@ -8,11 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Joined returns true if a node of a host has joined the cluster since a time. It reads the cache. A node counts that
-// carries the UID of the host, or its host name and the UID of no other host. It returns ErrUnreachable without a
-// connection.
-//
-// The Metal3Machine may not be linked with that node yet: it is linked once its host is provisioned.
+// Joined returns true if a node of a host has joined the cluster since a time. The node must have the UID of the host,
+// or its host name and no UID. The Metal3Machine need not be linked with the node yet. Joined reads the cache and
+// returns ErrUnreachable without a connection.
 func (n *Nodes) Joined(
 	ctx context.Context, cluster types.NamespacedName, query Query, since time.Time,
 ) (bool, error) {

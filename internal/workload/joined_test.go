@@ -28,13 +28,13 @@ func TestJoined(t *testing.T) {
 		query  workload.Query
 		want   bool
 	}{
-		"ByUID":         {"it says so itself", at(time.Minute, "uid-0"), workload.Query{HostUID: "uid-0"}, true},
-		"ByHostname":    {"not every template labels nodes", at(time.Minute, ""), both, true},
-		"AtOnce":        {"times have a resolution of a second", at(0, "uid-0"), both, true},
-		"Older":         {"it is that of the machine before", at(-time.Second, "uid-0"), both, false},
-		"OlderByName":   {"it is that of the machine before", at(-time.Second, ""), both, false},
-		"OfAnotherHost": {"two hosts were inspected with one name", at(time.Minute, "uid-1"), both, false},
-		"Nobody":        {"nothing to look for", at(time.Minute, "uid-0"), workload.Query{}, false},
+		"ByUID":         {"the label has the UID", at(time.Minute, "uid-0"), workload.Query{HostUID: "uid-0"}, true},
+		"ByHostname":    {"the label is optional", at(time.Minute, ""), both, true},
+		"AtOnce":        {"timestamps have a resolution of a second", at(0, "uid-0"), both, true},
+		"Older":         {"it belongs to an earlier machine", at(-time.Second, "uid-0"), both, false},
+		"OlderByName":   {"it belongs to an earlier machine", at(-time.Second, ""), both, false},
+		"OfAnotherHost": {"two hosts have the same host name", at(time.Minute, "uid-1"), both, false},
+		"EmptyQuery":    {"it matches no node", at(time.Minute, "uid-0"), workload.Query{}, false},
 	} {
 		nodes, _ := world(interceptor.Funcs{}, tc.node)
 		if got, err := nodes.Joined(t.Context(), cluster(), tc.query, machine); err != nil || got != tc.want {

@@ -1,8 +1,7 @@
 // Package workload reads and writes the nodes of workload clusters.
 //
-// It goes through the ClusterCache of Cluster API: one connection and one cache of nodes per cluster, shared by all
-// machines, instead of a client and a list for every machine. Package baremetal/host decides which node belongs to
-// which machine.
+// It uses the ClusterCache of Cluster API: one connection and one cache of nodes per cluster. Package baremetal/host
+// decides which node belongs to which machine.
 package workload
 
 import (
@@ -22,7 +21,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// ErrUnreachable is returned while there is no connection to a workload cluster.
+// ErrUnreachable is the error while there is no connection to a workload cluster.
 var ErrUnreachable = errors.New("the API server of the workload cluster does not answer")
 
 // HostUIDIndex finds nodes by the label metal3.io/uuid.
@@ -36,14 +35,14 @@ type Nodes struct {
 	clusters clustercache.ClusterCache
 }
 
-// New returns the nodes of the clusters that a cache connects to. The cache must have NodeProviderIDIndex, HostUIDIndex
-// and HostnameIndex.
+// New returns the nodes of the clusters in a ClusterCache, which must have NodeProviderIDIndex, HostUIDIndex and
+// HostnameIndex.
 func New(clusters clustercache.ClusterCache) *Nodes { return &Nodes{clusters: clusters} }
 
-// Query finds the node of a machine. Empty fields do not count.
+// Query selects the nodes of a machine. Empty fields match no node.
 type Query struct{ ProviderID, HostUID, Hostname string }
 
-// OfHost is the query for nodes on a host: by its UID, and by the host name that the inspection found.
+// OfHost returns the query for the nodes of a host, by its UID and its inspected host name.
 func OfHost(current *bmov1alpha1.BareMetalHost) Query {
 	query := Query{HostUID: string(current.UID)}
 	if details := current.Status.HardwareDetails; details != nil {
@@ -52,8 +51,8 @@ func OfHost(current *bmov1alpha1.BareMetalHost) Query {
 	return query
 }
 
-// Find returns the nodes that match the query, from the cache. It does not know the hosts, so OtherHosts stays empty.
-// ErrUnreachable means that there is no connection.
+// Find returns the cached nodes that match the query, without OtherHosts and SharedHostname. It returns ErrUnreachable
+// without a connection.
 func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Query) (host.NodeFacts, error) {
 	reader, err := n.clusters.GetReader(ctx, cluster)
 	if err != nil {
@@ -74,7 +73,7 @@ func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Qu
 		}
 		var nodes corev1.NodeList
 		if err := reader.List(ctx, &nodes, client.MatchingFields{lookup.field: lookup.value}); err != nil {
-			return host.NodeFacts{}, fmt.Errorf("listing nodes of cluster %s: %w", cluster, err)
+			return host.NodeFacts{}, fmt.Errorf("listing Nodes of cluster %s: %w", cluster, err)
 		}
 		for _, node := range nodes.Items {
 			*lookup.result = append(*lookup.result, host.Node{
@@ -86,13 +85,13 @@ func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Qu
 	return facts, nil
 }
 
-// SetProviderID writes the provider ID of a node. The API server refuses it if the node carries another one by now.
+// SetProviderID sets the provider ID of a node. It returns an error if the node has another provider ID.
 func (n *Nodes) SetProviderID(ctx context.Context, cluster types.NamespacedName, node, providerID string) error {
 	changes := map[string]any{"spec": map[string]string{"providerID": providerID}}
 	return n.patch(ctx, cluster, node, changes, "provider ID")
 }
 
-// patch writes a merge patch of a node. What names the fields in errors.
+// patch writes a merge patch of a node. The error contains what.
 func (n *Nodes) patch(
 	ctx context.Context, cluster types.NamespacedName, node string, changes map[string]any, what string,
 ) error {
@@ -102,17 +101,17 @@ func (n *Nodes) patch(
 	}
 	patch, err := json.Marshal(changes)
 	if err != nil {
-		return fmt.Errorf("writing %s of node %s: %w", what, node, err)
+		return fmt.Errorf("writing %s of Node %s: %w", what, node, err)
 	}
 	target := &corev1.Node{}
 	target.Name = node
 	if err := writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("writing %s of node %s: %w", what, node, err)
+		return fmt.Errorf("writing %s of Node %s: %w", what, node, err)
 	}
 	return nil
 }
 
-// Labels returns the labels of a node, from the cache, and false if there is no such node.
+// Labels returns the cached labels of a node, and false if the node does not exist.
 func (n *Nodes) Labels(
 	ctx context.Context, cluster types.NamespacedName, name string,
 ) (labels map[string]string, found bool, err error) {
@@ -129,14 +128,14 @@ func (n *Nodes) Labels(
 	return node.Labels, true, nil
 }
 
-// SetLabels changes labels of a node. A nil value removes a label.
+// SetLabels sets labels of a node. A nil value removes a label.
 func (n *Nodes) SetLabels(
 	ctx context.Context, cluster types.NamespacedName, node string, changes map[string]*string,
 ) error {
 	return n.patch(ctx, cluster, node, map[string]any{"metadata": map[string]any{"labels": changes}}, "labels")
 }
 
-// Watch makes a controller watch the nodes of a cluster. A second call for a cluster does nothing.
+// Watch starts a watch of the nodes of a cluster. Further calls for a cluster have no effect.
 func (n *Nodes) Watch(ctx context.Context, cluster types.NamespacedName, watcher clustercache.Watcher) error {
 	if err := n.clusters.Watch(ctx, cluster, watcher); err != nil {
 		return unreachable(err)
@@ -144,7 +143,7 @@ func (n *Nodes) Watch(ctx context.Context, cluster types.NamespacedName, watcher
 	return nil
 }
 
-// WaitForAPIServer is the outcome of a stage that has met ErrUnreachable.
+// WaitForAPIServer returns the outcome of a stage after ErrUnreachable.
 func WaitForAPIServer(cluster string) outcome.Outcome {
 	return outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf(
 		"Waiting for the API server of Cluster %s to answer", cluster))
@@ -170,7 +169,7 @@ func labelIndex(field, label string) clustercache.CacheOptionsIndex {
 	}
 }
 
-// Slim drops from a cached node what no decision needs.
+// Slim removes the unused fields of a cached node to save memory.
 func Slim(object any) (any, error) {
 	node, isNode := object.(*corev1.Node)
 	if !isNode {

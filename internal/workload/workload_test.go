@@ -41,7 +41,7 @@ func node(name, providerID, hostUID, hostname string) *corev1.Node {
 	}
 }
 
-// world gives the nodes of one cluster, and its client.
+// world returns the nodes of one cluster, and its client.
 func world(funcs interceptor.Funcs, nodes ...client.Object) (*workload.Nodes, client.Client) {
 	builder := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(nodes...).WithInterceptorFuncs(funcs)
 	for _, index := range []clustercache.CacheOptionsIndex{
@@ -53,7 +53,6 @@ func world(funcs interceptor.Funcs, nodes ...client.Object) (*workload.Nodes, cl
 	return workload.New(clustercache.NewFakeClusterCache(c, cluster(), watchName)), c
 }
 
-// TestOfHost tells of the host name, which is known once a host was inspected.
 func TestOfHost(t *testing.T) {
 	uid := types.UID("6a2c4a8e-6b26-4f1c-9d4e-3f3c3f1f0a51")
 	cases := map[string]struct {
@@ -92,10 +91,10 @@ func TestFind(t *testing.T) {
 		"by provider ID": {
 			workload.Query{ProviderID: linked[0].ProviderID}, host.NodeFacts{ByProviderID: linked},
 		},
-		"by the UID of the host":          {workload.Query{HostUID: "uid-0"}, host.NodeFacts{ByHostUID: linked}},
-		"by the host name":                {workload.Query{Hostname: "host-0"}, host.NodeFacts{ByHostname: linked}},
-		"what does not exist is no error": {query: workload.Query{ProviderID: "x", HostUID: "x", Hostname: "x"}},
-		"each way by itself": {
+		"by the UID of the host":     {workload.Query{HostUID: "uid-0"}, host.NodeFacts{ByHostUID: linked}},
+		"by the host name":           {workload.Query{Hostname: "host-0"}, host.NodeFacts{ByHostname: linked}},
+		"a node that does not exist": {query: workload.Query{ProviderID: "x", HostUID: "x", Hostname: "x"}},
+		"by each field": {
 			workload.Query{ProviderID: linked[0].ProviderID, HostUID: "uid-1", Hostname: "host-1"},
 			host.NodeFacts{
 				ByProviderID: linked, ByHostUID: found("new", "", "uid-1"),
@@ -160,7 +159,7 @@ func TestSetProviderID(t *testing.T) {
 	}
 }
 
-func TestSetProviderIDPassesOnARefusal(t *testing.T) {
+func TestSetProviderIDReturnsTheError(t *testing.T) {
 	refusal := apierrors.NewForbidden(corev1.Resource("nodes"), "new", errBroken)
 	nodes, _ := world(interceptor.Funcs{
 		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
@@ -168,7 +167,7 @@ func TestSetProviderIDPassesOnARefusal(t *testing.T) {
 		},
 	})
 	err := nodes.SetProviderID(context.Background(), cluster(), "new", "x")
-	if !apierrors.IsForbidden(err) || err.Error() != "writing provider ID of node new: "+refusal.Error() {
+	if !apierrors.IsForbidden(err) || err.Error() != "writing provider ID of Node new: "+refusal.Error() {
 		t.Errorf("got %v", err)
 	}
 }
@@ -211,7 +210,7 @@ func TestWatch(t *testing.T) {
 	nameless := clustercache.NewWatcher(clustercache.WatcherOptions{Kind: &corev1.Node{}})
 	err := nodes.Watch(context.Background(), cluster(), nameless)
 	if err == nil || errors.Is(err, workload.ErrUnreachable) {
-		t.Errorf("a watch without a name: got %v, want an error that is not about the connection", err)
+		t.Errorf("a watch without a name: got %v, want another error than ErrUnreachable", err)
 	}
 }
 
@@ -260,6 +259,6 @@ func TestSlim(t *testing.T) {
 	}
 	secret := &corev1.Secret{}
 	if slim, err := workload.Slim(secret); err != nil || slim != secret {
-		t.Errorf("something else became %v, %v", slim, err)
+		t.Errorf("another kind became %v, %v", slim, err)
 	}
 }

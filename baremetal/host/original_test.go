@@ -33,11 +33,11 @@ func (c coin) cleaning() bmov1alpha1.AutomatedCleaningMode {
 	return modes[c.IntN(len(modes))]
 }
 
-// host makes a host as its owner might have set it up.
+// host returns a host with random settings of an administrator.
 func (c coin) host() *bmov1alpha1.BareMetalHost {
 	h := available("host-0")
 	h.Spec.DisablePowerOff = c.IntN(4) == 0
-	// BMO refuses hosts that are off and must not be switched off.
+	// BMO rejects online=false with disablePowerOff.
 	h.Spec.Online = h.Spec.DisablePowerOff || c.flip()
 	h.Spec.AutomatedCleaningMode = c.cleaning()
 	h.Spec.UserData, h.Spec.MetaData, h.Spec.NetworkData = c.secret("u"), c.secret("m"), c.secret("n")
@@ -70,7 +70,7 @@ func (c coin) claim(machine string) host.Claim {
 	})
 }
 
-// mark puts things on a claimed host that a machine, a move or a remediation leaves there.
+// mark adds metadata to a claimed host that a machine, a move or a remediation leaves.
 func (c coin) mark(h *bmov1alpha1.BareMetalHost) {
 	for _, change := range []func(*bmov1alpha1.BareMetalHost){
 		note(blockMove, "true"), note(remediationReboot, ""),
@@ -84,8 +84,8 @@ func (c coin) mark(h *bmov1alpha1.BareMetalHost) {
 	}
 }
 
-// let follows a release to its end, as BMO would let it.
-func let(t *testing.T, held *bmov1alpha1.BareMetalHost, release host.Release) *bmov1alpha1.BareMetalHost {
+// runRelease runs a release to its end in place of BMO.
+func runRelease(t *testing.T, held *bmov1alpha1.BareMetalHost, release host.Release) *bmov1alpha1.BareMetalHost {
 	t.Helper()
 	for range 5 {
 		step := host.PlanRelease(held, release)
@@ -101,9 +101,9 @@ func let(t *testing.T, held *bmov1alpha1.BareMetalHost, release host.Release) *b
 	return nil
 }
 
-// TestReleaseRestoresWhatWasFound claims and releases random hosts and demands them back as they were. The exception is
-// the one in the comment of PlanRelease: a host that was not cleaned stays off.
-func TestReleaseRestoresWhatWasFound(t *testing.T) {
+// TestReleaseRestoresTheOriginalValues claims and releases random hosts and expects the original values. The exception
+// is that of PlanRelease: a host that was not cleaned stays off.
+func TestReleaseRestoresTheOriginalValues(t *testing.T) {
 	for seed := range uint64(2000) {
 		c := coin{rand.New(rand.NewPCG(seed, 1))}
 		found := c.host()
@@ -112,10 +112,10 @@ func TestReleaseRestoresWhatWasFound(t *testing.T) {
 
 		current, machine := found, "machine-a"
 		for range c.IntN(3) {
-			// Machines before the last one hand the host on to the next machine of their owner.
+			// All machines but the last reserve the host for the next one.
 			current = host.Desired(current, c.claim(machine))
 			c.mark(current)
-			current = let(t, current, host.Release{
+			current = runRelease(t, current, host.Release{
 				Machine: machine, Namespace: "metal3", FastTrack: fastTrack, Reserve: owner, Cluster: clusterName,
 			})
 			machine += "a"
@@ -124,14 +124,14 @@ func TestReleaseRestoresWhatWasFound(t *testing.T) {
 		c.mark(current)
 		uncleaned := current.Spec.AutomatedCleaningMode == bmov1alpha1.CleaningModeDisabled
 		current.Status.Provisioning.State = bmov1alpha1.StateProvisioned
-		got := let(t, current, host.Release{Machine: machine, Namespace: "metal3", FastTrack: fastTrack})
+		got := runRelease(t, current, host.Release{Machine: machine, Namespace: "metal3", FastTrack: fastTrack})
 
 		want := original.DeepCopy()
 		if uncleaned && !want.Spec.DisablePowerOff {
 			want.Spec.Online = false
 		}
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("seed %d: the host is not as it was found: -want +got:\n%s", seed, diff)
+			t.Fatalf("seed %d: the release did not restore the host: -want +got:\n%s", seed, diff)
 		}
 		if diff := cmp.Diff(original, found); diff != "" {
 			t.Fatalf("seed %d: the given host was changed: -before +after:\n%s", seed, diff)
