@@ -26,6 +26,9 @@ type Metal3ClusterTemplateResource struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=metal3clustertemplates,scope=Namespaced,categories=cluster-api,shortName=m3ct
+// +kubebuilder:printcolumn:name="ClusterClass",type=string,JSONPath=`.metadata.ownerReferences[?(@.kind=="ClusterClass")].name`,description="ClusterClass that uses it"
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.template.spec.controlPlaneEndpoint.host`,description="Address of the API server"
+// +kubebuilder:printcolumn:name="Ironic",type=string,JSONPath=`.spec.template.spec.ironic.endpoint.virtualIPs[0]`,description="First VIP of the Ironic endpoint"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
 // Metal3ClusterTemplate is a template of Metal3Clusters, for use in a ClusterClass.

@@ -53,7 +53,13 @@ type Metal3DataStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:annotations="clusterctl.cluster.x-k8s.io/skip-crd-name-preflight-check="
 // +kubebuilder:resource:path=metal3datas,scope=Namespaced,categories=cluster-api,shortName=m3d;m3data;m3datas;metal3d;metal3data
-// +kubebuilder:printcolumn:name="Ready",type=boolean,JSONPath=`.status.ready`,description="Whether the Secrets exist"
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels.cluster\.x-k8s\.io/cluster-name`,description="Cluster that it belongs to"
+// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template.name`,description="Template that is rendered"
+// +kubebuilder:printcolumn:name="Index",type=integer,JSONPath=`.spec.index`,description="Index in the template"
+// +kubebuilder:printcolumn:name="Claim",type=string,JSONPath=`.spec.claim.name`,description="Claim that it answers, named after the Metal3Machine"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all is well"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not ready"
+// +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10,description="Whether reconciliation is paused"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
 // Metal3Data is the rendered data of one machine.

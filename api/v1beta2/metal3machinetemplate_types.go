@@ -73,6 +73,7 @@ type NodeInfo struct {
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=metal3machinetemplates,scope=Namespaced,categories=cluster-api,shortName=m3mt;m3machinetemplate;m3machinetemplates;metal3mt;metal3machinetemplate
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.template.spec.image.url`,description="Image of the machines"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the capacity of its hosts is known"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is not ready"
 // +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.status.capacity.cpu`,priority=1,description="Least CPU of the hosts it selects"

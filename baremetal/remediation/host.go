@@ -8,6 +8,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
@@ -54,6 +55,47 @@ func PowerOn(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 		return strings.HasPrefix(key, infrav1.RemediationRebootPrefix)
 	})
 	return desired
+}
+
+// WithoutOrphans returns the host without requests to keep it powered off that no remediation stands behind, and whether
+// there were any. The remediations are all of the namespace, and machine is the Machine on the host, if there is one.
+//
+//	request                                                  what happens
+//	with the name, or as by CAPM3 the UID, of a remediation  stays
+//	with another one, the Machine on the host has a          stays: a move changed the UID, and the remediation removes
+//	remediation                                              the request
+//	any other                                                goes: nobody else would ever power the host on
+//
+// A host that a move is deleting is not changed.
+func WithoutOrphans(
+	host *bmov1alpha1.BareMetalHost, remediations []infrav1.Metal3Remediation, machine string,
+) (*bmov1alpha1.BareMetalHost, bool) {
+	if _, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]; moving {
+		return host, false
+	}
+	behind := map[string]bool{}
+	for i := range remediations {
+		request := &remediations[i]
+		if machine != "" && MachineOf(request) == machine {
+			return host, false
+		}
+		behind[PowerOffKey(request.Name)], behind[infrav1.RemediationRebootPrefix+string(request.UID)] = true, true
+	}
+	clean := host.DeepCopy()
+	maps.DeleteFunc(clean.Annotations, func(key, _ string) bool {
+		return strings.HasPrefix(key, infrav1.RemediationRebootPrefix) && !behind[key]
+	})
+	return clean, len(clean.Annotations) != len(host.Annotations)
+}
+
+// MachineOf returns the name of the Machine that owns a Metal3Remediation or a Metal3Machine. Empty means none.
+func MachineOf(object metav1.Object) string {
+	for _, owner := range object.GetOwnerReferences() {
+		if owner.Kind == "Machine" && strings.HasPrefix(owner.APIVersion, clusterv1.GroupVersion.Group+"/") {
+			return owner.Name
+		}
+	}
+	return ""
 }
 
 // Restart returns the host with the request to restart it once. BMO removes the request. It is for a host with

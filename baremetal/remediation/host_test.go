@@ -1,12 +1,14 @@
 package remediation_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -130,6 +132,80 @@ func TestCheck(t *testing.T) {
 			got := remediation.Check(tc.in)
 			if got.Reason != tc.reason || got.IsBlocked() != tc.blocked || !strings.Contains(got.Message, tc.message) {
 				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestWithoutOrphans(t *testing.T) {
+	const machine = "worker-1"
+	of := func(name, uid string) map[string]string {
+		return map[string]string{
+			remediation.PowerOffKey(name): `{"mode":"hard"}`, infrav1.RemediationRebootPrefix + uid: "",
+			"reboot.metal3.io/me": "", "reboot.metal3.io": "",
+		}
+	}
+	request := func(name, uid, owner string) infrav1.Metal3Remediation {
+		return infrav1.Metal3Remediation{ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID(uid),
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: owner,
+			}},
+		}}
+	}
+	foreign := map[string]string{"reboot.metal3.io/me": "", "reboot.metal3.io": ""}
+	moving := of("gone", "1")
+	moving[infrav1.DeleteForMoveAnnotation] = ""
+	cases := map[string]struct {
+		reason       string
+		annotations  map[string]string
+		remediations []infrav1.Metal3Remediation
+		machine      string
+		want         map[string]string
+	}{
+		"NoRemediation": {
+			reason:      "nobody else would ever power the host on; requests of users stay",
+			annotations: of("gone", "1"), machine: machine, want: foreign,
+		},
+		"RemediationsOfOtherMachines": {
+			reason:      "they remove only their own requests",
+			annotations: of("gone", "1"), machine: machine,
+			remediations: []infrav1.Metal3Remediation{request("worker-2", "2", "worker-2")}, want: foreign,
+		},
+		"RemediationOfThatNameAndUID": {
+			reason:       "both wait for the power, even if the Machine on the host is not known",
+			annotations:  of("worker-2", "2"),
+			remediations: []infrav1.Metal3Remediation{request("worker-2", "2", "worker-2")}, want: of("worker-2", "2"),
+		},
+		"RemediationOfTheMachine": {
+			reason:      "a move changed the UID in the request of CAPM3",
+			annotations: of("gone", "before-the-move"), machine: machine,
+			remediations: []infrav1.Metal3Remediation{request(machine, "3", machine)}, want: of("gone", "before-the-move"),
+		},
+		"NoMachine": {
+			reason:       "a remediation without an owner is not that of a host without a Machine",
+			annotations:  of("gone", "1"),
+			remediations: []infrav1.Metal3Remediation{{ObjectMeta: metav1.ObjectMeta{Name: "by-hand", UID: "4"}}},
+			want:         foreign,
+		},
+		"HostThatAMoveDeletes": {
+			reason:      "writing to it could bring its deletion to a halt",
+			annotations: moving, want: moving,
+		},
+		"NothingLeft": {reason: "most hosts are clean and must not be written", annotations: foreign, want: foreign},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			host := annotatedHost(maps.Clone(tc.annotations))
+			clean, dirty := remediation.WithoutOrphans(host, tc.remediations, tc.machine)
+			if diff := cmp.Diff(tc.want, clean.Annotations); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+			if changed := len(tc.want) != len(tc.annotations); dirty != changed {
+				t.Errorf("%s: dirty is %t, want %t", tc.reason, dirty, changed)
+			}
+			if diff := cmp.Diff(tc.annotations, host.Annotations); diff != "" {
+				t.Errorf("the host itself was changed:\n%s", diff)
 			}
 		})
 	}

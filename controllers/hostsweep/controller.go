@@ -1,9 +1,10 @@
 // Package hostsweep removes from hosts what CAPM3 or a manual change leaves and what does harm later: ownerReferences
-// of Metal3Machines, block-move on hosts without a machine, and records of a claim on hosts that are neither claimed
-// nor reserved. It restores what such a record holds.
+// of Metal3Machines, block-move on hosts without a machine, records of a claim on hosts that are neither claimed nor
+// reserved, and requests to keep a host powered off whose Metal3Remediation no longer exists. It restores what such a
+// record holds.
 //
 // It runs for every host when the manager starts, and again for a host that is released by hand or restored from a
-// backup. It changes nothing that a user has set, and keeps the record of a host that a Metal3Machine has recorded.
+// backup, and after a Metal3Remediation. It changes nothing that a user has set, and keeps the record of a host that a Metal3Machine has recorded.
 package hostsweep
 
 import (
@@ -26,6 +27,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
@@ -48,7 +50,7 @@ type Reconciler struct {
 
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines;metal3remediations,verbs=get;list;watch
 
 // Reconcile sweeps one host.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -65,7 +67,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	clean, dirty := host.WithoutLeftovers(current, paused || recorded)
-	if !dirty {
+	orphans := false
+	if !paused && remediation.AskedOff(current) {
+		if clean, orphans, err = r.withoutOrphans(ctx, clean); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if !dirty && !orphans {
 		return ctrl.Result{}, nil
 	}
 	if _, err := r.Hosts.Write(ctx, current, clean); err != nil {
@@ -105,6 +113,25 @@ func (r *Reconciler) isRecorded(ctx context.Context, current *bmov1alpha1.BareMe
 	return len(machines.Items) > 0, nil
 }
 
+// withoutOrphans returns the host without the requests of remediations that do not exist.
+func (r *Reconciler) withoutOrphans(
+	ctx context.Context, current *bmov1alpha1.BareMetalHost,
+) (clean *bmov1alpha1.BareMetalHost, dirty bool, err error) {
+	var remediations infrav1.Metal3RemediationList
+	if err := r.Client.List(ctx, &remediations, client.InNamespace(current.Namespace)); err != nil {
+		return nil, false, fmt.Errorf("listing Metal3Remediations: %w", err)
+	}
+	machine := &infrav1.Metal3Machine{}
+	if name, claimed := host.Consumer(current); claimed {
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: current.Namespace, Name: name}, machine)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, false, fmt.Errorf("reading Metal3Machine %s/%s: %w", current.Namespace, name, err)
+		}
+	}
+	clean, dirty = remediation.WithoutOrphans(current, remediations.Items, remediation.MachineOf(machine))
+	return clean, dirty, nil
+}
+
 // machineToHost requeues the host that a deleted machine had recorded.
 func machineToHost(_ context.Context, machine client.Object) []ctrl.Request {
 	name := host.Recorded(machine)
@@ -122,7 +149,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WithOptions(options).
 		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(machineToHost),
 			builder.WithPredicates(flow.OnlyDeletes())).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.clusterToHosts),
+		Watches(&infrav1.Metal3Remediation{}, handler.EnqueueRequestsFromMapFunc(r.toHosts),
+			builder.WithPredicates(flow.OnlyDeletes())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toHosts),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
 		Complete(r)
 	if err != nil {
@@ -137,10 +166,11 @@ func hasLeftovers(object client.Object) bool {
 		return false
 	}
 	_, dirty := host.WithoutLeftovers(current, false)
-	return dirty
+	return dirty || remediation.AskedOff(current)
 }
 
-func (r *Reconciler) clusterToHosts(ctx context.Context, object client.Object) []ctrl.Request {
+// toHosts requeues the hosts in the namespace of an object.
+func (r *Reconciler) toHosts(ctx context.Context, object client.Object) []ctrl.Request {
 	hosts, err := r.Hosts.Hosts(ctx, object.GetNamespace())
 	if err != nil {
 		return nil

@@ -49,6 +49,56 @@ func describeUpgrade(s *suite) {
 	})
 }
 
+// describeOrphans are the stories about hosts that are kept powered off.
+func describeOrphans(s *suite) {
+	const ofCAPM3 = infrav1.RemediationRebootPrefix + "0b2f6c1e-9f31-4a57-9f0e-2d8b8c1f0a11"
+	off := map[string]string{ofCAPM3: `{"mode":"hard"}`, "reboot.metal3.io/by-user": ""}
+	byUser := map[string]string{"reboot.metal3.io/by-user": ""}
+
+	It("powers a host on whose remediation no longer exists", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "claimed", build.Provisioned(), build.Consumed(w.machine(ctx, "machine")), build.Annotations(off))
+		w.manager.Start()
+		w.swept(ctx, "claimed", byUser)
+		w.host(ctx, "restored-later", build.Annotations(off))
+		w.swept(ctx, "restored-later", byUser)
+	})
+
+	It("keeps a host off for a remediation of its Machine until that ends", func(ctx context.Context) {
+		w := s.world(ctx)
+		owner := build.Machine("owner", "cluster", build.InNamespace(w.namespace))
+		w.create(ctx, owner)
+		machine := build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace), build.OwnedBy(owner))
+		w.create(ctx, machine)
+		request := &infrav1.Metal3Remediation{ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: "moved", Finalizers: []string{"example.com/keeps"},
+		}}
+		build.OwnedBy(owner)(request)
+		w.create(ctx, request)
+		w.host(ctx, "host", build.Provisioned(), build.Consumed(machine), build.Annotations(off))
+		w.manager.Start()
+		w.host(ctx, "orphan", build.Annotations(off))
+		w.swept(ctx, "orphan", byUser)
+		Expect(w.client.Delete(ctx, request)).To(Succeed())
+		Consistently(func(g Gomega) { g.Expect(w.get(ctx, g, "host").Annotations).To(Equal(off)) }).Should(Succeed())
+		stage.Change(ctx, w.client, w.key("moved"), request, func(request *infrav1.Metal3Remediation) {
+			request.Finalizers = nil
+		})
+		w.swept(ctx, "host", byUser)
+	})
+
+	It("keeps a host off while a Cluster is paused, whose remediations may still arrive", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.create(ctx, build.Cluster("cluster", build.InNamespace(w.namespace), build.ClusterPaused()))
+		w.host(ctx, "host", build.Annotations(off), ownedAsByCAPM3(w.machine(ctx, "machine")))
+		w.manager.Start()
+		w.swept(ctx, "host", off)
+		Consistently(func(g Gomega) { g.Expect(w.get(ctx, g, "host").Annotations).To(Equal(off)) }).Should(Succeed())
+		w.pause(ctx, false)
+		w.swept(ctx, "host", byUser)
+	})
+}
+
 // describeSweep are the stories about annotations.
 func describeSweep(s *suite) {
 	leftovers := map[string]string{

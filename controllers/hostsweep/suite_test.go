@@ -51,6 +51,7 @@ var _ = Describe("The host sweep", Ordered, ContinueOnFailure, func() {
 
 	describeUpgrade(s)
 	describeSweep(s)
+	describeOrphans(s)
 })
 
 // world is a namespace in which one story plays.

@@ -3,11 +3,9 @@ package metal3remediation
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -21,6 +19,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
@@ -115,19 +114,9 @@ func (r *Reconciler) byOwner(ctx context.Context, namespace string, matches func
 	}
 	var requests []ctrl.Request
 	for i := range list.Items {
-		if name := ownerOf(&list.Items[i]); name != "" && matches(name) {
+		if name := remediation.MachineOf(&list.Items[i]); name != "" && matches(name) {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}
 	return requests
-}
-
-// ownerOf returns the name of the Machine in the ownerReferences of an object. Empty means none.
-func ownerOf(object metav1.Object) string {
-	for _, owner := range object.GetOwnerReferences() {
-		if owner.Kind == "Machine" && strings.HasPrefix(owner.APIVersion, clusterv1.GroupVersion.Group+"/") {
-			return owner.Name
-		}
-	}
-	return ""
 }

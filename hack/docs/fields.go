@@ -53,6 +53,7 @@ func generatedParts(root string) (map[string]string, error) {
 
 func fieldTable(definition *apiextensionsv1.CustomResourceDefinition) string {
 	list := fieldList{plural: definition.Spec.Names.Plural, seen: map[string]string{}}
+	columns := ""
 	for _, version := range definition.Spec.Versions {
 		if version.Name != infrav1.GroupVersion.Version {
 			continue
@@ -62,8 +63,26 @@ func fieldTable(definition *apiextensionsv1.CustomResourceDefinition) string {
 				list.children(half, schema)
 			}
 		}
+		columns = columnList(list.plural, version.AdditionalPrinterColumns)
 	}
-	return table([]string{"Field", "Type", "Default", "Meaning"}, list.rows)
+	return table([]string{"Field", "Type", "Default", "Meaning"}, list.rows) + "\n" + columns
+}
+
+// columnList names what kubectl get prints.
+func columnList(plural string, columns []apiextensionsv1.CustomResourceColumnDefinition) string {
+	var narrow, wide []string
+	for _, column := range columns {
+		if column.Priority > 0 {
+			wide = append(wide, "`"+column.Name+"`")
+			continue
+		}
+		narrow = append(narrow, "`"+column.Name+"`")
+	}
+	text := "Columns of `kubectl get " + plural + "`: " + strings.Join(narrow, ", ") + "."
+	if len(wide) > 0 {
+		text += " With `-o wide` also " + strings.Join(wide, ", ") + "."
+	}
+	return text + "\n"
 }
 
 // fieldList collects the rows of one kind.

@@ -76,6 +76,7 @@ var _ = Describe("A management cluster", Ordered, func() {
 
 	describeClusterAPI(m)
 	describeProvider(m)
+	describeTopology(m)
 })
 
 var _ = Describe("A management cluster with CAPM3", Ordered, func() {

@@ -1,7 +1,9 @@
 package manifests_test
 
 import (
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -134,4 +136,68 @@ func TestDefinitionsServeBothVersions(t *testing.T) {
 			t.Errorf("versions of %s: -want, +got:\n%s", kind, diff)
 		}
 	}
+}
+
+// The usual questions: what belongs to what, is it ready, if not why, and since when does it exist.
+func TestColumnsAnswerTheUsualQuestions(t *testing.T) {
+	for kind, definition := range definitions(t) {
+		version := storedVersion(t, definition)
+		columns := map[string]string{}
+		for _, column := range version.AdditionalPrinterColumns {
+			columns[column.Name] = column.JSONPath
+			if field := column.JSONPath; !hasField(version.Schema.OpenAPIV3Schema, field) {
+				t.Errorf("%s: column %s shows %s, which the schema does not have", kind, column.Name, field)
+			}
+			if column.Description == "" && column.Name != "Age" {
+				t.Errorf("%s: column %s has no description", kind, column.Name)
+			}
+		}
+		want := map[string]string{"Age": ".metadata.creationTimestamp"}
+		if hasField(version.Schema.OpenAPIV3Schema, ".status.conditions") {
+			want["Ready"] = `.status.conditions[?(@.type=="Ready")].status`
+			want["Reason"] = `.status.conditions[?(@.type=="Ready")].reason`
+		}
+		for name, path := range want {
+			if columns[name] != path {
+				t.Errorf("%s: column %s shows %q, want %q", kind, name, columns[name], path)
+			}
+		}
+		if len(columns) == len(want) {
+			t.Errorf("%s: no column tells what the object is about", kind)
+		}
+	}
+}
+
+func storedVersion(t *testing.T, definition *apiextensionsv1.CustomResourceDefinition,
+) apiextensionsv1.CustomResourceDefinitionVersion {
+	t.Helper()
+	for _, version := range definition.Spec.Versions {
+		if version.Storage {
+			return version
+		}
+	}
+	t.Fatalf("%s has no stored version", definition.Name)
+	return apiextensionsv1.CustomResourceDefinitionVersion{}
+}
+
+// hasField returns true if a schema has the field of a path. The schema says nothing about metadata.
+func hasField(schema *apiextensionsv1.JSONSchemaProps, path string) bool {
+	if strings.HasPrefix(path, ".metadata.") {
+		return true
+	}
+	found := *schema
+	for name := range strings.SplitSeq(regexp.MustCompile(`\[[^]]*]`).ReplaceAllString(path[1:], ""), ".") {
+		if found.AdditionalProperties != nil {
+			return true
+		}
+		if found.Items != nil {
+			found = *found.Items.Schema
+		}
+		next, has := found.Properties[name]
+		if !has {
+			return false
+		}
+		found = next
+	}
+	return true
 }

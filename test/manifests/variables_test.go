@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
@@ -16,6 +17,7 @@ import (
 // The words of docs/templates.md for variables without a default.
 const (
 	requiredVariable = "required"
+	optionalVariable = "none"
 	argumentVariable = "argument"
 )
 
@@ -63,7 +65,10 @@ func TestClassVariablesAreDocumented(t *testing.T) {
 	class := clusterClass(t)
 	want := map[string]string{}
 	for _, variable := range class.Spec.Variables {
-		want[variable.Name] = requiredVariable
+		want[variable.Name] = optionalVariable
+		if ptr.Deref(variable.Required, false) {
+			want[variable.Name] = requiredVariable
+		}
 		if fallback := variable.Schema.OpenAPIV3Schema.Default; fallback != nil {
 			want[variable.Name] = string(fallback.Raw)
 			if want[variable.Name] != `""` {
@@ -135,7 +140,7 @@ func documentedVariables(t *testing.T) map[string]map[string]string {
 
 func readTable(t *testing.T, text string, into map[string]string) {
 	t.Helper()
-	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (`[^`]+`|required|argument) \\| [^|]+ \\|$")
+	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (`[^`]+`|required|none|argument) \\| [^|]+ \\|$")
 	for _, match := range row.FindAllStringSubmatch(text, -1) {
 		if _, twice := into[match[1]]; twice {
 			t.Errorf("docs/templates.md: %s is there twice", match[1])

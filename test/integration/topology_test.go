@@ -1,0 +1,173 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// nextImage is what the nodes of the ClusterClass are rolled out to.
+const nextImage = build.ImageURL + ".next"
+
+// topology is what the topology controller made last.
+type topology struct {
+	infra                  *infrav1.Metal3Cluster
+	controlPlane, workers  *infrav1.Metal3MachineTemplate
+	controlPlaneGeneration int64
+}
+
+// describeTopology are the specs about the ClusterClass of the release and the real topology controller.
+func describeTopology(m *management) {
+	var before topology
+
+	It("takes a Cluster of the ClusterClass", func(ctx context.Context) {
+		m.clusterctl.Variables = append(m.clusterctl.Variables,
+			"CONTROL_PLANE_HEALTH_CHECK=true", "WORKER_HEALTH_CHECK=true")
+		m.apply(ctx, m.generate(ctx, "topology"))
+		Eventually(func(g Gomega) {
+			before = m.topology(ctx, g)
+			g.Expect(before.infra.Spec.ControlPlaneEndpoint.Host).To(Equal(build.EndpointHost))
+			g.Expect(before.infra.Spec.Ironic).To(BeNil())
+			for _, template := range []*infrav1.Metal3MachineTemplate{before.controlPlane, before.workers} {
+				g.Expect(template.Spec.Template.Spec.Image.URL).To(Equal(build.ImageURL))
+				g.Expect(template.Spec.Template.Spec.HostSelector).To(BeZero())
+			}
+			g.Expect(m.hostOf(ctx, g, m.controlPlaneMachine(ctx, g)).Status.Provisioning.State).To(
+				Equal(bmov1alpha1.StateProvisioned))
+		}).Should(Succeed())
+	})
+
+	It("has health checks that ask for a reboot", func(ctx context.Context) {
+		var checks clusterv1.MachineHealthCheckList
+		Expect(m.server.Client.List(ctx, &checks, client.InNamespace(build.DefaultNamespace))).To(Succeed())
+		Expect(checks.Items).To(HaveLen(2))
+		for _, check := range checks.Items {
+			reference := check.Spec.Remediation.TemplateRef
+			Expect(reference.Kind).To(Equal("Metal3RemediationTemplate"))
+			Expect(m.server.Client.Get(ctx, key(reference.Name), &infrav1.Metal3RemediationTemplate{})).To(Succeed())
+		}
+	})
+
+	It("refuses values that do not fit a variable", func(ctx context.Context) {
+		for name, value := range map[string]string{
+			"automatedCleaningMode": `"never"`,
+			"hostSelector":          `{"matchLabel":{"rack":"a"}}`,
+			"ironic": `{"endpoint":{"virtualIPs":["192.0.2.20"],"cidrs":["192.0.2.0/24"]},` +
+				`"vrrp":{"virtualRouterID":2}}`,
+		} {
+			Expect(m.setVariable(ctx, name, value)).To(MatchError(ContainSubstring(name)))
+		}
+	})
+
+	It("rolls out templates for another image and other hosts", func(ctx context.Context) {
+		Expect(m.setVariable(ctx, "image", `{"url":"`+nextImage+`","checksum":"`+nextImage+`.sha256sum"}`)).To(Succeed())
+		Expect(m.setVariable(ctx, "hostSelector", `{"matchLabels":{"rack":"a"}}`)).To(Succeed())
+		var after topology
+		Eventually(func(g Gomega) {
+			after = m.topology(ctx, g)
+			for _, template := range []*infrav1.Metal3MachineTemplate{after.controlPlane, after.workers} {
+				g.Expect(template.Spec.Template.Spec.Image.URL).To(Equal(nextImage))
+				g.Expect(template.Spec.Template.Spec.HostSelector.MatchLabels).To(Equal(map[string]string{"rack": "a"}))
+			}
+		}).Should(Succeed())
+		Expect(after.controlPlane.Name).NotTo(Equal(before.controlPlane.Name))
+		Expect(after.workers.Name).NotTo(Equal(before.workers.Name))
+		Expect(after.infra.Generation).To(Equal(before.infra.Generation), "the Metal3Cluster is as it was")
+		before = after
+	})
+
+	It("changes the Metal3Cluster in place", func(ctx context.Context) {
+		Expect(m.setVariable(ctx, "failureDomains", `[{"name":"a","controlPlane":true},{"name":"b"}]`)).To(Succeed())
+		Expect(m.setVariable(ctx, "ironic",
+			`{"endpoint":{"virtualIPs":["192.0.2.20"],"cidrs":["192.0.2.0/24"]}}`)).To(Succeed())
+		Eventually(func(g Gomega) {
+			infra := m.topology(ctx, g).infra
+			g.Expect(infra.Spec.FailureDomains).To(ConsistOf(HaveField("Name", "a"), HaveField("Name", "b")))
+			g.Expect(infra.Spec.Ironic).To(HaveValue(And(
+				HaveField("Endpoint.Interface", "provisioning"),
+				HaveField("Takeover", infrav1.TakeoverAfterMove),
+				HaveField("ClusterID", Not(BeEmpty())),
+				HaveField("VRRP.VirtualRouterID", Not(BeZero())),
+			)))
+			g.Expect(infra.UID).To(Equal(before.infra.UID))
+			before = m.topology(ctx, g)
+		}).Should(Succeed())
+	})
+
+	It("finds nothing to change in dry runs while no variable changes", func(ctx context.Context) {
+		var cluster clusterv1.Cluster
+		stage.Change(ctx, m.server.Client, key(clusterName), &cluster, func(cluster *clusterv1.Cluster) {
+			cluster.Spec.Topology.ControlPlane.Metadata.Annotations = map[string]string{"example.com/later": "true"}
+		})
+		Eventually(func(g Gomega) {
+			after := m.topology(ctx, g)
+			g.Expect(after.controlPlaneGeneration).To(BeNumerically(">", before.controlPlaneGeneration))
+			g.Expect(after.controlPlane.Name).To(Equal(before.controlPlane.Name))
+			g.Expect(after.workers.Name).To(Equal(before.workers.Name))
+			g.Expect(after.infra.Generation).To(Equal(before.infra.Generation))
+		}).Should(Succeed())
+	})
+
+	It("goes with its Cluster, and leaves the ClusterClass", func(ctx context.Context) {
+		m.kubectl(ctx, "delete", "cluster", clusterName, "--namespace="+build.DefaultNamespace, "--wait=false")
+		Eventually(func() string {
+			return strings.TrimSpace(m.kubectl(ctx, "get", "clusters,machines,metal3clusters,metal3machines",
+				"--namespace="+build.DefaultNamespace, "-o", "name"))
+		}).Should(BeEmpty())
+		m.eventuallyHosts(ctx, map[bmov1alpha1.ProvisioningState]int{bmov1alpha1.StateAvailable: hostCount})
+		Expect(m.server.Client.Get(ctx, key("metal3"), &clusterv1.ClusterClass{})).To(Succeed())
+	})
+}
+
+// topology reads what the topology controller made, once it says that it is done.
+func (m *management) topology(ctx context.Context, g Gomega) topology {
+	var cluster clusterv1.Cluster
+	g.Expect(m.server.Client.Get(ctx, key(clusterName), &cluster)).To(Succeed())
+	g.Expect(cluster.Status.Conditions).To(stage.HaveCondition(clusterv1.ClusterTopologyReconciledCondition, And(
+		stage.IsTrue(), HaveField("ObservedGeneration", cluster.Generation))))
+	found := topology{
+		infra:        &infrav1.Metal3Cluster{},
+		controlPlane: &infrav1.Metal3MachineTemplate{}, workers: &infrav1.Metal3MachineTemplate{},
+	}
+	g.Expect(m.server.Client.Get(ctx, key(cluster.Spec.InfrastructureRef.Name), found.infra)).To(Succeed())
+	var controlPlane controlplanev1.KubeadmControlPlane
+	g.Expect(m.server.Client.Get(ctx, key(cluster.Spec.ControlPlaneRef.Name), &controlPlane)).To(Succeed())
+	found.controlPlaneGeneration = controlPlane.Generation
+	reference := controlPlane.Spec.MachineTemplate.Spec.InfrastructureRef
+	g.Expect(m.server.Client.Get(ctx, key(reference.Name), found.controlPlane)).To(Succeed())
+	var deployments clusterv1.MachineDeploymentList
+	g.Expect(m.server.Client.List(ctx, &deployments, client.InNamespace(build.DefaultNamespace))).To(Succeed())
+	g.Expect(deployments.Items).To(HaveLen(1))
+	reference = deployments.Items[0].Spec.Template.Spec.InfrastructureRef
+	g.Expect(m.server.Client.Get(ctx, key(reference.Name), found.workers)).To(Succeed())
+	return found
+}
+
+// setVariable sets a variable of the Cluster to a value in JSON.
+func (m *management) setVariable(ctx context.Context, name, value string) error {
+	GinkgoHelper()
+	Expect(json.Valid([]byte(value))).To(BeTrue(), value)
+	var cluster clusterv1.Cluster
+	Expect(m.server.Client.Get(ctx, key(clusterName), &cluster)).To(Succeed())
+	before := cluster.DeepCopy()
+	variables := slices.DeleteFunc(cluster.Spec.Topology.Variables, func(variable clusterv1.ClusterVariable) bool {
+		return variable.Name == name
+	})
+	cluster.Spec.Topology.Variables = append(variables, clusterv1.ClusterVariable{
+		Name: name, Value: apiextensionsv1.JSON{Raw: []byte(value)},
+	})
+	return m.server.Client.Patch(ctx, &cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}

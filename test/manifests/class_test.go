@@ -1,0 +1,72 @@
+package manifests_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// Variables of the ClusterClass that hold a whole field are judged by Cluster API, and the field by the API server. A field
+// that the variable lacks could not be set, and Cluster API would drop it.
+func TestClassVariablesHaveTheSchemaOfTheirFields(t *testing.T) {
+	kinds := definitions(t)
+	variables := map[string]map[string]any{}
+	for _, variable := range clusterClass(t).Spec.Variables {
+		variables[variable.Name] = plainSchema(t, variable.Schema.OpenAPIV3Schema)
+	}
+	for name, field := range map[string]struct{ kind, path string }{
+		"ironic":         {"Metal3Cluster", "ironic"},
+		"failureDomains": {"Metal3Cluster", "failureDomains"},
+		"hostSelector":   {"Metal3Machine", "hostSelector"},
+	} {
+		spec := storedVersion(t, kinds[field.kind]).Schema.OpenAPIV3Schema.Properties["spec"]
+		want := plainSchema(t, spec.Properties[field.path])
+		if diff := cmp.Diff(want, variables[name], cmpopts.SortSlices(less)); diff != "" {
+			t.Errorf("variable %s: -spec.%s of %s, +variable:\n%s", name, field.path, field.kind, diff)
+		}
+	}
+}
+
+// plainSchema returns a schema without descriptions, defaults and what only an API server needs.
+func plainSchema(t *testing.T, schema any) map[string]any {
+	t.Helper()
+	content, err := json.Marshal(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := map[string]any{}
+	if err := json.Unmarshal(content, &plain); err != nil {
+		t.Fatal(err)
+	}
+	return strip(plain)
+}
+
+func strip(schema map[string]any) map[string]any {
+	extra := []string{
+		"description", "default", "format",
+		"x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type",
+	}
+	maps.DeleteFunc(schema, func(key string, _ any) bool { return slices.Contains(extra, key) })
+	if properties, isMap := schema["properties"].(map[string]any); isMap {
+		for _, property := range properties {
+			strip(property.(map[string]any))
+		}
+	}
+	for _, key := range []string{"items", "additionalProperties"} {
+		if nested, isMap := schema[key].(map[string]any); isMap {
+			strip(nested)
+		}
+	}
+	return schema
+}
+
+// less orders the names in a list, and leaves everything else in place.
+func less(a, b any) bool {
+	first, isName := a.(string)
+	second, _ := b.(string)
+	return isName && first < second
+}
