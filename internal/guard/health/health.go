@@ -121,8 +121,8 @@ func (p *Prober) Close() {
 }
 
 // Check returns nil when Ironic is well, and a *Failure otherwise. It asks Ironic for its conductor and the web server
-// for the version of the API, which it gives to everybody. So credentials may change at any time. It looks at all images at first
-// and after a failure, and at one of them, in turn, while nothing is wrong: files do not vanish as processes do.
+// for the version of the API, which it gives to everybody: credentials may change at any time. At first and after a
+// failure it looks at all images, and else at one of them, in turn: files do not vanish as processes do.
 func (p *Prober) Check(ctx context.Context) error {
 	err := p.check(ctx)
 	if err != nil {
