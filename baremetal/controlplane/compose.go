@@ -146,8 +146,6 @@ func (e Endpoint) material(role vip.Role) (map[string][]byte, ironic.Config, err
 	}
 	contents := map[string][]byte{
 		ironic.SettingsFile:    encoded,
-		ironic.UsernameFile:    e.Credentials.Username,
-		ironic.PasswordFile:    e.Credentials.Password,
 		ironic.HtpasswdFile:    e.Credentials.Htpasswd,
 		ironic.CertificateFile: e.Certificates.Certificate,
 		ironic.KeyFile:         e.Certificates.Key,

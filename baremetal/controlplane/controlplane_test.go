@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -257,7 +258,9 @@ func TestHash(t *testing.T) {
 		seen[hash] = what
 	}
 	note("nothing", func(*controlplane.Endpoint) {})
-	note("password", func(e *controlplane.Endpoint) { e.Credentials.Password = []byte("open-tahini") })
+	note("password", func(e *controlplane.Endpoint) {
+		e.Credentials.Htpasswd = append(slices.Clone(e.Credentials.Htpasswd), "before:$2y$05$hash\n"...)
+	})
 	note("router ID", func(e *controlplane.Endpoint) { e.Ironic.VRRP.VirtualRouterID = 78 })
 	note("kubeconfig", func(e *controlplane.Endpoint) { e.Ironic.Kubelet = nil })
 	note("lease time", func(e *controlplane.Endpoint) { e.Ironic.DHCP.LeaseTime = nil })

@@ -96,8 +96,7 @@ func (e Endpoint) kubelet(role vip.Role) *ironic.Kubelet {
 
 func files() vip.Files {
 	return vip.Files{
-		Username:    path.Join(ironic.NodeDirectory, ironic.UsernameFile),
-		Password:    path.Join(ironic.NodeDirectory, ironic.PasswordFile),
+		Socket:      path.Join(ironic.SharedDirectory, ironic.SocketFile),
 		Certificate: path.Join(ironic.NodeDirectory, ironic.CertificateFile),
 		Authority:   path.Join(ironic.NodeDirectory, ironic.AuthorityFile),
 		State:       ironic.StateDirectory,

@@ -44,13 +44,14 @@ const (
 const (
 	SettingsFile    = "guard.json"
 	DHCPFile        = "dnsmasq.conf"
-	UsernameFile    = "auth/username"
-	PasswordFile    = "auth/password"
 	HtpasswdFile    = "auth/htpasswd" //nolint:gosec // The name of a file, not what is in it.
 	CertificateFile = "tls/tls.crt"
 	KeyFile         = "tls/tls.key"
 	AuthorityFile   = "tls/ca.crt"
 )
+
+// SocketFile below SharedDirectory is where Ironic itself listens, behind its web server. The image chooses the name.
+const SocketFile = "ironic.sock"
 
 // Deploy kernel and ramdisk, as the downloader names them.
 const (

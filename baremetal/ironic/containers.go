@@ -24,10 +24,11 @@ func (c Config) vip() part {
 	guard.SecurityContext = asRoot("NET_ADMIN", "NET_BROADCAST", "NET_RAW")
 	guard.VolumeMounts = []corev1.VolumeMount{
 		nodeMount(), stateMount(), {Name: cacheVolume, MountPath: CacheDirectory},
+		{Name: sharedVolume, MountPath: SharedDirectory, ReadOnly: true},
 	}
 	guard.LivenessProbe = every(10, 3, 5, httpGet("/livez", GuardPort, corev1.URISchemeHTTP))
 	guard.ReadinessProbe = every(5, 1, 2, httpGet("/readyz", GuardPort, corev1.URISchemeHTTP))
-	result := part{volumes: []string{cacheVolume, nodeVolume, stateVolume}, grace: 10, nodeCritical: true}
+	result := part{volumes: []string{cacheVolume, nodeVolume, sharedVolume, stateVolume}, grace: 10, nodeCritical: true}
 	for _, place := range c.Kubelet.places() {
 		guard.VolumeMounts = append(guard.VolumeMounts,
 			corev1.VolumeMount{Name: place.volume, MountPath: place.path, ReadOnly: true})

@@ -5,10 +5,10 @@ package ironic
 //	run      --settings=FILE --cache=DIRECTORY    hold the address, beside keepalived; runs until it is told to end
 //	gate     --while-vip FLAGS -- PROGRAM         run a program while an address is on the interface
 //	gate     --until-lost [--state=DIRECTORY] [--sweep=PATTERN]... [--again=NAME=value]... FLAGS -- PROGRAM
-//	                                              run a program for one term of an address: delete what earlier ones left,
-//	                                              freeze it while the address is away, kill it and fail when the term is
-//	                                              over, and start it again, with the variables, when it ends in its term;
-//	                                              with --while-vip as well, start it with the address
+//	                                              run a program for one term of an address: delete what earlier ones
+//	                                              left, freeze it while the address is away, kill it and fail when the
+//	                                              term is over, and start it again, with the variables, when it ends in
+//	                                              its term; with --while-vip as well, start it with the address
 //	install  DIRECTORY                            copy itself, for containers of other images
 //	prepare  --owner=USER:GROUP [--closed=PATH]... [--directory=PATH]... [--copy=FROM:TO]...
 //	                                              make directories, and copies of files, that belong to a user, and let

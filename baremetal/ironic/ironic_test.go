@@ -160,8 +160,8 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// mountedInPlace are the types of the paths of the node that the guard cannot write, without its own directory. Each has
-// to be where it is on the node.
+// mountedInPlace are the types of the paths of the node that the guard cannot write, without its own directory and that
+// of Ironic. Each has to be where it is on the node.
 func mountedInPlace(t *testing.T, spec corev1.PodSpec) map[string]corev1.HostPathType {
 	t.Helper()
 	sources := map[string]*corev1.HostPathVolumeSource{}
@@ -174,7 +174,7 @@ func mountedInPlace(t *testing.T, spec corev1.PodSpec) map[string]corev1.HostPat
 		if source.Path != mount.MountPath {
 			t.Errorf("%s of the node is mounted at %s", source.Path, mount.MountPath)
 		}
-		if mount.ReadOnly && source.Path != ironic.NodeDirectory {
+		if mount.ReadOnly && source.Path != ironic.NodeDirectory && source.Path != ironic.SharedDirectory {
 			found[source.Path] = *source.Type
 		}
 	}

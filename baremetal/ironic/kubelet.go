@@ -35,7 +35,7 @@ func KubeletOfKubeadm() *Kubelet {
 // taken are the directories and programs of the guard's own container. The image has its programs in the last ones.
 func taken() []string {
 	return []string{
-		NodeDirectory, StateDirectory, CacheDirectory, GuardProgram,
+		NodeDirectory, StateDirectory, CacheDirectory, SharedDirectory, GuardProgram,
 		"/dev", "/proc", "/sys", "/bin", "/lib", "/lib64", "/sbin", "/usr",
 	}
 }

@@ -25,7 +25,8 @@ type part struct {
 	// grace is how long the containers may take to end, in seconds.
 	grace int64
 
-	// nodeCritical puts the containers on a level with etcd: out of memory, the kernel kills almost everything else before.
+	// nodeCritical puts the containers on a level with etcd: out of memory, the kernel kills almost everything else
+	// first.
 	nodeCritical bool
 }
 

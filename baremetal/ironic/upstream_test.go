@@ -75,3 +75,52 @@ func TestSweepsWhatTheImageLeaves(t *testing.T) {
 		}
 	}
 }
+
+// TestSocketOfTheImage: the guard asks Ironic where the image has it listen, and the web server on a path that is open.
+func TestSocketOfTheImage(t *testing.T) {
+	socket := "unix_socket = /shared/" + ironic.SocketFile + "\n"
+	if template := upstream(t, "ironic-config/ironic.conf.j2"); !strings.Contains(template, socket) {
+		t.Errorf("the image does not have %q", socket)
+	}
+	open := regexp.MustCompile(`<Location ~ "\^/\(v1/\?\)\?\$" >\s+Require all granted`)
+	if template := upstream(t, "ironic-config/httpd-ironic-api.conf.j2"); !open.MatchString(template) {
+		t.Error("the web server of the image asks for a password on /v1")
+	}
+}
+
+// TestVariablesOfTheImage: the image reads each variable that the pods set, and the documentation says so.
+func TestVariablesOfTheImage(t *testing.T) {
+	var read strings.Builder
+	read.WriteString(upstream(t, "scripts/ironic-common.sh"))
+	for _, pattern := range []string{"scripts/*", "ironic-config/*"} {
+		files, err := filepath.Glob(filepath.Join(os.Getenv("IRONIC_IMAGE_SOURCE"), pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			read.WriteString(upstream(t, filepath.Join(filepath.Dir(pattern), filepath.Base(file))))
+		}
+	}
+	documentation, err := os.ReadFile("../../docs/ironic-endpoint.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := ironic.Pods(full())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, container := range pods[1].Spec.Containers {
+		for _, variable := range container.Env {
+			if variable.Name == "NODE_NAME" {
+				// Only the name of the conductor refers to it.
+				continue
+			}
+			if !regexp.MustCompile(`\b` + variable.Name + `\b`).MatchString(read.String()) {
+				t.Errorf("container %s sets %s, which the image does not read", container.Name, variable.Name)
+			}
+			if !strings.Contains(string(documentation), "`"+variable.Name+"`") {
+				t.Errorf("docs/ironic-endpoint.md does not name %s", variable.Name)
+			}
+		}
+	}
+}

@@ -43,9 +43,7 @@ func (c Config) onTheNode() map[string]corev1.VolumeSource {
 // the pod, since all containers are in one. What is handed over follows the ConfigMap without a restart.
 func (c Config) inDeployment(secret string) map[string]corev1.VolumeSource {
 	sources := c.onTheNode()
-	files := []string{
-		SettingsFile, UsernameFile, PasswordFile, HtpasswdFile, CertificateFile, KeyFile, AuthorityFile,
-	}
+	files := []string{SettingsFile, HtpasswdFile, CertificateFile, KeyFile, AuthorityFile}
 	if c.DHCP != nil {
 		files = append(files, DHCPFile)
 	}

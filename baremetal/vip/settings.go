@@ -123,9 +123,8 @@ type Ports struct {
 
 // Files are absolute paths on the node.
 type Files struct {
-	// Username and Password are the credentials for the API of Ironic.
-	Username string `json:"username"`
-	Password string `json:"password"`
+	// Socket is where Ironic itself listens.
+	Socket string `json:"socket"`
 
 	// Certificate is what Ironic serves, Authority is who signed it.
 	Certificate string `json:"certificate"`
@@ -270,11 +269,11 @@ func (s NodeSettings) checkNumbers() error {
 
 func (s NodeSettings) checkFiles() error {
 	for _, file := range []string{
-		s.Files.Username, s.Files.Password, s.Files.Certificate, s.Files.Authority, s.Files.State,
+		s.Files.Socket, s.Files.Certificate, s.Files.Authority, s.Files.State,
 	} {
 		if !path.IsAbs(file) {
-			return fmt.Errorf("file %q is not an absolute path; username, password, certificate, authority and state are "+
-				"needed", file)
+			return fmt.Errorf("file %q is not an absolute path; socket, certificate, authority and state are "+
+				"required", file)
 		}
 	}
 	if s.Files.Kubeconfig != "" && !path.IsAbs(s.Files.Kubeconfig) {

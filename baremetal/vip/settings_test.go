@@ -23,7 +23,7 @@ func settings(t *testing.T) vip.NodeSettings {
 		TakeoverAfterSilence: vip.Duration(15 * time.Minute), Standby: vip.Warm,
 		Ports: vip.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
 		Files: vip.Files{
-			Username: "/files/username", Password: "/files/password", Certificate: "/files/tls.crt",
+			Socket: "/files/ironic.sock", Certificate: "/files/tls.crt",
 			Authority: "/files/ca.crt", State: "/run/state", Kubeconfig: "/etc/kubernetes/kubelet.conf",
 		},
 		Images:          []string{"kernel", "ramdisk"},
@@ -88,7 +88,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"interval":        {"not a hundredth", change(`"200ms"`, `"15ms"`), "advertisementInterval is 15ms"},
 		"silence":         {"in the future", change(`"15m0s"`, `"-1s"`), "takeoverAfterSilence is -1s"},
 		"ports":           {"two services on one", change(`6183`, `6180`), "use three different ones"},
-		"relative file":   {"relative to what", change(`"/files/password"`, `"password"`), `file "password" is not an absolute path`},
+		"relative file":   {"relative to what", change(`"/files/ironic.sock"`, `"password"`), `file "password" is not an absolute path`},
 		"no kubeconfig":   {"nobody would ever arm it", change(`"/etc/kubernetes/kubelet.conf"`, `""`), "give a kubeconfig and the annotation"},
 		"kubeconfig":      {"relative to what", change(`"/etc/kubernetes/kubelet.conf"`, `"kubelet.conf"`), `kubeconfig "kubelet.conf" is not`},
 		"alone":           {"keepalived would shout", change(`"172.22.0.10",`, ``), "at least two, and there are 1"},

@@ -231,10 +231,7 @@ func (g *guard) generation(ctx context.Context) {
 
 // awaitSettings returns the new settings, or the old ones when the context ends.
 func (g *guard) awaitSettings(ctx context.Context) vip.NodeSettings {
-	files := []string{
-		g.options.Settings, g.settings.Files.Username, g.settings.Files.Password,
-		g.settings.Files.Certificate, g.settings.Files.Authority,
-	}
+	files := []string{g.options.Settings, g.settings.Files.Certificate, g.settings.Files.Authority}
 	known := fingerprint(files...)
 	for {
 		select {

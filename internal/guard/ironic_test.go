@@ -3,11 +3,14 @@ package guard_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"net/netip"
+	"net/url"
 	"os"
 	"os/exec"
 	"slices"
@@ -57,8 +60,11 @@ type kubelet struct {
 // playsContainer makes the test program play the entry point of a container: it names a file with the options of Ironic.
 const playsContainer = "GUARD_TEST_PLAYS_CONTAINER"
 
-// containerState names the folder with the files of the container.
-const containerState = "GUARD_TEST_CONTAINER_STATE"
+// containerState names the folder with the files of the container, and containerSocket is where Ironic listens.
+const (
+	containerState  = "GUARD_TEST_CONTAINER_STATE"
+	containerSocket = "GUARD_TEST_CONTAINER_SOCKET"
+)
 
 // playContainer ends when Ironic does, and Ironic ends when it is killed.
 func playContainer(file string) int {
@@ -67,6 +73,9 @@ func playContainer(file string) int {
 	content, err := os.ReadFile(file)
 	if err == nil {
 		err = json.Unmarshal(content, &options)
+	}
+	if err == nil {
+		err = serveSocket(os.Getenv(containerSocket), options.Credentials)
 	}
 	if err == nil {
 		options.State, options.KeepsDatabase = os.Getenv(containerState), os.Getenv("IRONIC_SKIP_DBSYNC") == "true"
@@ -78,6 +87,35 @@ func playContainer(file string) int {
 	}
 	<-process.Done()
 	return 1
+}
+
+// serveSocket passes on what comes through the socket that Ironic has in its image. The Ironic of the lab terminates TLS
+// and checks the password itself.
+func serveSocket(path string, credentials ironic.Credentials) error {
+	client, err := credentials.HTTPClient(nil)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", path)
+	if err != nil {
+		return err
+	}
+	target := &url.URL{Scheme: "https", Host: netip.AddrPortFrom(everyAddress, 6385).String()}
+	proxy := &httputil.ReverseProxy{
+		Transport: client.Transport,
+		Rewrite: func(request *httputil.ProxyRequest) {
+			request.SetURL(target)
+			request.Out.SetBasicAuth(credentials.Username, credentials.Password)
+		},
+		// Ironic takes some seconds to start.
+		ErrorHandler: func(writer http.ResponseWriter, _ *http.Request, _ error) { writer.WriteHeader(http.StatusBadGateway) },
+	}
+	server := &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }()
+	return nil
 }
 
 // deploySeconds is how long writing an image takes at least: enough to be in the middle of it.
@@ -163,7 +201,7 @@ func (k *kubelet) runContainer(ctx context.Context) {
 	state := k.node.path("scratch", fmt.Sprint("state-", k.count()))
 	must(k.node.lab.t, os.MkdirAll(state, 0o755))
 	command.Env = append(os.Environ(), playsContainer+"="+k.options, "TMPDIR="+k.node.path("scratch"),
-		containerState+"="+state)
+		containerState+"="+state, containerSocket+"="+k.node.socket())
 	command.Stdout, command.Stderr = k.said, k.said
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	k.mutex.Lock()

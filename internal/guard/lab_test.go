@@ -329,7 +329,7 @@ func (n *node) configure(role vip.Role, peers ...*node) {
 		AdvertisementInterval: vip.Duration(200 * time.Millisecond), Takeover: vip.AfterMove, Standby: vip.Warm,
 		Ports: vip.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
 		Files: vip.Files{
-			Username: n.path("etc", "username"), Password: n.path("etc", "password"),
+			Socket:      n.socket(),
 			Certificate: n.path("etc", "tls.crt"), Authority: n.path("etc", "ca.crt"),
 			State: n.path("run"), Kubeconfig: n.path("etc", "kubelet.conf"),
 		},
@@ -339,8 +339,6 @@ func (n *node) configure(role vip.Role, peers ...*node) {
 	for _, peer := range peers {
 		settings.Peers = append(settings.Peers, peer.address4, peer.address6)
 	}
-	n.write("etc/username", "ironic\n")
-	n.write("etc/password", "secret\n")
 	n.write("etc/ca.crt", string(n.lab.issued.authority))
 	n.write("etc/tls.crt", string(n.lab.issued.certificate))
 	n.use(settings)
@@ -666,24 +664,51 @@ func (n *node) listen(address string) net.Listener {
 	return listener
 }
 
+// socket is where the Ironic of the node listens, behind its web server.
+func (n *node) socket() string {
+	return n.path("etc", "ironic.sock")
+}
+
 // startIronic runs a stub on all addresses of the node, which answers as far as the guard asks, until the test ends or it
 // is stopped.
 func (n *node) startIronic() {
 	pair, err := tls.X509KeyPair(n.lab.issued.certificate, n.lab.issued.key)
 	must(n.lab.t, err)
 	api := http.NewServeMux()
-	api.HandleFunc("GET /v1/drivers", func(writer http.ResponseWriter, request *http.Request) {
-		if username, password, _ := request.BasicAuth(); username != "ironic" || password != "secret" {
+	api.HandleFunc("GET /v1/drivers", func(writer http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(writer).Encode(drivers(clusterID + "-" + n.name))
+	})
+	api.HandleFunc("GET /v1", func(http.ResponseWriter, *http.Request) {})
+	secure := &http.Server{Handler: askPassword(api), TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}}
+	behind := &http.Server{Handler: api}
+	images := n.startImages()
+	n.endIronic = func() { _ = errors.Join(secure.Close(), behind.Close(), images.Close()) }
+	go func(listener net.Listener) { _ = behind.Serve(listener) }(listenAt(n.lab.t, n.socket()))
+	go func(listener net.Listener) { _ = secure.ServeTLS(listener, "", "") }(n.listen(":6385"))
+	n.lab.t.Cleanup(n.stopIronic)
+}
+
+// askPassword lets everybody see the version of the API, and those with the password the rest.
+func askPassword(api http.Handler) http.Handler {
+	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		username, password, _ := request.BasicAuth()
+		if request.URL.Path != "/v1" && (username != "ironic" || password != "secret") {
 			writer.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		_ = json.NewEncoder(writer).Encode(drivers(clusterID + "-" + n.name))
+		api.ServeHTTP(writer, request)
 	})
-	secure := &http.Server{Handler: api, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}}
-	images := n.startImages()
-	n.endIronic = func() { _ = errors.Join(secure.Close(), images.Close()) }
-	go func(listener net.Listener) { _ = secure.ServeTLS(listener, "", "") }(n.listen(":6385"))
-	n.lab.t.Cleanup(n.stopIronic)
+}
+
+// listenAt listens at a path, where one that was killed may have listened before.
+func listenAt(tb testing.TB, path string) net.Listener {
+	tb.Helper()
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		tb.Fatal(err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", path)
+	must(tb, err)
+	return listener
 }
 
 // startImages serves what the web server beside Ironic does.

@@ -80,7 +80,7 @@ func (c *cluster) arm(m *node, standbys ...*node) {
 	}
 }
 
-// distrust gives the guard of a standby credentials, an authority and a cluster that its Ironic does not have.
+// distrust gives the guard of a standby an authority and a cluster that its Ironic does not have.
 func (c *cluster) distrust(n *node) {
 	t := c.t
 	settings := n.settings
@@ -89,7 +89,6 @@ func (c *cluster) distrust(n *node) {
 		reason       string
 		damage, mend func()
 	}{
-		{"APIStatus", func() { n.write("etc/password", "guess\n") }, func() { n.write("etc/password", "secret\n") }},
 		{
 			"CertificateWrong", func() { n.write("etc/ca.crt", string(stranger.authority)) },
 			func() { n.write("etc/ca.crt", string(c.issued.authority)) },

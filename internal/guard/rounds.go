@@ -117,7 +117,7 @@ func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings, prober
 	case !looksAtIronic(settings):
 		return nil
 	case prober == nil:
-		return &health.Failure{Reason: "NoCredentials", Cause: errors.New("the credentials for Ironic cannot be read")}
+		return &health.Failure{Reason: "NoAuthority", Cause: errors.New("the authority of Ironic cannot be read")}
 	default:
 		return prober.Check(ctx)
 	}
@@ -130,16 +130,15 @@ func (g *guard) proberFor(settings vip.NodeSettings) *health.Prober {
 	}
 	prober, err := health.New(health.Target{
 		Server:    "127.0.0.1",
+		Socket:    settings.Files.Socket,
 		APIPort:   settings.Ports.API,
 		ImagePort: settings.Ports.Image,
 		Address:   settings.VirtualIPs[0].Address,
 		Conductor: settings.Conductor(g.options.Node),
-		Username:  settings.Files.Username,
-		Password:  settings.Files.Password,
 		Authority: settings.Files.Authority,
 		Images:    settings.Images,
 	}, time.Now)
-	g.logOnce("credentials", "Cannot look at Ironic", err)
+	g.logOnce("authority", "Cannot check Ironic", err)
 	return prober
 }
 

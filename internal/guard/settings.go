@@ -100,7 +100,7 @@ func prefixLength(address netip.Addr, text string) (int, error) {
 
 // looksAtIronic says whether the settings name an Ironic to look at.
 func looksAtIronic(settings vip.NodeSettings) bool {
-	return settings.Files.Password != ""
+	return settings.Files.Socket != ""
 }
 
 // virtualAddresses of the settings, without prefixes.

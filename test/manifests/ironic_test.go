@@ -308,8 +308,7 @@ func checkVolumes(t *testing.T, got, want *appsv1.Deployment) {
 		t.Errorf("files of the node: -want, +got:\n%s", diff)
 	}
 	wantFrom := map[string]string{
-		"guard.json": "ConfigMap", "auth/username": "ironic-credentials", "auth/password": "ironic-credentials",
-		"auth/htpasswd": "ironic-credentials", "tls/tls.crt": "ironic-tls", "tls/tls.key": "ironic-tls", "tls/ca.crt": "ironic-tls",
+		"guard.json": "ConfigMap", "auth/htpasswd": "ironic-credentials", "tls/tls.crt": "ironic-tls", "tls/tls.key": "ironic-tls", "tls/ca.crt": "ironic-tls",
 	}
 	if diff := cmp.Diff(wantFrom, from); diff != "" {
 		t.Errorf("origin of the files: -want, +got:\n%s", diff)
@@ -334,7 +333,7 @@ func wantSettings(id, device string, address netip.Prefix, network string, route
 		Takeover:              vip.AfterMove, Standby: vip.Warm,
 		Ports: vip.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
 		Files: vip.Files{
-			Username: files + "auth/username", Password: files + "auth/password",
+			Socket:      ironic.SharedDirectory + "/" + ironic.SocketFile,
 			Certificate: files + "tls/tls.crt", Authority: files + "tls/ca.crt", State: ironic.StateDirectory,
 		},
 		Images:          []string{ironic.KernelFile, ironic.RamdiskFile},

@@ -10,7 +10,6 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -19,6 +18,12 @@ const (
 
 	// answerPatience is how long the kernel may take to answer; it does so before the request returns.
 	answerPatience = 5 * time.Second
+)
+
+// strictCheck, from netlink.h of the kernel, makes it obey the filter of a request for a list. It is of solNetlink.
+const (
+	solNetlink  = 270
+	strictCheck = 12
 )
 
 // kernel is a connection to what the kernel knows of addresses. The library opens one for each request, and makes a
@@ -43,7 +48,7 @@ func dial(groups ...uint) (*kernel, error) {
 	}
 	k := &kernel{file: os.NewFile(uintptr(descriptor), "netlink"), buffer: make([]byte, bufferSize)}
 	// A kernel before 4.20 does not know how to list less than everything. The reader omits what it did not ask for.
-	_ = syscall.SetsockoptInt(descriptor, unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)
+	_ = syscall.SetsockoptInt(descriptor, solNetlink, strictCheck, 1)
 	err = syscall.Bind(descriptor, &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK, Groups: mask})
 	if err == nil {
 		k.raw, err = k.file.SyscallConn()

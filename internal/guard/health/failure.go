@@ -62,7 +62,7 @@ func reasonOf(err error) string {
 		return "CertificateWrong"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return slow
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
 		return "Refused"
 	default:
 		return "Broken"

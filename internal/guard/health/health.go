@@ -21,7 +21,6 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -48,14 +47,17 @@ type Target struct {
 	// APIPort and ImagePort of the services.
 	APIPort, ImagePort int
 
+	// Socket is where Ironic itself listens, beside its web server. It asks for no password.
+	Socket string
+
 	// Address that clients use: the certificate has to be valid for it.
 	Address netip.Addr
 
 	// Conductor is the name of this node's conductor.
 	Conductor string
 
-	// Username, Password and Authority are files.
-	Username, Password, Authority string
+	// Authority is the file with the authority of the certificate.
+	Authority string
 
 	// Images are files that have to be served. One that vanishes is noticed after as many checks as there are images.
 	Images []string
@@ -63,28 +65,20 @@ type Target struct {
 
 // Prober checks one target. Not safe for concurrent use.
 type Prober struct {
-	target             Target
-	username, password string
-	client             *http.Client
-	checks             int
-	now                func() time.Time
+	target Target
+	now    func() time.Time
+	checks int
+
+	// client asks the web server, and ironic what is behind it.
+	client, ironic *http.Client
 
 	// turn is the image that is looked at next. As long as complete is false, a check looks at all of them.
 	turn     int
 	complete bool
 }
 
-// New reads the credentials and the certificate authority of the target. They are read once: whoever changes the files
-// makes a new prober.
+// New reads the certificate authority of the target. It is read once: whoever changes the file makes a new prober.
 func New(target Target, now func() time.Time) (*Prober, error) {
-	username, err := os.ReadFile(target.Username)
-	if err != nil {
-		return nil, fmt.Errorf("reading the user name for Ironic: %w", err)
-	}
-	password, err := os.ReadFile(target.Password)
-	if err != nil {
-		return nil, fmt.Errorf("reading the password for Ironic: %w", err)
-	}
 	authority, err := os.ReadFile(target.Authority)
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate authority of Ironic: %w", err)
@@ -102,25 +96,33 @@ func New(target Target, now func() time.Time) (*Prober, error) {
 		IdleConnTimeout:     time.Minute,
 		DisableCompression:  true,
 	}
-	return &Prober{
-		target:   target,
-		username: strings.TrimSpace(string(username)),
-		password: strings.TrimSpace(string(password)),
-		client: &http.Client{
-			Transport:     transport,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	local := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", target.Socket)
 		},
-		now: now,
-	}, nil
+		MaxIdleConnsPerHost: 1,
+		DisableCompression:  true,
+	}
+	return &Prober{target: target, now: now, client: without(transport), ironic: without(local)}, nil
+}
+
+// without is a client that follows no redirects.
+func without(transport *http.Transport) *http.Client {
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // Close gives up the connections.
 func (p *Prober) Close() {
 	p.client.CloseIdleConnections()
+	p.ironic.CloseIdleConnections()
 }
 
-// Check returns nil when Ironic is well, and a *Failure otherwise. It asks the API, and looks at all images at first
-// and after a failure, and at one of them, in turn, while nothing is wrong: files do not vanish as processes do.
+// Check returns nil when Ironic is well, and a *Failure otherwise. It asks Ironic for its conductor and the web server
+// for the version of the API, which it gives to everybody: credentials may change at any time. At first and after a
+// failure it looks at all images, and else at one of them, in turn: files do not vanish as processes do.
 func (p *Prober) Check(ctx context.Context) error {
 	err := p.check(ctx)
 	if err != nil {
@@ -134,6 +136,9 @@ func (p *Prober) check(ctx context.Context) error {
 	defer cancel()
 	if p.checks++; p.checks%renewAfter == 0 {
 		p.client.CloseIdleConnections()
+	}
+	if err := p.checkConductor(ctx); err != nil {
+		return err
 	}
 	if err := p.checkAPI(ctx); err != nil {
 		return err
@@ -153,21 +158,28 @@ func (p *Prober) check(ctx context.Context) error {
 	return nil
 }
 
-func (p *Prober) checkAPI(ctx context.Context) error {
-	address := "https://" + net.JoinHostPort(p.target.Server, strconv.Itoa(p.target.APIPort)) + "/v1/drivers"
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+// checkConductor asks Ironic itself.
+func (p *Prober) checkConductor(ctx context.Context) error {
+	response, err := get(ctx, p.ironic, "http://localhost/v1/drivers")
 	if err != nil {
-		return &Failure{"NoRequest", err}
+		return err
 	}
-	request.SetBasicAuth(p.username, p.password)
-	response, err := p.client.Do(request)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return &Failure{reasonOf(err), err}
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return &Failure{"APIStatus", fmt.Errorf("the Ironic API answered %s", response.Status)}
+	return judgeDrivers(body, p.target.Conductor)
+}
+
+// checkAPI asks the web server as hosts do, who have no password either.
+func (p *Prober) checkAPI(ctx context.Context) error {
+	address := "https://" + net.JoinHostPort(p.target.Server, strconv.Itoa(p.target.APIPort)) + "/v1"
+	response, err := get(ctx, p.client, address)
+	if err != nil {
+		return err
 	}
+	defer func() { _ = response.Body.Close() }()
 	// A connection that is used again was checked when it was made; the clock went on.
 	for _, certificate := range response.TLS.PeerCertificates[:1] {
 		if now := p.now(); now.Before(certificate.NotBefore) || now.After(certificate.NotAfter) {
@@ -175,11 +187,28 @@ func (p *Prober) checkAPI(ctx context.Context) error {
 				certificate.NotBefore.Format(time.RFC3339), certificate.NotAfter.Format(time.RFC3339))}
 		}
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
+	// Only a connection whose answer was read to its end is used again.
+	if _, err := io.Copy(io.Discard, io.LimitReader(response.Body, maxAnswer)); err != nil {
 		return &Failure{reasonOf(err), err}
 	}
-	return judgeDrivers(body, p.target.Conductor)
+	return nil
+}
+
+// get returns the answer if it is 200.
+func get(ctx context.Context, client *http.Client, address string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, &Failure{"NoRequest", err}
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, &Failure{reasonOf(err), err}
+	}
+	if response.StatusCode != http.StatusOK {
+		_ = response.Body.Close()
+		return nil, &Failure{"APIStatus", fmt.Errorf("%s answered %s", address, response.Status)}
+	}
+	return response, nil
 }
 
 // judgeDrivers demands that a driver is served by our conductor.

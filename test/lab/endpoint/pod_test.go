@@ -153,7 +153,7 @@ func newWorld(t *testing.T, images map[string]image.Image) *world {
 	node := w.volume("node")
 	w.prober, err = health.New(health.Target{
 		Server: "127.0.0.1", APIPort: 6385, ImagePort: 6180, Address: virtualIP, Conductor: conductor,
-		Username: filepath.Join(node, "auth/username"), Password: filepath.Join(node, "auth/password"),
+		Socket:    filepath.Join(w.volume("shared"), "ironic.sock"),
 		Authority: filepath.Join(node, "tls/ca.crt"),
 		Images:    []string{"ironic-python-agent.kernel", "ironic-python-agent.initramfs"},
 	}, time.Now)
@@ -195,8 +195,6 @@ func (w *world) writeNode(t *testing.T) {
 	for name, content := range map[string][]byte{
 		"guard.json":    settings,
 		"armed":         []byte("1"),
-		"auth/username": []byte(w.credentials.Username),
-		"auth/password": []byte(w.credentials.Password),
 		"auth/htpasswd": append([]byte(w.credentials.Username+":"), hash...),
 		"tls/tls.crt":   w.credentials.Certificate,
 		"tls/tls.key":   w.credentials.Key,
