@@ -72,7 +72,7 @@ const (
 
 type check func(Candidate, Wanted) Reason
 
-// ownership returns the checks whose result does not change with the state of the host.
+// ownership returns the checks that do not depend on the state of the host.
 func ownership() []check {
 	return []check{
 		notBeingDeleted,

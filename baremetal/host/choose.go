@@ -225,7 +225,7 @@ func Order(name string) uint64 {
 	return mix(hash)
 }
 
-// mix spreads the hash. FNV alone gives close positions to names that differ only at their end.
+// mix spreads the hash. With FNV alone, names that differ only at their end have close positions.
 func mix(hash uint64) uint64 {
 	hash ^= hash >> 33
 	hash *= 0xff51afd7ed558ccd

@@ -121,10 +121,13 @@ type LinkPlan struct {
 //	none                   none                 one without ID       write the ID, linked
 //	none                   none                 anything else        wait for the Node
 //
-// Several hosts may have the same host name, such as "localhost", so a host name never causes a conflict. A provider ID
-// is immutable. So a Node found by host name does not count if it is older than the provisioning, if its label
-// metal3.io/uuid is the UID of another host, or if another host has the host name. If a cloud provider sets the
-// provider ID, PlanLink waits for it.
+// Several hosts may have the same host name, such as "localhost", so a host name never causes a conflict. If a cloud
+// provider sets the provider ID, PlanLink waits for it. A provider ID is immutable, so PlanLink ignores a Node found by
+// host name in these cases:
+//
+//   - it is older than the provisioning of the host
+//   - its label metal3.io/uuid is the UID of another host
+//   - another host has the same host name
 func PlanLink(facts NodeFacts, wanted Linking) LinkPlan {
 	switch len(facts.ByProviderID) {
 	case 1:

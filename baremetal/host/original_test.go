@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// coin gives random choices that one seed repeats.
+// coin returns reproducible random choices.
 type coin struct{ *rand.Rand }
 
 func (c coin) flip() bool { return c.IntN(2) == 0 }

@@ -149,7 +149,7 @@ func describeRendering(s *suite) {
 		w.manager.Start()
 		w.claim(ctx, "machine", "template")
 		w.eventually(ctx, "template-0", infrav1.SecretsReadyCondition, stage.IsFalseBecause(infrav1.SecretConflictReason,
-			"Waiting for Secret machine-metadata to be deleted, which belongs to Metal3Data old-7"))
+			"Waiting for Secret machine-metadata of Metal3Data old-7 to be deleted"))
 		Expect(w.client.Delete(ctx, other)).To(Succeed())
 		w.ready(ctx, "template-0")
 		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(ContainSubstring("rank"))

@@ -58,8 +58,8 @@ func (r *Reconciler) createDataClaim(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// own makes the machine the controller of an object. The ownerReference does not set blockOwnerDeletion, which requires
-// the permission to update the finalizers of machines, because the machine has its own finalizer.
+// own makes the machine the controller of an object. The machine has its own finalizer, so the ownerReference does not
+// set blockOwnerDeletion, which requires the permission to update the finalizers of machines.
 func (r *Reconciler) own(s *scope, object client.Object) error {
 	return controllerutil.SetControllerReference(s.machine, object, r.Client.Scheme(),
 		controllerutil.WithBlockOwnerDeletion(false))

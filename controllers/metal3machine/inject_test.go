@@ -26,22 +26,22 @@ import (
 
 const cloudConfig = "#cloud-config\nruncmd:\n- kubeadm join\n"
 
-// injecting is a control-plane machine of a cluster with an Ironic endpoint, and the Secrets around it.
+// injecting is a control-plane machine of a cluster with an Ironic endpoint, with its Secrets.
 type injecting struct {
 	scope    *scope
 	client   client.WithWatch
 	requests int
 
-	// failing is the request that fails, counted from 1. None if it is 0.
+	// failing is the number of the request that fails, from 1. 0 means none.
 	failing int
 }
 
-var errAway = errors.New("the API server is away")
+var errUnavailable = errors.New("the API server is away")
 
 func (e *injecting) request() error {
 	e.requests++
 	if e.requests == e.failing {
-		return errAway
+		return errUnavailable
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (e *injecting) change(t *testing.T, name string, edit func(*corev1.Secret))
 	}
 }
 
-// inject runs the stage, which has to be done.
+// inject runs the stage and expects that it is done.
 func (e *injecting) inject(t *testing.T) {
 	t.Helper()
 	e.requests = 0
@@ -152,14 +152,14 @@ func moves(t *testing.T, made *corev1.Secret, owner client.Object) {
 	t.Helper()
 	if made.Type != clusterv1.ClusterSecretType || made.Labels[clusterv1.ClusterNameLabel] != "cluster" ||
 		!metav1.IsControlledBy(made, owner) {
-		t.Errorf("the Secret would not move: %s %v %v", made.Type, made.Labels, made.OwnerReferences)
+		t.Errorf("clusterctl move would omit the Secret: %s %v %v", made.Type, made.Labels, made.OwnerReferences)
 	}
 	if ptr.Deref(made.OwnerReferences[0].BlockOwnerDeletion, true) {
-		t.Error("blocking the deletion of the machine needs a permission that the manager does not have")
+		t.Error("blockOwnerDeletion requires a permission that the manager does not have")
 	}
 }
 
-// carries demands that a Secret holds bootstrap data and the endpoint.
+// carries expects bootstrap data with the endpoint in a Secret.
 func carries(t *testing.T, made *corev1.Secret, format, data string) {
 	t.Helper()
 	value := string(made.Data["value"])
@@ -170,22 +170,22 @@ func carries(t *testing.T, made *corev1.Secret, format, data string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An Ignition config keeps the list that the files were in.
+	// Add keeps the list of files in an Ignition config.
 	if format != "ignition" && string(plain) != data {
 		t.Errorf("the data of the bootstrap provider is not in it: %q", plain)
 	}
 }
 
-// TestInjectLeavesOthersAlone demands that not even a request is made.
-func TestInjectLeavesOthersAlone(t *testing.T) {
+// TestInjectSkipsOtherMachines expects no request.
+func TestInjectSkipsOtherMachines(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		change func(*scope)
 		own    bool
 	}{
-		"Worker":   {"only the control plane carries it", func(s *scope) { s.owner = build.Machine("machine", "cluster") }, true},
-		"NoIronic": {"nobody asked for it", func(s *scope) { s.infra.Spec.Ironic = nil }, true},
-		"NoData":   {"nothing can carry it", func(s *scope) { s.bootstrap = bootstrapData{name: ptr.To("")} }, true},
+		"Worker":   {"only the control plane runs the endpoint", func(s *scope) { s.owner = build.Machine("machine", "cluster") }, true},
+		"NoIronic": {"spec.ironic is not set", func(s *scope) { s.infra.Spec.Ironic = nil }, true},
+		"NoData":   {"there is no bootstrap data", func(s *scope) { s.bootstrap = bootstrapData{name: ptr.To("")} }, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -196,13 +196,13 @@ func TestInjectLeavesOthersAlone(t *testing.T) {
 				t.Errorf("%s: got %+v, %v after %d requests", tc.reason, got, err, e.requests)
 			}
 			if reference := userData(e.scope); tc.own && reference != nil && reference.Name == userDataName(e.scope) {
-				t.Errorf("%s: the host would get a Secret that nobody makes", tc.reason)
+				t.Errorf("%s: the host would reference a Secret that does not exist", tc.reason)
 			}
 		})
 	}
 }
 
-func TestWhatCannotBeInjected(t *testing.T) {
+func TestInjectReportsProblems(t *testing.T) {
 	huge := "#cloud-config\nruncmd:\n- echo " + strings.Repeat("a", bootdata.Limit-100) + "\n"
 	cases := map[string]struct {
 		reason  string
@@ -214,7 +214,7 @@ func TestWhatCannotBeInjected(t *testing.T) {
 		blocked bool
 	}{
 		"Conflict": {
-			reason: "one of two files would be lost",
+			reason: "two files have the same path",
 			data:   "#cloud-config\nwrite_files:\n- path: /etc/kubernetes/manifests/metal3-vip.yaml\n  content: mine\n",
 			want:   infrav1.BootstrapDataInvalidReason, says: "writes /etc/kubernetes/manifests/metal3-vip.yaml already", blocked: true,
 		},
@@ -227,10 +227,10 @@ func TestWhatCannotBeInjected(t *testing.T) {
 			says: "correct the bootstrap configuration", blocked: true,
 		},
 		"Large": {
-			reason: "a Secret holds no more", data: huge, want: infrav1.BootstrapDataInvalidReason, says: "would grow to", blocked: true,
+			reason: "the data exceeds the limit of a Secret", data: huge, want: infrav1.BootstrapDataInvalidReason, says: "would grow to", blocked: true,
 		},
 		"NoValue": {
-			reason: "emptied since the cache saw it", data: cloudConfig, want: infrav1.BootstrapDataInvalidReason,
+			reason: "the Secret changed after the cached read", data: cloudConfig, want: infrav1.BootstrapDataInvalidReason,
 			says: `no key "value"`, blocked: true,
 			change: func(t *testing.T, e *injecting) {
 				t.Helper()
@@ -238,7 +238,7 @@ func TestWhatCannotBeInjected(t *testing.T) {
 			},
 		},
 		"NoSecret": {
-			reason: "removed since the cache saw it", data: cloudConfig, want: infrav1.WaitingForBootstrapDataReason,
+			reason: "the Secret was deleted after the cached read", data: cloudConfig, want: infrav1.WaitingForBootstrapDataReason,
 			says: "Waiting for Secret machine-bootstrap",
 			change: func(t *testing.T, e *injecting) {
 				t.Helper()
@@ -248,7 +248,7 @@ func TestWhatCannotBeInjected(t *testing.T) {
 			},
 		},
 		"NoMaterial": {
-			reason: "the Metal3Cluster was not looked at yet", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
+			reason: "the Metal3Cluster was not reconciled yet", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
 			says: "Waiting for Secret cluster-ironic",
 			change: func(t *testing.T, e *injecting) {
 				t.Helper()
@@ -258,7 +258,7 @@ func TestWhatCannotBeInjected(t *testing.T) {
 			},
 		},
 		"HalfMaterial": {
-			reason: "a Secret that is being completed", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
+			reason: "the Secret is incomplete", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
 			says: "IronicEndpointReady of Metal3Cluster cluster",
 			change: func(t *testing.T, e *injecting) {
 				t.Helper()
@@ -266,7 +266,7 @@ func TestWhatCannotBeInjected(t *testing.T) {
 			},
 		},
 		"StrangeMaterial": {
-			reason: "a Secret that was not judged", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
+			reason: "the Secret has no owner", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
 			says: "Waiting for Secret cluster-ironic",
 			change: func(t *testing.T, e *injecting) {
 				t.Helper()
@@ -274,7 +274,7 @@ func TestWhatCannotBeInjected(t *testing.T) {
 			},
 		},
 		"NoClusterID": {
-			reason: "an endpoint without identity", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
+			reason: "the clusterID is missing", data: cloudConfig, want: infrav1.WaitingForIronicSecretReason,
 			says:   "Waiting for Secret cluster-ironic",
 			change: func(_ *testing.T, e *injecting) { e.scope.infra.Spec.Ironic.ClusterID = "" },
 		},
@@ -286,15 +286,15 @@ func TestWhatCannotBeInjected(t *testing.T) {
 			},
 		},
 		"Path": {
-			reason: "a path that no bootstrap data can hold", data: cloudConfig, want: infrav1.IronicEndpointInvalidReason,
+			reason: "the path is invalid in bootstrap data", data: cloudConfig, want: infrav1.IronicEndpointInvalidReason,
 			says: "Correct spec.ironic", blocked: true,
 			change: func(_ *testing.T, e *injecting) {
 				e.scope.infra.Spec.Ironic.ManifestsDirectory = "/a{b"
 			},
 		},
 		"Taken": {
-			reason: "somebody else has the name", data: cloudConfig, want: infrav1.BootstrapDataInvalidReason,
-			says: "Secret machine-ironic-userdata exists and does not belong to", blocked: true,
+			reason: "the Secret has another owner", data: cloudConfig, want: infrav1.BootstrapDataInvalidReason,
+			says: "Secret machine-ironic-userdata exists, but Metal3Machine machine", blocked: true,
 			change: func(t *testing.T, e *injecting) {
 				t.Helper()
 				taken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
@@ -333,7 +333,7 @@ func tellsNothing(t *testing.T, message string, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
 		if strings.Contains(message, secret) {
-			t.Errorf("a secret is told: %s", message)
+			t.Errorf("the message contains a secret: %s", message)
 		}
 	}
 }
@@ -343,11 +343,11 @@ func TestInjectFails(t *testing.T) {
 		e := newInjecting(t, "", cloudConfig)
 		e.failing = failing
 		got, err := e.reconciler().injectEndpoint(context.Background(), e.scope)
-		if !errors.Is(err, errAway) {
+		if !errors.Is(err, errUnavailable) {
 			t.Errorf("request %d: got %+v, %v, want its error", failing, got, err)
 		}
 		if got, err := e.reconciler().injectEndpoint(context.Background(), e.scope); err != nil || !got.IsDone() {
-			t.Errorf("request %d: it does not heal: %+v, %v", failing, got, err)
+			t.Errorf("request %d: the next reconcile fails: %+v, %v", failing, got, err)
 		}
 	}
 	e := newInjecting(t, "", cloudConfig)
@@ -356,7 +356,7 @@ func TestInjectFails(t *testing.T) {
 	}
 	e.change(t, "machine-bootstrap", func(secret *corev1.Secret) { secret.Data["value"] = []byte(cloudConfig + "hostname: a\n") })
 	e.requests, e.failing = 0, 4
-	if _, err := e.reconciler().injectEndpoint(context.Background(), e.scope); !errors.Is(err, errAway) {
+	if _, err := e.reconciler().injectEndpoint(context.Background(), e.scope); !errors.Is(err, errUnavailable) {
 		t.Errorf("got %v, want the error of the patch", err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// complete is a scope with everything that a machine needs before its host.
+// complete returns a scope with all preconditions of a claim.
 func complete(changes ...func(*scope)) *scope {
 	ready := build.Cluster("cluster", build.InfrastructureReady())
 	s := &scope{
@@ -74,7 +74,7 @@ func TestRoute(t *testing.T) {
 		"Normal":         {"all stages", complete(), len(r.acquire())},
 		"Claimed":        {"a host without an image", complete(onHost(build.Available())), len(r.acquire())},
 		"Running":        {"a host with its image", complete(onHost(build.Provisioned())), len(r.run(complete()))},
-		"RunningNoOwner": {"the machine holds its host", complete(onHost(build.Provisioned()), noOwner), 2},
+		"RunningNoOwner": {"the machine keeps its host", complete(onHost(build.Provisioned()), noOwner), 2},
 		"Lost":           {"no other host is claimed", complete(lost), 3},
 		"Stripped":       {"the recorded host is claimed again", complete(stripped), len(r.run(complete())) + 1},
 	}
@@ -94,7 +94,7 @@ func TestWaitForOwners(t *testing.T) {
 		secret func(*corev1.Secret)
 		want   string
 	}{
-		"Nothing": {reason: "everything is there", scope: complete()},
+		"Nothing": {reason: "nothing is missing", scope: complete()},
 		"Owner": {
 			reason: "first the owner", scope: complete(func(s *scope) { s.owner = nil }), want: infrav1.WaitingForMachineReason,
 		},
@@ -107,7 +107,7 @@ func TestWaitForOwners(t *testing.T) {
 			want: infrav1.WaitingForMetal3ClusterReason,
 		},
 		"InfrastructureRef": {
-			reason: "a Cluster may not name its Metal3Cluster yet",
+			reason: "a Cluster may have no infrastructureRef yet",
 			scope: complete(func(s *scope) {
 				s.infra, s.cluster.Spec.InfrastructureRef = nil, clusterv1.ContractVersionedObjectReference{}
 			}), want: infrav1.WaitingForMetal3ClusterReason,
@@ -183,17 +183,17 @@ func TestReuseOwner(t *testing.T) {
 		scope  *scope
 		want   string
 	}{
-		"Nobody":       {"a Machine by itself is not replaced", complete(), ""},
-		"NoMachine":    {"nor is one that is gone", complete(func(s *scope) { s.owner = nil }), ""},
+		"NoOwner":      {"a Machine without an owner is not replaced", complete(), ""},
+		"NoMachine":    {"the Machine does not exist", complete(func(s *scope) { s.owner = nil }), ""},
 		"ControlPlane": {"any kind of control plane", complete(control), "cp-control"},
-		"OtherGroup":   {"other owners do not count", complete(controlPlane("example.com", "control")), ""},
+		"OtherGroup":   {"other owners have no effect", complete(controlPlane("example.com", "control")), ""},
 		"Deployment":   {"a worker belongs to its deployment", complete(workers), "md-workers"},
-		"Both":         {"the control plane wins", complete(workers, control), "cp-control"},
+		"Both":         {"the control plane has precedence", complete(workers, control), "cp-control"},
 
-		"LongestThatFits":  {"hosts carry such labels", complete(deployment(long[3:])), "md-" + long[3:]},
-		"TooLong":          {"the API server would refuse it", complete(deployment(long[2:])), "hash_izoUSQ_z"},
-		"AnotherTooLong":   {"two owners are told apart", complete(deployment(long)), "hash_btP6QQ_z"},
-		"LongControlPlane": {"and so are its kinds", complete(controlPlane(controlPlaneGroup, long)), "hash_Bm100w_z"},
+		"LongestThatFits":  {"the maximum length of a label value", complete(deployment(long[3:])), "md-" + long[3:]},
+		"TooLong":          {"the hash replaces the name", complete(deployment(long[2:])), "hash_izoUSQ_z"},
+		"AnotherTooLong":   {"another name has another hash", complete(deployment(long)), "hash_btP6QQ_z"},
+		"LongControlPlane": {"another kind has another hash", complete(controlPlane(controlPlaneGroup, long)), "hash_Bm100w_z"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestReuseOwner(t *testing.T) {
 				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
 			}
 			if problems := validation.IsValidLabelValue(got); len(problems) > 0 {
-				t.Errorf("%q is no value of a label: %v", got, problems)
+				t.Errorf("%q is not a valid label value: %v", got, problems)
 			}
 		})
 	}
@@ -222,12 +222,12 @@ func TestTemplateName(t *testing.T) {
 		spec   map[string]any
 		want   string
 	}{
-		"Worker":    {reason: "a MachineSet keeps its template", worker: true, want: "made-from"},
-		"Gone":      {reason: "a control plane that is gone leaves what the machine was made from", want: "made-from"},
+		"Worker":    {reason: "a MachineSet keeps its template", worker: true, want: "cloned-from"},
+		"Gone":      {reason: "the control plane does not exist", want: "cloned-from"},
 		"V1Beta2":   {"contract v1beta2", false, map[string]any{"machineTemplate": map[string]any{"spec": reference}}, "now"},
 		"V1Beta1":   {"contract v1beta1", false, map[string]any{"machineTemplate": reference}, "now"},
 		"Flat":      {"control planes with one template", false, reference, "now"},
-		"Elsewhere": {"an unknown shape leaves what the machine was made from", false, map[string]any{"x": "y"}, "made-from"},
+		"Elsewhere": {"an unknown type of control plane", false, map[string]any{"x": "y"}, "cloned-from"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestTemplateName(t *testing.T) {
 				live = live.WithObjects(unstructuredOf(object(tc.spec)))
 			}
 			s := complete(func(s *scope) {
-				s.machine.Annotations = map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "made-from"}
+				s.machine.Annotations = map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "cloned-from"}
 				if !tc.worker {
 					s.owner.OwnerReferences = []metav1.OwnerReference{
 						{APIVersion: controlPlaneGroup + "/v1", Kind: "AnyControlPlane", Name: "control"},
@@ -277,15 +277,15 @@ func TestDataSecrets(t *testing.T) {
 		metaData, networkData *corev1.SecretReference
 		ready                 bool
 	}{
-		"Nothing":   {reason: "data are not needed", scope: complete(), ready: true},
+		"Nothing":   {reason: "no data template", scope: complete(), ready: true},
 		"Own":       {reason: "own data, in the own namespace", scope: complete(ownNetwork), networkData: want("network"), ready: true},
-		"Waiting":   {reason: "nothing goes before all is there", scope: complete(template, ownNetwork)},
+		"Waiting":   {reason: "the data does not exist yet", scope: complete(template, ownNetwork)},
 		"NotReady":  {reason: "the Secrets do not exist yet", scope: complete(template, rendered(nil))},
 		"StillNot":  {reason: "the Secrets do not exist yet", scope: complete(template, rendered(ptr.To(false)))},
 		"Rendered":  {"both", complete(template, rendered(ptr.To(true))), want("rendered-meta"), want("rendered-network"), true},
-		"SpecFirst": {"the spec wins", complete(template, rendered(ptr.To(true)), ownNetwork), want("rendered-meta"), want("network"), true},
+		"SpecFirst": {"the spec has precedence", complete(template, rendered(ptr.To(true)), ownNetwork), want("rendered-meta"), want("network"), true},
 		"NoTemplate": {
-			reason: "data of an earlier template do not count", scope: complete(rendered(ptr.To(true))), ready: true,
+			reason: "the data of an earlier template has no effect", scope: complete(rendered(ptr.To(true))), ready: true,
 		},
 	}
 	for name, tc := range cases {
@@ -317,12 +317,12 @@ func TestDesiredClaim(t *testing.T) {
 	}{
 		"Image": {"image and bootstrap data", complete(), base(func(*host.Claim) {})},
 		"WaitsForData": {
-			"a host is claimed before its data are ready, and not started",
+			"a host is claimed before its data is ready",
 			complete(func(s *scope) { s.machine.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "template"} }),
 			base(func(c *host.Claim) { c.Provision = nil }),
 		},
 		"CleaningMode": {
-			"the cleaning mode is handed on", complete(func(s *scope) { s.machine.Spec.AutomatedCleaningMode = "disabled" }),
+			"the cleaning mode of the machine", complete(func(s *scope) { s.machine.Spec.AutomatedCleaningMode = "disabled" }),
 			base(func(c *host.Claim) { c.CleaningMode = "disabled" }),
 		},
 		"CustomDeploy": {
@@ -334,12 +334,12 @@ func TestDesiredClaim(t *testing.T) {
 			}),
 		},
 		"BootstrapFirst": {
-			"bootstrap data win over own user data",
+			"bootstrap data has precedence over user data",
 			complete(func(s *scope) { s.machine.Spec.UserData = &corev1.SecretReference{Name: "own"} }),
 			base(func(*host.Claim) {}),
 		},
 		"OwnUserData": {
-			"own user data where the Machine wants none", complete(func(s *scope) {
+			"the Machine has no bootstrap data", complete(func(s *scope) {
 				s.bootstrap.name = ptr.To("")
 				s.machine.Spec.UserData = &corev1.SecretReference{Name: "own", Namespace: "ignored"}
 			}),
@@ -357,7 +357,7 @@ func TestDesiredClaim(t *testing.T) {
 	}
 }
 
-func TestLoseHost(t *testing.T) {
+func TestReportLostHost(t *testing.T) {
 	cases := map[string]struct {
 		host *bmov1alpha1.BareMetalHost
 		want string
@@ -368,7 +368,7 @@ func TestLoseHost(t *testing.T) {
 			"BareMetalHost host has another consumer, Metal3Machine other. Correct spec.consumerRef, or delete Machine machine " +
 				"to replace it.",
 		},
-		"Emptied": {
+		"Empty": {
 			build.Host("host"), "BareMetalHost host has no consumer, and another image or user data than the machine. " +
 				"Restore them, or delete Machine machine to replace it.",
 		},
@@ -402,7 +402,7 @@ func TestRecordedHost(t *testing.T) {
 func TestFailureDomain(t *testing.T) {
 	s := complete(func(s *scope) { s.machine.Spec.FailureDomain = "metal3machine" })
 	if got := s.failureDomain(); got != "metal3machine" {
-		t.Errorf("got %q, want that of the Metal3Machine where the Machine is silent", got)
+		t.Errorf("got %q, want that of the Metal3Machine", got)
 	}
 	s.owner.Spec.FailureDomain = "machine"
 	if got := s.failureDomain(); got != "machine" {
@@ -418,9 +418,9 @@ func TestBeforeNode(t *testing.T) {
 		scope  *scope
 		want   bool
 	}{
-		"Manual":     {"nobody else connects the two", complete(), true},
-		"Bootstrap":  {"the bootstrap provider makes the node label itself", complete(configured), false},
-		"Cloud":      {"the cloud provider connects them", complete(cloud), false},
+		"Manual":     {"only this provider sets the provider ID", complete(), true},
+		"Bootstrap":  {"the kubelet labels the Node", complete(configured), false},
+		"Cloud":      {"the cloud provider sets the provider ID", complete(cloud), false},
 		"Identified": {"it was provisioned before", complete(configured, cloud, func(s *scope) { s.machine.Spec.ProviderID = "x" }), true},
 	}
 	for name, tc := range cases {

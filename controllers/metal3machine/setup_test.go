@@ -31,7 +31,7 @@ func requestFor(object client.Object) ctrl.Request {
 	return ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
 }
 
-// requests names objects of the default namespace.
+// requests returns requests for objects of the default namespace.
 func requests(names ...string) []ctrl.Request {
 	var list []ctrl.Request
 	for _, name := range names {
@@ -48,12 +48,12 @@ func TestClusterMatters(t *testing.T) {
 	}{
 		"Nothing": {reason: "a heartbeat"},
 		"Labels": {
-			reason: "nobody waits for labels", after: func(c *clusterv1.Cluster) { c.Labels = map[string]string{"a": "b"} },
+			reason: "labels have no effect", after: func(c *clusterv1.Cluster) { c.Labels = map[string]string{"a": "b"} },
 		},
 		"Pause":    {reason: "a pause begins", after: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }, want: true},
 		"EndPause": {reason: "a pause ends", before: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }, want: true},
 		"NoPause": {
-			reason: "not paused has two spellings", after: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(false) },
+			reason: "nil and false are equal", after: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(false) },
 		},
 		"Infrastructure": {
 			reason: "machines wait for it", after: func(c *clusterv1.Cluster) {
@@ -81,7 +81,7 @@ func TestClusterMatters(t *testing.T) {
 		})
 	}
 	if !flow.Updates(clusterMatters).Create(event.CreateEvent{Object: build.Cluster("cluster")}) {
-		t.Error("a new Cluster does not matter, machines wait for it")
+		t.Error("a new Cluster was dropped")
 	}
 }
 
@@ -91,14 +91,14 @@ func TestNodeMatters(t *testing.T) {
 		change func(*corev1.Node)
 		want   bool
 	}{
-		"Heartbeat": {"nodes report all the time", func(n *corev1.Node) {
+		"Heartbeat": {"the kubelet updates the status", func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
 		}, false},
-		"Annotation": {"nobody reads it", func(n *corev1.Node) { n.Annotations = map[string]string{"a": "b"} }, false},
-		"Label":      {"it may be a copy of one of the host", func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} }, true},
-		"ProviderID": {"somebody linked it", func(n *corev1.Node) { n.Spec.ProviderID = "metal3://a/b/c" }, true},
-		"HostUID":    {"it says on which host it is", func(n *corev1.Node) { n.Labels = map[string]string{infrav1.HostUIDLabel: "1"} }, true},
-		"Hostname":   {"it got a name", func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelHostname: "host"} }, true},
+		"Annotation": {"annotations have no effect", func(n *corev1.Node) { n.Annotations = map[string]string{"a": "b"} }, false},
+		"Label":      {"a label may have a prefix to copy", func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} }, true},
+		"ProviderID": {"the provider ID was set", func(n *corev1.Node) { n.Spec.ProviderID = "metal3://a/b/c" }, true},
+		"HostUID":    {"the label identifies the host", func(n *corev1.Node) { n.Labels = map[string]string{infrav1.HostUIDLabel: "1"} }, true},
+		"Hostname":   {"the host name may identify the host", func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelHostname: "host"} }, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -115,15 +115,15 @@ func TestProviderIDMatters(t *testing.T) {
 	before, after := build.Metal3Machine("machine", "cluster"), build.Metal3Machine("machine", "cluster")
 	after.Labels = map[string]string{"a": "b"}
 	if flow.Updates(providerIDMatters).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
-		t.Error("a label is no news")
+		t.Error("a label passed")
 	}
 	after.Spec.ProviderID = "metal3://a/b/c"
 	if !flow.Updates(providerIDMatters).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
-		t.Error("another provider ID may be that of a second machine")
+		t.Error("another provider ID was dropped")
 	}
 	if !flow.Updates(providerIDMatters).Create(event.CreateEvent{Object: after}) ||
 		!flow.Updates(providerIDMatters).Delete(event.DeleteEvent{Object: after}) {
-		t.Error("a machine that comes or goes begins or ends a conflict")
+		t.Error("a creation or a deletion was dropped")
 	}
 }
 
@@ -156,7 +156,7 @@ func TestHostToMachines(t *testing.T) {
 func TestDataToMachine(t *testing.T) {
 	data := &infrav1.Metal3Data{ObjectMeta: metav1.ObjectMeta{Namespace: build.DefaultNamespace, Name: "data"}}
 	if got := dataToMachine(context.Background(), data); got != nil {
-		t.Errorf("got %v for data that answer no claim", got)
+		t.Errorf("got %v for data without a claim", got)
 	}
 	data.Spec.Claim = &infrav1.Metal3ObjectRef{Name: "machine"}
 	if diff := cmp.Diff(requests("machine"), dataToMachine(context.Background(), data)); diff != "" {
@@ -186,25 +186,25 @@ func TestObjectsToMachines(t *testing.T) {
 		want   []ctrl.Request
 	}{
 		"SameProviderID": {
-			"others of the namespace may wait for the end of a conflict, or begin one", r.sameProviderID(context.Background(), copied),
+			"a conflict may start or end", r.sameProviderID(context.Background(), copied),
 			requests("linked"),
 		},
-		"OwnProviderID": {"it has its own events", r.sameProviderID(context.Background(), linked), nil},
+		"OwnProviderID": {"the machine itself is not enqueued", r.sameProviderID(context.Background(), linked), nil},
 		"NoProviderID":  {"most machines have none at first", r.sameProviderID(context.Background(), unlinked), nil},
 		"Infrastructure": {
 			"all machines of the cluster",
 			r.infrastructureToMachines(context.Background(), build.Metal3Cluster("cluster", ofCluster)),
 			requests("linked", "unlinked"),
 		},
-		"InfrastructureOfNobody": {
+		"InfrastructureWithoutCluster": {
 			"a Metal3Cluster without a Cluster", r.infrastructureToMachines(context.Background(), build.Metal3Cluster("x")), nil,
 		},
 		"Secret": {
-			"the machine whose bootstrap data it holds",
+			"the machine of the bootstrap data",
 			r.secretToMachine(context.Background(), build.BootstrapSecret("unlinked", "", nil)), requests("unlinked"),
 		},
 		"OtherSecret": {
-			"nobody", r.secretToMachine(context.Background(), build.BootstrapSecret("other", "", nil)), nil,
+			"no machine", r.secretToMachine(context.Background(), build.BootstrapSecret("other", "", nil)), nil,
 		},
 	}
 	for name, tc := range cases {
@@ -236,17 +236,17 @@ func TestNodeToMachines(t *testing.T) {
 		providerID, uid, name string
 		want                  []ctrl.Request
 	}{
-		"ProviderID": {reason: "the ID names the machine", providerID: "metal3://metal3/host-0/first", want: requests("first")},
+		"ProviderID": {reason: "the provider ID contains the machine", providerID: "metal3://metal3/host-0/first", want: requests("first")},
 		"HostUID":    {reason: "the kubelet sets the label", uid: "uid-1", want: requests("second")},
 		"Hostname":   {reason: "the UID may be from before a move", uid: "uid-9", name: "name-1", want: requests("second")},
 		"Conflict": {
 			reason: "both machines of a conflict", providerID: "metal3://metal3/host-0/first", uid: "uid-1",
 			want: requests("first", "second"),
 		},
-		"OtherCluster":     {reason: "a node has one cluster", uid: "uid-2", providerID: "metal3://metal3/host-2/other"},
-		"OtherNamespace":   {reason: "a cluster has one namespace", providerID: "metal3://elsewhere/host-0/first"},
+		"OtherCluster":     {reason: "the machine belongs to another cluster", uid: "uid-2", providerID: "metal3://metal3/host-2/other"},
+		"OtherNamespace":   {reason: "the machine belongs to another namespace", providerID: "metal3://elsewhere/host-0/first"},
 		"ForeignID":        {reason: "the ID of a cloud provider", providerID: "aws:///x", name: "name-0", want: requests("first")},
-		"NothingOfTheNode": {reason: "the node is on no host", uid: "uid-9", name: "name-9"},
+		"NothingOfTheNode": {reason: "the Node belongs to no host", uid: "uid-9", name: "name-9"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// said is what a condition says, without its times.
+// said is a condition without its transition time.
 type said struct {
 	Status          metav1.ConditionStatus
 	Reason, Message string
@@ -54,15 +54,15 @@ func TestDone(t *testing.T) {
 		want      flow.Reached
 	}{
 		"Associated": {
-			"the host is named", associated, complete(onHost()),
+			"the message contains the host", associated, complete(onHost()),
 			flow.Reached{Reason: infrav1.HostAssociatedReason, Message: "Associated BareMetalHost host"},
 		},
 		"InDomain": {
-			"and its failure domain", associated, complete(onHost(build.InDomain("a")), domain),
+			"the message contains the failure domain", associated, complete(onHost(build.InDomain("a")), domain),
 			flow.Reached{Reason: infrav1.HostAssociatedReason, Message: "Associated BareMetalHost host in failure domain a"},
 		},
 		"OtherDomain": {
-			"also one that is not wanted", associated, complete(onHost(build.InDomain("b")), domain),
+			"the message contains a missed failure domain", associated, complete(onHost(build.InDomain("b")), domain),
 			flow.Reached{
 				Reason: infrav1.HostAssociatedReason, Message: "Associated BareMetalHost host, which is not in failure domain a",
 			},
@@ -78,7 +78,7 @@ func TestDone(t *testing.T) {
 		"Data":     {"rendered data", dataReady, complete(template), flow.Reached{Reason: infrav1.DataReadyReason}},
 		"External": {"no template", dataReady, complete(), flow.Reached{Reason: infrav1.DataExternalReason}},
 		"Provisioned": {
-			"a host that runs", provisioned, complete(onHost(build.Provisioned())),
+			"a provisioned host", provisioned, complete(onHost(build.Provisioned())),
 			flow.Reached{Reason: infrav1.HostProvisionedReason, Message: "BareMetalHost host is provisioned"},
 		},
 		"Troubled": {
@@ -91,7 +91,7 @@ func TestDone(t *testing.T) {
 			"the Node", linked, complete(), flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The Node has the provider ID"},
 		},
 		"Released": {
-			"the host is named", deleting, complete(deleted, onHost()),
+			"the message contains the host", deleting, complete(deleted, onHost()),
 			flow.Reached{Reason: infrav1.HostReleasedReason, Message: "Released BareMetalHost host"},
 		},
 		"ReleasedNothing": {"no host", deleting, complete(deleted), flow.Reached{Reason: infrav1.HostReleasedReason}},
@@ -132,12 +132,12 @@ func TestSetHostStatus(t *testing.T) {
 		scope  *scope
 		want   infrav1.Metal3MachineStatus
 	}{
-		"NoHost": {"what was known stays: the host may come later than its machine", complete(), known},
-		"NotInspected": {"addresses stay until there are others", complete(onHost()), infrav1.Metal3MachineStatus{
+		"NoHost": {"clusterctl move may create the host after the machine", complete(), known},
+		"NotInspected": {"the host has no addresses yet", complete(onHost()), infrav1.Metal3MachineStatus{
 			Addresses: known.Addresses, UserData: bootstrap,
 		}},
 		"OfTheAdministrator": {
-			"only Secrets that the machine gives are reported", complete(onHost(), func(s *scope) {
+			"the status omits Secrets of the administrator", complete(onHost(), func(s *scope) {
 				s.host.Spec.UserData, s.host.Spec.MetaData, s.host.Spec.NetworkData = bootstrap, secret, secret
 			}), infrav1.Metal3MachineStatus{Addresses: known.Addresses, UserData: bootstrap},
 		},
@@ -164,7 +164,7 @@ func TestSetHostStatus(t *testing.T) {
 	}
 }
 
-func TestReleaseThatFailsIsNotOver(t *testing.T) {
+func TestAFailedReleaseKeepsTheMemory(t *testing.T) {
 	refused := errors.New("refused")
 	s := complete(deleted, onHost(build.Provisioned()))
 	s.host.Spec.ConsumerRef = &corev1.ObjectReference{
@@ -175,11 +175,11 @@ func TestReleaseThatFailsIsNotOver(t *testing.T) {
 		t.Fatalf("got %v, want the error of the write", err)
 	}
 	if hosts.forgotten {
-		t.Error("the memory of the claim is gone although the host is still held")
+		t.Error("the store forgot the claim before the release")
 	}
 }
 
-func TestLinkThatFailsIsNoLink(t *testing.T) {
+func TestLinkReturnsTheError(t *testing.T) {
 	refused := errors.New("refused")
 	broken := fake.NewClientBuilder().WithScheme(build.Scheme()).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return refused },
@@ -217,7 +217,7 @@ func TestConflictDelaysAndIsNoError(t *testing.T) {
 	}
 }
 
-// busyHosts is a host of the machine that somebody else keeps changing.
+// busyHosts fails every write with a conflict.
 type busyHosts struct{ Hosts }
 
 func (busyHosts) Holdings(_ context.Context, machine types.NamespacedName, _ string) (hoststore.Holdings, error) {

@@ -33,7 +33,8 @@ func (r *Reconciler) escalate(ctx context.Context, s *scope) (outcome.Outcome, e
 }
 
 // markMachine sets the condition OwnerRemediated, which MachineSets and control planes read. A MachineHealthCheck with
-// a remediation template does not set it. markMachine keeps a message of the owner.
+// a remediation template does not set it. markMachine does not change a false condition, which may have a message of
+// the owner.
 func (r *Reconciler) markMachine(ctx context.Context, s *scope) error {
 	if conditions.IsFalse(s.owner, clusterv1.MachineOwnerRemediatedCondition) {
 		return nil

@@ -94,7 +94,7 @@ func describeReboots(s *suite) {
 		w.start()
 		w.remediate(ctx)
 		w.eventually(ctx, infrav1.NodeRestoredCondition,
-			stage.IsFalseBecause(infrav1.WaitingForNodeReason, "status.nodeRef of the Machine is empty"))
+			stage.IsFalseBecause(infrav1.WaitingForNodeReason, "Waiting for Cluster API to set status.nodeRef of Machine"))
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
 		Expect(w.getNode(ctx, Default).Spec.Taints).NotTo(ContainElement(outOfService()))
 	})

@@ -22,9 +22,9 @@ func TestMemory(t *testing.T) {
 		in     client.Object
 		want   map[string]bool
 	}{
-		"Changed": {"only what is new is looked at", object("1", 2), moving},
-		"Resync":  {"everything is looked at from time to time", object("1", 1), nil},
-		"Another": {"an object of the same name knows nothing", object("2", 2), nil},
+		"Changed": {"known Secrets require no read", object("1", 2), moving},
+		"Resync":  {"the periodic resync reads all Secrets", object("1", 1), nil},
+		"Another": {"another object with the same name", object("2", 2), nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestMemory(t *testing.T) {
 			}
 			cache.forget(client.ObjectKeyFromObject(tc.in))
 			if got := cache.get(tc.in); got != nil || len(cache.objects) != 0 {
-				t.Errorf("%v is cache of an object that is gone", got)
+				t.Errorf("got %v for a forgotten object", got)
 			}
 		})
 	}

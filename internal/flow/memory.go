@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CatchUp is the time until the next reconcile of an object whose cached copy is older than the last own write.
+// CatchUp is the time until the next reconcile of an object with a cached copy that is older than the last own write.
 const CatchUp = 20 * time.Millisecond
 
 // catchUps is the number of outdated copies after which Behind gives up. An API server that was restored from a backup

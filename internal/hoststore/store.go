@@ -232,7 +232,7 @@ func (s *Store) settle(machine Key, waits bool) []declinedOffer {
 	return declined
 }
 
-// offerNext offers a declined host to the next machine whose last request precedes the sequence number.
+// offerNext offers a declined host to the next machine with a last request before the sequence number.
 func (s *Store) offerNext(current *bmov1alpha1.BareMetalHost, sequence uint64) {
 	s.mu.Lock()
 	var next string

@@ -12,7 +12,7 @@ import (
 // waitlist holds the machines of one namespace that wait for a host, and the hosts that are offered to them.
 //
 //	event                                waitlist
-//	a host changes                       offers the host to the first machine whose choice the change can alter
+//	a host changes                       offers the host to the first machine that the change can matter to
 //	a machine reconciles                 keeps its place until Settle removes it
 //	a machine claims the host            ends the offer
 //	a machine settles without the host   offers the host to the next machine that chose before the change

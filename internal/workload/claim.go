@@ -22,7 +22,7 @@ const claimName = "metal3-management-cluster"
 // managerAnnotation holds the UID of the namespace kube-system of the management cluster.
 const managerAnnotation = "infrastructure.cluster.x-k8s.io/management-cluster"
 
-// Claim records in a workload cluster that this management cluster manages it since an epoch. It does not overwrite a
+// Claim records in a workload cluster that this management cluster manages it with an epoch. It does not overwrite a
 // claim of another management cluster with the same or a newer epoch. It returns the recorded claim and the standing of
 // this management cluster, or ErrUnreachable without a connection. It blocks on live reads and writes.
 func (c *ControlPlanes) Claim(

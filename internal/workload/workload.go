@@ -30,7 +30,7 @@ var HostUIDIndex = labelIndex("host-uid", infrav1.HostUIDLabel)
 // HostnameIndex finds nodes by their host name.
 var HostnameIndex = labelIndex("hostname", corev1.LabelHostname)
 
-// Nodes gives access to the nodes of workload clusters.
+// Nodes reads and writes the nodes of workload clusters.
 type Nodes struct {
 	clusters clustercache.ClusterCache
 }
