@@ -57,8 +57,8 @@ func PowerOn(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 	return desired
 }
 
-// WithoutOrphans returns the host without requests to keep it powered off that no remediation stands behind, and whether
-// there were any. The remediations are all of the namespace, and machine is the Machine on the host, if there is one.
+// WithoutOrphans returns the host without requests to keep it powered off whose remediation does not exist, and whether
+// there were any. It takes all remediations of the namespace, and the Machine on the host. Empty means none.
 //
 //	request                                                  what happens
 //	with the name, or as by CAPM3 the UID, of a remediation  stays

@@ -4,7 +4,8 @@
 // record holds.
 //
 // It runs for every host when the manager starts, and again for a host that is released by hand or restored from a
-// backup, and after a Metal3Remediation. It changes nothing that a user has set, and keeps the record of a host that a Metal3Machine has recorded.
+// backup, and after a Metal3Remediation. It changes nothing that a user has set, and keeps the record of a host that a
+// Metal3Machine has recorded.
 package hostsweep
 
 import (

@@ -29,6 +29,7 @@ var _ = Describe("A Metal3Remediation", Ordered, ContinueOnFailure, func() {
 
 	describeReboots(s)
 	describeEscalations(s)
+	describeHealthChecks(s)
 	describeHolds(s)
 	describeDeletions(s)
 	describeProtection(s)

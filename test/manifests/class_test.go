@@ -52,16 +52,19 @@ func strip(schema map[string]any) map[string]any {
 	}
 	maps.DeleteFunc(schema, func(key string, _ any) bool { return slices.Contains(extra, key) })
 	if properties, isMap := schema["properties"].(map[string]any); isMap {
-		for _, property := range properties {
-			strip(property.(map[string]any))
+		for name := range properties {
+			stripNested(properties, name)
 		}
 	}
-	for _, key := range []string{"items", "additionalProperties"} {
-		if nested, isMap := schema[key].(map[string]any); isMap {
-			strip(nested)
-		}
-	}
+	stripNested(schema, "items")
+	stripNested(schema, "additionalProperties")
 	return schema
+}
+
+func stripNested(within map[string]any, key string) {
+	if nested, isMap := within[key].(map[string]any); isMap {
+		strip(nested)
+	}
 }
 
 // less orders the names in a list, and leaves everything else in place.

@@ -81,6 +81,9 @@ type Manager struct {
 	// Clusters connects it to workload clusters. Without it, no workload cluster answers.
 	Clusters bool
 
+	// ManagedFields keeps these in the cache, which controllers of Cluster API require.
+	ManagedFields bool
+
 	// Setup adds the controllers. They must not insist on a name of their own, because stories run several managers.
 	Setup func(ctx context.Context, mgr ctrl.Manager, clusters clustercache.ClusterCache) error
 }
@@ -127,6 +130,10 @@ func (m Manager) build() (ctrl.Manager, error) {
 		limit = clustersStopLimit
 	}
 	config := rest.CopyConfig(m.Config)
+	transform := cache.TransformStripManagedFields()
+	if m.ManagedFields {
+		transform = nil
+	}
 	// The API server warns about names of finalizers that are not ours to choose.
 	config.WarningHandler = rest.NoWarnings{}
 	return ctrl.NewManager(config, ctrl.Options{
@@ -136,7 +143,7 @@ func (m Manager) build() (ctrl.Manager, error) {
 		Cache: cache.Options{
 			SyncPeriod:        &period,
 			DefaultNamespaces: m.namespaces(),
-			DefaultTransform:  cache.TransformStripManagedFields(),
+			DefaultTransform:  transform,
 			ByObject: map[client.Object]cache.ByObject{
 				&bmov1alpha1.BareMetalHost{}: {Transform: hoststore.Slim},
 				&corev1.Secret{}:             {Label: labels.NewSelector().Add(*clusterSecrets)},

@@ -1,0 +1,158 @@
+package metal3remediation_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/core/reconcilers/machinehealthcheck"
+	"sigs.k8s.io/cluster-api/core/reconcilers/machineset"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/index"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// ofSet is on the Machines of the MachineSet.
+const ofSet = "example.com/set"
+
+// describeHealthChecks are the stories with the controllers of Cluster API for MachineHealthChecks and MachineSets.
+func describeHealthChecks(s *suite) {
+	It("reboots the host of an unhealthy Node, and keeps its Machine if the Node is ready then", func(ctx context.Context) {
+		w := s.checked(ctx)
+		w.nodeIs(ctx, corev1.ConditionUnknown)
+		w.done(ctx)
+		w.nodeIs(ctx, corev1.ConditionTrue)
+		w.gone(ctx)
+		Expect(w.machines(ctx, Default)).To(ConsistOf(name))
+		Expect(w.host(ctx, Default).Annotations).NotTo(HaveKey(infrav1.UnhealthyAnnotation))
+		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+	})
+}
+
+// checked makes a world in which a MachineHealthCheck watches a healthy Machine of a MachineSet.
+func (s *suite) checked(ctx context.Context) *world {
+	GinkgoHelper()
+	w := s.world(ctx)
+	stage.ChangeStatus(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+		for _, condition := range []string{
+			clusterv1.ClusterInfrastructureReadyCondition, clusterv1.ClusterControlPlaneInitializedCondition,
+		} {
+			conditions.Set(cluster, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: "Ready"})
+		}
+	})
+	labels := map[string]string{clusterv1.ClusterNameLabel: clusterName, ofSet: "workers"}
+	w.machine(ctx, build.Labels(labels))
+	stage.ChangeStatus(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+		unhealthy(machine, false)
+	})
+	w.nodeIs(ctx, corev1.ConditionTrue)
+	w.create(ctx, build.MachineTemplate("template", build.InNamespace(w.namespace)))
+	w.create(ctx, w.machineSet(ctx, labels))
+	w.create(ctx, w.remediationTemplate())
+	check := w.healthCheck(labels)
+	w.create(ctx, check)
+	w.simulate()
+	w.start()
+	w.startClusterAPI()
+	Eventually(func(g Gomega) {
+		g.Expect(w.client.Get(ctx, client.ObjectKeyFromObject(check), check)).To(Succeed())
+		g.Expect(check.Status.CurrentHealthy).To(HaveValue(BeEquivalentTo(1)))
+		g.Expect(metav1.GetControllerOf(w.owner(ctx, g))).To(HaveValue(HaveField("Kind", "MachineSet")))
+	}).Should(Succeed())
+	return w
+}
+
+func (w *world) machineSet(ctx context.Context, labels map[string]string) *clusterv1.MachineSet {
+	GinkgoHelper()
+	machine := w.owner(ctx, Default)
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: w.namespace, Name: "workers", Labels: map[string]string{clusterv1.ClusterNameLabel: clusterName},
+	}}
+	set.Spec.ClusterName, set.Spec.Replicas = clusterName, ptr.To[int32](1)
+	set.Spec.Selector.MatchLabels = labels
+	set.Spec.Template.Labels = labels
+	set.Spec.Template.Spec = clusterv1.MachineSpec{
+		ClusterName: clusterName, Bootstrap: machine.Spec.Bootstrap,
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+			APIGroup: infrav1.GroupVersion.Group, Kind: "Metal3MachineTemplate", Name: "template",
+		},
+	}
+	return set
+}
+
+func (w *world) remediationTemplate() *infrav1.Metal3RemediationTemplate {
+	template := &infrav1.Metal3RemediationTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "reboot"}}
+	template.Spec.Template.Spec.Strategy = &infrav1.RemediationStrategy{
+		Type: infrav1.RebootRemediation, RetryLimit: 1, TimeoutSeconds: ptr.To(int32(timeout / time.Second)),
+	}
+	return template
+}
+
+func (w *world) healthCheck(labels map[string]string) *clusterv1.MachineHealthCheck {
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "workers"}}
+	check.Spec.ClusterName = clusterName
+	check.Spec.Selector.MatchLabels = labels
+	check.Spec.Checks.UnhealthyNodeConditions = []clusterv1.UnhealthyNodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](0),
+	}}
+	check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{
+		APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3RemediationTemplate", Name: "reboot",
+	}
+	return check
+}
+
+// startClusterAPI runs the controllers of Cluster API in a manager of their own.
+func (w *world) startClusterAPI() {
+	GinkgoHelper()
+	shared := true
+	options := controller.Options{SkipNameValidation: &shared}
+	stage.Manager{
+		Config: w.server.Config, Namespace: w.namespace, Clusters: true, ManagedFields: true,
+		Setup: func(ctx context.Context, mgr ctrl.Manager, clusters clustercache.ClusterCache) error {
+			if err := index.AddDefaultIndexes(ctx, mgr); err != nil {
+				return err
+			}
+			checks := &machinehealthcheck.Reconciler{Client: mgr.GetClient(), ClusterCache: clusters}
+			if err := checks.SetupWithManager(ctx, mgr, options); err != nil {
+				return err
+			}
+			sets := &machineset.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), ClusterCache: clusters}
+			return sets.SetupWithManager(ctx, mgr, options)
+		},
+	}.Start()
+}
+
+// nodeIs sets the condition Ready of the Node.
+func (w *world) nodeIs(ctx context.Context, ready corev1.ConditionStatus) {
+	GinkgoHelper()
+	stage.ChangeStatus(ctx, w.client, client.ObjectKey{Name: w.node}, &corev1.Node{}, func(node *corev1.Node) {
+		node.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.Now(), Reason: "OfTheStory",
+		}}
+	})
+}
+
+// machines returns the names of the Machines that are not being deleted.
+func (w *world) machines(ctx context.Context, g Gomega) []string {
+	var list clusterv1.MachineList
+	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+	var names []string
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp.IsZero() {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	return names
+}
