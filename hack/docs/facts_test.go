@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
 var code = regexp.MustCompile("`([^`]+)`")
@@ -62,6 +64,15 @@ func TestEveryConditionIsExplained(t *testing.T) {
 	for name, value := range constants(t, "api/v1beta2/conditions*.go") {
 		if strings.HasSuffix(name, "Condition") && !explained.Has(value) {
 			t.Errorf("docs/troubleshooting.md does not list %s, the value of %s", value, name)
+		}
+	}
+}
+
+func TestEveryPhaseIsExplained(t *testing.T) {
+	explained := cells(read(t, "docs/pivot.md"), 0)
+	for _, phase := range pivot.Phases() {
+		if !explained.Has(string(phase)) {
+			t.Errorf("docs/pivot.md does not explain phase %s", phase)
 		}
 	}
 }
