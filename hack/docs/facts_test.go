@@ -77,6 +77,29 @@ func TestEveryPhaseIsExplained(t *testing.T) {
 	}
 }
 
+func TestEveryEventOfAHostIsExplained(t *testing.T) {
+	explained := cells(read(t, "docs/troubleshooting.md"), 0)
+	events := regexp.MustCompile(`EventType(?:Warning|Normal), "([A-Za-z]+)"`)
+	matches := events.FindAllStringSubmatch(read(t, "controllers/hostmove/controller.go"), -1)
+	if len(matches) == 0 {
+		t.Error("controllers/hostmove/controller.go writes no event: correct this test")
+	}
+	for _, match := range matches {
+		if !explained.Has(match[1]) {
+			t.Errorf("docs/troubleshooting.md does not explain event %s", match[1])
+		}
+	}
+}
+
+func TestEveryCommandOfThePluginIsExplained(t *testing.T) {
+	explained := cells(read(t, "docs/plugin.md"), 0)
+	for _, match := range regexp.MustCompile(`(?m)^\t\t\t"([a-z]+)", "`).FindAllStringSubmatch(read(t, "internal/plugin/command.go"), -1) {
+		if !explained.Has("pivot " + match[1]) {
+			t.Errorf("docs/plugin.md does not explain pivot %s", match[1])
+		}
+	}
+}
+
 func TestEveryMetricIsDescribed(t *testing.T) {
 	described := cells(read(t, "docs/metrics.md"), 0)
 	name := regexp.MustCompile(`^metal3_[a-z_]+$`)

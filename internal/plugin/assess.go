@@ -68,7 +68,9 @@ type assessment struct {
 //	source                                     target                 course
 //	no Cluster                                 no Cluster             None
 //	no Cluster                                 any Cluster            Arrived
-//	any                                        a Cluster of it runs   Arrived
+//	any                                        a newer copy, runs     Arrived
+//	any                                        a newer copy, paused   Unclear: the target managed it last
+//	any                                        another copy, runs     Unclear: nobody has moved it there
 //	all Clusters run                           no copy                None
 //	all Clusters run                           paused copies          GivenUp
 //	paused, lost what its inventory has        all that is left       Deleting
@@ -86,8 +88,23 @@ func assess(source, target *scope, equal bool) assessment {
 	case len(source.clusters) == 0 && len(names) == 0:
 		found.Course = courseNone
 		return found
-	case len(source.clusters) == 0, running:
+	case len(source.clusters) == 0:
 		found.Course = courseArrived
+		return found
+	}
+	switch newer := newerIn(source, target); {
+	case newer != "" && running:
+		found.Course = courseArrived
+		return found
+	case newer != "":
+		found.Course = courseUnclear
+		found.Doubts = append(found.Doubts, fmt.Sprintf("Metal3Cluster %s of the target has a newer move epoch than that of the "+
+			"source, and its Cluster is paused: the target managed it last, so unpause the Cluster there", newer))
+		return found
+	case running:
+		found.Course = courseUnclear
+		found.Doubts = append(found.Doubts, "a Cluster of the source runs in the target, and its Metal3Cluster has no newer "+
+			"move epoch there: find out which of them manages the hosts, and pause the other one")
 		return found
 	case !anyPaused(source.clusters):
 		found.Course = courseNone
@@ -140,6 +157,19 @@ func arrivingClusters(source, target *scope) (names []string, running, paused bo
 		running, paused = running || !isPaused(cluster), paused || isPaused(cluster)
 	}
 	return names, running, paused
+}
+
+// newerIn is the name of a Metal3Cluster with a higher epoch in the target. Empty if there is none. An epoch grows when a
+// Cluster is paused and when it is unpaused, so the copy that was managed last has the higher one.
+func newerIn(source, target *scope) string {
+	for _, there := range target.infras {
+		for _, infra := range source.infras {
+			if infra.Name == there.Name && pivot.EpochOf(there) > pivot.EpochOf(infra) {
+				return there.Name
+			}
+		}
+	}
+	return ""
 }
 
 // lostSince are the objects of the inventories that the source does not have any more.

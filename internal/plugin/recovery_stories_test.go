@@ -71,6 +71,7 @@ func describeRecovery(c *clusters) {
 		stage.Change(ctx, target.client, target.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
 			cluster.Spec.Paused = nil
 		})
+		target.changeInfra(ctx, epoch("2"))
 		source.create(ctx, build.Host("mine", build.Available(), build.Paused("maintenance")))
 		Expect(c.run(ctx, namespace, "clean")).To(end(1, "BareMetalHost mine of the source is not in the target"))
 		source.discard(ctx, &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: "mine"}})
@@ -85,6 +86,18 @@ func describeRecovery(c *clusters) {
 		})
 		Expect(c.run(ctx, namespace, "clean")).To(end(0, "Removed 6 objects in the source", "Done."))
 		source.isEmpty(ctx)
+		Expect(target.hosts(ctx)).To(HaveLen(1))
+	})
+
+	It("takes nothing from a target that managed the cluster last", func(ctx context.Context) {
+		namespace, source, target := c.halfMoved(ctx)
+		target.changeInfra(ctx, epoch("3"))
+		for _, command := range []string{"abort", "clean", "resume", "run"} {
+			Expect(c.run(ctx, namespace, command)).To(end(1))
+		}
+		Expect(c.run(ctx, namespace, "abort")).To(end(1, "has a newer move epoch", "unpause the Cluster there"))
+		Expect(source.isPaused(ctx)).To(BeTrue())
+		Expect(source.hosts(ctx)).To(HaveLen(1))
 		Expect(target.hosts(ctx)).To(HaveLen(1))
 	})
 
@@ -108,11 +121,19 @@ func (c *clusters) halfMoved(ctx context.Context) (namespace string, source, tar
 		stage.Change(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
 			cluster.Spec.Paused = ptr.To(true)
 		})
+		w.changeInfra(ctx, epoch("1"))
 		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			build.Annotations(map[string]string{bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider})(host)
 		})
 	}
 	return namespace, source, target
+}
+
+// epoch writes the epoch of a move.
+func epoch(value string) func(*infrav1.Metal3Cluster) {
+	return func(infra *infrav1.Metal3Cluster) {
+		metav1.SetMetaDataAnnotation(&infra.ObjectMeta, infrav1.MoveEpochAnnotation, value)
+	}
 }
 
 func (w world) isPaused(ctx context.Context) bool {
