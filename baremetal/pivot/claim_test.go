@@ -95,7 +95,7 @@ func TestFencing(t *testing.T) {
 				if again := pivot.PlanHost(fenced, around, pivot.HostFacts{Settled: true}); again != pivot.Leave {
 					t.Errorf("%s with %v: a fenced host gets %s", state, around, again)
 				}
-				if phase := pivot.PhaseOf(fenced, around); phase != pivot.FencedOff {
+				if phase := pivot.PhaseOf(fenced, around); phase != pivot.PhaseFenced {
 					t.Errorf("%s with %v: got phase %s", state, around, phase)
 				}
 			}

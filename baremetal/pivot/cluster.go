@@ -94,51 +94,35 @@ func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 	return infra.Status.Ironic.Holder
 }
 
-// Wish is what the clusters around a host want of it.
-type Wish string
-
-// Values of Wish.
-const (
-	// Park wants the host quiet and ready to be copied to another cluster.
-	Park Wish = "Park"
-
-	// Run wants BMO to care for the host.
-	Run Wish = "Run"
-
-	// Fence wants the host paused at once, because another management cluster manages it.
-	Fence Wish = "Fence"
-
-	// Unclear wants the host left as it is, because those who decide are not there or do not know yet.
-	Unclear Wish = "Unclear"
-)
-
-// WishFor says what the clusters of its namespace want of a host.
+// GoalOf returns the phase that the Clusters of its namespace want a host to reach: Running, Parked, or Fenced.
+// WaitingForEndpoint means that the host stays as it is, because the Clusters that decide are not there, or their Ironic
+// endpoint is not verified.
 //
-//	host serves      its cluster                                         wish
-//	a cluster        is claimed by another management cluster            Fence
-//	                 is paused                                           Park
-//	                 runs and its block-move annotation is not back      Unclear
-//	                 runs and is verified, and so is the Ironic that     Run
-//	                 serves the host
-//	                 runs and one of them is not                         Unclear
-//	                 is not there, and all others are paused             Park
-//	                 is not there otherwise                              Unclear
-//	nobody of ours   another management cluster has claimed one of them  Fence
-//	                 all clusters are paused                             Park
-//	                 some run, and the annotation of one is not back     Unclear
-//	                 some run, and all of those are verified, and so is  Run
-//	                 the Ironic that serves the host
-//	                 some run and one is not                             Unclear
-//	                 there are none, the host is not paused, and the     Run
-//	                 Ironic that serves it is verified
-//	                 there are none otherwise                            Unclear
+//	host serves   its Cluster                                         goal
+//	a Cluster     is claimed by another management cluster            Fenced
+//	              is paused                                           Parked
+//	              runs and its block-move annotation is not back      WaitingForEndpoint
+//	              runs and is verified, and so is the Ironic that     Running
+//	              serves the host
+//	              runs and one of them is not                         WaitingForEndpoint
+//	              does not exist, and all others are paused           Parked
+//	              does not exist otherwise                            WaitingForEndpoint
+//	none of ours  another management cluster has claimed one of them  Fenced
+//	              all Clusters are paused                             Parked
+//	              some run, and the annotation of one is not back     WaitingForEndpoint
+//	              some run, and all of those are verified, and so is  Running
+//	              the Ironic that serves the host
+//	              some run and one is not                             WaitingForEndpoint
+//	              there are none, the host is not paused, and the     Running
+//	              Ironic that serves it is verified
+//	              there are none otherwise                            WaitingForEndpoint
 //
 // The block-move annotation has to be back before a host is resumed: a second clusterctl would not wait for the host.
 //
 // A host that serves nobody moves with its namespace. clusterctl move pauses all Clusters of it, so one that runs says
 // that this is no move. So does a host whose cluster is not there, but such a one goes on only when its cluster comes,
 // or when it serves nobody any more.
-func WishFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Wish {
+func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	deciding := dependsOn(host, around)
 	orphaned := len(deciding) == 0
 	if orphaned {
@@ -153,18 +137,18 @@ func WishFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Wish {
 	switch {
 	case len(deciding) == 0 && ClusterOf(host) == "" && !held && len(serving) > 0 &&
 		!slices.ContainsFunc(serving, unverified):
-		return Run
+		return PhaseRunning
 	case len(deciding) == 0, orphaned && len(running) > 0:
-		return Unclear
+		return PhaseWaitingForEndpoint
 	case slices.ContainsFunc(deciding, superseded):
-		return Fence
+		return PhaseFenced
 	case len(running) == 0:
-		return Park
+		return PhaseParked
 	case slices.ContainsFunc(running, ungated), slices.ContainsFunc(running, unverified),
 		slices.ContainsFunc(serving, unverified):
-		return Unclear
+		return PhaseWaitingForEndpoint
 	default:
-		return Run
+		return PhaseRunning
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Columns of what decides about a host after a move and at a change of the holder.
 const (
-	wishColumn = iota
+	goalColumn = iota
 	movingColumn
 	pauseColumn
 	holderColumn
@@ -28,7 +28,7 @@ func arrival(t *testing.T, facts []string) (*bmov1alpha1.BareMetalHost, []pivot.
 	host.Spec.Image = &bmov1alpha1.Image{URL: "http://images.example/node"}
 	host.Finalizers = []string{bmov1alpha1.BareMetalHostFinalizer}
 	switch facts[stateColumn] {
-	case "bereft":
+	case "status lost":
 		host.Status = bmov1alpha1.BareMetalHostStatus{}
 	case "brings provisioning":
 		host.Status.Provisioning.State, host.Status.ErrorType = bmov1alpha1.StateProvisioning, bmov1alpha1.ProvisioningError
@@ -58,7 +58,7 @@ func arrival(t *testing.T, facts []string) (*bmov1alpha1.BareMetalHost, []pivot.
 		}[told]
 	}
 	around := pivot.Neighbour{
-		Name: "c", Paused: facts[wishColumn] == "Park", Verified: facts[wishColumn] == "Run",
+		Name: "c", Paused: facts[goalColumn] == "Parked", Verified: facts[goalColumn] == "Running",
 		Endpoint: facts[holderColumn] != "no endpoint",
 	}
 	if kind := infrav1.HolderKind(facts[holderColumn]); around.Endpoint && kind != "unknown" {
@@ -77,56 +77,56 @@ func known(facts []string) pivot.HostFacts {
 // arrivals are all combinations of facts.
 func arrivals() [][]string {
 	return combinations(
-		[]string{"Park", "Run", "Unclear"}, []string{"moving", "here"}, []string{"nobody", "ours", "theirs"},
+		[]string{"Parked", "Running", "WaitingForEndpoint"}, []string{"moving", "here"}, []string{"nobody", "ours", "theirs"},
 		[]string{"no endpoint", "unknown", "None", "Foreign", "Management", "ControlPlane"},
 		[]string{"nothing", "holder", "another"},
 		[]string{
-			"provisioned", "serviced", "available", "inspecting", "provisioning", "deprovisioning", "bereft",
+			"provisioned", "serviced", "available", "inspecting", "provisioning", "deprovisioning", "status lost",
 			"brings provisioning", "brings available",
 		},
 		[]string{"joined", "no node", "unknown"},
 	)
 }
 
-// TestPlanHostAfterwards goes through every combination of what decides about a nudge, a shield, what is forgotten, and
+// TestPlanHostAfterwards goes through every combination of what decides about a nudge, a deployment that is kept, what is forgotten, and
 // hosts without their status.
 func TestPlanHostAfterwards(t *testing.T) {
 	const unfinished = "inspecting|available|provisioning|brings available|brings provisioning"
 	table := [][]string{
-		// wish, clusterctl deletes it, paused by, holder, it tells of, host, node, step
+		// goal, clusterctl deletes it, paused by, holder, it tells of, host, node, step
 		{"*", "moving", "*", "*", "*", "*", "*", "Leave"},
 
-		{"Park|Run", "*", "*", "Management", "another", unfinished, "joined", "Shield"},
-		{"Park|Run", "*", "*", "ControlPlane", "another|nothing", unfinished, "joined", "Shield"},
-		{"Park|Run", "*", "*", "Management", "another", unfinished, "unknown", "Hold"},
-		{"Park|Run", "*", "*", "ControlPlane", "another|nothing", unfinished, "unknown", "Hold"},
-		{"Park|Run", "*", "theirs", "Management", "another", unfinished, "*", "Hold"},
-		{"Park|Run", "*", "theirs", "ControlPlane", "another|nothing", unfinished, "*", "Hold"},
+		{"Parked|Running", "*", "*", "Management", "another", unfinished, "joined", "MarkProvisioned"},
+		{"Parked|Running", "*", "*", "ControlPlane", "another|nothing", unfinished, "joined", "MarkProvisioned"},
+		{"Parked|Running", "*", "*", "Management", "another", unfinished, "unknown", "Hold"},
+		{"Parked|Running", "*", "*", "ControlPlane", "another|nothing", unfinished, "unknown", "Hold"},
+		{"Parked|Running", "*", "theirs", "Management", "another", unfinished, "*", "Hold"},
+		{"Parked|Running", "*", "theirs", "ControlPlane", "another|nothing", unfinished, "*", "Hold"},
 
-		{"Park", "*", "ours", "*", "*", "inspecting", "*", "Resume"},
-		{"Park", "*", "ours", "*", "*", "provisioning", "*", "Resume"},
-		{"Park", "*", "ours", "*", "*", "deprovisioning", "*", "Resume"},
-		{"Park", "*", "ours", "*", "*", "serviced", "*", "Resume"},
-		{"Park", "*", "*", "*", "*", "inspecting", "*", "Leave"},
-		{"Park", "*", "*", "*", "*", "provisioning", "*", "Leave"},
-		{"Park", "*", "*", "*", "*", "deprovisioning", "*", "Leave"},
-		{"Park", "*", "*", "*", "*", "serviced", "*", "Leave"},
-		{"Park", "*", "nobody", "*", "*", "*", "*", "Pause"},
-		{"Park", "*", "*", "*", "*", "provisioned", "*", "Record"},
-		{"Park", "*", "*", "*", "*", "available", "*", "Record"},
-		{"Park", "*", "*", "*", "*", "*", "*", "Leave"},
+		{"Parked", "*", "ours", "*", "*", "inspecting", "*", "Resume"},
+		{"Parked", "*", "ours", "*", "*", "provisioning", "*", "Resume"},
+		{"Parked", "*", "ours", "*", "*", "deprovisioning", "*", "Resume"},
+		{"Parked", "*", "ours", "*", "*", "serviced", "*", "Resume"},
+		{"Parked", "*", "*", "*", "*", "inspecting", "*", "Leave"},
+		{"Parked", "*", "*", "*", "*", "provisioning", "*", "Leave"},
+		{"Parked", "*", "*", "*", "*", "deprovisioning", "*", "Leave"},
+		{"Parked", "*", "*", "*", "*", "serviced", "*", "Leave"},
+		{"Parked", "*", "nobody", "*", "*", "*", "*", "Pause"},
+		{"Parked", "*", "*", "*", "*", "provisioned", "*", "Record"},
+		{"Parked", "*", "*", "*", "*", "available", "*", "Record"},
+		{"Parked", "*", "*", "*", "*", "*", "*", "Leave"},
 		{"*", "*", "nobody", "no endpoint", "holder", "*", "*", "Forget"},
 		{"*", "*", "nobody", "no endpoint", "another", "*", "*", "Forget"},
-		{"Unclear", "*", "*", "*", "*", "*", "*", "Leave"},
+		{"WaitingForEndpoint", "*", "*", "*", "*", "*", "*", "Leave"},
 
-		{"Run", "*", "ours", "*", "*", "bereft", "joined", "Shield"},
-		{"Run", "*", "ours", "*", "*", "bereft", "*", "Await"},
-		{"Run", "*", "ours", "*", "*", "*", "*", "Resume"},
+		{"Running", "*", "ours", "*", "*", "status lost", "joined", "MarkProvisioned"},
+		{"Running", "*", "ours", "*", "*", "status lost", "*", "Await"},
+		{"Running", "*", "ours", "*", "*", "*", "*", "Resume"},
 
-		{"Run", "*", "*", "Management", "another", "*", "*", "Nudge"},
-		{"Run", "*", "*", "ControlPlane", "another", "*", "*", "Nudge"},
-		{"Run", "*", "*", "ControlPlane", "nothing", "*", "*", "Nudge"},
-		{"Run", "*", "*", "*", "*", "*", "*", "Leave"},
+		{"Running", "*", "*", "Management", "another", "*", "*", "Nudge"},
+		{"Running", "*", "*", "ControlPlane", "another", "*", "*", "Nudge"},
+		{"Running", "*", "*", "ControlPlane", "nothing", "*", "*", "Nudge"},
+		{"Running", "*", "*", "*", "*", "*", "*", "Leave"},
 	}
 	for _, facts := range arrivals() {
 		host, around := arrival(t, facts)
@@ -162,7 +162,7 @@ func laws() map[string]func(decision) bool {
 			return d.is(pauseColumn, "theirs") && d.changed.Annotations[bmov1alpha1.PausedAnnotation] != "maintenance"
 		},
 		"a host that runs nothing is taken for provisioned": func(d decision) bool {
-			return d.step == pivot.Shield && !d.is(nodeColumn, "joined")
+			return d.step == pivot.MarkProvisioned && !d.is(nodeColumn, "joined")
 		},
 		"a host whose node has joined, or may have, is cleaned and deployed": func(d decision) bool {
 			return d.letsGo() && !d.is(nodeColumn, "no node") && d.wouldBeginAnew()
@@ -171,13 +171,13 @@ func laws() map[string]func(decision) bool {
 			return d.is(pauseColumn, "theirs") && d.forgets()
 		},
 		"a host is let go, and nobody knows whose Ironic answers": func(d decision) bool {
-			return d.letsGo() && d.is(wishColumn, "Unclear")
+			return d.letsGo() && d.is(goalColumn, "WaitingForEndpoint")
 		},
 		"a host is told of an Ironic that is nobody's": func(d decision) bool {
 			return d.step == pivot.Nudge && !d.is(holderColumn, "Management") && !d.is(holderColumn, "ControlPlane")
 		},
 		"a host is let go, and nobody knows whether something runs on it": func(d decision) bool {
-			return d.letsGo() && d.is(stateColumn, "bereft") && d.is(pauseColumn, "ours")
+			return d.letsGo() && d.is(stateColumn, "status lost") && d.is(pauseColumn, "ours")
 		},
 	}
 }
@@ -194,7 +194,7 @@ func TestWhatNeverHappens(t *testing.T) {
 			}
 		}
 		again, once := pivot.PlanHost(decided.changed, around, known(facts)), step == pivot.Nudge || step == pivot.Forget
-		if again == step && (once || step == pivot.Shield && pivot.BringsStatus(host)) {
+		if again == step && (once || step == pivot.MarkProvisioned && pivot.BringsStatus(host)) {
 			t.Errorf("%q: %s is done again and again", facts, step)
 		}
 	}
@@ -206,7 +206,7 @@ func (d decision) wouldBeginAnew() bool {
 	facts := d.facts
 	another := facts[holderColumn] == "ControlPlane" && facts[toldColumn] != "holder" ||
 		facts[holderColumn] == "Management" && facts[toldColumn] == "another"
-	return facts[wishColumn] == "Run" && facts[stateColumn] == "bereft" && facts[pauseColumn] == "ours" ||
+	return facts[goalColumn] == "Running" && facts[stateColumn] == "status lost" && facts[pauseColumn] == "ours" ||
 		another && slices.Contains([]string{
 			"inspecting", "available", "provisioning", "brings available", "brings provisioning",
 		}, facts[stateColumn])

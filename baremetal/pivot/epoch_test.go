@@ -178,7 +178,7 @@ func TestGateWaitsForEpoch(t *testing.T) {
 	if !waiting() {
 		t.Error("the gate opens with a host of another move")
 	}
-	if phase := pivot.PhaseOf(host, facts.Around); phase != pivot.Parking {
+	if phase := pivot.PhaseOf(host, facts.Around); phase != pivot.PhaseParking {
 		t.Errorf("got %s", phase)
 	}
 	host.Annotations[infrav1.MoveEpochAnnotation] = "3"

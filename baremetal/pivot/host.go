@@ -11,7 +11,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Step is what to do with a host next.
+// Step is what the manager does with a host next: a transition of the state machine, or a part of one.
 type Step string
 
 // Values of Step.
@@ -45,9 +45,9 @@ const (
 	// Resume takes back the own pause.
 	Resume Step = "Resume"
 
-	// Shield keeps a system that runs: the Ironic that was deploying it is gone, or the status that tells of it, and the
-	// BMO would begin anew.
-	Shield Step = "Shield"
+	// MarkProvisioned keeps a system that runs: the Ironic that was deploying it is gone, or the status is lost, and BMO
+	// would deploy it again.
+	MarkProvisioned Step = "MarkProvisioned"
 
 	// Await keeps the pause of a host whose status was lost until its node shows that what was deployed runs.
 	Await Step = "Await"
@@ -75,38 +75,41 @@ type HostFacts struct {
 	Unknown bool
 }
 
-// PlanHost says what to do with a host next.
+// PlanHost returns the next step of a host, by the phase that its Clusters want (GoalOf). The first row that fits
+// counts.
 //
-//	wish      host is                                        step
-//	any       being deleted by a move                        Leave
-//	any       paused, arrived on a leftover that is being    Keep
-//	          deleted, or that has a newer status
-//	any       paused, left by an earlier move                Keep
-//	any       paused, arrived on any other leftover          Restore
-//	Park, Run last seen by another Ironic than the holder,   Shield: before anything else
-//	          not provisioned, and its node has joined
-//	Park, Run the same, and it is not known whether its      Hold
-//	          node has joined, or somebody else has paused it
-//	Park      being deleted, paused by anybody               Leave: BMO would wipe what runs on it
-//	Park      busy, paused by us                             Resume: let it finish first
-//	Park      busy, anything else                            Leave: it comes back when it is quiet
-//	Park      quiet, not paused                              Pause
-//	Park      parked, for another move                       Stamp
-//	Park      quiet, paused by anybody, not settled          Settle
-//	Park      quiet, paused by anybody, status not recorded  Record
-//	Park      quiet, paused by anybody, status recorded      Leave: it is parked
-//	not Park  not paused, tells of a holder, and depends     Forget
-//	          on no cluster with an Ironic endpoint
-//	Fence     not paused                                     FenceOff
-//	Fence     paused by anybody                              Leave
-//	Unclear   anything else                                  Leave
-//	Run       paused by us, bereft, its node has joined      Shield
-//	Run       paused by us, bereft                           Await
-//	Run       paused by us, anything else                    Resume
-//	Run       last seen by another Ironic than the holder    Nudge
-//	Run       anything else                                  Leave
+//	goal                host                                           step
+//	any                 being deleted by a move                        Leave
+//	any                 paused, arrived on a leftover that is being    Keep
+//	                    deleted, or that has a newer status
+//	any                 paused, left by an earlier move                Keep
+//	any                 paused, arrived on any other leftover          Restore
+//	Parked, Running     last registered by another Ironic than the     MarkProvisioned: before anything else
+//	                    holder, not provisioned, its Node has joined
+//	Parked, Running     the same, and it is not known whether its      Hold
+//	                    Node has joined, or the user has paused it
+//	Parked              being deleted, paused by anybody               Leave: BMO would wipe what runs on it
+//	Parked              busy, paused by the provider                   Resume: BMO completes its work first
+//	Parked              busy, anything else                            Leave: PlanHost runs again when BMO is done
+//	Parked              not busy, not paused                           Pause
+//	Parked              parked, for another move                       Stamp
+//	Parked              not busy, paused by anybody, not settled       Settle
+//	Parked              not busy, paused, status not recorded          Record
+//	Parked              not busy, paused, status recorded              Leave
+//	not Parked          not paused, names a holder, and depends on     Forget
+//	                    no Cluster with an Ironic endpoint
+//	Fenced              not paused                                     FenceOff
+//	Fenced              paused by anybody                              Leave
+//	WaitingForEndpoint  anything else                                  Leave
+//	Running             paused by the provider, status lost, its Node  MarkProvisioned
+//	                    has joined
+//	Running             paused by the provider, status lost            Await
+//	Running             paused by the provider, anything else          Resume
+//	Running             last registered by another Ironic than the     Nudge
+//	                    holder
+//	Running             anything else                                  Leave
 func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFacts) Step {
-	if _, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]; moving {
+	if isLeaving(host) {
 		return Leave
 	}
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
@@ -114,18 +117,18 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 		return step
 	}
 	ours := by == infrav1.HostPausedByProvider
-	wish, another := WishFor(host, around), needsNudge(host, HolderFor(host, around))
-	if step := planInterrupted(host, wish, another, paused && !ours, facts); step != Leave {
+	goal, another := GoalOf(host, around), needsNudge(host, HolderFor(host, around))
+	if step := planInterrupted(host, goal, another, paused && !ours, facts); step != Leave {
 		return step
 	}
 	switch {
-	case wish == Fence:
+	case goal == PhaseFenced:
 		return planFencing(host)
-	case wish == Park:
+	case goal == PhaseParked:
 		return planParking(host, around, paused, ours, facts.Settled)
 	case !paused && outOfDate(host, around):
 		return Forget
-	case wish == Unclear:
+	case goal == PhaseWaitingForEndpoint:
 		return Leave
 	case ours:
 		return planResuming(host, facts.Joined)
@@ -154,13 +157,13 @@ func planArrival(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused boo
 }
 
 // planInterrupted is about hosts whose Ironic was lost in the middle of its work. Leave means that they are as others.
-func planInterrupted(host *bmov1alpha1.BareMetalHost, wish Wish, another, frozen bool, facts HostFacts) Step {
+func planInterrupted(host *bmov1alpha1.BareMetalHost, goal Phase, another, byUser bool, facts HostFacts) Step {
 	switch {
-	case wish == Unclear, wish == Fence, !another, !unfinished(host):
+	case goal != PhaseParked && goal != PhaseRunning, !another, !unfinished(host):
 		return Leave
 	case facts.Joined:
-		return Shield
-	case facts.Unknown, frozen:
+		return MarkProvisioned
+	case facts.Unknown, byUser:
 		return Hold
 	default:
 		return Leave
@@ -188,17 +191,17 @@ func planParking(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused, ou
 
 func planResuming(host *bmov1alpha1.BareMetalHost, joined bool) Step {
 	switch {
-	case !Bereft(host):
+	case !LostStatus(host):
 		return Resume
 	case joined:
-		return Shield
+		return MarkProvisioned
 	default:
 		return Await
 	}
 }
 
 // DependsOnNode says whether the next step may depend on the node of the host having joined.
-func DependsOnNode(host *bmov1alpha1.BareMetalHost) bool { return unfinished(host) || Bereft(host) }
+func DependsOnNode(host *bmov1alpha1.BareMetalHost) bool { return unfinished(host) || LostStatus(host) }
 
 // BeginsAnew says whether BMO would deploy the host from the beginning when it looks at it next: another
 // Ironic answers than the one that had begun.
@@ -236,8 +239,8 @@ func hasImage(host *bmov1alpha1.BareMetalHost) bool {
 	return (host.Spec.Image != nil || host.Spec.CustomDeploy != nil) && !host.Spec.ExternallyProvisioned
 }
 
-// shielded is the annotation that a host brings, with what it says of the deployment replaced: it is done.
-func shielded(host *bmov1alpha1.BareMetalHost) string {
+// markedProvisioned is the annotation that a host brings, with what it says of the deployment replaced: it is done.
+func markedProvisioned(host *bmov1alpha1.BareMetalHost) string {
 	brought := host.Annotations[bmov1alpha1.StatusAnnotation]
 	var status map[string]any
 	err := json.Unmarshal([]byte(brought), &status)
@@ -261,10 +264,9 @@ func shielded(host *bmov1alpha1.BareMetalHost) string {
 	return string(content)
 }
 
-// Bereft says whether a host was given an image and has no status that tells what has become of it, neither its own nor
-// one to be taken up, although a BMO has known it. That happens to hosts that come out of a backup: the host
-// operator would take such a host for a new one, and provision it over what runs there.
-func Bereft(host *bmov1alpha1.BareMetalHost) bool {
+// LostStatus returns true for a host that BMO has managed, that has an image, and that has no status, neither its own
+// nor one that arrived in the annotation. Hosts out of a backup are such hosts. BMO would deploy the image again.
+func LostStatus(host *bmov1alpha1.BareMetalHost) bool {
 	return hasImage(host) && host.Status.Provisioning.State == bmov1alpha1.StateNone &&
 		host.Annotations[bmov1alpha1.StatusAnnotation] == "" &&
 		slices.Contains(host.Finalizers, bmov1alpha1.BareMetalHostFinalizer)
@@ -317,7 +319,7 @@ func needsNudge(host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) b
 	return nudged && known != HolderName(*holder) || !nudged && holder.Kind == infrav1.HolderControlPlane
 }
 
-// Apply does a step on a copy of the host. It leaves out what needs the whole status: Record, Restore, and Shield of a
+// Apply does a step on a copy of the host. It leaves out what needs the whole status: Record, Restore, and MarkProvisioned of a
 // host that does not bring its status from another cluster.
 func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov1alpha1.BareMetalHost {
 	changed := host.DeepCopy()
@@ -345,9 +347,9 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.IronicHolderAnnotation, HolderName(*holder))
 	case Forget:
 		delete(changed.Annotations, infrav1.IronicHolderAnnotation)
-	case Shield:
+	case MarkProvisioned:
 		if BringsStatus(host) {
-			changed.Annotations[bmov1alpha1.StatusAnnotation] = shielded(host)
+			changed.Annotations[bmov1alpha1.StatusAnnotation] = markedProvisioned(host)
 		}
 	case Leave, Settle, Await, Record, Restore:
 	}

@@ -105,22 +105,22 @@ func stand(t *testing.T, moving, busy, pause, recorded string) *bmov1alpha1.Bare
 // TestPlanHost goes through every combination of the facts.
 func TestPlanHost(t *testing.T) {
 	table := [][]string{
-		// wish, clusterctl deletes it, BMO, paused by, pause, status, step
+		// goal, clusterctl deletes it, BMO, paused by, pause, status, step
 		{"*", "moving", "*", "*", "*", "*", "Leave"},
-		{"Unclear", "*", "*", "*", "*", "*", "Leave"},
-		{"Park", "*", "deleted", "*", "*", "*", "Leave"},
-		{"Park", "*", "busy", "ours", "*", "*", "Resume"},
-		{"Park", "*", "busy", "*", "*", "*", "Leave"},
-		{"Park", "*", "*", "nobody", "*", "*", "Pause"},
-		{"Park", "*", "*", "*", "*", "recorded", "Leave"},
-		{"Park", "*", "*", "*", "fresh", "*", "Settle"},
-		{"Park", "*", "*", "*", "*", "*", "Record"},
-		{"Run", "*", "*", "ours", "*", "*", "Resume"},
-		{"Run", "*", "*", "*", "*", "*", "Leave"},
+		{"WaitingForEndpoint", "*", "*", "*", "*", "*", "Leave"},
+		{"Parked", "*", "deleted", "*", "*", "*", "Leave"},
+		{"Parked", "*", "busy", "ours", "*", "*", "Resume"},
+		{"Parked", "*", "busy", "*", "*", "*", "Leave"},
+		{"Parked", "*", "*", "nobody", "*", "*", "Pause"},
+		{"Parked", "*", "*", "*", "*", "recorded", "Leave"},
+		{"Parked", "*", "*", "*", "fresh", "*", "Settle"},
+		{"Parked", "*", "*", "*", "*", "*", "Record"},
+		{"Running", "*", "*", "ours", "*", "*", "Resume"},
+		{"Running", "*", "*", "*", "*", "*", "Leave"},
 	}
-	around := map[string][]pivot.Neighbour{"Park": {paused}, "Run": {runs}, "Unclear": {unverified}}
+	around := map[string][]pivot.Neighbour{"Parked": {paused}, "Running": {runs}, "WaitingForEndpoint": {unverified}}
 	for _, facts := range combinations(
-		[]string{"Park", "Run", "Unclear"}, []string{"moving", "here"}, []string{"busy", "deleted", "quiet"},
+		[]string{"Parked", "Running", "WaitingForEndpoint"}, []string{"moving", "here"}, []string{"busy", "deleted", "quiet"},
 		[]string{"nobody", "ours", "theirs"}, []string{"settled", "fresh"}, []string{"recorded", "not recorded"},
 	) {
 		host := stand(t, facts[1], facts[2], facts[3], facts[5])
@@ -131,7 +131,7 @@ func TestPlanHost(t *testing.T) {
 	}
 }
 
-func TestWishFor(t *testing.T) {
+func TestGoalOf(t *testing.T) {
 	other := func(paused, verified bool) pivot.Neighbour {
 		return pivot.Neighbour{Name: "other", Paused: paused, Verified: verified}
 	}
@@ -154,43 +154,43 @@ func TestWishFor(t *testing.T) {
 		reason string
 		host   *bmov1alpha1.BareMetalHost
 		around []pivot.Neighbour
-		want   pivot.Wish
+		want   pivot.Phase
 	}{
-		"OwnPaused":      {"its cluster moves", claimed(), []pivot.Neighbour{paused, other(false, true)}, pivot.Park},
-		"OwnRuns":        {"that another one is paused says nothing", claimed(), []pivot.Neighbour{other(true, true), runs}, pivot.Run},
-		"OwnUnverified":  {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{unverified, other(false, true)}, pivot.Unclear},
-		"OwnMissing":     {"in the other cluster a host may arrive first", claimed(), []pivot.Neighbour{other(false, true)}, pivot.Unclear},
-		"OwnMissingMove": {"it moves with its namespace", claimed(), []pivot.Neighbour{other(true, true)}, pivot.Park},
-		"OwnMissingSome": {"a move pauses all", claimed(), []pivot.Neighbour{other(true, true), {Name: "third"}}, pivot.Unclear},
-		"OwnAlone":       {"nobody to ask", claimed(), nil, pivot.Unclear},
-		"Alone":          {"nobody to ask", free(), nil, pivot.Unclear},
-		"FreeAllPaused":  {"free hosts move with the namespace", free(), []pivot.Neighbour{paused, other(true, false)}, pivot.Park},
-		"FreeSomePaused": {"a move pauses all", free(), []pivot.Neighbour{paused, other(false, true)}, pivot.Run},
-		"FreeUnverified": {"one of those that run is not sure", free(), []pivot.Neighbour{runs, other(false, false)}, pivot.Unclear},
-		"FreeRuns":       {"all is well", free(), []pivot.Neighbour{runs, other(false, true)}, pivot.Run},
-		"Reserved":       {"it belongs to its cluster", reserved, []pivot.Neighbour{paused, other(false, true)}, pivot.Park},
-		"Lent":           {"it is served by the Ironic of another cluster", claimed(), []pivot.Neighbour{runs, endpoint(false, true)}, pivot.Run},
-		"LentUnverified": {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{runs, endpoint(false, false)}, pivot.Unclear},
-		"LentPaused":     {"clusterctl unpauses one after the other", claimed(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.Unclear},
-		"LentFree":       {"that goes for free hosts as well", free(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.Unclear},
-		"Away":           {"BMO has one Ironic for all namespaces", claimed(), []pivot.Neighbour{runs, away("c2", true)}, pivot.Run},
-		"AwayUnverified": {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{runs, away("c2", false)}, pivot.Unclear},
-		"AwayOfOne":      {"one of those that share it is not sure", claimed(), []pivot.Neighbour{runs, away("c2", true), away("c2", false)}, pivot.Unclear},
-		"AwayOfTwo":      {"each of several has a BMO of its own", claimed(), []pivot.Neighbour{runs, away("c2", false), away("c3", false)}, pivot.Run},
-		"AwayUnknown":    {"no clusterID was chosen yet", claimed(), []pivot.Neighbour{runs, away("", false)}, pivot.Run},
-		"AwayBeside":     {"the namespace has an endpoint of its own", claimed(), []pivot.Neighbour{runs, endpoint(false, true), away("c2", false)}, pivot.Run},
-		"AwayMove":       {"a move is one of the own namespace", claimed(), []pivot.Neighbour{paused, away("c2", true)}, pivot.Park},
-		"AwayFree":       {"so it is for free hosts", free(), []pivot.Neighbour{runs, away("c2", false)}, pivot.Unclear},
-		"AwayAlone":      {"a host without any Cluster is registered anew as well", free(), []pivot.Neighbour{away("c2", true)}, pivot.Run},
-		"AwayAlonePause": {"nobody knows whether it is part of a move", held, []pivot.Neighbour{away("c2", true)}, pivot.Unclear},
-		"AwayAloneLost":  {"its Cluster may be on its way", claimed(), []pivot.Neighbour{away("c2", true)}, pivot.Unclear},
-		"OwnUngated":     {"a second move would not wait for the host", claimed(), []pivot.Neighbour{ungated}, pivot.Unclear},
-		"UngatedPaused":  {"clusterctl waits no more, and the move goes on", claimed(), []pivot.Neighbour{ungatedPaused}, pivot.Park},
-		"FreeUngated":    {"it would move with the namespace", free(), []pivot.Neighbour{runs, ungated}, pivot.Unclear},
-		"Stranger":       {"a foreign consumer counts as nobody, whatever the label says", stranger, []pivot.Neighbour{paused, other(false, true)}, pivot.Run},
+		"OwnPaused":      {"its cluster moves", claimed(), []pivot.Neighbour{paused, other(false, true)}, pivot.PhaseParked},
+		"OwnRuns":        {"that another one is paused says nothing", claimed(), []pivot.Neighbour{other(true, true), runs}, pivot.PhaseRunning},
+		"OwnUnverified":  {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{unverified, other(false, true)}, pivot.PhaseWaitingForEndpoint},
+		"OwnMissing":     {"in the other cluster a host may arrive first", claimed(), []pivot.Neighbour{other(false, true)}, pivot.PhaseWaitingForEndpoint},
+		"OwnMissingMove": {"it moves with its namespace", claimed(), []pivot.Neighbour{other(true, true)}, pivot.PhaseParked},
+		"OwnMissingSome": {"a move pauses all", claimed(), []pivot.Neighbour{other(true, true), {Name: "third"}}, pivot.PhaseWaitingForEndpoint},
+		"OwnAlone":       {"nobody to ask", claimed(), nil, pivot.PhaseWaitingForEndpoint},
+		"Alone":          {"nobody to ask", free(), nil, pivot.PhaseWaitingForEndpoint},
+		"FreeAllPaused":  {"free hosts move with the namespace", free(), []pivot.Neighbour{paused, other(true, false)}, pivot.PhaseParked},
+		"FreeSomePaused": {"a move pauses all", free(), []pivot.Neighbour{paused, other(false, true)}, pivot.PhaseRunning},
+		"FreeUnverified": {"one of those that run is not sure", free(), []pivot.Neighbour{runs, other(false, false)}, pivot.PhaseWaitingForEndpoint},
+		"FreeRuns":       {"all is well", free(), []pivot.Neighbour{runs, other(false, true)}, pivot.PhaseRunning},
+		"Reserved":       {"it belongs to its cluster", reserved, []pivot.Neighbour{paused, other(false, true)}, pivot.PhaseParked},
+		"Lent":           {"it is served by the Ironic of another cluster", claimed(), []pivot.Neighbour{runs, endpoint(false, true)}, pivot.PhaseRunning},
+		"LentUnverified": {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{runs, endpoint(false, false)}, pivot.PhaseWaitingForEndpoint},
+		"LentPaused":     {"clusterctl unpauses one after the other", claimed(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.PhaseWaitingForEndpoint},
+		"LentFree":       {"that goes for free hosts as well", free(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.PhaseWaitingForEndpoint},
+		"Away":           {"BMO has one Ironic for all namespaces", claimed(), []pivot.Neighbour{runs, away("c2", true)}, pivot.PhaseRunning},
+		"AwayUnverified": {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{runs, away("c2", false)}, pivot.PhaseWaitingForEndpoint},
+		"AwayOfOne":      {"one of those that share it is not sure", claimed(), []pivot.Neighbour{runs, away("c2", true), away("c2", false)}, pivot.PhaseWaitingForEndpoint},
+		"AwayOfTwo":      {"each of several has a BMO of its own", claimed(), []pivot.Neighbour{runs, away("c2", false), away("c3", false)}, pivot.PhaseRunning},
+		"AwayUnknown":    {"no clusterID was chosen yet", claimed(), []pivot.Neighbour{runs, away("", false)}, pivot.PhaseRunning},
+		"AwayBeside":     {"the namespace has an endpoint of its own", claimed(), []pivot.Neighbour{runs, endpoint(false, true), away("c2", false)}, pivot.PhaseRunning},
+		"AwayMove":       {"a move is one of the own namespace", claimed(), []pivot.Neighbour{paused, away("c2", true)}, pivot.PhaseParked},
+		"AwayFree":       {"so it is for free hosts", free(), []pivot.Neighbour{runs, away("c2", false)}, pivot.PhaseWaitingForEndpoint},
+		"AwayAlone":      {"a host without any Cluster is registered anew as well", free(), []pivot.Neighbour{away("c2", true)}, pivot.PhaseRunning},
+		"AwayAlonePause": {"nobody knows whether it is part of a move", held, []pivot.Neighbour{away("c2", true)}, pivot.PhaseWaitingForEndpoint},
+		"AwayAloneLost":  {"its Cluster may be on its way", claimed(), []pivot.Neighbour{away("c2", true)}, pivot.PhaseWaitingForEndpoint},
+		"OwnUngated":     {"a second move would not wait for the host", claimed(), []pivot.Neighbour{ungated}, pivot.PhaseWaitingForEndpoint},
+		"UngatedPaused":  {"clusterctl waits no more, and the move goes on", claimed(), []pivot.Neighbour{ungatedPaused}, pivot.PhaseParked},
+		"FreeUngated":    {"it would move with the namespace", free(), []pivot.Neighbour{runs, ungated}, pivot.PhaseWaitingForEndpoint},
+		"Stranger":       {"a foreign consumer counts as nobody, whatever the label says", stranger, []pivot.Neighbour{paused, other(false, true)}, pivot.PhaseRunning},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := pivot.WishFor(tc.host, tc.around); got != tc.want {
+			if got := pivot.GoalOf(tc.host, tc.around); got != tc.want {
 				t.Errorf("%s: got %s, want %s", tc.reason, got, tc.want)
 			}
 		})
@@ -424,8 +424,8 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestShield is about hosts whose deployment the loss of an Ironic interrupts.
-func TestShield(t *testing.T) {
+// TestMarkProvisioned is about hosts whose deployment the loss of an Ironic interrupts.
+func TestMarkProvisioned(t *testing.T) {
 	taken := []pivot.Neighbour{{
 		Name: "c", Verified: true, Endpoint: true,
 		Holder: &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"},
@@ -437,7 +437,7 @@ func TestShield(t *testing.T) {
 		told   string
 		want   pivot.Step
 	}{
-		"Joined":         {"what runs must not be wiped", bmov1alpha1.StateProvisioning, true, "", pivot.Shield},
+		"Joined":         {"what runs must not be wiped", bmov1alpha1.StateProvisioning, true, "", pivot.MarkProvisioned},
 		"NotJoined":      {"nothing runs yet, so it begins anew", bmov1alpha1.StateProvisioning, false, "", pivot.Nudge},
 		"SameIronic":     {"it knows what it does", bmov1alpha1.StateProvisioning, true, "ControlPlane/n", pivot.Leave},
 		"Deprovisioning": {"it is to be wiped", bmov1alpha1.StateDeprovisioning, true, "", pivot.Nudge},
@@ -454,8 +454,8 @@ func TestShield(t *testing.T) {
 	}
 }
 
-// TestShieldOfWhatIsBrought is about a host whose deployment had failed, and whose node has joined all the same.
-func TestShieldOfWhatIsBrought(t *testing.T) {
+// TestMarkProvisionedOfBroughtStatus is about a host whose deployment had failed, and whose node has joined all the same.
+func TestMarkProvisionedOfBroughtStatus(t *testing.T) {
 	host := claimed()
 	host.Spec.Image = &bmov1alpha1.Image{URL: "http://images.example/node"}
 	host.Status.Provisioning.State, host.Status.PoweredOn = bmov1alpha1.StateProvisioning, true
@@ -467,7 +467,7 @@ func TestShieldOfWhatIsBrought(t *testing.T) {
 	want.OperationalStatus, want.ErrorType, want.ErrorMessage, want.ErrorCount = bmov1alpha1.OperationalStatusOK, "", "", 0
 	host.Status = bmov1alpha1.BareMetalHostStatus{}
 	var got bmov1alpha1.BareMetalHostStatus
-	brought := pivot.Apply(pivot.Shield, host, nil).Annotations[bmov1alpha1.StatusAnnotation]
+	brought := pivot.Apply(pivot.MarkProvisioned, host, nil).Annotations[bmov1alpha1.StatusAnnotation]
 	if err := json.Unmarshal([]byte(brought), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -475,13 +475,13 @@ func TestShieldOfWhatIsBrought(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	host.Annotations[bmov1alpha1.StatusAnnotation] = "{"
-	if got := pivot.Apply(pivot.Shield, host, nil).Annotations[bmov1alpha1.StatusAnnotation]; got != "{" {
+	if got := pivot.Apply(pivot.MarkProvisioned, host, nil).Annotations[bmov1alpha1.StatusAnnotation]; got != "{" {
 		t.Errorf("got %s of what nobody can read", got)
 	}
 }
 
-// TestBereft is about hosts that come without the status that they had.
-func TestBereft(t *testing.T) {
+// TestLostStatus is about hosts that come without the status that they had.
+func TestLostStatus(t *testing.T) {
 	running := []pivot.Neighbour{{Name: "c", Verified: true}}
 	for name, tc := range map[string]struct {
 		reason string
@@ -489,7 +489,7 @@ func TestBereft(t *testing.T) {
 		joined bool
 		want   pivot.Step
 	}{
-		"Joined":    {"what runs must not be provisioned over", func(*bmov1alpha1.BareMetalHost) {}, true, pivot.Shield},
+		"Joined":    {"what runs must not be provisioned over", func(*bmov1alpha1.BareMetalHost) {}, true, pivot.MarkProvisioned},
 		"NotJoined": {"nobody knows whether something runs", func(*bmov1alpha1.BareMetalHost) {}, false, pivot.Await},
 		"CustomDeploy": {"the same with another way to deploy", func(host *bmov1alpha1.BareMetalHost) {
 			host.Spec.Image, host.Spec.CustomDeploy = nil, &bmov1alpha1.CustomDeploy{Method: "m"}

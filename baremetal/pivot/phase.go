@@ -6,95 +6,126 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Phase is where a host stands on its way through a move, in words for people. It says what is, and Step what comes
-// next.
+// Phase is the state of a host in a move. Transitions holds the state machine, PlanHost the step that the manager takes
+// next, and ProgressOf sums up the phases of the hosts of a Cluster in condition MoveInProgress. A phase in which a host
+// needs a person has the name of the event that the manager writes on the host.
 type Phase string
 
 // Values of Phase.
 const (
-	// Running means that BMO cares for the host, and nothing is under way.
-	Running Phase = "Running"
+	// PhaseRunning means that BMO manages the host, and that it does nothing that a move would interrupt.
+	PhaseRunning Phase = "Running"
 
-	// Working means that BMO does something that a move would interrupt.
-	Working Phase = "Busy"
+	// PhaseBusy means that BMO does something that a move would interrupt.
+	PhaseBusy Phase = "Busy"
 
-	// Parking means that a move waits for the host, which is quiet and not recorded yet.
-	Parking Phase = "Parking"
+	// PhaseParking means that the Cluster is paused, and that the manager pauses the host and records its status.
+	PhaseParking Phase = "Parking"
 
-	// AtRest means that the host is ready to be copied.
-	AtRest Phase = "Parked"
+	// PhaseParked means that the host is paused, and that its status is recorded: clusterctl may copy it.
+	PhaseParked Phase = "Parked"
 
-	// PausedByUser means that a person keeps BMO away.
-	PausedByUser Phase = "PausedByUser"
+	// PhaseLeaving means that clusterctl has copied the host to another cluster, and deletes it in this one.
+	PhaseLeaving Phase = "Leaving"
 
-	// WaitingForEndpoint means that the host stays paused after a move until the Ironic endpoint proves to be the
-	// cluster's own.
-	WaitingForEndpoint Phase = "WaitingForEndpoint"
+	// PhaseWaitingForEndpoint means that the Cluster runs, and that the host stays paused until IronicEndpointReady and
+	// the block-move annotation of the Metal3Cluster are back.
+	PhaseWaitingForEndpoint Phase = "WaitingForEndpoint"
 
-	// FencedOff means that the host stays paused because another management cluster manages it.
-	FencedOff Phase = "Fenced"
+	// PhaseResuming means that the manager is about to remove the pause.
+	PhaseResuming Phase = "Resuming"
 
-	// HeldBack means that the host stays paused because of what was left over of an earlier move.
-	HeldBack Phase = "Held"
+	// PhaseFenced means that the host is paused because another management cluster manages it.
+	PhaseFenced Phase = "Fenced"
 
-	// Resuming means that the pause is about to be lifted.
-	Resuming Phase = "Resuming"
+	// PhaseArrivalHeld means that an earlier move has left the host, or that the host arrived on such a leftover. It stays
+	// paused, because BMO could wipe it.
+	PhaseArrivalHeld Phase = "ArrivalHeld"
 
-	// Leaving means that the host was copied to another cluster, and is being deleted in this one.
-	Leaving Phase = "Leaving"
+	// PhaseStatusLost means that the host has an image and no status, as out of a backup. It stays paused until its Node
+	// has joined.
+	PhaseStatusLost Phase = "StatusLost"
+
+	// PhaseProvisioningHeld means that the Ironic that was provisioning the host is gone. The host stays paused until it is
+	// known whether its Node has joined.
+	PhaseProvisioningHeld Phase = "ProvisioningHeld"
+
+	// PhasePausedByUser means that the user has paused the host.
+	PhasePausedByUser Phase = "PausedByUser"
 )
 
-// Phases are all of them, in the order in which people are told of them.
+// Phases returns all phases, in the order in which they are counted.
 func Phases() []Phase {
-	return []Phase{Running, Working, Parking, AtRest, WaitingForEndpoint, FencedOff, HeldBack, Resuming, PausedByUser,
-		Leaving}
+	return []Phase{
+		PhaseRunning, PhaseBusy, PhaseParking, PhaseParked, PhaseLeaving, PhaseWaitingForEndpoint, PhaseResuming,
+		PhaseFenced, PhaseArrivalHeld, PhaseStatusLost, PhaseProvisioningHeld, PhasePausedByUser,
+	}
 }
 
-// PhaseOf says where a host stands. The first row that fits counts.
+// PhaseOf returns the phase of a host. The first row that fits counts.
 //
-//	host is                                          phase
-//	being deleted by a move                          Leaving
-//	paused, managed by another management cluster    FencedOff
-//	held because of a leftover                       HeldBack
-//	busy                                             Working
-//	wanted parked, paused by anybody and recorded    AtRest
-//	paused by somebody else                          PausedByUser
-//	wanted parked                                    Parking
-//	not paused                                       Running
-//	paused by us, wanted running                     Resuming
-//	paused by us, nobody knows                       WaitingForEndpoint
+//	host is                                                   goal                phase
+//	being deleted by a move                                   any                 Leaving
+//	paused                                                    Fenced              Fenced
+//	paused, left by an earlier move or arrived on a leftover  any                 ArrivalHeld
+//	paused, its Ironic was lost, and its Node is not known    Parked, Running     ProvisioningHeld
+//	busy                                                      any                 Busy
+//	paused by anybody, and its status is recorded             Parked              Parked
+//	paused by the user                                        any                 PausedByUser
+//	any other                                                 Parked              Parking
+//	not paused                                                any                 Running
+//	paused by the provider, and its status is lost            any                 StatusLost
+//	paused by the provider                                    Running             Resuming
+//	paused by the provider                                    WaitingForEndpoint  WaitingForEndpoint
 func PhaseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
-	if _, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]; moving {
-		return Leaving
-	}
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
-	wish := WishFor(host, around)
+	goal := GoalOf(host, around)
 	switch {
-	case paused && wish == Fence:
-		return FencedOff
-	case planArrival(host, around, paused) == Keep:
-		return HeldBack
+	case isLeaving(host):
+		return PhaseLeaving
+	case paused && goal == PhaseFenced:
+		return PhaseFenced
+	case planArrival(host, around, paused) != Leave:
+		return PhaseArrivalHeld
+	case paused && isProvisioningHeld(host, goal, around):
+		return PhaseProvisioningHeld
 	case Busy(host) != "":
-		return Working
-	case wish == Park && parkedFor(host, around):
-		return AtRest
+		return PhaseBusy
+	case goal == PhaseParked && parkedFor(host, around):
+		return PhaseParked
 	case paused && by != infrav1.HostPausedByProvider:
-		return PausedByUser
+		return PhasePausedByUser
+	case goal == PhaseParked:
+		return PhaseParking
+	case !paused:
+		return PhaseRunning
+	case LostStatus(host):
+		return PhaseStatusLost
 	default:
-		return phaseByWish(wish, paused)
+		return afterMove(goal)
 	}
 }
 
-// phaseByWish is the phase of a quiet host that only the provider may have paused, by what its Clusters want of it.
-func phaseByWish(wish Wish, paused bool) Phase {
-	switch {
-	case wish == Park:
-		return Parking
-	case !paused:
-		return Running
-	case wish == Run:
-		return Resuming
-	default:
-		return WaitingForEndpoint
+// afterMove is the phase of a host that the provider has paused and whose Cluster runs.
+func afterMove(goal Phase) Phase {
+	if goal == PhaseRunning {
+		return PhaseResuming
 	}
+	return PhaseWaitingForEndpoint
+}
+
+// isLeaving returns true while clusterctl deletes a host that it has copied.
+func isLeaving(host *bmov1alpha1.BareMetalHost) bool {
+	_, leaving := host.Annotations[infrav1.DeleteForMoveAnnotation]
+	return leaving
+}
+
+// isProvisioningHeld returns true for a paused host with step Hold. Only the manager knows whether the workload cluster
+// answers, and writes the reason of the pause.
+func isProvisioningHeld(host *bmov1alpha1.BareMetalHost, goal Phase, around []Neighbour) bool {
+	if goal != PhaseParked && goal != PhaseRunning || !BeginsAnew(host, around) {
+		return false
+	}
+	return host.Annotations[bmov1alpha1.PausedAnnotation] != infrav1.HostPausedByProvider ||
+		host.Annotations[infrav1.PauseReasonAnnotation] == pauseReason(Hold)
 }

@@ -52,21 +52,3 @@ func TestPhaseOf(t *testing.T) {
 		}
 	}
 }
-
-func TestPhasesAreComplete(t *testing.T) {
-	listed := map[pivot.Phase]int{}
-	for _, phase := range pivot.Phases() {
-		listed[phase]++
-	}
-	for _, phase := range []pivot.Phase{
-		pivot.Running, pivot.Working, pivot.Parking, pivot.AtRest, pivot.PausedByUser, pivot.WaitingForEndpoint,
-		pivot.Resuming, pivot.FencedOff, pivot.HeldBack, pivot.Leaving,
-	} {
-		if listed[phase] != 1 {
-			t.Errorf("%s is listed %d times, want once", phase, listed[phase])
-		}
-		if words := pivot.CountPhases(map[pivot.Phase]int{phase: 2}); words == "none" || words == "2 " {
-			t.Errorf("%s has no words", phase)
-		}
-	}
-}

@@ -39,7 +39,7 @@ func ProgressOf(cluster string, paused, gated bool, hosts []*bmov1alpha1.BareMet
 	}
 	counted := "BareMetalHosts: " + CountPhases(phases)
 	switch {
-	case phases[FencedOff] > 0:
+	case phases[PhaseFenced] > 0:
 		return Progress{true, infrav1.HostsFencedReason, counted}
 	case paused && gated:
 		return Progress{true, infrav1.ParkingHostsReason, counted}
@@ -54,20 +54,15 @@ func ProgressOf(cluster string, paused, gated bool, hosts []*bmov1alpha1.BareMet
 
 // waitsForResume returns true for a host that the provider has paused, and whose Cluster runs.
 func waitsForResume(phase Phase) bool {
-	return phase == WaitingForEndpoint || phase == Resuming || phase == HeldBack
+	return phase == PhaseWaitingForEndpoint || phase == PhaseResuming || phase == PhaseArrivalHeld
 }
 
-// CountPhases says how many hosts are in which phase, in the words of people.
+// CountPhases says how many hosts are in which phase.
 func CountPhases(phases map[Phase]int) string {
-	words := map[Phase]string{
-		Running: "running", Working: "busy", Parking: "being parked", AtRest: "parked",
-		WaitingForEndpoint: "waiting for the endpoint", FencedOff: "fenced: managed elsewhere",
-		HeldBack: "held: see ReadyForMove", Resuming: "being resumed", PausedByUser: "paused by user", Leaving: "leaving",
-	}
 	var parts []string
 	for _, phase := range Phases() {
 		if phases[phase] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", phases[phase], words[phase]))
+			parts = append(parts, fmt.Sprintf("%d %s", phases[phase], phase))
 		}
 	}
 	return cmp.Or(strings.Join(parts, ", "), "none")

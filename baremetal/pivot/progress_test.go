@@ -32,16 +32,16 @@ func TestProgressOf(t *testing.T) {
 		"None": {"nothing moves", true, runs, []*bmov1alpha1.BareMetalHost{claimed(), busy}, pivot.Progress{Reason: "NoMove"}},
 		"Parking": {
 			"the gate is closed", true, paused, []*bmov1alpha1.BareMetalHost{parked("1"), claimed(), busy, other},
-			pivot.Progress{true, "ParkingHosts", "BareMetalHosts: 1 busy, 1 being parked, 1 parked"},
+			pivot.Progress{true, "ParkingHosts", "BareMetalHosts: 1 Busy, 1 Parking, 1 Parked"},
 		},
 		"Copying": {
 			"the gate is open", false, ungatedPaused, []*bmov1alpha1.BareMetalHost{parked("1")},
-			pivot.Progress{true, "HostsPaused", "BareMetalHosts: 1 parked"},
+			pivot.Progress{true, "HostsPaused", "BareMetalHosts: 1 Parked"},
 		},
 		"Arrived": {
 			"a host was left by an earlier move", true, arrived,
 			[]*bmov1alpha1.BareMetalHost{parked("3"), parked("1"), free()},
-			pivot.Progress{true, "ResumingHosts", "BareMetalHosts: 1 running, 1 waiting for the endpoint, 1 held: see ReadyForMove"},
+			pivot.Progress{true, "ResumingHosts", "BareMetalHosts: 1 Running, 1 WaitingForEndpoint, 1 ArrivalHeld"},
 		},
 		"Held": {
 			"a host that is held for its node is in no move", true, unverified, []*bmov1alpha1.BareMetalHost{parked("0")},
@@ -49,7 +49,7 @@ func TestProgressOf(t *testing.T) {
 		},
 		"Fenced": {
 			"another management cluster has it", true, superseded, []*bmov1alpha1.BareMetalHost{parked("1")},
-			pivot.Progress{true, "HostsFenced", "BareMetalHosts: 1 fenced: managed elsewhere"},
+			pivot.Progress{true, "HostsFenced", "BareMetalHosts: 1 Fenced"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -176,7 +176,7 @@ func EndpointObstacles(facts EndpointFacts) []string {
 func (f *MoveFacts) hostObstacles(host *bmov1alpha1.BareMetalHost) []string {
 	var found []string
 	_, left := host.Annotations[infrav1.DeleteForMoveAnnotation]
-	busy, held, parking := Busy(host), arrivalObstacle(host, f.Around), WishFor(host, f.Around) == Park
+	busy, held, parking := Busy(host), arrivalObstacle(host, f.Around), GoalOf(host, f.Around) == PhaseParked
 	refusal := f.Refusals[host.Name]
 	switch {
 	case left && parking:

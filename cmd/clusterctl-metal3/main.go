@@ -18,7 +18,7 @@ func main() {
 	// What goes wrong is told as the result of a command. The libraries would tell it once more, in between.
 	klog.SetLogger(klog.Logger{})
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	code := plugin.Main(ctx, os.Args, plugin.Environment{Output: os.Stdout, Errors: os.Stderr})
+	code := plugin.Main(ctx, os.Args, plugin.Environment{Input: os.Stdin, Output: os.Stdout, Errors: os.Stderr})
 	stop()
 	os.Exit(code)
 }

@@ -103,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: wait}, err
 	}
 	err = r.do(ctx, step, host, around)
-	if errors.Is(err, hoststore.ErrConflict) || err == nil && (step == pivot.Shield || step == pivot.Restore) {
+	if errors.Is(err, hoststore.ErrConflict) || err == nil && (step == pivot.MarkProvisioned || step == pivot.Restore) {
 		// Nothing else tells of a status that was written.
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
 	}
@@ -170,7 +170,7 @@ func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.
 	case step == pivot.Restore:
 		err = r.Statuses.RestoreStatus(ctx, client.ObjectKeyFromObject(host))
 	case step == pivot.Keep && pivot.Explained(host):
-	case step == pivot.Shield && !pivot.BringsStatus(host):
+	case step == pivot.MarkProvisioned && !pivot.BringsStatus(host):
 		err = r.Statuses.MarkProvisioned(ctx, host)
 	default:
 		_, err = r.Hosts.Write(ctx, host, pivot.Apply(step, host, around))
@@ -192,16 +192,16 @@ func (r *Reconciler) announce(host *bmov1alpha1.BareMetalHost, step pivot.Step) 
 // hosts. To forget one gives none either: nothing follows from it.
 func announcement(step pivot.Step) (eventType, reason, note string) {
 	switch step {
-	case pivot.Shield:
+	case pivot.MarkProvisioned:
 		return corev1.EventTypeWarning, "ProvisioningInterrupted",
-			"Nothing tells any more that the host is provisioned, and its node has joined: it is kept as it is"
+			"The host lost its provisioned status, but its Node has joined. The host is kept as it is"
 	case pivot.Await:
-		return corev1.EventTypeWarning, "StatusLost", "The host has an image and came without its status: it stays paused " +
-			"until its node has joined. Remove the pause to have it provisioned anew"
+		return corev1.EventTypeWarning, "StatusLost", "The host has an image and lost its status. It stays paused until its " +
+			"Node has joined. If you remove the pause, BMO writes the image again, which wipes its disks"
 	case pivot.Hold:
 		return corev1.EventTypeWarning, "ProvisioningHeld", "The Ironic that was provisioning the host is gone, and the " +
-			"cluster of its machine does not answer: it stays paused until it is known whether its node has joined. " +
-			"Delete its Machine to give the host up"
+			"workload cluster does not answer. The host stays paused until the workload cluster says whether its Node has " +
+			"joined. Delete its Machine to provision another host"
 	case pivot.Restore:
 		return corev1.EventTypeNormal, "StatusRestored",
 			"Restored the status that arrived from another cluster in place of the status of an earlier time"
@@ -210,14 +210,14 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 			"one, or it arrived on a leftover that is being deleted or has a newer status. It stays paused, because BMO could " +
 			"wipe it. ReadyForMove of its Metal3Cluster says what to do"
 	case pivot.Pause:
-		return corev1.EventTypeNormal, "PausedForMove", "Paused because the Clusters that the host belongs to are paused"
+		return corev1.EventTypeNormal, "PausedForMove", "Paused because the Cluster of the host is paused"
 	case pivot.FenceOff:
 		return corev1.EventTypeWarning, "Fenced", "Paused because another management cluster manages the host. " +
 			"IronicEndpointReady of its Metal3Cluster says what to do"
 	case pivot.Record:
-		return corev1.EventTypeNormal, "ReadyForMove", "Recorded the status for BMO of another cluster"
+		return corev1.EventTypeNormal, "ReadyForMove", "Recorded the status for BMO in the target cluster"
 	case pivot.Resume:
-		return corev1.EventTypeNormal, "ResumedAfterMove", "Took the pause back: the Clusters that the host belongs to run"
+		return corev1.EventTypeNormal, "ResumedAfterMove", "Removed the pause: the Cluster of the host runs, and its Ironic endpoint is ready"
 	default:
 		return "", "", ""
 	}

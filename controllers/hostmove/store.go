@@ -71,7 +71,7 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 	}
 	// A machine that has come with a move or out of a backup has no status, but its provider ID.
 	published := holder.Spec.ProviderID == host.ProviderID(holder.Namespace, current.Name, holder.Name)
-	if machine.Status.NodeRef.IsDefined() || published && !pivot.Bereft(current) {
+	if machine.Status.NodeRef.IsDefined() || published && !pivot.LostStatus(current) {
 		return Tenant{Joined: true}, nil
 	}
 	cluster := &clusterv1.Cluster{}

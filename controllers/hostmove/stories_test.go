@@ -315,8 +315,8 @@ func (w *world) joined(ctx context.Context) {
 	w.create(ctx, build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace), build.OwnedBy(owner)))
 }
 
-// describeShield is the story of an Ironic that is lost in the middle of its work.
-func describeShield(s *suite) {
+// describeInterruption is the story of an Ironic that is lost in the middle of its work.
+func describeInterruption(s *suite) {
 	It("keeps a host whose node has joined although it is still being provisioned", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx, withIronic())

@@ -52,7 +52,7 @@ var _ = Describe("A move of hosts", Ordered, ContinueOnFailure, func() {
 	describeParking(s)
 	describeResuming(s)
 	describeArrivals(s)
-	describeShield(s)
+	describeInterruption(s)
 	describeFaults(s)
 })
 

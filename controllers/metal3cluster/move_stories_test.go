@@ -289,12 +289,12 @@ func describeMoves(s *suite) {
 		Eventually(annotations).Should(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"))
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host host is being paused"))
 		w.gate(ctx, true)
-		w.progress(ctx, infrav1.ParkingHostsReason, "BareMetalHosts: 1 being parked")
+		w.progress(ctx, infrav1.ParkingHostsReason, "BareMetalHosts: 1 Parking")
 		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Annotations[infrav1.MoveEpochAnnotation] = "3"
 		})
 		w.gate(ctx, false)
-		w.progress(ctx, infrav1.MovableReason, "BareMetalHosts: 1 parked")
+		w.progress(ctx, infrav1.MovableReason, "BareMetalHosts: 1 Parked")
 		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"),
 			HaveKeyWithValue(infrav1.MoveInventoryAnnotation, MatchJSON(`{"Machine":["cp-0"]}`))))
 		w.pause(ctx, false)
@@ -303,7 +303,7 @@ func describeMoves(s *suite) {
 			HaveKeyWithValue(infrav1.ArrivalEpochAnnotation, "3"), Not(HaveKey(infrav1.MoveInventoryAnnotation))))
 
 		By("resuming the host")
-		w.progress(ctx, infrav1.ResumingHostsReason, "BareMetalHosts: 1 being resumed")
+		w.progress(ctx, infrav1.ResumingHostsReason, "BareMetalHosts: 1 Resuming")
 		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Annotations = nil
 		})

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
 var code = regexp.MustCompile("`([^`]+)`")
@@ -62,6 +64,38 @@ func TestEveryConditionIsExplained(t *testing.T) {
 	for name, value := range constants(t, "api/v1beta2/conditions*.go") {
 		if strings.HasSuffix(name, "Condition") && !explained.Has(value) {
 			t.Errorf("docs/troubleshooting.md does not list %s, the value of %s", value, name)
+		}
+	}
+}
+
+func TestEveryPhaseIsExplained(t *testing.T) {
+	explained := cells(read(t, "docs/pivot.md"), 0)
+	for _, phase := range pivot.Phases() {
+		if !explained.Has(string(phase)) {
+			t.Errorf("docs/pivot.md does not explain phase %s", phase)
+		}
+	}
+}
+
+func TestEveryEventOfAHostIsExplained(t *testing.T) {
+	explained := cells(read(t, "docs/troubleshooting.md"), 0)
+	events := regexp.MustCompile(`EventType(?:Warning|Normal), "([A-Za-z]+)"`)
+	matches := events.FindAllStringSubmatch(read(t, "controllers/hostmove/controller.go"), -1)
+	if len(matches) == 0 {
+		t.Error("controllers/hostmove/controller.go writes no event: correct this test")
+	}
+	for _, match := range matches {
+		if !explained.Has(match[1]) {
+			t.Errorf("docs/troubleshooting.md does not explain event %s", match[1])
+		}
+	}
+}
+
+func TestEveryCommandOfThePluginIsExplained(t *testing.T) {
+	explained := cells(read(t, "docs/plugin.md"), 0)
+	for _, match := range regexp.MustCompile(`(?m)^\t\t\t"([a-z]+)", "`).FindAllStringSubmatch(read(t, "internal/plugin/command.go"), -1) {
+		if !explained.Has("pivot " + match[1]) {
+			t.Errorf("docs/plugin.md does not explain pivot %s", match[1])
 		}
 	}
 }

@@ -151,13 +151,13 @@ type decision struct {
 // words tell people of a decision.
 func words(decided decision) string {
 	known := map[decision]string{
-		{pivot.Leaving, pivot.Leave}:            "left alone",
-		{pivot.Working, pivot.Leave}:            "one that is busy goes on",
-		{pivot.AtRest, pivot.Leave}:             "stay paused",
-		{pivot.WaitingForEndpoint, pivot.Leave}: "stay paused until the own Ironic answers",
-		{pivot.Resuming, pivot.Resume}:          "resumed",
-		{pivot.Running, pivot.Nudge}:            "registered and adopted by the new Ironic",
-		{pivot.Running, pivot.Leave}:            "run on",
+		{pivot.PhaseLeaving, pivot.Leave}:            "left alone",
+		{pivot.PhaseBusy, pivot.Leave}:               "one that is busy goes on",
+		{pivot.PhaseParked, pivot.Leave}:             "stay paused",
+		{pivot.PhaseWaitingForEndpoint, pivot.Leave}: "stay paused until the own Ironic answers",
+		{pivot.PhaseResuming, pivot.Resume}:          "resumed",
+		{pivot.PhaseRunning, pivot.Nudge}:            "registered and adopted by the new Ironic",
+		{pivot.PhaseRunning, pivot.Leave}:            "run on",
 	}
 	if told, is := known[decided]; is {
 		return told

@@ -31,7 +31,9 @@ func generatedParts(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := map[string]string{"flags": flagTable(), "reasons metal3machines": reasons, "failures": failureTable()}
+	parts := map[string]string{
+		"flags": flagTable(), "reasons metal3machines": reasons, "failures": failureTable(), "phases": phaseDiagram(),
+	}
 	files, err := filepath.Glob(filepath.Join(root, "config", "crd", "bases", "*.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("looking for CRDs: %w", err)

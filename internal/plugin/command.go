@@ -1,16 +1,21 @@
 package plugin
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
+	"k8s.io/component-base/version"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -19,83 +24,159 @@ const (
 	// exitDone means ready, or done.
 	exitDone = 0
 
-	// exitNotReady means that something is in the way, or that it did not become what was waited for.
+	// exitNotReady means that an obstacle exists, that a command refused, or that it did not complete in time.
 	exitNotReady = 1
 
-	// exitBlind means that a cluster could not be looked at or written to, or that the command was not understood.
+	// exitBlind means that a cluster could not be read or written, or that the arguments were not understood.
 	exitBlind = 2
 )
 
-const usage = `Usage: %[1]s pivot COMMAND [flags]
-
-Commands:
-  preflight   says whether clusterctl move would succeed now and lose nothing
-  status      shows where clusters and hosts are in a move
-  demote      takes the Ironic of the management cluster down, so that the control plane takes its address
-
-%[1]s pivot COMMAND --help explains the flags.
-`
-
 // Environment is what a command runs in.
 type Environment struct {
-	// Output is where results go. A file that is a terminal is redrawn by status --watch.
+	// Input is where confirmations are read from. Only a terminal is asked. Nil is none.
+	Input io.Reader
+
+	// Output is where results go. A file that is a terminal is redrawn by status --watch and run.
 	Output io.Writer
 
 	// Errors is where messages go that are no result.
 	Errors io.Writer
 }
 
-// command is one of those that the usage names. Run returns the exit code; with an error that is at least exitBlind.
+// runner runs a command after its flags were parsed. It returns the exit code, which is at least exitBlind with an error.
+type runner func(context.Context, Environment) (int, error)
+
+// command is one of the commands of pivot.
 type command struct {
-	summary string
-	setup   func(*pflag.FlagSet) (run func(context.Context, Environment) (int, error))
+	name, alias, summary, details string
+	setup                         func(*pflag.FlagSet) runner
 }
 
-func commands() map[string]command {
-	return map[string]command{
-		"preflight": {"Says whether clusterctl move would succeed now and lose nothing.", setupPreflight},
-		"status":    {"Shows where clusters and hosts are in a move.", setupStatus},
-		"demote": {"Takes the Ironic of the management cluster of --kubeconfig down, and waits until the control plane has " +
-			"its address\nand knows all hosts. --to-kubeconfig names the cluster that the hosts live in now.", setupDemote},
+func commands() []command {
+	return []command{
+		{
+			"preflight", "", "Say whether clusterctl move would succeed now and lose nothing",
+			"It reads both clusters, and writes nothing.", setupPreflight,
+		},
+		{
+			"run", "", "Move the Clusters and hosts of a namespace to another management cluster",
+			"It runs preflight, then clusterctl move, and waits until the hosts run in the target. After an interrupt, run " +
+				"the same command again: it continues the move.", setupRun,
+		},
+		{
+			"status", "", "Show the phase of each Cluster and host on both sides",
+			"It writes nothing.", setupStatus,
+		},
+		{
+			"resume", "", "Continue a move that was interrupted",
+			"It finds out how far clusterctl came. If nothing was deleted in the source, it moves again. Otherwise it removes " +
+				"what is left in the source, and unpauses the Clusters in the target.", setupResume,
+		},
+		{
+			"abort", "", "Give an interrupted move up, and put everything back in the source",
+			"It unpauses the Clusters in the source, and removes the copies in the target. It refuses if clusterctl has begun " +
+				"to delete in the source.", setupAbort,
+		},
+		{
+			"clean", "", "Remove what an interrupted move has left in the source",
+			"It removes objects that are in the target too, without BMO or Cluster API acting on them. It refuses unless the " +
+				"target manages the Clusters.", setupClean,
+		},
+		{
+			"handover", "demote", "Take the Ironic of the management cluster down, so that the control plane takes its VIP",
+			"It waits until a node of the control plane holds the VIP and its Ironic knows all hosts. --kubeconfig names the " +
+				"cluster whose Ironic goes, --to-kubeconfig the cluster that the hosts live in now.", setupDemote,
+		},
 	}
 }
 
 // Main runs the command that the arguments name, the first of which is the name of the program, and returns the exit
-// code: 0 ready or done, 1 not ready, 2 could not look.
+// code: 0 ready or done, 1 not ready or refused, 2 could not read or write a cluster, or not understood.
 func Main(ctx context.Context, arguments []string, environment Environment) int {
 	// The libraries complain otherwise. What they have to say comes back as an error, too.
 	ctrllog.SetLogger(logr.Discard())
-	name := calledAs(arguments)
-	if len(arguments) < 3 || arguments[1] != "pivot" {
-		return misunderstood(arguments, name, environment)
-	}
-	chosen, found := commands()[arguments[2]]
-	if !found {
-		return misunderstood(arguments, name, environment)
-	}
-	full := name + " pivot " + arguments[2]
-	set := pflag.NewFlagSet(full, pflag.ContinueOnError)
-	set.SetOutput(io.Discard)
-	set.SortFlags = false
-	run := chosen.setup(set)
-	err := set.Parse(arguments[3:])
-	switch {
-	case errors.Is(err, pflag.ErrHelp):
-		_, _ = fmt.Fprintf(environment.Output, "%s\n\nUsage: %s [flags]\n\n%s", chosen.summary, full, set.FlagUsages())
-		return exitDone
-	case err == nil && set.NArg() > 0:
-		err = fmt.Errorf("%q is no flag", set.Arg(0))
-	}
-	if err != nil {
-		_, _ = fmt.Fprintf(environment.Errors, "%s: %v; %s --help lists the flags\n", full, err, full)
-		return exitBlind
-	}
-	code, err := run(ctx, environment)
-	if err != nil {
-		_, _ = fmt.Fprintf(environment.Errors, "%s: %v\n", full, err)
+	code := exitBlind
+	root := newRoot(calledAs(arguments), environment, &code)
+	root.SetArgs(arguments[min(1, len(arguments)):])
+	if err := root.ExecuteContext(ctx); err != nil {
+		_, _ = fmt.Fprintf(environment.Errors, "%v\n", err)
+		if errors.Is(err, errNotConfirmed) {
+			return exitNotReady
+		}
 		return max(code, exitBlind)
 	}
 	return code
+}
+
+// newRoot makes all commands. Code is the exit code of the one that runs.
+func newRoot(name string, environment Environment, code *int) *cobra.Command {
+	root := group(strings.ReplaceAll(name, " ", "-"), "Move a cluster with its hosts and its Ironic, and see how far it is",
+		environment, code)
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
+	root.SetOut(environment.Output)
+	root.SetErr(environment.Errors)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	pivots := group("pivot", "Commands for the pivot: preflight, move, status, recovery, handover", environment, code)
+	for _, each := range commands() {
+		pivots.AddCommand(each.cobra(environment, code))
+	}
+	root.AddCommand(pivots, command{
+		name: "version", summary: "Print the version of the plugin", setup: setupVersion,
+	}.cobra(environment, code))
+	return root
+}
+
+// group is a command that only has others. Alone it prints its help, as an error.
+func group(use, summary string, environment Environment, code *int) *cobra.Command {
+	made := &cobra.Command{Use: use, Short: summary, Args: cobra.NoArgs}
+	help := made.HelpFunc()
+	made.SetHelpFunc(func(cmd *cobra.Command, arguments []string) {
+		*code = exitDone
+		help(cmd, arguments)
+	})
+	// A completion sets no code.
+	made.PersistentPreRun = func(*cobra.Command, []string) { *code = exitDone }
+	made.RunE = func(cmd *cobra.Command, _ []string) error {
+		cmd.SetOut(environment.Errors)
+		err := cmd.Help()
+		*code = exitBlind
+		return err
+	}
+	return made
+}
+
+func (c command) cobra(environment Environment, code *int) *cobra.Command {
+	made := &cobra.Command{
+		Use: c.name, Short: c.summary, Long: strings.TrimSpace(c.summary + ".\n\n" + c.details), Args: cobra.NoArgs,
+	}
+	if c.alias != "" {
+		made.Aliases = []string{c.alias}
+	}
+	made.Flags().SortFlags = false
+	run := c.setup(made.Flags())
+	made.RunE = func(cmd *cobra.Command, _ []string) error {
+		var err error
+		if *code, err = run(cmd.Context(), environment); err != nil {
+			return fmt.Errorf("%s: %w", cmd.CommandPath(), err)
+		}
+		return nil
+	}
+	made.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%s: %w; %[1]s --help lists the flags", cmd.CommandPath(), err)
+	})
+	complete(made)
+	return made
+}
+
+// complete offers values of flags to the shell.
+func complete(cmd *cobra.Command) {
+	for flag, values := range map[string][]string{
+		"output": {formText, formWide, formJSON, formYAML}, "until": {untilParked, untilArrived, untilAdopted},
+	} {
+		if cmd.Flags().Lookup(flag) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
 }
 
 // calledAs is what a person has typed: clusterctl and kubectl run a file that carries their name.
@@ -106,17 +187,54 @@ func calledAs(arguments []string) string {
 	return strings.Replace(filepath.Base(arguments[0]), "-", " ", 1)
 }
 
-func misunderstood(arguments []string, name string, environment Environment) int {
-	typed := arguments[min(1, len(arguments)):]
-	if len(typed) > 0 && (typed[len(typed)-1] == "--help" || typed[len(typed)-1] == "-h" || typed[0] == "help") {
-		_, _ = fmt.Fprintf(environment.Output, usage, name)
-		return exitDone
+func setupVersion(set *pflag.FlagSet) runner {
+	var form output
+	form.add(set)
+	return func(_ context.Context, environment Environment) (int, error) {
+		if err := form.check(); err != nil {
+			return exitBlind, err
+		}
+		built := version.Get()
+		if !form.machine() {
+			return exitDone, say(environment.Output, "%s (commit %s, %s)", built.GitVersion, built.GitCommit, built.GoVersion)
+		}
+		return exitDone, form.print(environment.Output, struct {
+			header  `json:",inline"`
+			Version string `json:"version"`
+			Commit  string `json:"commit"`
+			Go      string `json:"go"`
+		}{headerOf("Version"), built.GitVersion, built.GitCommit, built.GoVersion}, false)
 	}
-	if len(typed) > 0 && strings.Join(typed, " ") != "pivot" {
-		_, _ = fmt.Fprintf(environment.Errors, "%q is no command.\n", strings.Join(typed, " "))
+}
+
+// errNotConfirmed says that nobody has confirmed what a command would do.
+var errNotConfirmed = errors.New("not confirmed: nothing was done")
+
+// confirm asks a person whether to go on. Where nobody can answer, yes has to be set.
+func confirm(environment Environment, yes bool, question string) error {
+	if yes {
+		return nil
 	}
-	_, _ = fmt.Fprintf(environment.Errors, usage, name)
-	return exitBlind
+	file, isFile := environment.Input.(*os.File)
+	if !isFile || !term.IsTerminal(int(file.Fd())) {
+		return fmt.Errorf("%w; %s Use --yes, because the standard input is not a terminal", errNotConfirmed, question)
+	}
+	if _, err := fmt.Fprintf(environment.Errors, "%s Type yes to go on: ", question); err != nil {
+		return fmt.Errorf("asking for confirmation: %w", err)
+	}
+	answer, err := bufio.NewReader(file).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading the confirmation: %w", err)
+	}
+	if strings.TrimSpace(answer) != "yes" {
+		return errNotConfirmed
+	}
+	return nil
+}
+
+// addYes adds the flag that replaces a confirmation.
+func addYes(set *pflag.FlagSet, yes *bool) {
+	set.BoolVarP(yes, "yes", "y", false, "do not ask for confirmation")
 }
 
 // seconds is how a duration is told to people: nobody needs more than a tenth.

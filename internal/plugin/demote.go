@@ -34,10 +34,13 @@ type demoteCommand struct {
 	where               sides
 	form                output
 	dryRun, force, undo bool
+	yes                 bool
 	timeout             time.Duration
 
 	// management runs the Ironic that is taken down, home is where the hosts live.
 	management, home *cluster
+
+	environment Environment
 
 	// progress is where is told what goes on, result is where it ends.
 	progress, result io.Writer
@@ -45,6 +48,8 @@ type demoteCommand struct {
 
 // demotion is what became of it.
 type demotion struct {
+	header `json:",inline"`
+
 	Deployment string `json:"deployment"`
 	DryRun     bool   `json:"dryRun,omitempty"`
 	Forced     bool   `json:"forced,omitempty"`
@@ -83,13 +88,14 @@ type arrivalReport struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-func setupDemote(set *pflag.FlagSet) func(context.Context, Environment) (int, error) {
+func setupDemote(set *pflag.FlagSet) runner {
 	c := &demoteCommand{}
 	c.where.add(set)
 	set.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
 	set.BoolVar(&c.force, "force", false, "do it in spite of the reasons against it")
 	set.BoolVar(&c.undo, "undo", false, "scale the Ironic of the management cluster back to what it was")
 	set.DurationVar(&c.timeout, "timeout", defaultTimeout, "how long to wait for the control plane")
+	addYes(set, &c.yes)
 	c.form.add(set)
 	return c.run
 }
@@ -111,7 +117,7 @@ func (c *demoteCommand) run(ctx context.Context, environment Environment) (int, 
 	}
 	served, problem := chooseServed(deployment, seen, c.home.flag)
 	done := demotion{
-		Deployment: ironicDeployment().String(), DryRun: c.dryRun, Refusals: []string{},
+		header: headerOf("Handover"), Deployment: ironicDeployment().String(), DryRun: c.dryRun, Refusals: []string{},
 		Before: replicas(deployment), After: replicas(deployment),
 	}
 	if problem != "" {
@@ -146,8 +152,8 @@ func (c *demoteCommand) prepare(environment Environment) error {
 		// A cluster whose nodes take the address without a move still lives where it was created.
 		c.home = c.management
 	}
-	c.result, c.progress = environment.Output, environment.Output
-	if c.form.json() {
+	c.environment, c.result, c.progress = environment, environment.Output, environment.Output
+	if c.form.machine() {
 		c.progress = environment.Errors
 	}
 	return nil
@@ -256,6 +262,13 @@ func (c *demoteCommand) demote(ctx context.Context, done demotion, served *infra
 	}
 	if c.dryRun {
 		return exitDone, c.finish(done)
+	}
+	question := fmt.Sprintf("Deployment %s is scaled from %d to 0 replicas. The database of its Ironic is lost.",
+		ironicDeployment(), done.Before)
+	if done.Before > 0 {
+		if err := confirm(c.environment, c.yes, question); err != nil {
+			return exitNotReady, err
+		}
 	}
 	before, err := scaleDown(ctx, c.management.client)
 	if err != nil {

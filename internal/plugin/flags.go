@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -38,21 +40,61 @@ func (s *sides) add(set *pflag.FlagSet) {
 	set.StringVar(&s.toContext, "to-kubeconfig-context", "", "context in it; default: the current one")
 }
 
-// output is the flag that chooses between text and JSON.
+// Values of --output. Wide is for status only.
+const (
+	formText = "text"
+	formWide = "wide"
+	formJSON = "json"
+	formYAML = "yaml"
+)
+
+// output is the flag that chooses between text for people and documents for programs.
 type output string
 
 func (o *output) add(set *pflag.FlagSet) {
-	set.StringVarP((*string)(o), "output", "o", "text", "text or json")
+	set.StringVarP((*string)(o), "output", "o", formText, "text, json or yaml; status also knows wide")
 }
 
 func (o output) check() error {
-	if o != "text" && o != "json" {
-		return fmt.Errorf("--output is %q; use text or json", string(o))
+	switch o {
+	case formText, formJSON, formYAML:
+		return nil
+	default:
+		return fmt.Errorf("--output is %q; use text, json or yaml", string(o))
+	}
+}
+
+// machine returns true for documents for programs.
+func (o output) machine() bool { return o == formJSON || o == formYAML }
+
+// print writes a document. One of a stream takes a line, or begins with three dashes.
+func (o output) print(writer io.Writer, document any, stream bool) error {
+	if o != formYAML {
+		return printJSON(writer, document, stream)
+	}
+	content, err := yaml.Marshal(document)
+	if err == nil && stream {
+		content = append([]byte("---\n"), content...)
+	}
+	if err == nil {
+		_, err = writer.Write(content)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil
 }
 
-func (o output) json() bool { return o == "json" }
+// documentVersion is the apiVersion of all documents that the plugin writes.
+const documentVersion = "plugin.infrastructure.cluster.x-k8s.io/v1alpha1"
+
+// header says what a document is.
+type header struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+}
+
+func headerOf(kind string) header { return header{APIVersion: documentVersion, Kind: kind} }
 
 // cluster is one that can be looked at.
 type cluster struct {
@@ -63,6 +105,12 @@ type cluster struct {
 
 	// namespace is the one of the context.
 	namespace string
+
+	// file and context are what names the cluster in the kubeconfig.
+	file, context string
+
+	// hosts are those that were read, by namespace.
+	hosts map[string]hostMemory
 }
 
 // open connects to the cluster that is left, and to the other one where one is named. Nothing is asked yet.
@@ -116,5 +164,7 @@ func open(side, flag, file, chosen string) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster of %s %q: %w", flag, file, err)
 	}
-	return &cluster{client: connected, side: side, flag: flag, namespace: namespace}, nil
+	return &cluster{
+		client: connected, side: side, flag: flag, namespace: namespace, file: file, context: chosen,
+	}, nil
 }

@@ -98,7 +98,7 @@ func remembered(deployment *appsv1.Deployment) (before int32, problem string) {
 // promote undoes a demotion.
 func (c *demoteCommand) promote(ctx context.Context, deployment *appsv1.Deployment) (int, error) {
 	done := demotion{
-		Deployment: ironicDeployment().String(), DryRun: c.dryRun, Refusals: []string{},
+		header: headerOf("Handover"), Deployment: ironicDeployment().String(), DryRun: c.dryRun, Refusals: []string{},
 		Before: replicas(deployment), After: replicas(deployment),
 	}
 	before, problem := remembered(deployment)

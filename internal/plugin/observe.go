@@ -75,7 +75,7 @@ func (c *cluster) look(ctx context.Context, namespace string) (*sight, error) {
 	seen := &sight{namespace: namespace}
 	store := hoststore.New(c.client, c.client)
 	var err error
-	if seen.hosts, err = store.Hosts(ctx, namespace); err != nil {
+	if seen.hosts, err = c.readHosts(ctx, namespace); err != nil {
 		return nil, c.blind(err)
 	}
 	if seen.around, err = store.Neighbours(ctx, namespace); err != nil {

@@ -2,12 +2,16 @@ package plugin
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 )
 
 // preflight is what a person is told before a move.
 type preflight struct {
+	header `json:",inline"`
+
 	Namespace string `json:"namespace"`
 
 	// Ready says that clusterctl move would succeed now and lose nothing.
@@ -39,30 +43,36 @@ type counts struct {
 	Hosts    int `json:"hosts"`
 }
 
-func setupPreflight(set *pflag.FlagSet) func(context.Context, Environment) (int, error) {
+// waitEvery is how often preflight --wait looks.
+const waitEvery = 5 * time.Second
+
+func setupPreflight(set *pflag.FlagSet) runner {
 	var where sides
 	var form output
+	var wait bool
+	var timeout time.Duration
 	where.add(set)
+	set.BoolVar(&wait, "wait", false, "wait until the move is ready")
+	set.DurationVar(&timeout, "timeout", defaultTimeout, "how long --wait waits")
 	form.add(set)
 	return func(ctx context.Context, environment Environment) (int, error) {
 		if err := form.check(); err != nil {
 			return exitBlind, err
 		}
+		if timeout <= 0 {
+			return exitBlind, fmt.Errorf("--timeout is %s; use a time above zero, such as 10m", timeout)
+		}
 		source, target, err := where.open()
 		if err != nil {
 			return exitBlind, err
 		}
-		left, err := source.survey(ctx, where.namespace)
+		verdict, err := inspect(ctx, source, target, where.namespace)
+		if wait && err == nil && !verdict.Ready {
+			verdict, err = awaitReady(ctx, source, target, where.namespace, timeout)
+		}
 		if err != nil {
 			return exitBlind, err
 		}
-		var entered *scope
-		if target != nil {
-			if entered, err = target.survey(ctx, where.namespace); err != nil {
-				return exitBlind, err
-			}
-		}
-		verdict := judge(left, entered)
 		if err := verdict.write(environment.Output, form); err != nil {
 			return exitBlind, err
 		}
@@ -73,10 +83,49 @@ func setupPreflight(set *pflag.FlagSet) func(context.Context, Environment) (int,
 	}
 }
 
+// inspect reads both sides, and judges them. Target may be nil.
+func inspect(ctx context.Context, source, target *cluster, namespace string) (preflight, error) {
+	left, err := source.survey(ctx, namespace)
+	if err != nil {
+		return preflight{}, err
+	}
+	var entered *scope
+	if target != nil {
+		if entered, err = target.survey(ctx, namespace); err != nil {
+			return preflight{}, err
+		}
+	}
+	return judge(left, entered), nil
+}
+
+// awaitReady inspects until nothing is in the way, or until the time is over. It returns the last verdict.
+func awaitReady(ctx context.Context, source, target *cluster, namespace string, limit time.Duration) (preflight, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var last preflight
+	for {
+		verdict, err := inspect(limited, source, target, namespace)
+		switch {
+		case err != nil && limited.Err() == nil:
+			return last, err
+		case err == nil:
+			last = verdict
+		}
+		if last.Ready {
+			return last, nil
+		}
+		select {
+		case <-limited.Done():
+			return last, nil
+		case <-time.After(waitEvery):
+		}
+	}
+}
+
 // judge says whether what was seen can be moved. Without a target, only the source is judged.
 func judge(source, target *scope) preflight {
 	verdict := preflight{
-		Namespace: source.namespace, Obstacles: []obstacle{}, Notes: []string{},
+		header: headerOf("PivotPreflight"), Namespace: source.namespace, Obstacles: []obstacle{}, Notes: []string{},
 		Counted: counts{Clusters: len(source.clusters), Machines: len(source.machines), Hosts: len(source.hosts)},
 	}
 	add := func(side string, messages []string) {

@@ -75,7 +75,7 @@ func half() view {
 	}
 	other.infras[0].Namespace, other.infras[0].Status.Ironic.KnownHosts = "other", ptr.To(int32(0))
 	return view{
-		Source: summarize([]*sight{source.neighbours()}),
+		header: headerOf("PivotStatus"), Source: summarize([]*sight{source.neighbours()}),
 		Target: summarize([]*sight{other.neighbours(), target.neighbours()}),
 	}
 }
@@ -88,7 +88,7 @@ func TestStatusPrints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var text, document bytes.Buffer
-			if err := errors.Join(seen.write(&text), printJSON(&document, seen, false)); err != nil {
+			if err := errors.Join(seen.write(&text, name == "half", false), printJSON(&document, seen, false)); err != nil {
 				t.Fatal(err)
 			}
 			golden.Equal(t, "status/"+name+".text", text.Bytes())
@@ -113,7 +113,7 @@ func TestWithheldHosts(t *testing.T) {
 	seen.infras[0].Status.Ironic.KnownHosts = ptr.To(int32(2))
 	var text, document bytes.Buffer
 	shown := view{Source: summarize([]*sight{seen.neighbours()})}
-	if err := errors.Join(shown.write(&text), printJSON(&document, shown, false)); err != nil {
+	if err := errors.Join(shown.write(&text, false, true), printJSON(&document, shown, false)); err != nil {
 		t.Fatal(err)
 	}
 	golden.Equal(t, "status/withheld.text", text.Bytes())
@@ -150,7 +150,7 @@ func TestLinesThatChanged(t *testing.T) {
 
 func TestDocumentsThatChanged(t *testing.T) {
 	var printed bytes.Buffer
-	report := reportDocuments(&printed)
+	report := reportDocuments(&printed, formJSON)
 	for _, seen := range []view{half(), half(), {Source: half().Source}, half()} {
 		if err := report(seen); err != nil {
 			t.Fatal(err)
@@ -233,9 +233,9 @@ func TestNobodyReads(t *testing.T) {
 	for name, tell := range map[string]func() error{
 		"preflight":      func() error { return judge(ready(), nil).write(full{}, "text") },
 		"preflight JSON": func() error { return judge(ready(), nil).write(full{}, "json") },
-		"status":         func() error { return half().write(full{}) },
+		"status":         func() error { return half().write(full{}, false, false) },
 		"changes":        func() error { return reportLines(full{})(half()) },
-		"documents":      func() error { return reportDocuments(full{})(half()) },
+		"documents":      func() error { return reportDocuments(full{}, formYAML)(half()) },
 		"refusal":        func() error { return (&demoteCommand{form: "text", result: full{}}).refuse(done, true) },
 		"demotion":       func() error { return (&demoteCommand{form: "text", result: full{}}).finish(done) },
 	} {

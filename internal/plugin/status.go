@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
 const (
@@ -26,74 +28,157 @@ const (
 	clearScreen = "\x1b[H\x1b[2J"
 )
 
+// Values of --until.
+const (
+	untilParked  = "parked"
+	untilArrived = "arrived"
+	untilAdopted = "adopted"
+)
+
 // statusCommand is status with its flags.
 type statusCommand struct {
 	where    sides
 	form     output
 	all      bool
 	watch    bool
+	until    string
 	interval time.Duration
+	timeout  time.Duration
 
 	source, target *cluster
 }
 
-func setupStatus(set *pflag.FlagSet) func(context.Context, Environment) (int, error) {
+func setupStatus(set *pflag.FlagSet) runner {
 	c := &statusCommand{}
 	c.where.add(set)
 	set.BoolVarP(&c.all, "all-namespaces", "A", false, "look at all namespaces")
 	set.BoolVarP(&c.watch, "watch", "w", false,
-		"go on: redraw a terminal; print lines that changed elsewhere, or one JSON document per change")
+		"go on: redraw a terminal; print lines that changed elsewhere, or one document per change")
+	set.StringVar(&c.until, "until", "", "end --watch when all hosts are parked, arrived or adopted")
 	set.DurationVar(&c.interval, "interval", defaultInterval, "how often --watch looks")
+	set.DurationVar(&c.timeout, "timeout", 0, "how long --until waits; 0 is without a limit")
 	c.form.add(set)
 	return c.run
 }
 
-func (c *statusCommand) run(ctx context.Context, environment Environment) (int, error) {
-	if err := c.form.check(); err != nil {
-		return exitBlind, err
+func (c *statusCommand) check() error {
+	_, known := goals()[c.until]
+	switch {
+	case c.form != formWide && c.form.check() != nil:
+		return fmt.Errorf("--output is %q; use text, wide, json or yaml", string(c.form))
+	case c.interval <= 0:
+		return fmt.Errorf("--interval is %s; use a time above zero, such as 2s", c.interval)
+	case c.timeout < 0:
+		return fmt.Errorf("--timeout is %s; use a time above zero, such as 10m", c.timeout)
+	case c.until != "" && !known:
+		return fmt.Errorf("--until is %q; use parked, arrived or adopted", c.until)
+	case c.until != "" && !c.watch:
+		return fmt.Errorf("--until is %q without --watch: set --watch too", c.until)
+	case c.until != "" && c.until != untilParked && c.where.toKubeconfig == "":
+		return fmt.Errorf("--until is %q, and --to-kubeconfig is empty: name the target", c.until)
+	default:
+		return nil
 	}
-	if c.interval <= 0 {
-		return exitBlind, fmt.Errorf("--interval is %s; use a time above zero, such as 2s", c.interval)
+}
+
+func (c *statusCommand) run(ctx context.Context, environment Environment) (int, error) {
+	if err := c.check(); err != nil {
+		return exitBlind, err
 	}
 	var err error
 	if c.source, c.target, err = c.where.open(); err != nil {
 		return exitBlind, err
 	}
 	if c.watch {
-		return exitDone, c.follow(ctx, c.reporter(environment.Output))
+		return c.follow(ctx, c.reporter(environment.Output))
 	}
 	// What answers is shown even if the other side does not. The error makes the exit code.
 	seen, err := c.look(ctx)
-	if c.form.json() {
-		return exitDone, errors.Join(err, printJSON(environment.Output, seen, false))
+	if c.form.machine() {
+		return exitDone, errors.Join(err, c.form.print(environment.Output, seen, false))
 	}
-	return exitDone, errors.Join(err, seen.write(environment.Output))
+	return exitDone, errors.Join(err, seen.write(environment.Output, c.form == formWide, false))
 }
 
-// follow reports what is seen until the context ends.
-func (c *statusCommand) follow(ctx context.Context, report func(view) error) error {
+// follow reports each view until the context ends, or until the goal is reached.
+func (c *statusCommand) follow(ctx context.Context, report func(view) error) (int, error) {
+	reached, limited := goals()[c.until], ctx
+	if c.timeout > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+	}
 	ticker := time.NewTicker(c.interval)
 	defer ticker.Stop()
 	for {
 		// A side that does not answer is part of what is seen.
-		seen, _ := c.look(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err := report(seen); err != nil {
-			return err
+		seen, _ := c.look(limited)
+		if limited.Err() == nil {
+			if err := report(seen); err != nil {
+				return exitBlind, err
+			}
+			if reached != nil && seen.complete() && reached(seen) {
+				return exitDone, nil
+			}
 		}
 		select {
-		case <-ctx.Done():
-			return nil
+		case <-limited.Done():
+			if c.until == "" {
+				return exitDone, nil
+			}
+			return exitNotReady, nil
 		case <-ticker.C:
 		}
 	}
 }
 
+// goals say whether what --until waits for is reached.
+func goals() map[string]func(view) bool {
+	return map[string]func(view) bool{
+		untilParked:  func(v view) bool { return v.Source.parked() || v.arrived() },
+		untilArrived: view.arrived,
+		untilAdopted: func(v view) bool { return v.arrived() && v.Target.adopted() },
+	}
+}
+
+// parked returns true if all Clusters are paused, and all hosts may be copied.
+func (s *sideView) parked() bool {
+	running := func(cluster clusterView) bool { return !cluster.Paused }
+	busy := func(host hostView) bool { return host.Phase != pivot.PhaseParked && host.Phase != pivot.PhaseLeaving }
+	return len(s.Clusters) > 0 && !slices.ContainsFunc(s.Clusters, running) && !slices.ContainsFunc(s.Hosts, busy)
+}
+
+// arrived returns true if the source is empty, and the Clusters and hosts of the target run.
+func (v view) arrived() bool {
+	if v.Target == nil || len(v.Source.Clusters)+len(v.Source.Hosts) > 0 || len(v.Target.Clusters) == 0 {
+		return false
+	}
+	paused := func(cluster clusterView) bool { return cluster.Paused }
+	return !slices.ContainsFunc(v.Target.Clusters, paused) && !slices.ContainsFunc(v.Target.Hosts, waits)
+}
+
+// waits returns true for a host that is still paused for the move.
+func waits(host hostView) bool {
+	switch host.Phase {
+	case pivot.PhaseRunning, pivot.PhaseBusy, pivot.PhasePausedByUser:
+		return false
+	default:
+		return true
+	}
+}
+
+// adopted returns true if the control plane holds each Ironic endpoint, and its Ironic knows all hosts.
+func (s *sideView) adopted() bool {
+	return !slices.ContainsFunc(s.Clusters, func(cluster clusterView) bool {
+		ironic := cluster.Ironic
+		return ironic != nil && (!strings.HasPrefix(ironic.Holder, string(infrav1.HolderControlPlane)) ||
+			ironic.KnownHosts == nil || int(*ironic.KnownHosts) < ironic.ExpectedHosts)
+	})
+}
+
 // look sees both sides. The error tells of those that could not be seen; they are in the view as well.
 func (c *statusCommand) look(ctx context.Context) (view, error) {
-	var seen view
+	seen := view{header: headerOf("PivotStatus")}
 	var first, second error
 	seen.Source, first = c.side(ctx, c.source)
 	if c.target != nil {
@@ -117,7 +202,7 @@ func (c *statusCommand) side(ctx context.Context, from *cluster) (*sideView, err
 		sights = append(sights, seen)
 	}
 	if err != nil {
-		return &sideView{Problem: err.Error(), Clusters: []clusterView{}, Free: []freeView{}}, err
+		return &sideView{Problem: err.Error(), Clusters: []clusterView{}, Free: []freeView{}, Hosts: []hostView{}}, err
 	}
 	return summarize(sights), nil
 }
@@ -142,14 +227,14 @@ func (c *cluster) namespaces(ctx context.Context) ([]string, error) {
 // reporter returns what tells of each view that is seen one after the other.
 func (c *statusCommand) reporter(writer io.Writer) func(view) error {
 	switch {
-	case c.form.json():
-		return reportDocuments(writer)
+	case c.form.machine():
+		return reportDocuments(writer, c.form)
 	case isTerminal(writer):
 		return func(seen view) error {
 			if _, err := io.WriteString(writer, clearScreen); err != nil {
 				return fmt.Errorf("writing the result: %w", err)
 			}
-			return seen.write(writer)
+			return seen.write(writer, c.form == formWide, true)
 		}
 	default:
 		return reportLines(writer)
@@ -157,11 +242,11 @@ func (c *statusCommand) reporter(writer io.Writer) func(view) error {
 }
 
 // reportDocuments writes a view that differs from the one before.
-func reportDocuments(writer io.Writer) func(view) error {
+func reportDocuments(writer io.Writer, form output) func(view) error {
 	var last []byte
 	return func(seen view) error {
 		var document bytes.Buffer
-		if err := printJSON(&document, seen, true); err != nil {
+		if err := form.print(&document, seen, true); err != nil {
 			return err
 		}
 		if bytes.Equal(document.Bytes(), last) {
@@ -196,7 +281,7 @@ func reportLines(writer io.Writer) func(view) error {
 		}
 		changed := r.compare(seen)
 		if first {
-			return seen.write(writer)
+			return seen.write(writer, false, false)
 		}
 		return printTable(writer, changed)
 	}
@@ -206,7 +291,7 @@ func reportLines(writer io.Writer) func(view) error {
 func (r *lineReport) compare(seen view) [][]string {
 	var changed [][]string
 	subjects := sets.New[string]()
-	for _, row := range seen.rows() {
+	for _, row := range slices.Concat(seen.rows(), seen.hostRows()) {
 		subjects.Insert(row.subject)
 		if r.differs(row) {
 			changed = append(changed, row.cells())
@@ -249,7 +334,18 @@ func (r *lineReport) differs(now row) bool {
 	return differs
 }
 
-func (v view) write(writer io.Writer) error {
+// hostRows are the phases of all hosts. Each row can stand alone.
+func (v view) hostRows() []row {
+	var rows []row
+	pairs := v.pairs()
+	for _, name := range sortedKeys(pairs) {
+		rows = append(rows, row{"host " + name, "phase", v.phaseCells(pairs[name])})
+	}
+	return rows
+}
+
+// write prints the Clusters, the hosts, and what to know. Brief leaves out hosts that wait for nothing.
+func (v view) write(writer io.Writer, wide, brief bool) error {
 	head := []string{"CLUSTER", "WHAT", "STATE"}
 	if v.Target != nil {
 		head = []string{"CLUSTER", "WHAT", "SOURCE", "TARGET"}
@@ -263,6 +359,11 @@ func (v view) write(writer io.Writer) error {
 	}
 	if err := printTable(writer, table); err != nil {
 		return err
+	}
+	if hosts := v.hostTable(wide, brief); len(hosts) > 1 {
+		if err := errors.Join(say(writer, ""), printTable(writer, hosts)); err != nil {
+			return err
+		}
 	}
 	for i, line := range v.why() {
 		if i == 0 {

@@ -32,8 +32,8 @@ func describeStatus(c *clusters) {
 			[]string{namespace + "/cluster", "Ironic is held by", "Management management", "-"},
 			[]string{namespace + "/cluster", "nodes", "1: 0 armed, 1 with ready pods", "-"},
 			[]string{namespace + "/cluster", "hosts known to Ironic", "1 of 1", "-"},
-			[]string{namespace + "/cluster", "hosts", "1 running", "-"},
-			[]string{namespace + " (no Cluster)", "hosts", "1 paused by user", "-"},
+			[]string{namespace + "/cluster", "hosts", "1 Running", "-"},
+			[]string{namespace + " (no Cluster)", "hosts", "1 PausedByUser", "-"},
 		))
 
 		Expect(c.target.Client.Create(ctx, build.Namespace(namespace))).To(Succeed())
@@ -41,7 +41,7 @@ func describeStatus(c *clusters) {
 		target.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
 			infra.Status.Conditions = []metav1.Condition{{
 				Type: infrav1.MoveInProgressCondition, Status: metav1.ConditionTrue, Reason: infrav1.ResumingHostsReason,
-				Message: "BareMetalHosts: 1 waiting for the endpoint", LastTransitionTime: metav1.Now(),
+				Message: "BareMetalHosts: 1 WaitingForEndpoint", LastTransitionTime: metav1.Now(),
 			}}
 		})
 		stage.Change(ctx, target.client, target.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
@@ -49,9 +49,9 @@ func describeStatus(c *clusters) {
 		})
 		told = c.run(ctx, namespace, "status -A")
 		Expect(cells(told.text)).To(ContainElements(
-			[]string{namespace + "/cluster", "move", "-", "ResumingHosts: BareMetalHosts: 1 waiting for the endpoint"},
+			[]string{namespace + "/cluster", "move", "-", "ResumingHosts: BareMetalHosts: 1 WaitingForEndpoint"},
 			[]string{namespace + "/cluster", "ready for move", "yes: ReadyForMove", "not judged yet"},
-			[]string{namespace + "/cluster", "hosts", "1 running", "1 waiting for the endpoint"},
+			[]string{namespace + "/cluster", "hosts", "1 Running", "1 WaitingForEndpoint"},
 		))
 		Expect(runOn(ctx, c.source.Kubeconfig, "", namespace, "status -o json").decode()).To(And(
 			HaveKey("source"), Not(HaveKey("target"))))
@@ -68,7 +68,7 @@ func describeStatus(c *clusters) {
 			told := runOn(ctx, c.source.Kubeconfig, file, namespace, arguments)
 			Expect(told).To(end(2, "target not seen: looking at the target cluster"))
 			Expect(told.errors).To(ContainSubstring("looking at the target cluster"))
-			Expect(cells(told.text)).To(ContainElement([]string{namespace + "/cluster", "hosts", "1 running", "?"}))
+			Expect(cells(told.text)).To(ContainElement([]string{namespace + "/cluster", "hosts", "1 Running", "?"}))
 		}
 		told := runOn(ctx, file, c.source.Kubeconfig, namespace, "status -o json")
 		Expect(told).To(end(2))
@@ -89,18 +89,18 @@ func describeStatus(c *clusters) {
 		Expect(err).NotTo(HaveOccurred())
 		text := follow(ctx, c.source.Kubeconfig, file, namespace, "status --watch --interval 50ms")
 
-		Eventually(text.String).Should(ContainSubstring("1 running"))
+		Eventually(text.String).Should(ContainSubstring("1 Running"))
 		stage.Change(ctx, source.client, source.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
 			cluster.Spec.Paused = ptr.To(true)
 		})
-		Eventually(text.String).Should(ContainSubstring("1 being parked"))
+		Eventually(text.String).Should(ContainSubstring("1 Parking"))
 		line.Cut()
 		Eventually(text.String).Should(ContainSubstring("target not seen: "))
 		Expect(line.Mend()).To(Succeed())
 		Expect(c.target.Client.Create(ctx, build.Namespace(namespace))).To(Succeed())
 		settle(ctx, c.target, namespace)
 		Eventually(func() [][]string { return cells(text.String()) }).Should(ContainElement(
-			[]string{namespace + "/cluster", "hosts", "1 being parked", "1 running"}))
+			[]string{namespace + "/cluster", "hosts", "1 Parking", "1 Running"}))
 		Expect(strings.Count(text.String(), "SOURCE")).To(Equal(1), "the head is printed once")
 	})
 

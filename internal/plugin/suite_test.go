@@ -78,6 +78,7 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 		describePreflight(c)
 		describeStatus(c)
 		describeDemotion(c)
+		describeRecovery(c)
 	})
 })
 
@@ -170,6 +171,11 @@ func commandLine(source, target, namespace, arguments string) []string {
 	line = append(line, "--kubeconfig="+source, "--namespace="+namespace)
 	if target != "" {
 		line = append(line, "--to-kubeconfig="+target)
+	}
+	for _, writes := range []string{"demote", "handover", "abort", "clean", "resume", "run"} {
+		if strings.HasPrefix(arguments, writes) && !strings.Contains(arguments, "--yes=false") {
+			line = append(line, "--yes")
+		}
 	}
 	return line
 }

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -116,7 +115,7 @@ func (a arrival) newest(wanted *clusterctlv1.Provider) (newest *version.Version,
 // strangers names the objects that clusterctl would overwrite although they are something else: it goes by names.
 func (a arrival) strangers() []string {
 	var found []string
-	for _, kind := range a.kinds() {
+	for _, kind := range a.from.kinds() {
 		for _, name := range slices.Sorted(maps.Keys(a.from.objects[kind])) {
 			arriving := a.from.objects[kind][name]
 			if there, exists := a.objects[kind][name]; exists {
@@ -136,30 +135,14 @@ func (a arrival) strangers() []string {
 // abandoned names the objects that an earlier move has left in the target, and that are no longer in the source. They
 // would come alive when clusterctl unpauses the Cluster: a Machine that was deleted in the meantime would be back.
 func (a arrival) abandoned() []string {
-	arriving := map[string]bool{}
-	for _, cluster := range a.from.clusters {
-		arriving[cluster.Name] = true
-	}
 	var found []string
-	for _, kind := range a.kinds() {
-		for _, name := range slices.Sorted(maps.Keys(a.objects[kind])) {
-			there := a.objects[kind][name]
-			_, arrives := a.from.objects[kind][name]
-			_, moved := there.Annotations[infrav1.StatusOriginAnnotation]
-			if !arrives && (arriving[belongsTo(there)] || moved) {
-				found = append(found, fmt.Sprintf("%s %s is in the target only, left by an earlier move, and would come alive: "+
-					"remove it as docs/pivot.md says", kind.Kind, name))
-			}
+	for _, object := range a.onlyHere() {
+		if object.kind != secretKind() {
+			found = append(found, fmt.Sprintf("%s is in the target only, left by an earlier move, and would come alive: "+
+				"remove it as docs/pivot.md says", object))
 		}
 	}
 	return found
-}
-
-// kinds are those of the source that could move, in a stable order.
-func (a arrival) kinds() []schema.GroupKind {
-	return slices.SortedFunc(maps.Keys(a.from.objects), func(x, y schema.GroupKind) int {
-		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Group, y.Group))
-	})
 }
 
 // stranger is empty for an object that an earlier move has left, or that belongs to nobody.

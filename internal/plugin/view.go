@@ -3,6 +3,7 @@ package plugin
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,6 +20,8 @@ import (
 
 // view is where clusters and hosts are. It holds no time, so that two views of the same state are the same.
 type view struct {
+	header `json:",inline"`
+
 	Source *sideView `json:"source"`
 
 	// Target is nil if no target was named.
@@ -35,6 +38,9 @@ type sideView struct {
 
 	// Free are the hosts that serve no Cluster that is there, by namespace.
 	Free []freeView `json:"free"`
+
+	// Hosts are in the order of their namespaces and names.
+	Hosts []hostView `json:"hosts"`
 }
 
 // clusterView is one Metal3Cluster.
@@ -94,7 +100,7 @@ func (v view) complete() bool {
 
 // summarize makes a view of what was seen in each namespace of a cluster.
 func summarize(sights []*sight) *sideView {
-	seen := &sideView{Clusters: []clusterView{}, Free: []freeView{}}
+	seen := &sideView{Clusters: []clusterView{}, Free: []freeView{}, Hosts: []hostView{}}
 	for _, in := range sights {
 		free := freeView{Namespace: in.namespace, Phases: map[pivot.Phase]int{}}
 		places := map[string]int{}
@@ -105,7 +111,9 @@ func summarize(sights []*sight) *sideView {
 			seen.Clusters = append(seen.Clusters, in.summarizeCluster(infra))
 		}
 		for _, item := range in.hosts {
-			phase := pivot.PhaseOf(item, in.around)
+			one := viewOf(item, in.around)
+			phase := one.Phase
+			seen.Hosts = append(seen.Hosts, one)
 			if place, found := places[pivot.ClusterOf(item)]; found {
 				seen.Clusters[place].Phases[phase]++
 				continue
@@ -120,8 +128,14 @@ func summarize(sights []*sight) *sideView {
 	slices.SortFunc(seen.Clusters, func(a, b clusterView) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
+	slices.SortFunc(seen.Hosts, func(a, b hostView) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	return seen
 }
+
+// sortedKeys are the keys of a map, in order.
+func sortedKeys[V any](all map[string]V) []string { return slices.Sorted(maps.Keys(all)) }
 
 func (s *sight) summarizeCluster(infra *infrav1.Metal3Cluster) clusterView {
 	seen := clusterView{Namespace: infra.Namespace, Name: infra.Name, Phases: map[pivot.Phase]int{}}

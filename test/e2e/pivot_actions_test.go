@@ -63,7 +63,7 @@ func (e *endpoint) pivot(ctx context.Context, to *lab.Cluster, command string) r
 
 // demote takes the Ironic of the management cluster down, or undoes that.
 func (e *endpoint) demote(ctx context.Context, flags ...string) ran {
-	return plug(ctx, "demote", append(flags, "--kubeconfig="+bed.lab.Management().Kubeconfig,
+	return plug(ctx, "handover", append(flags, "--yes", "--kubeconfig="+bed.lab.Management().Kubeconfig,
 		"--to-kubeconfig="+e.home.Kubeconfig)...)
 }
 

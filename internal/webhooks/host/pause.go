@@ -87,7 +87,7 @@ func receive(_ context.Context, request admission.Request) admission.Response {
 	}
 	// Its status is dropped, whatever it holds.
 	arriving.Status = bmov1alpha1.BareMetalHostStatus{}
-	if _, isPaused := arriving.Annotations[bmov1alpha1.PausedAnnotation]; isPaused || !pivot.Bereft(arriving) {
+	if _, isPaused := arriving.Annotations[bmov1alpha1.PausedAnnotation]; isPaused || !pivot.LostStatus(arriving) {
 		return admission.Allowed("")
 	}
 	annotations := maps.Clone(arriving.Annotations)

@@ -1,0 +1,52 @@
+package pivot
+
+// Transition is an edge of the state machine of a host in a move. From is empty where an object appears, and To where
+// it disappears.
+type Transition struct {
+	From, To Phase
+
+	// Cause is what happens: what a user, clusterctl, BMO or the manager does.
+	Cause string
+}
+
+// Transitions returns the state machine of a host in a move.
+//
+//	source:  Running ──► Parking ──► Parked ──► Leaving ──► (gone)
+//	target:  (copied) ──► Parked ──► WaitingForEndpoint ──► Resuming ──► Running
+//
+// The source of a move that is given up goes the way of the target. A move is under way for a host from Parking to
+// Resuming. From each phase, another management cluster leads to Fenced, and a move that deletes the host to Leaving:
+// the table has only the usual ones of these.
+func Transitions() []Transition {
+	return []Transition{
+		{"", PhaseRunning, "a user creates the host"},
+		{PhaseRunning, PhaseBusy, "BMO begins to work on it"},
+		{PhaseBusy, PhaseRunning, "BMO is done"},
+		{PhaseBusy, PhaseParking, "BMO is done while the Cluster is paused"},
+		{PhaseRunning, PhaseParking, "clusterctl pauses the Cluster"},
+		{PhaseParking, PhaseRunning, "the Cluster is unpaused before the host is paused"},
+		{PhaseParking, PhaseParked, "the manager pauses the host and records its status"},
+		{PhaseParked, PhaseParking, "its status changes, or another move begins"},
+		{PhaseParked, PhaseLeaving, "clusterctl deletes it in the source"},
+		{PhaseLeaving, "", "clusterctl removes the finalizers"},
+		{"", PhaseParked, "clusterctl copies it to the target"},
+		{PhaseParked, PhaseWaitingForEndpoint, "the Cluster is unpaused"},
+		{PhaseWaitingForEndpoint, PhaseParked, "the Cluster is paused again"},
+		{PhaseWaitingForEndpoint, PhaseResuming, "IronicEndpointReady and block-move are back"},
+		{PhaseResuming, PhaseWaitingForEndpoint, "the endpoint does not answer any more"},
+		{PhaseResuming, PhaseRunning, "the manager removes the pause"},
+		{PhaseRunning, PhaseFenced, "another management cluster claims the Cluster"},
+		{PhaseFenced, PhaseResuming, "the user takes over"},
+		{"", PhaseArrivalHeld, "clusterctl copies it onto a leftover"},
+		{PhaseParked, PhaseArrivalHeld, "the next move does not bring it"},
+		{PhaseArrivalHeld, PhaseResuming, "the user keeps it, or replaces it"},
+		{"", PhaseStatusLost, "a backup is restored"},
+		{PhaseStatusLost, PhaseResuming, "its Node has joined"},
+		{PhaseBusy, PhaseProvisioningHeld, "its Ironic is gone, and the workload cluster does not answer"},
+		{PhaseProvisioningHeld, PhaseResuming, "its Node has joined"},
+		{PhaseRunning, PhasePausedByUser, "the user pauses it"},
+		{PhasePausedByUser, PhaseRunning, "the user removes the pause"},
+		{PhasePausedByUser, PhaseParked, "the Cluster is paused, and the manager records its status"},
+		{PhaseParked, PhasePausedByUser, "the Cluster runs, and the pause is the user's"},
+	}
+}

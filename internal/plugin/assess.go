@@ -1,0 +1,338 @@
+package plugin
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// course is how far a move of a namespace has come, by what clusterctl leaves when it is interrupted.
+type course string
+
+// Values of course.
+const (
+	// courseNone means that no move is under way: the Clusters of the source run, and nothing of them is in the target.
+	courseNone course = "None"
+
+	// courseGivenUp means that the Clusters of the source run, and that paused copies of them are in the target.
+	courseGivenUp course = "GivenUp"
+
+	// courseCopying means that the Clusters of the source are paused, and that nothing was deleted there.
+	courseCopying course = "Copying"
+
+	// courseDeleting means that clusterctl has begun to delete in the source. All objects are in the target by then.
+	courseDeleting course = "Deleting"
+
+	// courseArrived means that the Clusters of the target run, or that only they exist.
+	courseArrived course = "Arrived"
+
+	// courseUnclear means that the objects of both sides contradict one another.
+	courseUnclear course = "Unclear"
+)
+
+// located is an object by its kind and name.
+type located struct {
+	kind schema.GroupKind
+	name string
+}
+
+func (l located) String() string { return l.kind.Kind + " " + l.name }
+
+// assessment is what was found out about a move.
+type assessment struct {
+	Course course
+
+	// Doubts say why the course is Unclear.
+	Doubts []string
+
+	// PausedTarget says that Clusters of the target are paused.
+	PausedTarget bool
+
+	// Ambiguous are objects in the target only. Either clusterctl has deleted them in the source, or the user did so
+	// between two moves.
+	Ambiguous []located
+}
+
+// assess says how far a move has come. The first row that fits counts.
+//
+//	source                                     target                 course
+//	no Cluster                                 no Cluster             None
+//	no Cluster                                 any Cluster            Arrived
+//	any                                        a newer copy, runs     Arrived
+//	any                                        a newer copy, paused   Unclear: the target managed it last
+//	any                                        another copy, runs     Unclear: nobody has moved it there
+//	all Clusters run                           no copy                None
+//	all Clusters run                           paused copies          GivenUp
+//	paused, lost what its inventory has        all that is left       Deleting
+//	paused, lost what its inventory has        lacks what is left     Unclear
+//	paused                                     nothing but copies     Copying
+//	paused, and equal to what is in the target has more               Deleting
+//	paused, not equal                          has more               Unclear
+//
+// Equal is asked of both API servers, only if nothing else decides. The inventory has what the source had when
+// clusterctl began to copy.
+func assess(source, target *scope, equal bool) assessment {
+	names, running, paused := arrivingClusters(source, target)
+	found := assessment{PausedTarget: paused}
+	switch {
+	case len(source.clusters) == 0 && len(names) == 0:
+		found.Course = courseNone
+		return found
+	case len(source.clusters) == 0:
+		found.Course = courseArrived
+		return found
+	}
+	switch newer := newerIn(source, target); {
+	case newer != "" && running:
+		found.Course = courseArrived
+		return found
+	case newer != "":
+		found.Course = courseUnclear
+		found.Doubts = append(found.Doubts, fmt.Sprintf("Metal3Cluster %s of the target has a newer move epoch than that of the "+
+			"source, and its Cluster is paused: the target managed it last, so unpause the Cluster there", newer))
+		return found
+	case running:
+		found.Course = courseUnclear
+		found.Doubts = append(found.Doubts, "a Cluster of the source runs in the target, and its Metal3Cluster has no newer "+
+			"move epoch there: find out which of them manages the hosts, and pause the other one")
+		return found
+	case !anyPaused(source.clusters):
+		found.Course = courseNone
+		if paused {
+			found.Course = courseGivenUp
+		}
+		return found
+	}
+	arriving := arrival{scope: target, from: source}
+	found.Ambiguous = arriving.onlyHere()
+	missing := arriving.notHere()
+	lost := lostSince(source)
+	switch {
+	case len(lost) > 0 && len(missing) == 0, len(found.Ambiguous) > 0 && equal && len(missing) == 0:
+		found.Course = courseDeleting
+	case len(lost) > 0:
+		found.Course = courseUnclear
+		found.Doubts = append(found.Doubts, fmt.Sprintf("the source has lost %s since clusterctl began to copy, and %s is not "+
+			"in the target", enumerate(lost), enumerate(missing)))
+	case len(found.Ambiguous) == 0:
+		found.Course = courseCopying
+	default:
+		found.Course = courseUnclear
+		found.Doubts = append(found.Doubts, fmt.Sprintf("%s is in the target only, and the copy is not complete: if you have "+
+			"deleted it in the source, remove it in the target as docs/pivot.md says", enumerate(found.Ambiguous)))
+	}
+	return found
+}
+
+func enumerate(objects []located) string {
+	names := make([]string, 0, len(objects))
+	for _, object := range objects {
+		names = append(names, object.String())
+	}
+	return pivot.Enumerate(names)
+}
+
+func isPaused(cluster *clusterv1.Cluster) bool { return ptr.Deref(cluster.Spec.Paused, false) }
+
+func anyPaused(clusters []*clusterv1.Cluster) bool { return slices.ContainsFunc(clusters, isPaused) }
+
+// arrivingClusters are the Clusters of the target that the source has or had, and whether any of them runs or is paused.
+func arrivingClusters(source, target *scope) (names []string, running, paused bool) {
+	for _, cluster := range target.clusters {
+		same := func(other *clusterv1.Cluster) bool { return other.Name == cluster.Name }
+		if len(source.clusters) > 0 && !slices.ContainsFunc(source.clusters, same) {
+			continue
+		}
+		names = append(names, cluster.Name)
+		running, paused = running || !isPaused(cluster), paused || isPaused(cluster)
+	}
+	return names, running, paused
+}
+
+// newerIn is the name of a Metal3Cluster with a higher epoch in the target. Empty if there is none. An epoch grows when a
+// Cluster is paused and when it is unpaused, so the copy that was managed last has the higher one.
+func newerIn(source, target *scope) string {
+	for _, there := range target.infras {
+		for _, infra := range source.infras {
+			if infra.Name == there.Name && pivot.EpochOf(there) > pivot.EpochOf(infra) {
+				return there.Name
+			}
+		}
+	}
+	return ""
+}
+
+// lostSince are the objects of the inventories that the source does not have any more.
+func lostSince(source *scope) []located {
+	var lost []located
+	for _, cluster := range source.clusters {
+		same := func(infra *infrav1.Metal3Cluster) bool { return source.clusterOf(infra) == cluster }
+		ours := cluster.Spec.InfrastructureRef.Kind == "Metal3Cluster"
+		if ours && !slices.ContainsFunc(source.infras, same) {
+			lost = append(lost, located{infraKind(), cluster.Spec.InfrastructureRef.Name})
+		}
+	}
+	for _, infra := range source.infras {
+		inventory, err := pivot.InventoryOf(infra)
+		if err != nil {
+			continue
+		}
+		for _, kind := range source.kinds() {
+			for _, name := range inventory[kind.Kind] {
+				if _, exists := source.objects[kind][name]; !exists {
+					lost = append(lost, located{kind, name})
+				}
+			}
+		}
+	}
+	return lost
+}
+
+// kinds are those of a side that could move, in a stable order.
+func (s *scope) kinds() []schema.GroupKind {
+	return slices.SortedFunc(maps.Keys(s.objects), func(x, y schema.GroupKind) int {
+		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Group, y.Group))
+	})
+}
+
+func infraKind() schema.GroupKind { return infrav1.GroupVersion.WithKind("Metal3Cluster").GroupKind() }
+
+func secretKind() schema.GroupKind { return schema.GroupKind{Kind: "Secret"} }
+
+// takes says whether clusterctl takes an object along.
+func (s *scope) takes(kind schema.GroupKind, object *metav1.PartialObjectMetadata) bool {
+	if object.Namespace == "" || kind == clusterKind() {
+		return kind == clusterKind()
+	}
+	for _, definition := range s.definitions {
+		_, whole := definition.Labels[infrav1.MoveLabel]
+		_, hierarchy := definition.Labels[infrav1.MoveHierarchyLabel]
+		if definition.Kind == kind && (whole || hierarchy) {
+			return true
+		}
+	}
+	return pivot.Moves(object)
+}
+
+// depthsOf is how many owners each object has above it. A cycle of owners ends.
+func depthsOf(s *scope) map[types.UID]int {
+	owners, depths := map[types.UID][]metav1.OwnerReference{}, map[types.UID]int{}
+	for _, kind := range append(s.kinds(), secretKind()) {
+		for _, object := range s.belongingsOf(kind) {
+			owners[object.UID] = object.OwnerReferences
+		}
+	}
+	// A chain is no longer than the number of kinds in it: Cluster, deployment, set, Machine, data, Secret.
+	for range 16 {
+		for uid, references := range owners {
+			for _, owner := range references {
+				if _, known := owners[owner.UID]; known {
+					depths[uid] = max(depths[uid], min(depths[owner.UID]+1, 16)) //nolint:mnd // The same.
+				}
+			}
+		}
+	}
+	return depths
+}
+
+// belongingsOf are the objects of a kind, and for kind Secret those that belong to a Cluster or have an owner.
+func (s *scope) belongingsOf(kind schema.GroupKind) belongings {
+	if kind != secretKind() {
+		return s.objects[kind]
+	}
+	moving := belongings{}
+	for name, secret := range s.secrets {
+		if pivot.Moves(secret) {
+			moving[name] = secret
+		}
+	}
+	return moving
+}
+
+// notHere are the objects of the source that move and have not arrived.
+func (a arrival) notHere() []located {
+	var missing []located
+	for _, kind := range append(a.from.kinds(), secretKind()) {
+		here := a.objects[kind]
+		if kind == secretKind() {
+			here = a.secrets
+		}
+		moving := a.from.belongingsOf(kind)
+		for _, name := range sortedKeys(moving) {
+			if _, exists := here[name]; !exists && a.from.takes(kind, moving[name]) {
+				missing = append(missing, located{kind, name})
+			}
+		}
+	}
+	return missing
+}
+
+// onlyHere are the objects of the Clusters that arrive that are in the target and not in the source.
+func (a arrival) onlyHere() []located {
+	arriving := map[string]bool{}
+	for _, cluster := range a.from.clusters {
+		arriving[cluster.Name] = true
+	}
+	var found []located
+	for _, kind := range append(a.from.kinds(), secretKind()) {
+		from, here := a.from.objects[kind], a.belongingsOf(kind)
+		if kind == secretKind() {
+			from = a.from.secrets
+		}
+		for _, name := range sortedKeys(here) {
+			_, arrives := from[name]
+			_, moved := here[name].Annotations[infrav1.StatusOriginAnnotation]
+			if !arrives && (arriving[belongsTo(here[name])] || moved) {
+				found = append(found, located{kind, name})
+			}
+		}
+	}
+	return found
+}
+
+// removal is one object that is removed without anybody acting on it.
+type removal struct {
+	located
+	version string
+	object  *metav1.PartialObjectMetadata
+}
+
+// removals are the objects of one side that the other side has too, owned ones first. Without a Cluster, what Cluster
+// API owns would stay half deleted, so Clusters are the last ones. ClusterClasses stay: Clusters of other namespaces may
+// use them.
+func removals(from, other *scope) []removal {
+	var found []removal
+	depths := depthsOf(from)
+	for _, definition := range append(from.definitions, definition{Storage: "v1", Kind: secretKind()}) {
+		there := other.objects[definition.Kind]
+		if definition.Kind == secretKind() {
+			there = other.secrets
+		}
+		for name, object := range from.belongingsOf(definition.Kind) {
+			if _, copied := there[name]; copied && from.takes(definition.Kind, object) && !ofClass(object) {
+				found = append(found, removal{located{definition.Kind, name}, definition.Storage, object})
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b removal) int {
+		return cmp.Or(cmp.Compare(depths[b.object.UID], depths[a.object.UID]), cmp.Compare(a.kind.Kind, b.kind.Kind),
+			cmp.Compare(a.name, b.name))
+	})
+	return found
+}
+
+// ofClass returns true for a ClusterClass, and for what one owns.
+func ofClass(object *metav1.PartialObjectMetadata) bool {
+	owned := func(owner metav1.OwnerReference) bool { return owner.Kind == clusterv1.ClusterClassKind }
+	return object.GroupVersionKind().Kind == clusterv1.ClusterClassKind || slices.ContainsFunc(object.OwnerReferences, owned)
+}

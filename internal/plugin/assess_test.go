@@ -1,0 +1,107 @@
+package plugin
+
+import (
+	"testing"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+func machineKind() schema.GroupKind {
+	return clusterv1.GroupVersion.WithKind("Machine").GroupKind()
+}
+
+// copied is one side of a move: a Cluster that is paused or runs, with an epoch, and Machines.
+func copied(paused bool, epoch string, machines ...string) *scope {
+	cluster, infra := runningCluster("c"), runningInfra("c")
+	cluster.Spec.Paused = ptr.To(paused)
+	if epoch != "" {
+		infra.Annotations[infrav1.MoveEpochAnnotation] = epoch
+	}
+	here := &scope{
+		sight: &sight{
+			namespace: build.DefaultNamespace, clusters: []*clusterv1.Cluster{cluster}, infras: []*infrav1.Metal3Cluster{infra},
+			hosts: []*bmov1alpha1.BareMetalHost{},
+		},
+		objects: map[schema.GroupKind]belongings{
+			clusterKind(): {"c": named("c", "")}, infraKind(): {"c": named("c", "c")}, machineKind(): {},
+		},
+		secrets: belongings{},
+	}
+	for _, name := range machines {
+		here.objects[machineKind()][name] = named(name, "c")
+	}
+	return here
+}
+
+// named is an object that a Cluster owns, if one is named.
+func named(name, cluster string) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: build.DefaultNamespace, Name: name,
+	}}
+	if cluster != "" {
+		object.Labels = map[string]string{clusterv1.ClusterNameLabel: cluster}
+		object.OwnerReferences = []metav1.OwnerReference{{Kind: clusterv1.ClusterKind, Name: cluster}}
+	}
+	return object
+}
+
+// nothing is a side without the Cluster.
+func nothing() *scope {
+	return &scope{sight: &sight{}, objects: map[schema.GroupKind]belongings{}, secrets: belongings{}}
+}
+
+// recorded is a source whose gate has opened while it had some Machines.
+func recorded(side *scope, inventory string) *scope {
+	side.infras[0].Annotations[infrav1.MoveInventoryAnnotation] = inventory
+	return side
+}
+
+func TestAssess(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason         string
+		source, target *scope
+		equal          bool
+		want           course
+	}{
+		"Fresh":       {"nothing is there yet", copied(false, "2", "m"), nothing(), false, courseNone},
+		"Empty":       {"there is nothing at all", nothing(), nothing(), false, courseNone},
+		"Parking":     {"clusterctl has copied nothing", copied(true, "3", "m"), nothing(), false, courseCopying},
+		"Copying":     {"the target has a part", copied(true, "3", "m", "n"), copied(true, "3", "m"), false, courseCopying},
+		"Copied":      {"nothing was deleted", copied(true, "3", "m"), copied(true, "3", "m"), false, courseCopying},
+		"GivenUp":     {"the source runs again", copied(false, "4", "m"), copied(true, "3", "m"), false, courseGivenUp},
+		"Moved":       {"clusterctl is done", nothing(), copied(false, "4", "m"), false, courseArrived},
+		"NotUnpaused": {"clusterctl was killed at the end", nothing(), copied(true, "3", "m"), false, courseArrived},
+		"Leftover":    {"the target runs, and the source has a rest", copied(true, "3"), copied(false, "4", "m"), false, courseArrived},
+		"Maintenance": {"the target was paused later: its objects are the true ones", copied(true, "3", "m"), copied(true, "5", "m"), false, courseUnclear},
+		"OldRuns":     {"a leftover in the target was unpaused", copied(true, "7", "m"), copied(false, "6", "m"), false, courseUnclear},
+		"Deleting": {
+			"the inventory has what is gone", recorded(copied(true, "3", "m"), `{"Machine":["m","n"]}`),
+			copied(true, "3", "m", "n"), false, courseDeleting,
+		},
+		"Contradiction": {
+			"clusterctl deletes nothing before all is copied", recorded(copied(true, "3", "m"), `{"Machine":["m","n"]}`),
+			copied(true, "3", "n"), false, courseUnclear,
+		},
+		"DeletingLeaf": {"all that is left is equal", copied(true, "3", "m"), copied(true, "3", "m", "n"), true, courseDeleting},
+		"DeletedByUser": {
+			"the copy is older than what is in the source", copied(true, "3", "m"), copied(true, "3", "m", "n"), false, courseUnclear,
+		},
+		"HalfAndOlder": {
+			"equal as far as it goes, but not complete", copied(true, "3", "m", "o"), copied(true, "3", "m", "n"), true, courseUnclear,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := assess(tc.source, tc.target, tc.equal)
+			if got.Course != tc.want || (got.Course == courseUnclear) != (len(got.Doubts) > 0) {
+				t.Errorf("%s: got %+v, want %s", tc.reason, got, tc.want)
+			}
+		})
+	}
+}

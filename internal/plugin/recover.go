@@ -1,0 +1,448 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// lookEvery is how often a command looks whether the hosts run.
+const lookEvery = time.Second
+
+// recovery is a command that changes both sides: run, resume, abort, clean.
+type recovery struct {
+	kind    string
+	where   sides
+	form    output
+	yes     bool
+	dryRun  bool
+	timeout time.Duration
+
+	environment    Environment
+	source, target *cluster
+	progress       *progress
+
+	// left and arrived are what was seen of the two sides last.
+	left, arrived *scope
+
+	done outcome
+}
+
+// outcome is what a command has done.
+type outcome struct {
+	header    `json:",inline"`
+	Namespace string `json:"namespace"`
+
+	// Course is how far the move had come when the command began.
+	Course course `json:"course"`
+	DryRun bool   `json:"dryRun,omitempty"`
+
+	// Done is true if the command has done what it is for. Refusals say why not.
+	Done     bool     `json:"done"`
+	Refusals []string `json:"refusals"`
+
+	// Actions are what was done, or what would be.
+	Actions []string `json:"actions"`
+
+	// SafeToSwitchOff says whether the source may be switched off, and Because why. Nil if that was not asked.
+	SafeToSwitchOff *bool    `json:"safeToSwitchOff,omitempty"`
+	Because         []string `json:"because,omitempty"`
+}
+
+// setupRecovery makes a command of a function that works on both sides.
+func setupRecovery(set *pflag.FlagSet, kind string, work func(*recovery, context.Context) error) runner {
+	c := &recovery{kind: kind}
+	c.where.add(set)
+	set.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
+	set.DurationVar(&c.timeout, "timeout", defaultTimeout, "how long to wait until the hosts run")
+	addYes(set, &c.yes)
+	c.form.add(set)
+	return func(ctx context.Context, environment Environment) (int, error) {
+		if err := c.open(environment); err != nil {
+			return exitBlind, err
+		}
+		c.done = outcome{header: headerOf(kind), Namespace: c.where.namespace, DryRun: c.dryRun, Refusals: []string{}, Actions: []string{}}
+		err := c.look(ctx)
+		if err == nil {
+			err = work(c, ctx)
+		}
+		c.progress.end()
+		if err != nil {
+			return exitBlind, c.interrupted(ctx, err)
+		}
+		if err := c.report(); err != nil {
+			return exitBlind, err
+		}
+		if !c.done.Done {
+			return exitNotReady, nil
+		}
+		return exitDone, nil
+	}
+}
+
+func (c *recovery) open(environment Environment) error {
+	switch {
+	case c.form.check() != nil:
+		return c.form.check()
+	case c.timeout <= 0:
+		return fmt.Errorf("--timeout is %s; use a time above zero, such as 10m", c.timeout)
+	case c.where.toKubeconfig == "":
+		return errors.New("--to-kubeconfig is empty: name the target, because how far the move has come shows there")
+	}
+	c.environment = environment
+	var err error
+	if c.source, c.target, err = c.where.open(); err != nil {
+		return err
+	}
+	c.progress = newProgress(c.messages())
+	return nil
+}
+
+// messages is where people are told what goes on. With a document as the result, that is the standard error.
+func (c *recovery) messages() io.Writer {
+	if c.form.machine() {
+		return c.environment.Errors
+	}
+	return c.environment.Output
+}
+
+// interrupted adds to an error what to do after an interrupt.
+func (c *recovery) interrupted(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("interrupted: %w; run the same command again to continue, or pivot abort to give the move up", err)
+}
+
+// look reads both sides and finds out how far the move has come.
+func (c *recovery) look(ctx context.Context) error {
+	var err error
+	if c.left, err = c.source.survey(ctx, c.where.namespace); err != nil {
+		return err
+	}
+	if c.arrived, err = c.target.survey(ctx, c.where.namespace); err != nil {
+		return err
+	}
+	if c.left.identity == c.arrived.identity {
+		return errors.New("--to-kubeconfig names the same cluster as the source: name another one")
+	}
+	found := assess(c.left, c.arrived, false)
+	if found.Course == courseUnclear && len(found.Ambiguous) > 0 {
+		equal, err := c.equal(ctx)
+		if err != nil {
+			return err
+		}
+		found = assess(c.left, c.arrived, equal)
+	}
+	c.done.Course = found.Course
+	if found.Course == courseUnclear {
+		c.done.Refusals = append(c.done.Refusals, found.Doubts...)
+	}
+	return nil
+}
+
+// equal compares all objects of the source with those of the target. The content of Secrets is not read.
+func (c *recovery) equal(ctx context.Context) (bool, error) {
+	for _, each := range removals(c.left, c.arrived) {
+		if each.kind == secretKind() {
+			continue
+		}
+		here, there := each.whole(), each.whole()
+		key := client.ObjectKeyFromObject(each.object)
+		if err := c.source.client.Get(ctx, key, here); err != nil {
+			return false, c.source.blind(fmt.Errorf("reading %s: %w", each, err))
+		}
+		if err := c.target.client.Get(ctx, key, there); err != nil {
+			return false, c.target.blind(fmt.Errorf("reading %s: %w", each, err))
+		}
+		if !equality.Semantic.DeepEqual(here.Object["spec"], there.Object["spec"]) ||
+			!equality.Semantic.DeepEqual(here.GetLabels(), there.GetLabels()) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (r removal) whole() *unstructured.Unstructured {
+	whole := &unstructured.Unstructured{}
+	whole.SetGroupVersionKind(r.kind.WithVersion(r.version))
+	return whole
+}
+
+// refuse says why nothing is done.
+func (c *recovery) refuse(format string, values ...any) error {
+	c.done.Refusals = append(c.done.Refusals, fmt.Sprintf(format, values...))
+	return nil
+}
+
+// act notes what is done, and does it unless it is a dry run.
+func (c *recovery) act(do func() error, format string, values ...any) error {
+	what := fmt.Sprintf(format, values...)
+	c.done.Actions = append(c.done.Actions, what)
+	if c.dryRun {
+		return nil
+	}
+	if err := do(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return c.progress.say("%s", what)
+}
+
+// unpause lets the Clusters of one side run: first ClusterClasses, then Clusters, as clusterctl does.
+func (c *recovery) unpause(ctx context.Context, at *cluster, seen *scope) error {
+	for _, name := range seen.pausedClasses {
+		class := &clusterv1.ClusterClass{}
+		class.Namespace, class.Name = seen.namespace, name
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, clusterv1.PausedAnnotation)
+		err := c.act(func() error { return mergePatch(ctx, at.client, class, patch) }, "Unpaused ClusterClass %s in the %s", name, at.side)
+		if err != nil {
+			return err
+		}
+	}
+	for _, cluster := range seen.clusters {
+		if !isPaused(cluster) {
+			continue
+		}
+		err := c.act(func() error { return mergePatch(ctx, at.client, cluster.DeepCopy(), `{"spec":{"paused":null}}`) },
+			"Unpaused Cluster %s in the %s", cluster.Name, at.side)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mergePatch(ctx context.Context, c client.Client, object client.Object, patch string) error {
+	return c.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch)))
+}
+
+// remove removes objects as clusterctl does, but keeps their other annotations, and with them the pause of a host: BMO
+// deprovisions a host that is deleted without the mark.
+func (c *recovery) remove(ctx context.Context, at *cluster, objects []removal) error {
+	if len(objects) == 0 {
+		return nil
+	}
+	c.progress.begin("Removing", "objects", len(objects))
+	return c.act(func() error {
+		for i, each := range objects {
+			if err := each.remove(ctx, at.client); err != nil {
+				return fmt.Errorf("removing %s: %w", each, err)
+			}
+			c.progress.at(i+1, each.String())
+		}
+		return nil
+	}, "Removed %s in the %s", number(len(objects), "object"), at.side)
+}
+
+func (r removal) remove(ctx context.Context, c client.Client) error {
+	object := r.object.DeepCopy()
+	object.SetGroupVersionKind(r.kind.WithVersion(r.version))
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:""}}}`, object.UID, infrav1.DeleteForMoveAnnotation)
+	err := mergePatch(ctx, c, object, patch)
+	if err == nil {
+		err = c.Delete(ctx, object, client.Preconditions{UID: &object.UID})
+	}
+	if err == nil && len(object.Finalizers) > 0 {
+		err = mergePatch(ctx, c, object, fmt.Sprintf(`{"metadata":{"uid":%q,"finalizers":null}}`, object.UID))
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// awaitHosts waits until no host of a side is paused for the move, and says which ones are.
+func (c *recovery) awaitHosts(ctx context.Context, at *cluster) ([]string, error) {
+	if c.dryRun {
+		return nil, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	for begun := false; ; {
+		seen, err := at.look(limited, c.where.namespace)
+		if err != nil && limited.Err() == nil {
+			return nil, err
+		}
+		var paused []string
+		if err == nil {
+			shown := summarize([]*sight{seen})
+			for _, host := range shown.Hosts {
+				if waits(host) {
+					paused = append(paused, fmt.Sprintf("BareMetalHost %s is %s: %s", host.Name, host.Phase, host.Reason))
+				}
+			}
+			if !begun {
+				c.progress.begin("Resuming", "hosts", len(shown.Hosts))
+				begun = true
+			}
+			c.progress.at(len(shown.Hosts)-len(paused), "")
+			if len(paused) == 0 {
+				return nil, nil
+			}
+		}
+		select {
+		case <-limited.Done():
+			return paused, ctx.Err()
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// finish waits until the hosts of a side run, and says whether they do.
+func (c *recovery) finish(ctx context.Context, at *cluster) error {
+	paused, err := c.awaitHosts(ctx, at)
+	if err != nil {
+		return err
+	}
+	c.done.Refusals = append(c.done.Refusals, paused...)
+	c.done.Done = len(paused) == 0
+	return nil
+}
+
+// liveLeftover names hosts that a removal would take from a BMO that manages them.
+func liveLeftover(objects []removal, hosts []*bmov1alpha1.BareMetalHost) []string {
+	var live []string
+	for _, host := range hosts {
+		_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+		removed := func(each removal) bool { return each.object.UID == host.UID }
+		if !paused && slices.ContainsFunc(objects, removed) {
+			live = append(live, host.Name)
+		}
+	}
+	return live
+}
+
+func setupAbort(set *pflag.FlagSet) runner {
+	return setupRecovery(set, "PivotAbort", (*recovery).abort)
+}
+
+func setupClean(set *pflag.FlagSet) runner {
+	return setupRecovery(set, "PivotClean", (*recovery).clean)
+}
+
+func setupResume(set *pflag.FlagSet) runner {
+	return setupRecovery(set, "PivotResume", (*recovery).resume)
+}
+
+// abort puts everything back in the source.
+func (c *recovery) abort(ctx context.Context) error {
+	switch c.done.Course {
+	case courseNone:
+		c.done.Done = true
+		return nil
+	case courseDeleting:
+		return c.refuse("clusterctl has begun to delete in the source, and the source is not complete any more: " +
+			"continue with pivot resume")
+	case courseArrived:
+		return c.refuse("the move is complete, and the target manages the Clusters: move them back with pivot run")
+	case courseUnclear:
+		return nil
+	case courseCopying, courseGivenUp:
+	}
+	copies := removals(c.arrived, c.left)
+	question := fmt.Sprintf("The Clusters of namespace %s are unpaused in the source, and %s are removed in the target.",
+		c.where.namespace, number(len(copies), "copied object"))
+	if live := liveLeftover(copies, c.arrived.hosts); len(live) > 0 {
+		return c.refuse("BareMetalHosts %s of the target are not paused: BMO manages them there", pivot.Enumerate(live))
+	}
+	if err := c.ask(question); err != nil {
+		return err
+	}
+	if err := c.unpause(ctx, c.source, c.left); err != nil {
+		return err
+	}
+	if err := c.remove(ctx, c.target, copies); err != nil {
+		return err
+	}
+	return c.finish(ctx, c.source)
+}
+
+func (c *recovery) ask(question string) error {
+	return confirm(c.environment, c.yes || c.dryRun, question)
+}
+
+// clean removes what is left in the source.
+func (c *recovery) clean(ctx context.Context) error {
+	if c.done.Course != courseArrived {
+		if c.done.Course == courseDeleting {
+			return c.refuse("the Clusters of the target are paused: complete the move with pivot resume")
+		}
+		return c.refuse("the target does not manage the Clusters (course %s): only what a complete move has left is removed",
+			c.done.Course)
+	}
+	return c.sweep(ctx)
+}
+
+// sweep removes what is left in the source, if all of it is in the target and nothing acts on it.
+func (c *recovery) sweep(ctx context.Context) error {
+	for _, cluster := range c.left.clusters {
+		if !isPaused(cluster) {
+			return c.refuse("Cluster %[1]s runs in the source: pause it with `kubectl patch cluster %[1]s --namespace %[2]s "+
+				`--type merge --patch '{"spec":{"paused":true}}'`+"`", cluster.Name, cluster.Namespace)
+		}
+	}
+	if missing := (arrival{scope: c.arrived, from: c.left}).notHere(); len(missing) > 0 {
+		return c.refuse("%s of the source is not in the target, and would be lost: delete it in the source yourself if "+
+			"nothing needs it", enumerate(missing))
+	}
+	left := removals(c.left, c.arrived)
+	if live := liveLeftover(left, c.left.hosts); len(live) > 0 {
+		return c.refuse("BareMetalHosts %s of the source are not paused, so BMO manages them: pause them with annotation %s",
+			pivot.Enumerate(live), bmov1alpha1.PausedAnnotation)
+	}
+	if len(left) > 0 {
+		if err := c.ask(fmt.Sprintf("%s are removed in the source.", number(len(left), "object"))); err != nil {
+			return err
+		}
+	}
+	if err := c.remove(ctx, c.source, left); err != nil {
+		return err
+	}
+	c.done.Done = true
+	return nil
+}
+
+// resume continues a move that was interrupted.
+func (c *recovery) resume(ctx context.Context) error {
+	switch c.done.Course {
+	case courseNone:
+		return c.refuse("no move is under way: begin one with pivot run")
+	case courseUnclear:
+		return nil
+	case courseCopying, courseGivenUp:
+		if err := c.ask("Nothing was deleted in the source: its Clusters are unpaused, and moved again."); err != nil {
+			return err
+		}
+		if err := c.unpause(ctx, c.source, c.left); err != nil || c.dryRun {
+			c.done.Done = err == nil
+			return err
+		}
+		return c.move(ctx)
+	case courseDeleting, courseArrived:
+	}
+	return c.complete(ctx)
+}
+
+// complete does what clusterctl does after it has copied everything.
+func (c *recovery) complete(ctx context.Context) error {
+	if err := c.sweep(ctx); err != nil || len(c.done.Refusals) > 0 {
+		return err
+	}
+	c.done.Done = false
+	if err := c.unpause(ctx, c.target, c.arrived); err != nil {
+		return err
+	}
+	return c.arrive(ctx)
+}

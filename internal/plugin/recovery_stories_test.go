@@ -1,0 +1,193 @@
+package plugin_test
+
+import (
+	"context"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// describeRecovery are stories of moves that clusterctl did not complete. Whole moves are told in test/move.
+func describeRecovery(c *clusters) {
+	It("gives a move up before anything was deleted, and asks first", func(ctx context.Context) {
+		namespace, source, target := c.halfMoved(ctx)
+		Expect(c.run(ctx, namespace, "abort --yes=false")).To(end(1, "not confirmed: nothing was done", "Use --yes"))
+		Expect(source.isPaused(ctx)).To(BeTrue())
+		Expect(c.run(ctx, namespace, "abort --dry-run")).To(end(0,
+			"Dry run: Unpaused Cluster cluster in the source", "Dry run: Removed 6 objects in the target"))
+		Expect(source.isPaused(ctx)).To(BeTrue())
+
+		source.resumed(ctx)
+		Expect(c.run(ctx, namespace, "abort")).To(end(0, "Done."))
+		Expect(source.isPaused(ctx)).To(BeFalse())
+		target.isEmpty(ctx)
+		Expect(source.hosts(ctx)).To(HaveLen(1), "the source keeps its objects")
+		Expect(c.run(ctx, namespace, "abort")).To(end(0, "Nothing to do."))
+	})
+
+	It("gives no move up that has begun to delete, and completes it", func(ctx context.Context) {
+		namespace, source, target := c.halfMoved(ctx)
+		source.discard(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "host-bmc"}})
+		Expect(c.run(ctx, namespace, "abort")).To(end(1, "clusterctl has begun to delete in the source", "pivot resume"))
+		Expect(c.run(ctx, namespace, "clean")).To(end(1, "the Clusters of the target are paused"))
+		Expect(source.hosts(ctx)).To(HaveLen(1))
+
+		target.resumed(ctx)
+		told := c.run(ctx, namespace, "resume -o json")
+		Expect(told).To(end(0))
+		Expect(told.decode()).To(And(HaveKeyWithValue("kind", "PivotResume"), HaveKeyWithValue("course", "Deleting"),
+			HaveKeyWithValue("done", true), HaveKeyWithValue("apiVersion", "plugin.infrastructure.cluster.x-k8s.io/v1alpha1"),
+			HaveKeyWithValue("safeToSwitchOff", false),
+			HaveKeyWithValue("because", ContainElement(ContainSubstring("node node-0 is not armed")))))
+		source.isEmpty(ctx)
+		Expect(target.isPaused(ctx)).To(BeFalse())
+		Expect(target.hosts(ctx)).To(HaveLen(1))
+	})
+
+	It("does not guess where an object is in the target only and the copy is not complete", func(ctx context.Context) {
+		namespace, source, target := c.halfMoved(ctx)
+		target.discard(ctx, &infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine"}})
+		target.create(ctx, build.Machine("deleted", clusterName))
+		for _, command := range []string{"abort", "resume", "run"} {
+			Expect(c.run(ctx, namespace, command)).To(end(1, "Machine deleted is in the target only", "docs/pivot.md"))
+		}
+		Expect(source.isPaused(ctx)).To(BeTrue())
+		Expect(source.hosts(ctx)).To(HaveLen(1))
+	})
+
+	It("removes what is left in the source, and nothing that the target does not have or BMO manages", func(ctx context.Context) {
+		namespace, source, target := c.halfMoved(ctx)
+		stage.Change(ctx, target.client, target.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+			cluster.Spec.Paused = nil
+		})
+		target.changeInfra(ctx, epoch("2"))
+		source.create(ctx, build.Host("mine", build.Available(), build.Paused("maintenance")))
+		Expect(c.run(ctx, namespace, "clean")).To(end(1, "BareMetalHost mine of the source is not in the target"))
+		source.discard(ctx, &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: "mine"}})
+		stage.Change(ctx, source.client, source.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
+		})
+		Expect(c.run(ctx, namespace, "clean")).To(end(1, "BareMetalHosts host of the source are not paused"))
+		Expect(source.hosts(ctx)).To(HaveLen(1))
+		stage.Change(ctx, source.client, source.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&host.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
+			host.Finalizers = []string{bmov1alpha1.BareMetalHostFinalizer}
+		})
+		Expect(c.run(ctx, namespace, "clean")).To(end(0, "Removed 6 objects in the source", "Done."))
+		source.isEmpty(ctx)
+		Expect(target.hosts(ctx)).To(HaveLen(1))
+	})
+
+	It("takes nothing from a target that managed the cluster last", func(ctx context.Context) {
+		namespace, source, target := c.halfMoved(ctx)
+		target.changeInfra(ctx, epoch("3"))
+		for _, command := range []string{"abort", "clean", "resume", "run"} {
+			Expect(c.run(ctx, namespace, command)).To(end(1))
+		}
+		Expect(c.run(ctx, namespace, "abort")).To(end(1, "has a newer move epoch", "unpause the Cluster there"))
+		Expect(source.isPaused(ctx)).To(BeTrue())
+		Expect(source.hosts(ctx)).To(HaveLen(1))
+		Expect(target.hosts(ctx)).To(HaveLen(1))
+	})
+
+	It("runs nothing while something is in the way", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		source := settle(ctx, c.source, namespace)
+		source.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateProvisioning)))
+		Expect(c.run(ctx, namespace, "run")).To(end(1, "Not done, because:", "source: host busy is provisioning"))
+		Expect(source.isPaused(ctx)).To(BeFalse())
+		Expect(c.run(ctx, namespace, "resume")).To(end(1, "no move is under way: begin one with pivot run"))
+	})
+}
+
+// halfMoved is a cluster on both sides, paused, as clusterctl leaves it between copying and deleting.
+func (c *clusters) halfMoved(ctx context.Context) (namespace string, source, target world) {
+	GinkgoHelper()
+	namespace = stage.Namespace(ctx, c.source)
+	Expect(c.target.Client.Create(ctx, build.Namespace(namespace))).To(Succeed())
+	source, target = settle(ctx, c.source, namespace), settle(ctx, c.target, namespace)
+	for _, w := range []world{source, target} {
+		stage.Change(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+			cluster.Spec.Paused = ptr.To(true)
+		})
+		w.changeInfra(ctx, epoch("1"))
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			build.Annotations(map[string]string{bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider})(host)
+		})
+	}
+	return namespace, source, target
+}
+
+// epoch writes the epoch of a move.
+func epoch(value string) func(*infrav1.Metal3Cluster) {
+	return func(infra *infrav1.Metal3Cluster) {
+		metav1.SetMetaDataAnnotation(&infra.ObjectMeta, infrav1.MoveEpochAnnotation, value)
+	}
+}
+
+func (w world) isPaused(ctx context.Context) bool {
+	GinkgoHelper()
+	cluster := &clusterv1.Cluster{}
+	Expect(w.client.Get(ctx, w.key(clusterName), cluster)).To(Succeed())
+	return ptr.Deref(cluster.Spec.Paused, false)
+}
+
+func (w world) hosts(ctx context.Context) []bmov1alpha1.BareMetalHost {
+	GinkgoHelper()
+	var list bmov1alpha1.BareMetalHostList
+	Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+	return list.Items
+}
+
+// isEmpty demands that nothing of the cluster is left.
+func (w world) isEmpty(ctx context.Context) {
+	GinkgoHelper()
+	for _, object := range []client.Object{
+		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: clusterName}},
+		&infrav1.Metal3Cluster{ObjectMeta: metav1.ObjectMeta{Name: clusterName}},
+		&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine"}},
+		&infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine"}},
+		&bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: "host"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "host-bmc"}},
+	} {
+		err := w.client.Get(ctx, w.key(object.GetName()), object)
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// discard deletes an object at once.
+func (w world) discard(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	object.SetNamespace(w.namespace)
+	Expect(w.client.Delete(ctx, object)).To(Succeed())
+}
+
+// resumed plays the manager, which removes the pause of the host as soon as its Cluster runs.
+func (w world) resumed(ctx context.Context) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer GinkgoRecover()
+		Eventually(ctx, func(g Gomega) {
+			cluster := &clusterv1.Cluster{}
+			g.Expect(w.client.Get(ctx, w.key(clusterName), cluster)).To(Succeed())
+			g.Expect(ptr.Deref(cluster.Spec.Paused, false)).To(BeFalse())
+		}).Should(Succeed())
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
+		})
+	}()
+	DeferCleanup(func() { stop(); <-ended })
+}

@@ -1,0 +1,208 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+func setupRun(set *pflag.FlagSet) runner { return setupRecovery(set, "PivotRun", (*recovery).run) }
+
+// run moves a namespace, from wherever the move stands.
+func (c *recovery) run(ctx context.Context) error {
+	switch c.done.Course {
+	case courseCopying, courseDeleting:
+		if err := c.progress.say("A move was interrupted here (%s). It is continued.", c.done.Course); err != nil {
+			return err
+		}
+		return c.resume(ctx)
+	case courseArrived:
+		return c.complete(ctx)
+	case courseUnclear:
+		return nil
+	case courseNone, courseGivenUp:
+	}
+	verdict := judge(c.left, c.arrived)
+	for _, obstacle := range verdict.Obstacles {
+		c.done.Refusals = append(c.done.Refusals, obstacle.Cluster+": "+obstacle.Message)
+	}
+	if !verdict.Ready {
+		return nil
+	}
+	if err := c.progress.say("Preflight: ready. %s, %s, %s.", number(verdict.Counted.Clusters, "Cluster"),
+		number(verdict.Counted.Machines, "Machine"), number(verdict.Counted.Hosts, "host")); err != nil {
+		return err
+	}
+	if err := c.ask(fmt.Sprintf("All Clusters and hosts of namespace %s are moved to the target.", c.where.namespace)); err != nil {
+		return err
+	}
+	if c.dryRun {
+		c.done.Done = true
+		c.done.Actions = append(c.done.Actions, fmt.Sprintf("Moved namespace %s with clusterctl", c.where.namespace))
+		return nil
+	}
+	return c.move(ctx)
+}
+
+// move runs clusterctl as soon as the move is ready, and waits until the hosts run in the target.
+func (c *recovery) move(ctx context.Context) error {
+	c.progress.begin("Preflight", "", 0)
+	verdict, err := awaitReady(ctx, c.source, c.target, c.where.namespace, c.timeout)
+	if err != nil {
+		return err
+	}
+	if !verdict.Ready {
+		for _, obstacle := range verdict.Obstacles {
+			c.done.Refusals = append(c.done.Refusals, obstacle.Cluster+": "+obstacle.Message)
+		}
+		return ctx.Err()
+	}
+	total := 0
+	for _, kind := range append(c.left.kinds(), secretKind()) {
+		for _, object := range c.left.belongingsOf(kind) {
+			if c.left.takes(kind, object) {
+				total++
+			}
+		}
+	}
+	if err := c.clusterctlMove(ctx, total); err != nil {
+		return fmt.Errorf("clusterctl move: %w; see pivot status, and continue with pivot resume or give up with pivot abort", err)
+	}
+	c.done.Actions = append(c.done.Actions, fmt.Sprintf("Moved namespace %s with clusterctl", c.where.namespace))
+	return c.arrive(ctx)
+}
+
+// arrive waits until the hosts run in the target, and says whether the source may be switched off.
+func (c *recovery) arrive(ctx context.Context) error {
+	if err := c.finish(ctx, c.target); err != nil || c.dryRun {
+		return err
+	}
+	because, err := c.dependsOnSource(ctx)
+	if err != nil {
+		return err
+	}
+	c.done.SafeToSwitchOff, c.done.Because = ptr.To(len(because) == 0), because
+	if len(because) == 0 {
+		c.done.Because = []string{"the target manages all Clusters and hosts, and a node of the control plane holds the VIP of " +
+			"Ironic, or takes it within seconds"}
+	}
+	return nil
+}
+
+// dependsOnSource says why the source may not be switched off yet.
+func (c *recovery) dependsOnSource(ctx context.Context) ([]string, error) {
+	seen, err := c.target.look(ctx, c.where.namespace)
+	if err != nil {
+		return nil, err
+	}
+	because := slices.Clone(c.done.Refusals)
+	endpoints := 0
+	for _, infra := range seen.infras {
+		if infra.Spec.Ironic != nil {
+			endpoints++
+			because = append(because, pivot.DemotionObstacles(seen.demotionFacts(infra, seen.hosts))...)
+		}
+	}
+	for _, look := range []func(context.Context) ([]string, error){c.clustersLeft, c.hostsLeft} {
+		found, err := look(ctx)
+		if err != nil {
+			return nil, c.source.blind(err)
+		}
+		because = append(because, found...)
+	}
+	if endpoints > 0 {
+		return because, nil
+	}
+	deployment := &appsv1.Deployment{}
+	err = c.source.client.Get(ctx, ironicDeployment(), deployment)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, c.source.blind(fmt.Errorf("reading Deployment %s: %w", ironicDeployment(), err))
+	}
+	if err == nil && replicas(deployment) > 0 {
+		because = append(because, fmt.Sprintf("Ironic runs in the source (Deployment %s), and no Metal3Cluster of the namespace "+
+			"has spec.ironic: no node takes its VIP", ironicDeployment()))
+	}
+	return because, nil
+}
+
+// clustersLeft names the namespaces whose Clusters the source still manages.
+func (c *recovery) clustersLeft(ctx context.Context) ([]string, error) {
+	clusters, err := c.source.list(ctx, clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind), "")
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]int{}
+	for i := range clusters {
+		counts[clusters[i].Namespace]++
+	}
+	return describeLeft(counts, "Cluster"), nil
+}
+
+// hostsLeft names the namespaces whose hosts the source still manages.
+func (c *recovery) hostsLeft(ctx context.Context) ([]string, error) {
+	hosts, err := c.source.list(ctx, bmov1alpha1.GroupVersion.WithKind("BareMetalHost"), "")
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]int{}
+	for i := range hosts {
+		if _, leaves := hosts[i].Annotations[infrav1.DeleteForMoveAnnotation]; !leaves {
+			counts[hosts[i].Namespace]++
+		}
+	}
+	return describeLeft(counts, "BareMetalHost"), nil
+}
+
+func describeLeft(counts map[string]int, kind string) []string {
+	var left []string
+	for _, namespace := range sortedKeys(counts) {
+		left = append(left, fmt.Sprintf("the source still has %s in namespace %s: move the namespace, or remove what is left "+
+			"with pivot clean", number(counts[namespace], kind), namespace))
+	}
+	return left
+}
+
+// report prints what was done.
+func (c *recovery) report() error {
+	if c.form.machine() {
+		return c.form.print(c.environment.Output, c.done, false)
+	}
+	out := c.environment.Output
+	var problem error
+	tell := func(format string, values ...any) { problem = errors.Join(problem, say(out, format, values...)) }
+	if c.dryRun {
+		for _, action := range c.done.Actions {
+			tell("Dry run: %s.", action)
+		}
+	}
+	switch {
+	case len(c.done.Refusals) > 0 && len(c.done.Actions) == 0:
+		tell("Not done, because:")
+	case len(c.done.Refusals) > 0:
+		tell("Not complete, because:")
+	case c.done.Done && len(c.done.Actions) == 0:
+		tell("Nothing to do.")
+	case c.done.Done:
+		tell("Done.")
+	}
+	for _, refusal := range c.done.Refusals {
+		tell("- %s", refusal)
+	}
+	if c.done.SafeToSwitchOff != nil {
+		answer := map[bool]string{true: "yes", false: "no"}[*c.done.SafeToSwitchOff]
+		tell("Safe to switch off the source: %s, because %s", answer, pivot.Enumerate(c.done.Because))
+	}
+	return problem
+}
