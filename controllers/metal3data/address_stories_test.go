@@ -33,7 +33,7 @@ func describeLateAddresses(s *suite) {
 			"spec.metaData.ipAddressesFromPool[ip] refers to IPPool pool, but the kind IPClaim is not installed. Install the provider of this pool."))
 		Expect(s.server.InstallDefinitions(ctx, components.AddressManager)).To(Succeed())
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.PoolMissingReason,
-			"spec.metaData.ipAddressesFromPool[ip] names IPPool pool, which does not exist. Create it"))
+			"spec.metaData.ipAddressesFromPool[ip] refers to IPPool pool, which does not exist. Create it"))
 		Expect(managers.StartAddressManager(ctx, s.server, "")).To(Succeed())
 		w.pool(ctx, "pool", "10.0.0.20")
 		w.ready(ctx, "template-0")

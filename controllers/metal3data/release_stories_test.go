@@ -123,7 +123,7 @@ func describeReleases(s *suite) {
 			claim.Finalizers = nil
 		})
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.WaitingForClaimReason,
-			"Waiting for Metal3DataClaim machine, which does not exist."))
+			"Waiting for Metal3DataClaim machine to exist."))
 		// The garbage collector does not run here.
 		remove(ctx, w, "template-0", &infrav1.Metal3Data{})
 		w.nothingLeft(ctx)
