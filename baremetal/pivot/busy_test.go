@@ -10,8 +10,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// powering is the table of hosts whose power BMO may be changing: state, who has paused, reboot annotation, spec.online,
-// status.poweredOn, error, and what the host is busy with.
+// powering is the table of hosts whose power BMO may be changing: state, who has paused, reboot annotation,
+// spec.online, status.poweredOn, error, and what the host is busy with.
 func powering() [][]string {
 	return [][]string{
 		{"available", "*", "*", "*", "*", "*", ""},

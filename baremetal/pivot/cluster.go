@@ -95,8 +95,8 @@ func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 }
 
 // GoalOf returns the phase that the Clusters of its namespace want a host to reach: Running, Parked, or Fenced.
-// WaitingForEndpoint means that the host stays as it is, because the Clusters that decide are not there, or their Ironic
-// endpoint is not verified.
+// WaitingForEndpoint means that the host stays as it is, because the Clusters that decide are not there, or their
+// Ironic endpoint is not verified.
 //
 //	host serves   its Cluster                                         goal
 //	a Cluster     is claimed by another management cluster            Fenced

@@ -88,8 +88,8 @@ func arrivals() [][]string {
 	)
 }
 
-// TestPlanHostAfterwards goes through every combination of what decides about a nudge, a deployment that is kept, what is forgotten, and
-// hosts without their status.
+// TestPlanHostAfterwards goes through every combination of what decides about a nudge, a deployment that is kept, what
+// is forgotten, and hosts without their status.
 func TestPlanHostAfterwards(t *testing.T) {
 	const unfinished = "inspecting|available|provisioning|brings available|brings provisioning"
 	table := [][]string{

@@ -319,8 +319,8 @@ func needsNudge(host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) b
 	return nudged && known != HolderName(*holder) || !nudged && holder.Kind == infrav1.HolderControlPlane
 }
 
-// Apply does a step on a copy of the host. It leaves out what needs the whole status: Record, Restore, and MarkProvisioned of a
-// host that does not bring its status from another cluster.
+// Apply does a step on a copy of the host. It leaves out what needs the whole status: Record, Restore, and
+// MarkProvisioned of a host that does not bring its status from another cluster.
 func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov1alpha1.BareMetalHost {
 	changed := host.DeepCopy()
 	switch step {

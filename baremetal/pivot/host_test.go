@@ -454,7 +454,8 @@ func TestMarkProvisioned(t *testing.T) {
 	}
 }
 
-// TestMarkProvisionedOfBroughtStatus is about a host whose deployment had failed, and whose node has joined all the same.
+// TestMarkProvisionedOfBroughtStatus is about a host whose deployment had failed, and whose node has joined all the
+// same.
 func TestMarkProvisionedOfBroughtStatus(t *testing.T) {
 	host := claimed()
 	host.Spec.Image = &bmov1alpha1.Image{URL: "http://images.example/node"}

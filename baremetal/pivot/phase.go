@@ -7,8 +7,8 @@ import (
 )
 
 // Phase is the state of a host in a move. Transitions holds the state machine, PlanHost the step that the manager takes
-// next, and ProgressOf sums up the phases of the hosts of a Cluster in condition MoveInProgress. A phase in which a host
-// needs a person has the name of the event that the manager writes on the host.
+// next, and ProgressOf sums up the phases of the hosts of a Cluster in condition MoveInProgress. A phase in which a
+// host needs a person has the name of the event that the manager writes on the host.
 type Phase string
 
 // Values of Phase.
@@ -46,8 +46,8 @@ const (
 	// has joined.
 	PhaseStatusLost Phase = "StatusLost"
 
-	// PhaseProvisioningHeld means that the Ironic that was provisioning the host is gone. The host stays paused until it is
-	// known whether its Node has joined.
+	// PhaseProvisioningHeld means that the Ironic that was provisioning the host is gone. The host stays paused until it
+	// is known whether its Node has joined.
 	PhaseProvisioningHeld Phase = "ProvisioningHeld"
 
 	// PhasePausedByUser means that the user has paused the host.
@@ -95,23 +95,25 @@ func PhaseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 		return PhaseParked
 	case paused && by != infrav1.HostPausedByProvider:
 		return PhasePausedByUser
+	default:
+		return phaseOfQuiet(host, goal, paused)
+	}
+}
+
+// phaseOfQuiet returns the phase of a quiet host that is not parked and that only the provider may have paused.
+func phaseOfQuiet(host *bmov1alpha1.BareMetalHost, goal Phase, paused bool) Phase {
+	switch {
 	case goal == PhaseParked:
 		return PhaseParking
 	case !paused:
 		return PhaseRunning
 	case LostStatus(host):
 		return PhaseStatusLost
-	default:
-		return afterMove(goal)
-	}
-}
-
-// afterMove is the phase of a host that the provider has paused and whose Cluster runs.
-func afterMove(goal Phase) Phase {
-	if goal == PhaseRunning {
+	case goal == PhaseRunning:
 		return PhaseResuming
+	default:
+		return PhaseWaitingForEndpoint
 	}
-	return PhaseWaitingForEndpoint
 }
 
 // isLeaving returns true while clusterctl deletes a host that it has copied.

@@ -20,8 +20,8 @@ func combinations(columns ...[]string) [][]string {
 	return rows
 }
 
-// answer looks facts up in a table whose last column is the answer. A star fits any value, a bar divides values, and the
-// first row that fits counts.
+// answer looks facts up in a table whose last column is the answer. A star fits any value, a bar divides values, and
+// the first row that fits counts.
 func answer(table [][]string, facts []string) string {
 	for _, row := range table {
 		fits := true

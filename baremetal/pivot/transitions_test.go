@@ -27,36 +27,39 @@ func at(t *testing.T, phase pivot.Phase) *passage {
 	p := &passage{t: t, host: claimed(), around: runs, facts: pivot.HostFacts{Settled: true}}
 	p.host.Spec.Image = &bmov1alpha1.Image{URL: "http://images.example/node"}
 	p.host.Finalizers = []string{bmov1alpha1.BareMetalHostFinalizer}
-	switch phase {
-	case pivot.PhaseBusy:
-		p.work(bmov1alpha1.StateProvisioning)
-	case pivot.PhaseParking:
-		p.clusterctl(true)
-	case pivot.PhaseParked:
-		p.clusterctl(true)
-		p.manager(pivot.Pause, pivot.Record)
-	case pivot.PhaseLeaving:
-		p.host.Annotations[infrav1.DeleteForMoveAnnotation] = ""
-	case pivot.PhaseWaitingForEndpoint:
-		p.manage(unverified)
-		p.pause(infrav1.HostPausedByProvider)
-	case pivot.PhaseResuming:
-		p.pause(infrav1.HostPausedByProvider)
-	case pivot.PhaseFenced:
-		p.around.Superseded = true
-		p.manager(pivot.FenceOff)
-	case pivot.PhaseArrivalHeld:
-		p.pause(infrav1.HostPausedByProvider)
-		p.host.Annotations[infrav1.MoveEpochAnnotation], p.around.Arrival = "1", 3
-	case pivot.PhaseStatusLost:
-		p.host.Status = bmov1alpha1.BareMetalHostStatus{}
-		p.pause(infrav1.HostPausedByProvider)
-	case pivot.PhaseProvisioningHeld:
-		p.work(bmov1alpha1.StateProvisioning)
-		p.loseIronic()
-	case pivot.PhasePausedByUser:
-		p.pause("maintenance")
-	case pivot.PhaseRunning:
+	begin := map[pivot.Phase]func(){
+		pivot.PhaseBusy:    func() { p.work(bmov1alpha1.StateProvisioning) },
+		pivot.PhaseParking: func() { p.clusterctl(true) },
+		pivot.PhaseParked: func() {
+			p.clusterctl(true)
+			p.manager(pivot.Pause, pivot.Record)
+		},
+		pivot.PhaseLeaving: func() { p.host.Annotations[infrav1.DeleteForMoveAnnotation] = "" },
+		pivot.PhaseWaitingForEndpoint: func() {
+			p.manage(unverified)
+			p.pause(infrav1.HostPausedByProvider)
+		},
+		pivot.PhaseResuming: func() { p.pause(infrav1.HostPausedByProvider) },
+		pivot.PhaseFenced: func() {
+			p.around.Superseded = true
+			p.manager(pivot.FenceOff)
+		},
+		pivot.PhaseArrivalHeld: func() {
+			p.pause(infrav1.HostPausedByProvider)
+			p.host.Annotations[infrav1.MoveEpochAnnotation], p.around.Arrival = "1", 3
+		},
+		pivot.PhaseStatusLost: func() {
+			p.host.Status = bmov1alpha1.BareMetalHostStatus{}
+			p.pause(infrav1.HostPausedByProvider)
+		},
+		pivot.PhaseProvisioningHeld: func() {
+			p.work(bmov1alpha1.StateProvisioning)
+			p.loseIronic()
+		},
+		pivot.PhasePausedByUser: func() { p.pause("maintenance") },
+	}
+	if change, is := begin[phase]; is {
+		change()
 	}
 	if phase != "" {
 		p.demand(phase)
@@ -226,8 +229,8 @@ func TestEveryPhaseHasAWayInAndOut(t *testing.T) {
 	}
 }
 
-// TestStepsOfPhases goes through every combination of facts, and demands that the manager does nothing else to a host in
-// a phase.
+// TestStepsOfPhases goes through every combination of facts, and demands that the manager does nothing else to a host
+// in a phase.
 func TestStepsOfPhases(t *testing.T) {
 	want := map[pivot.Phase][]pivot.Step{
 		pivot.PhaseRunning: {

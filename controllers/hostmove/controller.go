@@ -196,8 +196,8 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 		return corev1.EventTypeWarning, "ProvisioningInterrupted",
 			"The host lost its provisioned status, but its Node has joined. The host is kept as it is"
 	case pivot.Await:
-		return corev1.EventTypeWarning, "StatusLost", "The host has an image and lost its status. It stays paused until its " +
-			"Node has joined. If you remove the pause, BMO writes the image again, which wipes its disks"
+		return corev1.EventTypeWarning, "StatusLost", "The host has an image and lost its status. It stays paused until " +
+			"its Node has joined. If you remove the pause, BMO writes the image again, which wipes its disks"
 	case pivot.Hold:
 		return corev1.EventTypeWarning, "ProvisioningHeld", "The Ironic that was provisioning the host is gone, and the " +
 			"workload cluster does not answer. The host stays paused until the workload cluster says whether its Node has " +
@@ -217,7 +217,8 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 	case pivot.Record:
 		return corev1.EventTypeNormal, "ReadyForMove", "Recorded the status for BMO in the target cluster"
 	case pivot.Resume:
-		return corev1.EventTypeNormal, "ResumedAfterMove", "Removed the pause: the Cluster of the host runs, and its Ironic endpoint is ready"
+		return corev1.EventTypeNormal, "ResumedAfterMove",
+			"Removed the pause: the Cluster of the host runs, and its Ironic endpoint is ready"
 	default:
 		return "", "", ""
 	}

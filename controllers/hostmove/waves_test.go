@@ -48,7 +48,8 @@ func (c *crowd) Write(_ context.Context, _, desired *bmov1alpha1.BareMetalHost) 
 	return desired, nil
 }
 
-// TestTurnsOfTwoEndpoints nudges hosts of two clusters in turn: the one does not make the other wait from the beginning.
+// TestTurnsOfTwoEndpoints nudges hosts of two clusters in turn: the one does not make the other wait from the
+// beginning.
 func TestTurnsOfTwoEndpoints(t *testing.T) {
 	all := &crowd{}
 	for i := range 150 {

@@ -98,8 +98,8 @@ func assess(source, target *scope, equal bool) assessment {
 		return found
 	case newer != "":
 		found.Course = courseUnclear
-		found.Doubts = append(found.Doubts, fmt.Sprintf("Metal3Cluster %s of the target has a newer move epoch than that of the "+
-			"source, and its Cluster is paused: the target managed it last, so unpause the Cluster there", newer))
+		found.Doubts = append(found.Doubts, fmt.Sprintf("Metal3Cluster %s of the target has a newer move epoch than that of "+
+			"the source, and its Cluster is paused: the target managed it last, so unpause the Cluster there", newer))
 		return found
 	case running:
 		found.Course = courseUnclear
@@ -113,25 +113,30 @@ func assess(source, target *scope, equal bool) assessment {
 		}
 		return found
 	}
+	found.compare(source, target, equal)
+	return found
+}
+
+// compare sets the course of a move whose Clusters are paused in the source and do not run in the target.
+func (a *assessment) compare(source, target *scope, equal bool) {
 	arriving := arrival{scope: target, from: source}
-	found.Ambiguous = arriving.onlyHere()
+	a.Ambiguous = arriving.onlyHere()
 	missing := arriving.notHere()
 	lost := lostSince(source)
 	switch {
-	case len(lost) > 0 && len(missing) == 0, len(found.Ambiguous) > 0 && equal && len(missing) == 0:
-		found.Course = courseDeleting
+	case len(lost) > 0 && len(missing) == 0, len(a.Ambiguous) > 0 && equal && len(missing) == 0:
+		a.Course = courseDeleting
 	case len(lost) > 0:
-		found.Course = courseUnclear
-		found.Doubts = append(found.Doubts, fmt.Sprintf("the source has lost %s since clusterctl began to copy, and %s is not "+
+		a.Course = courseUnclear
+		a.Doubts = append(a.Doubts, fmt.Sprintf("the source has lost %s since clusterctl began to copy, and %s is not "+
 			"in the target", enumerate(lost), enumerate(missing)))
-	case len(found.Ambiguous) == 0:
-		found.Course = courseCopying
+	case len(a.Ambiguous) == 0:
+		a.Course = courseCopying
 	default:
-		found.Course = courseUnclear
-		found.Doubts = append(found.Doubts, fmt.Sprintf("%s is in the target only, and the copy is not complete: if you have "+
-			"deleted it in the source, remove it in the target as docs/pivot.md says", enumerate(found.Ambiguous)))
+		a.Course = courseUnclear
+		a.Doubts = append(a.Doubts, fmt.Sprintf("%s is in the target only, and the copy is not complete: if you have "+
+			"deleted it in the source, remove it in the target as docs/pivot.md says", enumerate(a.Ambiguous)))
 	}
-	return found
 }
 
 func enumerate(objects []located) string {
@@ -146,7 +151,8 @@ func isPaused(cluster *clusterv1.Cluster) bool { return ptr.Deref(cluster.Spec.P
 
 func anyPaused(clusters []*clusterv1.Cluster) bool { return slices.ContainsFunc(clusters, isPaused) }
 
-// arrivingClusters are the Clusters of the target that the source has or had, and whether any of them runs or is paused.
+// arrivingClusters are the Clusters of the target that the source has or had, and whether any of them runs or is
+// paused.
 func arrivingClusters(source, target *scope) (names []string, running, paused bool) {
 	for _, cluster := range target.clusters {
 		same := func(other *clusterv1.Cluster) bool { return other.Name == cluster.Name }
@@ -159,8 +165,8 @@ func arrivingClusters(source, target *scope) (names []string, running, paused bo
 	return names, running, paused
 }
 
-// newerIn is the name of a Metal3Cluster with a higher epoch in the target. Empty if there is none. An epoch grows when a
-// Cluster is paused and when it is unpaused, so the copy that was managed last has the higher one.
+// newerIn is the name of a Metal3Cluster with a higher epoch in the target. Empty if there is none. An epoch grows when
+// a Cluster is paused and when it is unpaused, so the copy that was managed last has the higher one.
 func newerIn(source, target *scope) string {
 	for _, there := range target.infras {
 		for _, infra := range source.infras {
@@ -277,7 +283,8 @@ func (a arrival) notHere() []located {
 	return missing
 }
 
-// onlyHere are the objects of the Clusters that arrive that are in the target and not in the source.
+// onlyHere returns the objects that are in the target and not in the source, and that belong to a Cluster of the source
+// or came with a move. A Secret of a host belongs to no Cluster, so each Secret that moves counts.
 func (a arrival) onlyHere() []located {
 	arriving := map[string]bool{}
 	for _, cluster := range a.from.clusters {
@@ -292,7 +299,7 @@ func (a arrival) onlyHere() []located {
 		for _, name := range sortedKeys(here) {
 			_, arrives := from[name]
 			_, moved := here[name].Annotations[infrav1.StatusOriginAnnotation]
-			if !arrives && (arriving[belongsTo(here[name])] || moved) {
+			if !arrives && (arriving[belongsTo(here[name])] || moved || kind == secretKind()) {
 				found = append(found, located{kind, name})
 			}
 		}
@@ -308,8 +315,8 @@ type removal struct {
 }
 
 // removals are the objects of one side that the other side has too, owned ones first. Without a Cluster, what Cluster
-// API owns would stay half deleted, so Clusters are the last ones. ClusterClasses stay: Clusters of other namespaces may
-// use them.
+// API owns would stay half deleted, so Clusters are the last ones. ClusterClasses stay: Clusters of other namespaces
+// may use them.
 func removals(from, other *scope) []removal {
 	var found []removal
 	depths := depthsOf(from)
@@ -334,5 +341,6 @@ func removals(from, other *scope) []removal {
 // ofClass returns true for a ClusterClass, and for what one owns.
 func ofClass(object *metav1.PartialObjectMetadata) bool {
 	owned := func(owner metav1.OwnerReference) bool { return owner.Kind == clusterv1.ClusterClassKind }
-	return object.GroupVersionKind().Kind == clusterv1.ClusterClassKind || slices.ContainsFunc(object.OwnerReferences, owned)
+	return object.GroupVersionKind().Kind == clusterv1.ClusterClassKind ||
+		slices.ContainsFunc(object.OwnerReferences, owned)
 }

@@ -43,7 +43,8 @@ type Environment struct {
 	Errors io.Writer
 }
 
-// runner runs a command after its flags were parsed. It returns the exit code, which is at least exitBlind with an error.
+// runner runs a command after its flags were parsed. It returns the exit code, which is at least exitBlind with an
+// error.
 type runner func(context.Context, Environment) (int, error)
 
 // command is one of the commands of pivot.
@@ -96,7 +97,7 @@ func Main(ctx context.Context, arguments []string, environment Environment) int 
 	// The libraries complain otherwise. What they have to say comes back as an error, too.
 	ctrllog.SetLogger(logr.Discard())
 	code := exitBlind
-	root := newRoot(calledAs(arguments), environment, &code)
+	root := newRoot(calledAs(arguments), environment, &code) //nolint:contextcheck // ExecuteContext passes it.
 	root.SetArgs(arguments[min(1, len(arguments)):])
 	if err := root.ExecuteContext(ctx); err != nil {
 		_, _ = fmt.Fprintf(environment.Errors, "%v\n", err)
@@ -110,8 +111,8 @@ func Main(ctx context.Context, arguments []string, environment Environment) int 
 
 // newRoot makes all commands. Code is the exit code of the one that runs.
 func newRoot(name string, environment Environment, code *int) *cobra.Command {
-	root := group(strings.ReplaceAll(name, " ", "-"), "Move a cluster with its hosts and its Ironic, and see how far it is",
-		environment, code)
+	root := group(strings.ReplaceAll(name, " ", "-"),
+		"Move a cluster with its hosts and its Ironic, and see how far it is", environment, code)
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
 	root.SetOut(environment.Output)
 	root.SetErr(environment.Errors)
@@ -198,7 +199,7 @@ func setupVersion(set *pflag.FlagSet) runner {
 		if !form.machine() {
 			return exitDone, say(environment.Output, "%s (commit %s, %s)", built.GitVersion, built.GitCommit, built.GoVersion)
 		}
-		return exitDone, form.print(environment.Output, struct {
+		return exitDone, form.write(environment.Output, struct {
 			header  `json:",inline"`
 			Version string `json:"version"`
 			Commit  string `json:"commit"`

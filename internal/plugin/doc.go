@@ -12,6 +12,6 @@
 // content, so it has none to print. It keeps nothing between two runs: whoever runs it again sees what is there then.
 //
 // The trade-off of reading lists instead of watching is that a status which is watched costs a few requests each time,
-// for metadata and for the hosts that have changed; in return, an API server that does not answer shows at once, and not
-// as old facts.
+// for metadata and for the hosts that have changed; in return, an API server that does not answer shows at once, and
+// not as old facts.
 package plugin

@@ -68,7 +68,7 @@ func (o output) check() error {
 func (o output) machine() bool { return o == formJSON || o == formYAML }
 
 // print writes a document. One of a stream takes a line, or begins with three dashes.
-func (o output) print(writer io.Writer, document any, stream bool) error {
+func (o output) write(writer io.Writer, document any, stream bool) error {
 	if o != formYAML {
 		return printJSON(writer, document, stream)
 	}

@@ -120,7 +120,8 @@ func (c *cluster) listHosts(ctx context.Context, namespace string) ([]*bmov1alph
 	kept, hosts := hostMemory{}, []*bmov1alpha1.BareMetalHost(nil)
 	for more := ""; ; {
 		page := bmov1alpha1.BareMetalHostList{}
-		if err := c.client.List(ctx, &page, client.InNamespace(namespace), client.Limit(hostPage), client.Continue(more)); err != nil {
+		if err := c.client.List(ctx, &page, client.InNamespace(namespace), client.Limit(hostPage),
+			client.Continue(more)); err != nil {
 			return nil, fmt.Errorf("listing BareMetalHosts: %w", err)
 		}
 		for i := range page.Items {

@@ -55,15 +55,7 @@ func TestReadsOfManyHosts(t *testing.T) {
 		if pages != wantPages || singles != wantSingles {
 			t.Errorf("got %d pages and %d hosts, want %d and %d", pages, singles, wantPages, wantSingles)
 		}
-		online := map[string]bool{}
-		for _, host := range hosts {
-			online[host.Name] = host.Spec.Online
-		}
-		for _, host := range seen {
-			if host.Spec.Online != online[host.Name] || host.Status.HardwareDetails != nil {
-				t.Errorf("host %s is not as it is now, or has its hardware details", host.Name)
-			}
-		}
+		expectCurrent(t, seen, hosts)
 	}
 	look(0, 1, 0)
 	look(0, 0, 0)
@@ -74,4 +66,18 @@ func TestReadsOfManyHosts(t *testing.T) {
 	}
 	hosts = hosts[1:]
 	look(0, 0, 0)
+}
+
+// expectCurrent demands that hosts were read as they are now, without their hardware details.
+func expectCurrent(t *testing.T, seen, hosts []*bmov1alpha1.BareMetalHost) {
+	t.Helper()
+	online := map[string]bool{}
+	for _, host := range hosts {
+		online[host.Name] = host.Spec.Online
+	}
+	for _, host := range seen {
+		if host.Spec.Online != online[host.Name] || host.Status.HardwareDetails != nil {
+			t.Errorf("host %s is not as it is now, or has its hardware details", host.Name)
+		}
+	}
 }

@@ -99,7 +99,9 @@ func inspect(ctx context.Context, source, target *cluster, namespace string) (pr
 }
 
 // awaitReady inspects until nothing is in the way, or until the time is over. It returns the last verdict.
-func awaitReady(ctx context.Context, source, target *cluster, namespace string, limit time.Duration) (preflight, error) {
+func awaitReady(
+	ctx context.Context, source, target *cluster, namespace string, limit time.Duration,
+) (preflight, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var last preflight

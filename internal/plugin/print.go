@@ -55,7 +55,7 @@ func number(count int, word string) string {
 
 func (p preflight) write(writer io.Writer, form output) error {
 	if form.machine() {
-		return form.print(writer, p, false)
+		return form.write(writer, p, false)
 	}
 	head := "Ready: clusterctl move of namespace %s would succeed now and lose nothing."
 	if !p.Ready {
@@ -84,7 +84,7 @@ func (p preflight) write(writer io.Writer, form output) error {
 // refuse tells why nothing was done. Forcible says that --force would do it all the same.
 func (c *demoteCommand) refuse(done demotion, forcible bool) error {
 	if c.form.machine() {
-		return c.form.print(c.result, done, false)
+		return c.form.write(c.result, done, false)
 	}
 	kept := number(int(done.Before), "replica")
 	if err := say(c.result, "Not done: Deployment %s keeps %s, because:", done.Deployment, kept); err != nil {
@@ -104,7 +104,7 @@ func (c *demoteCommand) refuse(done demotion, forcible bool) error {
 // finish tells what was done, or would be.
 func (c *demoteCommand) finish(done demotion) error {
 	if c.form.machine() {
-		return c.form.print(c.result, done, false)
+		return c.form.write(c.result, done, false)
 	}
 	if err := c.sayScaled(done); err != nil {
 		return err

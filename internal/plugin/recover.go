@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -15,10 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
 // lookEvery is how often a command looks whether the hosts run.
@@ -76,7 +72,10 @@ func setupRecovery(set *pflag.FlagSet, kind string, work func(*recovery, context
 		if err := c.open(environment); err != nil {
 			return exitBlind, err
 		}
-		c.done = outcome{header: headerOf(kind), Namespace: c.where.namespace, DryRun: c.dryRun, Refusals: []string{}, Actions: []string{}}
+		c.done = outcome{
+			header: headerOf(kind), Namespace: c.where.namespace, DryRun: c.dryRun,
+			Refusals: []string{}, Actions: []string{},
+		}
 		err := c.look(ctx)
 		if err == nil {
 			err = work(c, ctx)
@@ -209,7 +208,8 @@ func (c *recovery) unpause(ctx context.Context, at *cluster, seen *scope) error 
 		class := &clusterv1.ClusterClass{}
 		class.Namespace, class.Name = seen.namespace, name
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, clusterv1.PausedAnnotation)
-		err := c.act(func() error { return mergePatch(ctx, at.client, class, patch) }, "Unpaused ClusterClass %s in the %s", name, at.side)
+		err := c.act(func() error { return mergePatch(ctx, at.client, class, patch) },
+			"Unpaused ClusterClass %s in the %s", name, at.side)
 		if err != nil {
 			return err
 		}
@@ -263,41 +263,46 @@ func (r removal) remove(ctx context.Context, c client.Client) error {
 	return client.IgnoreNotFound(err)
 }
 
-// awaitHosts waits until no host of a side is paused for the move, and says which ones are.
+// awaitHosts waits until no host of a side is paused for the move. At the time limit it returns the hosts that are.
 func (c *recovery) awaitHosts(ctx context.Context, at *cluster) ([]string, error) {
 	if c.dryRun {
 		return nil, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	for begun := false; ; {
+	waiting := []string{fmt.Sprintf("the %s did not answer in time", at.side)}
+	for begun := false; ; begun = true {
 		seen, err := at.look(limited, c.where.namespace)
-		if err != nil && limited.Err() == nil {
-			return nil, err
-		}
-		var paused []string
-		if err == nil {
-			shown := summarize([]*sight{seen})
-			for _, host := range shown.Hosts {
-				if waits(host) {
-					paused = append(paused, fmt.Sprintf("BareMetalHost %s is %s: %s", host.Name, host.Phase, host.Reason))
-				}
-			}
-			if !begun {
-				c.progress.begin("Resuming", "hosts", len(shown.Hosts))
-				begun = true
-			}
-			c.progress.at(len(shown.Hosts)-len(paused), "")
-			if len(paused) == 0 {
+		switch {
+		case err == nil:
+			if waiting = c.pausedHosts(seen, !begun); len(waiting) == 0 {
 				return nil, nil
 			}
+		case limited.Err() == nil:
+			return nil, err
 		}
 		select {
 		case <-limited.Done():
-			return paused, ctx.Err()
+			return waiting, ctx.Err()
 		case <-time.After(lookEvery):
 		}
 	}
+}
+
+// pausedHosts names the hosts that are paused for the move, and shows the progress.
+func (c *recovery) pausedHosts(seen *sight, isFirst bool) []string {
+	hosts := summarize([]*sight{seen}).Hosts
+	var paused []string
+	for _, host := range hosts {
+		if waits(host) {
+			paused = append(paused, fmt.Sprintf("BareMetalHost %s is %s: %s", host.Name, host.Phase, host.Reason))
+		}
+	}
+	if isFirst {
+		c.progress.begin("Resuming", "hosts", len(hosts))
+	}
+	c.progress.at(len(hosts)-len(paused), "")
+	return paused
 }
 
 // finish waits until the hosts of a side run, and says whether they do.
@@ -309,140 +314,4 @@ func (c *recovery) finish(ctx context.Context, at *cluster) error {
 	c.done.Refusals = append(c.done.Refusals, paused...)
 	c.done.Done = len(paused) == 0
 	return nil
-}
-
-// liveLeftover names hosts that a removal would take from a BMO that manages them.
-func liveLeftover(objects []removal, hosts []*bmov1alpha1.BareMetalHost) []string {
-	var live []string
-	for _, host := range hosts {
-		_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
-		removed := func(each removal) bool { return each.object.UID == host.UID }
-		if !paused && slices.ContainsFunc(objects, removed) {
-			live = append(live, host.Name)
-		}
-	}
-	return live
-}
-
-func setupAbort(set *pflag.FlagSet) runner {
-	return setupRecovery(set, "PivotAbort", (*recovery).abort)
-}
-
-func setupClean(set *pflag.FlagSet) runner {
-	return setupRecovery(set, "PivotClean", (*recovery).clean)
-}
-
-func setupResume(set *pflag.FlagSet) runner {
-	return setupRecovery(set, "PivotResume", (*recovery).resume)
-}
-
-// abort puts everything back in the source.
-func (c *recovery) abort(ctx context.Context) error {
-	switch c.done.Course {
-	case courseNone:
-		c.done.Done = true
-		return nil
-	case courseDeleting:
-		return c.refuse("clusterctl has begun to delete in the source, and the source is not complete any more: " +
-			"continue with pivot resume")
-	case courseArrived:
-		return c.refuse("the move is complete, and the target manages the Clusters: move them back with pivot run")
-	case courseUnclear:
-		return nil
-	case courseCopying, courseGivenUp:
-	}
-	copies := removals(c.arrived, c.left)
-	question := fmt.Sprintf("The Clusters of namespace %s are unpaused in the source, and %s are removed in the target.",
-		c.where.namespace, number(len(copies), "copied object"))
-	if live := liveLeftover(copies, c.arrived.hosts); len(live) > 0 {
-		return c.refuse("BareMetalHosts %s of the target are not paused: BMO manages them there", pivot.Enumerate(live))
-	}
-	if err := c.ask(question); err != nil {
-		return err
-	}
-	if err := c.unpause(ctx, c.source, c.left); err != nil {
-		return err
-	}
-	if err := c.remove(ctx, c.target, copies); err != nil {
-		return err
-	}
-	return c.finish(ctx, c.source)
-}
-
-func (c *recovery) ask(question string) error {
-	return confirm(c.environment, c.yes || c.dryRun, question)
-}
-
-// clean removes what is left in the source.
-func (c *recovery) clean(ctx context.Context) error {
-	if c.done.Course != courseArrived {
-		if c.done.Course == courseDeleting {
-			return c.refuse("the Clusters of the target are paused: complete the move with pivot resume")
-		}
-		return c.refuse("the target does not manage the Clusters (course %s): only what a complete move has left is removed",
-			c.done.Course)
-	}
-	return c.sweep(ctx)
-}
-
-// sweep removes what is left in the source, if all of it is in the target and nothing acts on it.
-func (c *recovery) sweep(ctx context.Context) error {
-	for _, cluster := range c.left.clusters {
-		if !isPaused(cluster) {
-			return c.refuse("Cluster %[1]s runs in the source: pause it with `kubectl patch cluster %[1]s --namespace %[2]s "+
-				`--type merge --patch '{"spec":{"paused":true}}'`+"`", cluster.Name, cluster.Namespace)
-		}
-	}
-	if missing := (arrival{scope: c.arrived, from: c.left}).notHere(); len(missing) > 0 {
-		return c.refuse("%s of the source is not in the target, and would be lost: delete it in the source yourself if "+
-			"nothing needs it", enumerate(missing))
-	}
-	left := removals(c.left, c.arrived)
-	if live := liveLeftover(left, c.left.hosts); len(live) > 0 {
-		return c.refuse("BareMetalHosts %s of the source are not paused, so BMO manages them: pause them with annotation %s",
-			pivot.Enumerate(live), bmov1alpha1.PausedAnnotation)
-	}
-	if len(left) > 0 {
-		if err := c.ask(fmt.Sprintf("%s are removed in the source.", number(len(left), "object"))); err != nil {
-			return err
-		}
-	}
-	if err := c.remove(ctx, c.source, left); err != nil {
-		return err
-	}
-	c.done.Done = true
-	return nil
-}
-
-// resume continues a move that was interrupted.
-func (c *recovery) resume(ctx context.Context) error {
-	switch c.done.Course {
-	case courseNone:
-		return c.refuse("no move is under way: begin one with pivot run")
-	case courseUnclear:
-		return nil
-	case courseCopying, courseGivenUp:
-		if err := c.ask("Nothing was deleted in the source: its Clusters are unpaused, and moved again."); err != nil {
-			return err
-		}
-		if err := c.unpause(ctx, c.source, c.left); err != nil || c.dryRun {
-			c.done.Done = err == nil
-			return err
-		}
-		return c.move(ctx)
-	case courseDeleting, courseArrived:
-	}
-	return c.complete(ctx)
-}
-
-// complete does what clusterctl does after it has copied everything.
-func (c *recovery) complete(ctx context.Context) error {
-	if err := c.sweep(ctx); err != nil || len(c.done.Refusals) > 0 {
-		return err
-	}
-	c.done.Done = false
-	if err := c.unpause(ctx, c.target, c.arrived); err != nil {
-		return err
-	}
-	return c.arrive(ctx)
 }

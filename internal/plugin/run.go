@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"slices"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -45,7 +44,8 @@ func (c *recovery) run(ctx context.Context) error {
 		number(verdict.Counted.Machines, "Machine"), number(verdict.Counted.Hosts, "host")); err != nil {
 		return err
 	}
-	if err := c.ask(fmt.Sprintf("All Clusters and hosts of namespace %s are moved to the target.", c.where.namespace)); err != nil {
+	question := fmt.Sprintf("All Clusters and hosts of namespace %s are moved to the target.", c.where.namespace)
+	if err := c.ask(question); err != nil {
 		return err
 	}
 	if c.dryRun {
@@ -78,7 +78,8 @@ func (c *recovery) move(ctx context.Context) error {
 		}
 	}
 	if err := c.clusterctlMove(ctx, total); err != nil {
-		return fmt.Errorf("clusterctl move: %w; see pivot status, and continue with pivot resume or give up with pivot abort", err)
+		return fmt.Errorf("clusterctl move: %w; see pivot status, and continue with pivot resume or give up with pivot abort",
+			err)
 	}
 	c.done.Actions = append(c.done.Actions, fmt.Sprintf("Moved namespace %s with clusterctl", c.where.namespace))
 	return c.arrive(ctx)
@@ -95,8 +96,8 @@ func (c *recovery) arrive(ctx context.Context) error {
 	}
 	c.done.SafeToSwitchOff, c.done.Because = ptr.To(len(because) == 0), because
 	if len(because) == 0 {
-		c.done.Because = []string{"the target manages all Clusters and hosts, and a node of the control plane holds the VIP of " +
-			"Ironic, or takes it within seconds"}
+		c.done.Because = []string{"the target manages all Clusters and hosts, and a node of the control plane holds the " +
+			"VIP of Ironic, or takes it within seconds"}
 	}
 	return nil
 }
@@ -131,8 +132,8 @@ func (c *recovery) dependsOnSource(ctx context.Context) ([]string, error) {
 		return nil, c.source.blind(fmt.Errorf("reading Deployment %s: %w", ironicDeployment(), err))
 	}
 	if err == nil && replicas(deployment) > 0 {
-		because = append(because, fmt.Sprintf("Ironic runs in the source (Deployment %s), and no Metal3Cluster of the namespace "+
-			"has spec.ironic: no node takes its VIP", ironicDeployment()))
+		because = append(because, fmt.Sprintf("Ironic runs in the source (Deployment %s), and no Metal3Cluster of the "+
+			"namespace has spec.ironic: no node takes its VIP", ironicDeployment()))
 	}
 	return because, nil
 }
@@ -168,8 +169,8 @@ func (c *recovery) hostsLeft(ctx context.Context) ([]string, error) {
 func describeLeft(counts map[string]int, kind string) []string {
 	var left []string
 	for _, namespace := range sortedKeys(counts) {
-		left = append(left, fmt.Sprintf("the source still has %s in namespace %s: move the namespace, or remove what is left "+
-			"with pivot clean", number(counts[namespace], kind), namespace))
+		left = append(left, fmt.Sprintf("the source still has %s in namespace %s: move the namespace, or remove what is "+
+			"left with pivot clean", number(counts[namespace], kind), namespace))
 	}
 	return left
 }
@@ -177,7 +178,7 @@ func describeLeft(counts map[string]int, kind string) []string {
 // report prints what was done.
 func (c *recovery) report() error {
 	if c.form.machine() {
-		return c.form.print(c.environment.Output, c.done, false)
+		return c.form.write(c.environment.Output, c.done, false)
 	}
 	out := c.environment.Output
 	var problem error

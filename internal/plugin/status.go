@@ -95,7 +95,7 @@ func (c *statusCommand) run(ctx context.Context, environment Environment) (int, 
 	// What answers is shown even if the other side does not. The error makes the exit code.
 	seen, err := c.look(ctx)
 	if c.form.machine() {
-		return exitDone, errors.Join(err, c.form.print(environment.Output, seen, false))
+		return exitDone, errors.Join(err, c.form.write(environment.Output, seen, false))
 	}
 	return exitDone, errors.Join(err, seen.write(environment.Output, c.form == formWide, false))
 }
@@ -246,7 +246,7 @@ func reportDocuments(writer io.Writer, form output) func(view) error {
 	var last []byte
 	return func(seen view) error {
 		var document bytes.Buffer
-		if err := form.print(&document, seen, true); err != nil {
+		if err := form.write(&document, seen, true); err != nil {
 			return err
 		}
 		if bytes.Equal(document.Bytes(), last) {
