@@ -96,8 +96,7 @@ func (c *recovery) arrive(ctx context.Context) error {
 	}
 	c.done.SafeToSwitchOff, c.done.Because = ptr.To(len(because) == 0), because
 	if len(because) == 0 {
-		c.done.Because = []string{"the target manages all Clusters and hosts, and a node of the control plane holds the " +
-			"VIP of Ironic, or takes it within seconds"}
+		c.done.Because = []string{"the target manages all Clusters and hosts, and needs no Ironic of the source"}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func describeStories(whole, broken, released *clusters) {
 	quietly := chosen(slices.Concat(undisturbed(whole), survival(whole), directories(whole),
 		[]story{belongingsMove(whole), killedWhileWaiting(whole)}))
 	randomly := chosen([]story{chaos(whole)})
-	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), endpoints(broken), fences(broken)))
+	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), endpoints(broken), fences(broken), byPlugin(broken)))
 	withBMO := chosen(ofBMO(released))
 	told := &endings{}
 

@@ -59,7 +59,8 @@ func givingUp(c *clusters) []story {
 			w.duringCopy(ctx, w.there.cut)
 			journey.lose()
 			w.there.mend()
-			w.pauseClusters(ctx, w.here, false)
+			Expect(w.pivot(ctx, "abort")).To(Equal(done))
+			w.vacated(ctx, w.there)
 			w.unharmed(ctx, before)
 			w.readyForMove(ctx)
 			w.move(ctx)
@@ -138,7 +139,10 @@ func givingUp(c *clusters) []story {
 
 			By("moving it back to where it came from, once that is back and nothing is left there")
 			w.there.mend()
-			w.clear(ctx, w.there)
+			w.here, w.there = w.there, w.here
+			Expect(w.pivot(ctx, "clean")).To(Equal(done))
+			w.vacated(ctx, w.here)
+			w.here, w.there = w.there, w.here
 			w.readyForMove(ctx)
 			w.move(ctx)
 			w.unharmed(ctx, before)

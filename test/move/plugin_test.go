@@ -1,0 +1,92 @@
+package move_test
+
+import (
+	"bytes"
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/plugin"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+// byPlugin are the stories of moves that the plugin runs or completes.
+func byPlugin(c *clusters) []story {
+	return []story{
+		{"completes a move whose clusterctl is killed while it deletes, and refuses to give it up", func(ctx context.Context) {
+			w := c.world(ctx)
+			before := w.readyFleet(ctx)
+			journey := w.begin(ctx)
+			w.duringDeletion(ctx, w.here.cut)
+			journey.lose()
+			w.here.mend()
+			Expect(w.pivot(ctx, "abort")).To(Equal(refused))
+			Expect(w.pivot(ctx, "resume")).To(Equal(done))
+			w.vacated(ctx, w.here)
+			w.here, w.there = w.there, w.here
+			w.pretend(ctx)
+			w.unharmed(ctx, before)
+			w.settled(ctx)
+		}},
+		{"runs a move from the preflight to the end", func(ctx context.Context) {
+			w := c.world(ctx)
+			before := w.readyFleet(ctx)
+			for _, side := range []*side{w.here, w.there} {
+				w.deployManager(ctx, side)
+			}
+			Expect(w.pivot(ctx, "run")).To(Equal(done))
+			w.vacated(ctx, w.here)
+			w.here, w.there = w.there, w.here
+			w.pretend(ctx)
+			w.unharmed(ctx, before)
+			w.settled(ctx)
+		}},
+	}
+}
+
+// Exit codes of the plugin.
+const done, refused = 0, 1
+
+// pivot runs a command of the plugin that changes both sides, and returns its exit code.
+func (w *world) pivot(ctx context.Context, command string) int {
+	GinkgoHelper()
+	var output, errors bytes.Buffer
+	code := plugin.Main(ctx, []string{
+		"clusterctl-metal3", "pivot", command, "--yes", "--timeout=1m", "--namespace=" + w.namespace,
+		"--kubeconfig=" + w.here.kubeconfig, "--to-kubeconfig=" + w.there.kubeconfig,
+	}, plugin.Environment{Output: &output, Errors: &errors})
+	GinkgoWriter.Printf("pivot %s ends with %d:\n%s%s", command, code, output.String(), errors.String())
+	return code
+}
+
+// deployManager creates the Deployment of a manager that runs as a process here. The preflight looks for it.
+func (w *world) deployManager(ctx context.Context, at *side) {
+	GinkgoHelper()
+	labels := map[string]string{clusterv1.ProviderNameLabel: "infrastructure-metal3"}
+	Expect(build.CreateWithStatus(ctx, at.client, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: w.namespace, Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "image.example/manager"}}},
+			},
+		},
+		Status: appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 1},
+	})).To(Succeed())
+}
+
+// vacated demands that nothing is left on a side.
+func (w *world) vacated(ctx context.Context, at *side) {
+	GinkgoHelper()
+	for _, list := range leftovers() {
+		Expect(at.client.List(ctx, list, client.InNamespace(w.namespace))).To(Succeed())
+		Expect(objectsOf(list)).To(BeEmpty())
+	}
+}
