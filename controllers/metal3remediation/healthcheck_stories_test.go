@@ -156,8 +156,8 @@ func (w *world) healthCheck(labels map[string]string) *clusterv1.MachineHealthCh
 	return check
 }
 
-// startClusterAPI runs the controllers of Cluster API in a manager of their own. It disables their rate limit, with which
-// a MachineHealthCheck is reconciled every 15 seconds at most.
+// startClusterAPI runs the controllers of Cluster API in a manager of their own. It disables their rate limit, which
+// delays reconciles of a MachineHealthCheck by up to 15 seconds.
 func (w *world) startClusterAPI() {
 	GinkgoHelper()
 	Expect(feature.MutableGates.Set(string(feature.ReconcilerRateLimiting) + "=false")).To(Succeed())
