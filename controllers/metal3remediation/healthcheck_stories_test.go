@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/core/reconcilers/machinehealthcheck"
 	"sigs.k8s.io/cluster-api/core/reconcilers/machineset"
+	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/index"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -38,6 +39,48 @@ func describeHealthChecks(s *suite) {
 		Expect(w.machines(ctx, Default)).To(ConsistOf(name))
 		Expect(w.host(ctx, Default).Annotations).NotTo(HaveKey(infrav1.UnhealthyAnnotation))
 		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+	})
+
+	It("reboots the host of a Node that stays unhealthy, then has its Machine replaced", func(ctx context.Context) {
+		w := s.checked(ctx)
+		w.nodeIs(ctx, corev1.ConditionUnknown)
+		w.done(ctx)
+		Expect(w.request(ctx, Default).Spec.Strategy).To(HaveValue(HaveField("RetryLimit", BeEquivalentTo(1))))
+		Expect(w.request(ctx, Default).Status.RetryCount).To(BeZero())
+
+		w.passes(ctx, timeout+time.Second)
+		Eventually(func(g Gomega) {
+			status := w.request(ctx, g).Status
+			g.Expect(status.RetryCount).To(BeEquivalentTo(1))
+			g.Expect(status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, stage.IsTrue()))
+		}).Should(Succeed())
+		Expect(w.machines(ctx, Default)).To(ConsistOf(name))
+
+		w.passes(ctx, timeout+time.Second)
+		Eventually(func(g Gomega) {
+			owner := w.owner(ctx, g)
+			g.Expect(owner.DeletionTimestamp).NotTo(BeNil())
+			g.Expect(owner.Status.Conditions).To(stage.HaveCondition(clusterv1.MachineOwnerRemediatedCondition,
+				stage.IsFalseBecause(clusterv1.MachineSetMachineRemediationMachineDeletingReason, "")))
+		}).Should(Succeed())
+		Expect(w.host(ctx, Default).Annotations).To(HaveKeyWithValue(infrav1.UnhealthyAnnotation, infrav1.UnhealthyNode))
+		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+
+		w.drained(ctx)
+		Eventually(func(g Gomega) { g.Expect(w.machines(ctx, g)).To(ConsistOf(HavePrefix("workers-"))) }).Should(Succeed())
+		w.remove(ctx, w.request(ctx, Default))
+		w.gone(ctx)
+		Expect(w.host(ctx, Default).Annotations).To(HaveKey(infrav1.UnhealthyAnnotation))
+	})
+}
+
+// drained ends the deletion of the Machine in place of the Machine controller, for which the MachineSet has added the
+// finalizer.
+func (w *world) drained(ctx context.Context) {
+	GinkgoHelper()
+	stage.Change(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+		Expect(machine.Finalizers).To(ConsistOf(clusterv1.MachineFinalizer))
+		machine.Finalizers = nil
 	})
 }
 
@@ -113,9 +156,11 @@ func (w *world) healthCheck(labels map[string]string) *clusterv1.MachineHealthCh
 	return check
 }
 
-// startClusterAPI runs the controllers of Cluster API in a manager of their own.
+// startClusterAPI runs the controllers of Cluster API in a manager of their own. It disables their rate limit, which
+// delays reconciles of a MachineHealthCheck by up to 15 seconds.
 func (w *world) startClusterAPI() {
 	GinkgoHelper()
+	Expect(feature.MutableGates.Set(string(feature.ReconcilerRateLimiting) + "=false")).To(Succeed())
 	shared := true
 	options := controller.Options{SkipNameValidation: &shared}
 	stage.Manager{

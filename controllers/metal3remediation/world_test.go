@@ -236,10 +236,15 @@ func (w *world) power(ctx context.Context, on bool) {
 	})
 }
 
-// passes moves the recorded times into the past and requeues the remediation.
+// passes moves the clock and requeues the remediation. It first moves the clock to the current time, because a try does
+// not begin before the creationTimestamp of its Metal3Remediation.
 func (w *world) passes(ctx context.Context, duration time.Duration) {
 	GinkgoHelper()
-	w.clock.SetTime(w.clock.Now().Add(duration))
+	now := w.clock.Now()
+	if current := time.Now(); current.After(now) {
+		now = current
+	}
+	w.clock.SetTime(now.Add(duration))
 	stage.Change(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
 		build.Annotations(map[string]string{"example.com/now": w.clock.Now().String()})(machine)
 	})
