@@ -58,6 +58,10 @@ var (
 	// with the race detector on every change, and these do at night.
 	withManagers = []string{"./internal/plugin", "./test/move", "./test/rbac", "./test/upgrade"}
 
+	// withRealIronic has terms that end when Ironic takes more than ten seconds to start again. Beside other packages it
+	// does, on two processors.
+	withRealIronic = "./internal/guard"
+
 	// labItself is what the stories on real nodes stand on. Its tests run when it changed.
 	labItself = []string{"./test/lab", "./internal/testkit"}
 
@@ -92,6 +96,7 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	for _, path := range packages {
 		switch {
 		case matches(path, withRealPrograms):
+		case path == withRealIronic:
 		case matches(path, labItself):
 			lab = append(lab, path)
 		case matches(path, sequential), matches(path, withManagers) && !chosen.night:
@@ -106,6 +111,7 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 			name: "suites of controllers, and other goroutines", packages: raced, race: true, beside: true,
 			parallel: parallelPackages, timeout: stepLimit,
 		},
+		{name: "the guard with keepalived and Ironic", packages: []string{withRealIronic}, race: true, timeout: stepLimit},
 	}}
 	unchanged, err := newMark("lab", labItself...)
 	if err != nil {

@@ -44,6 +44,10 @@ func (c *recovery) clusterctlMove(ctx context.Context, total int) error {
 		select {
 		case err := <-ended:
 			c.follow(ctx, log, total)
+			if err == nil {
+				_, done, _ := log.state()
+				c.progress.begin(stageDeleting, "objects", done)
+			}
 			return err
 		case <-ticker.C:
 			c.follow(ctx, log, total)
@@ -59,6 +63,11 @@ func (c *recovery) follow(ctx context.Context, log *moveLog, total int) {
 		c.progress.begin(stage, "objects", max(total, done))
 		c.progress.at(done, last)
 	case stageDeleting:
+		if c.progress.stage != stageDeleting {
+			// The last objects were copied since the last look.
+			c.progress.begin(stageCopying, "objects", log.copied())
+			c.progress.at(log.copied(), "")
+		}
 		c.progress.begin(stage, "objects", max(log.copied(), done))
 		c.progress.at(done, last)
 	case stageParking:

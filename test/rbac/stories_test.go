@@ -293,7 +293,7 @@ func (i *world) pause(ctx context.Context, paused bool) {
 func (i *world) render(ctx context.Context) {
 	GinkgoHelper()
 	i.eventually(ctx, &infrav1.Metal3Data{}, "data-template-0", infrav1.AddressesReadyCondition,
-		stage.IsFalseBecause(infrav1.PoolMissingReason, "names IPPool pool, which does not exist"))
+		stage.IsFalseBecause(infrav1.PoolMissingReason, "refers to IPPool pool, which does not exist"))
 	Expect(managers.StartAddressManager(ctx, i.server, i.namespace)).To(Succeed())
 	// It serves claims of the contract by the name of the pool alone.
 	for _, name := range []string{"pool", "other"} {

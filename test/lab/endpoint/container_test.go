@@ -37,12 +37,12 @@ type pod struct {
 	spec corev1.PodSpec
 	// images are what the names of images in the manifest stand for.
 	images map[string]image.Image
-	// folder has a folder for each volume, by its name.
+	// folder has a folder for each volume, by its name. Volumes of one name are one folder of the node in all pods.
 	folder string
 }
 
-// readPod reads a manifest of this provider.
-func readPod(t *testing.T, path string, images map[string]image.Image) *pod {
+// readPod reads a manifest of this provider, for a node with this folder.
+func readPod(t *testing.T, path, folder string, images map[string]image.Image) *pod {
 	t.Helper()
 	content, err := os.ReadFile(fromTop(path))
 	if err != nil {
@@ -52,9 +52,9 @@ func readPod(t *testing.T, path string, images map[string]image.Image) *pod {
 	if err := yaml.UnmarshalStrict(content, &manifest); err != nil {
 		t.Fatal(err)
 	}
-	result := &pod{spec: manifest.Spec, images: images, folder: t.TempDir()}
+	result := &pod{spec: manifest.Spec, images: images, folder: folder}
 	for _, volume := range manifest.Spec.Volumes {
-		if err := os.Mkdir(result.volume(volume.Name), 0o755); err != nil {
+		if err := os.MkdirAll(result.volume(volume.Name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
