@@ -23,17 +23,17 @@ import (
 )
 
 const (
-	// settleTime is how long after a pause BMO may still write what it had begun before. The status is
-	// recorded after it, and again if it changes later.
+	// settleTime is the time after a pause in which BMO may still finish its writes. The status is recorded after it, and
+	// again if it changes later.
 	settleTime = 2 * time.Second
 
-	// awaitNode is how often to look whether a node has joined. Nothing else depends on it.
+	// awaitNode is the time between two checks whether a Node has joined.
 	awaitNode = 5 * time.Second
 
-	// conflictDelay is how long to wait before looking again at a host that somebody else has just changed.
+	// conflictDelay is the time until the next reconcile of a host after a conflicting write.
 	conflictDelay = 200 * time.Millisecond
 
-	// refusalDelay is how long to wait before writing again to a host whose change the API server refuses.
+	// refusalDelay is the time until the next write to a host after the API server has refused one.
 	refusalDelay = time.Minute
 )
 
@@ -45,7 +45,7 @@ type Hosts interface {
 	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
 }
 
-// Statuses deals with what BMO reports.
+// Statuses writes the statuses of hosts.
 type Statuses interface {
 	RecordStatus(ctx context.Context, host types.NamespacedName, epoch pivot.Epoch) error
 	RestoreStatus(ctx context.Context, host types.NamespacedName) error
@@ -66,11 +66,11 @@ type Reconciler struct {
 	Statuses Statuses
 	Nodes    Nodes
 
-	// mutex guards what follows. Losing it makes a host wait a little longer, nothing else.
+	// mutex guards the maps. After a restart of the manager they are empty, and hosts wait a little longer.
 	mutex sync.Mutex
-	// paused says since when a host that is to be parked was seen paused.
+	// paused is the time since which a host was seen paused.
 	paused map[types.NamespacedName]time.Time
-	// holders says since when a holder was seen in a namespace, holders[namespace][name of the holder].
+	// holders is the time since which a VIP holder was seen in a namespace, by namespace and name of the holder.
 	holders map[string]map[string]time.Time
 }
 
@@ -79,7 +79,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters;metal3machines,verbs=get;list;watch
 
-// Reconcile takes one host one step further.
+// Reconcile does the next step for one host.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	host := &bmov1alpha1.BareMetalHost{}
 	if err := r.Client.Get(ctx, req.NamespacedName, host); err != nil {
@@ -104,11 +104,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	err = r.do(ctx, step, host, around)
 	if errors.Is(err, hoststore.ErrConflict) || err == nil && (step == pivot.MarkProvisioned || step == pivot.Restore) {
-		// Nothing else tells of a status that was written.
+		// No event announces a written status.
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
 	}
 	if isRefusal(err) {
-		// Nothing but a change of the host helps, which is an event. A webhook that changes is none.
+		// A change of the host is an event. A change of the webhook is none.
 		r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, "WriteRefused", "Move",
 			"The API server refuses to change the host, so the host cannot be moved: %v", err)
 		return ctrl.Result{RequeueAfter: refusalDelay}, nil
@@ -119,7 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // isRefusal returns true if a webhook or the schema refuses a write.
 func isRefusal(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) }
 
-// wait is how long to wait before a step of a host that has been paused for some time. Zero means not at all.
+// wait returns the time until a step of a host that was paused since then. Zero does the step now.
 func (r *Reconciler) wait(ctx context.Context, step pivot.Step, host *bmov1alpha1.BareMetalHost, since time.Duration,
 	around []pivot.Neighbour,
 ) (time.Duration, error) {
@@ -139,8 +139,8 @@ func (r *Reconciler) wait(ctx context.Context, step pivot.Step, host *bmov1alpha
 	}
 }
 
-// facts are what counts of a host that has been paused for some time. Only few hosts depend on their nodes, and fewer
-// on what the workload cluster says.
+// facts returns the facts about a host that was paused since then. Few hosts depend on their Nodes, and fewer on the
+// workload cluster.
 func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost, around []pivot.Neighbour,
 	since time.Duration,
 ) (pivot.HostFacts, error) {
@@ -188,8 +188,7 @@ func (r *Reconciler) announce(host *bmov1alpha1.BareMetalHost, step pivot.Step) 
 	}
 }
 
-// announcement is the event that a step gives. A nudge gives none: there is one on the Metal3Cluster for all of its
-// hosts. To forget one gives none either: nothing follows from it.
+// announcement returns the event of a step. A nudge has none, because the Metal3Cluster has one for all of its hosts.
 func announcement(step pivot.Step) (eventType, reason, note string) {
 	switch step {
 	case pivot.MarkProvisioned:
@@ -224,7 +223,7 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 	}
 }
 
-// pausedFor is for how long a host was seen paused. What it was before this process began does not count.
+// pausedFor returns the time for which this process has seen a host paused.
 func (r *Reconciler) pausedFor(host *bmov1alpha1.BareMetalHost) time.Duration {
 	key := client.ObjectKeyFromObject(host)
 	r.mutex.Lock()
@@ -248,7 +247,7 @@ func (r *Reconciler) forget(host types.NamespacedName) {
 	delete(r.paused, host)
 }
 
-// untilTurn is how long a host has to wait to be nudged. Zero means that it is its turn.
+// untilTurn returns the time until a host is nudged. Zero means now.
 func (r *Reconciler) untilTurn(ctx context.Context, host *bmov1alpha1.BareMetalHost, holder string,
 	around []pivot.Neighbour,
 ) (time.Duration, error) {
@@ -265,7 +264,7 @@ func (r *Reconciler) untilTurn(ctx context.Context, host *bmov1alpha1.BareMetalH
 	return max(0, pivot.WaveDelay(place)-r.heldFor(host.Namespace, holder, around)), nil
 }
 
-// heldFor is for how long a holder was seen. Those that are no longer seen in the namespace are forgotten.
+// heldFor returns the time for which a holder was seen. It drops holders that the namespace no longer has.
 func (r *Reconciler) heldFor(namespace, holder string, around []pivot.Neighbour) time.Duration {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -286,7 +285,7 @@ func (r *Reconciler) heldFor(namespace, holder string, around []pivot.Neighbour)
 	return r.Clock.Since(seen[holder])
 }
 
-// sortedKeys are the keys of hosts by name, the order in which they are nudged.
+// sortedKeys returns the keys of hosts by name, the order in which they are nudged.
 func sortedKeys(hosts []*bmov1alpha1.BareMetalHost) []ctrl.Request {
 	requests := make([]ctrl.Request, 0, len(hosts))
 	for _, host := range hosts {

@@ -22,7 +22,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
-// Store adds to a store of hosts what only a move reads and writes.
+// Store adds the reads and writes of a move to a store of hosts.
 type Store struct {
 	*hoststore.Store
 
@@ -36,24 +36,24 @@ func NewStore(hosts *hoststore.Store, c client.Client, live client.Reader) *Stor
 	return &Store{Store: hosts, client: c, live: live}
 }
 
-// Tenant is what is known of the machine that holds a host.
+// Tenant describes the Metal3Machine on a host.
 type Tenant struct {
-	// Joined says that what was deployed runs or has run: the machine is connected with a node.
+	// Joined is true if the deployed system runs or has run: the machine is linked with a Node.
 	Joined bool
 
-	// Cluster is where a node may have joined that the machine is not connected with yet. Empty if there can be none.
+	// Cluster is the cluster in which a Node may have joined that is not linked yet. Empty if there can be none.
 	Cluster client.ObjectKey
 
-	// Since is when the machine was made. An older node is that of another machine.
+	// Since is the creation of the machine. An older Node belongs to another machine.
 	Since time.Time
 }
 
-// Tenant returns what is known of the machine that holds a host. It asks the cache.
+// Tenant returns the machine on a host. It reads the cache.
 //
 //	the machine                                 joined  a node may have joined
-//	none, or without a Machine, or leaving      no      no
+//	none, or without a Machine, or deleted      no      no
 //	its Machine has a node                      yes
-//	has published the provider ID of this host  yes, unless nothing tells what has become of the host since
+//	has published the provider ID of this host  yes, unless the status of the host is lost
 //	in a cluster with a control plane           no      yes
 //	in any other cluster                        no      no
 func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) (Tenant, error) {
@@ -69,7 +69,7 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 	if err != nil || machine == nil || !holder.DeletionTimestamp.IsZero() {
 		return Tenant{}, client.IgnoreNotFound(err)
 	}
-	// A machine that has come with a move or out of a backup has no status, but its provider ID.
+	// After a move or a restore, a machine has no status, but its provider ID.
 	published := holder.Spec.ProviderID == host.ProviderID(holder.Namespace, current.Name, holder.Name)
 	if machine.Status.NodeRef.IsDefined() || published && !pivot.LostStatus(current) {
 		return Tenant{Joined: true}, nil
@@ -85,10 +85,10 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 	return Tenant{Cluster: key, Since: holder.CreationTimestamp.Time}, nil
 }
 
-// MarkProvisioned makes BMO take what runs on a host for provisioned. hoststore.ErrConflict means that
-// somebody changed the host since it was read.
+// MarkProvisioned writes the status of a provisioned host. It returns hoststore.ErrConflict if the host changed since
+// it was read.
 func (s *Store) MarkProvisioned(ctx context.Context, current *bmov1alpha1.BareMetalHost) error {
-	// A host without any status needs all fields that its definition demands.
+	// A host without a status requires all fields of its schema.
 	provisioning := map[string]any{"state": bmov1alpha1.StateProvisioned, "ID": current.Status.Provisioning.ID}
 	// BMO compares these with the spec, and deprovisions where they differ.
 	if current.Spec.Image != nil {
@@ -132,12 +132,12 @@ func (s *Store) RecordStatus(ctx context.Context, key client.ObjectKey, epoch pi
 	}
 	_, paused := current.GetAnnotations()[bmov1alpha1.PausedAnnotation]
 	if updated, _ := status["lastUpdated"].(string); !paused || updated == "" {
-		// It is another one than was looked at: a status must not be recorded while it goes on changing, and an empty one
-		// must not replace what was brought from another cluster.
+		// The host changed: a status is recorded only while the host is paused, and an empty one must not replace the status
+		// from another cluster.
 		return fmt.Errorf("recording the status of host %s: %w", key.Name, hoststore.ErrConflict)
 	}
 	if arrival, err := arrivalOf(current); err != nil || arrival != pivot.NotArrived {
-		// The status that arrived must not be replaced by that of a leftover.
+		// The status of a leftover must not replace the arrived status.
 		return errors.Join(err, fmt.Errorf("recording the status of host %s: %w", key.Name, hoststore.ErrConflict))
 	}
 	annotation, err := pivot.StatusAnnotation(status)

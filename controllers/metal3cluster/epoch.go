@@ -32,8 +32,8 @@ func beginMove(_ context.Context, s *scope) (outcome.Outcome, error) {
 		"The move waits: the hosts have to get the epoch of the move").WithAfter(claimDelay), nil
 }
 
-// endMove makes the epoch that of a Cluster that runs, and removes what only travels. A gate that never opened has sent
-// nothing, and some hosts may lack the epoch.
+// endMove sets the epoch of a running Cluster, and removes the annotations of the move. If the gate never opened,
+// nothing was moved, and some hosts may lack the epoch.
 func endMove(infra *infrav1.Metal3Cluster) {
 	delete(infra.Annotations, infrav1.MoveInventoryAnnotation)
 	epoch := pivot.EpochOf(infra)
@@ -46,8 +46,8 @@ func endMove(infra *infrav1.Metal3Cluster) {
 	metav1.SetMetaDataAnnotation(&infra.ObjectMeta, infrav1.MoveEpochAnnotation, epoch.Unpaused().String())
 }
 
-// listInventory writes down what the Cluster has, so that the target can tell a leftover of an earlier move. In the
-// target it writes nothing. It reads the cache.
+// listInventory records the objects of the Cluster, so that the target can recognize a leftover of an earlier move. In
+// the target it writes nothing. It reads the cache.
 func (r *Reconciler) listInventory(ctx context.Context, s *scope) error {
 	if !s.isMovedAway() {
 		return nil
@@ -92,8 +92,8 @@ func fence(_ context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), nil
 }
 
-// awaitClaim waits until the workload cluster was probed for who manages it. A workload cluster that does not answer
-// stops nothing: its hosts may be what has to be repaired.
+// awaitClaim waits until the claim in the workload cluster was probed. A workload cluster that does not answer stops
+// nothing: its hosts may require the repair.
 func awaitClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
 	if s.infra.Spec.Ironic == nil || s.isClaimProbed {
 		return outcome.Done(), nil

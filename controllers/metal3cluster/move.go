@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// secretsEvery is how often the Secrets of a namespace are read, and doubtEvery how often while one that is named is
-	// missing or would stay behind. No event announces a change of a Secret.
+	// secretsEvery is the time between two reads of the Secrets of a namespace, doubtEvery the one while a referenced
+	// Secret is missing or would not move. No event announces a change of a Secret.
 	secretsEvery = 5 * time.Minute
 	doubtEvery   = 5 * time.Second
 
 	// doubtPerSecret is added for each Secret of the namespace: each read lists all of them.
 	doubtPerSecret = 5 * time.Millisecond
 
-	// claimDelay is how long to wait until the status that this reconcile writes can be read.
+	// claimDelay is the time until the status that this reconcile writes can be read.
 	claimDelay = 200 * time.Millisecond
 )
 
@@ -45,10 +45,10 @@ type secretRead struct {
 	seen map[string]*metav1.PartialObjectMetadata
 }
 
-// caresForMove says whether it matters now if the cluster could be moved.
+// caresForMove returns true if ReadyForMove is reported now.
 func (s *scope) caresForMove() bool { return s.cluster != nil && s.infra.DeletionTimestamp.IsZero() }
 
-// readMove reads what decides whether the namespace can be moved. It asks the cache.
+// readMove reads the facts that decide whether the namespace can be moved. It reads the cache.
 func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	if !s.caresForMove() {
 		return nil
@@ -73,7 +73,7 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readOwners reads Clusters and Machines. It asks the cache.
+// readOwners reads Clusters and Machines. It reads the cache.
 func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
 	var clusters clusterv1.ClusterList
 	if err := r.list(ctx, s, &clusters); err != nil {
@@ -92,7 +92,7 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readNaming reads what names Secrets, besides hosts. It asks the cache.
+// readNaming reads the objects besides hosts that reference Secrets. It reads the cache.
 func (r *Reconciler) readNaming(ctx context.Context, s *scope) error {
 	s.move.Naming = append(s.move.Naming, s.infra)
 	var machines infrav1.Metal3MachineList
@@ -112,8 +112,8 @@ func (r *Reconciler) readNaming(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readNames reads what counts by its name and its labels: remediations, ClusterClasses that are paused, and CRDs that
-// clusterctl would leave out. It asks the cache.
+// readNames reads objects of which name and labels suffice: remediations, paused ClusterClasses, and CRDs that
+// clusterctl would not move. It reads the cache.
 func (r *Reconciler) readNames(ctx context.Context, s *scope) error {
 	var remediations infrav1.Metal3RemediationList
 	if err := r.list(ctx, s, &remediations); err != nil {
@@ -140,7 +140,7 @@ func (r *Reconciler) readNames(ctx context.Context, s *scope) error {
 }
 
 // readSecrets reads the metadata of the Secrets of the namespace. It reads live, because the manager keeps
-// no Secrets in memory but those of clusters, and remembers the answer for a while.
+// only Secrets of clusters in memory, and keeps the result for a while.
 func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.infra)
 	value, _ := r.secretReads.Load(key)
@@ -151,7 +151,7 @@ func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 	return r.listSecrets(ctx, s)
 }
 
-// listSecrets looks at the metadata of the Secrets of the namespace now, and remembers the answer.
+// listSecrets reads the metadata of the Secrets of the namespace live, and keeps the result.
 func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	secrets := partial(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	if err := r.Client.List(ctx, secrets, client.InNamespace(s.infra.Namespace)); err != nil {
@@ -168,7 +168,7 @@ func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// secretsExpire returns how long a read of the Secrets counts.
+// secretsExpire returns the time for which a read of the Secrets is valid.
 func (s *scope) secretsExpire() time.Duration {
 	if pivot.SecretsMove(s.move) {
 		return secretsEvery
@@ -176,7 +176,7 @@ func (s *scope) secretsExpire() time.Duration {
 	return min(secretsEvery, doubtEvery+time.Duration(len(s.move.Secrets))*doubtPerSecret)
 }
 
-// nextTrial is when hosts are tried again. Zero means when something happens.
+// nextTrial returns the time until hosts are tried again. Zero waits for an event.
 func (s *scope) nextTrial() time.Duration {
 	switch {
 	case s.move.Untried:
@@ -221,15 +221,15 @@ func (r *Reconciler) list(ctx context.Context, s *scope, list client.ObjectList)
 	return nil
 }
 
-// keepGate makes clusterctl move wait for this controller. It counts only if it is there before the Cluster is paused.
+// keepGate sets the annotation block-move. clusterctl respects it only if it exists before the Cluster is paused.
 func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
 	endMove(s.infra)
 	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.BlockMoveAnnotation, "")
 	return outcome.Done(), nil
 }
 
-// openGate lets clusterctl move go on once the move would lose nothing, and the status does not claim that the Ironic
-// endpoint answers. The object may be left over, and the claim would count when the cluster comes back.
+// openGate removes block-move once the move would lose nothing, and the status does not report an Ironic endpoint that
+// answers. The object may become a leftover, whose status would be valid again when the cluster moves back.
 func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) {
 		return outcome.Done(), nil
@@ -237,7 +237,7 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 	if waits := s.departure(); waits != "" {
 		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.nextTrial()), nil
 	}
-	// Secrets come last: to look at them costs a request, and what was seen before the other obstacles went is too old.
+	// Secrets come last: a read costs a request, and a read from before the end of the other obstacles is too old.
 	if err := r.listSecrets(ctx, s); err != nil {
 		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
@@ -258,7 +258,7 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 	return outcome.Done(), nil
 }
 
-// departure says what the move waits for. Empty if it would lose nothing.
+// departure returns the obstacles of the move. Empty if it would lose nothing.
 func (s *scope) departure() string {
 	lost, waits := pivot.MayLeave(s.move)
 	switch {
@@ -272,9 +272,9 @@ func (s *scope) departure() string {
 	}
 }
 
-// takeBackHandover lets the Ironic of the management cluster hold the VIP again: the Cluster is here, and runs, and no
-// other management cluster has claimed it. An error stops no stage of another condition: the endpoint is probed all the
-// same.
+// takeBackHandover allows the Ironic of the management cluster to hold the VIP again: the Cluster runs in this cluster,
+// and no other management cluster has claimed it. An error stops no stage of another condition, so the endpoint is
+// probed.
 func (r *Reconciler) takeBackHandover(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if !s.isClaimProbed || s.standing == pivot.Superseded {
 		return outcome.Done(), nil

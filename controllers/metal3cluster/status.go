@@ -83,18 +83,18 @@ func setStatus(s *scope, results flow.Results) {
 	setIronic(s)
 }
 
-// setReadyForMove reports whether a move would go through, or, while one is under way, whether it may go on. The first
-// row that fits counts.
+// setReadyForMove reports whether a move would succeed, or whether a running move may continue. The first matching row
+// counts.
 //
 //	paused is          and                    the condition is
 //	the Cluster        a write conflicted     False, NotReadyForMove: the gate is not judged yet
 //	the Cluster        the gate failed        False, NotReadyForMove: the gate is tried again
 //	the Cluster        all hosts are parked   True, HostsPaused
 //	the Cluster        hosts are not parked   False, WaitingForHosts
-//	the Metal3Cluster                         False, NotReadyForMove: nobody sees what gets in the way
-//	nobody             nodes not probed yet   as it was, if it was set
-//	nobody             obstacles              False, NotReadyForMove
-//	nobody             no obstacle            True, ReadyForMove
+//	the Metal3Cluster                         False, NotReadyForMove: no obstacle is observed
+//	none               nodes not probed yet   as it was, if it was set
+//	none               obstacles              False, NotReadyForMove
+//	none               no obstacle            True, ReadyForMove
 func setReadyForMove(s *scope, results flow.Results) {
 	if !s.caresForMove() {
 		return
@@ -117,7 +117,7 @@ func setReadyForMove(s *scope, results flow.Results) {
 		condition.Message = fmt.Sprintf("Not ready for clusterctl move: Metal3Cluster %s is paused: remove its annotation %s",
 			s.infra.Name, clusterv1.PausedAnnotation)
 	case s.nodesPending && waits.Err == nil && conditions.Has(s.infra, infrav1.ReadyForMoveCondition):
-		// A manager that has just started knows nothing that is wrong.
+		// A manager that has just started knows no obstacle yet.
 		return
 	default:
 		if obstacles := obstaclesOf(s, results); len(obstacles) > 0 {
@@ -128,7 +128,7 @@ func setReadyForMove(s *scope, results flow.Results) {
 	conditions.Set(s.infra, condition)
 }
 
-// setMoveInProgress reports how far a move has come.
+// setMoveInProgress reports the progress of a move.
 func setMoveInProgress(s *scope) {
 	if !s.caresForMove() {
 		return
@@ -146,7 +146,7 @@ func setMoveInProgress(s *scope) {
 	conditions.Set(s.infra, condition)
 }
 
-// obstaclesOf returns what gets in the way of a move that begins now.
+// obstaclesOf returns the obstacles of a move that begins now.
 func obstaclesOf(s *scope, results flow.Results) []string {
 	s.move.Endpoint = results[infrav1.IronicEndpointReadyCondition].Outcome
 	obstacles := append(pivot.Obstacles(s.move), s.conflicts...)
@@ -156,8 +156,8 @@ func obstaclesOf(s *scope, results flow.Results) []string {
 	return obstacles
 }
 
-// forgetEndpoint takes back that the Ironic endpoint answers while the Cluster is paused: nobody probes it, and another
-// Ironic may answer when the Cluster runs again.
+// forgetEndpoint sets IronicEndpointReady to Unknown while the Cluster is paused: the endpoint is not probed, and
+// another Ironic may answer when the Cluster runs again.
 func forgetEndpoint(s *scope) {
 	if s.infra.Spec.Ironic == nil || s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) ||
 		!pivot.Verified(s.infra) {
@@ -196,7 +196,7 @@ func setIronic(s *scope) {
 	}
 }
 
-// endpointFound is what the condition says of a cluster with a control-plane endpoint.
+// endpointFound returns the message of the condition for a cluster with a control-plane endpoint.
 func endpointFound(s *scope) flow.Reached {
 	if len(s.sharers) == 0 {
 		return flow.Reached{Reason: infrav1.InfrastructureReadyReason, Message: disagreement(s)}

@@ -181,6 +181,10 @@ func (g *guard) prepare() error {
 	if err := g.release(); err != nil {
 		return err
 	}
+	if seen, err := address.Observe(g.settings.Interface); err == nil {
+		// Before the first observation the node counts as deaf, which would end the term.
+		g.facts.setSeen(seen, virtualAddresses(g.settings), start)
+	}
 	if _, err := os.Stat(g.silenceFile()); err == nil {
 		// The management side was silent for long enough before the guard was started again.
 		start = time.Time{}

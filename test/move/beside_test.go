@@ -30,10 +30,11 @@ type story struct {
 // again after five seconds, and for hosts to stay as they are. Those that disturb nobody else go on beside one another;
 // those that kill managers or cut lines take turns, in clusters of their own.
 func describeStories(whole, broken, released *clusters) {
-	quietly := chosen(slices.Concat(undisturbed(whole), survival(whole), directories(whole),
+	quietly := chosen(slices.Concat(undisturbed(whole), survival(whole), directories(whole), addressed(whole),
 		[]story{belongingsMove(whole), killedWhileWaiting(whole)}))
 	randomly := chosen([]story{chaos(whole)})
-	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), endpoints(broken), fences(broken), byPlugin(broken)))
+	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), byPlugin(broken),
+		endpoints(broken), fences(broken)))
 	withBMO := chosen(ofBMO(released))
 	told := &endings{}
 

@@ -63,6 +63,9 @@ type world struct {
 	controllers string
 	image       *infrav1.Image
 
+	// dataTemplate is the name of the Metal3DataTemplate of machines. Empty means none.
+	dataTemplate string
+
 	// steps are what the story did in place of the user, besides clusterctl move.
 	steps []string
 
@@ -148,6 +151,9 @@ func (w *world) machine(ctx context.Context, cluster, name string, options ...bu
 		build.Selecting(map[string]string{reservedLabel: name}))
 	if w.image != nil {
 		infra.Spec.Image = w.image
+	}
+	if w.dataTemplate != "" {
+		infra.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: w.dataTemplate}
 	}
 	w.create(ctx, infra)
 	w.pretend(ctx)
