@@ -101,10 +101,6 @@ func (r *result) end(this test, told event, out io.Writer) {
 	}
 	r.packages = append(r.packages, timed{this.path, told.Elapsed})
 	progress := fmt.Sprintf("[%d/%d]", len(r.packages), len(r.step.packages))
-	if r.step.race {
-		// Its lines stand between those of a step without the race detector.
-		progress = "[race " + progress[1:]
-	}
 	if told.Action != "fail" {
 		fmt.Fprintf(out, "%s %s %s %.1f s\n", progress, told.Action, this.path, told.Elapsed)
 		return
