@@ -18,8 +18,6 @@ type step struct {
 	race bool
 	// whole runs the tests that the short tests leave to the night, too.
 	whole bool
-	// beside starts the step together with the one before it.
-	beside bool
 	// parallel is how many packages run at once. Many tests wait for programs, so it exceeds the number of processors.
 	parallel int
 	// timeout ends a test binary that hangs. It is below the 90 minutes that CI grants.
@@ -69,9 +67,6 @@ var (
 	withRealPrograms = []string{"./test/integration", "./test/e2e"}
 )
 
-// parallelPackages is how many packages run at once in each of two steps that run side by side.
-const parallelPackages = 3
-
 // stepLimit is how long a test binary of the tier test may take.
 const stepLimit = 20 * time.Minute
 
@@ -106,11 +101,8 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 		}
 	}
 	result := &tier{name: "test", steps: []step{
-		{name: "unit tests and stories", packages: plain, parallel: parallelPackages, timeout: stepLimit},
-		{
-			name: "suites of controllers, and other goroutines", packages: raced, race: true, beside: true,
-			parallel: parallelPackages, timeout: stepLimit,
-		},
+		{name: "unit tests and stories", packages: plain, parallel: 4, timeout: stepLimit},
+		{name: "suites of controllers, and other goroutines", packages: raced, race: true, parallel: 4, timeout: stepLimit},
 		{name: "the guard with keepalived and Ironic", packages: []string{withRealIronic}, race: true, timeout: stepLimit},
 	}}
 	unchanged, err := newMark("lab", labItself...)

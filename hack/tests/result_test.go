@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -143,36 +140,5 @@ func TestEveryPackageIsInOneStep(t *testing.T) {
 		if count[path] != 1 {
 			t.Errorf("%s is in %d steps", path, count[path])
 		}
-	}
-}
-
-// Each of two steps that run side by side waits for the other at a named pipe. One that runs after them finds it used.
-func TestStepsSideBySide(t *testing.T) {
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	tier := tier{steps: []step{
-		{name: "reader", command: []string{"sh", "-c", "read line <" + pipe + " && mv " + pipe + " " + pipe + "-used"}},
-		{name: "writer", command: []string{"sh", "-c", "echo line >" + pipe}, beside: true},
-		{name: "after them", command: []string{"test", "-p", pipe + "-used"}},
-	}}
-	var names []string
-	for _, together := range tier.phases() {
-		outcomes, err := runTogether(ctx, together)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, outcome := range outcomes {
-			names = append(names, outcome.step.name)
-			if outcome.failures() > 0 {
-				t.Errorf("step %q failed", outcome.step.name)
-			}
-		}
-	}
-	if want := []string{"reader", "writer", "after them"}; !slices.Equal(names, want) {
-		t.Errorf("the steps ended as %q, want %q", names, want)
 	}
 }

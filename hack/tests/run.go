@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -31,16 +30,13 @@ func (t *tier) run(ctx context.Context) error {
 	}
 	total := summary{tier: t.name, started: time.Now(), notes: t.notes, omitted: t.omitted}
 	var failed error
-	for _, together := range t.phases() {
-		fmt.Println()
-		for _, step := range together {
-			slices.SortStableFunc(step.packages, func(a, b string) int {
-				return int(before.of(b) - before.of(a))
-			})
-			fmt.Printf("==> %s%s\n", step.name, step.scope())
-		}
-		outcomes, err := runTogether(ctx, together)
-		total.steps = append(total.steps, outcomes...)
+	for _, step := range t.steps {
+		slices.SortStableFunc(step.packages, func(a, b string) int {
+			return int(before.of(b) - before.of(a))
+		})
+		fmt.Printf("\n==> %s%s\n", step.name, step.scope())
+		outcome, err := step.run(ctx)
+		total.steps = append(total.steps, outcome)
 		failed = errors.Join(failed, err)
 		if ctx.Err() != nil || (err != nil && !t.goOn) {
 			break
@@ -54,30 +50,6 @@ func (t *tier) run(ctx context.Context) error {
 		return fmt.Errorf("running tier %s: %w", t.name, failed)
 	}
 	return total.times().store(t.name)
-}
-
-// phases returns the steps in order, those together that run side by side.
-func (t *tier) phases() [][]step {
-	var phases [][]step
-	for _, next := range t.steps {
-		if last := len(phases) - 1; next.beside && last >= 0 {
-			phases[last] = append(phases[last], next)
-			continue
-		}
-		phases = append(phases, []step{next})
-	}
-	return phases
-}
-
-// runTogether runs steps side by side until the last of them has ended.
-func runTogether(ctx context.Context, steps []step) ([]*result, error) {
-	outcomes, errs := make([]*result, len(steps)), make([]error, len(steps))
-	var running sync.WaitGroup
-	for i, step := range steps {
-		running.Go(func() { outcomes[i], errs[i] = step.run(ctx) })
-	}
-	running.Wait()
-	return outcomes, errors.Join(errs...)
 }
 
 // scope says what a step runs.
@@ -94,12 +66,12 @@ func (s step) scope() string {
 // run runs the step and returns what came of it. An error says that it could not run, or was interrupted; failed tests
 // are part of the outcome.
 func (s step) run(ctx context.Context) (*result, error) {
-	outcome := newResult(s)
 	folder, err := os.MkdirTemp("", "test-reports-")
 	if err != nil {
-		return outcome, err
+		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
+	outcome := newResult(s)
 	if s.command != nil {
 		err = s.start(ctx, s.command, folder, outcome, func(output io.Reader) error {
 			_, err := io.Copy(os.Stdout, output)

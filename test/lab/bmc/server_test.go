@@ -296,7 +296,9 @@ func TestChangesComeOneAfterTheOtherAndToTheirEnd(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	first := fixture.request(t, "PUT", bmc.URL("one")+"/power", `{"power": "on"}`).WithContext(ctx)
 	var both sync.WaitGroup
+	gone := make(chan struct{})
 	both.Go(func() {
+		defer close(gone)
 		response, err := fixture.client.Do(first)
 		if err == nil {
 			_ = response.Body.Close()
@@ -310,6 +312,7 @@ func TestChangesComeOneAfterTheOtherAndToTheirEnd(t *testing.T) {
 		fixture.want(t, http.StatusNoContent, "PUT", "/power", `{"power": "off"}`)
 	})
 	giveUp()
+	<-gone
 	close(release)
 	both.Wait()
 	if diff := cmp.Diff([]string{"PowerOn", "PowerOff"}, fixture.machine.calls); diff != "" {
