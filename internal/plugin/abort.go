@@ -82,7 +82,9 @@ func (c *recovery) clean(ctx context.Context) error {
 		return c.refuse("the target does not manage the Clusters (course %s): only what a complete move has left is removed",
 			c.done.Course)
 	}
-	return c.sweep(ctx)
+	err := c.sweep(ctx)
+	c.done.Done = err == nil && len(c.done.Refusals) == 0
+	return err
 }
 
 // sweep removes what is left in the source, if all of it is in the target and nothing acts on it.
@@ -107,11 +109,7 @@ func (c *recovery) sweep(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.remove(ctx, c.source, left); err != nil {
-		return err
-	}
-	c.done.Done = true
-	return nil
+	return c.remove(ctx, c.source, left)
 }
 
 // resume continues a move that was interrupted.
@@ -140,7 +138,6 @@ func (c *recovery) complete(ctx context.Context) error {
 	if err := c.sweep(ctx); err != nil || len(c.done.Refusals) > 0 {
 		return err
 	}
-	c.done.Done = false
 	if err := c.unpause(ctx, c.target, c.arrived); err != nil {
 		return err
 	}

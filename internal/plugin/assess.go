@@ -55,9 +55,6 @@ type assessment struct {
 	// Doubts say why the course is Unclear.
 	Doubts []string
 
-	// PausedTarget says that Clusters of the target are paused.
-	PausedTarget bool
-
 	// Ambiguous are objects in the target only. Either clusterctl has deleted them in the source, or the user did so
 	// between two moves.
 	Ambiguous []located
@@ -83,7 +80,7 @@ type assessment struct {
 // clusterctl began to copy.
 func assess(source, target *scope, equal bool) assessment {
 	names, running, paused := arrivingClusters(source, target)
-	found := assessment{PausedTarget: paused}
+	var found assessment
 	switch {
 	case len(source.clusters) == 0 && len(names) == 0:
 		found.Course = courseNone

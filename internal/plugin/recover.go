@@ -22,7 +22,6 @@ const lookEvery = time.Second
 
 // recovery is a command that changes both sides: run, resume, abort, clean.
 type recovery struct {
-	kind    string
 	where   sides
 	form    output
 	yes     bool
@@ -62,7 +61,7 @@ type outcome struct {
 
 // setupRecovery makes a command of a function that works on both sides.
 func setupRecovery(set *pflag.FlagSet, kind string, work func(*recovery, context.Context) error) runner {
-	c := &recovery{kind: kind}
+	c := &recovery{}
 	c.where.add(set)
 	set.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
 	set.DurationVar(&c.timeout, "timeout", defaultTimeout, "how long to wait until the hosts run")

@@ -205,8 +205,7 @@ func (w *world) isLeaving(ctx context.Context) bool {
 func (w *world) finish(ctx context.Context) {
 	GinkgoHelper()
 	w.pauseClusters(ctx, w.there, false)
-	w.here, w.there = w.there, w.here
-	w.pretend(ctx)
+	w.goOnThere(ctx)
 }
 
 // reachedMachine is the name of a Machine with a Metal3Machine that the copy has reached.

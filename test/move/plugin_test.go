@@ -29,8 +29,7 @@ func byPlugin(c *clusters) []story {
 			Expect(w.pivot(ctx, "abort")).To(Equal(refused))
 			Expect(w.pivot(ctx, "resume")).To(Equal(done))
 			w.vacated(ctx, w.here)
-			w.here, w.there = w.there, w.here
-			w.pretend(ctx)
+			w.goOnThere(ctx)
 			w.unharmed(ctx, before)
 			w.settled(ctx)
 		}},
@@ -42,8 +41,7 @@ func byPlugin(c *clusters) []story {
 			}
 			Expect(w.pivot(ctx, "run")).To(Equal(done))
 			w.vacated(ctx, w.here)
-			w.here, w.there = w.there, w.here
-			w.pretend(ctx)
+			w.goOnThere(ctx)
 			w.unharmed(ctx, before)
 			w.settled(ctx)
 		}},

@@ -355,6 +355,12 @@ func (w *world) begin(ctx context.Context) *journey {
 func (w *world) arrive(ctx context.Context, j *journey) {
 	GinkgoHelper()
 	Eventually(j.ended).WithTimeout(4 * patience).Should(Receive(Not(HaveOccurred())))
+	w.goOnThere(ctx)
+}
+
+// goOnThere continues in the other cluster after a move, and plays Cluster API there.
+func (w *world) goOnThere(ctx context.Context) {
+	GinkgoHelper()
 	w.here, w.there = w.there, w.here
 	w.pretend(ctx)
 }

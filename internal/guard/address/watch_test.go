@@ -20,28 +20,7 @@ import (
 
 // TestWatch changes an interface and its surroundings, on a thread with a network of its own.
 func TestWatch(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to make a network namespace")
-	}
-	seen := make(chan address.Interface, 16)
-	ctx, cancel := context.WithCancel(t.Context())
-	ready := make(chan *netlink.Handle)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- thread.Own(func() error {
-			handle, err := newNetwork()
-			ready <- handle
-			if err != nil {
-				return err
-			}
-			return address.Watch(ctx, "eth0", func(now address.Interface) { seen <- now })
-		})
-	}()
-	handle := <-ready
-	if handle == nil {
-		t.Skipf("cannot make a network: %v", <-ended)
-	}
-	defer handle.Close()
+	handle, seen := watch(t, "eth0")
 	next(t, seen, "at once")
 	replace(t, handle, "eth0", "172.22.0.2/24", 60)
 	first := next(t, seen, "an address")
@@ -70,10 +49,41 @@ func TestWatch(t *testing.T) {
 	if last.Kept(second, virtual) {
 		t.Errorf("an address that was away was not: added at %v, then %v", second.Added, last.Added)
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
+}
+
+// watch watches an interface on a thread with a network of its own, until the test ends.
+func watch(t *testing.T, name string) (*netlink.Handle, <-chan address.Interface) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make a network namespace")
 	}
+	seen := make(chan address.Interface, 64)
+	ctx, cancel := context.WithCancel(t.Context())
+	ready := make(chan *netlink.Handle)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- thread.Own(func() error {
+			handle, err := newNetwork()
+			ready <- handle
+			if err != nil {
+				return err
+			}
+			return address.Watch(ctx, name, func(now address.Interface) { seen <- now })
+		})
+	}()
+	handle := <-ready
+	if handle == nil {
+		cancel()
+		t.Skipf("cannot make a network: %v", <-ended)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		handle.Close()
+	})
+	return handle, seen
 }
 
 // next waits for an observation.
@@ -217,29 +227,8 @@ func lookDuringChurn() error {
 
 // TestWatchBridge: a bridge works while one of its uplinks has a carrier, whatever its other ports have. That is news.
 func TestWatchBridge(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to make a network namespace")
-	}
 	t.Parallel()
-	seen := make(chan address.Interface, 64)
-	ctx, cancel := context.WithCancel(t.Context())
-	ready := make(chan *netlink.Handle)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- thread.Own(func() error {
-			handle, err := newNetwork()
-			ready <- handle
-			if err != nil {
-				return err
-			}
-			return address.Watch(ctx, "br0", func(now address.Interface) { seen <- now })
-		})
-	}()
-	handle := <-ready
-	if handle == nil {
-		t.Skipf("cannot make a network: %v", <-ended)
-	}
-	defer handle.Close()
+	handle, seen := watch(t, "br0")
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}
 	guest := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "guest0"}, PeerName: "guest1"}
 	uplink := &netlink.Ifb{LinkAttrs: netlink.LinkAttrs{Name: "uplink"}}
@@ -270,10 +259,6 @@ func TestWatchBridge(t *testing.T) {
 		for now := next(t, seen, step.what); now.Up != step.up; {
 			now = next(t, seen, step.what)
 		}
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 
