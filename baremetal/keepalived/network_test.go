@@ -302,18 +302,27 @@ func (w *world) start(name string, config keepalived.Config) {
 		"--use-file", node.file("keepalived.conf"), "--pid", node.file("pid"), "--vrrp_pid", node.file("vrrp.pid"))
 	node.log, node.exited = &logged{}, make(chan struct{})
 	node.command.Stdout, node.command.Stderr = node.log, node.log
-	node.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	err = inThread(func() error {
-		return errors.Join(netns.Set(node.namespace), node.command.Start())
-	})
-	if err != nil {
+	// It ends with a test that is killed, too: with the thread that started it, which therefore waits.
+	node.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	started := make(chan error)
+	go func() {
+		defer close(node.exited)
+		_ = inThread(func() error {
+			err := netns.Set(node.namespace)
+			if err == nil {
+				err = node.command.Start()
+			}
+			started <- err
+			if err == nil {
+				// How it ended is seen in what it held, and killed processes always fail.
+				_ = node.command.Wait()
+			}
+			return nil
+		})
+	}()
+	if err := <-started; err != nil {
 		w.t.Fatalf("starting keepalived on %s: %v", name, err)
 	}
-	go func() {
-		// How it ended is seen in what it held, and killed processes always fail.
-		_ = node.command.Wait()
-		close(node.exited)
-	}()
 	w.t.Cleanup(func() { w.kill(name, syscall.SIGKILL) })
 	// keepalived overwrites the file of the health when it starts, so nothing may be said before.
 	w.eventually("keepalived has read its files", func() bool {
