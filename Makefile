@@ -153,21 +153,23 @@ bench: programs ## Measure how it scales
 bench-data: programs ## Measure how 1,000 machines get the data of one template
 	@go run ./test/scale -data -sizes 250,1000
 
-# Ten takeovers of each kind take some minutes.
+# How often each storm strikes. Once each takes about seven minutes.
+STORMS ?= 3
+
 .PHONY: bench-vip
-bench-vip: lab ## Measure how fast the VIP moves, as root
-	@go test -run '^$$' -bench '^BenchmarkEndpoint$$' -benchtime 10x -timeout 60m ./internal/guard
+bench-vip: lab ## Measure what storms do to the VIP and to Ironic, as root
+	@go test -run '^$$' -bench '^BenchmarkEndpoint$$' -benchtime $(STORMS)x -timeout 60m ./internal/guard
 
 # PIVOT_IRONIC=real takes the real Ironic of make lab instead of the one in memory, as root.
 PIVOT_IRONIC ?= fake
 PIVOT_HOSTS ?= 100
 
 .PHONY: bench-pivot
-bench-pivot: programs ## Measure a pivot of PIVOT_HOSTS hosts (100), and play 20 pivots with random faults
-	@go test -count=1 -timeout 60m -v ./test/move -run '^TestMove$$' -args -move.measure -move.pivots=20 \
+bench-pivot: programs ## Measure a pivot of PIVOT_HOSTS hosts (100), and play 50 pivots with random faults
+	@go test -count=1 -timeout 60m -v ./test/move -run '^TestMove$$' -args -move.measure -move.pivots=50 \
 		-move.hosts="$(PIVOT_HOSTS)" -ironic="$(PIVOT_IRONIC)"
 	@echo "==> for how long clients miss Ironic when it goes to another node; only root can measure that"
-	@go test -run '^$$' -bench '^BenchmarkEndpoint$$/^takeover$$' -benchtime 10x -timeout 60m ./internal/guard
+	@go test -run '^$$' -bench '^BenchmarkEndpoint$$/^storms$$/^(power_off|demoted.*)$$' -benchtime 5x -timeout 60m ./internal/guard
 
 ##@ Checks
 

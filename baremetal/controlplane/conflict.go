@@ -67,7 +67,7 @@ func Conflicts(around Surroundings) []Conflict {
 	}
 	for i := range around.Clusters {
 		other := &around.Clusters[i]
-		if isSame(around.Own, other) || isLeaving(other) {
+		if isSame(around.Own, other) || infrav1.IsGoing(other) {
 			continue
 		}
 		router := routerOf(other)
@@ -226,11 +226,5 @@ func handsOut(described *infrav1.Ironic, address netip.Addr) bool {
 }
 
 func isSame(a, b *infrav1.Metal3Cluster) bool { return a.Namespace == b.Namespace && a.Name == b.Name }
-
-// isLeaving returns true for a cluster that is deleted or was moved away: it stops using its addresses.
-func isLeaving(cluster *infrav1.Metal3Cluster) bool {
-	_, moved := cluster.Annotations[infrav1.DeleteForMoveAnnotation]
-	return moved || !cluster.DeletionTimestamp.IsZero()
-}
 
 func nameOf(cluster *infrav1.Metal3Cluster) string { return cluster.Namespace + "/" + cluster.Name }

@@ -20,7 +20,7 @@ import (
 // While a Cluster of the namespace is paused, a move may run, so WithoutLeftovers removes only ownerReferences. It does
 // not change a host that a move deletes. It keeps the pause of the provider, which controllers/hostmove removes.
 func WithoutLeftovers(host *bmov1alpha1.BareMetalHost, clusterPaused bool) (*bmov1alpha1.BareMetalHost, bool) {
-	if _, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]; moving {
+	if infrav1.IsLeaving(host) {
 		return host, false
 	}
 	clean := host.DeepCopy()

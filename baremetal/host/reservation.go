@@ -17,8 +17,7 @@ import (
 //	reserved for the Cluster                released, with the recorded values restored
 func WithoutReservation(host *bmov1alpha1.BareMetalHost, namespace, cluster string,
 ) (without *bmov1alpha1.BareMetalHost, reserved bool) {
-	_, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]
-	if moving || pausedByProvider(host) || !consumedByCluster(host, namespace, cluster) {
+	if infrav1.IsLeaving(host) || pausedByProvider(host) || !consumedByCluster(host, namespace, cluster) {
 		return host, false
 	}
 	return released(host, Release{}), true

@@ -13,7 +13,7 @@ import (
 // Images of a release. Upstream tags Ironic with versions. It publishes its downloader under moving tags only, so that
 // one cannot be pinned: clusters that care set it to an image of their own.
 const (
-	DefaultImage           = "quay.io/metal3-io/ironic:v37.0.0"
+	DefaultImage           = "quay.io/metal3-io/ironic:v38.0.0"
 	DefaultDownloaderImage = "quay.io/metal3-io/ironic-ipa-downloader:latest"
 )
 

@@ -83,38 +83,47 @@ func ArrivedStatus(annotation string, replaced map[string]any) (map[string]any, 
 	return status, nil
 }
 
-// arrivalObstacle says why a host that arrived stays paused, and what to do. Empty if it does not.
-func arrivalObstacle(host *bmov1alpha1.BareMetalHost, around []Neighbour) string {
+// arrivalObstacles says why a host that arrived stays paused, and what to do. Empty if it does not.
+func arrivalObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Obstacle {
 	if Abandoned(host, around) {
-		return abandonedObstacle(host)
+		return []Obstacle{abandonedObstacle(host)}
+	}
+	blocks := func(remedy, format string) []Obstacle {
+		return []Obstacle{About(hostKind, host).Blocks(CodeLeftover, remedy, format, host.Name)}
 	}
 	switch ArrivalOf(host) {
 	case ArrivalPending:
-		return fmt.Sprintf("BareMetalHost %s is a leftover of an earlier move and has not taken over the status that "+
-			"arrived: wait for the manager", host.Name)
+		return blocks("wait for the manager",
+			"BareMetalHost %s is a leftover of an earlier move and has not taken over the status that arrived")
 	case ArrivalDeleted:
-		return fmt.Sprintf("BareMetalHost %s was being deleted when it arrived from another cluster, and stays paused, "+
-			"because BMO would deprovision it: replace the object as docs/pivot.md says", host.Name)
+		return blocks(keepCommand(host), "BareMetalHost %s was being deleted when it arrived from "+
+			"another cluster, and stays paused, because BMO would deprovision it")
 	case ArrivalOutdated:
-		return fmt.Sprintf("BareMetalHost %s has a newer status than the one that arrived from another cluster, and stays "+
-			"paused: find out which of them is true, and remove annotation %s to keep the newer one",
-			host.Name, bmov1alpha1.StatusAnnotation)
+		remedy := "find out which of them is true; " + keepCommand(host) + " keeps the newer one"
+		return blocks(remedy,
+			"BareMetalHost %s has a newer status than the one that arrived from another cluster, and stays paused")
 	case NotArrived, ArrivalTaken:
 	}
-	return ""
+	return nil
+}
+
+// keepCommand is the command that resumes a held host, and keeps what runs on it.
+func keepCommand(host *bmov1alpha1.BareMetalHost) string {
+	return fmt.Sprintf("`clusterctl metal3 pivot keep --namespace %s --host %s`", host.Namespace, host.Name)
 }
 
 // Leftover says why a host in the target of a move stands in the way of the host that arrives under its name, and what
 // to do. Empty if it does not: a host without status takes over the status that arrives.
-func Leftover(host *bmov1alpha1.BareMetalHost) string {
+func Leftover(host *bmov1alpha1.BareMetalHost) []Obstacle {
+	about := About(hostKind, host)
 	switch {
 	case !host.DeletionTimestamp.IsZero():
-		return fmt.Sprintf("BareMetalHost %s is there already, and is being deleted: remove it as docs/pivot.md says, or it "+
-			"stays paused after the move", host.Name)
+		return []Obstacle{about.Blocks(CodeLeftover, "remove it as docs/pivot.md says, or it stays paused after the move",
+			"BareMetalHost %s is there already, and is being deleted", host.Name)}
 	case !host.Status.LastUpdated.IsZero():
-		return fmt.Sprintf("BareMetalHost %s is there already, with the status of an earlier time: remove it as "+
-			"docs/pivot.md says", host.Name)
+		return []Obstacle{about.Blocks(CodeLeftover, "remove it as docs/pivot.md says",
+			"BareMetalHost %s is there already, with the status of an earlier time", host.Name)}
 	default:
-		return ""
+		return nil
 	}
 }

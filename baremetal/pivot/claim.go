@@ -73,8 +73,11 @@ func SupersededMessage(infra *infrav1.Metal3Cluster, cluster string, recorded Cl
 		infrav1.MoveEpochAnnotation, next)
 }
 
-// IsSuperseded says whether another management cluster manages the cluster of a Metal3Cluster.
+// IsSuperseded says whether another management cluster manages the cluster of a Metal3Cluster. Nil is false.
 func IsSuperseded(infra *infrav1.Metal3Cluster) bool {
+	if infra == nil {
+		return false
+	}
 	condition := meta.FindStatusCondition(infra.Status.Conditions, infrav1.IronicEndpointReadyCondition)
 	return infra.Spec.Ironic != nil && condition != nil && condition.Reason == infrav1.ManagedElsewhereReason
 }

@@ -102,7 +102,7 @@ func TestFencing(t *testing.T) {
 		}
 	}
 	lost, _ := pivot.MayLeave(pivot.MoveFacts{Around: []pivot.Neighbour{paused}})
-	if len(lost) != 1 || !strings.Contains(lost[0], "managed by another management cluster") {
+	if len(lost) != 1 || !strings.Contains(lost[0].Message, "managed by another management cluster") {
 		t.Errorf("the gate opens: %q", lost)
 	}
 	elsewhere := superseded

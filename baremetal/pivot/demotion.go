@@ -34,14 +34,15 @@ type DemotionFacts struct {
 //	no node that is armed and ready       the address would be nowhere
 //	takeover Manual                       only the nodes know whether they are armed
 //	busy hosts                            the next Ironic knows nothing of what was begun
-func DemotionObstacles(facts DemotionFacts) []string {
-	var found []string
+func DemotionObstacles(facts DemotionFacts) []Obstacle {
+	about := About("Metal3Cluster", facts.Infra)
+	var found []Obstacle
 	if facts.Paused {
-		found = append(found, fmt.Sprintf(
-			"the Cluster of Metal3Cluster %s is paused: complete the move, or unpause the Cluster", facts.Infra.Name))
+		found = append(found, about.Blocks(CodePaused, "complete the move, or unpause the Cluster",
+			"the Cluster of Metal3Cluster %s is paused", facts.Infra.Name))
 	}
 	if endpoint := EndpointOutcome(facts.Infra); !endpoint.IsDone() {
-		return append(found, "Ironic endpoint: "+endpoint.Message)
+		return append(found, about.Blocks(CodeEndpointNotReady, "", "Ironic endpoint: %s", endpoint.Message))
 	}
 	if holder := Holder(facts.Infra); holder != nil && holder.Kind == infrav1.HolderControlPlane {
 		return found
@@ -49,9 +50,9 @@ func DemotionObstacles(facts DemotionFacts) []string {
 	found = append(found, armedObstacles(facts.Infra)...)
 	for _, host := range facts.Hosts {
 		if busy := Busy(host); busy != "" {
-			found = append(found, fmt.Sprintf(
-				"host %s/%s is %s: wait until it is done, because the next Ironic would begin anew",
-				host.Namespace, host.Name, busy))
+			found = append(found, About(hostKind, host).Blocks(CodeHostBusy,
+				"wait until it is done, because the next Ironic would begin anew",
+				"host %s/%s is %s", host.Namespace, host.Name, busy))
 		}
 	}
 	return found
@@ -90,30 +91,34 @@ func BareNodes(infra *infrav1.Metal3Cluster) (bare []string, unknown string) {
 }
 
 // armedObstacles is empty if one node at least can take the endpoint.
-func armedObstacles(infra *infrav1.Metal3Cluster) []string {
+func armedObstacles(infra *infrav1.Metal3Cluster) []Obstacle {
+	about := About("Metal3Cluster", infra)
 	if infra.Spec.Ironic == nil {
-		return []string{fmt.Sprintf("Metal3Cluster %s has no spec.ironic: no node can take the Ironic address", infra.Name)}
+		return []Obstacle{about.Blocks(CodeNoEndpoint, "no node can take the Ironic address",
+			"Metal3Cluster %s has no spec.ironic", infra.Name)}
 	}
 	if infra.Spec.Ironic.Takeover == infrav1.TakeoverManual {
-		return []string{fmt.Sprintf(
-			"Metal3Cluster %s has takeover Manual: see on the nodes that one is armed by its file, then use --force",
-			infra.Name)}
+		return []Obstacle{about.Blocks(CodeTakeoverManual,
+			"see on the nodes that one is armed by its file, then use --force",
+			"Metal3Cluster %s has takeover Manual", infra.Name)}
 	}
 	if _, unknown := BareNodes(infra); unknown != "" {
-		return []string{unknown}
+		return []Obstacle{about.Blocks(CodeNodesUnknown, "", "%s", unknown)}
 	}
-	var found []string
+	var found []Obstacle
 	for _, node := range infra.Status.Ironic.Nodes {
+		about := AboutNamed("Node", "", node.Name)
 		armed := ptr.Deref(node.Armed, false) || infra.Spec.Ironic.Takeover == infrav1.TakeoverAlways
 		switch {
 		case armed && ptr.Deref(node.PodsReady, false):
 			return nil
 		case armed:
-			found = append(found, fmt.Sprintf("node %s is armed, and its pods of the Ironic endpoint are not ready: "+
-				"look at them", node.Name))
+			found = append(found, about.Blocks(CodePodsNotReady, "look at them",
+				"node %s is armed, and its pods of the Ironic endpoint are not ready", node.Name))
 		default:
-			found = append(found, fmt.Sprintf("node %s is not armed: the manager arms it once the cluster manages itself; "+
-				"move the cluster first", node.Name))
+			found = append(found, about.Blocks(CodeNodeNotArmed,
+				"the manager arms it once the cluster manages itself; move the cluster first",
+				"node %s is not armed", node.Name))
 		}
 	}
 	return found

@@ -112,7 +112,7 @@ func TestDemotionObstacles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			facts := moved()
 			test.edit(&facts)
-			if diff := cmp.Diff(test.want, pivot.DemotionObstacles(facts)); diff != "" {
+			if diff := cmp.Diff(test.want, texts(pivot.DemotionObstacles(facts))); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", test.reason, diff)
 			}
 		})

@@ -2,7 +2,6 @@ package pivot
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -38,9 +37,8 @@ func DependantsOf(clusterID string, hosts []*bmov1alpha1.BareMetalHost, infras [
 	}
 	counts := map[string]int{}
 	for _, host := range hosts {
-		_, leaves := host.Annotations[infrav1.DeleteForMoveAnnotation]
 		own := endpoints[host.Namespace]
-		if host.Spec.BMC.Address != "" && !leaves && (own[clusterID] || len(own) == 0 && single) {
+		if host.Spec.BMC.Address != "" && !infrav1.IsLeaving(host) && (own[clusterID] || len(own) == 0 && single) {
 			counts[host.Namespace]++
 		}
 	}
@@ -53,7 +51,9 @@ func DependantsOf(clusterID string, hosts []*bmov1alpha1.BareMetalHost, infras [
 }
 
 // StillServed says that hosts of a namespace depend on the Ironic that a handover takes down.
-func StillServed(clusterID string, dependants Dependants) string {
-	return fmt.Sprintf("namespace %s of the management cluster has %d hosts that depend on the Ironic of clusterID %s: "+
-		"move the namespace before the handover", dependants.Namespace, dependants.Hosts, clusterID)
+func StillServed(clusterID string, dependants Dependants) Obstacle {
+	return AboutNamed("Namespace", "", dependants.Namespace).Blocks(CodeIronicStillNeeded,
+		"move the namespace before the handover",
+		"namespace %s of the management cluster has %d hosts that depend on the Ironic of clusterID %s",
+		dependants.Namespace, dependants.Hosts, clusterID)
 }

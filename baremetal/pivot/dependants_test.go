@@ -56,7 +56,7 @@ func TestDependantsOf(t *testing.T) {
 			}
 		})
 	}
-	if got := pivot.StillServed("c1", pivot.Dependants{Namespace: "a", Hosts: 2}); !strings.Contains(got, "namespace a") {
+	if got := pivot.StillServed("c1", pivot.Dependants{Namespace: "a", Hosts: 2}); !strings.Contains(got.Message, "namespace a") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -114,11 +114,11 @@ func Abandoned(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 }
 
 // abandonedObstacle says why an abandoned host stays paused, and what to do.
-func abandonedObstacle(host *bmov1alpha1.BareMetalHost) string {
-	return fmt.Sprintf("BareMetalHost %[1]s was left by an earlier move, is not in the last one, and stays paused, "+
-		"because it was deleted in the source since: remove it with `%[2]s`, or keep it with "+
-		"`kubectl annotate baremetalhost %[1]s --namespace %[3]s %[4]s-`",
-		host.Name, RemovalOf("baremetalhost", host.Namespace, host.Name), host.Namespace, infrav1.MoveEpochAnnotation)
+func abandonedObstacle(host *bmov1alpha1.BareMetalHost) Obstacle {
+	remedy := fmt.Sprintf("remove it with `%s`, or keep it with %s",
+		RemovalOf("baremetalhost", host.Namespace, host.Name), keepCommand(host))
+	return About(hostKind, host).Blocks(CodeLeftover, remedy, "BareMetalHost %s was left by an earlier move, is not in "+
+		"the last one, and stays paused, because it was deleted in the source since", host.Name)
 }
 
 // RemovalOf is the command that removes what a move has left, as clusterctl does, without anybody acting on it.

@@ -92,7 +92,7 @@ func TestAbandoned(t *testing.T) {
 			_, waits := pivot.MayLeave(pivot.MoveFacts{
 				Hosts: []*bmov1alpha1.BareMetalHost{host}, Around: []pivot.Neighbour{around},
 			})
-			named := strings.Contains(strings.Join(waits, ";"), "was left by an earlier move")
+			named := strings.Contains(strings.Join(texts(waits), ";"), "was left by an earlier move")
 			if got != named {
 				t.Errorf("%v: abandoned is %v, and the obstacles are %q", facts, got, waits)
 			}
@@ -173,7 +173,7 @@ func TestGateWaitsForEpoch(t *testing.T) {
 	facts := pivot.MoveFacts{Hosts: []*bmov1alpha1.BareMetalHost{host}, Around: []pivot.Neighbour{moving}}
 	waiting := func() bool {
 		_, waits := pivot.MayLeave(facts)
-		return strings.Contains(strings.Join(waits, ";"), "host host-0 is being paused")
+		return strings.Contains(strings.Join(texts(waits), ";"), "host host-0 is being paused")
 	}
 	if !waiting() {
 		t.Error("the gate opens with a host of another move")

@@ -109,7 +109,7 @@ type HostFacts struct {
 //	                    holder
 //	Running             anything else                                  Leave
 func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFacts) Step {
-	if isLeaving(host) {
+	if infrav1.IsLeaving(host) {
 		return Leave
 	}
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]

@@ -590,7 +590,7 @@ func TestObstacles(t *testing.T) {
 		"host blocked carries annotation " + infrav1.BlockMoveAnnotation, "host owned is owned by Rack r1",
 		"host frozen is paused in the middle of deprovisioning",
 	} {
-		if !strings.Contains(strings.Join(got, "\n"), want) {
+		if !strings.Contains(strings.Join(texts(got), "\n"), want) {
 			t.Errorf("%q is not among %q", want, got)
 		}
 	}
@@ -617,8 +617,8 @@ func TestMayLeaveHosts(t *testing.T) {
 	hosts[4].DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	facts := pivot.MoveFacts{Hosts: hosts, Around: []pivot.Neighbour{paused}, Naming: []metav1.Object{consumer()}}
 	_, waits := pivot.MayLeave(facts)
-	got := strings.Join(waits, "\n")
-	if want := "host host-1 is provisioning: wait until it is done\nhost host-2 is being paused\n" +
+	got := strings.Join(texts(waits), "\n")
+	if want := "host host-1 is provisioning: wait until it is done\nhost host-2 is being paused: wait until it is paused\n" +
 		"host host-4 is being deleted, and kept as it is while its Cluster is paused: unpause the Cluster to have the host " +
 		"wiped and deleted"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -51,28 +51,49 @@ func InventoryOf(infra metav1.Object) (Inventory, error) {
 // compared. Before is nil at a creation.
 //
 //	inventory  epoch            arrives
+//	any, and it leaves          no: clusterctl deletes it here
 //	none       any              no: the Cluster runs, or the source has an earlier release
 //	any        that of before   no: the gate opens, or somebody changes an object that has arrived
 //	any        another one      yes
 func Arrives(before, after metav1.Object) bool {
 	_, brings := after.GetAnnotations()[infrav1.MoveInventoryAnnotation]
-	return brings && (before == nil || EpochOf(before) != EpochOf(after))
+	return brings && !infrav1.IsLeaving(after) && (before == nil || EpochOf(before) != EpochOf(after))
 }
 
-// Revived names the objects that are here and do not arrive, with the remedy. Empty if there are none.
-func Revived(namespace string, arriving, here Inventory) string {
-	var names, commands []string
+// Revived names the objects that an earlier move has left here and that would harm the Cluster once it runs, with the
+// remedy. Empty if there are none.
+//
+//	left here                    because
+//	an object that is deleted    the deletion goes on: the Machine that arrives on it is deleted, and its host wiped
+//	an object that does not      it comes alive: a MachineSet with one Machine too many deletes any of them
+//	arrive
+func Revived(namespace string, arriving, here, deleted Inventory) string {
+	var names, halves, commands []string
 	for _, kind := range slices.Sorted(maps.Keys(here)) {
 		for _, name := range slices.Sorted(slices.Values(here[kind])) {
-			if !slices.Contains(arriving[kind], name) {
+			isHalf := slices.Contains(deleted[kind], name)
+			switch {
+			case isHalf:
+				halves = append(halves, kind+" "+name)
+			case !slices.Contains(arriving[kind], name):
 				names = append(names, kind+" "+name)
-				commands = append(commands, RemovalOf(strings.ToLower(kind), namespace, name))
+			default:
+				continue
 			}
+			commands = append(commands, RemovalOf(strings.ToLower(kind), namespace, name))
 		}
 	}
-	if len(names) == 0 {
+	var found []string
+	if len(names) > 0 {
+		found = append(found, fmt.Sprintf("an earlier move has left %s here, which the source does not have any more, and "+
+			"which would come alive", Enumerate(names)))
+	}
+	if len(halves) > 0 {
+		found = append(found, fmt.Sprintf("an earlier move has left %s here, which is being deleted, and would be deleted "+
+			"after this move", Enumerate(halves)))
+	}
+	if len(found) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("an earlier move has left %s here, which the source does not have any more, and which would come "+
-		"alive: remove them here, and move again: `%s`", Enumerate(names), Enumerate(commands))
+	return fmt.Sprintf("%s: remove them here, and move again: `%s`", strings.Join(found, "; "), Enumerate(commands))
 }

@@ -77,20 +77,31 @@ func TestRevived(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
 		here   pivot.Inventory
+		half   pivot.Inventory
 		want   []string
 	}{
-		"Nothing": {"a first move", pivot.Inventory{}, nil},
-		"Same":    {"the earlier copy is updated", pivot.Inventory{"Machine": {"kept"}, "MachineSet": {"set"}}, nil},
-		"Machine": {"it was deleted in the source", pivot.Inventory{"Machine": {"gone", "kept"}}, []string{"Machine gone"}},
+		"Nothing": {reason: "a first move"},
+		"Same": {
+			reason: "the earlier copy is updated", here: pivot.Inventory{"Machine": {"kept"}, "MachineSet": {"set"}},
+		},
+		"Machine": {
+			reason: "it was deleted in the source", here: pivot.Inventory{"Machine": {"gone", "kept"}},
+			want: []string{"Machine gone"},
+		},
 		"Same name": {
-			"a name counts for its kind", pivot.Inventory{"MachineSet": {"kept"}}, []string{"MachineSet kept"},
+			reason: "a name counts for its kind", here: pivot.Inventory{"MachineSet": {"kept"}}, want: []string{"MachineSet kept"},
 		},
 		"Kind": {
-			"no object of this kind arrives", pivot.Inventory{"MachineDeployment": {"d"}}, []string{"MachineDeployment d"},
+			reason: "no object of this kind arrives", here: pivot.Inventory{"MachineDeployment": {"d"}},
+			want: []string{"MachineDeployment d"},
+		},
+		"Half": {
+			reason: "it arrives on an object that is being deleted", here: pivot.Inventory{"Machine": {"gone", "kept"}},
+			half: pivot.Inventory{"Machine": {"kept"}}, want: []string{"Machine gone", "Machine kept"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := pivot.Revived("metal3", arriving, tc.here)
+			got := pivot.Revived("metal3", arriving, tc.here, tc.half)
 			if (got == "") != (len(tc.want) == 0) {
 				t.Fatalf("%s: got %q", tc.reason, got)
 			}

@@ -1,10 +1,11 @@
 package pivot
 
 import (
-	"fmt"
 	"slices"
+	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -34,26 +35,28 @@ import (
 //	host that is a leftover, or arrived on one       waits  BMO would wipe it
 //	host with a gate of its own                      waits  nobody opens it, so clusterctl gives up
 //	host of paused Clusters that is not parked       waits  its status would be lost
-func MayLeave(facts MoveFacts) (lost, waits []string) {
+func MayLeave(facts MoveFacts) (lost, waits []Obstacle) {
 	facts = facts.inOrder()
 	for _, cluster := range facts.Clusters {
 		if !cluster.DeletionTimestamp.IsZero() {
-			lost = append(lost, deletionOf("Cluster", cluster.Name))
+			lost = append(lost, deletionOf("Cluster", cluster))
 		}
 	}
 	for _, other := range local(facts.Around) {
 		if other.Superseded {
-			lost = append(lost, fmt.Sprintf("Cluster %s is managed by another management cluster, as IronicEndpointReady says: "+
-				"move it from there", other.Name))
+			lost = append(lost, AboutNamed("Cluster", facts.Namespace, other.Name).Blocks(CodeSuperseded, "move it from there",
+				"Cluster %s is managed by another management cluster, as IronicEndpointReady says", other.Name))
 		}
 	}
 	for _, label := range facts.MissingLabels {
-		lost = append(lost, fmt.Sprintf(
-			"CustomResourceDefinition %s is missing: set this label, or run the manager with --keep-move-labels", label))
+		name, _, _ := strings.Cut(label, ":")
+		lost = append(lost, AboutNamed("CustomResourceDefinition", "", name).Blocks(CodeMoveLabelMissing,
+			"set this label, or run the manager with --keep-move-labels", "CustomResourceDefinition %s is missing", label))
 	}
 	lost = slices.Concat(lost, leftBehind(facts), losses(facts))
 	if facts.Untried {
-		waits = append(waits, "the pause of some BareMetalHosts was not tried yet: wait some seconds")
+		waits = append(waits, AboutNothing().Blocks(CodePauseUntried, "wait some seconds",
+			"the pause of some BareMetalHosts was not tried yet"))
 	}
 	for _, each := range facts.Hosts {
 		waits = slices.Concat(waits, facts.hostObstacles(each), orphaned(each, facts.Clusters), facts.unclaimed(each))
@@ -61,32 +64,36 @@ func MayLeave(facts MoveFacts) (lost, waits []string) {
 	return lost, waits
 }
 
-func deletionOf(kind, name string) string {
-	return fmt.Sprintf("%s %s is being deleted, which a move would forget: wait until it is gone", kind, name)
+func deletionOf(kind string, object metav1.Object) Obstacle {
+	return About(kind, object).Blocks(CodeBeingDeleted, "wait until it is gone",
+		"%s %s is being deleted, which a move would forget", kind, object.GetName())
 }
 
 // losses names the Machines, Metal3Machines and Metal3Remediations that a move would lose. The facts are in order.
-func losses(facts MoveFacts) []string {
-	var found []string
+func losses(facts MoveFacts) []Obstacle {
+	var found []Obstacle
 	for _, machine := range facts.Machines {
 		switch {
 		case !machine.DeletionTimestamp.IsZero():
-			found = append(found, deletionOf("Machine", machine.Name))
+			found = append(found, deletionOf("Machine", machine))
 		case !machine.Status.NodeRef.IsDefined():
-			found = append(found, fmt.Sprintf("Machine %s has no node: wait for it, or delete it", machine.Name))
+			found = append(found, About("Machine", machine).Blocks(CodeNodeMissing, "wait for it, or delete it",
+				"Machine %s has no node", machine.Name))
 		}
 	}
 	for _, machine := range facts.consumers() {
 		switch {
 		case !machine.DeletionTimestamp.IsZero():
-			found = append(found, deletionOf("Metal3Machine", machine.Name))
+			found = append(found, deletionOf("Metal3Machine", machine))
 		case !Moves(machine):
-			found = append(found, fmt.Sprintf("Metal3Machine %s has no ownerReference, so clusterctl would leave it behind: "+
-				"wait until Cluster API sets it, or delete the Metal3Machine", machine.Name))
+			found = append(found, About("Metal3Machine", machine).Blocks(CodeOwnerMissing,
+				"wait until Cluster API sets it, or delete the Metal3Machine",
+				"Metal3Machine %s has no ownerReference, so clusterctl would leave it behind", machine.Name))
 		}
 	}
 	for _, remediation := range facts.Remediations {
-		found = append(found, fmt.Sprintf("Metal3Remediation %s is running: wait until it is done", remediation))
+		found = append(found, AboutNamed("Metal3Remediation", facts.Namespace, remediation).Blocks(CodeRemediationRunning,
+			"wait until it is done", "Metal3Remediation %s is running", remediation))
 	}
 	return found
 }
@@ -103,12 +110,12 @@ func (f *MoveFacts) consumers() []*infrav1.Metal3Machine {
 }
 
 // unclaimed says that a host is claimed by a Metal3Machine that does not exist.
-func (f *MoveFacts) unclaimed(claimed *bmov1alpha1.BareMetalHost) []string {
+func (f *MoveFacts) unclaimed(claimed *bmov1alpha1.BareMetalHost) []Obstacle {
 	consumer, held := host.Consumer(claimed)
 	exists := func(machine *infrav1.Metal3Machine) bool { return machine.Name == consumer }
 	if !held || slices.ContainsFunc(f.consumers(), exists) {
 		return nil
 	}
-	return []string{fmt.Sprintf("BareMetalHost %s is claimed by Metal3Machine %s, which does not exist: remove "+
-		"spec.consumerRef of the host", claimed.Name, consumer)}
+	return []Obstacle{About(hostKind, claimed).Blocks(CodeConsumerMissing, "remove spec.consumerRef of the host",
+		"BareMetalHost %s is claimed by Metal3Machine %s, which does not exist", claimed.Name, consumer)}
 }

@@ -107,13 +107,13 @@ func TestMayLeave(t *testing.T) {
 			facts: pivot.MoveFacts{
 				Hosts: []*bmov1alpha1.BareMetalHost{claimed()}, Naming: []metav1.Object{consumer()},
 			},
-			waits: []string{"host host-0 is being paused"},
+			waits: []string{"host host-0 is being paused: wait until it is paused"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.Around = []pivot.Neighbour{paused}
 			lost, waits := pivot.MayLeave(tc.facts)
-			if diff := cmp.Diff([][]string{tc.lost, tc.waits}, [][]string{lost, waits}); diff != "" {
+			if diff := cmp.Diff([][]string{tc.lost, tc.waits}, [][]string{texts(lost), texts(waits)}); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
 			if diff := cmp.Diff(append(lost, waits...), pivot.Obstacles(tc.facts)); diff != "" {

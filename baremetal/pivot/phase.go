@@ -81,7 +81,7 @@ func PhaseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	goal := GoalOf(host, around)
 	switch {
-	case isLeaving(host):
+	case infrav1.IsLeaving(host):
 		return PhaseLeaving
 	case paused && goal == PhaseFenced:
 		return PhaseFenced
@@ -114,12 +114,6 @@ func phaseOfQuiet(host *bmov1alpha1.BareMetalHost, goal Phase, paused bool) Phas
 	default:
 		return PhaseWaitingForEndpoint
 	}
-}
-
-// isLeaving returns true while clusterctl deletes a host that it has copied.
-func isLeaving(host *bmov1alpha1.BareMetalHost) bool {
-	_, leaving := host.Annotations[infrav1.DeleteForMoveAnnotation]
-	return leaving
 }
 
 // isProvisioningHeld returns true for a paused host with step Hold. Only the manager knows whether the workload cluster

@@ -13,28 +13,28 @@ import (
 
 // refusals names why clusterctl move would refuse to begin, or would not wait until the hosts are paused, and why the
 // cluster should not be moved as it is.
-func refusals(facts MoveFacts) []string {
-	var found []string
+func refusals(facts MoveFacts) []Obstacle {
+	var found []Obstacle
 	for _, cluster := range facts.Clusters {
 		found = append(found, ClusterObstacles(cluster)...)
 	}
 	for _, class := range facts.PausedClasses {
-		found = append(found, fmt.Sprintf(
-			"ClusterClass %s is paused: a move is under way or was given up; wait for it, or remove its annotation %s",
-			class, clusterv1.PausedAnnotation))
+		found = append(found, AboutNamed("ClusterClass", facts.Namespace, class).Blocks(CodePaused,
+			fmt.Sprintf("a move is under way or was given up; wait for it, or remove its annotation %s",
+				clusterv1.PausedAnnotation), "ClusterClass %s is paused", class))
 	}
 	for _, infra := range facts.Infras {
 		// A pause removes the annotation, and is named itself.
 		if _, gated := infra.Annotations[infrav1.BlockMoveAnnotation]; !gated && !facts.isPaused(infra) {
-			found = append(found, fmt.Sprintf(
-				"Metal3Cluster %s lacks annotation %s, so clusterctl would not wait until its hosts are paused: "+
-					"the manager sets it, look at its log", infra.Name, infrav1.BlockMoveAnnotation))
+			found = append(found, About("Metal3Cluster", infra).Blocks(CodeGateMissing, "the manager sets it, look at its log",
+				"Metal3Cluster %s lacks annotation %s, so clusterctl would not wait until its hosts are paused",
+				infra.Name, infrav1.BlockMoveAnnotation))
 		}
 	}
 	for _, machine := range facts.consumers() {
 		if lost := LostHost(machine); lost != "" {
-			found = append(found, fmt.Sprintf("Metal3Machine %s lost its host, which a move does not restore: %s",
-				machine.Name, lost))
+			found = append(found, About("Metal3Machine", machine).Blocks(CodeHostLost, lost,
+				"Metal3Machine %s lost its host, which a move does not restore", machine.Name))
 		}
 	}
 	return found
@@ -50,12 +50,11 @@ func LostHost(machine *infrav1.Metal3Machine) string {
 }
 
 // ClusterObstacles names why a Cluster should not be moved now. MayLeave names a Cluster that is being deleted.
-func ClusterObstacles(cluster *clusterv1.Cluster) []string {
-	found := scaling(cluster)
-	if refusal := Refusal(cluster); refusal != "" && cluster.DeletionTimestamp.IsZero() {
-		found = append([]string{refusal}, found...)
+func ClusterObstacles(cluster *clusterv1.Cluster) []Obstacle {
+	if !cluster.DeletionTimestamp.IsZero() {
+		return scaling(cluster)
 	}
-	return found
+	return slices.Concat(refused(cluster), scaling(cluster))
 }
 
 // isPaused says whether the Cluster of a Metal3Cluster is paused.
@@ -67,7 +66,7 @@ func (f *MoveFacts) isPaused(infra *infrav1.Metal3Cluster) bool {
 
 // scaling says that a control plane has less available nodes than it has to have. A handover needs nodes, and a control
 // plane that is replaced in the middle of a move is replaced in the target.
-func scaling(cluster *clusterv1.Cluster) []string {
+func scaling(cluster *clusterv1.Cluster) []Obstacle {
 	plane := cluster.Status.ControlPlane
 	if plane == nil || plane.DesiredReplicas == nil {
 		return nil
@@ -76,29 +75,31 @@ func scaling(cluster *clusterv1.Cluster) []string {
 	if available >= desired && ptr.Deref(plane.Replicas, 0) == desired {
 		return nil
 	}
-	return []string{fmt.Sprintf("the control plane of Cluster %s has %d replicas, %d of them available, and has to have "+
-		"%d: wait until it is scaled", cluster.Name, ptr.Deref(plane.Replicas, 0), available, desired)}
+	return []Obstacle{About("Cluster", cluster).Blocks(CodeControlPlaneScaling, "wait until it is scaled",
+		"the control plane of Cluster %s has %d replicas, %d of them available, and has to have %d",
+		cluster.Name, ptr.Deref(plane.Replicas, 0), available, desired)}
 }
 
-// Refusal says why clusterctl would not move a Cluster, with the remedy. Empty if it would. It gives the first reason
-// only: the others follow from it, or cannot be judged before.
-func Refusal(cluster *clusterv1.Cluster) string {
+// refused names why clusterctl would not move a Cluster that is not being deleted. It gives the first reason only: the
+// others follow from it, or cannot be judged before.
+func refused(cluster *clusterv1.Cluster) []Obstacle {
 	begun := cluster.Status.Initialization
 	_, paused := cluster.Annotations[clusterv1.PausedAnnotation]
+	blocks := func(code Code, remedy, format string) []Obstacle {
+		return []Obstacle{About("Cluster", cluster).Blocks(code, remedy, format, cluster.Name)}
+	}
 	switch {
-	case !cluster.DeletionTimestamp.IsZero():
-		return deletionOf("Cluster", cluster.Name)
 	case ptr.Deref(cluster.Spec.Paused, false):
-		return fmt.Sprintf("Cluster %s is paused: a move is under way or was given up; wait for it, or unpause the Cluster",
-			cluster.Name)
+		return blocks(CodePaused, "a move is under way or was given up; wait for it, or unpause the Cluster",
+			"Cluster %s is paused")
 	case paused:
-		return fmt.Sprintf("Cluster %s is paused: remove its annotation %s", cluster.Name, clusterv1.PausedAnnotation)
+		return blocks(CodePaused, "remove its annotation "+clusterv1.PausedAnnotation, "Cluster %s is paused")
 	case !ptr.Deref(begun.InfrastructureProvisioned, false):
-		return fmt.Sprintf("the infrastructure of Cluster %s is not provisioned: wait for it", cluster.Name)
+		return blocks(CodeNotProvisioned, "wait for it", "the infrastructure of Cluster %s is not provisioned")
 	case !controlPlaneInitialized(cluster):
-		return fmt.Sprintf("the control plane of Cluster %s is not initialized: wait for it", cluster.Name)
+		return blocks(CodeNotInitialized, "wait for it", "the control plane of Cluster %s is not initialized")
 	default:
-		return ""
+		return nil
 	}
 }
 

@@ -177,7 +177,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			facts := movable()
 			test.edit(&facts)
-			if diff := cmp.Diff(test.want, pivot.Obstacles(facts)); diff != "" {
+			if diff := cmp.Diff(test.want, texts(pivot.Obstacles(facts))); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", test.reason, diff)
 			}
 		})

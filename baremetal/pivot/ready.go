@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -16,9 +15,6 @@ import (
 )
 
 const (
-	// obstaclesShown is how many obstacles a message names. The others are counted.
-	obstaclesShown = 8
-
 	// waveSize is how many hosts are nudged at once, wavePause is the time between two waves: a thousand hosts are told
 	// within some two seconds. How many of them Ironic talks to at once is up to the workers of BMO.
 	waveSize  = 100
@@ -29,6 +25,9 @@ const (
 // said.
 type MoveFacts struct {
 	EndpointFacts
+
+	// Namespace is the one that is moved.
+	Namespace string
 
 	// Hosts of the namespace, and the Clusters around them.
 	Hosts  []*bmov1alpha1.BareMetalHost
@@ -67,6 +66,9 @@ type MoveFacts struct {
 // EndpointFacts decide whether the control plane could take the Ironic endpoint of a cluster. They are empty where
 // there is none.
 type EndpointFacts struct {
+	// Infra is the Metal3Cluster with the endpoint.
+	Infra Subject
+
 	// Endpoint is how the Ironic endpoint was judged.
 	Endpoint outcome.Outcome
 
@@ -100,8 +102,7 @@ func (f *MoveFacts) Refuse(host *bmov1alpha1.BareMetalHost, refusal string) {
 
 // ToPark says whether a move has to change a host, now or once the host is quiet.
 func ToPark(host *bmov1alpha1.BareMetalHost) bool {
-	_, left := host.Annotations[infrav1.DeleteForMoveAnnotation]
-	return !left && host.DeletionTimestamp.IsZero() && !Parked(host)
+	return !infrav1.IsLeaving(host) && host.DeletionTimestamp.IsZero() && !Parked(host)
 }
 
 // AddClass enters a ClusterClass. Clusterctl pauses them by annotation.
@@ -138,87 +139,85 @@ func byName[T metav1.Object](objects []T) []T {
 //	Metal3Cluster without its gate                   clusterctl does not wait until the hosts are parked
 //	Ironic endpoint not ours, or no node to take it  the hosts would stay paused, or the address nowhere
 //	anything that MayLeave names                     the move would lose it
-func Obstacles(facts MoveFacts) []string {
+func Obstacles(facts MoveFacts) []Obstacle {
 	facts = facts.inOrder()
 	lost, waits := MayLeave(facts)
 	return slices.Concat(refusals(facts), EndpointObstacles(facts.EndpointFacts), lost, waits)
 }
 
 // orphaned says that a host serves a Cluster that is not there. Nobody would take its pause back in the other cluster.
-func orphaned(host *bmov1alpha1.BareMetalHost, clusters []*clusterv1.Cluster) []string {
+func orphaned(host *bmov1alpha1.BareMetalHost, clusters []*clusterv1.Cluster) []Obstacle {
 	name := ClusterOf(host)
 	there := func(cluster *clusterv1.Cluster) bool { return cluster.Name == name }
 	if name == "" || len(clusters) == 0 || slices.ContainsFunc(clusters, there) {
 		return nil
 	}
-	return []string{fmt.Sprintf("host %s serves Cluster %s, which does not exist: delete the %s %s that holds the host, "+
-		"or remove its spec.consumerRef", host.Name, name, host.Spec.ConsumerRef.Kind, host.Spec.ConsumerRef.Name)}
+	remedy := fmt.Sprintf("delete the %s %s that holds the host, or remove its spec.consumerRef",
+		host.Spec.ConsumerRef.Kind, host.Spec.ConsumerRef.Name)
+	return []Obstacle{About(hostKind, host).Blocks(CodeClusterMissing, remedy,
+		"host %s serves Cluster %s, which does not exist", host.Name, name)}
 }
 
 // EndpointObstacles names what is wrong with the Ironic endpoint of one cluster.
-func EndpointObstacles(facts EndpointFacts) []string {
-	var found []string
+func EndpointObstacles(facts EndpointFacts) []Obstacle {
+	var found []Obstacle
 	if !facts.Endpoint.IsDone() {
-		found = append(found, "Ironic endpoint: "+facts.Endpoint.Message)
+		found = append(found, facts.Infra.Blocks(CodeEndpointNotReady, "", "Ironic endpoint: %s", facts.Endpoint.Message))
 	}
 	if facts.NodesUnknown != "" {
-		found = append(found, "whether the control plane could take the Ironic endpoint is not known: "+facts.NodesUnknown)
+		found = append(found, facts.Infra.Blocks(CodeNodesUnknown, facts.NodesUnknown,
+			"whether the control plane could take the Ironic endpoint is not known"))
 	}
 	for _, node := range facts.BareNodes {
-		found = append(found, fmt.Sprintf(
-			"node %s does not run the pods of the Ironic endpoint: look at them, or roll the control plane out", node))
+		found = append(found, AboutNamed("Node", "", node).Blocks(CodePodsMissing,
+			"look at them, or roll the control plane out", "node %s does not run the pods of the Ironic endpoint", node))
 	}
 	return found
 }
 
 // hostObstacles says why a host cannot be moved now. A host whose Clusters are paused has to be parked, unless
 // clusterctl is deleting it.
-func (f *MoveFacts) hostObstacles(host *bmov1alpha1.BareMetalHost) []string {
-	var found []string
-	_, left := host.Annotations[infrav1.DeleteForMoveAnnotation]
-	busy, held, parking := Busy(host), arrivalObstacle(host, f.Around), GoalOf(host, f.Around) == PhaseParked
-	refusal := f.Refusals[host.Name]
+func (f *MoveFacts) hostObstacles(host *bmov1alpha1.BareMetalHost) []Obstacle {
+	var found []Obstacle
+	left := infrav1.IsLeaving(host)
+	busy, held, parking := Busy(host), arrivalObstacles(host, f.Around), GoalOf(host, f.Around) == PhaseParked
+	refusal, about := f.Refusals[host.Name], About(hostKind, host)
 	switch {
 	case left && parking:
 		return nil
-	case held != "":
-		found = append(found, held)
+	case len(held) > 0:
+		found = held
 	case left:
-		found = append(found, fmt.Sprintf(
-			"BareMetalHost %s is a leftover of an earlier move: remove it as docs/pivot.md says", host.Name))
+		found = append(found, about.Blocks(CodeLeftover, "remove it as docs/pivot.md says",
+			"BareMetalHost %s is a leftover of an earlier move", host.Name))
 	case refusal != "":
-		found = append(found, fmt.Sprintf("BareMetalHost %s cannot be paused, because the API server refuses to change it: "+
-			"%s: correct the host", host.Name, refusal))
+		found = append(found, about.Blocks(CodePauseRefused, "correct the host",
+			"BareMetalHost %s cannot be paused, because the API server refuses to change it: %s", host.Name, refusal))
 	case busy != "":
-		found = append(found, busyMessage(host, busy))
+		found = append(found, busyObstacle(host, busy))
 	case parking && !parkedFor(host, f.Around):
-		found = append(found, fmt.Sprintf("host %s is being paused", host.Name))
+		found = append(found, about.Blocks(CodeHostParking, "wait until it is paused", "host %s is being paused", host.Name))
 	}
 	if _, blocks := host.Annotations[infrav1.BlockMoveAnnotation]; blocks {
-		found = append(found, fmt.Sprintf("host %s carries annotation %s: remove it", host.Name, infrav1.BlockMoveAnnotation))
+		found = append(found, about.Blocks(CodeMoveBlocked, "remove it",
+			"host %s carries annotation %s", host.Name, infrav1.BlockMoveAnnotation))
 	}
 	return found
 }
 
-func busyMessage(host *bmov1alpha1.BareMetalHost, busy string) string {
+func busyObstacle(host *bmov1alpha1.BareMetalHost, busy string) Obstacle {
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
-	if paused && by == infrav1.HostPausedByProvider && !host.DeletionTimestamp.IsZero() {
-		return fmt.Sprintf("host %s is being deleted, and kept as it is while its Cluster is paused: unpause the Cluster to "+
-			"have the host wiped and deleted", host.Name)
+	about := About(hostKind, host)
+	switch {
+	case paused && by == infrav1.HostPausedByProvider && !host.DeletionTimestamp.IsZero():
+		return about.Blocks(CodeHostBusy, "unpause the Cluster to have the host wiped and deleted",
+			"host %s is being deleted, and kept as it is while its Cluster is paused", host.Name)
+	case paused && by != infrav1.HostPausedByProvider:
+		return about.Blocks(CodeHostPaused, "remove its annotation "+bmov1alpha1.PausedAnnotation,
+			"host %s is paused in the middle of %s", host.Name, busy)
+	default:
+		return about.Blocks(CodeHostBusy, "wait until it is done", "host %s is %s", host.Name, busy)
 	}
-	if paused && by != infrav1.HostPausedByProvider {
-		return fmt.Sprintf("host %s is paused in the middle of %s: remove its annotation %s",
-			host.Name, busy, bmov1alpha1.PausedAnnotation)
-	}
-	return fmt.Sprintf("host %s is %s: wait until it is done", host.Name, busy)
-}
-
-// Enumerate joins obstacles to one line, which does not grow with the number of hosts.
-func Enumerate(obstacles []string) string {
-	if len(obstacles) <= obstaclesShown {
-		return strings.Join(obstacles, "; ")
-	}
-	return fmt.Sprintf("%s; and %d more", strings.Join(obstacles[:obstaclesShown], "; "), len(obstacles)-obstaclesShown)
 }
 
 // WaveDelay is how long after a change of the holder the host at this place of the list is nudged.

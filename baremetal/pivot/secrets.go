@@ -91,22 +91,23 @@ func Moves(object metav1.Object) bool {
 
 // leftBehind names what clusterctl would pass over without a word: what is owned by something that does not move, and
 // Secrets that nothing takes along. A Secret that is named and does not exist is BMO's matter.
-func leftBehind(facts MoveFacts) []string {
-	var found []string
+func leftBehind(facts MoveFacts) []Obstacle {
+	var found []Obstacle
 	for _, cluster := range facts.Clusters {
-		found = append(found, facts.strangers("Cluster "+cluster.Name, cluster)...)
+		found = append(found, facts.strangers(About("Cluster", cluster), "Cluster "+cluster.Name, cluster)...)
 	}
 	for _, machine := range facts.Machines {
-		found = append(found, facts.strangers("Machine "+machine.Name, machine)...)
+		found = append(found, facts.strangers(About("Machine", machine), "Machine "+machine.Name, machine)...)
 	}
 	for _, host := range facts.Hosts {
-		found = append(found, facts.strangers("host "+host.Name, host)...)
+		found = append(found, facts.strangers(About(hostKind, host), called(host), host)...)
 	}
 	for _, object := range facts.Naming {
-		found = append(found, facts.strangers(called(object), object)...)
+		found = append(found, facts.strangers(About(kindOf(object), object), called(object), object)...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(facts.Others)) {
-		found = append(found, facts.strangers(name, facts.Others[name])...)
+		kind, _, _ := strings.Cut(name, " ")
+		found = append(found, facts.strangers(About(kind, facts.Others[name]), name, facts.Others[name])...)
 	}
 	told := map[string]bool{}
 	for object, name := range facts.named {
@@ -144,19 +145,20 @@ func (f *MoveFacts) named(yield func(object metav1.Object, name string) bool) {
 }
 
 // secretObstacles says why a Secret that an object names would stay behind.
-func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret metav1.Object) []string {
+func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret metav1.Object) []Obstacle {
 	of := fmt.Sprintf("Secret %s of %s", name, called(object))
+	about := AboutNamed("Secret", object.GetNamespace(), name)
 	if Moves(secret) {
-		return f.strangers(of, secret)
+		return f.strangers(about, of, secret)
 	}
-	remedy := fmt.Sprintf("%s has no owner and would stay behind: set label %s on it", of, infrav1.MoveLabel)
+	remedy := fmt.Sprintf("set label %s on it", infrav1.MoveLabel)
 	switch object.(type) {
 	case *bmov1alpha1.BMCEventSubscription, *bmov1alpha1.HostClaim:
 		// The manager does not look at these: not every BMO has them.
-		return []string{remedy}
 	default:
-		return []string{remedy + ", or run the manager with --keep-move-labels"}
+		remedy += ", or run the manager with --keep-move-labels"
 	}
+	return []Obstacle{about.Blocks(CodeSecretStays, remedy, "%s has no owner and would stay behind", of)}
 }
 
 // strangers names the owners of an object that clusterctl does not take along. One is enough to leave the object out,
@@ -167,8 +169,8 @@ func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret me
 //	has the label that clusterctl looks for         none needed
 //	is one of Cluster API or of BMO   set the label, or remove the owner reference
 //	is another, or is none as it is no custom kind  remove the owner reference
-func (f *MoveFacts) strangers(of string, object metav1.Object) []string {
-	var found []string
+func (f *MoveFacts) strangers(about Subject, called string, object metav1.Object) []Obstacle {
+	var found []Obstacle
 	for _, owner := range object.GetOwnerReferences() {
 		name, moves := f.definitionOf(owner)
 		if f.definitions == nil || moves {
@@ -178,8 +180,8 @@ func (f *MoveFacts) strangers(of string, object metav1.Object) []string {
 		if strings.HasSuffix(name, "cluster.x-k8s.io") || strings.HasSuffix(name, "metal3.io") {
 			remedy = fmt.Sprintf("set label %s on CustomResourceDefinition %s, or %s", infrav1.DiscoverLabel, name, remedy)
 		}
-		found = append(found, fmt.Sprintf("%s is owned by %s %s, which does not move: %s",
-			of, owner.Kind, owner.Name, remedy))
+		found = append(found, about.Blocks(CodeOwnerStays, remedy,
+			"%s is owned by %s %s, which does not move", called, owner.Kind, owner.Name))
 	}
 	return found
 }
@@ -201,18 +203,27 @@ func (f *MoveFacts) definitionOf(owner metav1.OwnerReference) (name string, move
 
 // called is what messages call an object that names Secrets.
 func called(object metav1.Object) string {
+	kind := kindOf(object)
+	if kind == hostKind {
+		kind = "host"
+	}
+	return kind + " " + object.GetName()
+}
+
+// kindOf is the kind of an object that names Secrets: a typed object out of a list does not say it.
+func kindOf(object metav1.Object) string {
 	switch object.(type) {
 	case *infrav1.Metal3Machine:
-		return "Metal3Machine " + object.GetName()
+		return "Metal3Machine"
 	case *infrav1.Metal3MachineTemplate:
-		return "Metal3MachineTemplate " + object.GetName()
+		return "Metal3MachineTemplate"
 	case *infrav1.Metal3Cluster:
-		return "Metal3Cluster " + object.GetName()
+		return "Metal3Cluster"
 	case *bmov1alpha1.BMCEventSubscription:
-		return "BMCEventSubscription " + object.GetName()
+		return "BMCEventSubscription"
 	case *bmov1alpha1.HostClaim:
-		return "HostClaim " + object.GetName()
+		return "HostClaim"
 	default:
-		return "host " + object.GetName()
+		return hostKind
 	}
 }

@@ -250,7 +250,7 @@ func TestLeftBehind(t *testing.T) {
 			}
 			install(&facts)
 			tc.edit(&facts)
-			if diff := cmp.Diff(tc.want, pivot.Obstacles(facts)); diff != "" {
+			if diff := cmp.Diff(tc.want, texts(pivot.Obstacles(facts))); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
 			if got := pivot.SecretsMove(facts); got == tc.unmoved {

@@ -70,7 +70,7 @@ func PowerOn(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 func WithoutOrphans(
 	host *bmov1alpha1.BareMetalHost, remediations []infrav1.Metal3Remediation, machine string,
 ) (*bmov1alpha1.BareMetalHost, bool) {
-	if _, moving := host.Annotations[infrav1.DeleteForMoveAnnotation]; moving {
+	if infrav1.IsLeaving(host) {
 		return host, false
 	}
 	behind := map[string]bool{}

@@ -14,8 +14,8 @@ import (
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets;machinedeployments,verbs=get;list;watch
 
-// isMovedAway returns true while clusterctl waits at the gate for a Cluster that it has paused.
-func (s *scope) isMovedAway() bool {
+// waitsAtGate returns true while clusterctl waits at the gate of a Cluster that it has paused.
+func (s *scope) waitsAtGate() bool {
 	_, gated := s.infra.Annotations[infrav1.BlockMoveAnnotation]
 	return gated && s.cluster != nil && ptr.Deref(s.cluster.Spec.Paused, false)
 }
@@ -24,7 +24,7 @@ func (s *scope) isMovedAway() bool {
 func beginMove(_ context.Context, s *scope) (outcome.Outcome, error) {
 	epoch := pivot.EpochOf(s.infra)
 	begun := pivot.Depart(epoch, s.move.Around)
-	if !s.isMovedAway() || begun == epoch {
+	if !s.waitsAtGate() || begun == epoch {
 		return outcome.Done(), nil
 	}
 	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveEpochAnnotation, begun.String())
@@ -49,7 +49,7 @@ func endMove(infra *infrav1.Metal3Cluster) {
 // listInventory records the objects of the Cluster, so that the target can recognize a leftover of an earlier move. In
 // the target it writes nothing. It reads the cache.
 func (r *Reconciler) listInventory(ctx context.Context, s *scope) error {
-	if !s.isMovedAway() {
+	if !s.waitsAtGate() {
 		return nil
 	}
 	inventory := pivot.Inventory{}

@@ -53,6 +53,7 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	if !s.caresForMove() {
 		return nil
 	}
+	s.move.Namespace, s.move.Infra = s.infra.Namespace, pivot.About("Metal3Cluster", s.infra)
 	var err error
 	if s.move.Hosts, err = r.Hosts.Hosts(ctx, s.infra.Namespace); err != nil {
 		return err

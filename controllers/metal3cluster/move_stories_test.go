@@ -318,7 +318,7 @@ func describeMoves(s *suite) {
 		w.host(ctx, "left", build.Available())
 		w.park(ctx, "left")
 		w.obstacle(ctx, "BareMetalHost left was left by an earlier move, is not in the last one, and stays paused")
-		w.obstacle(ctx, "kubectl annotate baremetalhost left --namespace "+w.namespace+" "+infrav1.MoveEpochAnnotation+"-")
+		w.obstacle(ctx, "keep it with `clusterctl metal3 pivot keep --namespace "+w.namespace+" --host left`")
 		stage.Change(ctx, w.client, w.key("left"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			delete(host.Annotations, infrav1.MoveEpochAnnotation)
 		})
@@ -361,6 +361,24 @@ func describeMoves(s *suite) {
 			host.Spec.Description = "corrected"
 		})
 		w.movable(ctx)
+
+		By("changing a host that was accepted")
+		tries := func(name string) (count int) {
+			for _, write := range w.manager.Writes.Done() {
+				if write.Kind == "BareMetalHost" && write.Name == name {
+					count++
+				}
+			}
+			return count
+		}
+		before := tries("new")
+		Expect(before).To(BeNumerically(">", 0))
+		stage.Change(ctx, w.client, w.key("new"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.Description = "changed"
+		})
+		w.host(ctx, "later", build.Available())
+		Eventually(func() int { return tries("later") }).Should(Equal(1))
+		Expect(tries("new")).To(Equal(before), "a request for each change of each host")
 	})
 
 	It("names what clusterctl itself refuses", func(ctx context.Context) {

@@ -34,7 +34,7 @@ type pauseTrials struct {
 
 // pauseTrial is the result for one host.
 type pauseTrial struct {
-	// generation is that of the spec that was tried.
+	// generation is that of the spec that was refused.
 	generation int64
 
 	// refusal is the error of the API server. Empty if it accepts the pause.
@@ -46,8 +46,8 @@ func (p *pauseTrials) of(host *bmov1alpha1.BareMetalHost, now time.Time) (trial 
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	trial, known = p.known[host.Namespace][host.UID]
-	return trial, known && trial.generation == host.Generation &&
-		(trial.refusal == "" || now.Sub(trial.at) < refusalCounts)
+	isFresh := trial.generation == host.Generation && now.Sub(trial.at) < refusalCounts
+	return trial, known && (trial.refusal == "" || isFresh)
 }
 
 func (p *pauseTrials) add(host *bmov1alpha1.BareMetalHost, trial pauseTrial) {
@@ -78,7 +78,8 @@ func (p *pauseTrials) keep(namespace string, hosts []*bmov1alpha1.BareMetalHost)
 	p.known[namespace] = kept
 }
 
-// tryPauses tries the pause of hosts with a dry run on the API server, each host once for each generation.
+// tryPauses tries the pause of hosts with a dry run on the API server. A host that was accepted is not tried again: the
+// API server accepts each later change of it by the same rules.
 func (r *Reconciler) tryPauses(ctx context.Context, s *scope) error {
 	left := trialsAtOnce
 	r.trials.keep(s.infra.Namespace, s.move.Hosts)

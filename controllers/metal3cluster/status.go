@@ -147,11 +147,14 @@ func setMoveInProgress(s *scope) {
 }
 
 // obstaclesOf returns the obstacles of a move that begins now.
-func obstaclesOf(s *scope, results flow.Results) []string {
+func obstaclesOf(s *scope, results flow.Results) []pivot.Obstacle {
 	s.move.Endpoint = results[infrav1.IronicEndpointReadyCondition].Outcome
-	obstacles := append(pivot.Obstacles(s.move), s.conflicts...)
+	obstacles := pivot.Obstacles(s.move)
+	for _, conflict := range s.conflicts {
+		obstacles = append(obstacles, s.move.Infra.Blocks(pivot.CodeEndpointTaken, "", "%s", conflict))
+	}
 	if gate := results[infrav1.ReadyForMoveCondition]; gate.Err != nil {
-		obstacles = append(obstacles, gate.Message)
+		obstacles = append(obstacles, s.move.Infra.Blocks(pivot.CodeManagerNotReady, "", "%s", gate.Message))
 	}
 	return obstacles
 }

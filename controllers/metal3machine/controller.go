@@ -96,6 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
 		Paused:     s.paused,
+		Elsewhere:  s.isManagedElsewhere(),
 		Conditions: s.conditions(),
 		Stages:     r.route(s),
 		Status:     setStatus,
@@ -106,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // route returns the stages of a reconcile. The preconditions of a claim do not apply to a host that has an image.
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch imaged := s.host != nil && isImaged(s.host); {
-	case s.paused:
+	case s.isStopped():
 		return nil
 	case !s.machine.DeletionTimestamp.IsZero() && s.reclaimed() != nil:
 		return append([]flow.Stage[*scope]{deleting.Stage(r.reclaimHost)}, r.release()...)

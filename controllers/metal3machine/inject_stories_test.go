@@ -102,14 +102,16 @@ func describeInjection(s *suite) {
 
 // withIronic returns a Metal3Cluster with an Ironic endpoint.
 func withIronic() build.ObjectOption {
-	return stage.With(func(infra *infrav1.Metal3Cluster) {
-		infra.Spec.Ironic = &infrav1.Ironic{
-			ClusterID: "3f9c1a7e",
-			Endpoint: infrav1.IronicEndpoint{
-				VirtualIPs: []string{"192.0.2.2"}, CIDRs: []string{"192.0.2.0/24"}, Interface: "eth0",
-			},
-		}
-	})
+	return stage.With(withEndpoint)
+}
+
+func withEndpoint(infra *infrav1.Metal3Cluster) {
+	infra.Spec.Ironic = &infrav1.Ironic{
+		ClusterID: "3f9c1a7e",
+		Endpoint: infrav1.IronicEndpoint{
+			VirtualIPs: []string{"192.0.2.2"}, CIDRs: []string{"192.0.2.0/24"}, Interface: "eth0",
+		},
+	}
 }
 
 // keepSecret creates the Secret of the endpoint in place of the Metal3Cluster controller.

@@ -5,8 +5,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -14,16 +16,30 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describePauses are the stories about pauses. The manager writes only the condition Paused.
+// describePauses are the stories about pauses, and about a Cluster that another management cluster manages. The manager
+// writes only the condition Paused.
 func describePauses(s *suite) {
 	pauses := map[string]struct {
+		reason     string
 		begin, end func(ctx context.Context, w *world)
 	}{
-		"its Cluster": {
-			begin: func(ctx context.Context, w *world) { w.pauseCluster(ctx, true) },
-			end:   func(ctx context.Context, w *world) { w.pauseCluster(ctx, false) },
+		"of the other management cluster": {
+			reason: infrav1.ManagedElsewhereReason,
+			begin: func(ctx context.Context, w *world) {
+				change(ctx, w, clusterName, &infrav1.Metal3Cluster{}, withEndpoint)
+				w.judgeEndpoint(ctx, metav1.ConditionFalse, infrav1.ManagedElsewhereReason)
+			},
+			end: func(ctx context.Context, w *world) {
+				w.judgeEndpoint(ctx, metav1.ConditionTrue, infrav1.EndpointAnswersReason)
+			},
 		},
-		"itself": {
+		"of its Cluster": {
+			reason: clusterv1.PausedReason,
+			begin:  func(ctx context.Context, w *world) { w.pauseCluster(ctx, true) },
+			end:    func(ctx context.Context, w *world) { w.pauseCluster(ctx, false) },
+		},
+		"of itself": {
+			reason: clusterv1.PausedReason,
 			begin: func(ctx context.Context, w *world) {
 				change(ctx, w, "machine", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
 					build.Annotations(map[string]string{clusterv1.PausedAnnotation: ""})(machine)
@@ -41,13 +57,13 @@ func describePauses(s *suite) {
 		Expect(writes).To(Equal([]stage.Write{{Verb: "patch status", Kind: "Metal3Machine", Name: "machine"}}))
 	}
 	for name, pause := range pauses {
-		It("claims no host during a pause of "+name, func(ctx context.Context) {
+		It("claims no host during a pause "+name, func(ctx context.Context) {
 			w := s.world(ctx)
 			w.machine(ctx, "machine")
 			pause.begin(ctx, w)
 			w.start()
 			w.host(ctx, "host")
-			w.eventually(ctx, "machine", infrav1.PausedCondition, stage.IsTrueBecause(clusterv1.PausedReason))
+			w.eventually(ctx, "machine", infrav1.PausedCondition, stage.IsTrueBecause(pause.reason))
 			Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
 			onlyStatus(w.writes.Done())
 			machine := w.getMachine(ctx, Default, "machine")
@@ -58,7 +74,7 @@ func describePauses(s *suite) {
 			w.eventually(ctx, "machine", infrav1.PausedCondition, HaveField("Reason", clusterv1.NotPausedReason))
 		})
 
-		It("releases no host during a pause of "+name, func(ctx context.Context) {
+		It("releases no host during a pause "+name, func(ctx context.Context) {
 			w := s.world(ctx)
 			w.simulate(hostsim.Delays{})
 			w.host(ctx, "host")
@@ -78,6 +94,16 @@ func describePauses(s *suite) {
 			w.freeOfOthers(ctx, "host")
 		})
 	}
+}
+
+// judgeEndpoint writes the judgement of the Ironic endpoint, as the controller of the Metal3Cluster does.
+func (w *world) judgeEndpoint(ctx context.Context, status metav1.ConditionStatus, reason string) {
+	GinkgoHelper()
+	changeStatus(ctx, w, clusterName, &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+		conditions.Set(infra, metav1.Condition{
+			Type: infrav1.IronicEndpointReadyCondition, Status: status, Reason: reason,
+		})
+	})
 }
 
 func (w *world) pauseCluster(ctx context.Context, paused bool) {

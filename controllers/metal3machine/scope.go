@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
@@ -64,6 +65,13 @@ type bootstrapData struct {
 }
 
 func (s *scope) key() client.ObjectKey { return client.ObjectKeyFromObject(s.machine) }
+
+// isManagedElsewhere returns true if another management cluster manages the Cluster. Its hosts are paused here; what
+// this one wrote to them would come alive if it took over again.
+func (s *scope) isManagedElsewhere() bool { return pivot.IsSuperseded(s.infra) }
+
+// isStopped returns true if the machine must not be acted on.
+func (s *scope) isStopped() bool { return s.paused || s.isManagedElsewhere() }
 
 // providerID returns the provider ID of the machine, or the future one for its host.
 func (s *scope) providerID() string {

@@ -25,6 +25,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
@@ -153,10 +154,12 @@ func clusterMatters(before, after *clusterv1.Cluster) bool {
 			ptr.Deref(after.Status.Initialization.InfrastructureProvisioned, false)
 }
 
-// infrastructureMatters returns true for changes of the spec, and of the annotation for the labels of Nodes.
+// infrastructureMatters returns true for changes of the spec, of the annotation for the labels of Nodes, and of whether
+// another management cluster manages the Cluster.
 func infrastructureMatters(before, after *infrav1.Metal3Cluster) bool {
 	const prefixes = infrav1.LabelSyncPrefixesAnnotation
-	return before.Generation != after.Generation || before.Annotations[prefixes] != after.Annotations[prefixes]
+	return before.Generation != after.Generation || before.Annotations[prefixes] != after.Annotations[prefixes] ||
+		pivot.IsSuperseded(before) != pivot.IsSuperseded(after)
 }
 
 // nodeMatters returns true for changes of the provider ID and the labels of a Node. It drops the status updates of the

@@ -102,7 +102,7 @@ func announce() flow.Announcement {
 
 // setStatus sets the fields of the status that publish does not set.
 func setStatus(s *scope, _ flow.Results) {
-	if s.paused {
+	if s.isStopped() {
 		return
 	}
 	if repeated := conditions.Get(s.machine, infrav1.DataReadyCondition); repeated != nil {

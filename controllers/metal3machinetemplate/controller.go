@@ -159,7 +159,7 @@ func (r *Reconciler) syncCleaningMode(ctx context.Context, s *scope) (outcome.Ou
 	var errs []error
 	for i := range machines.Items {
 		machine := &machines.Items[i]
-		if machine.Spec.AutomatedCleaningMode == mode || flow.Moving(machine) {
+		if machine.Spec.AutomatedCleaningMode == mode || infrav1.IsLeaving(machine) {
 			continue
 		}
 		changed := machine.DeepCopy()

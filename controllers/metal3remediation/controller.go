@@ -99,11 +99,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if r.isFiltered(s) {
 		return ctrl.Result{}, nil
 	}
-	if s.paused {
+	if s.isStopped() {
 		r.suspended.Store(req.NamespacedName, true)
 	}
 	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
 		Paused:     s.paused,
+		Elsewhere:  s.isManagedElsewhere(),
 		Conditions: []condition{rebooted, restored, deleting},
 		Stages:     r.route(s),
 		Status:     setStatus,
@@ -119,7 +120,7 @@ func (r *Reconciler) isFiltered(s *scope) bool {
 // route returns the stages of a reconcile.
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch {
-	case s.paused:
+	case s.isStopped():
 		return nil
 	case !s.request.DeletionTimestamp.IsZero():
 		return []flow.Stage[*scope]{

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -40,6 +41,31 @@ func describeHolds(s *suite) {
 		}).Should(Succeed())
 		Expect(w.request(ctx, Default).Status.RetryCount).To(BeZero())
 		Expect(w.host(ctx, Default).ResourceVersion).To(Equal(before))
+	})
+
+	It("does nothing while another management cluster manages the Cluster", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.infrastructure(ctx)
+		judge := func(status metav1.ConditionStatus, reason string) {
+			stage.ChangeStatus(ctx, w.client, w.key(clusterName),
+				&infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+					conditions.Set(infra, metav1.Condition{
+						Type: infrav1.IronicEndpointReadyCondition, Status: status, Reason: reason,
+					})
+				})
+		}
+		judge(metav1.ConditionFalse, infrav1.ManagedElsewhereReason)
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.PausedCondition, stage.IsTrueBecause(infrav1.ManagedElsewhereReason))
+		Expect(w.writes.Done()).To(Equal([]stage.Write{{Verb: "patch status", Kind: "Metal3Remediation", Name: name}}))
+		judge(metav1.ConditionTrue, infrav1.EndpointAnswersReason)
+		// The status of the Metal3Machine changes then, too.
+		stage.Change(ctx, w.client, w.key(name), &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
+			build.Annotations(map[string]string{"resumed": ""})(machine)
+		})
+		w.eventually(ctx, infrav1.PausedCondition, HaveField("Reason", clusterv1.NotPausedReason))
 	})
 
 	It("continues after a move, which drops status and UIDs", func(ctx context.Context) {

@@ -66,15 +66,14 @@ func isReady(node *corev1.Node) bool {
 
 // readCarriers reads the nodes with the Ironic endpoint of the cluster, if it has one.
 func (r *Reconciler) readCarriers(ctx context.Context, s *scope, plane *remediation.ControlPlane) error {
-	infra := &infrav1.Metal3Cluster{}
-	found, err := r.get(ctx, s, s.cluster.Spec.InfrastructureRef.Name, infra)
-	if err != nil || !found || infra.Spec.Ironic == nil {
-		return err
+	if s.infra == nil || s.infra.Spec.Ironic == nil {
+		return nil
 	}
-	seen, err := r.ControlPlanes.Look(ctx, s.clusterKey(), infra.Spec.Ironic.ClusterID)
+	endpoint := s.infra.Spec.Ironic
+	seen, err := r.ControlPlanes.Look(ctx, s.clusterKey(), endpoint.ClusterID)
 	if errors.Is(err, workload.ErrUnreachable) {
 		// Before the move, the management cluster holds the VIP.
-		afterMove := cmp.Or(infra.Spec.Ironic.Takeover, infrav1.TakeoverAfterMove) == infrav1.TakeoverAfterMove
+		afterMove := cmp.Or(endpoint.Takeover, infrav1.TakeoverAfterMove) == infrav1.TakeoverAfterMove
 		plane.CarriersUnknown = plane.Management != nil || !afterMove
 		return nil
 	}

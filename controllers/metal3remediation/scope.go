@@ -14,6 +14,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
@@ -38,6 +39,9 @@ type scope struct {
 
 	// paused is true if the Metal3Remediation, its Machine or its Cluster is paused.
 	paused bool
+
+	// infra is the Metal3Cluster. Nil if it does not exist.
+	infra *infrav1.Metal3Cluster
 
 	// machine is the Metal3Machine. Nil if it does not exist.
 	machine *infrav1.Metal3Machine
@@ -71,6 +75,12 @@ func (s *scope) unhealthy() bool {
 	return conditions.IsFalse(s.owner, clusterv1.MachineHealthCheckSucceededCondition)
 }
 
+// isStopped returns true if nothing must be done for the remediation.
+func (s *scope) isStopped() bool { return s.paused || s.isManagedElsewhere() }
+
+// isManagedElsewhere returns true if another management cluster manages the Cluster.
+func (s *scope) isManagedElsewhere() bool { return pivot.IsSuperseded(s.infra) }
+
 func (s *scope) left(now time.Time) time.Duration { return s.record.Left(s.limits.Timeout, now) }
 
 func (s *scope) clusterKey() client.ObjectKey { return client.ObjectKeyFromObject(s.cluster) }
@@ -98,7 +108,19 @@ func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
 		s.cluster = cluster
 	}
 	s.paused = flow.Paused(s.cluster, s.request) || s.owner != nil && flow.Paused(nil, s.owner)
-	return nil
+	return r.readInfrastructure(ctx, s)
+}
+
+func (r *Reconciler) readInfrastructure(ctx context.Context, s *scope) error {
+	if s.cluster == nil {
+		return nil
+	}
+	infra := &infrav1.Metal3Cluster{}
+	found, err := r.get(ctx, s, s.cluster.Spec.InfrastructureRef.Name, infra)
+	if found {
+		s.infra = infra
+	}
+	return err
 }
 
 func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {

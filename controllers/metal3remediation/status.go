@@ -46,7 +46,7 @@ func announce() flow.Announcement {
 
 // setStatus copies the record to the status. The phase of a blocked remediation is Failed.
 func setStatus(s *scope, results flow.Results) {
-	if s.paused {
+	if s.isStopped() {
 		return
 	}
 	status := &s.request.Status

@@ -93,7 +93,7 @@ func (r *Reconciler) reconciler(empty client.Object) reconcile.Func {
 	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 		object := empty.DeepCopyObject().(client.Object) //nolint:errcheck // a copy is of the same type
 		err := r.Client.Get(ctx, req.NamespacedName, object)
-		if apierrors.IsNotFound(err) || (err == nil && isDeleting(object)) {
+		if apierrors.IsNotFound(err) || (err == nil && infrav1.IsGoing(object)) {
 			cache.forget(req.NamespacedName)
 			return ctrl.Result{}, nil
 		}
@@ -141,7 +141,7 @@ func (r *Reconciler) label(ctx context.Context, key client.ObjectKey) error {
 		if err := r.Client.Get(ctx, key, secret); err != nil {
 			return err
 		}
-		if pivot.Moves(secret) || isDeleting(secret) {
+		if pivot.Moves(secret) || infrav1.IsGoing(secret) {
 			return nil
 		}
 		before := secret.DeepCopy()

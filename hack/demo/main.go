@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/timeline"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/precondition"
 )
@@ -89,7 +90,8 @@ func show(ctx context.Context, running *lab.Lab, size size, told *screen) error 
 	s := &story{
 		lab: running, size: size, screen: told, namespace: lab.Namespace,
 		manager: running.Management(), managerName: lab.ManagementName,
-		place: track{name: "objects are in"}, hosts: track{name: "hosts"}, machines: track{name: "Machines"},
+		place: timeline.Track{Name: "objects are in"}, hosts: timeline.Track{Name: "hosts"},
+		machines: timeline.Track{Name: "Machines"},
 	}
 	if err := s.tell(ctx); err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)

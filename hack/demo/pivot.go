@@ -62,7 +62,7 @@ func (s *story) move(ctx context.Context) error {
 	s.moved = began
 	arguments := []string{"move", "--namespace=" + s.namespace, "--to-kubeconfig=" + target.Kubeconfig}
 	s.screen.say("clusterctl %s", strings.Join(arguments, " "))
-	s.place.add(began, "clusterctl moves them")
+	s.place.Add(began, "clusterctl moves them")
 	if _, err := s.manager.Clusterctl().Run(ctx, arguments...); err != nil {
 		return err
 	}

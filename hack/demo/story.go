@@ -12,6 +12,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/timeline"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
@@ -39,7 +40,7 @@ type story struct {
 	orders int
 
 	// place is where the objects are, hosts and machines are how many are in which state.
-	place, hosts, machines track
+	place, hosts, machines timeline.Track
 
 	// found is how the hosts were before the first claim.
 	found map[string]bmov1alpha1.BareMetalHostSpec

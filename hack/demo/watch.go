@@ -66,9 +66,9 @@ func (s *story) note(seen world) {
 		machines = append(machines, seen.machines[i].Status.Phase)
 	}
 	now := time.Now()
-	s.place.add(now, s.managerName)
-	s.hosts.add(now, tally(hosts...))
-	s.machines.add(now, tally(machines...))
+	s.place.Add(now, s.managerName)
+	s.hosts.Add(now, tally(hosts...))
+	s.machines.Add(now, tally(machines...))
 }
 
 // tally counts what is the same, such as "1 available, 3 provisioned".

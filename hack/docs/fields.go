@@ -33,6 +33,7 @@ func generatedParts(root string) (map[string]string, error) {
 	}
 	parts := map[string]string{
 		"flags": flagTable(), "reasons metal3machines": reasons, "failures": failureTable(), "phases": phaseDiagram(),
+		"codes": codeTable(),
 	}
 	files, err := filepath.Glob(filepath.Join(root, "config", "crd", "bases", "*.yaml"))
 	if err != nil {

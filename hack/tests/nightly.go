@@ -23,11 +23,12 @@ func planNightly(ctx context.Context, chosen options) (*tier, error) {
 	result.name, result.goOn = "nightly", true
 	result.notes = append(result.notes,
 		fmt.Sprintf("the seed of the chaos is %d: make test-nightly SEED=%[1]d repeats it", chosen.seed))
-	stories := []string{"-ginkgo.v"}
+	var stories []string
 	if chosen.story != "" {
 		stories = append(stories, "-ginkgo.focus="+chosen.story)
 	}
-	result.steps = append(result.steps, planE2E(chosen).steps[0], endToEnd("all stories on real nodes", stories))
+	result.steps = append(result.steps,
+		planE2E(chosen).steps[0], endToEnd("all stories on real nodes", onNodes, stories...))
 	// Benches print their goals beside what they measure, and fail where they could measure nothing.
 	for _, target := range []string{"fuzz", "bench", "bench-data", "bench-vip", "bench-pivot"} {
 		result.steps = append(result.steps, step{

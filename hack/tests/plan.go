@@ -65,6 +65,9 @@ var (
 
 	// withRealPrograms is the tier e2e.
 	withRealPrograms = []string{"./test/integration", "./test/e2e"}
+
+	// onNodes are the stories with the spine, and the specs of Cluster API.
+	onNodes = []string{"./test/e2e", "./test/e2e/clusterapi"}
 )
 
 // stepLimit is how long a test binary of the tier test may take.
@@ -123,22 +126,21 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 
 // planE2E runs the stories with the label spine, or those that the user chose.
 func planE2E(chosen options) *tier {
-	stories := []string{"-ginkgo.v", "-ginkgo.label-filter=spine"}
+	stories := endToEnd("the story on real nodes", onNodes[:1], "-ginkgo.label-filter=spine")
 	if chosen.story != "" {
-		stories = []string{"-ginkgo.v", "-ginkgo.focus=" + chosen.story}
+		stories = endToEnd("stories on real nodes", onNodes, "-ginkgo.focus="+chosen.story)
 	}
 	return &tier{name: "e2e", steps: []step{
-		{name: "the release on an API server", packages: []string{"./test/integration"}, timeout: stepLimit},
-		endToEnd("the story on real nodes", stories),
+		{name: "the release on an API server", packages: []string{"./test/integration"}, timeout: stepLimit}, stories,
 	}}
 }
 
-// endToEnd returns a step with stories on real nodes. Ginkgo ends a suite that takes too long before go test does, so
-// that the lab is removed and the artefacts are kept.
-func endToEnd(name string, args []string) step {
+// endToEnd returns a step with stories on real nodes, one package after the other. Ginkgo ends a suite that takes too
+// long before go test does, so that the lab is removed and the artefacts are kept.
+func endToEnd(name string, packages []string, args ...string) step {
 	return step{
-		name: name, packages: []string{"./test/e2e"}, timeout: 85 * time.Minute, live: true,
-		args: append([]string{"-ginkgo.timeout=80m"}, args...),
+		name: name, packages: packages, parallel: 1, timeout: 85 * time.Minute, live: true,
+		args: append([]string{"-ginkgo.v", "-ginkgo.timeout=80m"}, args...),
 	}
 }
 

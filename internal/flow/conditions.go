@@ -105,14 +105,19 @@ func SetReady(object Object, stages ...string) {
 	conditions.Set(object, ready)
 }
 
-// SetPaused sets the condition Paused.
-func SetPaused(object Object, paused bool) {
+// SetPaused sets the condition Paused. Elsewhere means that another management cluster manages the Cluster.
+func SetPaused(object Object, paused, elsewhere bool) {
 	condition := metav1.Condition{
 		Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason,
 	}
-	if paused {
+	switch {
+	case paused:
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.PausedReason
 		condition.Message = "The object or its Cluster is paused"
+	case elsewhere:
+		condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.ManagedElsewhereReason
+		condition.Message = "Another management cluster manages the Cluster: see condition " +
+			infrav1.IronicEndpointReadyCondition + " of the Metal3Cluster"
 	}
 	conditions.Set(object, condition)
 }

@@ -96,13 +96,17 @@ func TestSetReady(t *testing.T) {
 }
 
 func TestSetPaused(t *testing.T) {
-	for paused, want := range map[bool]metav1.Condition{
-		true:  is("Paused", "Paused", "The object or its Cluster is paused"),
-		false: isNot("Paused", "NotPaused", ""),
+	elsewhere := is("Paused", "ManagedElsewhere", "Another management cluster manages the Cluster: see condition "+
+		"IronicEndpointReady of the Metal3Cluster")
+	for facts, want := range map[[2]bool]metav1.Condition{
+		{true, false}:  is("Paused", "Paused", "The object or its Cluster is paused"),
+		{true, true}:   is("Paused", "Paused", "The object or its Cluster is paused"),
+		{false, true}:  elsewhere,
+		{false, false}: isNot("Paused", "NotPaused", ""),
 	} {
 		for _, before := range []metav1.Condition{is("Paused", "Paused", "x"), isNot("Paused", "NotPaused", "")} {
 			machine := with(before)
-			flow.SetPaused(machine, paused)
+			flow.SetPaused(machine, facts[0], facts[1])
 			sameCondition(t, machine, want)
 		}
 	}

@@ -41,13 +41,6 @@ func ReadFailed(ctx context.Context, pass *Pass, err error) (ctrl.Result, error)
 	return pass.End(ctx, outcome.Done(), err, func() { pass.setFailed(infrav1.ReadFailedReason, err) })
 }
 
-// Moving returns true while clusterctl move deletes the object. No controller may act on such an object or write it.
-// The move has removed its other annotations, including a pause.
-func Moving(object client.Object) bool {
-	_, moving := object.GetAnnotations()[infrav1.DeleteForMoveAnnotation]
-	return moving
-}
-
 // Paused returns true if the object or its Cluster is paused. A nil cluster counts as not paused.
 func Paused(cluster *clusterv1.Cluster, object client.Object) bool {
 	if cluster == nil {

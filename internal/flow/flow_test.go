@@ -80,13 +80,6 @@ func TestMovingAndPaused(t *testing.T) {
 			}
 		})
 	}
-	if flow.Moving(pausedMachine) {
-		t.Error("got true for a paused machine")
-	}
-	moving := build.Annotations(map[string]string{"clusterctl.cluster.x-k8s.io/delete-for-move": ""})
-	if !flow.Moving(build.Metal3Machine("m", "c", moving)) {
-		t.Error("got false for a machine that a move deletes")
-	}
 }
 
 func TestNotOnlyStatus(t *testing.T) {

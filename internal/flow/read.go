@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
 // Presence is the result of Open.
@@ -47,7 +49,7 @@ func (r Reporter) Open(ctx context.Context, key client.ObjectKey, object Object)
 		return nil, Gone, nil
 	case err != nil:
 		return nil, Present, err
-	case Moving(object), r.WatchFilter != "" && !labels.HasWatchLabel(object, r.WatchFilter):
+	case infrav1.IsLeaving(object), r.WatchFilter != "" && !labels.HasWatchLabel(object, r.WatchFilter):
 		return nil, Ignored, nil
 	case r.Memory.Behind(object):
 		return nil, Behind, nil

@@ -56,6 +56,9 @@ type Plan[S any] struct {
 	// Paused is true if the object or its Cluster is paused. Run then sets only Paused and calls Status.
 	Paused bool
 
+	// Elsewhere is true if another management cluster manages the Cluster. Run then does the same as for Paused.
+	Elsewhere bool
+
 	// Conditions are all conditions of the kind, in the order for Ready.
 	Conditions []Condition[S]
 
@@ -141,14 +144,15 @@ func Soonest(a, b time.Duration) time.Duration {
 }
 
 func (p Plan[S]) report(object Object, scope S, results Results) {
-	SetPaused(object, p.Paused)
-	if !p.Paused {
+	stopped := p.Paused || p.Elsewhere
+	SetPaused(object, p.Paused, p.Elsewhere)
+	if !stopped {
 		p.setConditions(object, scope, results)
 	}
 	if p.Status != nil {
 		p.Status(scope, results)
 	}
-	if !p.Paused {
+	if !stopped {
 		p.setReady(object)
 	}
 }

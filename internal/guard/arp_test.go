@@ -148,6 +148,18 @@ func (c *census) overlap(then time.Time, old string) time.Duration {
 	return longest
 }
 
+// gap is the longest time between two answers, whoever gave them.
+func (c *census) gap(from, to time.Time) time.Duration {
+	longest, last := time.Duration(0), from
+	for _, claim := range c.since(from) {
+		if claim.at.After(to) {
+			break
+		}
+		longest, last = max(longest, claim.at.Sub(last)), claim.at
+	}
+	return max(longest, to.Sub(last))
+}
+
 // stretch is a time during which a node answered nearly every question.
 type stretch struct {
 	who      string

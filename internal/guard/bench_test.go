@@ -5,9 +5,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
@@ -56,31 +57,26 @@ func (m *measures) print(b *testing.B) {
 }
 
 // BenchmarkEndpoint measures what a client on the network sees, with the real keepalived and the real Ironic. `make
-// bench-vip` runs it; each iteration is one takeover.
+// bench-vip` runs it.
 func BenchmarkEndpoint(b *testing.B) {
 	all := &measures{}
-	b.Run("takeover", func(b *testing.B) { benchmarkTakeover(b, all) })
+	b.Run("storms", benchmarkStorms)
 	b.Run("footprint", func(b *testing.B) { benchmarkFootprint(b, all) })
 	b.Run("rendering", func(b *testing.B) { benchmarkRendering(b, all) })
 	all.print(b)
 }
 
-// stage is a control plane of three nodes with clients that watch.
+// stage is a control plane of three nodes with clients that watch. It waits as long as a node that nobody configured.
 type stage struct {
 	*lab
 	nodes  []*node
 	census *census
 	meter  *meter
-
-	// again is how long the API takes to answer after the address moved, outlived how long the Ironic of before has
-	// outlived its address.
-	again, outlived *row
-
-	// away is how long the API did not answer the last time that the address moved.
-	away time.Duration
+	// api is Ironic at the VIP.
+	api *gophercloud.ServiceClient
 }
 
-func newStage(b *testing.B, again, outlived *row) *stage {
+func newStage(b *testing.B) *stage {
 	b.Helper()
 	requireLab(b)
 	root, err := ironic.CachedRoot()
@@ -88,20 +84,22 @@ func newStage(b *testing.B, again, outlived *row) *stage {
 	if root == "" {
 		b.Fatal("needs the root file system of Ironic in the cache: make lab as root puts it there")
 	}
-	s := &stage{lab: newLab(b), again: again, outlived: outlived}
+	s := &stage{lab: newLab(b)}
 	for _, name := range []string{"a", "b", "c"} {
 		s.nodes = append(s.nodes, s.addNode(name))
 	}
 	for _, n := range s.nodes {
 		n.configure(vip.ControlPlane, s.nodes...)
 		settings := n.settings
-		settings.Takeover = vip.Always
+		settings.Takeover, settings.AdvertisementInterval = vip.Always, vip.Duration(time.Second)
 		n.use(settings)
 		n.startAPIServer()
 		n.startKubelet(root)
 		n.start()
 	}
-	s.census = s.takeCensus(b, s.addNode("client"), s.nodes...)
+	client := s.addNode("client")
+	s.api = client.api(vip4)
+	s.census = s.takeCensus(b, client, s.nodes...)
 	s.meter = s.watch(b, 300*time.Millisecond)
 	s.rest(b)
 	return s
@@ -115,6 +113,7 @@ func (s *stage) rest(b *testing.B) {
 		eventually(b, 2*time.Minute, "the node takes part", n.ready)
 	}
 	eventually(b, time.Minute, "one node answers", s.census.settled(3*time.Second))
+	eventually(b, time.Minute, "its Ironic answers", func() string { return differs(s.census.holder(), s.meter.now()) })
 }
 
 func (s *stage) holder() *node {
@@ -122,28 +121,15 @@ func (s *stage) holder() *node {
 	return s.nodes[max(index, 0)]
 }
 
-// moves returns how long after then another node than the old one answered.
-func (s *stage) moves(b *testing.B, then time.Time, old *node) time.Duration {
+// moves waits until another node than the old one answers.
+func (s *stage) moves(b *testing.B, then time.Time, old *node) {
 	b.Helper()
-	var at time.Time
-	var next string
 	eventually(b, time.Minute, "another node answers", func() string {
-		arrived, who, moved := s.census.arrival(then, old.name)
-		if at, next = arrived, who; moved {
-			return ""
+		if _, _, moved := s.census.arrival(then, old.name); !moved {
+			return "still " + s.census.holder()
 		}
-		return "still " + s.census.holder()
-	})
-	eventually(b, time.Minute, "Ironic answers", func() string {
-		answered, does := s.meter.answered(at, next)
-		if !does {
-			return s.meter.now() + " answers"
-		}
-		s.again.add(answered.Sub(at).Seconds())
-		s.away = answered.Sub(then)
 		return ""
 	})
-	return at.Sub(then)
 }
 
 // turnPort switches the port of the switch that the node is plugged into.
@@ -158,116 +144,14 @@ func (n *node) turnPort(on bool) {
 	must(t, turn(port))
 }
 
-func benchmarkTakeover(b *testing.B, all *measures) {
-	b.Helper()
-	lost := all.row("a host is lost: the address answers elsewhere", "s", 1)
-	demoted := all.row("a holder is demoted (guard told to end): it answers elsewhere", "s", 0.3)
-	byFile := all.row("a holder is demoted by its file: it answers elsewhere", "s", 0.3)
-	crashed := all.row("Ironic crashed: its API answers again, with its database", "s", 10)
-	lostAPI := all.row("a host is lost: the API of Ironic answers again", "s", 3)
-	demotedAPI := all.row("a holder is demoted (guard told to end): the API answers again", "s", 1)
-	again := all.row("the address moved to a warm standby: the API of Ironic answers", "s", 2)
-	outlived := all.row("the address left: something is left of the Ironic that had it", "ms", 100)
-	both := all.row("the vip pod is killed: two answer for the address", "s", 2)
-	never := all.row("in all other cases together: two answer for the address", "s", 0)
-	s := newStage(b, again, outlived)
-	for round := 1; b.Loop(); round++ {
-		fmt.Fprintf(os.Stderr, "takeovers of round %d\n", round)
-		began := time.Now()
-		s.measure(lost, lostAPI, s.loseHost(b))
-		s.measure(demoted, demotedAPI, s.endGuard(b))
-		byFile.add(s.demote(b).Seconds())
-		crashed.add(s.crashIronic(b).Seconds())
-		never.add(s.census.shared(began).Seconds())
-		both.add(s.killPod(b).Seconds())
-	}
-}
-
-// measure enters how long the VIP did not answer, and how long the API did not.
-func (s *stage) measure(address, api *row, took time.Duration) {
-	address.add(took.Seconds())
-	api.add(s.away.Seconds())
-}
-
-// loseHost cuts power and cable.
-func (s *stage) loseHost(b *testing.B) time.Duration {
-	b.Helper()
-	old, began := s.holder(), time.Now()
-	old.turnPort(false)
-	killAll(b, old)
-	took := s.moves(b, began, old)
-	<-old.ended
-	// What is left of the address would be gone after the start of the machine.
-	eventually(b, generous, "the address leaves the dead node", nobody(old))
-	old.turnPort(true)
-	old.start()
-	s.rest(b)
-	return took
-}
-
-func (s *stage) endGuard(b *testing.B) time.Duration {
-	b.Helper()
-	old, began := s.holder(), time.Now()
-	old.signal(syscall.SIGTERM)
-	took := s.moves(b, began, old)
-	<-old.ended
-	old.start()
-	s.rest(b)
-	return took
-}
-
-func (s *stage) demote(b *testing.B) time.Duration {
-	b.Helper()
-	old, began := s.holder(), time.Now()
-	before := old.kubelet.count()
-	old.write("etc/armed", "0\n")
-	took := s.moves(b, began, old)
-	must(b, os.Remove(old.path("etc", "armed")))
-	s.rest(b)
-	s.outlived.add(float64(old.kubelet.livedOn(before)) / float64(time.Millisecond))
-	return took
-}
-
-func (s *stage) crashIronic(b *testing.B) time.Duration {
-	b.Helper()
-	old, began := s.holder(), time.Now()
-	old.kubelet.crash()
-	eventually(b, generous, "the API is away", func() string { return s.meter.now() })
-	away := time.Now()
-	var back time.Time
-	eventually(b, time.Minute, "Ironic is back in its term", func() (missing string) {
-		at, answers := s.meter.answered(away, old.name)
-		if back = at; !answers {
-			missing = "it does not answer"
-		}
-		return missing
-	})
-	s.rest(b)
-	return back.Sub(began)
-}
-
-// killPod leaves the address on the interface of a machine that lives, with nobody to take it away.
-func (s *stage) killPod(b *testing.B) time.Duration {
-	b.Helper()
-	old, began := s.holder(), time.Now()
-	kill(b, append(old.processes("keepalived"), old.process.Process.Pid))
-	s.moves(b, began, old)
-	eventually(b, generous, "the leftover goes", s.census.settled(500*time.Millisecond))
-	took := s.census.overlap(began, old.name)
-	<-old.ended
-	old.start()
-	s.rest(b)
-	return took
-}
-
 // footprintSpan is for how long the guard is watched in each iteration.
 const footprintSpan = 5 * time.Second
 
 // benchmarkFootprint watches a guard that holds the address, is asked for its metrics, and has nothing else to do.
 func benchmarkFootprint(b *testing.B, all *measures) {
 	b.Helper()
-	resident := all.row("memory of the guard", "MiB", 15)
-	busy := all.row("processor of the guard", "%", 0.5)
+	resident := all.row("memory of the guard", "MiB", 30)
+	busy := all.row("processor of the guard", "%", 1)
 	_, n := alone(b)
 	for b.Loop() {
 		_ = n.metric("vip_holder")

@@ -165,7 +165,7 @@ func (n *node) startKubelet(root string) {
 	k := n.newKubelet(root, n.lab.binary, "gate", "--until-lost", "--settings="+n.path("etc", "guard.json"),
 		"--again=IRONIC_SKIP_DBSYNC=true", "--")
 	k.start()
-	n.startImages()
+	n.images = n.startImages()
 }
 
 // start runs containers until the test ends, or until the function is called that it returns. That one kills Ironic.

@@ -268,6 +268,8 @@ type node struct {
 	// endIronic ends what answers as Ironic, and kubelet is what runs it where that is the real one.
 	endIronic func()
 	kubelet   *kubelet
+	// images is the web server beside Ironic, where a kubelet runs that.
+	images *http.Server
 	// annotation is what the Node object of the API server says; nil means that the API server is away.
 	annotation atomic.Pointer[map[string]string]
 	flags      []string

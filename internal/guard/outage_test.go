@@ -93,18 +93,6 @@ func (m *meter) now() string {
 	return m.samples[len(m.samples)-1].node
 }
 
-// answered is when Ironic of a node answered first since then.
-func (m *meter) answered(then time.Time, node string) (time.Time, bool) {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	for _, sample := range m.samples {
-		if sample.node == node && sample.ended.After(then) {
-			return sample.ended, true
-		}
-	}
-	return time.Time{}, false
-}
-
 // outage is the longest time without an answer since then, counted from the last answer to the next.
 func (m *meter) outage(since time.Time) time.Duration {
 	m.mutex.Lock()

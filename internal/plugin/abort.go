@@ -12,13 +12,15 @@ import (
 )
 
 // liveLeftover names hosts that a removal would take from a BMO that manages them.
-func liveLeftover(objects []removal, hosts []*bmov1alpha1.BareMetalHost) []string {
-	var live []string
+func liveLeftover(objects []removal, hosts []*bmov1alpha1.BareMetalHost) []pivot.Obstacle {
+	var live []pivot.Obstacle
 	for _, host := range hosts {
 		_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 		removed := func(each removal) bool { return each.object.UID == host.UID }
 		if !paused && slices.ContainsFunc(objects, removed) {
-			live = append(live, host.Name)
+			live = append(live, pivot.About("BareMetalHost", host).Blocks(pivot.CodeLeftoverRuns,
+				"pause it with annotation "+bmov1alpha1.PausedAnnotation,
+				"BareMetalHost %s is not paused, so BMO manages it", host.Name))
 		}
 	}
 	return live
@@ -43,10 +45,10 @@ func (c *recovery) abort(ctx context.Context) error {
 		c.done.Done = true
 		return nil
 	case courseDeleting:
-		return c.refuse("clusterctl has begun to delete in the source, and the source is not complete any more: " +
-			"continue with pivot resume")
+		return c.wrongStage("continue with pivot resume",
+			"clusterctl has begun to delete in the source, and the source is not complete any more")
 	case courseArrived:
-		return c.refuse("the move is complete, and the target manages the Clusters: move them back with pivot run")
+		return c.wrongStage("move them back with pivot run", "the move is complete, and the target manages the Clusters")
 	case courseUnclear:
 		return nil
 	case courseCopying, courseGivenUp:
@@ -55,7 +57,7 @@ func (c *recovery) abort(ctx context.Context) error {
 	question := fmt.Sprintf("The Clusters of namespace %s are unpaused in the source, and %s are removed in the target.",
 		c.where.namespace, number(len(copies), "copied object"))
 	if live := liveLeftover(copies, c.arrived.hosts); len(live) > 0 {
-		return c.refuse("BareMetalHosts %s of the target are not paused: BMO manages them there", pivot.Enumerate(live))
+		return c.refuse(targetSide, live...)
 	}
 	if err := c.ask(question); err != nil {
 		return err
@@ -77,10 +79,10 @@ func (c *recovery) ask(question string) error {
 func (c *recovery) clean(ctx context.Context) error {
 	if c.done.Course != courseArrived {
 		if c.done.Course == courseDeleting {
-			return c.refuse("the Clusters of the target are paused: complete the move with pivot resume")
+			return c.wrongStage("complete the move with pivot resume", "the Clusters of the target are paused")
 		}
-		return c.refuse("the target does not manage the Clusters (course %s): only what a complete move has left is removed",
-			c.done.Course)
+		return c.wrongStage("only what a complete move has left is removed",
+			fmt.Sprintf("the target does not manage the Clusters (course %s)", c.done.Course))
 	}
 	err := c.sweep(ctx)
 	c.done.Done = err == nil && len(c.done.Refusals) == 0
@@ -91,18 +93,24 @@ func (c *recovery) clean(ctx context.Context) error {
 func (c *recovery) sweep(ctx context.Context) error {
 	for _, cluster := range c.left.clusters {
 		if !isPaused(cluster) {
-			return c.refuse("Cluster %[1]s runs in the source: pause it with `kubectl patch cluster %[1]s --namespace %[2]s "+
-				`--type merge --patch '{"spec":{"paused":true}}'`+"`", cluster.Name, cluster.Namespace)
+			remedy := fmt.Sprintf("pause it with `kubectl patch cluster %s --namespace %s --type merge --patch "+
+				`'{"spec":{"paused":true}}'`+"`", cluster.Name, cluster.Namespace)
+			return c.refuse(sourceSide, pivot.About("Cluster", cluster).Blocks(pivot.CodeClusterRuns, remedy,
+				"Cluster %s runs in the source", cluster.Name))
 		}
 	}
 	if missing := (arrival{scope: c.arrived, from: c.left}).notHere(); len(missing) > 0 {
-		return c.refuse("%s of the source is not in the target, and would be lost: delete it in the source yourself if "+
-			"nothing needs it", enumerate(missing))
+		var found []pivot.Obstacle
+		for _, each := range missing {
+			found = append(found, pivot.AboutNamed(each.kind.Kind, c.left.namespace, each.name).Blocks(pivot.CodeNotInTarget,
+				"delete it in the source yourself if nothing needs it",
+				"%s of the source is not in the target, and would be lost", each))
+		}
+		return c.refuse(sourceSide, found...)
 	}
 	left := removals(c.left, c.arrived)
 	if live := liveLeftover(left, c.left.hosts); len(live) > 0 {
-		return c.refuse("BareMetalHosts %s of the source are not paused, so BMO manages them: pause them with annotation %s",
-			pivot.Enumerate(live), bmov1alpha1.PausedAnnotation)
+		return c.refuse(sourceSide, live...)
 	}
 	if len(left) > 0 {
 		if err := c.ask(fmt.Sprintf("%s are removed in the source.", number(len(left), "object"))); err != nil {
@@ -116,7 +124,7 @@ func (c *recovery) sweep(ctx context.Context) error {
 func (c *recovery) resume(ctx context.Context) error {
 	switch c.done.Course {
 	case courseNone:
-		return c.refuse("no move is under way: begin one with pivot run")
+		return c.wrongStage("begin one with pivot run", "no move is under way")
 	case courseUnclear:
 		return nil
 	case courseCopying, courseGivenUp:

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -53,7 +52,7 @@ type assessment struct {
 	Course course
 
 	// Doubts say why the course is Unclear.
-	Doubts []string
+	Doubts []pivot.Obstacle
 
 	// Ambiguous are objects in the target only. Either clusterctl has deleted them in the source, or the user did so
 	// between two moves.
@@ -95,13 +94,15 @@ func assess(source, target *scope, equal bool) assessment {
 		return found
 	case newer != "":
 		found.Course = courseUnclear
-		found.Doubts = append(found.Doubts, fmt.Sprintf("Metal3Cluster %s of the target has a newer move epoch than that of "+
-			"the source, and its Cluster is paused: the target managed it last, so unpause the Cluster there", newer))
+		found.Doubts = append(found.Doubts, pivot.AboutNamed("Metal3Cluster", source.namespace, newer).Blocks(
+			pivot.CodeMoveUnclear, "the target managed it last, so unpause the Cluster there", "Metal3Cluster %s of the target "+
+				"has a newer move epoch than that of the source, and its Cluster is paused", newer))
 		return found
 	case running:
 		found.Course = courseUnclear
-		found.Doubts = append(found.Doubts, "a Cluster of the source runs in the target, and its Metal3Cluster has no newer "+
-			"move epoch there: find out which of them manages the hosts, and pause the other one")
+		found.Doubts = append(found.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
+			"find out which of them manages the hosts, and pause the other one",
+			"a Cluster of the source runs in the target, and its Metal3Cluster has no newer move epoch there"))
 		return found
 	case !anyPaused(source.clusters):
 		found.Course = courseNone
@@ -125,23 +126,18 @@ func (a *assessment) compare(source, target *scope, equal bool) {
 		a.Course = courseDeleting
 	case len(lost) > 0:
 		a.Course = courseUnclear
-		a.Doubts = append(a.Doubts, fmt.Sprintf("the source has lost %s since clusterctl began to copy, and %s is not "+
-			"in the target", enumerate(lost), enumerate(missing)))
+		a.Doubts = append(a.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
+			"restore what is missing from a backup in the source",
+			"the source has lost %s since clusterctl began to copy, and %s is not in the target",
+			pivot.Enumerate(lost), pivot.Enumerate(missing)))
 	case len(a.Ambiguous) == 0:
 		a.Course = courseCopying
 	default:
 		a.Course = courseUnclear
-		a.Doubts = append(a.Doubts, fmt.Sprintf("%s is in the target only, and the copy is not complete: if you have "+
-			"deleted it in the source, remove it in the target as docs/pivot.md says", enumerate(a.Ambiguous)))
+		a.Doubts = append(a.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
+			"if you have deleted it in the source, remove it in the target as docs/pivot.md says",
+			"%s is in the target only, and the copy is not complete", pivot.Enumerate(a.Ambiguous)))
 	}
-}
-
-func enumerate(objects []located) string {
-	names := make([]string, 0, len(objects))
-	for _, object := range objects {
-		names = append(names, object.String())
-	}
-	return pivot.Enumerate(names)
 }
 
 func isPaused(cluster *clusterv1.Cluster) bool { return ptr.Deref(cluster.Spec.Paused, false) }

@@ -84,6 +84,16 @@ func commands() []command {
 				"target manages the Clusters.", setupClean,
 		},
 		{
+			"timeline", "", "Show what happened in a move, from the events of both sides",
+			"It writes nothing. With --output html it prints a page with a lane for each host.", setupTimeline,
+		},
+		{
+			"keep", "", "Resume a host that is held, and keep what runs on it",
+			"It is for hosts in the phases ArrivalHeld and StatusLost: it replaces an object that was being deleted when it " +
+				"arrived, keeps a status that is newer than the one that arrived, or marks a host as provisioned. It refuses " +
+				"where BMO would wipe the host.", setupKeep,
+		},
+		{
 			"handover", "demote", "Take the Ironic of the management cluster down, so that the control plane takes its VIP",
 			"It waits until a node of the control plane holds the VIP and its Ironic knows all hosts. --kubeconfig names the " +
 				"cluster whose Ironic goes, --to-kubeconfig the cluster that the hosts live in now.", setupDemote,
@@ -172,7 +182,7 @@ func (c command) cobra(environment Environment, code *int) *cobra.Command {
 // complete offers values of flags to the shell.
 func complete(cmd *cobra.Command) {
 	for flag, values := range map[string][]string{
-		"output": {formText, formWide, formJSON, formYAML}, "until": {untilParked, untilArrived, untilAdopted},
+		"output": {formText, formWide, formHTML, formJSON, formYAML}, "until": {untilParked, untilArrived, untilAdopted},
 	} {
 		if cmd.Flags().Lookup(flag) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))

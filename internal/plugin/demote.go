@@ -55,7 +55,7 @@ type demotion struct {
 	Forced     bool   `json:"forced,omitempty"`
 
 	// Refusals are why it was not done, or, if it was forced, what was ignored.
-	Refusals []string `json:"refusals"`
+	Refusals []pivot.Obstacle `json:"refusals"`
 
 	// Replicas of the Deployment before and after.
 	Before int32 `json:"replicasBefore"`
@@ -115,13 +115,12 @@ func (c *demoteCommand) run(ctx context.Context, environment Environment) (int, 
 	if err != nil {
 		return exitBlind, err
 	}
-	served, problem := chooseServed(deployment, seen, c.home.flag)
+	served, refusals := chooseServed(deployment, seen, c.home.flag)
 	done := demotion{
-		header: headerOf("Handover"), Deployment: ironicDeployment().String(), DryRun: c.dryRun, Refusals: []string{},
+		header: headerOf("Handover"), Deployment: ironicDeployment().String(), DryRun: c.dryRun, Refusals: refusals,
 		Before: replicas(deployment), After: replicas(deployment),
 	}
-	if problem != "" {
-		done.Refusals = append(done.Refusals, problem)
+	if served == nil {
 		return exitNotReady, c.refuse(done, false)
 	}
 	// One that is down has nothing left to give away: all there is to do is to wait.
@@ -160,14 +159,11 @@ func (c *demoteCommand) prepare(environment Environment) error {
 }
 
 // refusals are the reasons against a demotion that force overrides.
-func (c *demoteCommand) refusals(ctx context.Context, seen *sight, served *infrav1.Metal3Cluster) ([]string, error) {
-	refusals := []string{}
-	problem, err := c.home.manager(ctx)
+func (c *demoteCommand) refusals(ctx context.Context, seen *sight, served *infrav1.Metal3Cluster,
+) ([]pivot.Obstacle, error) {
+	refusals, err := c.home.manager(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if problem != "" {
-		refusals = append(refusals, problem)
 	}
 	// BMO has one Ironic for all hosts of the cluster, whatever namespace they are in.
 	everywhere, err := c.home.look(ctx, "")
@@ -189,7 +185,8 @@ func (c *demoteCommand) refusals(ctx context.Context, seen *sight, served *infra
 // busyHosts names the hosts of the management cluster that are worked on, besides those that were looked at already:
 // the two flags may name one cluster. Whether this Ironic works on them is not known, so each of them counts, whatever
 // its namespace. A host that a move is deleting has arrived elsewhere.
-func (c *demoteCommand) busyHosts(ctx context.Context, known []*bmov1alpha1.BareMetalHost) ([]string, error) {
+func (c *demoteCommand) busyHosts(ctx context.Context, known []*bmov1alpha1.BareMetalHost,
+) ([]pivot.Obstacle, error) {
 	hosts, err := hoststore.New(c.management.client, c.management.client).Hosts(ctx, "")
 	switch {
 	case lacksKind(err):
@@ -201,13 +198,12 @@ func (c *demoteCommand) busyHosts(ctx context.Context, known []*bmov1alpha1.Bare
 	for _, host := range known {
 		seen[host.UID] = true
 	}
-	var found []string
+	var found []pivot.Obstacle
 	for _, host := range hosts {
-		_, leaves := host.Annotations[infrav1.DeleteForMoveAnnotation]
-		if busy := pivot.Busy(host); busy != "" && !leaves && !seen[host.UID] {
-			found = append(found, fmt.Sprintf(
-				"host %s/%s of the %s cluster is %s: wait until it is done, because the Ironic there may be at work on it",
-				host.Namespace, host.Name, c.management.side, busy))
+		if busy := pivot.Busy(host); busy != "" && !infrav1.IsLeaving(host) && !seen[host.UID] {
+			found = append(found, pivot.About("BareMetalHost", host).Blocks(pivot.CodeHostBusy,
+				"wait until it is done, because the Ironic there may be at work on it",
+				"host %s/%s of the %s cluster is %s", host.Namespace, host.Name, c.management.side, busy))
 		}
 	}
 	return found, nil
@@ -223,8 +219,8 @@ func (s *sight) demotionFacts(infra *infrav1.Metal3Cluster, hosts []*bmov1alpha1
 
 // chooseServed finds the Metal3Cluster that the Deployment serves Ironic for. Several may share an endpoint: then it is
 // the first of those with the least in the way, because one with a node that can take the address is enough. The
-// problem says why there is none.
-func chooseServed(deployment *appsv1.Deployment, seen *sight, flag string) (*infrav1.Metal3Cluster, string) {
+// obstacle says why there is none.
+func chooseServed(deployment *appsv1.Deployment, seen *sight, flag string) (*infrav1.Metal3Cluster, []pivot.Obstacle) {
 	clusterID := deployment.Labels[ironic.ClusterLabel]
 	var served *infrav1.Metal3Cluster
 	var others []string
@@ -242,14 +238,16 @@ func chooseServed(deployment *appsv1.Deployment, seen *sight, flag string) (*inf
 		}
 	}
 	if served != nil {
-		return served, ""
+		return served, []pivot.Obstacle{}
 	}
 	remedy := "name the cluster that was moved to with --to-kubeconfig, and its namespace with --namespace"
 	if len(others) == 0 {
-		return nil, fmt.Sprintf("namespace %s of %s has no Metal3Cluster with spec.ironic: %s", seen.namespace, flag, remedy)
+		return nil, []pivot.Obstacle{pivot.AboutNamed("Namespace", "", seen.namespace).Blocks(pivot.CodeNoEndpoint, remedy,
+			"namespace %s of %s has no Metal3Cluster with spec.ironic", seen.namespace, flag)}
 	}
-	return nil, fmt.Sprintf("Deployment %s serves clusterID %q, and in namespace %s of %s %s: %s",
-		client.ObjectKeyFromObject(deployment), clusterID, seen.namespace, flag, strings.Join(others, ", "), remedy)
+	return nil, []pivot.Obstacle{pivot.About("Deployment", deployment).Blocks(pivot.CodeNoEndpoint, remedy,
+		"Deployment %s serves clusterID %q, and in namespace %s of %s %s",
+		client.ObjectKeyFromObject(deployment), clusterID, seen.namespace, flag, strings.Join(others, ", "))}
 }
 
 // demote scales the Deployment to zero and waits.

@@ -176,10 +176,11 @@ func describeDemotion(c *clusters) {
 		told := c.run(ctx, w.namespace, "demote --dry-run -o json")
 		Expect(told).To(end(1))
 		Expect(told.decode()).To(HaveKeyWithValue("refusals", ConsistOf(
-			"host "+other.namespace+"/stays of the source cluster is provisioning: wait until it is done, "+
-				"because the Ironic there may be at work on it",
-			"namespace "+other.namespace+" of the management cluster has 1 hosts that depend on the Ironic of clusterID "+
-				clusterID+": move the namespace before the handover")))
+			And(HaveKeyWithValue("code", "HostBusy"), HaveKeyWithValue("namespace", other.namespace),
+				HaveKeyWithValue("name", "stays"),
+				HaveKeyWithValue("message", "host "+other.namespace+"/stays of the source cluster is provisioning"),
+				HaveKeyWithValue("remedy", "wait until it is done, because the Ironic there may be at work on it")),
+			And(HaveKeyWithValue("code", "IronicStillNeeded"), HaveKeyWithValue("name", other.namespace)))))
 		Expect(c.run(ctx, w.namespace, "demote --dry-run --force")).To(end(0, "Ignored because of --force: host", "Would scale"))
 
 		w.hold(ctx, infrav1.HolderControlPlane, 1)
@@ -189,7 +190,7 @@ func describeDemotion(c *clusters) {
 		stage.ChangeStatus(ctx, other.client, other.key("stays"), &bmov1alpha1.BareMetalHost{},
 			func(host *bmov1alpha1.BareMetalHost) { host.Status.Provisioning.State = bmov1alpha1.StateProvisioned })
 		told = c.run(ctx, w.namespace, "demote --dry-run -o json")
-		Expect(told.decode()).To(HaveKeyWithValue("refusals", ConsistOf(HavePrefix("namespace "+other.namespace))))
+		Expect(told.decode()).To(HaveKeyWithValue("refusals", ConsistOf(HaveKeyWithValue("message", HavePrefix("namespace "+other.namespace)))))
 		Expect(other.client.Delete(ctx, build.Host("stays", build.InNamespace(other.namespace)))).To(Succeed())
 		Expect(c.run(ctx, w.namespace, "demote --dry-run")).To(end(0, "Would scale"))
 	})
@@ -198,7 +199,7 @@ func describeDemotion(c *clusters) {
 		w, _ := settle(ctx, c.source, stage.Namespace(ctx, c.source)), c.ironicOf(ctx)
 		w.arm(ctx)
 		w.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateInspecting)))
-		want := HaveKeyWithValue("refusals", ConsistOf(HavePrefix("host "+w.namespace+"/busy is inspecting")))
+		want := HaveKeyWithValue("refusals", ConsistOf(HaveKeyWithValue("message", HavePrefix("host "+w.namespace+"/busy is inspecting"))))
 		for _, target := range []string{"", c.source.Kubeconfig} {
 			Expect(runOn(ctx, c.source.Kubeconfig, target, w.namespace, "demote --dry-run -o json").decode()).To(want)
 		}

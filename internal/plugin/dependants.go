@@ -54,7 +54,7 @@ func (c *cluster) readDependants(ctx context.Context, s *scope) error {
 			return err
 		}
 		for _, namespace := range found {
-			s.dependants = append(s.dependants, pivot.StillServed(clusterID, namespace))
+			s.dependants = append(s.dependants, pivot.StillServed(clusterID, namespace).String())
 		}
 	}
 	return nil
@@ -63,7 +63,7 @@ func (c *cluster) readDependants(ctx context.Context, s *scope) error {
 // abandoned names the namespaces of the management cluster that depend on the Ironic that is taken down. A host that
 // has arrived where the cluster lives now is a leftover here.
 func (c *demoteCommand) abandoned(ctx context.Context, clusterID string, arrived []*bmov1alpha1.BareMetalHost,
-) ([]string, error) {
+) ([]pivot.Obstacle, error) {
 	if c.management == c.home {
 		return nil, nil
 	}
@@ -77,9 +77,9 @@ func (c *demoteCommand) abandoned(ctx context.Context, clusterID string, arrived
 	if err != nil {
 		return nil, c.management.blind(err)
 	}
-	var messages []string
+	var obstacles []pivot.Obstacle
 	for _, namespace := range found {
-		messages = append(messages, pivot.StillServed(clusterID, namespace))
+		obstacles = append(obstacles, pivot.StillServed(clusterID, namespace))
 	}
-	return messages, nil
+	return obstacles, nil
 }

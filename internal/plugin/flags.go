@@ -31,13 +31,17 @@ type sides struct {
 }
 
 func (s *sides) add(set *pflag.FlagSet) {
-	set.StringVar(&s.kubeconfig, "kubeconfig", "",
-		"file for the cluster that is left; default: as kubectl finds it")
+	s.addOne(set, "file for the cluster that is left; default: as kubectl finds it")
+	set.StringVar(&s.toKubeconfig, "to-kubeconfig", "", "file for the cluster that is moved to")
+	set.StringVar(&s.toContext, "to-kubeconfig-context", "", "context in it; default: the current one")
+}
+
+// addOne adds the flags for a single cluster.
+func (s *sides) addOne(set *pflag.FlagSet, usage string) {
+	set.StringVar(&s.kubeconfig, "kubeconfig", "", usage)
 	set.StringVar(&s.context, "kubeconfig-context", "", "context in it; default: the current one")
 	set.StringVarP(&s.namespace, "namespace", "n", "",
 		"namespace of the Clusters and hosts; default: that of the context")
-	set.StringVar(&s.toKubeconfig, "to-kubeconfig", "", "file for the cluster that is moved to")
-	set.StringVar(&s.toContext, "to-kubeconfig-context", "", "context in it; default: the current one")
 }
 
 // Values of --output. Wide is for status only.

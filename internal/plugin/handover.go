@@ -81,29 +81,30 @@ func changeDeployment(ctx context.Context, c client.Client, decide func(*appsv1.
 }
 
 // remembered is how many replicas the Deployment had before it was scaled down. The problem says why nobody knows.
-func remembered(deployment *appsv1.Deployment) (before int32, problem string) {
+func remembered(deployment *appsv1.Deployment) (before int32, problems []pivot.Obstacle) {
 	text, found := deployment.Annotations[replicasAnnotation]
 	if !found {
-		return 0, fmt.Sprintf("Deployment %s has no annotation %s, so it was not demoted by this command: use kubectl scale",
-			ironicDeployment(), replicasAnnotation)
+		return 0, []pivot.Obstacle{pivot.About("Deployment", deployment).Blocks(pivot.CodeNotDemoted, "use kubectl scale",
+			"Deployment %s has no annotation %s, so it was not demoted by this command", ironicDeployment(), replicasAnnotation)}
 	}
 	count, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || count < 1 {
-		return 0, fmt.Sprintf("annotation %s of Deployment %s is %q, which is no number of replicas: use kubectl scale, "+
-			"and remove the annotation", replicasAnnotation, ironicDeployment(), text)
+		return 0, []pivot.Obstacle{pivot.About("Deployment", deployment).Blocks(pivot.CodeNotDemoted,
+			"use kubectl scale, and remove the annotation",
+			"annotation %s of Deployment %s is %q, which is no number of replicas",
+			replicasAnnotation, ironicDeployment(), text)}
 	}
-	return int32(count), ""
+	return int32(count), []pivot.Obstacle{}
 }
 
 // promote undoes a demotion.
 func (c *demoteCommand) promote(ctx context.Context, deployment *appsv1.Deployment) (int, error) {
+	before, problems := remembered(deployment)
 	done := demotion{
-		header: headerOf("Handover"), Deployment: ironicDeployment().String(), DryRun: c.dryRun, Refusals: []string{},
+		header: headerOf("Handover"), Deployment: ironicDeployment().String(), DryRun: c.dryRun, Refusals: problems,
 		Before: replicas(deployment), After: replicas(deployment),
 	}
-	before, problem := remembered(deployment)
-	if problem != "" {
-		done.Refusals = append(done.Refusals, problem)
+	if len(problems) > 0 {
 		return exitNotReady, c.refuse(done, false)
 	}
 	done.After = before

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -14,8 +15,22 @@ import (
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
+
+// texts are what people read of obstacles.
+func texts(obstacles []pivot.Obstacle) []string {
+	var all []string
+	for _, each := range obstacles {
+		all = append(all, each.String())
+	}
+	return all
+}
+
+func gone() []pivot.Obstacle {
+	return []pivot.Obstacle{{Code: pivot.CodeManagerDown, Message: "the manager is gone"}}
+}
 
 func TestSourceObstacles(t *testing.T) {
 	cases := map[string]struct {
@@ -30,7 +45,7 @@ func TestSourceObstacles(t *testing.T) {
 		},
 		"NoManager": {
 			reason: "nobody would pause the hosts",
-			edit:   func(s *scope) { s.managerProblem = "the manager is gone" },
+			edit:   func(s *scope) { s.managerObstacles = gone() },
 			want:   []string{"the manager is gone"},
 		},
 		"Empty": {
@@ -74,7 +89,7 @@ func TestSourceObstacles(t *testing.T) {
 				"Cluster c is paused: a move is under way or was given up; wait for it, or unpause the Cluster",
 				"ClusterClass class is paused: a move is under way or was given up; wait for it, " +
 					"or remove its annotation cluster.x-k8s.io/paused",
-				"host host is being paused",
+				"host host is being paused: wait until it is paused",
 			},
 		},
 		"OwnedByAStranger": {
@@ -194,7 +209,7 @@ func TestSourceObstacles(t *testing.T) {
 			source := ready()
 			test.edit(source)
 			source.neighbours()
-			if diff := cmp.Diff(test.want, departure{source}.obstacles()); diff != "" {
+			if diff := cmp.Diff(test.want, texts(departure{source}.obstacles())); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", test.reason, diff)
 			}
 		})
@@ -215,7 +230,7 @@ func TestTargetObstacles(t *testing.T) {
 		},
 		"NoManager": {
 			reason: "nobody would resume the hosts",
-			edit:   func(_, target *scope) { target.managerProblem = "the manager is gone" },
+			edit:   func(_, target *scope) { target.managerObstacles = gone() },
 			want:   []string{"the manager is gone"},
 		},
 		"NothingInstalled": {
@@ -282,6 +297,18 @@ func TestTargetObstacles(t *testing.T) {
 				"Secret certs is there already, belongs to Cluster other and would be overwritten: rename one of them, " +
 					"or move to a cluster without it",
 			},
+		},
+		"HalfDeleted": {
+			reason: "the deletion goes on after the move; a host is held",
+			edit: func(source, target *scope) {
+				machine := schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "Machine"}
+				there := partial("m", "c")
+				there.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+				source.objects[machine] = belongings{"m": partial("m", "c")}
+				target.objects = map[schema.GroupKind]belongings{machine: {"m": there}, hostKind(): {"host": there}}
+			},
+			want: []string{"Machine m is there already, and is being deleted, which would go on after the move: remove it as " +
+				"docs/pivot.md says"},
 		},
 		"Abandoned": {
 			reason: "what was deleted in the source since an earlier move would come alive; what the target has of its own stays",
@@ -386,7 +413,7 @@ func TestTargetObstacles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			source, target := ready(), empty()
 			test.edit(source, target)
-			if diff := cmp.Diff(test.want, arrival{scope: target, from: source}.obstacles()); diff != "" {
+			if diff := cmp.Diff(test.want, texts(arrival{scope: target, from: source}.obstacles())); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", test.reason, diff)
 			}
 		})
@@ -422,16 +449,16 @@ func TestManagerProblem(t *testing.T) {
 		want        string
 	}{
 		"None": {"it is not installed", nil, "the manager of this provider is not installed: there is no Deployment with the " +
-			"label cluster.x-k8s.io/provider=infrastructure-metal3; install it with clusterctl init"},
+			"label cluster.x-k8s.io/provider=infrastructure-metal3: install it with clusterctl init"},
 		"Down": {"its pods do not run", []appsv1.Deployment{down}, "the manager of this provider does not run: " +
-			"Deployment n/down has 0 of 1 replicas available; look at its pods"},
+			"Deployment n/down has 0 of 1 replicas available: look at its pods"},
 		"Zero": {"zero of zero is not available either", []appsv1.Deployment{none}, "the manager of this provider does not " +
-			"run: Deployment n/down has 0 of 0 replicas available; look at its pods"},
+			"run: Deployment n/down has 0 of 0 replicas available: look at its pods"},
 		"One": {"one that runs is enough", []appsv1.Deployment{down, up}, ""},
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := managerProblem(test.deployments); got != test.want {
+			if got := pivot.Enumerate(managerObstacles(test.deployments)); got != test.want {
 				t.Errorf("%s: got %q, want %q", test.reason, got, test.want)
 			}
 		})
@@ -482,7 +509,7 @@ func TestRemembered(t *testing.T) {
 				deployment.Annotations = map[string]string{replicasAnnotation: test.annotation}
 			}
 			got, problem := remembered(deployment)
-			if got != test.want || (problem == "") != test.known {
+			if got != test.want || (len(problem) == 0) != test.known {
 				t.Errorf("%s: got %d, %q", test.reason, got, problem)
 			}
 		})

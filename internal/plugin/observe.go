@@ -3,11 +3,13 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,7 +34,7 @@ const providerName = "infrastructure-metal3"
 func scheme() *runtime.Scheme {
 	kinds := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme,
+		corev1.AddToScheme, appsv1.AddToScheme, eventsv1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme,
 		clusterctlv1.AddToScheme, bmov1alpha1.AddToScheme, infrav1.AddToScheme,
 	} {
 		utilruntime.Must(add(kinds))
@@ -111,33 +112,30 @@ func (c *cluster) lookLeniently(ctx context.Context, namespace string) (*sight, 
 func lacksKind(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
 // manager says what is wrong with the manager of this provider. Empty if it runs.
-func (c *cluster) manager(ctx context.Context) (string, error) {
+func (c *cluster) manager(ctx context.Context) ([]pivot.Obstacle, error) {
 	var deployments appsv1.DeploymentList
 	ours := client.MatchingLabels{clusterv1.ProviderNameLabel: providerName}
 	if err := c.client.List(ctx, &deployments, ours); err != nil {
-		return "", c.blind(fmt.Errorf("listing Deployments: %w", err))
+		return nil, c.blind(fmt.Errorf("listing Deployments: %w", err))
 	}
-	return managerProblem(deployments.Items), nil
+	return managerObstacles(deployments.Items), nil
 }
 
-// managerProblem is empty if one of the Deployments runs. The condition alone would also be true with no replicas.
-func managerProblem(deployments []appsv1.Deployment) string {
+// managerObstacles is empty if one of the Deployments runs. The condition alone would also be true with no replicas.
+func managerObstacles(deployments []appsv1.Deployment) []pivot.Obstacle {
 	if len(deployments) == 0 {
-		return fmt.Sprintf("the manager of this provider is not installed: there is no Deployment with the label %s=%s; "+
-			"install it with clusterctl init", clusterv1.ProviderNameLabel, providerName)
+		return []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeManagerDown, "install it with clusterctl init",
+			"the manager of this provider is not installed: there is no Deployment with the label %s=%s",
+			clusterv1.ProviderNameLabel, providerName)}
 	}
-	problem := ""
-	for i := range deployments {
-		deployment := &deployments[i]
-		if deployment.Status.AvailableReplicas > 0 {
-			return ""
-		}
-		if problem == "" {
-			problem = fmt.Sprintf("the manager of this provider does not run: Deployment %s/%s has 0 of %d replicas available; "+
-				"look at its pods", deployment.Namespace, deployment.Name, ptr.Deref(deployment.Spec.Replicas, 1))
-		}
+	available := func(deployment appsv1.Deployment) bool { return deployment.Status.AvailableReplicas > 0 }
+	if slices.ContainsFunc(deployments, available) {
+		return nil
 	}
-	return problem
+	first := &deployments[0]
+	return []pivot.Obstacle{pivot.About("Deployment", first).Blocks(pivot.CodeManagerDown, "look at its pods",
+		"the manager of this provider does not run: Deployment %s has 0 of %d replicas available",
+		client.ObjectKeyFromObject(first), replicas(first))}
 }
 
 // scope is all that decides about a move, of one of the two clusters.
@@ -164,8 +162,8 @@ type scope struct {
 	// operators are the Deployments of the Baremetal Operator (BMO).
 	operators []appsv1.Deployment
 
-	// managerProblem says what is wrong with the manager of this provider. Empty if it runs.
-	managerProblem string
+	// managerObstacles say what is wrong with the manager of this provider. Empty if it runs.
+	managerObstacles []pivot.Obstacle
 
 	// objects are all that could move, by kind. Secrets are apart: they move one by one.
 	objects map[schema.GroupKind]belongings
@@ -195,7 +193,7 @@ func (c *cluster) survey(ctx context.Context, namespace string) (*scope, error) 
 		return nil, err
 	}
 	s := &scope{sight: seen}
-	if s.managerProblem, err = c.manager(ctx); err != nil {
+	if s.managerObstacles, err = c.manager(ctx); err != nil {
 		return nil, err
 	}
 	for _, read := range []func(context.Context, *scope) error{

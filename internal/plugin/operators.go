@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
 const (
@@ -26,14 +26,15 @@ func (c *cluster) readOperators(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// operatorProblems say which Deployment of BMO has no available replica. Nobody would look after the hosts.
-func (s *scope) operatorProblems() []string {
-	var found []string
+// operatorObstacles say which Deployment of BMO has no available replica. Nobody would look after the hosts.
+func (s *scope) operatorObstacles() []pivot.Obstacle {
+	var found []pivot.Obstacle
 	for i := range s.operators {
 		deployment := &s.operators[i]
 		if deployment.Status.AvailableReplicas == 0 {
-			found = append(found, fmt.Sprintf("BMO does not run: Deployment %s has 0 of %d replicas available: scale it, or "+
-				"look at its pods", client.ObjectKeyFromObject(deployment), ptr.Deref(deployment.Spec.Replicas, 1)))
+			found = append(found, pivot.About("Deployment", deployment).Blocks(pivot.CodeOperatorDown,
+				"scale it, or look at its pods", "BMO does not run: Deployment %s has 0 of %d replicas available",
+				client.ObjectKeyFromObject(deployment), replicas(deployment)))
 		}
 	}
 	return found

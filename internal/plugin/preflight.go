@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
 // preflight is what a person is told before a move.
@@ -27,13 +29,29 @@ type preflight struct {
 	Counted counts `json:"counted"`
 }
 
-// obstacle is one thing that is in the way of a move.
+// obstacle is one thing that is in the way, and where.
 type obstacle struct {
-	// Cluster is source or target.
-	Cluster string `json:"cluster"`
+	// Cluster is source or target. Empty if it is about both.
+	Cluster string `json:"cluster,omitempty"`
 
-	// Message names the object, what is wrong with it, and the remedy.
-	Message string `json:"message"`
+	pivot.Obstacle `json:",inline"`
+}
+
+// String names the cluster too.
+func (o obstacle) String() string {
+	if o.Cluster == "" {
+		return o.Obstacle.String()
+	}
+	return o.Cluster + ": " + o.Obstacle.String()
+}
+
+// at returns obstacles with the cluster that they are in.
+func at(side string, found []pivot.Obstacle) []obstacle {
+	located := make([]obstacle, 0, len(found))
+	for _, each := range found {
+		located = append(located, obstacle{Cluster: side, Obstacle: each})
+	}
+	return located
 }
 
 // counts are numbers of objects.
@@ -127,21 +145,16 @@ func awaitReady(
 // judge says whether what was seen can be moved. Without a target, only the source is judged.
 func judge(source, target *scope) preflight {
 	verdict := preflight{
-		header: headerOf("PivotPreflight"), Namespace: source.namespace, Obstacles: []obstacle{}, Notes: []string{},
+		header: headerOf("PivotPreflight"), Namespace: source.namespace, Notes: []string{},
 		Counted: counts{Clusters: len(source.clusters), Machines: len(source.machines), Hosts: len(source.hosts)},
 	}
-	add := func(side string, messages []string) {
-		for _, message := range messages {
-			verdict.Obstacles = append(verdict.Obstacles, obstacle{Cluster: side, Message: message})
-		}
-	}
-	add(sourceSide, departure{source}.obstacles())
+	verdict.Obstacles = at(sourceSide, departure{source}.obstacles())
 	verdict.Notes = append(verdict.Notes, departure{source}.notes()...)
 	if target == nil {
 		verdict.Notes = append(verdict.Notes, "the target was not looked at: name it with --to-kubeconfig")
 	} else {
 		arriving := arrival{scope: target, from: source}
-		add(targetSide, arriving.obstacles())
+		verdict.Obstacles = append(verdict.Obstacles, at(targetSide, arriving.obstacles())...)
 		verdict.Notes = append(verdict.Notes, arriving.notes()...)
 	}
 	verdict.Ready = len(verdict.Obstacles) == 0

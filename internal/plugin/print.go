@@ -73,7 +73,7 @@ func (p preflight) write(writer io.Writer, form output) error {
 		rows = append(rows, []string{"CLUSTER", "IN THE WAY"})
 	}
 	for _, found := range p.Obstacles {
-		rows = append(rows, []string{found.Cluster, found.Message})
+		rows = append(rows, []string{found.Cluster, found.Obstacle.String()})
 	}
 	for _, note := range p.Notes {
 		rows = append(rows, []string{"note", note})

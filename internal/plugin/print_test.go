@@ -13,6 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
@@ -28,7 +29,7 @@ func TestPreflightPrints(t *testing.T) {
 		"The API server of Metal3Cluster metal3/c answers on 192.0.2.2 too: choose another one in "+
 			"spec.ironic.endpoint.virtualIPs"))
 	nothing := empty()
-	nothing.definitions, nothing.managerProblem = nil, managerProblem(nil)
+	nothing.definitions, nothing.managerObstacles = nil, managerObstacles(nil)
 	for name, verdict := range map[string]preflight{
 		"ready": judge(ready(), empty()), "blocked": judge(blocked, nothing), "alone": judge(ready(), nil),
 	} {
@@ -163,10 +164,14 @@ func TestDocumentsThatChanged(t *testing.T) {
 
 func TestDemotionPrints(t *testing.T) {
 	result := func(edit func(*demotion)) demotion {
-		done := demotion{Deployment: "metal3-ironic-system/metal3-ironic", Refusals: []string{}, Before: 1}
+		done := demotion{Deployment: "metal3-ironic-system/metal3-ironic", Refusals: []pivot.Obstacle{}, Before: 1}
 		edit(&done)
 		return done
 	}
+	busy := []pivot.Obstacle{{
+		Code: pivot.CodeHostBusy, Kind: "BareMetalHost", Namespace: "n", Name: "h", Message: "host n/h is provisioning",
+		Remedy: "wait",
+	}}
 	arrived := &arrivalReport{
 		Done: true, Holder: "ControlPlane node-1", HolderSeconds: ptr.To(1.25), KnownHosts: 5, Hosts: 5, KnownSeconds: ptr.To(8.5),
 	}
@@ -185,13 +190,14 @@ func TestDemotionPrints(t *testing.T) {
 		"without": {done: result(func(d *demotion) { d.Handover, d.Notes = arrived, without })},
 		"dryrun":  {done: result(func(d *demotion) { d.DryRun = true })},
 		"forced": {done: result(func(d *demotion) {
-			d.Forced, d.Refusals, d.Handover = true, []string{"host n/h is provisioning: wait"}, arrived
+			d.Forced, d.Refusals, d.Handover = true, busy, arrived
 		})},
 		"refused": {done: result(func(d *demotion) {
-			d.After, d.Refusals = 1, []string{"host n/h is provisioning: wait", "node x is not armed"}
+			d.After, d.Refusals = 1, append(busy, pivot.Obstacle{Code: pivot.CodeNodeNotArmed, Kind: "Node", Name: "x",
+				Message: "node x is not armed"})
 		}), refused: true, forceable: true},
 		"hopeless": {done: result(func(d *demotion) {
-			d.After, d.Refusals = 1, []string{"no Metal3Cluster"}
+			d.After, d.Refusals = 1, []pivot.Obstacle{{Code: pivot.CodeNoEndpoint, Message: "no Metal3Cluster"}}
 		}), refused: true},
 		"undone": {done: result(func(d *demotion) {
 			d.Before, d.After, d.Notes = 0, 1, []string{"it takes the address back"}
@@ -229,7 +235,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestNobodyReads(t *testing.T) {
-	done := demotion{Refusals: []string{"no"}, Forced: true, Notes: []string{"note"}, Handover: &arrivalReport{}}
+	done := demotion{Refusals: gone(), Forced: true, Notes: []string{"note"}, Handover: &arrivalReport{}}
 	for name, tell := range map[string]func() error{
 		"preflight":      func() error { return judge(ready(), nil).write(full{}, "text") },
 		"preflight JSON": func() error { return judge(ready(), nil).write(full{}, "json") },

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
 // lookEvery is how often a command looks whether the hosts run.
@@ -43,20 +44,20 @@ type outcome struct {
 	header    `json:",inline"`
 	Namespace string `json:"namespace"`
 
-	// Course is how far the move had come when the command began.
-	Course course `json:"course"`
+	// Course is how far the move had come when the command began. Empty if that does not matter.
+	Course course `json:"course,omitempty"`
 	DryRun bool   `json:"dryRun,omitempty"`
 
 	// Done is true if the command has done what it is for. Refusals say why not.
-	Done     bool     `json:"done"`
-	Refusals []string `json:"refusals"`
+	Done     bool       `json:"done"`
+	Refusals []obstacle `json:"refusals"`
 
 	// Actions are what was done, or what would be.
 	Actions []string `json:"actions"`
 
-	// SafeToSwitchOff says whether the source may be switched off, and Because why. Nil if that was not asked.
-	SafeToSwitchOff *bool    `json:"safeToSwitchOff,omitempty"`
-	Because         []string `json:"because,omitempty"`
+	// SafeToSwitchOff says whether the source may be switched off, and Because why not. Nil if that was not asked.
+	SafeToSwitchOff *bool      `json:"safeToSwitchOff,omitempty"`
+	Because         []obstacle `json:"because,omitempty"`
 }
 
 // setupRecovery makes a command of a function that works on both sides.
@@ -73,7 +74,7 @@ func setupRecovery(set *pflag.FlagSet, kind string, work func(*recovery, context
 		}
 		c.done = outcome{
 			header: headerOf(kind), Namespace: c.where.namespace, DryRun: c.dryRun,
-			Refusals: []string{}, Actions: []string{},
+			Refusals: []obstacle{}, Actions: []string{},
 		}
 		err := c.look(ctx)
 		if err == nil {
@@ -149,7 +150,7 @@ func (c *recovery) look(ctx context.Context) error {
 	}
 	c.done.Course = found.Course
 	if found.Course == courseUnclear {
-		c.done.Refusals = append(c.done.Refusals, found.Doubts...)
+		return c.refuse("", found.Doubts...)
 	}
 	return nil
 }
@@ -183,9 +184,15 @@ func (r removal) whole() *unstructured.Unstructured {
 }
 
 // refuse says why nothing is done.
-func (c *recovery) refuse(format string, values ...any) error {
-	c.done.Refusals = append(c.done.Refusals, fmt.Sprintf(format, values...))
+func (c *recovery) refuse(side string, found ...pivot.Obstacle) error {
+	c.done.Refusals = append(c.done.Refusals, at(side, found)...)
 	return nil
+}
+
+// wrongStage says that the command does not fit how far the move has come.
+func (c *recovery) wrongStage(remedy, message string) error {
+	return c.refuse("", pivot.AboutNamed("Namespace", "", c.where.namespace).Blocks(pivot.CodeWrongStage, remedy,
+		"%s", message))
 }
 
 // act notes what is done, and does it unless it is a dry run.
@@ -263,13 +270,14 @@ func (r removal) remove(ctx context.Context, c client.Client) error {
 }
 
 // awaitHosts waits until no host of a side is paused for the move. At the time limit it returns the hosts that are.
-func (c *recovery) awaitHosts(ctx context.Context, at *cluster) ([]string, error) {
+func (c *recovery) awaitHosts(ctx context.Context, at *cluster) ([]pivot.Obstacle, error) {
 	if c.dryRun {
 		return nil, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	waiting := []string{fmt.Sprintf("the %s did not answer in time", at.side)}
+	waiting := []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeUnreachable, "see whether its API server runs",
+		"the %s did not answer in time", at.side)}
 	for begun := false; ; begun = true {
 		seen, err := at.look(limited, c.where.namespace)
 		switch {
@@ -289,12 +297,13 @@ func (c *recovery) awaitHosts(ctx context.Context, at *cluster) ([]string, error
 }
 
 // pausedHosts names the hosts that are paused for the move, and shows the progress.
-func (c *recovery) pausedHosts(seen *sight, isFirst bool) []string {
+func (c *recovery) pausedHosts(seen *sight, isFirst bool) []pivot.Obstacle {
 	hosts := summarize([]*sight{seen}).Hosts
-	var paused []string
+	var paused []pivot.Obstacle
 	for _, host := range hosts {
 		if waits(host) {
-			paused = append(paused, fmt.Sprintf("BareMetalHost %s is %s: %s", host.Name, host.Phase, host.Reason))
+			paused = append(paused, pivot.AboutNamed("BareMetalHost", host.Namespace, host.Name).Blocks(pivot.CodeHostPaused,
+				host.Reason, "BareMetalHost %s is %s", host.Name, host.Phase))
 		}
 	}
 	if isFirst {
@@ -310,7 +319,6 @@ func (c *recovery) finish(ctx context.Context, at *cluster) error {
 	if err != nil {
 		return err
 	}
-	c.done.Refusals = append(c.done.Refusals, paused...)
 	c.done.Done = len(paused) == 0
-	return nil
+	return c.refuse(at.side, paused...)
 }

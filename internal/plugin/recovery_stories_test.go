@@ -49,7 +49,8 @@ func describeRecovery(c *clusters) {
 		Expect(told.decode()).To(And(HaveKeyWithValue("kind", "PivotResume"), HaveKeyWithValue("course", "Deleting"),
 			HaveKeyWithValue("done", true), HaveKeyWithValue("apiVersion", "plugin.infrastructure.cluster.x-k8s.io/v1alpha1"),
 			HaveKeyWithValue("safeToSwitchOff", false),
-			HaveKeyWithValue("because", ContainElement(ContainSubstring("node node-0 is not armed")))))
+			HaveKeyWithValue("because", ContainElement(And(HaveKeyWithValue("code", "NodeNotArmed"),
+				HaveKeyWithValue("kind", "Node"), HaveKeyWithValue("name", "node-0"))))))
 		source.isEmpty(ctx)
 		Expect(target.isPaused(ctx)).To(BeFalse())
 		Expect(target.hosts(ctx)).To(HaveLen(1))
@@ -78,7 +79,7 @@ func describeRecovery(c *clusters) {
 		stage.Change(ctx, source.client, source.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
 		})
-		Expect(c.run(ctx, namespace, "clean")).To(end(1, "BareMetalHosts host of the source are not paused"))
+		Expect(c.run(ctx, namespace, "clean")).To(end(1, "source: BareMetalHost host is not paused"))
 		Expect(source.hosts(ctx)).To(HaveLen(1))
 		stage.Change(ctx, source.client, source.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			metav1.SetMetaDataAnnotation(&host.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)

@@ -34,10 +34,8 @@ func (c *recovery) run(ctx context.Context) error {
 	case courseNone, courseGivenUp:
 	}
 	verdict := judge(c.left, c.arrived)
-	for _, obstacle := range verdict.Obstacles {
-		c.done.Refusals = append(c.done.Refusals, obstacle.Cluster+": "+obstacle.Message)
-	}
 	if !verdict.Ready {
+		c.done.Refusals = verdict.Obstacles
 		return nil
 	}
 	if err := c.progress.say("Preflight: ready. %s, %s, %s.", number(verdict.Counted.Clusters, "Cluster"),
@@ -64,9 +62,7 @@ func (c *recovery) move(ctx context.Context) error {
 		return err
 	}
 	if !verdict.Ready {
-		for _, obstacle := range verdict.Obstacles {
-			c.done.Refusals = append(c.done.Refusals, obstacle.Cluster+": "+obstacle.Message)
-		}
+		c.done.Refusals = append(c.done.Refusals, verdict.Obstacles...)
 		return ctx.Err()
 	}
 	total := 0
@@ -95,14 +91,11 @@ func (c *recovery) arrive(ctx context.Context) error {
 		return err
 	}
 	c.done.SafeToSwitchOff, c.done.Because = ptr.To(len(because) == 0), because
-	if len(because) == 0 {
-		c.done.Because = []string{"the target manages all Clusters and hosts, and needs no Ironic of the source"}
-	}
 	return nil
 }
 
 // dependsOnSource says why the source may not be switched off yet.
-func (c *recovery) dependsOnSource(ctx context.Context) ([]string, error) {
+func (c *recovery) dependsOnSource(ctx context.Context) ([]obstacle, error) {
 	seen, err := c.target.look(ctx, c.where.namespace)
 	if err != nil {
 		return nil, err
@@ -112,15 +105,15 @@ func (c *recovery) dependsOnSource(ctx context.Context) ([]string, error) {
 	for _, infra := range seen.infras {
 		if infra.Spec.Ironic != nil {
 			endpoints++
-			because = append(because, pivot.DemotionObstacles(seen.demotionFacts(infra, seen.hosts))...)
+			because = append(because, at(targetSide, pivot.DemotionObstacles(seen.demotionFacts(infra, seen.hosts)))...)
 		}
 	}
-	for _, look := range []func(context.Context) ([]string, error){c.clustersLeft, c.hostsLeft} {
+	for _, look := range []func(context.Context) ([]pivot.Obstacle, error){c.clustersLeft, c.hostsLeft} {
 		found, err := look(ctx)
 		if err != nil {
 			return nil, c.source.blind(err)
 		}
-		because = append(because, found...)
+		because = append(because, at(sourceSide, found)...)
 	}
 	if endpoints > 0 {
 		return because, nil
@@ -131,14 +124,17 @@ func (c *recovery) dependsOnSource(ctx context.Context) ([]string, error) {
 		return nil, c.source.blind(fmt.Errorf("reading Deployment %s: %w", ironicDeployment(), err))
 	}
 	if err == nil && replicas(deployment) > 0 {
-		because = append(because, fmt.Sprintf("Ironic runs in the source (Deployment %s), and no Metal3Cluster of the "+
-			"namespace has spec.ironic: no node takes its VIP", ironicDeployment()))
+		because = append(because, at(sourceSide, []pivot.Obstacle{
+			pivot.About("Deployment", deployment).Blocks(pivot.CodeIronicStillNeeded, "no node takes its VIP",
+				"Ironic runs in the source (Deployment %s), and no Metal3Cluster of the namespace has spec.ironic",
+				ironicDeployment()),
+		})...)
 	}
 	return because, nil
 }
 
 // clustersLeft names the namespaces whose Clusters the source still manages.
-func (c *recovery) clustersLeft(ctx context.Context) ([]string, error) {
+func (c *recovery) clustersLeft(ctx context.Context) ([]pivot.Obstacle, error) {
 	clusters, err := c.source.list(ctx, clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind), "")
 	if err != nil {
 		return nil, err
@@ -151,25 +147,26 @@ func (c *recovery) clustersLeft(ctx context.Context) ([]string, error) {
 }
 
 // hostsLeft names the namespaces whose hosts the source still manages.
-func (c *recovery) hostsLeft(ctx context.Context) ([]string, error) {
+func (c *recovery) hostsLeft(ctx context.Context) ([]pivot.Obstacle, error) {
 	hosts, err := c.source.list(ctx, bmov1alpha1.GroupVersion.WithKind("BareMetalHost"), "")
 	if err != nil {
 		return nil, err
 	}
 	counts := map[string]int{}
 	for i := range hosts {
-		if _, leaves := hosts[i].Annotations[infrav1.DeleteForMoveAnnotation]; !leaves {
+		if !infrav1.IsLeaving(&hosts[i]) {
 			counts[hosts[i].Namespace]++
 		}
 	}
 	return describeLeft(counts, "BareMetalHost"), nil
 }
 
-func describeLeft(counts map[string]int, kind string) []string {
-	var left []string
+func describeLeft(counts map[string]int, kind string) []pivot.Obstacle {
+	var left []pivot.Obstacle
 	for _, namespace := range sortedKeys(counts) {
-		left = append(left, fmt.Sprintf("the source still has %s in namespace %s: move the namespace, or remove what is "+
-			"left with pivot clean", number(counts[namespace], kind), namespace))
+		left = append(left, pivot.AboutNamed("Namespace", "", namespace).Blocks(pivot.CodeLeftover,
+			"move the namespace, or remove what is left with pivot clean",
+			"the source still has %s in namespace %s", number(counts[namespace], kind), namespace))
 	}
 	return left
 }
@@ -200,9 +197,20 @@ func (c *recovery) report() error {
 	for _, refusal := range c.done.Refusals {
 		tell("- %s", refusal)
 	}
-	if c.done.SafeToSwitchOff != nil {
-		answer := map[bool]string{true: "yes", false: "no"}[*c.done.SafeToSwitchOff]
-		tell("Safe to switch off the source: %s, because %s", answer, pivot.Enumerate(c.done.Because))
+	if answer := c.done.safety(); answer != "" {
+		tell("Safe to switch off the source: %s", answer)
 	}
 	return problem
+}
+
+// safety says whether the source may be switched off, and why. Empty if that was not asked.
+func (o outcome) safety() string {
+	switch {
+	case o.SafeToSwitchOff == nil:
+		return ""
+	case *o.SafeToSwitchOff:
+		return "yes, because the target manages all Clusters and hosts, and needs no Ironic of the source"
+	default:
+		return "no, because " + pivot.Enumerate(o.Because)
+	}
 }

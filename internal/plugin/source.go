@@ -17,13 +17,10 @@ import (
 // departure judges the cluster that is left.
 type departure struct{ *scope }
 
-func (s departure) obstacles() []string {
-	var found []string
-	if s.managerProblem != "" {
-		found = append(found, s.managerProblem)
-	}
+func (s departure) obstacles() []pivot.Obstacle {
+	found := slices.Clone(s.managerObstacles)
 	if !slices.ContainsFunc(s.around, func(other pivot.Neighbour) bool { return !other.Elsewhere }) {
-		found = append(found, nothingToMove(len(s.hosts)))
+		found = append(found, s.nothingToMove())
 	}
 	found = append(found, pivot.Obstacles(s.facts())...)
 	for _, infra := range s.infras {
@@ -33,25 +30,26 @@ func (s departure) obstacles() []string {
 		return found
 	}
 	for _, infra := range s.infras {
-		if doubt := managerDoubt(infra); doubt != "" {
-			found = append(found, doubt)
-		}
+		found = append(found, managerDoubts(infra)...)
 	}
 	return found
 }
 
-func nothingToMove(hosts int) string {
-	if hosts == 0 {
-		return "no Cluster has a Metal3Cluster, and there is no host: name another namespace with --namespace"
+func (s departure) nothingToMove() pivot.Obstacle {
+	about := pivot.AboutNamed("Namespace", "", s.namespace)
+	if len(s.hosts) == 0 {
+		return about.Blocks(pivot.CodeNothingToMove, "name another namespace with --namespace",
+			"no Cluster has a Metal3Cluster, and there is no host")
 	}
-	return fmt.Sprintf("no Cluster has a Metal3Cluster, so nobody pauses the %d hosts and keeps their status: "+
-		"move them together with a Cluster", hosts)
+	return about.Blocks(pivot.CodeNothingToMove, "move them together with a Cluster",
+		"no Cluster has a Metal3Cluster, so nobody pauses the %d hosts and keeps their status", len(s.hosts))
 }
 
 // facts are those that all Metal3Clusters of the namespace share.
 func (s departure) facts() pivot.MoveFacts {
 	facts := pivot.MoveFacts{
-		Hosts: s.hosts, Around: s.around, Clusters: s.clusters, Machines: s.machines, Infras: s.infras,
+		Namespace: s.namespace, Hosts: s.hosts, Around: s.around,
+		Clusters: s.clusters, Machines: s.machines, Infras: s.infras,
 		PausedClasses: s.pausedClasses, Remediations: s.remediations, Naming: slices.Clone(s.naming), Secrets: s.secrets,
 	}
 	for _, infra := range s.infras {
@@ -81,15 +79,15 @@ func (s departure) others() map[string]metav1.Object {
 }
 
 // endpointObstacles are those of one Metal3Cluster alone. They name it where there are several.
-func (s departure) endpointObstacles(infra *infrav1.Metal3Cluster) []string {
+func (s departure) endpointObstacles(infra *infrav1.Metal3Cluster) []pivot.Obstacle {
 	bare, unknown := pivot.BareNodes(infra)
 	found := pivot.EndpointObstacles(pivot.EndpointFacts{
-		Endpoint: pivot.EndpointOutcome(infra), BareNodes: bare, NodesUnknown: unknown,
+		Infra: aboutInfra(infra), Endpoint: pivot.EndpointOutcome(infra), BareNodes: bare, NodesUnknown: unknown,
 	})
 	found = append(found, rivalObstacles(infra)...)
 	if len(s.infras) > 1 {
 		for i := range found {
-			found[i] = fmt.Sprintf("Metal3Cluster %s: %s", infra.Name, found[i])
+			found[i].Message = fmt.Sprintf("Metal3Cluster %s: %s", infra.Name, found[i].Message)
 		}
 	}
 	return found
@@ -98,26 +96,34 @@ func (s departure) endpointObstacles(infra *infrav1.Metal3Cluster) []string {
 // rivalObstacles names who else has a virtual address or the virtual router ID of the Ironic endpoint: nobody can tell
 // whose it is then, neither before the move nor after it. The manager compares them, in all namespaces that it sees. As
 // long as it has not, it has not looked at the endpoint either, and that is told already.
-func rivalObstacles(infra *infrav1.Metal3Cluster) []string {
+func rivalObstacles(infra *infrav1.Metal3Cluster) []pivot.Obstacle {
 	condition := meta.FindStatusCondition(infra.Status.Conditions, infrav1.IronicEndpointUniqueCondition)
 	if infra.Spec.Ironic == nil || condition == nil || condition.Status == metav1.ConditionTrue ||
 		condition.Reason == infrav1.NotYetObservedReason {
 		return nil
 	}
-	return []string{"Ironic endpoint: " + condition.Message}
+	return []pivot.Obstacle{
+		aboutInfra(infra).Blocks(pivot.CodeEndpointTaken, "", "Ironic endpoint: %s", condition.Message),
+	}
 }
 
-// managerDoubt is what the manager finds that cannot be seen from here, such as what runs on the nodes. It is asked
+func aboutInfra(infra *infrav1.Metal3Cluster) pivot.Subject {
+	return pivot.About("Metal3Cluster", infra)
+}
+
+// managerDoubts are what the manager finds that cannot be seen from here, such as what runs on the nodes. It is asked
 // last: while something else is in the way, it says the same.
-func managerDoubt(infra *infrav1.Metal3Cluster) string {
+func managerDoubts(infra *infrav1.Metal3Cluster) []pivot.Obstacle {
 	condition := meta.FindStatusCondition(infra.Status.Conditions, infrav1.ReadyForMoveCondition)
 	switch {
 	case condition == nil:
-		return fmt.Sprintf("the manager has not judged Metal3Cluster %s yet: see its log", infra.Name)
+		return []pivot.Obstacle{aboutInfra(infra).Blocks(pivot.CodeManagerNotReady, "see its log",
+			"the manager has not judged Metal3Cluster %s yet", infra.Name)}
 	case condition.Status != metav1.ConditionTrue:
-		return fmt.Sprintf("the manager says of Metal3Cluster %s: %s", infra.Name, condition.Message)
+		return []pivot.Obstacle{aboutInfra(infra).Blocks(pivot.CodeManagerNotReady, "",
+			"the manager says of Metal3Cluster %s: %s", infra.Name, condition.Message)}
 	default:
-		return ""
+		return nil
 	}
 }
 

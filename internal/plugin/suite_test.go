@@ -79,6 +79,7 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 		describeStatus(c)
 		describeDemotion(c)
 		describeRecovery(c)
+		describeKeeping(c)
 	})
 })
 
@@ -172,7 +173,7 @@ func commandLine(source, target, namespace, arguments string) []string {
 	if target != "" {
 		line = append(line, "--to-kubeconfig="+target)
 	}
-	for _, writes := range []string{"demote", "handover", "abort", "clean", "resume", "run"} {
+	for _, writes := range []string{"demote", "handover", "abort", "clean", "resume", "run", "keep"} {
 		if strings.HasPrefix(arguments, writes) && !strings.Contains(arguments, "--yes=false") {
 			line = append(line, "--yes")
 		}

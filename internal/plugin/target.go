@@ -23,42 +23,37 @@ type arrival struct {
 	from *scope
 }
 
-func (a arrival) obstacles() []string {
+func (a arrival) obstacles() []pivot.Obstacle {
 	if a.identity == a.from.identity {
-		return []string{"it is the same cluster as the source: name another one with --to-kubeconfig"}
+		return []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeSameCluster, "name another one with --to-kubeconfig",
+			"it is the same cluster as the source")}
 	}
-	var found []string
-	if a.managerProblem != "" {
-		found = append(found, a.managerProblem)
-	}
-	found = append(found, a.operatorProblems()...)
-	found = append(found, a.definitionObstacles()...)
-	found = append(found, a.providerObstacles()...)
-	found = append(found, a.strangers()...)
-	found = append(found, a.abandoned()...)
-	return append(found, a.endpointObstacles()...)
+	return slices.Concat(a.managerObstacles, a.operatorObstacles(), a.definitionObstacles(), a.providerObstacles(),
+		a.strangers(), a.abandoned(), a.endpointObstacles())
 }
 
 // definitionObstacles compares the kinds of BMO, of this provider, and the one that clusterctl looks at
 // itself. Other providers are compared by the versions that clusterctl has installed.
-func (a arrival) definitionObstacles() []string {
+func (a arrival) definitionObstacles() []pivot.Obstacle {
 	there := map[string]definition{}
 	for _, known := range a.definitions {
 		there[known.Name] = known
 	}
-	var found []string
+	var found []pivot.Obstacle
 	for _, wanted := range a.from.definitions {
 		if !wanted.ours() && wanted.Kind != clusterKind() || !wanted.moves() {
 			continue
 		}
 		known, exists := there[wanted.Name]
+		about := pivot.AboutNamed("CustomResourceDefinition", "", wanted.Name)
 		switch {
 		case !exists:
-			found = append(found, fmt.Sprintf("CustomResourceDefinition %s is missing: install what brings it, "+
-				"in the same version as in the source", wanted.Name))
+			found = append(found, about.Blocks(pivot.CodeDefinitionMissing,
+				"install what brings it, in the same version as in the source",
+				"CustomResourceDefinition %s is missing", wanted.Name))
 		case known.Storage != wanted.Storage:
-			found = append(found, fmt.Sprintf("CustomResourceDefinition %s stores %s, in the source %s: "+
-				"install the same version of what brings it", wanted.Name, known.Storage, wanted.Storage))
+			found = append(found, about.Blocks(pivot.CodeDefinitionDiffers, "install the same version of what brings it",
+				"CustomResourceDefinition %s stores %s, in the source %s", wanted.Name, known.Storage, wanted.Storage))
 		}
 	}
 	return found
@@ -70,56 +65,62 @@ func clusterKind() schema.GroupKind {
 
 // providerObstacles is the comparison that clusterctl makes: each provider of the source has to be in the target, and
 // to be at least as new.
-func (a arrival) providerObstacles() []string {
-	var found []string
+func (a arrival) providerObstacles() []pivot.Obstacle {
+	var found []pivot.Obstacle
 	for i := range a.from.providers {
 		wanted := &a.from.providers[i]
 		least, err := version.ParseSemantic(wanted.Version)
 		if err != nil {
-			found = append(found, fmt.Sprintf("Provider %s of the source has version %q, which clusterctl cannot read: "+
-				"install a release", wanted.InstanceName(), wanted.Version))
+			found = append(found, unreadable(wanted, " of the source"))
 			continue
 		}
-		newest, problem := a.newest(wanted)
+		newest, unread := a.newest(wanted)
 		switch {
-		case problem != "":
-			found = append(found, problem)
+		case len(unread) > 0:
+			found = append(found, unread...)
 		case newest == nil:
-			found = append(found, fmt.Sprintf("provider %s is missing: install %s or newer with clusterctl init",
-				wanted.Name, wanted.Version))
+			found = append(found, pivot.About("Provider", wanted).Blocks(pivot.CodeProviderMissing,
+				fmt.Sprintf("install %s or newer with clusterctl init", wanted.Version),
+				"provider %s is missing", wanted.Name))
 		case newest.LessThan(least):
-			found = append(found, fmt.Sprintf("provider %s has version v%s, in the source %s: "+
-				"upgrade it with clusterctl upgrade", wanted.Name, newest, wanted.Version))
+			found = append(found, pivot.About("Provider", wanted).Blocks(pivot.CodeProviderOutdated,
+				"upgrade it with clusterctl upgrade",
+				"provider %s has version v%s, in the source %s", wanted.Name, newest, wanted.Version))
 		}
 	}
 	return found
 }
 
-func (a arrival) newest(wanted *clusterctlv1.Provider) (newest *version.Version, problem string) {
+func unreadable(provider *clusterctlv1.Provider, where string) pivot.Obstacle {
+	return pivot.About("Provider", provider).Blocks(pivot.CodeProviderUnreadable, "install a release",
+		"Provider %s%s has version %q, which clusterctl cannot read", provider.InstanceName(), where, provider.Version)
+}
+
+func (a arrival) newest(wanted *clusterctlv1.Provider) (newest *version.Version, unread []pivot.Obstacle) {
 	for i := range a.providers {
 		if !a.providers[i].SameAs(*wanted) {
 			continue
 		}
 		found, err := version.ParseSemantic(a.providers[i].Version)
 		if err != nil {
-			return nil, fmt.Sprintf("Provider %s has version %q, which clusterctl cannot read: install a release",
-				a.providers[i].InstanceName(), a.providers[i].Version)
+			return nil, []pivot.Obstacle{unreadable(&a.providers[i], "")}
 		}
 		if newest == nil || newest.LessThan(found) {
 			newest = found
 		}
 	}
-	return newest, ""
+	return newest, nil
 }
 
 // strangers names the objects that clusterctl would overwrite although they are something else: it goes by names.
-func (a arrival) strangers() []string {
-	var found []string
+func (a arrival) strangers() []pivot.Obstacle {
+	var found []pivot.Obstacle
 	for _, kind := range a.from.kinds() {
 		for _, name := range slices.Sorted(maps.Keys(a.from.objects[kind])) {
 			arriving := a.from.objects[kind][name]
 			if there, exists := a.objects[kind][name]; exists {
 				found = append(found, a.stranger(kind.Kind, belongsTo(arriving), there)...)
+				found = append(found, halfDeleted(kind.Kind, there)...)
 			}
 		}
 	}
@@ -129,30 +130,42 @@ func (a arrival) strangers() []string {
 			found = append(found, a.stranger("Secret", owner, there)...)
 		}
 	}
-	return append(append(found, a.otherHosts()...), a.otherEndpoints()...)
+	return slices.Concat(found, a.otherHosts(), a.otherEndpoints())
 }
 
 // abandoned names the objects that an earlier move has left in the target, and that are no longer in the source. They
 // would come alive when clusterctl unpauses the Cluster: a Machine that was deleted in the meantime would be back.
-func (a arrival) abandoned() []string {
-	var found []string
+func (a arrival) abandoned() []pivot.Obstacle {
+	var found []pivot.Obstacle
 	for _, object := range a.onlyHere() {
 		if object.kind != secretKind() {
-			found = append(found, fmt.Sprintf("%s is in the target only, left by an earlier move, and would come alive: "+
-				"remove it as docs/pivot.md says", object))
+			found = append(found, pivot.AboutNamed(object.kind.Kind, a.namespace, object.name).Blocks(pivot.CodeTargetOnly,
+				"remove it as docs/pivot.md says",
+				"%s is in the target only, left by an earlier move, and would come alive", object))
 		}
 	}
 	return found
 }
 
+// halfDeleted says that an object that arrives is being deleted here: the deletion would go on after the move. Hosts
+// are judged by what BMO would do.
+func halfDeleted(kind string, there *metav1.PartialObjectMetadata) []pivot.Obstacle {
+	if there.DeletionTimestamp.IsZero() || kind == "BareMetalHost" {
+		return nil
+	}
+	return []pivot.Obstacle{pivot.About(kind, there).Blocks(pivot.CodeLeftover, "remove it as docs/pivot.md says",
+		"%s %s is there already, and is being deleted, which would go on after the move", kind, there.Name)}
+}
+
 // stranger is empty for an object that an earlier move has left, or that belongs to nobody.
-func (a arrival) stranger(kind, owner string, there *metav1.PartialObjectMetadata) []string {
+func (a arrival) stranger(kind, owner string, there *metav1.PartialObjectMetadata) []pivot.Obstacle {
 	other := belongsTo(there)
 	if other == "" || other == owner {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s %s is there already, belongs to Cluster %s and would be overwritten: "+
-		"rename one of them, or move to a cluster without it", kind, there.Name, other)}
+	return []pivot.Obstacle{pivot.About(kind, there).Blocks(pivot.CodeWouldOverwrite,
+		"rename one of them, or move to a cluster without it",
+		"%s %s is there already, belongs to Cluster %s and would be overwritten", kind, there.Name, other)}
 }
 
 // belongsTo is the Cluster that an object says it belongs to. Empty if it does not say.
@@ -169,38 +182,39 @@ func belongsTo(object metav1.Object) string {
 }
 
 // otherHosts names hosts that are another machine under the same name, and those that an earlier move has left.
-func (a arrival) otherHosts() []string {
+func (a arrival) otherHosts() []pivot.Obstacle {
 	arriving := map[string]*bmov1alpha1.BareMetalHost{}
 	for _, host := range a.from.hosts {
 		arriving[host.Name] = host
 	}
-	var found []string
+	var found []pivot.Obstacle
 	for _, there := range a.hosts {
 		host, same := arriving[there.Name]
-		if left := pivot.Leftover(there); same && left != "" {
-			found = append(found, left)
+		if !same {
+			continue
 		}
-		if same && there.Spec.BMC.Address != host.Spec.BMC.Address {
-			found = append(found, fmt.Sprintf("BareMetalHost %s is there already, has another spec.bmc.address "+
-				"and would be overwritten: rename one of them", there.Name))
+		found = append(found, pivot.Leftover(there)...)
+		if there.Spec.BMC.Address != host.Spec.BMC.Address {
+			found = append(found, pivot.About("BareMetalHost", there).Blocks(pivot.CodeWouldOverwrite, "rename one of them",
+				"BareMetalHost %s is there already, has another spec.bmc.address and would be overwritten", there.Name))
 		}
 	}
 	return found
 }
 
 // otherEndpoints names Metal3Clusters that are another cluster under the same name.
-func (a arrival) otherEndpoints() []string {
+func (a arrival) otherEndpoints() []pivot.Obstacle {
 	arriving := map[string]*infrav1.Metal3Cluster{}
 	for _, infra := range a.from.infras {
 		arriving[infra.Name] = infra
 	}
-	var found []string
+	var found []pivot.Obstacle
 	for _, there := range a.infras {
 		infra, same := arriving[there.Name]
 		if same && there.Spec.ControlPlaneEndpoint != infra.Spec.ControlPlaneEndpoint {
-			found = append(found, fmt.Sprintf("Metal3Cluster %s is there already, has control-plane endpoint %s, "+
-				"in the source %s, and would be overwritten: rename one of them", there.Name,
-				there.Spec.ControlPlaneEndpoint.String(), infra.Spec.ControlPlaneEndpoint.String()))
+			found = append(found, aboutInfra(there).Blocks(pivot.CodeWouldOverwrite, "rename one of them",
+				"Metal3Cluster %s is there already, has control-plane endpoint %s, in the source %s, and would be overwritten",
+				there.Name, there.Spec.ControlPlaneEndpoint.String(), infra.Spec.ControlPlaneEndpoint.String()))
 		}
 	}
 	return found
@@ -208,15 +222,16 @@ func (a arrival) otherEndpoints() []string {
 
 // endpointObstacles judges what the target says of the endpoint, if an earlier move has left a Metal3Cluster there. Of
 // one that is paused, as a move that was given up leaves it, nobody says anything.
-func (a arrival) endpointObstacles() []string {
-	var found []string
+func (a arrival) endpointObstacles() []pivot.Obstacle {
+	var found []pivot.Obstacle
 	for _, infra := range a.infras {
 		cluster := a.clusterOf(infra)
 		if !a.arrives(infra.Name) || cluster == nil || ptr.Deref(cluster.Spec.Paused, false) {
 			continue
 		}
 		if endpoint := pivot.EndpointOutcome(infra); !endpoint.IsDone() {
-			found = append(found, "Ironic endpoint: "+endpoint.Message)
+			found = append(found, aboutInfra(infra).Blocks(pivot.CodeEndpointNotReady, "",
+				"Ironic endpoint: %s", endpoint.Message))
 		}
 		found = append(found, rivalObstacles(infra)...)
 	}

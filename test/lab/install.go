@@ -38,10 +38,18 @@ const (
 // API and this provider. The endpoint is the Ironic that BMO talks to. It returns when all Deployments
 // are available.
 func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.Settings) error {
+	if err := l.InstallPrerequisites(ctx, cluster, endpoint); err != nil {
+		return err
+	}
+	return l.installProvider(ctx, cluster)
+}
+
+// InstallPrerequisites installs what a cluster needs before clusterctl init.
+func (l *Lab) InstallPrerequisites(ctx context.Context, cluster *Cluster, endpoint ironicapi.Settings) error {
 	if err := l.installIssuer(ctx, cluster); err != nil {
 		return err
 	}
-	return l.installProvider(ctx, cluster, endpoint)
+	return l.installOperator(ctx, cluster, endpoint)
 }
 
 // installIssuer installs the stand-in for cert-manager and waits for it, as what comes after it needs certificates.
@@ -59,11 +67,13 @@ func (l *Lab) installIssuer(ctx context.Context, cluster *Cluster) error {
 	return l.waitForDeployments(ctx, cluster, client.InNamespace(issuer.Namespace))
 }
 
-func (l *Lab) installProvider(ctx context.Context, cluster *Cluster, endpoint ironicapi.Settings) error {
+// installOperator installs the stand-in for BMO, and does not wait for it.
+func (l *Lab) installOperator(ctx context.Context, cluster *Cluster, endpoint ironicapi.Settings) error {
 	objects := append(hostoperator.Objects(hostOperatorImage, endpoint), build.Namespace(Namespace))
-	if err := create(ctx, cluster.Client, objects...); err != nil {
-		return err
-	}
+	return create(ctx, cluster.Client, objects...)
+}
+
+func (l *Lab) installProvider(ctx context.Context, cluster *Cluster) error {
 	l.options.Progress("clusterctl init on cluster %s", cluster.Name)
 	limited, cancel := context.WithTimeout(ctx, initLimit)
 	defer cancel()
@@ -170,7 +180,10 @@ func (l *Lab) installManagement(ctx context.Context) error {
 	if err := l.installIronic(ctx); err != nil {
 		return err
 	}
-	return l.installProvider(ctx, l.management, l.Ironic())
+	if err := l.installOperator(ctx, l.management, l.Ironic()); err != nil {
+		return err
+	}
+	return l.installProvider(ctx, l.management)
 }
 
 // source finds the definitions and makes the clusterctl repository.

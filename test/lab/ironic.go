@@ -91,7 +91,7 @@ func (l *Lab) writeIronic(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), content, fileMode); err != nil {
 		return err
 	}
-	l.ironicManifest, err = l.kustomize(ctx, overlay)
+	l.ironicManifest, err = l.Kustomize(ctx, overlay)
 	return err
 }
 
@@ -141,8 +141,8 @@ func (l *Lab) ironicOverlay() map[string]any {
 	}
 }
 
-// kustomize builds a folder.
-func (l *Lab) kustomize(ctx context.Context, folder string, flags ...string) (string, error) {
+// Kustomize returns what kustomize builds of a folder.
+func (l *Lab) Kustomize(ctx context.Context, folder string, flags ...string) (string, error) {
 	tools, err := binaries.Ensure(ctx, l.checkout, binaries.Tools(), &lines{progress: l.options.Progress})
 	if err != nil {
 		return "", err

@@ -306,21 +306,27 @@ func (l *Lab) ArtefactsFolder() string { return l.options.Artefacts }
 // StopRequested is closed when another process asks this one to stop the lab, see Down.
 func (l *Lab) StopRequested() <-chan struct{} { return l.control.asked }
 
-// Workload connects to a cluster that Cluster API made, by the kubeconfig that it keeps in the namespace of the lab.
-// The same cluster is connected to once.
+// Workload connects to a cluster that the management cluster made in the namespace of the lab.
 func (l *Lab) Workload(ctx context.Context, name string) (*Cluster, error) {
+	return l.WorkloadOf(ctx, l.management, client.ObjectKey{Namespace: Namespace, Name: name})
+}
+
+// WorkloadOf connects to a cluster by the kubeconfig that Cluster API keeps in the cluster that manages it. The same
+// cluster is connected to once, so names must not repeat in other namespaces.
+func (l *Lab) WorkloadOf(ctx context.Context, manager *Cluster, key client.ObjectKey) (*Cluster, error) {
 	l.mutex.Lock()
-	known := l.clusters[name]
+	known := l.clusters[key.Name]
 	l.mutex.Unlock()
 	if known != nil {
 		return known, nil
 	}
 	var secret corev1.Secret
-	key := client.ObjectKey{Namespace: Namespace, Name: name + "-kubeconfig"}
-	if err := l.management.Client.Get(ctx, key, &secret); err != nil {
-		return nil, fmt.Errorf("finding the kubeconfig of cluster %s: %w", name, err)
+	if err := manager.Client.Get(ctx, client.ObjectKey{
+		Namespace: key.Namespace, Name: key.Name + "-kubeconfig",
+	}, &secret); err != nil {
+		return nil, fmt.Errorf("finding the kubeconfig of cluster %s: %w", key.Name, err)
 	}
-	return l.connect(ctx, name, secret.Data["value"])
+	return l.connect(ctx, key.Name, secret.Data["value"])
 }
 
 // Stop removes the lab: its machines, its switch, its files. It works on a lab of which only a part was started.

@@ -40,7 +40,7 @@ func (l *Lab) template(name string) string {
 // writeTemplates adapts the templates that users get to the machines of the lab.
 func (l *Lab) writeTemplates(ctx context.Context) error {
 	for _, name := range []string{"plain", "ironic"} {
-		content, err := l.kustomize(ctx, filepath.Join(l.checkout, "test", "lab", "templates", name),
+		content, err := l.Kustomize(ctx, filepath.Join(l.checkout, "test", "lab", "templates", name),
 			"--load-restrictor=LoadRestrictionsNone")
 		if err != nil {
 			return err

@@ -161,7 +161,7 @@ func TestIronicOverlays(t *testing.T) {
 					t.Errorf("%s: %s of the provider is missing or changed", tc.reason, title(object))
 				}
 			}
-			if _, found := named(objects, "ConfigMap", "baremetal-operator-ironic"); found != tc.endpoint {
+			if _, found := named(objects, "ConfigMap", "ironic"); found != tc.endpoint {
 				t.Errorf("%s: got an endpoint for the operator: %v", tc.reason, found)
 			}
 			_, found := named(objects, "Deployment", "metal3-ironic")
@@ -200,7 +200,7 @@ func checkFilledIn(t *testing.T, object unstructured.Unstructured) {
 // leaves alone what is not there.
 func TestIronicComponentsFit(t *testing.T) {
 	scheme := newScheme(t)
-	for _, resource := range []string{"../ironic", "../ironic-keepalived", "../overlays/target"} {
+	for _, resource := range []string{"../ironic", "../ironic-keepalived", "../endpoint", "../overlays/target"} {
 		for _, components := range [][]string{
 			{"ipv6"}, {"unicast", "advertisement-interval", "dual-stack-ipv6"},
 			{"dual-stack", "advertisement-interval", "unicast", "dhcp"}, {"dhcp", "unicast", "dual-stack"},
@@ -391,7 +391,7 @@ func TestIronicGuardGetsItsSettings(t *testing.T) {
 				cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 				t.Errorf("%s: settings: -want, +got:\n%s", tc.reason, diff)
 			}
-			operator := find[corev1.ConfigMap](t, tc.objects, "ConfigMap", "baremetal-operator-ironic")
+			operator := find[corev1.ConfigMap](t, tc.objects, "ConfigMap", "ironic")
 			images := strings.Replace(strings.TrimSuffix(tc.endpoint, "6385/v1/"), "https", "http", 1) + "6180/images/"
 			want := map[string]string{
 				"IRONIC_ENDPOINT":    tc.endpoint,

@@ -114,6 +114,13 @@ func ofBMO(c *clusters) []story {
 			w.eventually(ctx, "half", isPausedBy(infrav1.HostPausedByProvider))
 			w.nothingDone(before, "update")
 			w.same(ctx, before.except("half"))
+
+			By("replacing the host that is being deleted")
+			w.keep(ctx, "half")
+			w.eventually(ctx, "half", inState(bmov1alpha1.StateProvisioned), isFine(), isNotPaused(),
+				HaveField("DeletionTimestamp", BeNil()), HaveField("Spec", before.pictures["half"].Spec))
+			w.observed(ctx)
+			w.nothingDone(before, "update")
 		}},
 	}
 }

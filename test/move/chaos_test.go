@@ -7,8 +7,10 @@ import (
 	"strconv"
 	"time"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -86,13 +88,17 @@ func chaos(c *clusters) story {
 			// Also where a story fails.
 			DeferCleanup(func(ctx context.Context) {
 				table(fmt.Sprintf("%d pivots with random faults, -move.seed=%d", *pivots, chosen), []row{
-					{"steps by hand, where clusterctl was killed or gave up", strconv.Itoa(len(w.steps)), "-"},
+					{"pivot commands, where clusterctl was killed or gave up", strconv.Itoa(len(w.steps)), "-"},
 					counted("hosts re-provisioned, power-cycled or lost", len(w.harmed(ctx, before, acts, actsOf(w.ironic)))),
 				})
 			})
 		}
+		for _, at := range []*side{w.here, w.there} {
+			w.deployManager(ctx, at)
+		}
+		left := false
 		for number := range *pivots {
-			w.pivotThroughChaos(ctx, dice, number)
+			left = w.pivotThroughChaos(ctx, dice, number, left)
 			w.unharmed(ctx, before)
 			w.settled(ctx)
 		}
@@ -100,42 +106,95 @@ func chaos(c *clusters) story {
 }
 
 // pivotThroughChaos moves everything to the other side while one thing goes wrong, and does what the user is told to do
-// where clusterctl gave up.
-func (w *world) pivotThroughChaos(ctx context.Context, dice *rand.Rand, number int) {
+// where clusterctl gave up. Left is true if the target has what an earlier move has left. It returns whether the next
+// one has.
+func (w *world) pivotThroughChaos(ctx context.Context, dice *rand.Rand, number int, left bool) bool {
+	GinkgoHelper()
+	tidies, givesUp, leaves := dice.IntN(2) == 0, dice.IntN(2) == 0, dice.IntN(2) == 0
+	w.readyForMove(ctx)
+	if left && (tidies || w.hasHalves(ctx, w.there)) {
+		left = false
+		w.here, w.there = w.there, w.here
+		w.command(ctx, "clean")
+		w.here, w.there = w.there, w.here
+	}
+	failed := w.moveThroughFault(ctx, dice, number, left)
+	switch {
+	case failed == nil:
+		w.goOnThere(ctx)
+	case (givesUp || left) && w.pivot(ctx, "abort") == done:
+		w.byHand("pivot abort")
+		w.readyForMove(ctx)
+		w.move(ctx)
+	case leaves && w.isLeaving(ctx):
+		w.byHand("unpausing the target")
+		w.finish(ctx)
+		w.keepHeld(ctx)
+		return true
+	default:
+		// Whether a move had begun, the plugin finds out.
+		w.command(ctx, "run")
+		w.goOnThere(ctx)
+	}
+	w.keepHeld(ctx)
+	return false
+}
+
+// moveThroughFault runs clusterctl while one thing goes wrong, and returns its error.
+func (w *world) moveThroughFault(ctx context.Context, dice *rand.Rand, number int, left bool) (failed error) {
 	GinkgoHelper()
 	all := faults()
 	fault := all[dice.IntN(len(all))]
 	after := time.Duration(dice.Int64N(int64(faultAfter)))
 	moment := dice.IntN(3)
 	away := time.Duration(dice.Int64N(int64(outageLimit)))
-	w.readyForMove(ctx)
 	journey := w.begin(ctx)
 	when := "after " + after.String()
-	switch moment {
-	case 0:
+	switch {
+	case moment == 0 || left:
+		// Objects that are there already are neither added nor removed at the moments that are waited for.
 		pass(ctx, after)
-	case 1:
+	case moment == 1:
 		when = "while hosts are copied"
 		w.duringCopy(ctx, func() {})
 	default:
 		when = "while objects are deleted"
 		w.duringDeletion(ctx, func() {})
 	}
-	fmt.Fprintf(GinkgoWriter, "pivot %d: %s %s, for %s\n", number, fault.name, when, away)
+	fmt.Fprintf(GinkgoWriter, "pivot %d: %s %s, for %s, onto leftovers: %t\n", number, fault.name, when, away, left)
 	fault.do(ctx, w, journey, away)
-	var failed error
 	Eventually(journey.ended).WithTimeout(4 * patience).Should(Receive(&failed))
-	switch {
-	case failed == nil:
-		w.here, w.there = w.there, w.here
-		w.pretend(ctx)
-	case w.isLeaving(ctx):
-		w.finish(ctx)
-		w.clear(ctx, w.there)
-	default:
-		w.pauseClusters(ctx, w.here, false)
-		w.readyForMove(ctx)
-		w.byHand("moving again")
-		w.move(ctx)
+	return failed
+}
+
+// command runs a command of the plugin that changes both sides.
+func (w *world) command(ctx context.Context, name string) {
+	GinkgoHelper()
+	w.byHand("pivot " + name)
+	Expect(w.pivot(ctx, name)).To(Equal(done), name)
+}
+
+// keepHeld keeps the hosts that have arrived on a leftover that is being deleted.
+func (w *world) keepHeld(ctx context.Context) {
+	GinkgoHelper()
+	for name, host := range w.hosts(ctx, Default, w.here) {
+		if !host.DeletionTimestamp.IsZero() {
+			w.byHand("pivot keep")
+			w.keep(ctx, name)
+		}
 	}
+}
+
+// hasHalves returns true if a clusterctl that was killed has left an object there that is being deleted, besides hosts.
+func (w *world) hasHalves(ctx context.Context, at *side) bool {
+	GinkgoHelper()
+	for _, list := range leftovers() {
+		Expect(at.client.List(ctx, list, client.InNamespace(w.namespace))).To(Succeed())
+		for _, object := range objectsOf(list) {
+			if _, isHost := object.(*bmov1alpha1.BareMetalHost); !isHost && !object.GetDeletionTimestamp().IsZero() {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -52,6 +53,16 @@ func fences(c *clusters) []story {
 					HaveEach(isPausedBy(infrav1.HostPausedByProvider))), "two managers act on one Ironic")
 			}).Should(Succeed())
 			w.unharmed(ctx, before)
+
+			By("creating a Metal3Machine on the side that has stopped")
+			machine := build.Metal3Machine("late", "cluster", build.InNamespace(w.namespace))
+			Expect(w.there.client.Create(ctx, machine)).To(Succeed())
+			Eventually(func(g Gomega) {
+				g.Expect(w.there.client.Get(ctx, w.key("late"), machine)).To(Succeed())
+				g.Expect(machine.Status.Conditions).To(stage.HaveCondition(infrav1.PausedCondition,
+					stage.IsTrueBecause(infrav1.ManagedElsewhereReason)))
+				g.Expect(machine.Finalizers).To(BeEmpty())
+			}).Should(Succeed())
 			w.infras(ctx, stage.HaveCondition(infrav1.IronicEndpointReadyCondition, stage.IsTrue()))
 		}},
 	}

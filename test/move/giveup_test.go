@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -91,8 +92,9 @@ func givingUp(c *clusters) []story {
 			w.settled(ctx)
 			w.readyForMove(ctx)
 
-			By("moving again")
+			By("moving again, onto a Machine that is being deleted")
 			before = w.trace(ctx)
+			half := w.leaveHalfMachine(ctx)
 			journey = w.begin(ctx)
 			Eventually(func(g Gomega) {
 				g.Expect(w.hosts(ctx, g, w.there)[revived].Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"))
@@ -103,10 +105,17 @@ func givingUp(c *clusters) []story {
 				g.Expect(infra.Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "1"), "a leftover comes alive")
 			}).Should(Succeed())
 
-			By("removing the Machine in the target, while clusterctl repeats its write")
-			w.byHand("removing a Machine that was left")
+			By("removing the Machines in the target, while clusterctl repeats its write")
+			w.byHand("removing Machines that were left")
 			w.remove(ctx, w.there, &clusterv1.Machine{ObjectMeta: w.named(revived)},
 				&infrav1.Metal3Machine{ObjectMeta: w.named(revived)})
+			Consistently(func(g Gomega) {
+				infra := &infrav1.Metal3Cluster{}
+				g.Expect(w.there.client.Get(ctx, w.key("cluster"), infra)).To(Succeed())
+				g.Expect(infra.Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "1"),
+					"a Machine arrives on one that is being deleted")
+			}).Should(Succeed())
+			w.remove(ctx, w.there, half)
 			w.arrive(ctx, journey)
 			w.unharmed(ctx, before)
 			w.eventually(ctx, "cluster-free-0", isPausedBy(infrav1.HostPausedByProvider))
@@ -206,6 +215,22 @@ func (w *world) finish(ctx context.Context) {
 	GinkgoHelper()
 	w.pauseClusters(ctx, w.there, false)
 	w.goOnThere(ctx)
+}
+
+// leaveHalfMachine leaves a Machine in the target as a clusterctl does that is killed before it takes the finalizers. A
+// Machine of that name arrives.
+func (w *world) leaveHalfMachine(ctx context.Context) *clusterv1.Machine {
+	GinkgoHelper()
+	var machines clusterv1.MachineList
+	Expect(w.here.client.List(ctx, &machines, client.InNamespace(w.namespace))).To(Succeed())
+	Expect(machines.Items).NotTo(BeEmpty())
+	half := build.Machine(machines.Items[0].Name, "cluster", build.InNamespace(w.namespace))
+	Expect(client.IgnoreAlreadyExists(w.there.client.Create(ctx, half))).To(Succeed())
+	stage.Change(ctx, w.there.client, w.key(half.Name), half, func(machine *clusterv1.Machine) {
+		machine.Finalizers = []string{clusterv1.MachineFinalizer}
+	})
+	Expect(w.there.client.Delete(ctx, half)).To(Succeed())
+	return half
 }
 
 // reachedMachine is the name of a Machine with a Metal3Machine that the copy has reached.

@@ -91,6 +91,12 @@ func describeMeasurements(c *clusters) {
 		w.controllers, w.image = behind.controllers(), behind.image()
 		e := newEndpoint(behind.settings())
 		w.cluster(ctx, "cluster", e.at())
+		// Hosts of other namespaces would wait for this endpoint, as one BMO serves all of them.
+		DeferCleanup(func(ctx context.Context) {
+			for _, at := range []*side{w.here, w.there} {
+				w.clear(ctx, at)
+			}
+		})
 		w.open(ctx, e, "cluster")
 		for _, operator := range w.operators {
 			operator.stop()

@@ -3,6 +3,7 @@ package move_test
 import (
 	"bytes"
 	"context"
+	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -54,11 +55,23 @@ const done, refused = 0, 1
 // pivot runs a command of the plugin that changes both sides, and returns its exit code.
 func (w *world) pivot(ctx context.Context, command string) int {
 	GinkgoHelper()
+	return w.runPlugin(ctx, command, "--to-kubeconfig="+w.there.kubeconfig)
+}
+
+// keep keeps what runs on a host that is held.
+func (w *world) keep(ctx context.Context, host string) {
+	GinkgoHelper()
+	backup := filepath.Join(GinkgoT().TempDir(), host+".yaml")
+	Expect(w.runPlugin(ctx, "keep", "--host="+host, "--backup="+backup)).To(Equal(done))
+}
+
+func (w *world) runPlugin(ctx context.Context, command string, flags ...string) int {
+	GinkgoHelper()
 	var output, errors bytes.Buffer
-	code := plugin.Main(ctx, []string{
+	code := plugin.Main(ctx, append([]string{
 		"clusterctl-metal3", "pivot", command, "--yes", "--timeout=1m", "--namespace=" + w.namespace,
-		"--kubeconfig=" + w.here.kubeconfig, "--to-kubeconfig=" + w.there.kubeconfig,
-	}, plugin.Environment{Output: &output, Errors: &errors})
+		"--kubeconfig=" + w.here.kubeconfig,
+	}, flags...), plugin.Environment{Output: &output, Errors: &errors})
 	GinkgoWriter.Printf("pivot %s ends with %d:\n%s%s", command, code, output.String(), errors.String())
 	return code
 }

@@ -12,12 +12,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/rule"
 )
 
-// leftAlone says whether an object is on its way out and must not be held up.
-func leftAlone(object client.Object) bool {
-	_, moved := object.GetAnnotations()[infrav1.DeleteForMoveAnnotation]
-	return moved || !object.GetDeletionTimestamp().IsZero()
-}
-
 // isTopologyDryRun says whether the topology controller only wants to know what a change would look like.
 func isTopologyDryRun(ctx context.Context, object client.Object) bool {
 	request, err := admission.RequestFromContext(ctx)
@@ -31,7 +25,7 @@ type defaulter[T client.Object] struct {
 
 // Default implements admission.Defaulter.
 func (d defaulter[T]) Default(ctx context.Context, object T) error {
-	if leftAlone(object) {
+	if infrav1.IsGoing(object) {
 		return nil
 	}
 	return d.fill(ctx, object)
@@ -50,7 +44,7 @@ type validator[T client.Object] struct {
 
 // ValidateCreate implements admission.Validator.
 func (v validator[T]) ValidateCreate(_ context.Context, object T) (admission.Warnings, error) {
-	if leftAlone(object) {
+	if infrav1.IsGoing(object) {
 		return nil, nil
 	}
 	return v.answer(object, v.state(object))
@@ -58,7 +52,7 @@ func (v validator[T]) ValidateCreate(_ context.Context, object T) (admission.War
 
 // ValidateUpdate implements admission.Validator.
 func (v validator[T]) ValidateUpdate(ctx context.Context, before, after T) (admission.Warnings, error) {
-	if leftAlone(after) {
+	if infrav1.IsGoing(after) {
 		return nil, nil
 	}
 	findings := v.state(after).Without(v.state(before))

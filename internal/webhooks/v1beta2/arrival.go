@@ -34,7 +34,7 @@ type arrivals struct {
 
 // ValidateCreate implements admission.Validator.
 func (a arrivals) ValidateCreate(ctx context.Context, infra *infrav1.Metal3Cluster) (admission.Warnings, error) {
-	if pivot.Arrives(nil, infra) && !leftAlone(infra) {
+	if pivot.Arrives(nil, infra) {
 		if err := a.compare(ctx, infra); err != nil {
 			return nil, err
 		}
@@ -46,7 +46,7 @@ func (a arrivals) ValidateCreate(ctx context.Context, infra *infrav1.Metal3Clust
 func (a arrivals) ValidateUpdate(
 	ctx context.Context, before, after *infrav1.Metal3Cluster,
 ) (admission.Warnings, error) {
-	if pivot.Arrives(before, after) && !leftAlone(after) {
+	if pivot.Arrives(before, after) {
 		if err := a.compare(ctx, after); err != nil {
 			return nil, err
 		}
@@ -54,14 +54,23 @@ func (a arrivals) ValidateUpdate(
 	return a.Validator.ValidateUpdate(ctx, before, after)
 }
 
-// compare returns an error if the Cluster has objects here that do not arrive.
+// compare returns an error if the Cluster has objects here that do not arrive, or that are being deleted.
 func (a arrivals) compare(ctx context.Context, infra *infrav1.Metal3Cluster) error {
 	kind := infrav1.GroupVersion.WithResource("metal3clusters").GroupResource()
 	arriving, err := pivot.InventoryOf(infra)
 	if err != nil {
 		return apierrors.NewForbidden(kind, infra.Name, err)
 	}
-	here := pivot.Inventory{}
+	here, deleted := pivot.Inventory{}, pivot.Inventory{}
+	enter := func(kind string, object metav1.Object) {
+		here.Add(kind, object.GetName())
+		if !object.GetDeletionTimestamp().IsZero() {
+			deleted.Add(kind, object.GetName())
+		}
+	}
+	if err := a.enterCluster(ctx, infra, arriving, enter); err != nil {
+		return err
+	}
 	for _, wanted := range []schema.GroupVersionKind{
 		clusterv1.GroupVersion.WithKind("Machine"), clusterv1.GroupVersion.WithKind("MachineSet"),
 		clusterv1.GroupVersion.WithKind("MachineDeployment"), infrav1.GroupVersion.WithKind("Metal3Machine"),
@@ -73,12 +82,31 @@ func (a arrivals) compare(ctx context.Context, infra *infrav1.Metal3Cluster) err
 			return fmt.Errorf("listing %ss: %w", wanted.Kind, err)
 		}
 		for i := range list.Items {
-			here.Add(wanted.Kind, list.Items[i].Name)
+			enter(wanted.Kind, &list.Items[i])
 		}
 	}
-	if revived := pivot.Revived(infra.Namespace, arriving, here); revived != "" {
+	if revived := pivot.Revived(infra.Namespace, arriving, here, deleted); revived != "" {
 		return apierrors.NewForbidden(kind, infra.Name, fmt.Errorf("%s", revived)) //nolint:err113 // It is a text for people.
 	}
+	return nil
+}
+
+// enterCluster enters the Metal3Cluster and its Cluster, which arrive.
+func (a arrivals) enterCluster(
+	ctx context.Context, infra *infrav1.Metal3Cluster, arriving pivot.Inventory, enter func(string, metav1.Object),
+) error {
+	arriving.Add("Metal3Cluster", infra.Name)
+	enter("Metal3Cluster", infra)
+	cluster := &clusterv1.Cluster{}
+	key := client.ObjectKey{Namespace: infra.Namespace, Name: clusterOf(infra)}
+	switch err := a.reader.Get(ctx, key, cluster); {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading Cluster %s: %w", key, err)
+	}
+	arriving.Add(clusterv1.ClusterKind, cluster.Name)
+	enter(clusterv1.ClusterKind, cluster)
 	return nil
 }
 

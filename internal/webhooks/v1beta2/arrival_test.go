@@ -5,8 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -35,6 +37,13 @@ func TestArrivals(t *testing.T) {
 	arriving := altered(validCluster, bring("3", `{"Machine":["kept"]}`))
 	leaving := arriving.DeepCopy()
 	build.Annotations(map[string]string{infrav1.DeleteForMoveAnnotation: ""})(leaving)
+	deleted := func(object client.Object) client.Object {
+		object.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+		object.SetFinalizers([]string{"example.com/keep"})
+		return object
+	}
+	half := arriving.DeepCopy()
+	deleted(half)
 	for name, tc := range map[string]struct {
 		reason        string
 		before, after *infrav1.Metal3Cluster
@@ -60,6 +69,27 @@ func TestArrivals(t *testing.T) {
 		"Metal3Machine": {
 			reason: "it would claim a host", after: arriving,
 			here: []client.Object{build.Metal3Machine("gone", "cluster", in)}, want: "Metal3Machine gone",
+		},
+		"Half a Machine": {
+			reason: "its deletion would go on, and its host be wiped", after: arriving,
+			here: []client.Object{deleted(kept.DeepCopy())}, want: "Machine kept here, which is being deleted",
+		},
+		"Half a Cluster": {
+			reason: "all of it would be deleted", after: arriving,
+			here: []client.Object{deleted(build.Cluster("cluster", in))}, want: "Cluster cluster here, which is being deleted",
+		},
+		"Cluster": {reason: "it arrives first", after: arriving, here: []client.Object{build.Cluster("cluster", in)}},
+		"Half a Metal3Cluster": {
+			reason: "it would be gone after the move", before: altered(validCluster, bring("1", "{}")), after: half,
+			want: "which is being deleted",
+		},
+		"No Cluster to read": {
+			reason: "nobody can tell", after: arriving, want: errAway.Error(),
+			funcs: interceptor.Funcs{Get: func(
+				context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption,
+			) error {
+				return errAway
+			}},
 		},
 		"Leaving":  {reason: "nobody may hold up what leaves", after: leaving, here: []client.Object{gone}},
 		"Running":  {reason: "it does not arrive", before: arriving, after: arriving, here: []client.Object{gone}},

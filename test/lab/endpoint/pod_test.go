@@ -90,7 +90,7 @@ var packedOnce = sync.OnceValues(func() (map[string]image.Image, error) {
 	guard, guardErr := GuardImage(ctx, checkout, io.Discard)
 	downloader, downloaderErr := DownloaderImage(ctx, checkout, io.Discard)
 	return map[string]image.Image{
-		"quay.io/metal3-io/ironic:v37.0.0":               packed,
+		"quay.io/metal3-io/ironic:v38.0.0":               packed,
 		"registry.example/ironic:v2":                     packed,
 		"registry.example/guard:v1":                      guard,
 		"registry.example/keepalived:v4":                 guard,

@@ -37,7 +37,7 @@ func oneContainer(t *testing.T, packed image.Image, command []string, variables 
 // requireIronic is the image of Ironic, or the end of the test where it cannot be made in seconds.
 func requireIronic(t *testing.T) image.Image {
 	t.Helper()
-	return requireImages(t)["quay.io/metal3-io/ironic:v37.0.0"]
+	return requireImages(t)["quay.io/metal3-io/ironic:v38.0.0"]
 }
 
 // TestConfigurationOfTheWebServer has the web server judge every configuration that the tests of package entry render.

@@ -94,7 +94,11 @@ func kubernetesImages(parts parts) []Image {
 			Files: []File{{Path: programs + "etcd", From: filepath.Join(parts.control, "etcd")}},
 		},
 		{
-			Names:      []string{"registry.k8s.io/pause:" + pauseVersion},
+			Names: []string{
+				"registry.k8s.io/pause:" + pauseVersion,
+				// The pods that the specs of Cluster API start.
+				"registry.k8s.io/pause:3.10.1",
+			},
 			Files:      []File{{Path: "/pause", From: filepath.Join(parts.own, "pause")}},
 			Entrypoint: []string{"/pause"},
 			User:       "65535:65535",

@@ -1,0 +1,122 @@
+package pivot
+
+// Code says what kind of thing is in the way. The machine output of the plugin has it.
+type Code string
+
+// Values of Code. Codes tells what each means.
+const (
+	CodeBeingDeleted        Code = "BeingDeleted"
+	CodeClusterMissing      Code = "ClusterMissing"
+	CodeClusterRuns         Code = "ClusterRuns"
+	CodeConsumerMissing     Code = "ConsumerMissing"
+	CodeControlPlaneScaling Code = "ControlPlaneScaling"
+	CodeDefinitionDiffers   Code = "DefinitionDiffers"
+	CodeDefinitionMissing   Code = "DefinitionMissing"
+	CodeEndpointNotReady    Code = "EndpointNotReady"
+	CodeEndpointTaken       Code = "EndpointTaken"
+	CodeGateMissing         Code = "GateMissing"
+	CodeHostBusy            Code = "HostBusy"
+	CodeHostLost            Code = "HostLost"
+	CodeHostParking         Code = "HostParking"
+	CodeHostPaused          Code = "HostPaused"
+	CodeNotProvisioned      Code = "InfrastructureNotProvisioned"
+	CodeIronicStillNeeded   Code = "IronicStillNeeded"
+	CodeLeftover            Code = "Leftover"
+	CodeLeftoverRuns        Code = "LeftoverRuns"
+	CodeManagerDown         Code = "ManagerDown"
+	CodeManagerNotReady     Code = "ManagerNotReady"
+	CodeMoveBlocked         Code = "MoveBlocked"
+	CodeMoveLabelMissing    Code = "MoveLabelMissing"
+	CodeMoveUnclear         Code = "MoveUnclear"
+	CodeNoEndpoint          Code = "NoEndpoint"
+	CodeNodeMissing         Code = "NodeMissing"
+	CodeNodeNotArmed        Code = "NodeNotArmed"
+	CodeNodesUnknown        Code = "NodesUnknown"
+	CodeNotDemoted          Code = "NotDemoted"
+	CodeNothingToMove       Code = "NothingToMove"
+	CodeNotInTarget         Code = "NotInTarget"
+	CodeNotInitialized      Code = "ControlPlaneNotInitialized"
+	CodeOperatorDown        Code = "OperatorDown"
+	CodeOwnerMissing        Code = "OwnerMissing"
+	CodeOwnerStays          Code = "OwnerStays"
+	CodePaused              Code = "Paused"
+	CodePauseRefused        Code = "PauseRefused"
+	CodePauseUntried        Code = "PauseUntried"
+	CodePodsMissing         Code = "PodsMissing"
+	CodePodsNotReady        Code = "PodsNotReady"
+	CodeProviderMissing     Code = "ProviderMissing"
+	CodeProviderOutdated    Code = "ProviderOutdated"
+	CodeProviderUnreadable  Code = "ProviderUnreadable"
+	CodeRemediationRunning  Code = "RemediationRunning"
+	CodeSameCluster         Code = "SameCluster"
+	CodeSecretStays         Code = "SecretStays"
+	CodeSuperseded          Code = "Superseded"
+	CodeTakeoverManual      Code = "TakeoverManual"
+	CodeTargetOnly          Code = "TargetOnly"
+	CodeUnreachable         Code = "Unreachable"
+	CodeWouldOverwrite      Code = "WouldOverwrite"
+	CodeWrongStage          Code = "WrongStage"
+)
+
+// Meaning is a code and what it means.
+type Meaning struct {
+	Code  Code
+	Means string
+}
+
+// Codes returns all codes in the order of the alphabet, for the documents.
+func Codes() []Meaning {
+	return []Meaning{
+		{CodeBeingDeleted, "The object is being deleted. Its deletion does not move."},
+		{CodeClusterMissing, "A host serves a Cluster that does not exist."},
+		{CodeClusterRuns, "The Cluster is not paused in the source, so both sides would manage it."},
+		{CodeConsumerMissing, "A host is claimed by a Metal3Machine that does not exist."},
+		{CodeNotInitialized, "The control plane of the Cluster is not initialized."},
+		{CodeControlPlaneScaling, "The control plane has more or fewer replicas than it has to have."},
+		{CodeDefinitionDiffers, "A CustomResourceDefinition has another storage version in the target."},
+		{CodeDefinitionMissing, "A CustomResourceDefinition is missing in the target."},
+		{CodeEndpointNotReady, "The Ironic endpoint does not answer, or another Ironic answers."},
+		{CodeEndpointTaken, "Something else uses the VIP or the virtual router ID of the Ironic endpoint."},
+		{CodeGateMissing, "The Metal3Cluster has no block-move annotation. clusterctl would not wait for its hosts."},
+		{CodeHostBusy, "BMO is working on the host."},
+		{CodeHostLost, "The Metal3Machine has lost its host."},
+		{CodeHostParking, "The Cluster is paused, and the host is not parked yet."},
+		{CodeHostPaused, "The host is still paused, or was paused in the middle of what BMO was doing."},
+		{CodeNotProvisioned, "The infrastructure of the Cluster is not provisioned."},
+		{CodeIronicStillNeeded, "The management cluster still needs its Ironic."},
+		{CodeLeftover, "The host is a leftover of an earlier move, or arrived on one."},
+		{CodeLeftoverRuns, "BMO manages a host that the command would remove."},
+		{CodeManagerDown, "The manager of this provider is not installed, or does not run."},
+		{CodeManagerNotReady, "The manager has not judged the Metal3Cluster, or ReadyForMove is false."},
+		{CodeMoveBlocked, "The host has a block-move annotation, which nobody removes."},
+		{CodeMoveLabelMissing, "A CustomResourceDefinition lacks a label that clusterctl looks for."},
+		{CodeMoveUnclear, "The objects of source and target contradict one another."},
+		{CodeNoEndpoint, "No Metal3Cluster has the Ironic endpoint that is to be handed over."},
+		{CodeNodeMissing, "The Machine has no Node."},
+		{CodeNodeNotArmed, "The node may not take the Ironic endpoint yet."},
+		{CodeNodesUnknown, "The nodes of the control plane were not seen."},
+		{CodeNotDemoted, "The Ironic of the management cluster was not scaled down by this command."},
+		{CodeNotInTarget, "The object is not in the target, and would be lost."},
+		{CodeNothingToMove, "The namespace has no Cluster of this provider."},
+		{CodeOperatorDown, "BMO does not run."},
+		{CodeOwnerMissing, "The object has no owner. clusterctl would leave it behind."},
+		{CodeOwnerStays, "The owner of the object does not move. clusterctl would leave the object behind."},
+		{CodePauseRefused, "The API server refuses to pause the host."},
+		{CodePauseUntried, "The manager has not tried yet whether hosts can be paused."},
+		{CodePaused, "The object is paused."},
+		{CodePodsMissing, "The node does not run the pods of the Ironic endpoint."},
+		{CodePodsNotReady, "The pods of the Ironic endpoint on the node are not ready."},
+		{CodeProviderMissing, "A provider of the source is not installed in the target."},
+		{CodeProviderOutdated, "A provider is older in the target than in the source."},
+		{CodeProviderUnreadable, "clusterctl cannot read the version of a provider."},
+		{CodeRemediationRunning, "A Metal3Remediation is running. Its progress does not move."},
+		{CodeSameCluster, "Source and target are one cluster."},
+		{CodeSecretStays, "A Secret that an object names has neither owner nor move label."},
+		{CodeSuperseded, "Another management cluster manages the Cluster."},
+		{CodeTakeoverManual, "The endpoint has takeover Manual. Only the nodes know whether they are armed."},
+		{CodeTargetOnly, "The object is in the target only, left by an earlier move."},
+		{CodeUnreachable, "The cluster did not answer in time."},
+		{CodeWouldOverwrite, "Another object with this name is in the target."},
+		{CodeWrongStage, "The command does not fit how far the move has come."},
+	}
+}

@@ -1,0 +1,292 @@
+package guard_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+)
+
+// storm is something that befalls the holder.
+type storm struct {
+	name string
+	// strike begins and ends it. The holder takes part again some time after.
+	strike func(*testing.B, *node)
+	// moves is true where another node may take the VIP over, and with it an Ironic with an empty database.
+	moves bool
+	// shares is true where two nodes answer for the VIP for a while.
+	shares bool
+}
+
+// storms are ordered by how much they harm.
+func (s *stage) storms() []storm {
+	return []storm{
+		{name: "CPU stalled for 1 s", strike: stall(time.Second)},
+		{name: "cable out for 1 s", strike: flap(time.Second)},
+		{name: "30 % of packets lost for 10 s", strike: lose(10 * time.Second), moves: true},
+		{name: "guard killed", strike: s.killGuard},
+		{name: "keepalived killed", strike: s.killKeepalived},
+		{name: "httpd of the images away for 3 s", strike: s.restartImages},
+		{name: "Ironic killed", strike: s.crashIronic},
+		{name: "CPU stalled for 3 s", strike: stall(3 * time.Second), moves: true, shares: true},
+		{name: "CPU stalled for 5 s", strike: stall(5 * time.Second), moves: true, shares: true},
+		{name: "cable out for 3 s", strike: flap(3 * time.Second), moves: true},
+		{name: "cable out for 10 s", strike: flap(10 * time.Second), moves: true},
+		{name: "guard told to end", strike: s.endGuard, moves: true},
+		{name: "demoted by its file", strike: s.demote, moves: true},
+		{name: "vip pod killed, and not started", strike: s.killPod, moves: true, shares: true},
+		{name: "node rebooted", strike: s.reboot, moves: true},
+		{name: "power off", strike: s.loseHost, moves: true},
+		{name: "network divided for 10 s, and healed", strike: s.divide, moves: true, shares: true},
+	}
+}
+
+// suffering is what a storm did, each time that it struck.
+type suffering struct {
+	storm        storm
+	address, api []time.Duration
+	shared       time.Duration
+	kept, struck int
+}
+
+// suffer lets a storm strike the holder, and enters what came of it once all is well again.
+func (s *stage) suffer(b *testing.B, what storm, entered *suffering) {
+	b.Helper()
+	holder := s.holder()
+	name := fmt.Sprintf("before-%d", time.Now().UnixNano())
+	s.enrol(b, name)
+	began := time.Now()
+	what.strike(b, holder)
+	s.rest(b)
+	ended := time.Now()
+	entered.struck++
+	entered.address = append(entered.address, s.census.gap(began, ended))
+	entered.api = append(entered.api, s.meter.outage(began))
+	shared := s.census.shared(began)
+	entered.shared = max(entered.shared, shared)
+	if s.forget(b, name) {
+		entered.kept++
+	} else if !what.moves {
+		b.Errorf("%s: the database of %s is lost", what.name, holder.name)
+	}
+	if shared > 0 && !what.shares {
+		b.Errorf("%s: two nodes answered for the VIP for %s", what.name, shared)
+	}
+}
+
+// enrol makes the Ironic of the holder know a node.
+func (s *stage) enrol(b *testing.B, name string) {
+	b.Helper()
+	eventually(b, time.Minute, "Ironic takes a node", func() string {
+		_, err := nodes.Create(b.Context(), s.api, nodes.CreateOpts{Driver: "fake-hardware", Name: name}).Extract()
+		return text(err)
+	})
+}
+
+// forget removes the node, and reports whether Ironic still knew it.
+func (s *stage) forget(b *testing.B, name string) (known bool) {
+	b.Helper()
+	eventually(b, time.Minute, "Ironic says whether it knows the node", func() string {
+		err := nodes.Delete(b.Context(), s.api, name).ExtractErr()
+		known = err == nil
+		if gophercloud.ResponseCodeIs(err, 404) {
+			return ""
+		}
+		return text(err)
+	})
+	return known
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// benchmarkStorms prints the matrix: how long the VIP and the API of Ironic were away, whether the database was kept, and
+// for how long two nodes answered for the VIP.
+func benchmarkStorms(b *testing.B) {
+	b.Helper()
+	s := newStage(b)
+	var matrix []*suffering
+	for _, what := range s.storms() {
+		entered := &suffering{storm: what}
+		b.Run(strings.ReplaceAll(what.name, ",", ""), func(b *testing.B) {
+			for b.Loop() {
+				s.suffer(b, what, entered)
+			}
+		})
+		if entered.struck > 0 {
+			matrix = append(matrix, entered)
+		}
+	}
+	printStorms(matrix)
+}
+
+func printStorms(matrix []*suffering) {
+	var table strings.Builder
+	fmt.Fprintf(&table, "\n%-38s %8s %8s %8s %8s %9s %8s\n", "", "VIP away", "worst", "API away", "worst", "database", "shared")
+	for _, row := range matrix {
+		slices.Sort(row.address)
+		slices.Sort(row.api)
+		fmt.Fprintf(&table, "%-38s %6.2f s %6.2f s %6.2f s %6.2f s %4d/%-4d %6.2f s\n", row.storm.name,
+			middle(row.address), worst(row.address), middle(row.api), worst(row.api), row.kept, row.struck, row.shared.Seconds())
+	}
+	_, _ = fmt.Fprint(os.Stdout, table.String())
+}
+
+func middle(sorted []time.Duration) float64 { return sorted[len(sorted)/2].Seconds() }
+func worst(sorted []time.Duration) float64  { return sorted[len(sorted)-1].Seconds() }
+
+// stall stops all processes of the holder, as a hypervisor or a broken disk does.
+func stall(span time.Duration) func(*testing.B, *node) {
+	return func(b *testing.B, holder *node) {
+		b.Helper()
+		stopped := holder.processes("")
+		for _, pid := range stopped {
+			must(b, syscall.Kill(pid, syscall.SIGSTOP))
+		}
+		<-time.After(span)
+		for _, pid := range slices.Backward(stopped) {
+			must(b, syscall.Kill(pid, syscall.SIGCONT))
+		}
+	}
+}
+
+// flap takes the carrier from the holder for a while.
+func flap(span time.Duration) func(*testing.B, *node) {
+	return func(b *testing.B, holder *node) {
+		b.Helper()
+		holder.turnPort(false)
+		<-time.After(span)
+		holder.turnPort(true)
+	}
+}
+
+// lose drops three packets of ten that reach the holder or leave it.
+func lose(span time.Duration) func(*testing.B, *node) {
+	return func(b *testing.B, holder *node) {
+		b.Helper()
+		filter, err := nftables.New(nftables.WithNetNSFd(int(holder.space)))
+		must(b, err)
+		table := filter.AddTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: "storm"})
+		for _, hook := range []*nftables.ChainHook{nftables.ChainHookInput, nftables.ChainHookOutput} {
+			chain := filter.AddChain(&nftables.Chain{
+				Name: fmt.Sprintf("hook-%d", *hook), Table: table, Type: nftables.ChainTypeFilter,
+				Hooknum: hook, Priority: nftables.ChainPriorityFilter,
+			})
+			filter.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
+				&expr.Numgen{Register: 1, Modulus: 10, Type: uint32(1)},
+				&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4},
+				&expr.Cmp{Op: expr.CmpOpLt, Register: 1, Data: binaryutil.BigEndian.PutUint32(3)},
+				&expr.Verdict{Kind: expr.VerdictDrop},
+			}})
+		}
+		must(b, filter.Flush())
+		<-time.After(span)
+		filter.DelTable(table)
+		must(b, filter.Flush())
+	}
+}
+
+// killGuard ends the guard without a word, and keepalived with it, as a container that runs out of memory.
+func (s *stage) killGuard(b *testing.B, holder *node) {
+	b.Helper()
+	kill(b, append(holder.keepalivedProcesses(), holder.process.Process.Pid))
+	<-holder.ended
+	holder.start()
+}
+
+func (s *stage) killKeepalived(b *testing.B, holder *node) {
+	b.Helper()
+	kill(b, holder.keepalivedProcesses())
+}
+
+func (s *stage) restartImages(b *testing.B, holder *node) {
+	b.Helper()
+	must(b, holder.images.Close())
+	<-time.After(3 * time.Second)
+	holder.images = holder.startImages()
+}
+
+func (s *stage) crashIronic(b *testing.B, holder *node) {
+	b.Helper()
+	holder.kubelet.crash()
+	eventually(b, generous, "the API is away", func() string { return s.meter.now() })
+}
+
+func (s *stage) endGuard(b *testing.B, holder *node) {
+	b.Helper()
+	holder.signal(syscall.SIGTERM)
+	<-holder.ended
+	holder.start()
+}
+
+func (s *stage) demote(b *testing.B, holder *node) {
+	b.Helper()
+	began := time.Now()
+	holder.write("etc/armed", "0\n")
+	s.moves(b, began, holder)
+	must(b, os.Remove(holder.path("etc", "armed")))
+}
+
+// killPod leaves the VIP on the interface of a machine that lives, with nobody to take it away.
+func (s *stage) killPod(b *testing.B, holder *node) {
+	b.Helper()
+	began := time.Now()
+	kill(b, append(holder.keepalivedProcesses(), holder.process.Process.Pid))
+	s.moves(b, began, holder)
+	eventually(b, generous, "the leftover goes", s.census.settled(500*time.Millisecond))
+	<-holder.ended
+	holder.start()
+}
+
+// reboot cuts power and cable, and lets the machine come back after twenty seconds.
+func (s *stage) reboot(b *testing.B, holder *node) {
+	b.Helper()
+	s.cut(b, holder)
+	<-time.After(20 * time.Second)
+	s.boot(b, holder)
+}
+
+// loseHost cuts power and cable. The machine comes back when all is over, for the storms after this one.
+func (s *stage) loseHost(b *testing.B, holder *node) {
+	b.Helper()
+	began := time.Now()
+	s.cut(b, holder)
+	s.moves(b, began, holder)
+	s.boot(b, holder)
+}
+
+func (s *stage) cut(b *testing.B, holder *node) {
+	b.Helper()
+	holder.turnPort(false)
+	killAll(b, holder)
+	<-holder.ended
+}
+
+// boot gives a machine its cable and its guard back.
+func (s *stage) boot(b *testing.B, holder *node) {
+	b.Helper()
+	// What is left of the address would be gone after the start of the machine.
+	eventually(b, generous, "the address leaves the dead node", nobody(holder))
+	holder.turnPort(true)
+	holder.start()
+}
+
+// divide cuts the holder off from the others and from all clients, while it has a carrier.
+func (s *stage) divide(_ *testing.B, holder *node) {
+	holder.move("br1")
+	<-time.After(10 * time.Second)
+	holder.move("br0")
+}

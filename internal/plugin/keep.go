@@ -1,0 +1,361 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// keeping is the command that keeps what runs on a held host.
+type keeping struct {
+	recovery
+	name, backup string
+}
+
+func setupKeep(set *pflag.FlagSet) runner {
+	c := &keeping{}
+	c.where.addOne(set, "file for the cluster of the host; default: as kubectl finds it")
+	set.StringVar(&c.name, "host", "", "name of the BareMetalHost")
+	set.StringVar(&c.backup, "backup", "",
+		"file for the host and what it owns, before the object is replaced; default: <namespace>-<host>.yaml")
+	set.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
+	set.DurationVar(&c.timeout, "timeout", defaultTimeout, "how long to wait until the old object is gone")
+	addYes(set, &c.yes)
+	c.form.add(set)
+	return func(ctx context.Context, environment Environment) (int, error) {
+		if err := c.openSource(environment); err != nil {
+			return exitBlind, err
+		}
+		c.done = outcome{
+			header: headerOf("PivotKeep"), Namespace: c.where.namespace, DryRun: c.dryRun,
+			Refusals: []obstacle{}, Actions: []string{},
+		}
+		if err := c.keep(ctx); err != nil {
+			return exitBlind, err
+		}
+		c.done.Done = len(c.done.Refusals) == 0
+		if err := c.report(); err != nil {
+			return exitBlind, err
+		}
+		if !c.done.Done {
+			return exitNotReady, nil
+		}
+		return exitDone, nil
+	}
+}
+
+func (c *keeping) openSource(environment Environment) error {
+	switch {
+	case c.form.check() != nil:
+		return c.form.check()
+	case c.name == "":
+		return errors.New("--host is empty: name the BareMetalHost")
+	case c.timeout <= 0:
+		return fmt.Errorf("--timeout is %s; use a time above zero, such as 10m", c.timeout)
+	}
+	c.environment = environment
+	var err error
+	if c.source, _, err = c.where.open(); err != nil {
+		return err
+	}
+	if c.backup == "" {
+		c.backup = fmt.Sprintf("%s-%s.yaml", c.where.namespace, c.name)
+	}
+	c.progress = newProgress(c.messages())
+	return nil
+}
+
+// keep resumes a host that is held, and keeps what runs on it. The first row that fits counts.
+//
+//	host                                             keep
+//	was being deleted when it arrived                replaces the object: the new one takes the arrived status up
+//	has a newer status, and runs what the spec says  removes the arrived status
+//	has a newer status otherwise                     refuses: BMO would wipe the host
+//	was left by an earlier move                      removes the epoch: the manager resumes the host
+//	lost its status, and is claimed                  refuses: the manager resumes the host when its Node joins
+//	lost its status                                  writes down that it is provisioned, and removes the pause
+//	any other                                        refuses: nothing holds the host
+func (c *keeping) keep(ctx context.Context) error {
+	seen, err := c.source.look(ctx, c.where.namespace)
+	if err != nil {
+		return err
+	}
+	host := &bmov1alpha1.BareMetalHost{}
+	key := client.ObjectKey{Namespace: c.where.namespace, Name: c.name}
+	if err := c.source.client.Get(ctx, key, host); err != nil {
+		return c.source.blind(fmt.Errorf("reading BareMetalHost %s: %w", key, err))
+	}
+	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+	switch arrived := pivot.ArrivalOf(host); {
+	case paused && arrived == pivot.ArrivalDeleted:
+		return c.replace(ctx, host)
+	case paused && arrived == pivot.ArrivalOutdated:
+		return c.keepNewer(ctx, host)
+	case paused && pivot.Abandoned(host, seen.around):
+		return c.change(ctx, host, "keep it, although it was deleted in the source", changes{
+			infrav1.MoveEpochAnnotation: nil,
+		})
+	case pivot.LostStatus(host):
+		return c.keepUnknown(ctx, host)
+	default:
+		return c.refuse("", pivot.About("BareMetalHost", host).Blocks(pivot.CodeWrongStage, "see pivot status",
+			"BareMetalHost %s is %s, and nothing of a move holds it", c.name, pivot.PhaseOf(host, seen.around)))
+	}
+}
+
+// keepNewer keeps a status that is newer than the one that arrived.
+func (c *keeping) keepNewer(ctx context.Context, host *bmov1alpha1.BareMetalHost) error {
+	if !runsItsImage(host) {
+		return c.refuse("", pivot.About("BareMetalHost", host).Blocks(pivot.CodeLeftover,
+			"correct spec.image, or take the host out of the cluster",
+			"BareMetalHost %s does not run what its spec says, so BMO would wipe it", c.name))
+	}
+	return c.change(ctx, host, "keep its own status, which is newer than the one that arrived", changes{
+		bmov1alpha1.StatusAnnotation: nil, infrav1.StatusOriginAnnotation: nil,
+	})
+}
+
+// keepUnknown marks a host as provisioned that lost its status.
+func (c *keeping) keepUnknown(ctx context.Context, host *bmov1alpha1.BareMetalHost) error {
+	if host.Spec.ConsumerRef != nil {
+		return c.refuse("", pivot.About("BareMetalHost", host).Blocks(pivot.CodeHostPaused, "wait until its Node joins",
+			"BareMetalHost %s lost its status, and is claimed by %s", c.name, host.Spec.ConsumerRef.Name))
+	}
+	status, err := provisionedStatus(host)
+	if err != nil {
+		return err
+	}
+	return c.change(ctx, host, "mark it as provisioned with the image of its spec", changes{
+		bmov1alpha1.StatusAnnotation: status, bmov1alpha1.PausedAnnotation: nil, infrav1.PauseReasonAnnotation: nil,
+	})
+}
+
+// runsItsImage returns true for a host that BMO would not deprovision: it runs what its spec says.
+func runsItsImage(host *bmov1alpha1.BareMetalHost) bool {
+	status := &host.Status.Provisioning
+	if host.Spec.CustomDeploy != nil {
+		return status.CustomDeploy != nil && status.CustomDeploy.Method == host.Spec.CustomDeploy.Method
+	}
+	return host.Spec.Image != nil && equality.Semantic.DeepEqual(status.Image, *host.Spec.Image)
+}
+
+// provisionedStatus is what BMO takes for the status of a host that runs its image.
+func provisionedStatus(host *bmov1alpha1.BareMetalHost) (string, error) {
+	provisioning := map[string]any{"state": bmov1alpha1.StateProvisioned, "ID": ""}
+	if host.Spec.Image != nil {
+		provisioning["image"] = host.Spec.Image
+	}
+	if host.Spec.CustomDeploy != nil {
+		provisioning["customDeploy"] = host.Spec.CustomDeploy
+	}
+	content, err := json.Marshal(map[string]any{
+		"operationalStatus": bmov1alpha1.OperationalStatusOK, "errorMessage": "", "errorCount": 0,
+		"poweredOn": host.Spec.Online, "provisioning": provisioning,
+	})
+	if err != nil {
+		return "", fmt.Errorf("writing the status of BareMetalHost %s: %w", host.Name, err)
+	}
+	return string(content), nil
+}
+
+// changes are annotations. Nil removes one.
+type changes map[string]any
+
+// change patches annotations of the host as it was read.
+func (c *keeping) change(
+	ctx context.Context, host *bmov1alpha1.BareMetalHost, what string, annotations changes,
+) error {
+	if err := c.ask(fmt.Sprintf("BareMetalHost %s/%s: %s.", host.Namespace, host.Name, what)); err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": host.ResourceVersion, "annotations": annotations,
+	}})
+	if err != nil {
+		return fmt.Errorf("writing the change of BareMetalHost %s: %w", host.Name, err)
+	}
+	return c.act(func() error { return mergePatch(ctx, c.source.client, host, string(patch)) },
+		"Changed BareMetalHost %s: %s", host.Name, what)
+}
+
+// replace replaces an object that is being deleted, with what it owns. BMO keeps its hands off: the old object is
+// paused until it is gone, and the new one brings its status.
+func (c *keeping) replace(ctx context.Context, host *bmov1alpha1.BareMetalHost) error {
+	saved, err := c.save(ctx, host)
+	if err != nil {
+		return err
+	}
+	question := fmt.Sprintf(
+		"BareMetalHost %s/%s is being deleted. It is saved in %s with %s that it owns, and created anew.",
+		host.Namespace, host.Name, c.backup, number(len(saved)-1, "object"))
+	if err := c.ask(question); err != nil {
+		return err
+	}
+	err = c.act(func() error { return writeBackup(c.backup, saved) },
+		"Saved %s in %s", number(len(saved), "object"), c.backup)
+	if err != nil {
+		return err
+	}
+	return c.act(func() error {
+		// A host that is gone is created again from the backup, so nothing is removed before all is saved.
+		for _, each := range saved {
+			if err := c.discard(ctx, each); err != nil {
+				return fmt.Errorf("%w; create what is missing with kubectl create --filename %s", err, c.backup)
+			}
+		}
+		if err := c.recreate(ctx, saved); err != nil {
+			return fmt.Errorf("%w; create what is missing with kubectl create --filename %s", err, c.backup)
+		}
+		return nil
+	}, "Replaced BareMetalHost %s", host.Name)
+}
+
+// save reads the host and all that it owns, the host first.
+func (c *keeping) save(ctx context.Context, host *bmov1alpha1.BareMetalHost) ([]*unstructured.Unstructured, error) {
+	seen, err := c.source.survey(ctx, c.where.namespace)
+	if err != nil {
+		return nil, err
+	}
+	found := []removal{{
+		located: located{kind: bmov1alpha1.GroupVersion.WithKind("BareMetalHost").GroupKind(), name: host.Name},
+		version: bmov1alpha1.GroupVersion.Version,
+		object:  &metav1.PartialObjectMetadata{ObjectMeta: host.ObjectMeta},
+	}}
+	for _, definition := range append(seen.definitions, definition{Storage: "v1", Kind: secretKind()}) {
+		objects := seen.belongingsOf(definition.Kind)
+		for _, name := range sortedKeys(objects) {
+			if isOwnedBy(objects[name], host.UID) {
+				found = append(found, removal{located{definition.Kind, name}, definition.Storage, objects[name]})
+			}
+		}
+	}
+	saved := make([]*unstructured.Unstructured, 0, len(found))
+	for _, each := range found {
+		whole := each.whole()
+		key := client.ObjectKey{Namespace: host.Namespace, Name: each.name}
+		if err := c.source.client.Get(ctx, key, whole); err != nil {
+			return nil, c.source.blind(fmt.Errorf("reading %s: %w", each, err))
+		}
+		saved = append(saved, whole)
+	}
+	return saved, nil
+}
+
+func isOwnedBy(object metav1.Object, owner types.UID) bool {
+	for _, reference := range object.GetOwnerReferences() {
+		if reference.UID == owner {
+			return true
+		}
+	}
+	return false
+}
+
+// renewed is an object as it is created again.
+func renewed(object *unstructured.Unstructured) *unstructured.Unstructured {
+	fresh := object.DeepCopy()
+	for _, field := range []string{
+		"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+		"managedFields", "selfLink",
+	} {
+		unstructured.RemoveNestedField(fresh.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(fresh.Object, "status")
+	return fresh
+}
+
+// writeBackup writes the objects as kubectl create reads them. It never overwrites a file: it may be the backup of an
+// earlier try, and hold what is gone by now.
+func writeBackup(name string, saved []*unstructured.Unstructured) error {
+	file, err := os.OpenFile(filepath.Clean(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%w: use another --backup, or remove the file if nothing of it is missing", err)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the backup: %w", err)
+	}
+	for _, each := range saved {
+		fresh := renewed(each)
+		if each != saved[0] {
+			// The owner gets another UID. BMO owns them again.
+			fresh.SetOwnerReferences(nil)
+		}
+		content, failed := yaml.Marshal(fresh.Object)
+		if failed == nil {
+			_, failed = io.WriteString(file, "---\n"+string(content))
+		}
+		err = errors.Join(err, failed)
+	}
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return fmt.Errorf("writing the backup: %w", err)
+	}
+	return nil
+}
+
+// discard removes an object without anybody acting on it, and waits until it is gone.
+func (c *keeping) discard(ctx context.Context, object *unstructured.Unstructured) error {
+	uid := object.GetUID()
+	what := object.GetKind() + " " + object.GetName()
+	patched := object.DeepCopy()
+	if object.GetDeletionTimestamp() == nil {
+		err := c.source.client.Delete(ctx, patched, client.Preconditions{UID: &uid})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting %s: %w", what, err)
+		}
+	}
+	err := mergePatch(ctx, c.source.client, patched, fmt.Sprintf(`{"metadata":{"uid":%q,"finalizers":null}}`, uid))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the finalizers of %s: %w", what, err)
+	}
+	err = wait.PollUntilContextTimeout(ctx, pollEvery, c.timeout, true, func(ctx context.Context) (bool, error) {
+		current := object.DeepCopy()
+		err := c.source.client.Get(ctx, client.ObjectKeyFromObject(object), current)
+		return apierrors.IsNotFound(err) || err == nil && current.GetUID() != uid, client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until %s is gone: %w", what, err)
+	}
+	return nil
+}
+
+// recreate creates the host, and then what it owned.
+func (c *keeping) recreate(ctx context.Context, saved []*unstructured.Unstructured) error {
+	var owner types.UID
+	for i, each := range saved {
+		fresh := renewed(each)
+		if i > 0 {
+			references := fresh.GetOwnerReferences()
+			for j := range references {
+				if references[j].UID == saved[0].GetUID() {
+					references[j].UID = owner
+				}
+			}
+			fresh.SetOwnerReferences(references)
+		}
+		err := c.source.client.Create(ctx, fresh)
+		if err != nil && !(i > 0 && apierrors.IsAlreadyExists(err)) {
+			return fmt.Errorf("creating %s %s: %w", each.GetKind(), each.GetName(), err)
+		}
+		if i == 0 {
+			owner = fresh.GetUID()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/timeline"
+)
+
+const (
+	// formHTML is a value of --output of timeline alone.
+	formHTML = "html"
+
+	// defaultSince is how long an API server keeps events, if nobody says otherwise.
+	defaultSince = time.Hour
+)
+
+// history is what the events of both sides tell of a move.
+type history struct {
+	header `json:",inline"`
+
+	Namespace string     `json:"namespace"`
+	Events    []happened `json:"events"`
+}
+
+// happened is one event.
+type happened struct {
+	At      metav1.Time `json:"at"`
+	Cluster string      `json:"cluster"`
+	Kind    string      `json:"kind"`
+	Name    string      `json:"name"`
+	Reason  string      `json:"reason"`
+	Message string      `json:"message"`
+}
+
+func setupTimeline(set *pflag.FlagSet) runner {
+	var where sides
+	var form output
+	var since time.Duration
+	where.add(set)
+	set.DurationVar(&since, "since", defaultSince, "how far to look back")
+	set.StringVarP((*string)(&form), "output", "o", formText, "text, html, json or yaml")
+	return func(ctx context.Context, environment Environment) (int, error) {
+		if form != formHTML && form.check() != nil {
+			return exitBlind, fmt.Errorf("--output is %q; use text, html, json or yaml", string(form))
+		}
+		if since <= 0 {
+			return exitBlind, fmt.Errorf("--since is %s; use a time above zero, such as 1h", since)
+		}
+		source, target, err := where.open()
+		if err != nil {
+			return exitBlind, err
+		}
+		seen := history{header: headerOf("PivotTimeline"), Namespace: where.namespace, Events: []happened{}}
+		for _, side := range []*cluster{source, target} {
+			if side == nil {
+				continue
+			}
+			found, err := side.readEvents(ctx, where.namespace, time.Now().Add(-since))
+			if err != nil {
+				return exitBlind, side.blind(err)
+			}
+			seen.Events = append(seen.Events, found...)
+		}
+		slices.SortStableFunc(seen.Events, func(a, b happened) int { return a.At.Compare(b.At.Time) })
+		if len(seen.Events) == 0 {
+			return exitNotReady, fmt.Errorf("no event of the last %s tells of a move in namespace %s: API servers forget "+
+				"events, and a namespace that was deleted has none", since, where.namespace)
+		}
+		return exitDone, seen.write(environment, form)
+	}
+}
+
+// readEvents reads what the manager has told of hosts and Metal3Clusters.
+func (c *cluster) readEvents(ctx context.Context, namespace string, since time.Time) ([]happened, error) {
+	var list eventsv1.EventList
+	if err := c.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing Events: %w", err)
+	}
+	var found []happened
+	phases := phaseAfter()
+	for i := range list.Items {
+		event := &list.Items[i]
+		kind := event.Regarding.Kind
+		_, ofMove := phases[event.Reason]
+		at := timeOf(event)
+		if kind != "Metal3Cluster" && (kind != "BareMetalHost" || !ofMove) || at.Before(since) {
+			continue
+		}
+		found = append(found, happened{
+			At: metav1.NewTime(at), Cluster: c.side, Kind: kind, Name: event.Regarding.Name, Reason: event.Reason,
+			Message: event.Note,
+		})
+	}
+	return found, nil
+}
+
+// timeOf is when an event happened last.
+func timeOf(event *eventsv1.Event) time.Time {
+	switch {
+	case event.Series != nil:
+		return event.Series.LastObservedTime.Time
+	case !event.EventTime.IsZero():
+		return event.EventTime.Time
+	default:
+		return event.DeprecatedLastTimestamp.Time
+	}
+}
+
+// phaseAfter is the phase of a host after an event, by the reason of the event.
+func phaseAfter() map[string]pivot.Phase {
+	return map[string]pivot.Phase{
+		"PausedForMove":           pivot.PhaseParking,
+		"ReadyForMove":            pivot.PhaseParked,
+		"ResumedAfterMove":        pivot.PhaseRunning,
+		"StatusRestored":          pivot.PhaseWaitingForEndpoint,
+		"ProvisioningInterrupted": pivot.PhaseRunning,
+		"Fenced":                  pivot.PhaseFenced,
+		"ArrivalHeld":             pivot.PhaseArrivalHeld,
+		"StatusLost":              pivot.PhaseStatusLost,
+		"ProvisioningHeld":        pivot.PhaseProvisioningHeld,
+	}
+}
+
+func (h history) write(environment Environment, form output) error {
+	switch {
+	case form.machine():
+		return form.write(environment.Output, h, false)
+	case form == formHTML:
+		content, err := h.page().Render()
+		if err != nil {
+			return err
+		}
+		if _, err := environment.Output.Write([]byte(content)); err != nil {
+			return fmt.Errorf("writing the result: %w", err)
+		}
+		return nil
+	}
+	rows := [][]string{{"TIME", "CLUSTER", "OBJECT", "REASON", "MESSAGE"}}
+	for _, each := range h.Events {
+		rows = append(rows, []string{
+			each.At.UTC().Format("15:04:05.0"), each.Cluster, each.Kind + " " + each.Name, each.Reason, each.Message,
+		})
+	}
+	return printTable(environment.Output, rows)
+}
+
+// page draws a lane for all hosts, one for each host, and a mark for each event of a Metal3Cluster.
+func (h history) page() timeline.Page {
+	began, ended := h.Events[0].At.Time, h.Events[len(h.Events)-1].At.Time
+	phases, tracks, marks := map[string]string{}, map[string]*timeline.Track{}, []timeline.Mark(nil)
+	all, next := timeline.Track{Name: "hosts"}, phaseAfter()
+	for _, each := range h.Events {
+		if each.Kind == "BareMetalHost" && tracks[each.Name] == nil {
+			phases[each.Name] = string(pivot.PhaseRunning)
+			tracks[each.Name] = &timeline.Track{Name: each.Name, Detail: true}
+			tracks[each.Name].Add(began, phases[each.Name])
+		}
+	}
+	for _, each := range h.Events {
+		if each.Kind != "BareMetalHost" {
+			marks = append(marks, timeline.Mark{At: each.At.Time, What: fmt.Sprintf("%s %s in the %s: %s: %s",
+				each.Kind, each.Name, each.Cluster, each.Reason, each.Message)})
+			continue
+		}
+		phases[each.Name] = string(next[each.Reason])
+		tracks[each.Name].Add(each.At.Time, phases[each.Name])
+		all.Add(each.At.Time, prevailing(phases))
+	}
+	drawn := []timeline.Track{all}
+	if len(all.Spans) > 0 {
+		drawn[0].Spans[len(all.Spans)-1].To = ended
+	}
+	for _, name := range sortedKeys(tracks) {
+		tracks[name].Add(ended, phases[name])
+		drawn = append(drawn, *tracks[name])
+	}
+	return timeline.New(fmt.Sprintf("Pivot of namespace %s, %s", h.Namespace, began.UTC().Format(time.DateTime)),
+		began, drawn, marks)
+}
+
+// prevailing is the phase that most hosts are in. Of several, the first in the order of phases.
+func prevailing(phases map[string]string) string {
+	counts := map[string]int{}
+	for _, phase := range phases {
+		counts[phase]++
+	}
+	most := slices.MaxFunc(pivot.Phases(), func(a, b pivot.Phase) int {
+		return cmp.Compare(counts[string(a)], counts[string(b)])
+	})
+	return string(most)
+}

@@ -1,0 +1,181 @@
+// Package timeline draws what was so at which time on a page that needs nothing else: no network, no other file.
+package timeline
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+)
+
+//go:embed page.html.tmpl
+var pageTemplate string
+
+const (
+	// Nobody is what a span says of a time when nothing was there. It has a colour of its own.
+	Nobody = "nobody"
+
+	// palette is how many colours the page has for everything else.
+	palette = 6
+
+	// ticks is how many ticks the axis has at most.
+	ticks = 12
+)
+
+// Span is a time in which something was so.
+type Span struct {
+	From, To time.Time
+	What     string
+}
+
+// Track is what was so of one thing, in the order of time.
+type Track struct {
+	Name  string
+	Spans []Span
+
+	// Detail hides the lane of the track until a person asks for it.
+	Detail bool
+}
+
+// Add says how it is now.
+func (t *Track) Add(at time.Time, how string) {
+	last := len(t.Spans) - 1
+	if last >= 0 {
+		t.Spans[last].To = at
+	}
+	if last < 0 || t.Spans[last].What != how {
+		t.Spans = append(t.Spans, Span{From: at, To: at, What: how})
+	}
+}
+
+// Mark is something that came about.
+type Mark struct {
+	At   time.Time
+	What string
+}
+
+// Page is what the page shows. Places are in hundredths of the whole.
+type Page struct {
+	Title   string
+	Lanes   []Lane
+	Details []Lane
+	Marks   []Point
+	Ticks   []Point
+	Legend  []Bar
+}
+
+// Lane is one row of bars.
+type Lane struct {
+	Name string
+	Bars []Bar
+}
+
+// Bar is a span on the page.
+type Bar struct {
+	Left, Width float64
+	Text, Hint  string
+
+	// Colour is a number of the palette. Zero is for Nobody.
+	Colour int
+}
+
+// Point is a mark or a tick on the page.
+type Point struct {
+	Left float64
+	Text string
+}
+
+// New lays out tracks and marks from a time on.
+func New(title string, began time.Time, tracks []Track, marks []Mark) Page {
+	ended := end(began, tracks, marks)
+	place := scale{began: began, whole: ended.Sub(began), colours: map[string]int{}}
+	page := Page{Title: title}
+	for _, track := range tracks {
+		made := Lane{Name: track.Name, Bars: place.bars(track.Spans, &page)}
+		if track.Detail {
+			page.Details = append(page.Details, made)
+		} else {
+			page.Lanes = append(page.Lanes, made)
+		}
+	}
+	for _, mark := range marks {
+		text := fmt.Sprintf("%.1f s: %s", mark.At.Sub(began).Seconds(), mark.What)
+		page.Marks = append(page.Marks, Point{place.at(mark.At), text})
+	}
+	for tick := began; tick.Before(ended); tick = tick.Add(tickEvery(place.whole)) {
+		page.Ticks = append(page.Ticks, Point{place.at(tick), tick.Sub(began).String()})
+	}
+	return page
+}
+
+// end is the last time that something is known of.
+func end(began time.Time, tracks []Track, marks []Mark) time.Time {
+	ended := began.Add(time.Second)
+	later := func(at time.Time) {
+		if at.After(ended) {
+			ended = at
+		}
+	}
+	for _, track := range tracks {
+		for _, span := range track.Spans {
+			later(span.To)
+		}
+	}
+	for _, mark := range marks {
+		later(mark.At)
+	}
+	return ended
+}
+
+// tickEvery leaves at most a dozen ticks.
+func tickEvery(whole time.Duration) time.Duration {
+	for _, step := range []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute} {
+		if whole/step <= ticks {
+			return step
+		}
+	}
+	return 30 * time.Minute
+}
+
+// scale puts times on the page, and gives colours.
+type scale struct {
+	began   time.Time
+	whole   time.Duration
+	colours map[string]int
+}
+
+func (s scale) at(moment time.Time) float64 {
+	return 100 * float64(moment.Sub(s.began)) / float64(s.whole) //nolint:mnd // Hundredths.
+}
+
+// bars makes the bars of a lane, and enters new colours into the legend of the page.
+func (s scale) bars(spans []Span, page *Page) []Bar {
+	made := make([]Bar, 0, len(spans))
+	for _, span := range spans {
+		if _, known := s.colours[span.What]; !known && span.What != Nobody {
+			s.colours[span.What] = len(s.colours)%palette + 1
+			page.Legend = append(page.Legend, Bar{Text: span.What, Colour: s.colours[span.What]})
+		}
+		hint := fmt.Sprintf("%s: %s to %s, %.1f s", span.What, span.From.UTC().Format("15:04:05.0"),
+			span.To.UTC().Format("15:04:05.0"), span.To.Sub(span.From).Seconds())
+		made = append(made, Bar{
+			Left: s.at(span.From), Width: s.at(span.To) - s.at(span.From), Text: span.What, Hint: hint,
+			Colour: s.colours[span.What],
+		})
+	}
+	return made
+}
+
+// Render returns the page as HTML.
+func (p Page) Render() (string, error) {
+	page, err := template.New("timeline").Parse(pageTemplate)
+	if err != nil {
+		return "", fmt.Errorf("parsing the page of the timeline: %w", err)
+	}
+	var out strings.Builder
+	if err := page.Execute(&out, p); err != nil {
+		return "", fmt.Errorf("drawing the timeline: %w", err)
+	}
+	return out.String(), nil
+}

@@ -1,0 +1,82 @@
+package timeline_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/timeline"
+)
+
+var began = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+
+func after(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
+
+func TestNew(t *testing.T) {
+	page := timeline.New("A <pivot>", began, []timeline.Track{
+		{Name: "holds the address", Spans: []timeline.Span{
+			{From: began, To: after(50), What: "management"}, {From: after(50), To: after(51), What: timeline.Nobody},
+			{From: after(51), To: after(100), What: "host-0"},
+		}},
+		{Name: "host-1", Detail: true, Spans: []timeline.Span{{From: began, To: after(100), What: "management"}}},
+	}, []timeline.Mark{{At: after(25), What: "moved"}})
+	want := timeline.Page{
+		Title: "A <pivot>",
+		Lanes: []timeline.Lane{{Name: "holds the address", Bars: []timeline.Bar{
+			{Width: 50, Text: "management", Hint: "management: 03:00:00.0 to 03:00:50.0, 50.0 s", Colour: 1},
+			{Left: 50, Width: 1, Text: timeline.Nobody, Hint: "nobody: 03:00:50.0 to 03:00:51.0, 1.0 s"},
+			{Left: 51, Width: 49, Text: "host-0", Hint: "host-0: 03:00:51.0 to 03:01:40.0, 49.0 s", Colour: 2},
+		}}},
+		Details: []timeline.Lane{{Name: "host-1", Bars: []timeline.Bar{
+			{Width: 100, Text: "management", Hint: "management: 03:00:00.0 to 03:01:40.0, 100.0 s", Colour: 1},
+		}}},
+		Marks:  []timeline.Point{{Left: 25, Text: "25.0 s: moved"}},
+		Legend: []timeline.Bar{{Text: "management", Colour: 1}, {Text: "host-0", Colour: 2}},
+		Ticks: []timeline.Point{
+			{Left: 0, Text: "0s"}, {Left: 10, Text: "10s"}, {Left: 20, Text: "20s"}, {Left: 30, Text: "30s"},
+			{Left: 40, Text: "40s"}, {Left: 50, Text: "50s"}, {Left: 60, Text: "1m0s"}, {Left: 70, Text: "1m10s"},
+			{Left: 80, Text: "1m20s"}, {Left: 90, Text: "1m30s"},
+		},
+	}
+	if diff := cmp.Diff(want, page); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	content, err := page.Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{
+		"<h1>A &lt;pivot&gt;</h1>", "left:51.000%;width:49.000%", "<li>25.0 s: moved</li>", "<summary>Each host</summary>",
+		`title="host-0: 03:00:51.0 to 03:01:40.0, 49.0 s"`, `<span class="c2">host-0</span>`,
+	} {
+		if !strings.Contains(content, part) {
+			t.Errorf("the page has no %s", part)
+		}
+	}
+	if strings.Contains(content, "http") || strings.Contains(content, "ZgotmplZ") {
+		t.Error("the page needs something else, or hides a value")
+	}
+}
+
+func TestNewOfNothing(t *testing.T) {
+	page := timeline.New("Empty", time.Now(), nil, nil)
+	if _, err := page.Render(); err != nil || len(page.Ticks) != 1 {
+		t.Errorf("%v, %d ticks", err, len(page.Ticks))
+	}
+}
+
+func TestTrack(t *testing.T) {
+	objects := timeline.Track{Name: "objects are in"}
+	for second, place := range []string{"management", "management", "both", "my-cluster", "my-cluster"} {
+		objects.Add(after(second), place)
+	}
+	want := []timeline.Span{
+		{From: began, To: after(2), What: "management"}, {From: after(2), To: after(3), What: "both"},
+		{From: after(3), To: after(4), What: "my-cluster"},
+	}
+	if diff := cmp.Diff(want, objects.Spans); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,127 @@
+package clusterapi_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	capi "sigs.k8s.io/cluster-api/test/e2e"
+	"sigs.k8s.io/cluster-api/test/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The contexts of the specs of Cluster API live as long as the suite.
+var background = context.Background()
+
+var _ = Describe("creating a cluster", func() {
+	capi.QuickStartSpec(background, func() capi.QuickStartSpecInput {
+		return capi.QuickStartSpecInput{
+			E2EConfig: bed.config, ClusterctlConfigPath: bed.clusterctl, BootstrapClusterProxy: bed.proxy,
+			ArtifactFolder: artefacts("quick-start"), PostNamespaceCreated: withHosts(2),
+		}
+	})
+})
+
+var _ = Describe("creating a cluster of the ClusterClass", func() {
+	capi.QuickStartSpec(background, func() capi.QuickStartSpecInput {
+		flavour := "topology"
+		return capi.QuickStartSpecInput{
+			E2EConfig: bed.config, ClusterctlConfigPath: bed.clusterctl, BootstrapClusterProxy: bed.proxy,
+			ArtifactFolder: artefacts("quick-start-topology"), PostNamespaceCreated: withHosts(2), Flavor: &flavour,
+		}
+	})
+})
+
+var _ = Describe("changing the ClusterClass", func() {
+	capi.ClusterClassChangesSpec(background, func() capi.ClusterClassChangesSpecInput {
+		return capi.ClusterClassChangesSpecInput{
+			E2EConfig: bed.config, ClusterctlConfigPath: bed.clusterctl, BootstrapClusterProxy: bed.proxy,
+			ArtifactFolder: artefacts("clusterclass-changes"), PostNamespaceCreated: withHosts(4), Flavor: "topology",
+			ModifyControlPlaneFields:                             map[string]any{"spec.kubeadmConfigSpec.verbosity": int64(4)},
+			ModifyMachineDeploymentBootstrapConfigTemplateFields: map[string]any{"spec.template.spec.verbosity": int64(4)},
+			// Variables of the class overwrite most other fields.
+			ModifyMachineDeploymentInfrastructureMachineTemplateFields: map[string]any{"spec.nodeReuse": true},
+		}
+	})
+})
+
+var _ = Describe("draining nodes", func() {
+	capi.NodeDrainTimeoutSpec(background, func() capi.NodeDrainTimeoutSpecInput {
+		return capi.NodeDrainTimeoutSpecInput{
+			E2EConfig: bed.config, ClusterctlConfigPath: bed.clusterctl, BootstrapClusterProxy: bed.proxy,
+			ArtifactFolder: artefacts("node-drain"), PostNamespaceCreated: withHosts(4),
+		}
+	})
+})
+
+var _ = Describe("scaling workers", func() {
+	capi.MachineDeploymentScaleSpec(background, func() capi.MachineDeploymentScaleSpecInput {
+		return capi.MachineDeploymentScaleSpecInput{
+			E2EConfig: bed.config, ClusterctlConfigPath: bed.clusterctl, BootstrapClusterProxy: bed.proxy,
+			ArtifactFolder: artefacts("md-scale"), PostNamespaceCreated: withHosts(4),
+		}
+	})
+})
+
+var _ = Describe("rolling out", func() {
+	capi.KCPAndMachineDeploymentRolloutSpec(background, func() capi.KCPAndMachineDeploymentRolloutSpecInput {
+		return capi.KCPAndMachineDeploymentRolloutSpecInput{
+			E2EConfig: bed.config, ClusterctlConfigPath: bed.clusterctl, BootstrapClusterProxy: bed.proxy,
+			ArtifactFolder: artefacts("kcp-md-rollout"), PostNamespaceCreated: withHosts(3), Flavor: "rollout",
+		}
+	})
+})
+
+var _ = Describe("replacing an unhealthy machine", func() {
+	capi.MachineDeploymentRemediationSpec(background, func() capi.MachineDeploymentRemediationSpecInput {
+		flavour := "remediation"
+		return capi.MachineDeploymentRemediationSpecInput{
+			E2EConfig: bed.config, ClusterctlConfigPath: bed.clusterctl, BootstrapClusterProxy: bed.proxy,
+			ArtifactFolder: artefacts("md-remediation"), PostNamespaceCreated: withHosts(3), Flavor: &flavour,
+		}
+	})
+})
+
+var _ = Describe("moving a cluster into itself", func() {
+	capi.SelfHostedSpec(background, func() capi.SelfHostedSpecInput {
+		return capi.SelfHostedSpecInput{
+			E2EConfig: bed.config, ClusterctlConfigPath: bed.clusterctl, BootstrapClusterProxy: bed.proxy,
+			ArtifactFolder: artefacts("self-hosted"), PostNamespaceCreated: withHostsOrOperator(2), SkipUpgrade: true,
+		}
+	})
+})
+
+func artefacts(spec string) string { return filepath.Join(bed.folder, spec) }
+
+// withHosts puts hosts into the namespace of a spec.
+func withHosts(count int) func(framework.ClusterProxy, string) {
+	return func(_ framework.ClusterProxy, namespace string) {
+		GinkgoHelper()
+		for i := range count {
+			// The names of machines belong to the lab, which has one namespace more.
+			name := fmt.Sprintf("%s-%d", namespace, i)
+			Expect(bed.lab.AddHost(background, name, func(object client.Object) {
+				object.SetNamespace(namespace)
+			})).To(Succeed())
+		}
+	}
+}
+
+// withHostsOrOperator puts hosts into a namespace of the management cluster, and into another cluster all that it needs
+// before clusterctl installs Cluster API there.
+func withHostsOrOperator(count int) func(framework.ClusterProxy, string) {
+	addHosts := withHosts(count)
+	return func(created framework.ClusterProxy, namespace string) {
+		GinkgoHelper()
+		made, ours := created.(proxy)
+		Expect(ours).To(BeTrue(), "the suite makes all of them")
+		target := made.cluster
+		if target == bed.lab.Management() {
+			addHosts(created, namespace)
+			return
+		}
+		Expect(bed.lab.InstallPrerequisites(background, target, bed.lab.Ironic())).To(Succeed())
+	}
+}

@@ -1,0 +1,133 @@
+package clusterapi_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/cluster-api/test/framework/clusterctl"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+)
+
+const (
+	// labName is the name of the lab. It differs from that of the stories, so that both can run.
+	labName = "capi"
+
+	// labMachines run at once at most: the management machine, a control-plane node and three workers.
+	labMachines = 5
+
+	// startLimit holds on a machine where everything has to be built first.
+	startLimit = 50 * time.Minute
+
+	// stopLimit is for taking the lab away.
+	stopLimit = 5 * time.Minute
+)
+
+// bed is what all specs stand on.
+var bed struct {
+	lab   *lab.Lab
+	proxy proxy
+	// config is metal3.yaml, and clusterctl the path of the clusterctl.yaml that comes of it.
+	config     *clusterctl.E2EConfig
+	clusterctl string
+	// folder holds logs, objects and what the specs make of the configuration.
+	folder string
+}
+
+func TestClusterAPI(t *testing.T) {
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		t.Skip("the lab makes machines of Linux namespaces: run this as root on Linux")
+	}
+	specs.Run(t, "specs of Cluster API")
+}
+
+var _ = BeforeSuite(func(ctx context.Context) {
+	// Features of Cluster API that are off by default: the spec of rollouts propagates taints, and others use a ClusterClass.
+	for _, feature := range []string{"EXP_MACHINE_TAINT_PROPAGATION", "CLUSTER_TOPOLOGY"} {
+		Expect(os.Setenv(feature, "true")).To(Succeed())
+	}
+	started := time.Now()
+	running, err := lab.Start(ctx, lab.Options{
+		Name: labName, Machines: labMachines, DeployDelay: time.Second,
+		Progress: func(format string, args ...any) {
+			fmt.Printf("[lab %6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	bed.lab = running
+	DeferCleanup(func(ctx context.Context) {
+		Expect(running.Stop(ctx)).To(Succeed())
+		left, err := lab.Leftovers(labName)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(left).To(BeEmpty(), "the lab has to leave nothing behind")
+	}, NodeTimeout(stopLimit))
+	bed.proxy = newProxy(running.Management())
+	configure(ctx)
+}, NodeTimeout(startLimit))
+
+// configure makes a repository of what metal3.yaml says, and of the templates.
+func configure(ctx context.Context) {
+	var err error
+	bed.folder, err = filepath.Abs(filepath.Join("..", "..", "..", "out", "clusterapi"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.RemoveAll(bed.folder)).To(Succeed())
+	templates := filepath.Join(bed.folder, "templates")
+	Expect(os.MkdirAll(templates, 0o750)).To(Succeed())
+	for file, folder := range map[string]string{
+		"cluster-template.yaml":             filepath.Join("..", "..", "lab", "templates", "plain"),
+		"cluster-template-remediation.yaml": filepath.Join("templates", "remediation"),
+		"cluster-template-rollout.yaml":     filepath.Join("templates", "rollout"),
+	} {
+		template, err := bed.lab.Kustomize(ctx, folder, "--load-restrictor=LoadRestrictionsNone")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.WriteFile(filepath.Join(templates, file), []byte(template), 0o600)).To(Succeed())
+	}
+
+	program := bed.lab.Management().Clusterctl()
+	repository := filepath.Dir(program.Config)
+	version := onlyVersion(repository, "infrastructure-metal3")
+	plain, err := os.ReadFile(filepath.Join(templates, "cluster-template.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(filepath.Join(templates, "clusterclass-metal3.yaml"),
+		classOf(filepath.Join(repository, "infrastructure-metal3", version), plain), 0o600)).To(Succeed())
+	known := map[string]string{
+		"REPOSITORY": repository, "TEMPLATES": templates,
+		"CLUSTER_API_VERSION": onlyVersion(repository, "cluster-api"), "METAL3_VERSION": version,
+	}
+	content, err := os.ReadFile("metal3.yaml")
+	Expect(err).NotTo(HaveOccurred())
+	expanded := filepath.Join(bed.folder, "metal3.yaml")
+	Expect(os.WriteFile(expanded, []byte(os.Expand(string(content), func(name string) string {
+		Expect(known).To(HaveKey(name), "metal3.yaml names a variable without a value")
+		return known[name]
+	})), 0o600)).To(Succeed())
+
+	bed.config = clusterctl.LoadE2EConfig(ctx, clusterctl.LoadE2EConfigInput{ConfigPath: expanded})
+	bed.config.Variables = map[string]string{"KUBERNETES_VERSION": binaries.KubernetesVersion}
+	for _, variable := range program.Variables {
+		name, value, _ := strings.Cut(variable, "=")
+		bed.config.Variables[name] = value
+	}
+	bed.clusterctl = clusterctl.CreateRepository(ctx, clusterctl.CreateRepositoryInput{
+		E2EConfig: bed.config, RepositoryFolder: filepath.Join(bed.folder, "repository"),
+	})
+}
+
+// onlyVersion is the only version of a provider in a repository.
+func onlyVersion(repository, provider string) string {
+	GinkgoHelper()
+	versions, err := filepath.Glob(filepath.Join(repository, provider, "v*"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(versions).To(HaveLen(1))
+	return filepath.Base(versions[0])
+}

@@ -1,0 +1,50 @@
+package manifests_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+)
+
+// TestOperatorFindsIronic compares the ConfigMap for the Baremetal Operator, and the Secrets that the documents name, with
+// what its own manifests read.
+func TestOperatorFindsIronic(t *testing.T) {
+	locate := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/metal3-io/baremetal-operator")
+	locate.Dir = filepath.Join(checkout(t), "hack", "bmo")
+	module := strings.TrimSpace(string(output(t, locate)))
+	build := exec.CommandContext(t.Context(), program(t, binaries.Tools(), "kustomize"), "build",
+		filepath.Join(module, "config", "overlays", "basic-auth_tls"))
+	theirs := split(t, output(t, build))
+
+	operator := find[appsv1.Deployment](t, theirs, "Deployment", "baremetal-operator-controller-manager")
+	ours := find[corev1.ConfigMap](t, overlay(t, "config/ironic/endpoint"), "ConfigMap", "ironic")
+	if ours.Namespace != operator.Namespace {
+		t.Errorf("the ConfigMap is in namespace %s, and the Baremetal Operator in %s", ours.Namespace, operator.Namespace)
+	}
+	read := map[string]bool{}
+	for _, source := range operator.Spec.Template.Spec.Containers[0].EnvFrom {
+		if source.ConfigMapRef != nil {
+			read[source.ConfigMapRef.Name] = true
+		}
+	}
+	if !read[ours.Name] {
+		t.Errorf("the Baremetal Operator reads the ConfigMaps %v, and ours is %s", read, ours.Name)
+	}
+	mounted := map[string]bool{}
+	for _, volume := range operator.Spec.Template.Spec.Volumes {
+		if volume.Secret != nil {
+			mounted[volume.Secret.SecretName] = true
+		}
+	}
+	for _, secret := range []string{"ironic-credentials", "ironic-cacert"} {
+		if !mounted[secret] {
+			t.Errorf("the Baremetal Operator does not mount Secret %s, but %v", secret, mounted)
+		}
+	}
+}
