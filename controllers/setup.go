@@ -25,6 +25,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/movelabel"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/movesecret"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/datastore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/handover"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
@@ -164,9 +165,10 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 		Secrets: &secrets.Keeper{
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
 		},
-		Endpoints: metal3cluster.NewEndpointProber(metal3cluster.ProbeIronic, now, options.EndpointInterval),
-		Nodes:     metal3cluster.NewNodeProber(planes, recorder, now, options.EndpointInterval),
-		Handover:  handover.New(mgr.GetClient()),
+		Endpoints:  metal3cluster.NewEndpointProber(metal3cluster.ProbeIronic, now, options.EndpointInterval),
+		Nodes:      metal3cluster.NewNodeProber(planes, recorder, now, options.EndpointInterval),
+		Handover:   handover.New(mgr.GetClient()),
+		Departures: departure.New(mgr.GetClient()),
 	}
 	return clusters.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3Cluster))
 }

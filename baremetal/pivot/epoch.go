@@ -32,7 +32,12 @@ func ArrivalOfCluster(infra metav1.Object) Epoch {
 }
 
 func epochIn(object metav1.Object, annotation string) Epoch {
-	epoch, err := strconv.ParseInt(object.GetAnnotations()[annotation], 10, 64)
+	return parseEpoch(object.GetAnnotations()[annotation])
+}
+
+// parseEpoch reads an epoch. 0 if it is none.
+func parseEpoch(text string) Epoch {
+	epoch, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || epoch < 0 {
 		return 0
 	}

@@ -15,6 +15,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
@@ -60,6 +61,9 @@ type Reconciler struct {
 	// Handover records when a cluster with an Ironic endpoint is moved away, and when it arrives.
 	Handover Handover
 
+	// Departures remember what moved away.
+	Departures departure.Memory
+
 	memory flow.Memory
 
 	// secretReads holds the last secretRead of each Metal3Cluster.
@@ -81,6 +85,8 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=ironic-handover,verbs=patch
+// +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=metal3-moved-away,verbs=get;patch;delete
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=create
 
 // Reconcile moves one Metal3Cluster towards its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -139,7 +145,7 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 		return []flow.Stage[*scope]{
 			infrastructureReady.Stage(waitForCluster),
 			infrastructureReady.Stage(keepFinalizer),
-			readyForMove.Stage(keepGate),
+			readyForMove.Stage(r.keepGate),
 			ironicReady.Stage(fence),
 			ironicReady.Stage(r.chooseIdentity),
 			ironicUnique.Stage(findConflicts),

@@ -223,7 +223,12 @@ func (r *Reconciler) list(ctx context.Context, s *scope, list client.ObjectList)
 }
 
 // keepGate sets the annotation block-move. clusterctl respects it only if it exists before the Cluster is paused.
-func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
+func (r *Reconciler) keepGate(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if pivot.EpochOf(s.infra).IsMove() {
+		if err := r.Departures.Forget(ctx, s.infra.Namespace); err != nil {
+			return outcome.Done(), err
+		}
+	}
 	endMove(s.infra)
 	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.BlockMoveAnnotation, "")
 	return outcome.Done(), nil
@@ -252,11 +257,21 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 	if err := r.listInventory(ctx, s); err != nil {
 		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
+	if err := r.Departures.Remember(ctx, s.infra.Namespace, departing(s)); err != nil {
+		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
+	}
 	if err := r.tellIronic(ctx, s, true); err != nil {
 		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
 	delete(s.infra.Annotations, infrav1.BlockMoveAnnotation)
 	return outcome.Done(), nil
+}
+
+// departing is what moves away with the Metal3Cluster.
+func departing(s *scope) pivot.Departure {
+	leaves := pivot.Departure{Infras: map[string]pivot.Epoch{s.infra.Name: pivot.EpochOf(s.infra)}}
+	leaves.Enter(s.move.Hosts)
+	return leaves
 }
 
 // departure returns the obstacles of the move. Empty if it would lose nothing.

@@ -21,6 +21,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
@@ -159,6 +160,13 @@ func (w *world) park(ctx context.Context, name string) {
 	})
 }
 
+// departed returns what is remembered of the namespace.
+func (w *world) departed(ctx context.Context, g Gomega) pivot.Departure {
+	left, err := departure.Of(ctx, w.client, w.namespace)
+	g.Expect(err).NotTo(HaveOccurred())
+	return left
+}
+
 // progress waits until a move is under way and at a stage.
 func (w *world) progress(ctx context.Context, stageOfMove, message string) {
 	GinkgoHelper()
@@ -290,17 +298,22 @@ func describeMoves(s *suite) {
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host host is being paused"))
 		w.gate(ctx, true)
 		w.progress(ctx, infrav1.ParkingHostsReason, "BareMetalHosts: 1 Parking")
+		Expect(w.departed(ctx, Default)).To(BeZero())
 		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Annotations[infrav1.MoveEpochAnnotation] = "3"
 		})
 		w.gate(ctx, false)
 		w.progress(ctx, infrav1.MovableReason, "BareMetalHosts: 1 Parked")
+		left := w.departed(ctx, Default)
+		Expect(left.Infras).To(Equal(map[string]pivot.Epoch{clusterName: 3}))
+		Expect(left.Hosts).To(ConsistOf(HaveField("Name", "host")))
 		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"),
 			HaveKeyWithValue(infrav1.MoveInventoryAnnotation, MatchJSON(`{"Machine":["cp-0"]}`))))
 		w.pause(ctx, false)
 		w.gate(ctx, true)
 		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "4"),
 			HaveKeyWithValue(infrav1.ArrivalEpochAnnotation, "3"), Not(HaveKey(infrav1.MoveInventoryAnnotation))))
+		Expect(w.departed(ctx, Default)).To(BeZero(), "the Cluster runs here")
 
 		By("resuming the host")
 		w.progress(ctx, infrav1.ResumingHostsReason, "BareMetalHosts: 1 Resuming")

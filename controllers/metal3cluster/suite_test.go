@@ -23,6 +23,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3cluster"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -109,9 +110,10 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.Clus
 		Secrets: &secrets.Keeper{
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
 		},
-		Endpoints: metal3cluster.NewEndpointProber(metal3cluster.ProbeIronic, now, interval),
-		Nodes:     metal3cluster.NewNodeProber(w.crew, recorder, now, interval),
-		Handover:  w.crew,
+		Endpoints:  metal3cluster.NewEndpointProber(metal3cluster.ProbeIronic, now, interval),
+		Nodes:      metal3cluster.NewNodeProber(w.crew, recorder, now, interval),
+		Handover:   w.crew,
+		Departures: departure.New(mgr.GetClient()),
 	}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})
 }
 

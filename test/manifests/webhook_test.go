@@ -18,6 +18,7 @@ import (
 const (
 	pauseWebhook   = "pause.baremetalhost.metal3.io"
 	arrivalWebhook = "arrival.baremetalhost.metal3.io"
+	againWebhook   = "again.baremetalhost.metal3.io"
 )
 
 // entry is what the two kinds of webhooks have in common.
@@ -108,7 +109,7 @@ func TestWebhooksHaveTheirOwnPathAndVersion(t *testing.T) {
 			t.Errorf("%s and %s have the path %s", webhook.name, other, path)
 		}
 		paths[path] = webhook.name
-		if webhook.name == pauseWebhook || webhook.name == arrivalWebhook {
+		if slices.Contains([]string{pauseWebhook, arrivalWebhook, againWebhook}, webhook.name) {
 			continue
 		}
 		for _, rule := range webhook.rules {
@@ -158,6 +159,41 @@ func TestHostsNeedTheManagerOnlyToMove(t *testing.T) {
 					"!('baremetalhost.metal3.io/status' in object.metadata.annotations)",
 			}),
 	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// Who creates a host waits for the manager. Hosts that arrive with clusterctl, or come out of a backup, do not.
+func TestHostsAreNotCreatedAgain(t *testing.T) {
+	configuration := only[admissionregistrationv1.ValidatingWebhookConfiguration](t, components(t),
+		"ValidatingWebhookConfiguration")
+	shape := forHosts(againWebhook, admissionregistrationv1.Create)
+	want := admissionregistrationv1.ValidatingWebhook{
+		Name: shape.Name, AdmissionReviewVersions: shape.AdmissionReviewVersions, FailurePolicy: shape.FailurePolicy,
+		MatchPolicy: shape.MatchPolicy, SideEffects: shape.SideEffects, TimeoutSeconds: shape.TimeoutSeconds,
+		Rules: shape.Rules,
+		MatchConditions: []admissionregistrationv1.MatchCondition{
+			{
+				Name: "was-not-known-to-a-host-operator",
+				Expression: "!has(object.metadata.finalizers) || " +
+					"!('baremetalhost.metal3.io' in object.metadata.finalizers)",
+			}, {
+				Name: "does-not-arrive",
+				Expression: "!has(object.metadata.annotations) || " +
+					"!('infrastructure.cluster.x-k8s.io/move-epoch' in object.metadata.annotations) && " +
+					"!('baremetalhost.metal3.io/status' in object.metadata.annotations)",
+			},
+		},
+	}
+	i := slices.IndexFunc(configuration.Webhooks, func(webhook admissionregistrationv1.ValidatingWebhook) bool {
+		return webhook.Name == againWebhook
+	})
+	if i < 0 {
+		t.Fatalf("there is no %s", againWebhook)
+	}
+	got := configuration.Webhooks[i]
+	got.ClientConfig = admissionregistrationv1.WebhookClientConfig{}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

@@ -8,8 +8,10 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -73,12 +75,11 @@ func givingUp(c *clusters) []story {
 			w.fleet(ctx, "cluster", 2, 1)
 			w.settled(ctx)
 			before := w.trace(ctx)
+			release := w.halt(ctx, &infrav1.Metal3Machine{ObjectMeta: w.named("cluster-0")})
 			journey := w.begin(ctx)
 			w.await(ctx, w.there, watch.Added, &infrav1.Metal3MachineList{})
-			w.there.cut()
-			Expect(w.isLeaving(ctx)).To(BeFalse(), "clusterctl was faster")
 			journey.lose()
-			w.there.mend()
+			release()
 			w.pauseClusters(ctx, w.here, false)
 			w.unharmed(ctx, before)
 			revived := w.reachedMachine(ctx)
@@ -159,6 +160,24 @@ func givingUp(c *clusters) []story {
 	}
 }
 
+// halt keeps clusterctl from copying on, once it has copied all objects that are owned as late as one of them: another object
+// is owned by that, and cannot be written in the target. The function that it returns takes that object away.
+func (w *world) halt(ctx context.Context, behind client.Object) (release func()) {
+	GinkgoHelper()
+	Expect(w.here.client.Get(ctx, client.ObjectKeyFromObject(behind), behind)).To(Succeed())
+	last := &corev1.ConfigMap{ObjectMeta: w.named("last"), Data: map[string]string{"from": "source"}}
+	build.OwnedBy(behind)(last)
+	w.create(ctx, last)
+	Expect(client.IgnoreAlreadyExists(w.there.client.Create(ctx, build.Namespace(w.namespace)))).To(Succeed())
+	locked := &corev1.ConfigMap{ObjectMeta: w.named("last"), Immutable: ptr.To(true)}
+	Expect(w.there.client.Create(ctx, locked)).To(Succeed())
+	return func() {
+		GinkgoHelper()
+		Expect(w.here.client.Delete(ctx, last)).To(Succeed())
+		Expect(w.there.client.Delete(ctx, locked)).To(Succeed())
+	}
+}
+
 // duringCopy waits until the first host is in the other cluster, and does something at that moment.
 func (w *world) duringCopy(ctx context.Context, do func()) {
 	GinkgoHelper()
@@ -218,7 +237,8 @@ func (w *world) finish(ctx context.Context) {
 }
 
 // leaveHalfMachine leaves a Machine in the target as a clusterctl does that is killed before it takes the finalizers. A
-// Machine of that name arrives.
+// Machine of that name arrives, with the finalizer of Cluster API: without it, clusterctl would remove that of the leftover
+// when it updates it, and with it the leftover.
 func (w *world) leaveHalfMachine(ctx context.Context) *clusterv1.Machine {
 	GinkgoHelper()
 	var machines clusterv1.MachineList
@@ -226,9 +246,11 @@ func (w *world) leaveHalfMachine(ctx context.Context) *clusterv1.Machine {
 	Expect(machines.Items).NotTo(BeEmpty())
 	half := build.Machine(machines.Items[0].Name, "cluster", build.InNamespace(w.namespace))
 	Expect(client.IgnoreAlreadyExists(w.there.client.Create(ctx, half))).To(Succeed())
-	stage.Change(ctx, w.there.client, w.key(half.Name), half, func(machine *clusterv1.Machine) {
-		machine.Finalizers = []string{clusterv1.MachineFinalizer}
-	})
+	for _, at := range []*side{w.here, w.there} {
+		stage.Change(ctx, at.client, w.key(half.Name), half, func(machine *clusterv1.Machine) {
+			machine.Finalizers = []string{clusterv1.MachineFinalizer}
+		})
+	}
 	Expect(w.there.client.Delete(ctx, half)).To(Succeed())
 	return half
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -116,7 +117,43 @@ func undisturbed(c *clusters) []story {
 			w.settled(ctx)
 			w.readyForMove(ctx)
 		}},
+		{"refuses what a GitOps controller creates again where it moved away from", func(ctx context.Context) {
+			w := c.world(ctx)
+			w.fleet(ctx, "cluster", 1, 1)
+			before, manifests := w.trace(ctx), w.manifests(ctx)
+			w.readyForMove(ctx)
+			w.move(ctx)
+			for _, manifest := range manifests {
+				Expect(w.there.client.Create(ctx, manifest)).To(MatchError(And(
+					ContainSubstring("moved to another management cluster"), ContainSubstring("stop the GitOps controller"))))
+			}
+			w.unharmed(ctx, before)
+
+			By("moving back")
+			w.readyForMove(ctx)
+			w.move(ctx)
+			w.unharmed(ctx, before)
+			w.settled(ctx)
+			Eventually(func(g Gomega) { g.Expect(departure.Of(ctx, w.here.client, w.namespace)).To(BeZero()) }).Should(Succeed())
+		}},
 	}
+}
+
+// manifests returns hosts and Metal3Clusters as a user keeps them in a repository.
+func (w *world) manifests(ctx context.Context) []client.Object {
+	GinkgoHelper()
+	var manifests []client.Object
+	var infras infrav1.Metal3ClusterList
+	Expect(w.here.client.List(ctx, &infras, client.InNamespace(w.namespace))).To(Succeed())
+	for _, infra := range infras.Items {
+		manifests = append(manifests, &infrav1.Metal3Cluster{ObjectMeta: w.named(infra.Name), Spec: infra.Spec})
+	}
+	for name, host := range w.hosts(ctx, Default, w.here) {
+		spec := *host.Spec.DeepCopy()
+		spec.ConsumerRef, spec.Image, spec.UserData = nil, nil, nil
+		manifests = append(manifests, &bmov1alpha1.BareMetalHost{ObjectMeta: w.named(name), Spec: spec})
+	}
+	return manifests
 }
 
 // scaleDown takes a Machine away with all that belongs to it, which Cluster API and the garbage collector do otherwise.

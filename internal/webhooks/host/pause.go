@@ -18,7 +18,10 @@
 // a new one and provision it over what runs there. It is paused as it is created; controllers/hostmove decides when it
 // may go on.
 //
-// It refuses nothing and changes nothing else, so finalizers go as clusterctl wants it. It works on the annotations of
+// A host that moved away is not created again where it was, as a controller that applies manifests would do: the BMO
+// there would take it for a new one, and inspect it, which reboots the machine.
+//
+// Nothing else is refused or changed, so finalizers go as clusterctl wants it. It works on the annotations of
 // the raw object and answers with one operation, so that fields of newer BMOs are not lost. The trade-off is
 // that nobody can unpause a host that carries delete-for-move without taking that off first.
 //
@@ -58,6 +61,7 @@ func SetupWithManager(mgr ctrl.Manager) {
 	server := mgr.GetWebhookServer()
 	server.Register(Path, &admission.Webhook{Handler: admission.HandlerFunc(handle)})
 	server.Register(ArrivalPath, &admission.Webhook{Handler: admission.HandlerFunc(receive)})
+	server.Register(AgainPath, &admission.Webhook{Handler: again{mgr.GetAPIReader()}})
 }
 
 // handle answers an update of a host.

@@ -161,7 +161,7 @@ func TestConfigurationLeadsHere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{host.Path, host.ArrivalPath} {
+	for _, path := range []string{host.Path, host.ArrivalPath, host.AgainPath} {
 		if !strings.Contains(string(content), "\n      path: "+path+"\n") {
 			t.Errorf("nothing in config/webhook leads to %s", path)
 		}

@@ -7,10 +7,13 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -125,6 +128,39 @@ func describeMove(s *suite) {
 			Entry("nor without an image", false, build.Finalizers(bmov1alpha1.BareMetalHostFinalizer)),
 			Entry("nor a new one", false, build.Provisioned()),
 		)
+
+		It("is not created again where it moved away from", func(ctx context.Context) {
+			namespace := stage.Namespace(ctx, s.server)
+			manifest := func(name string, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
+				return build.Host(name, append([]build.HostOption{build.InNamespace(namespace)}, options...)...)
+			}
+			leaves := pivot.Departure{}
+			leaves.Enter([]*bmov1alpha1.BareMetalHost{manifest("host"), manifest("back")})
+			memory := departure.New(s.server.Client)
+			Expect(memory.Remember(ctx, namespace, leaves)).To(Succeed())
+			Expect(s.server.Client.Create(ctx, manifest("host"))).To(MatchError(And(
+				ContainSubstring("again.baremetalhost.metal3.io"), ContainSubstring("host moved to another management cluster"),
+				ContainSubstring("kubectl delete configmap metal3-moved-away --namespace "+namespace))))
+			renamed := manifest("renamed")
+			renamed.Spec.BootMACAddress = manifest("host").Spec.BootMACAddress
+			Expect(s.server.Client.Create(ctx, renamed)).To(MatchError(ContainSubstring("host moved to another")))
+			Expect(s.server.Client.Create(ctx, manifest("new"))).To(Succeed())
+			Expect(s.server.Client.Create(ctx, manifest("back", build.Paused(infrav1.HostPausedByProvider),
+				build.Annotations(map[string]string{bmov1alpha1.StatusAnnotation: "{}"})))).To(Succeed())
+			elsewhere := build.Host("host", build.InNamespace(stage.Namespace(ctx, s.server)))
+			Expect(s.server.Client.Create(ctx, elsewhere)).To(Succeed())
+			Expect(memory.Forget(ctx, namespace)).To(Succeed())
+			Expect(s.server.Client.Create(ctx, manifest("host"))).To(Succeed())
+		})
+
+		It("is not created while nobody can tell whether it moved away", func(ctx context.Context) {
+			namespace := stage.Namespace(ctx, s.server)
+			unreadable := &corev1.ConfigMap{Data: map[string]string{"hosts": "{"}}
+			unreadable.Namespace, unreadable.Name = namespace, pivot.DepartureName
+			Expect(s.server.Client.Create(ctx, unreadable)).To(Succeed())
+			Expect(s.server.Client.Create(ctx, build.Host("host", build.InNamespace(namespace)))).To(
+				MatchError(ContainSubstring("creating the host host: parsing key hosts of ConfigMap metal3-moved-away")))
+		})
 
 		It("stays paused when clusterctl has to try again", func(ctx context.Context) {
 			current := s.host(ctx, build.Paused("maintenance"))

@@ -2,6 +2,7 @@ package v1beta2
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,10 +14,12 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 )
 
 // WithArrivals adds to a validator of Metal3Clusters that a Metal3Cluster does not arrive with clusterctl where an
-// earlier move has left objects that the source does not have any more. It lists objects with the reader.
+// earlier move has left objects that the source does not have any more, and that none is created again where it moved
+// away from. It reads objects with the reader.
 //
 // clusterctl repeats the write for some minutes, gives up, and has deleted nothing in the source by then. Later nobody
 // could stop it: clusterctl unpauses the Cluster itself, and Cluster API acts at once.
@@ -34,6 +37,13 @@ type arrivals struct {
 
 // ValidateCreate implements admission.Validator.
 func (a arrivals) ValidateCreate(ctx context.Context, infra *infrav1.Metal3Cluster) (admission.Warnings, error) {
+	left, err := departure.Of(ctx, a.reader, infra.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if refusal := left.InfraRefusal(infra); refusal != "" {
+		return nil, forbid(infra, refusal)
+	}
 	if pivot.Arrives(nil, infra) {
 		if err := a.compare(ctx, infra); err != nil {
 			return nil, err
@@ -56,10 +66,9 @@ func (a arrivals) ValidateUpdate(
 
 // compare returns an error if the Cluster has objects here that do not arrive, or that are being deleted.
 func (a arrivals) compare(ctx context.Context, infra *infrav1.Metal3Cluster) error {
-	kind := infrav1.GroupVersion.WithResource("metal3clusters").GroupResource()
 	arriving, err := pivot.InventoryOf(infra)
 	if err != nil {
-		return apierrors.NewForbidden(kind, infra.Name, err)
+		return forbid(infra, err.Error())
 	}
 	here, deleted := pivot.Inventory{}, pivot.Inventory{}
 	enter := func(kind string, object metav1.Object) {
@@ -86,9 +95,15 @@ func (a arrivals) compare(ctx context.Context, infra *infrav1.Metal3Cluster) err
 		}
 	}
 	if revived := pivot.Revived(infra.Namespace, arriving, here, deleted); revived != "" {
-		return apierrors.NewForbidden(kind, infra.Name, fmt.Errorf("%s", revived)) //nolint:err113 // It is a text for people.
+		return forbid(infra, revived)
 	}
 	return nil
+}
+
+// forbid refuses a Metal3Cluster with a text for people.
+func forbid(infra *infrav1.Metal3Cluster, why string) error {
+	kind := infrav1.GroupVersion.WithResource("metal3clusters").GroupResource()
+	return apierrors.NewForbidden(kind, infra.Name, errors.New(why)) //nolint:err113 // It is a text for people.
 }
 
 // enterCluster enters the Metal3Cluster and its Cluster, which arrive.

@@ -3,10 +3,12 @@ package v1beta2_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -15,11 +17,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
 )
 
 var errAway = errors.New("the cache is away")
+
+// failing is an API server that does not answer for one kind.
+func failing(kind client.Object) interceptor.Funcs {
+	return interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+		options ...client.GetOption,
+	) error {
+		if reflect.TypeOf(object) == reflect.TypeOf(kind) {
+			return errAway
+		}
+		return c.Get(ctx, key, object, options...)
+	}}
+}
 
 func TestArrivals(t *testing.T) {
 	bring := func(epoch, inventory string) func(*infrav1.Metal3Cluster) {
@@ -42,6 +57,8 @@ func TestArrivals(t *testing.T) {
 		object.SetFinalizers([]string{"example.com/keep"})
 		return object
 	}
+	remembered := &corev1.ConfigMap{Data: map[string]string{"hosts": "[]", "metal3cluster." + validCluster().Name: "5"}}
+	remembered.Namespace, remembered.Name = validCluster().Namespace, pivot.DepartureName
 	half := arriving.DeepCopy()
 	deleted(half)
 	for name, tc := range map[string]struct {
@@ -85,11 +102,15 @@ func TestArrivals(t *testing.T) {
 		},
 		"No Cluster to read": {
 			reason: "nobody can tell", after: arriving, want: errAway.Error(),
-			funcs: interceptor.Funcs{Get: func(
-				context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption,
-			) error {
-				return errAway
-			}},
+			funcs: failing(&clusterv1.Cluster{}),
+		},
+		"Moved away": {
+			reason: "it would be created a second time", after: validCluster(), here: []client.Object{remembered},
+			want: "Metal3Cluster " + validCluster().Name + " moved to another management cluster",
+		},
+		"Back": {reason: "it arrives", after: arriving, here: []client.Object{remembered}},
+		"No departure to read": {
+			reason: "nobody can tell", after: validCluster(), want: errAway.Error(), funcs: failing(&corev1.ConfigMap{}),
 		},
 		"Leaving":  {reason: "nobody may hold up what leaves", after: leaving, here: []client.Object{gone}},
 		"Running":  {reason: "it does not arrive", before: arriving, after: arriving, here: []client.Object{gone}},

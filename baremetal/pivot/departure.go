@@ -1,0 +1,113 @@
+package pivot
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Departure is what the source remembers of the objects of a namespace that a move takes away. It is written when the
+// gate opens, stays in the source when all other objects are gone, and is removed when a Cluster runs there again.
+//
+// It is for controllers that apply manifests, such as Argo CD and Flux: they create anew what clusterctl deletes. BMO
+// takes such a host for a new one and inspects it, which reboots the machine that the target runs.
+type Departure struct {
+	// Hosts are the hosts of the namespace.
+	Hosts []DepartedHost
+
+	// Infras are the epochs of the Metal3Clusters, by name.
+	Infras map[string]Epoch
+}
+
+// DepartedHost is what a host is recognized by, whatever it is called later.
+type DepartedHost struct {
+	Name string `json:"name"`
+
+	// Controller and BootMAC are spec.bmc.address and spec.bootMACAddress. Empty if the host has none.
+	Controller string `json:"bmcAddress,omitempty"`
+	BootMAC    string `json:"bootMACAddress,omitempty"`
+}
+
+const (
+	// DepartureName is the name of the ConfigMap that holds the departure of its namespace.
+	DepartureName = "metal3-moved-away"
+
+	// departedHosts is its key for the hosts, departedInfra begins the keys for the Metal3Clusters.
+	departedHosts = "hosts"
+	departedInfra = "metal3cluster."
+)
+
+// Enter adds the hosts of a namespace.
+func (d *Departure) Enter(hosts []*bmov1alpha1.BareMetalHost) {
+	for _, host := range byName(hosts) {
+		d.Hosts = append(d.Hosts, DepartedHost{host.Name, host.Spec.BMC.Address, host.Spec.BootMACAddress})
+	}
+}
+
+// Data is the content of the ConfigMap.
+func (d *Departure) Data() map[string]string {
+	// A list of texts has no error.
+	hosts, _ := json.Marshal(d.Hosts)
+	data := map[string]string{departedHosts: string(hosts)}
+	for name, epoch := range d.Infras {
+		data[departedInfra+name] = epoch.String()
+	}
+	return data
+}
+
+// DepartureOf reads the content of the ConfigMap.
+func DepartureOf(data map[string]string) (Departure, error) {
+	departure := Departure{Infras: map[string]Epoch{}}
+	if err := json.Unmarshal([]byte(data[departedHosts]), &departure.Hosts); err != nil {
+		return departure, fmt.Errorf("parsing key %s of ConfigMap %s: %w", departedHosts, DepartureName, err)
+	}
+	for key, value := range data {
+		if name, is := strings.CutPrefix(key, departedInfra); is {
+			departure.Infras[name] = parseEpoch(value)
+		}
+	}
+	return departure, nil
+}
+
+// HostRefusal says why a host must not be created where the departure is remembered. Empty if it may.
+//
+//	created host                               may be created
+//	is none of those that left                 yes
+//	brings a status or the epoch of a move     yes: it arrives
+//	has the finalizer of BMO                   yes: it is out of a backup, and is paused without its status
+//	has the name, the BMC or the boot MAC      no: a manifest is applied again
+//	address of one that left
+func (d *Departure) HostRefusal(host *bmov1alpha1.BareMetalHost) string {
+	_, status := host.Annotations[bmov1alpha1.StatusAnnotation]
+	if status || EpochOf(host) > 0 || slices.Contains(host.Finalizers, bmov1alpha1.BareMetalHostFinalizer) {
+		return ""
+	}
+	same := func(left DepartedHost) bool {
+		return left.Name == host.Name || left.Controller != "" && left.Controller == host.Spec.BMC.Address ||
+			left.BootMAC != "" && strings.EqualFold(left.BootMAC, host.Spec.BootMACAddress)
+	}
+	i := slices.IndexFunc(d.Hosts, same)
+	if i < 0 {
+		return ""
+	}
+	return refusal(host, "BareMetalHost "+d.Hosts[i].Name, "BMO here would inspect the host, which reboots the machine")
+}
+
+// InfraRefusal says why a Metal3Cluster must not be created where the departure is remembered. Empty if it may: it is
+// another one, or it arrives, or is out of a backup. Both have finalizers.
+func (d *Departure) InfraRefusal(infra metav1.Object) string {
+	if _, left := d.Infras[infra.GetName()]; !left || len(infra.GetFinalizers()) > 0 || EpochOf(infra) > 0 {
+		return ""
+	}
+	return refusal(infra, "Metal3Cluster "+infra.GetName(), "a second management cluster would act on its machines")
+}
+
+func refusal(object metav1.Object, what, danger string) string {
+	return fmt.Sprintf("%s moved to another management cluster, and %s: stop the GitOps controller that applies it here, and "+
+		"apply it in the other cluster. If it did not move, or does not run there any more, remove what is remembered of the "+
+		"move: `kubectl delete configmap %s --namespace %s`", what, danger, DepartureName, object.GetNamespace())
+}

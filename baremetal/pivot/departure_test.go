@@ -1,0 +1,108 @@
+package pivot_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+const (
+	leftMAC        = "02:00:00:00:00:aa"
+	leftController = "redfish://bmc.example/redfish/v1/Systems/1"
+)
+
+// left is a host as its user has written it.
+func left(name, controller, mac string, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
+	host := build.Host(name, options...)
+	host.Spec.BMC.Address, host.Spec.BootMACAddress = controller, mac
+	return host
+}
+
+func departed(t *testing.T) pivot.Departure {
+	t.Helper()
+	leaves := pivot.Departure{Infras: map[string]pivot.Epoch{"cluster.one": 5}}
+	leaves.Enter([]*bmov1alpha1.BareMetalHost{left("plain", "", ""), left("host", leftController, leftMAC)})
+	read, err := pivot.DepartureOf(leaves.Data())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(pivot.Departure{
+		Infras: map[string]pivot.Epoch{"cluster.one": 5},
+		Hosts:  []pivot.DepartedHost{{"host", leftController, leftMAC}, {Name: "plain"}},
+	}, read); diff != "" {
+		t.Fatalf("-want +got:\n%s", diff)
+	}
+	return read
+}
+
+func TestHostRefusal(t *testing.T) {
+	annotated := func(key string) build.HostOption { return build.Annotations(map[string]string{key: "7"}) }
+	known := build.Finalizers(bmov1alpha1.BareMetalHostFinalizer)
+	for name, tc := range map[string]struct {
+		created *bmov1alpha1.BareMetalHost
+		refused bool
+	}{
+		"SameName":           {left("host", "", ""), true},
+		"SameNameWithoutAny": {left("plain", "redfish://new.example/1", ""), true},
+		"SameController":     {left("other", leftController, ""), true},
+		"SameMAC":            {left("other", "", strings.ToUpper(leftMAC)), true},
+		"Paused":             {left("host", "", "", annotated(bmov1alpha1.PausedAnnotation)), true},
+		"Another":            {left("other", "redfish://bmc.example/redfish/v1/Systems/2", "02:00:00:00:00:ab"), false},
+		"AnotherWithoutAny":  {left("other", "", ""), false},
+		"BringsStatus":       {left("host", "", "", annotated(bmov1alpha1.StatusAnnotation)), false},
+		"BringsEpoch":        {left("host", "", "", annotated(infrav1.MoveEpochAnnotation)), false},
+		"OutOfBackup":        {left("host", "", "", known), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			left := departed(t)
+			if refusal := left.HostRefusal(tc.created); (refusal != "") != tc.refused {
+				t.Errorf("refused with %q", refusal)
+			}
+			var nothing pivot.Departure
+			if refusal := nothing.HostRefusal(tc.created); refusal != "" {
+				t.Errorf("refused where nothing has left: %s", refusal)
+			}
+		})
+	}
+	left, created := departed(t), left("other", leftController, "")
+	created.Namespace = "metal3"
+	for _, want := range []string{
+		"BareMetalHost host moved to another management cluster", "reboots the machine", "stop the GitOps controller",
+		"`kubectl delete configmap metal3-moved-away --namespace metal3`",
+	} {
+		if refusal := left.HostRefusal(created); !strings.Contains(refusal, want) {
+			t.Errorf("%q does not say %q", refusal, want)
+		}
+	}
+}
+
+func TestInfraRefusal(t *testing.T) {
+	annotated := build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "7"})
+	for name, tc := range map[string]struct {
+		created *infrav1.Metal3Cluster
+		refused bool
+	}{
+		"Same":        {build.Metal3Cluster("cluster.one"), true},
+		"Another":     {build.Metal3Cluster("cluster"), false},
+		"Arrives":     {build.Metal3Cluster("cluster.one", annotated), false},
+		"OutOfBackup": {build.Metal3Cluster("cluster.one", build.Finalizers(infrav1.ClusterFinalizer)), false},
+	} {
+		left := departed(t)
+		if refusal := left.InfraRefusal(tc.created); (refusal != "") != tc.refused {
+			t.Errorf("%s: refused with %q", name, refusal)
+		}
+	}
+}
+
+func TestDepartureThatIsNone(t *testing.T) {
+	if _, err := pivot.DepartureOf(map[string]string{"hosts": "{"}); err == nil ||
+		!strings.Contains(err.Error(), "parsing key hosts of ConfigMap metal3-moved-away") {
+		t.Errorf("%v", err)
+	}
+}

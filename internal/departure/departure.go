@@ -1,0 +1,66 @@
+// Package departure keeps what a management cluster remembers of the objects that a move took away, in one ConfigMap for
+// each namespace. clusterctl moves no ConfigMap that nobody owns, so it stays.
+package departure
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// Memory writes the ConfigMaps.
+type Memory struct{ client client.Client }
+
+// New returns a memory that is written through a client.
+func New(c client.Client) Memory { return Memory{c} }
+
+// Remember adds a departure to what is remembered of the namespace. The other Metal3Clusters of the namespace stay.
+func (m Memory) Remember(ctx context.Context, namespace string, departure pivot.Departure) error {
+	remembered := empty(namespace)
+	remembered.Data = departure.Data()
+	patch, err := json.Marshal(map[string]any{"data": remembered.Data})
+	if err == nil {
+		err = m.client.Patch(ctx, empty(namespace), client.RawPatch(types.MergePatchType, patch))
+	}
+	if apierrors.IsNotFound(err) {
+		err = m.client.Create(ctx, remembered)
+	}
+	if err != nil {
+		return fmt.Errorf("remembering the hosts that move away in ConfigMap %s: %w", pivot.DepartureName, err)
+	}
+	return nil
+}
+
+// Forget removes what is remembered of the namespace.
+func (m Memory) Forget(ctx context.Context, namespace string) error {
+	if err := client.IgnoreNotFound(m.client.Delete(ctx, empty(namespace))); err != nil {
+		return fmt.Errorf("deleting ConfigMap %s, which names hosts that moved away: %w", pivot.DepartureName, err)
+	}
+	return nil
+}
+
+// Of returns what is remembered of a namespace. It is empty if nothing is.
+func Of(ctx context.Context, reader client.Reader, namespace string) (pivot.Departure, error) {
+	remembered := empty(namespace)
+	switch err := reader.Get(ctx, client.ObjectKeyFromObject(remembered), remembered); {
+	case apierrors.IsNotFound(err):
+		return pivot.Departure{}, nil
+	case err != nil:
+		return pivot.Departure{}, fmt.Errorf("reading ConfigMap %s, which names hosts that moved away: %w",
+			pivot.DepartureName, err)
+	}
+	return pivot.DepartureOf(remembered.Data)
+}
+
+func empty(namespace string) *corev1.ConfigMap {
+	remembered := &corev1.ConfigMap{}
+	remembered.Namespace, remembered.Name = namespace, pivot.DepartureName
+	return remembered
+}

@@ -1,0 +1,93 @@
+package departure_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+const namespace = "metal3"
+
+// leaves is the departure of one Metal3Cluster with the hosts of its namespace.
+func leaves(infra string, epoch pivot.Epoch, hosts ...string) pivot.Departure {
+	departing := pivot.Departure{Infras: map[string]pivot.Epoch{infra: epoch}}
+	var all []*bmov1alpha1.BareMetalHost
+	for _, name := range hosts {
+		all = append(all, build.Host(name))
+	}
+	departing.Enter(all)
+	return departing
+}
+
+func TestMemory(t *testing.T) {
+	server := fake.NewClientBuilder().Build()
+	memory := departure.New(server)
+	for step, tc := range []struct {
+		what func() error
+		want pivot.Departure
+	}{
+		{func() error { return memory.Forget(t.Context(), namespace) }, pivot.Departure{}},
+		{func() error { return memory.Remember(t.Context(), namespace, leaves("a", 1, "host-0")) }, leaves("a", 1, "host-0")},
+		{func() error { return memory.Remember(t.Context(), "other", leaves("c", 7)) }, leaves("a", 1, "host-0")},
+		{
+			func() error { return memory.Remember(t.Context(), namespace, leaves("b", 1, "host-0", "host-1")) },
+			pivot.Departure{
+				Infras: map[string]pivot.Epoch{"a": 1, "b": 1}, Hosts: leaves("", 0, "host-0", "host-1").Hosts,
+			},
+		},
+		{func() error { return memory.Forget(t.Context(), namespace) }, pivot.Departure{}},
+	} {
+		if err := tc.what(); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		got, err := departure.Of(t.Context(), server, namespace)
+		if err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("step %d: -want +got:\n%s", step, diff)
+		}
+	}
+}
+
+func TestMemoryOfAServerThatFails(t *testing.T) {
+	broken := errors.New("etcdserver: request timed out")
+	server := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return broken
+		},
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return broken },
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return broken },
+	}).Build()
+	memory := departure.New(server)
+	_, err := departure.Of(t.Context(), server, namespace)
+	for what, err := range map[string]error{
+		"reading":     err,
+		"remembering": memory.Remember(t.Context(), namespace, leaves("a", 1)),
+		"deleting":    memory.Forget(t.Context(), namespace),
+	} {
+		if !errors.Is(err, broken) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestUnreadableMemory(t *testing.T) {
+	written := &corev1.ConfigMap{Data: map[string]string{"hosts": "{"}}
+	written.Namespace, written.Name = namespace, pivot.DepartureName
+	server := fake.NewClientBuilder().WithObjects(written).Build()
+	if _, err := departure.Of(t.Context(), server, namespace); err == nil {
+		t.Error("what cannot be read passes for nothing")
+	}
+}
