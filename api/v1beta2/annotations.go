@@ -86,6 +86,11 @@ const (
 	// paused for. A host that arrives has the epoch of its Metal3Cluster. A leftover of an earlier move has a lower epoch.
 	MoveEpochAnnotation = "infrastructure.cluster.x-k8s.io/move-epoch"
 
+	// MoveWhileBusyAnnotation on a host lets a move take the host along while it is inspected, prepared or deprovisioned.
+	// Ironic continues meanwhile, and BMO in the target cluster continues from there. The value does not matter. The
+	// manager removes the annotation after the move.
+	MoveWhileBusyAnnotation = "infrastructure.cluster.x-k8s.io/move-while-busy"
+
 	// PauseReasonAnnotation on a host that the provider has paused says in words why, and what ends the pause.
 	PauseReasonAnnotation = "infrastructure.cluster.x-k8s.io/pause-reason"
 

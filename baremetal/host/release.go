@@ -122,13 +122,17 @@ func sameReference(a, b *corev1.SecretReference) bool {
 	return *a == *b
 }
 
-// settled returns true if BMO has deprovisioned the host. It returns false for unknown states, so that no machine
-// claims a host that is still in use.
+// settled returns true if BMO has deprovisioned the host, or deprovisions it while its user lets it move: the deletion
+// of the machine would not travel, and nobody claims the host before it is available. It returns false for unknown
+// states, so that no machine claims a host that is still in use.
 func settled(host *bmov1alpha1.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
 	case bmov1alpha1.StateNone, bmov1alpha1.StateUnmanaged, bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile,
 		bmov1alpha1.StateInspecting, bmov1alpha1.StateReady, bmov1alpha1.StateAvailable:
 		return true
+	case bmov1alpha1.StateDeprovisioning:
+		_, moves := host.Annotations[infrav1.MoveWhileBusyAnnotation]
+		return moves
 	case bmov1alpha1.StateExternallyProvisioned:
 		return !host.Status.PoweredOn || host.Spec.DisablePowerOff
 	default:

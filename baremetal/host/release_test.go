@@ -324,6 +324,14 @@ func TestPlanRelease(t *testing.T) {
 			},
 			release: release,
 		},
+		"MovesWhileBusy": {
+			reason:  "the deletion of the machine would not travel",
+			host:    claimed(state(bmov1alpha1.StateDeprovisioning), note(infrav1.MoveWhileBusyAnnotation, "")),
+			release: release,
+			want: host.ReleaseStep{
+				Write: free(state(bmov1alpha1.StateDeprovisioning), note(infrav1.MoveWhileBusyAnnotation, "")),
+			},
+		},
 		"DeprovisioningFails": {
 			reason: "the message contains the error of BMO",
 			host: claimed(state(bmov1alpha1.StateDeprovisioning), func(h *bmov1alpha1.BareMetalHost) {

@@ -47,6 +47,30 @@ func Busy(host *bmov1alpha1.BareMetalHost) string {
 	}
 }
 
+// Delays says what BMO is doing with a host that a move waits for. Empty means nothing.
+//
+//	host                                              a move waits
+//	is not busy                                       no
+//	is inspected, prepared or deprovisioned, and its  no: Ironic continues, and BMO in the target looks at the node
+//	user lets it move                                 before it does anything
+//	is busy with anything else                        yes: it would begin anew, or its deletion would be forgotten
+func Delays(host *bmov1alpha1.BareMetalHost) string {
+	if _, allowed := host.Annotations[infrav1.MoveWhileBusyAnnotation]; allowed && MovesWhileBusy(host) {
+		return ""
+	}
+	return Busy(host)
+}
+
+// MovesWhileBusy returns true for a busy host that could be moved if its user allows it.
+func MovesWhileBusy(host *bmov1alpha1.BareMetalHost) bool {
+	switch state := host.Status.Provisioning.State; state {
+	case bmov1alpha1.StateInspecting, bmov1alpha1.StatePreparing, bmov1alpha1.StateDeprovisioning:
+		return Busy(host) == string(state)
+	default:
+		return false
+	}
+}
+
 // poweringOf says whether BMO is about to change the power of a host. A host that is paused then stays off, or on,
 // until it is resumed. A user who pauses a host decides about its power.
 //

@@ -107,7 +107,7 @@ func (d *Departure) InfraRefusal(infra metav1.Object) string {
 }
 
 func refusal(object metav1.Object, what, danger string) string {
-	return fmt.Sprintf("%s moved to another management cluster, and %s: stop the GitOps controller that applies it here, and "+
-		"apply it in the other cluster. If it did not move, or does not run there any more, remove what is remembered of the "+
-		"move: `kubectl delete configmap %s --namespace %s`", what, danger, DepartureName, object.GetNamespace())
+	return fmt.Sprintf("%s moved to another management cluster, and %s: stop the GitOps controller that applies it here, "+
+		"and apply it in the other cluster. If it did not move, or does not run there any more, remove what is remembered "+
+		"of the move: `kubectl delete configmap %s --namespace %s`", what, danger, DepartureName, object.GetNamespace())
 }

@@ -89,13 +89,14 @@ type HostFacts struct {
 //	Parked, Running     the same, and it is not known whether its      Hold
 //	                    Node has joined, or the user has paused it
 //	Parked              being deleted, paused by anybody               Leave: BMO would wipe what runs on it
-//	Parked              busy, paused by the provider                   Resume: BMO completes its work first
-//	Parked              busy, anything else                            Leave: PlanHost runs again when BMO is done
-//	Parked              not busy, not paused                           Pause
+//	Parked              busy and waited for, paused by the provider    Resume: BMO completes its work first
+//	Parked              busy and waited for, anything else             Leave: PlanHost runs again when BMO is done
+//	Parked              not waited for, not paused                     Pause
 //	Parked              parked, for another move                       Stamp
-//	Parked              not busy, paused by anybody, not settled       Settle
-//	Parked              not busy, paused, status not recorded          Record
-//	Parked              not busy, paused, status recorded              Leave
+//	Parked              not waited for, paused by anybody, not         Settle
+//	                    settled
+//	Parked              not waited for, paused, status not recorded    Record
+//	Parked              not waited for, paused, status recorded        Leave
 //	not Parked          not paused, names a holder, and depends on     Forget
 //	                    no Cluster with an Ironic endpoint
 //	Fenced              not paused                                     FenceOff
@@ -174,9 +175,9 @@ func planParking(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused, ou
 	switch {
 	case paused && !host.DeletionTimestamp.IsZero():
 		return Leave
-	case Busy(host) != "" && ours:
+	case Delays(host) != "" && ours:
 		return Resume
-	case Busy(host) != "", parkedFor(host, around):
+	case Delays(host) != "", parkedFor(host, around):
 		return Leave
 	case Parked(host):
 		return Stamp
@@ -342,6 +343,7 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 		delete(changed.Annotations, infrav1.StatusOriginAnnotation)
 		delete(changed.Annotations, infrav1.MoveEpochAnnotation)
 		delete(changed.Annotations, infrav1.PauseReasonAnnotation)
+		delete(changed.Annotations, infrav1.MoveWhileBusyAnnotation)
 	case Nudge:
 		holder := HolderFor(host, around)
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.IronicHolderAnnotation, HolderName(*holder))

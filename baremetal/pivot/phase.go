@@ -69,7 +69,8 @@ func Phases() []Phase {
 //	paused                                                    Fenced              Fenced
 //	paused, left by an earlier move or arrived on a leftover  any                 ArrivalHeld
 //	paused, its Ironic was lost, and its Node is not known    Parked, Running     ProvisioningHeld
-//	busy                                                      any                 Busy
+//	busy, and a move waits for it                             any                 Busy
+//	busy, not paused                                          any but Parked      Busy
 //	paused by anybody, and its status is recorded             Parked              Parked
 //	paused by the user                                        any                 PausedByUser
 //	any other                                                 Parked              Parking
@@ -89,7 +90,7 @@ func PhaseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 		return PhaseArrivalHeld
 	case paused && isProvisioningHeld(host, goal, around):
 		return PhaseProvisioningHeld
-	case Busy(host) != "":
+	case isBusy(host, goal, paused):
 		return PhaseBusy
 	case goal == PhaseParked && parkedFor(host, around):
 		return PhaseParked
@@ -98,6 +99,11 @@ func PhaseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	default:
 		return phaseOfQuiet(host, goal, paused)
 	}
+}
+
+// isBusy returns true for a busy host, except one that is to move or moves while it is busy.
+func isBusy(host *bmov1alpha1.BareMetalHost, goal Phase, paused bool) bool {
+	return Delays(host) != "" || Busy(host) != "" && !paused && goal != PhaseParked
 }
 
 // phaseOfQuiet returns the phase of a quiet host that is not parked and that only the provider may have paused.

@@ -180,7 +180,7 @@ func EndpointObstacles(facts EndpointFacts) []Obstacle {
 func (f *MoveFacts) hostObstacles(host *bmov1alpha1.BareMetalHost) []Obstacle {
 	var found []Obstacle
 	left := infrav1.IsLeaving(host)
-	busy, held, parking := Busy(host), arrivalObstacles(host, f.Around), GoalOf(host, f.Around) == PhaseParked
+	busy, held, parking := Delays(host), arrivalObstacles(host, f.Around), GoalOf(host, f.Around) == PhaseParked
 	refusal, about := f.Refusals[host.Name], About(hostKind, host)
 	switch {
 	case left && parking:
@@ -215,6 +215,10 @@ func busyObstacle(host *bmov1alpha1.BareMetalHost, busy string) Obstacle {
 	case paused && by != infrav1.HostPausedByProvider:
 		return about.Blocks(CodeHostPaused, "remove its annotation "+bmov1alpha1.PausedAnnotation,
 			"host %s is paused in the middle of %s", host.Name, busy)
+	case MovesWhileBusy(host):
+		remedy := fmt.Sprintf("wait until it is done, or let it move meanwhile with `kubectl annotate baremetalhost %s "+
+			"--namespace %s %s=`", host.Name, host.Namespace, infrav1.MoveWhileBusyAnnotation)
+		return about.Blocks(CodeHostBusy, remedy, "host %s is %s", host.Name, busy)
 	default:
 		return about.Blocks(CodeHostBusy, "wait until it is done", "host %s is %s", host.Name, busy)
 	}

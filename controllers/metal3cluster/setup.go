@@ -151,7 +151,7 @@ func consumerMatters(before, after *infrav1.Metal3Machine) bool {
 
 // hostMatters returns true for changes of a host that affect whether it can be moved.
 func hostMatters(before, after *bmov1alpha1.BareMetalHost) bool {
-	return before.Generation != after.Generation || pivot.Busy(before) != pivot.Busy(after) ||
+	return before.Generation != after.Generation || pivot.Delays(before) != pivot.Delays(after) ||
 		pivot.Parked(before) != pivot.Parked(after) || pivot.EpochOf(before) != pivot.EpochOf(after) ||
 		before.Annotations[infrav1.BlockMoveAnnotation] != after.Annotations[infrav1.BlockMoveAnnotation] ||
 		before.Annotations[bmov1alpha1.PausedAnnotation] != after.Annotations[bmov1alpha1.PausedAnnotation] ||

@@ -1,5 +1,5 @@
-// Package departure keeps what a management cluster remembers of the objects that a move took away, in one ConfigMap for
-// each namespace. clusterctl moves no ConfigMap that nobody owns, so it stays.
+// Package departure keeps what a management cluster remembers of the objects that a move took away, in one ConfigMap
+// for each namespace. clusterctl moves no ConfigMap that nobody owns, so it stays.
 package departure
 
 import (

@@ -78,6 +78,42 @@ func ofBMO(c *clusters) []story {
 			w.observed(ctx)
 			Expect(w.asked(before, "active")).To(BeZero(), "no image is written again")
 		}},
+		{"takes hosts along that the Baremetal Operator is deprovisioning", func(ctx context.Context) {
+			w := c.worldOfBMO(ctx)
+			w.cluster(ctx, "cluster")
+			for _, host := range []string{"cluster-0", "cluster-1"} {
+				w.host(ctx, host)
+				w.machine(ctx, "cluster", host)
+			}
+			w.settled(ctx)
+			before := w.trace(ctx)
+			w.stuck(true)
+			for _, object := range []client.Object{
+				&infrav1.Metal3Machine{ObjectMeta: w.named("cluster-1")}, &clusterv1.Machine{ObjectMeta: w.named("cluster-1")},
+				&corev1.Secret{ObjectMeta: w.named("cluster-1-bootstrap")},
+			} {
+				Expect(w.here.client.Delete(ctx, object)).To(Succeed())
+			}
+			w.eventually(ctx, "cluster-1", inState(bmov1alpha1.StateDeprovisioning))
+			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason,
+				"kubectl annotate baremetalhost cluster-1 --namespace "+w.namespace+" "+infrav1.MoveWhileBusyAnnotation+"=")))
+
+			By("letting it move")
+			w.change(ctx, "cluster-1", func(host *bmov1alpha1.BareMetalHost) {
+				metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.MoveWhileBusyAnnotation, "")
+			})
+			w.eventually(ctx, "cluster-1", HaveField("Spec.ConsumerRef", BeNil()))
+			w.readyForMove(ctx)
+			w.move(ctx)
+			w.eventually(ctx, "cluster-1", isNotPaused(), inState(bmov1alpha1.StateDeprovisioning),
+				HaveField("Annotations", Not(HaveKey(infrav1.MoveWhileBusyAnnotation))))
+			w.stuck(false)
+			w.settled(ctx)
+			w.observed(ctx)
+			w.unharmed(ctx, before.except("cluster-1"))
+			Expect(w.asked(before, "deleted")).To(Equal(1), "it is deprovisioned once")
+			Expect(w.asked(before, "active")).To(BeZero())
+		}},
 		{"moves back onto leftovers, and the Baremetal Operator wipes nothing", func(ctx context.Context) {
 			w := c.worldOfBMO(ctx)
 			w.cluster(ctx, "cluster")

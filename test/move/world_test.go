@@ -111,9 +111,9 @@ func settingsOf(ironic *fakeironic.Server) ironicapi.Settings {
 	return ironicapi.Settings{Endpoint: ironic.Endpoint(), Username: ironic.Username, Password: ironic.Password}
 }
 
-// stuck says whether no work of Ironic ends any more.
+// stuck says whether no work of Ironic on the hosts of this world ends any more.
 func (w *world) stuck(stuck bool) {
-	w.ironic.Break(fakeironic.Faults{Password: goodPassword, Stuck: stuck})
+	w.ironic.Break(fakeironic.Faults{Password: goodPassword, Stuck: stuck, StuckOn: w.namespace + "~"})
 }
 
 func (w *world) key(name string) client.ObjectKey {

@@ -63,8 +63,9 @@ type Faults struct {
 	// Power is what is wrong with every change of power.
 	Power string
 
-	// Stuck lets no work end.
-	Stuck bool
+	// Stuck lets no work end on nodes whose names begin with StuckOn.
+	Stuck   bool
+	StuckOn string
 }
 
 // Call is a request that changes something.
@@ -212,10 +213,10 @@ func (s *Server) guard(next http.Handler) http.Handler {
 
 // settle ends all work whose time has come.
 func (s *Server) settle() {
-	if s.faults.Stuck {
-		return
-	}
 	for _, node := range s.nodes {
+		if s.faults.Stuck && strings.HasPrefix(node.Name, s.faults.StuckOn) {
+			continue
+		}
 		for node.done != nil && !time.Now().Before(node.at) {
 			done := node.done
 			node.done = nil
