@@ -173,7 +173,11 @@ func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.
 	case step == pivot.MarkProvisioned && !pivot.BringsStatus(host):
 		err = r.Statuses.MarkProvisioned(ctx, host)
 	default:
-		_, err = r.Hosts.Write(ctx, host, pivot.Apply(step, host, around))
+		var written *bmov1alpha1.BareMetalHost
+		if written, err = r.Hosts.Write(ctx, host, pivot.Apply(step, host, around)); err == nil {
+			// The event waits behind those of the other hosts, and the time since the pause counts from here.
+			r.pausedFor(written)
+		}
 	}
 	if err != nil {
 		return err

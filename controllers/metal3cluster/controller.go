@@ -72,8 +72,8 @@ type Reconciler struct {
 	// trials remember which hosts can be paused.
 	trials pauseTrials
 
-	// hostCounts holds the number of hosts that the last reconcile of each Metal3Cluster has read.
-	hostCounts sync.Map
+	// gatherTimes holds for how long changes of other objects are gathered for each Metal3Cluster.
+	gatherTimes sync.Map
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters,verbs=get;list;watch;patch
@@ -103,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Endpoints.Forget(req.NamespacedName)
 		r.Nodes.Forget(req.NamespacedName)
 		r.secretReads.Delete(req.NamespacedName)
-		r.hostCounts.Delete(req.NamespacedName)
+		r.gatherTimes.Delete(req.NamespacedName)
 	case flow.Ignored:
 		r.Endpoints.Rest(req.NamespacedName)
 		r.Nodes.Rest(req.NamespacedName)

@@ -58,7 +58,7 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	if s.move.Hosts, err = r.Hosts.Hosts(ctx, s.infra.Namespace); err != nil {
 		return err
 	}
-	r.hostCounts.Store(client.ObjectKeyFromObject(s.infra), len(s.move.Hosts))
+	r.gatherTimes.Store(client.ObjectKeyFromObject(s.infra), s.gatherTime())
 	if s.move.Around, err = r.Hosts.Neighbours(ctx, s.infra.Namespace); err != nil {
 		return err
 	}

@@ -30,8 +30,10 @@ import (
 )
 
 const (
-	// gatherAtLeast is the time for which changes of other objects are gathered into one reconcile of a Metal3Cluster.
+	// gatherAtLeast is the time for which changes of other objects are gathered into one reconcile of a Metal3Cluster,
+	// and gatherAtGate the one while clusterctl waits: it looks after 5 and 12.5 seconds, so half a second counts.
 	gatherAtLeast = time.Second
+	gatherAtGate  = 200 * time.Millisecond
 
 	// gatherPerHost is added for each host of the namespace. A reconcile reads all hosts, so without it the work grows
 	// with the square of their number while all of them are provisioned.
@@ -40,9 +42,19 @@ const (
 
 // gatherTime returns the time for which changes are gathered for a Metal3Cluster.
 func (r *Reconciler) gatherTime(cluster types.NamespacedName) time.Duration {
-	hosts, _ := r.hostCounts.Load(cluster)
-	count, _ := hosts.(int)
-	return gatherAtLeast + time.Duration(count)*gatherPerHost
+	if known, found := r.gatherTimes.Load(cluster); found {
+		gather, _ := known.(time.Duration)
+		return gather
+	}
+	return gatherAtLeast
+}
+
+func (s *scope) gatherTime() time.Duration {
+	least := gatherAtLeast
+	if s.waitsAtGate() {
+		least = gatherAtGate
+	}
+	return least + time.Duration(len(s.move.Hosts))*gatherPerHost
 }
 
 // endpointIndex finds Metal3Clusters by spec.controlPlaneEndpoint.

@@ -184,6 +184,9 @@ func (c *statusCommand) look(ctx context.Context) (view, error) {
 	if c.target != nil {
 		seen.Target, second = c.side(ctx, c.target)
 	}
+	if c.all {
+		seen.Namespaces = seen.campaign()
+	}
 	return seen, errors.Join(first, second)
 }
 
@@ -344,7 +347,8 @@ func (v view) hostRows() []row {
 	return rows
 }
 
-// write prints the Clusters, the hosts, and what to know. Brief leaves out hosts that wait for nothing.
+// write prints the namespaces, the Clusters, the hosts, and what to know. Brief leaves out hosts that wait for nothing,
+// as does a table of namespaces.
 func (v view) write(writer io.Writer, wide, brief bool) error {
 	head := []string{"CLUSTER", "WHAT", "STATE"}
 	if v.Target != nil {
@@ -357,10 +361,10 @@ func (v view) write(writer io.Writer, wide, brief bool) error {
 	if len(table) == 1 && v.complete() {
 		return say(writer, "There is no Metal3Cluster and no host; look elsewhere with --namespace or --all-namespaces.")
 	}
-	if err := printTable(writer, table); err != nil {
+	if err := errors.Join(printCampaign(writer, v.Namespaces), printTable(writer, table)); err != nil {
 		return err
 	}
-	if hosts := v.hostTable(wide, brief); len(hosts) > 1 {
+	if hosts := v.hostTable(wide, brief || len(v.Namespaces) > 1); len(hosts) > 1 {
 		if err := errors.Join(say(writer, ""), printTable(writer, hosts)); err != nil {
 			return err
 		}

@@ -26,6 +26,10 @@ type view struct {
 
 	// Target is nil if no target was named.
 	Target *sideView `json:"target,omitempty"`
+
+	// Namespaces are in the order in which to move them. Empty without --all-namespaces, without a target, and while one
+	// side was not seen.
+	Namespaces []namespaceView `json:"namespaces,omitempty"`
 }
 
 // sideView is what was seen of one cluster.

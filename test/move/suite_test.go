@@ -49,6 +49,8 @@ var (
 
 	pivots = flag.Int("move.pivots", 5, "Number of pivots with random faults.")
 
+	namespaces = flag.Int("move.namespaces", 0, "Number of namespaces with -move.hosts hosts each to move one after the other.")
+
 	hosts = flag.Int("move.hosts", goalHosts, "Number of hosts to measure with.")
 
 	only = flag.String("move.story", "", "Only stories whose names match this regular expression.")
@@ -126,6 +128,7 @@ var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 	if *measure {
 		describeMeasurements(whole)
 		describeReturn(whole)
+		describeCampaign(whole)
 		It(chaos(whole).name, func(ctx context.Context) { chaos(whole).play(ctx) })
 		return
 	}

@@ -1,0 +1,155 @@
+package plugin
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// stage is how far a namespace is on its way to the target.
+type stage string
+
+// Values of stage.
+const (
+	stageReady    stage = "Ready"
+	stageNotReady stage = "NotReady"
+	stageMoving   stage = "Moving"
+	stageArriving stage = "Arriving"
+	stageMoved    stage = "Moved"
+)
+
+// namespaceView is where one namespace is.
+type namespaceView struct {
+	Namespace string `json:"namespace"`
+	Stage     stage  `json:"stage"`
+
+	// Clusters and Hosts are those on the side that has more of them.
+	Clusters int `json:"clusters"`
+	Hosts    int `json:"hosts"`
+
+	// Ironic says that a Metal3Cluster of the namespace manages an Ironic endpoint.
+	Ironic bool `json:"ironic,omitempty"`
+
+	// Next is the command to run, or what to wait for. Empty for a namespace that has moved.
+	Next string `json:"next,omitempty"`
+}
+
+// campaign returns where the namespaces are, in the order in which to move them: those with an Ironic endpoint come
+// last, because BMO has one Ironic for all namespaces, and it serves all of them until its own namespace is handed over.
+func (v view) campaign() []namespaceView {
+	if v.Target == nil || !v.complete() {
+		return nil
+	}
+	here, there := v.Source.byNamespace(), v.Target.byNamespace()
+	names := append(sortedKeys(here), sortedKeys(there)...)
+	slices.Sort(names)
+	var all []namespaceView
+	for _, name := range slices.Compact(names) {
+		source, target := here[name], there[name]
+		all = append(all, namespaceView{
+			Namespace: name, Stage: stageOf(source, target), Ironic: source.managesIronic() || target.managesIronic(),
+			Clusters: max(len(source.Clusters), len(target.Clusters)), Hosts: max(len(source.Hosts), len(target.Hosts)),
+		})
+	}
+	slices.SortStableFunc(all, func(a, b namespaceView) int {
+		return cmp.Compare(strconv.FormatBool(a.Ironic), strconv.FormatBool(b.Ironic))
+	})
+	serves := slices.ContainsFunc(all, func(one namespaceView) bool { return !one.Ironic && one.Stage != stageMoved })
+	for i := range all {
+		all[i].Next = all[i].next(serves)
+	}
+	return all
+}
+
+// stageOf returns the stage of a namespace. The first row that fits counts.
+//
+//	source                                      target                     stage
+//	has Clusters, and one of them is paused     any                        Moving
+//	has Clusters, and one is not ready to move  any                        NotReady
+//	has Clusters or hosts                       any                        Ready
+//	has nothing                                 has a paused Cluster, or   Arriving
+//	                                            a host that still waits
+//	has nothing                                 anything else              Moved
+func stageOf(source, target sideView) stage {
+	paused := func(cluster clusterView) bool { return cluster.Paused }
+	unready := func(cluster clusterView) bool { return cluster.ReadyForMove != metav1.ConditionTrue }
+	switch {
+	case slices.ContainsFunc(source.Clusters, paused):
+		return stageMoving
+	case slices.ContainsFunc(source.Clusters, unready):
+		return stageNotReady
+	case len(source.Clusters)+len(source.Hosts) > 0:
+		return stageReady
+	case slices.ContainsFunc(target.Clusters, paused), slices.ContainsFunc(target.Hosts, waits):
+		return stageArriving
+	default:
+		return stageMoved
+	}
+}
+
+// next says what to do with a namespace. Serves says that other namespaces still depend on an Ironic that moves last.
+func (n namespaceView) next(serves bool) string {
+	command := func(name string) string {
+		return fmt.Sprintf("clusterctl metal3 pivot %s --namespace %s", name, n.Namespace)
+	}
+	switch {
+	case n.Stage == stageMoved:
+		return ""
+	case n.Stage == stageArriving:
+		return "wait: " + command("status --watch --until=arrived")
+	case n.Stage == stageMoving:
+		return "wait; if clusterctl has ended: " + command("resume")
+	case n.Ironic && serves:
+		return "after the others: its Ironic serves them"
+	case n.Stage == stageNotReady:
+		return command("preflight")
+	default:
+		return command("run")
+	}
+}
+
+// byNamespace splits what was seen of one cluster.
+func (s *sideView) byNamespace() map[string]sideView {
+	all := map[string]sideView{}
+	for _, cluster := range s.Clusters {
+		one := all[cluster.Namespace]
+		one.Clusters = append(one.Clusters, cluster)
+		all[cluster.Namespace] = one
+	}
+	for _, host := range s.Hosts {
+		one := all[host.Namespace]
+		one.Hosts = append(one.Hosts, host)
+		all[host.Namespace] = one
+	}
+	return all
+}
+
+func (s *sideView) managesIronic() bool {
+	return slices.ContainsFunc(s.Clusters, func(cluster clusterView) bool { return cluster.Ironic != nil })
+}
+
+// printCampaign prints the namespaces of a view, and how many of them have moved. It prints nothing for a single one.
+func printCampaign(writer io.Writer, namespaces []namespaceView) error {
+	if len(namespaces) < 2 { //nolint:mnd // One namespace is no campaign.
+		return nil
+	}
+	table, moved, hosts, all := [][]string{{"NAMESPACE", "STAGE", "CLUSTERS", "HOSTS", "NEXT"}}, 0, 0, 0
+	for _, one := range namespaces {
+		table = append(table, []string{
+			one.Namespace, string(one.Stage), strconv.Itoa(one.Clusters), strconv.Itoa(one.Hosts), one.Next,
+		})
+		all += one.Hosts
+		if one.Stage == stageMoved {
+			moved++
+			hosts += one.Hosts
+		}
+	}
+	if err := printTable(writer, table); err != nil {
+		return err
+	}
+	return say(writer, "%d of %d namespaces have moved, with %d of %d hosts.\n", moved, len(namespaces), hosts, all)
+}
