@@ -39,7 +39,7 @@ type namespaceView struct {
 }
 
 // campaign returns where the namespaces are, in the order in which to move them: those with an Ironic endpoint come
-// last, because BMO has one Ironic for all namespaces, and it serves all of them until its own namespace is handed over.
+// last. BMO has one Ironic for all namespaces, and it serves all of them until its own namespace is handed over.
 func (v view) campaign() []namespaceView {
 	if v.Target == nil || !v.complete() {
 		return nil
