@@ -76,7 +76,8 @@ func TestSourceObstacles(t *testing.T) {
 					"set this label, or run the manager with --keep-move-labels",
 				"Machine machine has no node: wait for it, or delete it",
 				"Metal3Remediation r is running: wait until it is done",
-				"host host is inspecting: wait until it is done",
+				"host host is inspecting: wait until it is done, or let it move meanwhile with `kubectl annotate baremetalhost host " +
+					"--namespace metal3 infrastructure.cluster.x-k8s.io/move-while-busy=`",
 			},
 		},
 		"Refused": {

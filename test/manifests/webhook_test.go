@@ -65,7 +65,7 @@ func TestWebhooksCoverAllKinds(t *testing.T) {
 		}
 	}
 	want := []string{
-		"metal3clusters", "metal3clustertemplates", "metal3dataclaims", "metal3datas", "metal3datatemplates",
+		"baremetalhosts", "metal3clusters", "metal3clustertemplates", "metal3dataclaims", "metal3datas", "metal3datatemplates",
 		"metal3machines", "metal3machinetemplates", "metal3remediations", "metal3remediationtemplates",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(got))); diff != "" {
