@@ -46,12 +46,9 @@ func endMove(infra *infrav1.Metal3Cluster) {
 	metav1.SetMetaDataAnnotation(&infra.ObjectMeta, infrav1.MoveEpochAnnotation, epoch.Unpaused().String())
 }
 
-// listInventory records the objects of the Cluster, so that the target can recognize a leftover of an earlier move. In
-// the target it writes nothing. It reads the cache.
+// listInventory records the objects of the Cluster, so that the target can recognize a leftover of an earlier move. It
+// reads the cache.
 func (r *Reconciler) listInventory(ctx context.Context, s *scope) error {
-	if !s.waitsAtGate() {
-		return nil
-	}
 	inventory := pivot.Inventory{}
 	for _, machine := range s.move.Machines {
 		if machine.Spec.ClusterName == s.cluster.Name {

@@ -254,11 +254,10 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 		return outcome.Waiting(infrav1.WaitingForHostsReason,
 			"The move waits: the Ironic endpoint has to be verified again after it").WithAfter(claimDelay), nil
 	}
-	if err := r.listInventory(ctx, s); err != nil {
-		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
-	}
-	if err := r.Departures.Remember(ctx, s.infra.Namespace, departing(s)); err != nil {
-		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
+	if s.waitsAtGate() {
+		if err := r.recordDeparture(ctx, s); err != nil {
+			return outcome.Done(), fmt.Errorf("the move waits: %w", err)
+		}
 	}
 	if err := r.tellIronic(ctx, s, true); err != nil {
 		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
@@ -267,11 +266,15 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 	return outcome.Done(), nil
 }
 
-// departing is what moves away with the Metal3Cluster.
-func departing(s *scope) pivot.Departure {
+// recordDeparture tells the target what arrives, and remembers here what leaves. It runs as the gate opens, and not
+// again: some hosts may be gone later, and in the target nothing leaves.
+func (r *Reconciler) recordDeparture(ctx context.Context, s *scope) error {
+	if err := r.listInventory(ctx, s); err != nil {
+		return err
+	}
 	leaves := pivot.Departure{Infras: map[string]pivot.Epoch{s.infra.Name: pivot.EpochOf(s.infra)}}
 	leaves.Enter(s.move.Hosts)
-	return leaves
+	return r.Departures.Remember(ctx, s.infra.Namespace, leaves)
 }
 
 // departure returns the obstacles of the move. Empty if it would lose nothing.

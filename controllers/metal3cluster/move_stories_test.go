@@ -307,6 +307,18 @@ func describeMoves(s *suite) {
 		left := w.departed(ctx, Default)
 		Expect(left.Infras).To(Equal(map[string]pivot.Epoch{clusterName: 3}))
 		Expect(left.Hosts).To(ConsistOf(HaveField("Name", "host")))
+
+		By("looking again after the gate has opened")
+		w.host(ctx, "late", build.Available())
+		w.park(ctx, "late")
+		late := &bmov1alpha1.BareMetalHost{}
+		stage.Change(ctx, w.client, w.key("late"), late, func(host *bmov1alpha1.BareMetalHost) {
+			host.Annotations[infrav1.MoveEpochAnnotation] = "3"
+		})
+		w.progress(ctx, infrav1.MovableReason, "BareMetalHosts: 2 Parked")
+		Expect(w.departed(ctx, Default)).To(Equal(left), "what has left is written when the gate opens")
+		Expect(w.client.Delete(ctx, late)).To(Succeed())
+		w.progress(ctx, infrav1.MovableReason, "BareMetalHosts: 1 Parked")
 		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"),
 			HaveKeyWithValue(infrav1.MoveInventoryAnnotation, MatchJSON(`{"Machine":["cp-0"]}`))))
 		w.pause(ctx, false)
