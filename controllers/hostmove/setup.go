@@ -63,8 +63,7 @@ func hostMatters() predicate.Funcs {
 		}
 		_, paused := after.Annotations[bmov1alpha1.PausedAnnotation]
 		// What the API server refuses, a change of the spec mends.
-		return before.Generation != after.Generation || pivot.Busy(before) != pivot.Busy(after) ||
-			pivot.Delays(before) != pivot.Delays(after) ||
+		return before.Generation != after.Generation || pivot.Delays(before) != pivot.Delays(after) ||
 			pivot.LostStatus(before) != pivot.LostStatus(after) ||
 			paused && !equality.Semantic.DeepEqual(before.Status.LastUpdated, after.Status.LastUpdated)
 	}}

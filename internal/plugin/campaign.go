@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -47,18 +46,21 @@ func (v view) campaign() []namespaceView {
 	here, there := v.Source.byNamespace(), v.Target.byNamespace()
 	names := append(sortedKeys(here), sortedKeys(there)...)
 	slices.Sort(names)
-	var all []namespaceView
+	var all, last []namespaceView
 	for _, name := range slices.Compact(names) {
 		source, target := here[name], there[name]
-		all = append(all, namespaceView{
+		one := namespaceView{
 			Namespace: name, Stage: stageOf(source, target), Ironic: source.managesIronic() || target.managesIronic(),
 			Clusters: max(len(source.Clusters), len(target.Clusters)), Hosts: max(len(source.Hosts), len(target.Hosts)),
-		})
+		}
+		if one.Ironic {
+			last = append(last, one)
+		} else {
+			all = append(all, one)
+		}
 	}
-	slices.SortStableFunc(all, func(a, b namespaceView) int {
-		return cmp.Compare(strconv.FormatBool(a.Ironic), strconv.FormatBool(b.Ironic))
-	})
-	serves := slices.ContainsFunc(all, func(one namespaceView) bool { return !one.Ironic && one.Stage != stageMoved })
+	serves := slices.ContainsFunc(all, func(one namespaceView) bool { return one.Stage != stageMoved })
+	all = append(all, last...)
 	for i := range all {
 		all[i].Next = all[i].next(serves)
 	}
