@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -16,7 +17,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
 )
 
+// garbagePercent is how much garbage may gather, in percent of the live memory. With thousands of hosts, less than the
+// default of 100 saves much memory, and costs few percent of processor time.
+const garbagePercent = 70
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbagePercent)
+	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "Unable to run the manager:", err)
 		os.Exit(1)

@@ -6,6 +6,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -58,8 +59,11 @@ func MayLeave(facts MoveFacts) (lost, waits []Obstacle) {
 		waits = append(waits, AboutNothing().Blocks(CodePauseUntried, "wait some seconds",
 			"the pause of some BareMetalHosts was not tried yet"))
 	}
+	consumers := facts.consumers()
 	for _, each := range facts.Hosts {
-		waits = slices.Concat(waits, facts.hostObstacles(each), orphaned(each, facts.Clusters), facts.unclaimed(each))
+		waits = append(waits, facts.hostObstacles(each)...)
+		waits = append(waits, orphaned(each, facts.Clusters)...)
+		waits = append(waits, unclaimed(each, consumers)...)
 	}
 	return lost, waits
 }
@@ -81,8 +85,10 @@ func losses(facts MoveFacts) []Obstacle {
 				"Machine %s has no node", machine.Name))
 		}
 	}
-	for _, machine := range facts.consumers() {
+	for _, object := range facts.Naming {
+		machine, is := object.(*infrav1.Metal3Machine)
 		switch {
+		case !is:
 		case !machine.DeletionTimestamp.IsZero():
 			found = append(found, deletionOf("Metal3Machine", machine))
 		case !Moves(machine):
@@ -98,22 +104,21 @@ func losses(facts MoveFacts) []Obstacle {
 	return found
 }
 
-// consumers are the Metal3Machines of the namespace.
-func (f *MoveFacts) consumers() []*infrav1.Metal3Machine {
-	var machines []*infrav1.Metal3Machine
+// consumers are the names of the Metal3Machines of the namespace.
+func (f *MoveFacts) consumers() sets.Set[string] {
+	names := sets.New[string]()
 	for _, object := range f.Naming {
 		if machine, is := object.(*infrav1.Metal3Machine); is {
-			machines = append(machines, machine)
+			names.Insert(machine.Name)
 		}
 	}
-	return machines
+	return names
 }
 
-// unclaimed says that a host is claimed by a Metal3Machine that does not exist.
-func (f *MoveFacts) unclaimed(claimed *bmov1alpha1.BareMetalHost) []Obstacle {
+// unclaimed says that a host is claimed by a Metal3Machine that is not among the consumers.
+func unclaimed(claimed *bmov1alpha1.BareMetalHost, consumers sets.Set[string]) []Obstacle {
 	consumer, held := host.Consumer(claimed)
-	exists := func(machine *infrav1.Metal3Machine) bool { return machine.Name == consumer }
-	if !held || slices.ContainsFunc(f.consumers(), exists) {
+	if !held || consumers.Has(consumer) {
 		return nil
 	}
 	return []Obstacle{About(hostKind, claimed).Blocks(CodeConsumerMissing, "remove spec.consumerRef of the host",

@@ -31,7 +31,11 @@ func refusals(facts MoveFacts) []Obstacle {
 				infra.Name, infrav1.BlockMoveAnnotation))
 		}
 	}
-	for _, machine := range facts.consumers() {
+	for _, object := range facts.Naming {
+		machine, is := object.(*infrav1.Metal3Machine)
+		if !is {
+			continue
+		}
 		if lost := LostHost(machine); lost != "" {
 			found = append(found, About("Metal3Machine", machine).Blocks(CodeHostLost, lost,
 				"Metal3Machine %s lost its host, which a move does not restore", machine.Name))

@@ -16,8 +16,11 @@ import (
 )
 
 const (
-	// trialsAtOnce is the number of hosts that one reconcile tries to pause. It tries more after trialPause.
+	// trialsAtOnce is the least number of hosts that one reconcile tries to pause. It tries more after trialPause, and all
+	// hosts in at most trialRounds: each reconcile judges all hosts, so rounds of a fixed size cost the square of their
+	// number.
 	trialsAtOnce = 50
+	trialRounds  = 20
 	trialPause   = 200 * time.Millisecond
 
 	// refusalCounts is the time for which a refusal is valid. The webhook may change.
@@ -81,7 +84,7 @@ func (p *pauseTrials) keep(namespace string, hosts []*bmov1alpha1.BareMetalHost)
 // tryPauses tries the pause of hosts with a dry run on the API server. A host that was accepted is not tried again: the
 // API server accepts each later change of it by the same rules.
 func (r *Reconciler) tryPauses(ctx context.Context, s *scope) error {
-	left := trialsAtOnce
+	left := max(trialsAtOnce, len(s.move.Hosts)/trialRounds)
 	r.trials.keep(s.infra.Namespace, s.move.Hosts)
 	for _, host := range s.move.Hosts {
 		if !pivot.ToPark(host) {

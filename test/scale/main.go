@@ -35,11 +35,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
+// problemsShown is how many problems of one size are printed.
+const problemsShown = 10
+
 // settings are what the flags say.
 type settings struct {
 	sizes       []int
 	competitors int
 	data        bool
+	association bool
 	manager     string
 	profiles    string
 	patience    time.Duration
@@ -95,16 +99,22 @@ func measureAll(ctx context.Context, settings settings) error {
 		}
 		printSize(os.Stdout, measured)
 		results = append(results, measured)
-		for _, problem := range measured.problems {
+		for _, problem := range measured.problems[:min(len(measured.problems), problemsShown)] {
 			problems = append(problems, fmt.Errorf("%d machines: %s", size, problem))
+		}
+		if more := len(measured.problems) - problemsShown; more > 0 {
+			problems = append(problems, fmt.Errorf("%d machines: %d more problems", size, more))
 		}
 	}
 	printSummary(os.Stdout, results)
 	if err := errors.Join(problems...); err != nil {
 		return err
 	}
-	fmt.Println("\nscale: OK: no double claim, no list of hosts, no write too many, nothing left on any host, " +
-		"memory within its goal")
+	left := "nothing left on any host, "
+	if settings.association {
+		left = ""
+	}
+	fmt.Println("\nscale: OK: no double claim, no list of hosts, no write too many, " + left + "memory within its goal")
 	return nil
 }
 
@@ -117,6 +127,8 @@ func parse(args []string) (settings, error) {
 		"Number of other clients that claim hosts at the same time. There are then half as many hosts more.")
 	flags.BoolVar(&parsed.data, "data", false,
 		"Measure the claims of one Metal3DataTemplate instead of the claims of hosts.")
+	flags.BoolVar(&parsed.association, "association", false,
+		"Measure the association alone: no host is provisioned or released. Most of the time of a large size is theirs.")
 	flags.StringVar(&parsed.manager, "manager", "", "Manager to measure. Empty builds the one of this checkout.")
 	flags.StringVar(&parsed.profiles, "profiles", "",
 		"Folder to write a CPU profile of the association and a heap profile after it to. Profiling costs some time.")

@@ -18,6 +18,7 @@ const (
 	goalAssociation = 10 * time.Second
 	goalExponent    = 1.1
 	goalMemory      = 150 << 20
+	goalMemoryLarge = 300 << 20
 	goalRelease     = 3 * time.Second
 )
 
@@ -27,6 +28,8 @@ func printSize(out io.Writer, r result) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, value string) { fmt.Fprintf(table, "%s\t%s\n", name, value) }
 	row("creating as many Machines without any manager", seconds(r.plainCreation))
+	row("processor time of the manager until it rests after its start", seconds(r.started.manager))
+	row("memory of the manager at its peak, start", mebibytes(r.started.memory))
 	row("creating the Metal3Machines", seconds(r.creation))
 	row("all machines have their host, since the first creation", seconds(r.associated))
 	row("the same writes by plain clients, without manager and webhooks", seconds(r.floor))
@@ -37,16 +40,20 @@ func printSize(out io.Writer, r result) {
 	row("processor time of this program until then", seconds(r.used.own))
 	row("memory of the manager at its peak, association", mebibytes(r.used.memory))
 	row("memory of the manager at its peak, all phases", mebibytes(r.memory))
-	row("last host available again, since the first deletion", seconds(r.available))
-	row("all hosts free and machines gone, since the last host was available", seconds(r.released))
+	if r.release != nil {
+		row("last host available again, since the first deletion", seconds(r.available))
+		row("all hosts free and machines gone, since the last host was available", seconds(r.released))
+	}
 	if r.contest != nil {
 		row(fmt.Sprintf("%d competitors claimed", len(r.contest.clients)), fmt.Sprintf("%d hosts in %s, %d writes refused",
 			len(r.contest.claims), seconds(r.contest.took), r.contest.refused))
 	}
 	table.Flush() //nolint:errcheck // where progress cannot be shown, there is nobody to tell
 	printRequests(out, "association", r.association, r.size)
-	printRequests(out, "provisioning", r.provisioning, r.size)
-	printRequests(out, "release", r.release, r.size)
+	if r.release != nil {
+		printRequests(out, "provisioning", r.provisioning, r.size)
+		printRequests(out, "release", r.release, r.size)
+	}
 }
 
 // printRequests prints what the manager asked for in a phase.
@@ -62,6 +69,14 @@ func printRequests(out io.Writer, phase string, requests []env.Request, machines
 		fmt.Fprintf(table, "  %s\t%d\t%.3f per machine\n", kind, kinds[kind], perMachine(kinds[kind]))
 	}
 	table.Flush() //nolint:errcheck // where progress cannot be shown, there is nobody to tell
+}
+
+// memoryGoal is the goal for the memory of the manager with so many machines, in bytes.
+func memoryGoal(machines int) int64 {
+	if machines <= goalSize {
+		return goalMemory
+	}
+	return goalMemoryLarge
 }
 
 // printSummary prints all sizes beside one another, how they grow, and the goals.
@@ -82,7 +97,8 @@ func printSummary(out io.Writer, results []result) {
 			float64(count(asked, isWrite))/float64(r.size), seconds(r.released), count(asked, isConflict))
 	}
 	fmt.Fprintf(table, "goal\t%s for %d\tN^%.1f\t\t\tN^%.1f\t%s\t%d\t%s\n",
-		seconds(goalAssociation), goalSize, goalExponent, goalExponent, mebibytes(goalMemory), writesPerMachine,
+		seconds(goalAssociation), goalSize, goalExponent, goalExponent, mebibytes(memoryGoal(results[len(results)-1].size)),
+		writesPerMachine,
 		seconds(goalRelease))
 	table.Flush() //nolint:errcheck // where progress cannot be shown, there is nobody to tell
 }

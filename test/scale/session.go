@@ -19,12 +19,14 @@ import (
 )
 
 const (
-	// The manager is at rest when it asked for nothing over so many looks.
+	// The manager is at rest when it asked for nothing over so many looks, and took less than idle of a processor between
+	// any two of them: one that reads a long list asks for nothing either.
 	quietLooks    = 4
 	quietInterval = 250 * time.Millisecond
+	idle          = 30 * time.Millisecond
 
-	// profileSeconds is how long the processor profile runs.
-	profileSeconds = 15
+	// profileSeconds is how long one processor profile runs. They follow one another until all machines have a host.
+	profileSeconds = 10
 )
 
 // result is what was measured for one size.
@@ -41,8 +43,9 @@ type result struct {
 	// associated is the time from the first creation until all hosts were claimed, afterLast that from the last one.
 	associated, afterLast time.Duration
 
-	// used is what was used for the association until the manager rested again.
-	used usage
+	// started is what was used until the manager rested for the first time, used what the association then took until it
+	// rested again.
+	started, used usage
 
 	// association, provisioning and release are the requests in these phases.
 	association, provisioning, release []env.Request
@@ -94,7 +97,13 @@ func measure(ctx context.Context, settings settings, size int) (_ result, err er
 	if s.observer, err = newObserver(ctx, server.Config); err != nil {
 		return result{}, err
 	}
-	for _, phase := range []func(context.Context) error{s.begin, s.associate, s.provision, s.release} {
+	phases := []func(context.Context) error{s.begin, s.associate}
+	if settings.association {
+		phases = append(phases, s.remember)
+	} else {
+		phases = append(phases, s.provision, s.release)
+	}
+	for _, phase := range phases {
 		if err := s.inTime(ctx, phase); err != nil {
 			return result{}, err
 		}
@@ -129,7 +138,11 @@ func (s *session) begin(ctx context.Context) error {
 		return err
 	}
 	requests, err := s.rest(ctx)
+	if err != nil {
+		return err
+	}
 	s.rested = len(requests)
+	s.result.started, err = s.manager.usage()
 	return err
 }
 
@@ -148,7 +161,8 @@ func (s *session) associate(ctx context.Context) error {
 		return err
 	}
 	var work errgroup.Group
-	work.Go(func() error { return s.profile(ctx) })
+	claimed := make(chan struct{})
+	work.Go(func() error { return s.profile(ctx, claimed) })
 	start := time.Now()
 	work.Go(func() error { return others.run(ctx) })
 	if err := inParallel(s.result.size, func(number int) error {
@@ -158,6 +172,7 @@ func (s *session) associate(ctx context.Context) error {
 	}
 	created := time.Now()
 	done, err := associated.wait(ctx)
+	close(claimed)
 	if err != nil {
 		return err
 	}
@@ -268,27 +283,41 @@ func (s *session) release(ctx context.Context) error {
 		return err
 	}
 	s.result.release = requests[seen:]
+	if err := s.remember(ctx); err != nil {
+		return err
+	}
+	return s.verifyRelease(ctx, requests[s.rested:])
+}
+
+// remember reads how much memory the manager took at most.
+func (s *session) remember(context.Context) error {
 	used, err := s.manager.usage()
 	if err != nil {
 		return err
 	}
 	s.result.memory = used.memory
-	s.result.problems = append(s.result.problems, memoryProblems(used.memory)...)
-	return s.verifyRelease(ctx, requests[s.rested:])
+	s.result.problems = append(s.result.problems, memoryProblems(used.memory, s.result.size)...)
+	return nil
 }
 
-// rest waits until the manager asks for nothing any more and returns all requests so far.
+// rest waits until the manager asks for nothing any more, and computes nothing, and returns all requests so far.
 func (s *session) rest(ctx context.Context) ([]env.Request, error) {
 	ticker := time.NewTicker(quietInterval)
 	defer ticker.Stop()
+	var worked time.Duration
 	for looks, before := 0, -1; ; {
 		requests, err := s.server.Requests()
 		if err != nil {
 			return nil, err
 		}
-		if now := len(ofManager(requests)); now != before {
+		used, err := s.manager.usage()
+		if err != nil {
+			return nil, err
+		}
+		if now := len(ofManager(requests)); now != before || used.manager-worked > idle {
 			looks, before = 0, now
 		}
+		worked = used.manager
 		if looks++; looks > quietLooks {
 			return requests, nil
 		}
@@ -302,22 +331,30 @@ func (s *session) rest(ctx context.Context) ([]env.Request, error) {
 	}
 }
 
-// profile stores where the manager spends its time, and what it keeps, if somebody wants to know.
-func (s *session) profile(ctx context.Context) error {
+// profile stores where the manager spends its time until all hosts are claimed, in one file after the other, and what
+// it keeps then, if somebody wants to know.
+func (s *session) profile(ctx context.Context, claimed <-chan struct{}) error {
 	if s.manager.profiler == "" {
 		return nil
 	}
-	pages := []struct{ page, file string }{
-		{fmt.Sprintf("profile?seconds=%d", profileSeconds), "processor-%d.pprof"},
-		{"heap", "heap-%d.pprof"},
-	}
-	for _, page := range pages {
-		path := filepath.Join(s.settings.profiles, fmt.Sprintf(page.file, s.result.size))
-		if err := fetch(ctx, "http://"+s.manager.profiler+"/debug/pprof/"+page.page, path); err != nil {
+	store := func(page, file string) error {
+		path := filepath.Join(s.settings.profiles, file)
+		if err := fetch(ctx, "http://"+s.manager.profiler+"/debug/pprof/"+page, path); err != nil {
 			return fmt.Errorf("profiling the manager: %w", err)
 		}
+		return nil
 	}
-	return nil
+	for part := 1; ; part++ {
+		page := fmt.Sprintf("profile?seconds=%d", profileSeconds)
+		if err := store(page, fmt.Sprintf("processor-%d-%03d.pprof", s.result.size, part)); err != nil {
+			return err
+		}
+		select {
+		case <-claimed:
+			return store("heap", fmt.Sprintf("heap-%d.pprof", s.result.size))
+		default:
+		}
+	}
 }
 
 func isAssociated(object client.Object) bool {

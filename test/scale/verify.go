@@ -130,14 +130,14 @@ func (s *session) verifyRelease(ctx context.Context, requests []env.Request) err
 	return nil
 }
 
-// memoryProblems says whether the manager took too much memory, in bytes. The goal is for many machines: with few it is
-// a problem all the more.
-func memoryProblems(memory int64) []string {
-	if memory <= goalMemory {
+// memoryProblems says whether the manager took too much memory, in bytes, for so many machines.
+func memoryProblems(memory int64, machines int) []string {
+	goal := memoryGoal(machines)
+	if memory <= goal {
 		return nil
 	}
 	return []string{fmt.Sprintf("the manager took %s of memory at its peak, more than %s",
-		mebibytes(memory), mebibytes(goalMemory))}
+		mebibytes(memory), mebibytes(goal))}
 }
 
 // leftOn compares a host with what it was before it was claimed, as far as a machine may write it. Empty means equal.

@@ -119,8 +119,10 @@ func TestWriteProblems(t *testing.T) {
 }
 
 func TestMemoryProblems(t *testing.T) {
-	expect(t, "The goal is reached.", memoryProblems(goalMemory), "")
-	expect(t, "The goal is missed.", memoryProblems(goalMemory+1<<20), "took 151 MiB of memory")
+	expect(t, "The goal is reached.", memoryProblems(goalMemory, goalSize), "")
+	expect(t, "The goal is missed.", memoryProblems(goalMemory+1<<20, goalSize), "took 151 MiB of memory")
+	expect(t, "More machines need more.", memoryProblems(goalMemory+1<<20, goalSize+1), "")
+	expect(t, "The larger goal is missed.", memoryProblems(goalMemoryLarge+1<<20, goalSize+1), "took 301 MiB of memory")
 }
 
 func TestLeftOn(t *testing.T) {
