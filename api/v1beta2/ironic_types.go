@@ -107,6 +107,29 @@ type Ironic struct {
 	// +optional
 	TLSRef *corev1.LocalObjectReference `json:"tlsRef,omitempty"`
 
+	// tls tunes the encryption of the services beside the API.
+	// +optional
+	TLS IronicTLS `json:"tls,omitempty,omitzero"`
+
+	// extraConfig sets options of ironic.conf. They win over those of the image. Those that the endpoint depends on are
+	// refused.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	ExtraConfig []IronicOption `json:"extraConfig,omitempty"`
+
+	// proxy is the HTTP proxy of Ironic and of the ramdisk downloader. Empty means none.
+	// +optional
+	Proxy IronicProxy `json:"proxy,omitempty,omitzero"`
+
+	// inspection tunes the inspection by the deploy ramdisk.
+	// +optional
+	Inspection IronicInspection `json:"inspection,omitempty,omitzero"`
+
+	// prometheusExporter serves what the sensors of the BMCs report.
+	// +optional
+	PrometheusExporter IronicPrometheusExporter `json:"prometheusExporter,omitempty,omitzero"`
+
 	// images replace the container images of the static pods.
 	// +optional
 	Images IronicImages `json:"images,omitempty,omitzero"`
@@ -199,6 +222,23 @@ type IronicEndpoint struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	ImageTLSPort int32 `json:"imageTLSPort,omitempty"`
+
+	// externalIP is the address that hosts and BMCs reach Ironic on, where that is not a virtual address: one of a NAT or
+	// of a load balancer. It is part of the URLs that they get.
+	// +optional
+	// +kubebuilder:validation:MaxLength=45
+	ExternalIP string `json:"externalIP,omitempty"`
+
+	// externalCallbackURL is where the deploy ramdisk that is booted by virtual media reaches the Ironic API. Together
+	// with imageServerExternalURL it takes the place of externalIP.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	ExternalCallbackURL string `json:"externalCallbackURL,omitempty"`
+
+	// imageServerExternalURL is where BMCs download virtual media.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	ImageServerExternalURL string `json:"imageServerExternalURL,omitempty"`
 }
 
 // VRRP tunes how the nodes agree on who holds the address.
@@ -251,6 +291,27 @@ type IronicDHCP struct {
 	// leaseTime of an address. Defaults to 15m.
 	// +optional
 	LeaseTime *metav1.Duration `json:"leaseTime,omitempty"`
+
+	// hosts reserve addresses, each in the form of dnsmasq's dhcp-host, like 52:54:00:00:00:01,172.22.0.21.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MaxLength=256
+	Hosts []string `json:"hosts,omitempty"`
+
+	// ignore are sets of tags in the form of dnsmasq's dhcp-ignore: who has all tags of a set gets no answer. tag:!known
+	// leaves everybody out whom hosts does not name.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=256
+	Ignore []string `json:"ignore,omitempty"`
+
+	// extraRanges are ranges beside the first one: of networks that a DHCP relay passes on, or of the same network.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	ExtraRanges []IronicDHCPRange `json:"extraRanges,omitempty"`
 }
 
 // IronicImages are the container images of the static pods. An empty one means the default of the release.
@@ -282,80 +343,25 @@ type IronicRamdisk struct {
 	// baseURL is where the downloader fetches the files from.
 	// +optional
 	BaseURL string `json:"baseURL,omitempty"`
-}
 
-// HolderKind says who holds the Ironic address.
-// +kubebuilder:validation:Enum=Management;ControlPlane;Foreign;None
-type HolderKind string
-
-// Values of HolderKind.
-const (
-	// HolderManagement is the management cluster that created this one.
-	HolderManagement HolderKind = "Management"
-
-	// HolderControlPlane is a control-plane node of this cluster.
-	HolderControlPlane HolderKind = "ControlPlane"
-
-	// HolderForeign is an Ironic with another clusterID.
-	HolderForeign HolderKind = "Foreign"
-
-	// HolderNone means that nobody answers.
-	HolderNone HolderKind = "None"
-)
-
-// IronicHolder is who answers on the Ironic address.
-type IronicHolder struct {
-	// kind of the holder.
-	// +required
-	Kind HolderKind `json:"kind"`
-
-	// name of the holder: the conductor name without the clusterID, which is the node's name. Of a foreign holder it
-	// is the whole conductor name.
+	// branch of the deploy ramdisk that the downloader fetches. Defaults to master, which moves.
 	// +optional
-	Name string `json:"name,omitempty"`
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9][a-zA-Z0-9._/-]*$`
+	// +kubebuilder:validation:MaxLength=64
+	Branch string `json:"branch,omitempty"`
 
-	// term is the time at which the conductor of the holder registered with its database, in RFC 3339 and UTC, as Ironic
-	// reports it. An Ironic that restarts on the same node with an empty database has another term: it knows no host.
-	// Empty if Ironic does not report it.
+	// checksums are what kernel and ramdisk must have. Files with others are not used, and are downloaded again. Empty
+	// checks nothing.
 	// +optional
-	Term string `json:"term,omitempty"`
-}
+	Checksums *IronicRamdiskChecksums `json:"checksums,omitempty"`
 
-// IronicNode is what was observed of the endpoint on one control-plane node.
-type IronicNode struct {
-	// name of the node.
-	// +required
-	Name string `json:"name"`
-
-	// armed says whether the node may hold the address.
+	// extraKernelParams are added to the kernel command line of the deploy ramdisk.
 	// +optional
-	Armed *bool `json:"armed,omitempty"`
+	// +kubebuilder:validation:MaxLength=1024
+	ExtraKernelParams string `json:"extraKernelParams,omitempty"`
 
-	// podsReady says whether the static pods are ready.
+	// sshKey is a public key that may log in to the deploy ramdisk, in the form of authorized_keys.
 	// +optional
-	PodsReady *bool `json:"podsReady,omitempty"`
-
-	// configHash is the hash of the configuration that the static pods run with.
-	// +optional
-	ConfigHash string `json:"configHash,omitempty"`
-}
-
-// IronicStatus is what was observed of the Ironic endpoint.
-// +kubebuilder:validation:MinProperties=1
-type IronicStatus struct {
-	// holder is who answers on the address. Empty while it is not known: nobody looked yet, or what answers does not
-	// tell.
-	// +optional
-	Holder *IronicHolder `json:"holder,omitempty"`
-
-	// nodes are the control-plane nodes that carry the endpoint.
-	// +optional
-	// +listType=map
-	// +listMapKey=name
-	Nodes []IronicNode `json:"nodes,omitempty"`
-
-	// knownHosts is how many hosts of the cluster the answering Ironic knows, without those that are detached or paused
-	// by somebody. Set only while it is this cluster's.
-	// +optional
-	KnownHosts *int32 `json:"knownHosts,omitempty"`
+	// +kubebuilder:validation:MaxLength=1024
+	SSHKey string `json:"sshKey,omitempty"`
 }

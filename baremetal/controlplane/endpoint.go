@@ -118,7 +118,17 @@ func (e Endpoint) config(role vip.Role, addresses []vip.Address) (ironic.Config,
 			Guard: described.Images.Keepalived, Ironic: described.Images.Ironic,
 			Downloader: described.Images.RamdiskDownloader, PullPolicy: described.Images.PullPolicy,
 		},
-		Ramdisk: ironic.Ramdisk{BaseURL: described.Ramdisk.BaseURL},
+		Ramdisk: ironic.Ramdisk{
+			BaseURL: described.Ramdisk.BaseURL, Branch: described.Ramdisk.Branch,
+			KernelParameters: described.Ramdisk.ExtraKernelParams, SSHKey: described.Ramdisk.SSHKey,
+		},
+	}
+	var err error
+	if config.Settings, err = operatorSettings(described, addresses); err != nil {
+		return config, err
+	}
+	if sums := described.Ramdisk.Checksums; sums != nil {
+		config.Ramdisk.KernelChecksum, config.Ramdisk.RamdiskChecksum = sums.Kernel, sums.Initramfs
 	}
 	orElse(&config.Images.Guard, e.GuardImage)
 	for _, address := range addresses {
@@ -130,8 +140,7 @@ func (e Endpoint) config(role vip.Role, addresses []vip.Address) (ironic.Config,
 	if described.DHCP == nil {
 		return config, nil
 	}
-	dhcp, err := dhcp(*described.DHCP, addresses)
-	config.DHCP = dhcp
+	config.DHCP, err = dhcp(*described.DHCP, addresses)
 	return config, err
 }
 
@@ -145,7 +154,24 @@ func dhcp(described infrav1.IronicDHCP, addresses []vip.Address) (*ironic.DHCP, 
 		}
 		return address
 	}
-	result := &ironic.DHCP{Begin: read("rangeBegin", described.RangeBegin), End: read("rangeEnd", described.RangeEnd)}
+	result := &ironic.DHCP{
+		Begin: read("rangeBegin", described.RangeBegin), End: read("rangeEnd", described.RangeEnd),
+		Hosts: described.Hosts, Ignore: described.Ignore,
+	}
+	for i, extra := range described.ExtraRanges {
+		at := fmt.Sprintf("extraRanges[%d].", i)
+		one := ironic.Range{Begin: read(at+"rangeBegin", extra.RangeBegin), End: read(at+"rangeEnd", extra.RangeEnd)}
+		if extra.GatewayAddress != "" {
+			one.Gateway = read(at+"gatewayAddress", extra.GatewayAddress)
+		}
+		network, err := netip.ParsePrefix(extra.NetworkCIDR)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("dhcp.%snetworkCIDR is %q; write a network like 192.0.2.0/24",
+				at, extra.NetworkCIDR))
+		}
+		one.Network = network.Masked()
+		result.Extra = append(result.Extra, one)
+	}
 	if described.Gateway != "" {
 		result.Gateway = read("gateway", described.Gateway)
 	}

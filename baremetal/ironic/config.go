@@ -125,8 +125,11 @@ type Config struct {
 	// Images of the containers.
 	Images Images
 
-	// Ramdisk says where deploy kernel and ramdisk come from.
+	// Ramdisk says where deploy kernel and ramdisk come from, and how they are booted.
 	Ramdisk Ramdisk
+
+	// Settings are what operators tune.
+	Settings Settings
 
 	// Hash of the configuration, for HashAnnotation.
 	Hash string
@@ -157,8 +160,17 @@ type Ramdisk struct {
 	// Present says that they are on the node already.
 	Present bool
 
-	// BaseURL is where the downloader looks. Empty means its own default.
-	BaseURL string
+	// BaseURL is where the downloader looks, and Branch which ramdisk it fetches. Empty means its own default.
+	BaseURL, Branch string
+
+	// KernelChecksum and RamdiskChecksum are the SHA-256 of the files, in hexadecimal. Empty checks nothing.
+	KernelChecksum, RamdiskChecksum string
+
+	// KernelParameters are added to the kernel command line of the ramdisk.
+	KernelParameters string
+
+	// SSHKey is a public key that may log in to the ramdisk.
+	SSHKey string
 }
 
 // DHCP describes the DHCP server. All addresses are of one family.
@@ -177,6 +189,24 @@ type DHCP struct {
 
 	// LeaseTime of an address. Zero means DefaultLeaseTime.
 	LeaseTime time.Duration
+
+	// Hosts are values of dhcp-host, and Ignore values of dhcp-ignore.
+	Hosts, Ignore []string
+
+	// Extra are further ranges.
+	Extra []Range
+}
+
+// Range is a further range of the DHCP server.
+type Range struct {
+	// Begin and End are the first and the last address that are handed out.
+	Begin, End netip.Addr
+
+	// Network contains them.
+	Network netip.Prefix
+
+	// Gateway is handed out. Without one none is.
+	Gateway netip.Addr
 }
 
 // DefaultLeaseTime of an address: longer than a deploy takes to boot, and short enough to see a change.

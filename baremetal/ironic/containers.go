@@ -54,10 +54,13 @@ func (c Config) ironic() part {
 		tools: true,
 		prepare: append([]string{
 			"--directory=/shared", "--directory=/shared/html", "--directory=/shared/html/images", "--directory=/shared/tmp",
-		}, copies()...),
+		}, c.copies()...),
 		containers: []corev1.Container{c.conductor(), c.httpd(), c.ramdiskLogs()},
 		volumes:    []string{dataVolume, nodeVolume, privateVolume, sharedVolume, stateVolume, toolsVolume},
 		grace:      30,
+	}
+	if c.Settings.Exporter != nil {
+		result.containers = append(result.containers, c.exporter())
 	}
 	if !c.Ramdisk.Present {
 		result.init = []corev1.Container{c.download()}
@@ -124,11 +127,20 @@ func (c Config) download() corev1.Container {
 	container.Command = []string{
 		tool, "download", "--image=" + images + KernelFile, "--image=" + images + RamdiskFile,
 		"--stale=" + images + downloaderTag, "--stale=" + images + downloaderFolders, "--scratch=/shared/tmp",
-		"--", downloaderProgram,
 	}
+	for _, sum := range []string{c.Ramdisk.KernelChecksum, c.Ramdisk.RamdiskChecksum} {
+		if sum != "" {
+			container.Command = append(container.Command, "--sha256="+sum)
+		}
+	}
+	container.Command = append(container.Command, "--", downloaderProgram)
 	if c.Ramdisk.BaseURL != "" {
-		container.Env = []corev1.EnvVar{{Name: "IPA_BASEURI", Value: c.Ramdisk.BaseURL}}
+		container.Env = append(container.Env, corev1.EnvVar{Name: "IPA_BASEURI", Value: c.Ramdisk.BaseURL})
 	}
+	if c.Ramdisk.Branch != "" {
+		container.Env = append(container.Env, corev1.EnvVar{Name: "IPA_BRANCH", Value: c.Ramdisk.Branch})
+	}
+	container.Env = append(container.Env, c.proxy()...)
 	container.SecurityContext = asIronic()
 	container.VolumeMounts = []corev1.VolumeMount{sharedMount(), toolsMount()}
 	return container
@@ -152,7 +164,7 @@ func (c Config) ironicContainer(name, cpu, memory, command string) corev1.Contai
 // order counts.
 func (c Config) environment() []corev1.EnvVar {
 	api := strconv.Itoa(int(c.Ports.API))
-	return []corev1.EnvVar{
+	variables := []corev1.EnvVar{
 		nodeName(),
 		{Name: "IRONIC_CONDUCTOR_HOST", Value: c.ClusterID + "-$(NODE_NAME)"},
 		// With PROVISIONING_IP it would wait for the address, which waits for a healthy Ironic.
@@ -171,6 +183,19 @@ func (c Config) environment() []corev1.EnvVar {
 		// A standby does nothing, and a holder has at most some hundreds of hosts.
 		{Name: "NUMWORKERS", Value: "1"},
 	}
+	return slices.Concat(variables, c.Ramdisk.environment(), c.Settings.environment(), c.proxy())
+}
+
+// environment is how the ramdisk is booted.
+func (r Ramdisk) environment() []corev1.EnvVar {
+	var variables []corev1.EnvVar
+	if r.KernelParameters != "" {
+		variables = append(variables, corev1.EnvVar{Name: "IRONIC_KERNEL_PARAMS", Value: escaped(r.KernelParameters)})
+	}
+	if r.SSHKey != "" {
+		variables = append(variables, corev1.EnvVar{Name: "IRONIC_RAMDISK_SSH_KEY", Value: escaped(r.SSHKey)})
+	}
+	return variables
 }
 
 // dnsmasq is the DHCP server. It runs as root with three rights: the image gives the program rights of its own, but not

@@ -52,16 +52,26 @@ func DNSMasq(config Config) ([]byte, error) {
 	} else {
 		config.dhcp6(&out)
 	}
+	for _, reserved := range config.DHCP.Hosts {
+		out.add("dhcp-host=%s", reserved)
+	}
+	for _, tags := range config.DHCP.Ignore {
+		out.add("dhcp-ignore=%s", tags)
+	}
 	return out.Bytes(), nil
 }
 
 func (c Config) dhcp4(out *lines) {
 	server := c.serverOf(c.DHCP.Begin)
-	mask := net.IP(net.CIDRMask(c.DHCP.Network.Bits(), 32)).String()
-	out.add("dhcp-range=%s,%s,%s,%s", c.DHCP.Begin, c.DHCP.End, mask, c.DHCP.lease())
+	out.add("dhcp-range=%s,%s,%s,%s", c.DHCP.Begin, c.DHCP.End, mask(c.DHCP.Network), c.DHCP.lease())
 	// Without a value an option is not sent; without the line dnsmasq would send its own address.
 	out.add("dhcp-option=%s", join("option:router", c.DHCP.Gateway))
 	out.add("dhcp-option=%s", join("option:dns-server", c.DHCP.DNS...))
+	for i, extra := range c.DHCP.Extra {
+		out.add("dhcp-range=set:range%d,%s,%s,%s,%s", i+1, extra.Begin, extra.End, mask(extra.Network), c.DHCP.lease())
+		// An option for the tag of the range takes the place of the one for all.
+		out.add("dhcp-option=tag:range%d,%s", i+1, join("option:router", extra.Gateway))
+	}
 	out.add("dhcp-match=set:ipxe,175")
 	out.add("dhcp-match=set:efi,option:client-arch,7")
 	out.add("dhcp-match=set:efi,option:client-arch,9")
@@ -79,6 +89,9 @@ func (c Config) dhcp6(out *lines) {
 	out.add("enable-ra")
 	out.add("ra-param=%s,0,0", c.Interface)
 	out.add("dhcp-range=%s,%s,%d,%s", c.DHCP.Begin, c.DHCP.End, c.DHCP.Network.Bits(), c.DHCP.lease())
+	for _, extra := range c.DHCP.Extra {
+		out.add("dhcp-range=%s,%s,%d,%s", extra.Begin, extra.End, extra.Network.Bits(), c.DHCP.lease())
+	}
 	out.add("dhcp-option=%s", join("option6:dns-server", c.DHCP.DNS...))
 	out.add("dhcp-vendorclass=set:pxe6,enterprise:343,PXEClient")
 	out.add("dhcp-userclass=set:ipxe6,iPXE")
@@ -86,6 +99,11 @@ func (c Config) dhcp6(out *lines) {
 	out.add("dhcp-match=set:efi-arm,option6:61,11")
 	out.add("dhcp-option=tag:pxe6,tag:!ipxe6,tag:!efi-arm,option6:bootfile-url,tftp://[%s]/%s", server, firmwareX86)
 	out.add("dhcp-option=tag:pxe6,tag:!ipxe6,tag:efi-arm,option6:bootfile-url,tftp://[%s]/%s", server, firmwareARM)
+}
+
+// mask is the length of the prefix as an address.
+func mask(network netip.Prefix) string {
+	return net.IP(net.CIDRMask(network.Bits(), 32)).String()
 }
 
 // imagesOn is where the boot scripts are.
@@ -106,6 +124,9 @@ func (c Config) serverOf(family netip.Addr) netip.Addr {
 func (c Config) checkDHCP() error {
 	dhcp := c.DHCP
 	all := append([]netip.Addr{dhcp.Begin, dhcp.End}, dhcp.options()...)
+	for _, extra := range dhcp.Extra {
+		all = append(all, extra.Begin, extra.End)
+	}
 	for _, address := range all {
 		if !address.IsValid() || address.Is4() != dhcp.Begin.Is4() {
 			return fmt.Errorf("DHCP addresses %s are not of one family; use one", all)
@@ -115,7 +136,22 @@ func (c Config) checkDHCP() error {
 	if !server.IsValid() {
 		return fmt.Errorf("DHCP range from %s has no virtual address of its family; add one", dhcp.Begin)
 	}
-	return errors.Join(dhcp.checkRange(server), dhcp.checkLimits())
+	err := errors.Join(dhcp.checkRange(server), dhcp.checkLimits())
+	for _, extra := range dhcp.Extra {
+		err = errors.Join(err, extra.check())
+	}
+	return err
+}
+
+func (r Range) check() error {
+	switch {
+	case !r.Network.Contains(r.Begin) || !r.Network.Contains(r.End) || r.End.Less(r.Begin):
+		return fmt.Errorf("extra DHCP range %s to %s is not a range of %s; correct it", r.Begin, r.End, r.Network)
+	case r.Begin.Is6() && r.Gateway.IsValid():
+		return fmt.Errorf("DHCP gateway %s cannot be handed out over IPv6; let the router announce itself", r.Gateway)
+	default:
+		return nil
+	}
 }
 
 func (d DHCP) checkRange(server netip.Addr) error {

@@ -52,6 +52,85 @@ func TestDHCPBehaviour(t *testing.T) {
 	}
 }
 
+// TestDHCPReservations asks the real dnsmasq for a reserved address, for one through a relay, and as a stranger.
+func TestDHCPReservations(t *testing.T) {
+	program, err := exec.LookPath("dnsmasq")
+	if err != nil {
+		t.Skip("dnsmasq is not installed")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes network namespaces")
+	}
+	server, client := cable(t, "172.22.0.21/24", "172.22.0.2/24")
+	toRelay(t, server, "172.30.0.0/24")
+	give(t, client, "client", "172.30.0.1/24")
+	config := full()
+	config.DHCP.Hosts = []string{"02:22:00:00:00:77,172.22.0.150", "02:22:00:00:00:78,172.30.0.150"}
+	config.DHCP.Ignore = []string{"tag:!known"}
+	config.DHCP.Extra = []ironic.Range{{
+		Begin: netip.MustParseAddr("172.30.0.100"), End: netip.MustParseAddr("172.30.0.200"),
+		Network: netip.MustParsePrefix("172.30.0.0/24"), Gateway: netip.MustParseAddr("172.30.0.1"),
+	}}
+	serve(t, server, program, config)
+	reserved := ask(t, client, discover(7, false))
+	reserved.check(t, "reservation", "snponly-x86_64.efi")
+	if want := netip.MustParseAddr("172.22.0.150"); reserved.address != want {
+		t.Errorf("the reserved address is %s, offered %s", want, reserved.address)
+	}
+	relayed := ask(t, client, through(netip.MustParseAddr("172.30.0.1"), from(0x78, discover(7, false))))
+	if want := netip.MustParseAddr("172.30.0.150"); relayed.address != want {
+		t.Errorf("through the relay, the reserved address is %s, offered %s", want, relayed.address)
+	}
+	if router := relayed.options[3]; string(router) != string([]byte{172, 30, 0, 1}) {
+		t.Errorf("through the relay, the router is %v", router)
+	}
+	if relayed.next != netip.MustParseAddr("172.22.0.2") {
+		t.Errorf("through the relay, the next server is %s", relayed.next)
+	}
+	// The stranger asks first: an answer to the known client after it shows that dnsmasq has read both.
+	stranger := from(0x99, discover(7, false))
+	known := discover(7, false)
+	if answers := answered(t, client, stranger, known); answers[0] || !answers[1] {
+		t.Errorf("the stranger was answered: %t, the known client: %t", answers[0], answers[1])
+	}
+}
+
+// toRelay routes a network through the interface of the server.
+func toRelay(t *testing.T, namespace netns.NsHandle, network string) {
+	t.Helper()
+	handle, err := netlink.NewHandleAt(namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handle.Close()
+	link, err := handle.LinkByName("provisioning")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, to, err := net.ParseCIDR(network)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := handle.RouteAdd(&netlink.Route{
+		LinkIndex: link.Attrs().Index, Dst: to, Scope: netlink.SCOPE_LINK,
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// from sends a packet as another client.
+func from(last byte, packet []byte) []byte {
+	packet[33] = last
+	return packet
+}
+
+// through passes a packet on as a relay does.
+func through(relay netip.Addr, packet []byte) []byte {
+	packet[3] = 1
+	copy(packet[24:], relay.AsSlice())
+	return packet
+}
+
 // cable connects a server with the addresses and a client.
 func cable(t *testing.T, addresses ...string) (server, client netns.NsHandle) {
 	t.Helper()
@@ -249,7 +328,59 @@ func rebind(current netip.Addr) []byte {
 func ask(t *testing.T, namespace netns.NsHandle, packet []byte) offer {
 	t.Helper()
 	var answer []byte
-	err := inThread(func() error {
+	// A server answers a relay on the port of servers.
+	port := 68
+	if packet[3] > 0 {
+		port = 67
+	}
+	err := onSocket(namespace, port, func(socket int) (err error) {
+		answer, err = exchange(socket, packet)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("asking for an address: %v", err)
+	}
+	return parse(t, answer)
+}
+
+// answered says which of the packets were answered until the last one was.
+func answered(t *testing.T, namespace netns.NsHandle, packets ...[]byte) []bool {
+	t.Helper()
+	answers := make([]bool, len(packets))
+	err := onSocket(namespace, 68, func(socket int) error {
+		to := &unix.SockaddrInet4{Port: 67, Addr: [4]byte{255, 255, 255, 255}}
+		for _, packet := range packets {
+			if err := unix.Sendto(socket, packet, 0, to); err != nil {
+				return err
+			}
+		}
+		buffer := make([]byte, 1500)
+		for tries := 0; tries < 10 && !answers[len(answers)-1]; {
+			length, _, err := unix.Recvfrom(socket, buffer, 0)
+			switch {
+			case errors.Is(err, syscall.EINTR):
+				continue
+			case errors.Is(err, syscall.EAGAIN):
+				tries++
+				continue
+			case err != nil:
+				return err
+			}
+			for i, packet := range packets {
+				answers[i] = answers[i] || length >= 8 && bytes.Equal(buffer[4:8], packet[4:8])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answers
+}
+
+// onSocket does something with a socket of a client.
+func onSocket(namespace netns.NsHandle, port int, do func(socket int) error) error {
+	return inThread(func() error {
 		if err := netns.Set(namespace); err != nil {
 			return err
 		}
@@ -262,18 +393,13 @@ func ask(t *testing.T, namespace netns.NsHandle, packet []byte) offer {
 			unix.SetsockoptString(socket, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, "client"),
 			unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_BROADCAST, 1),
 			unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}),
-			unix.Bind(socket, &unix.SockaddrInet4{Port: 68}),
+			unix.Bind(socket, &unix.SockaddrInet4{Port: port}),
 		)
 		if err != nil {
 			return err
 		}
-		answer, err = exchange(socket, packet)
-		return err
+		return do(socket)
 	})
-	if err != nil {
-		t.Fatalf("asking for an address: %v", err)
-	}
-	return parse(t, answer)
 }
 
 // exchange sends and waits for an answer, up to ten times: the server may not be up yet, and looks whether the address
@@ -293,8 +419,8 @@ func exchange(socket int, packet []byte) ([]byte, error) {
 			case errors.Is(err, syscall.EAGAIN):
 			case err != nil:
 				return nil, err
-			case length < 8 || !bytes.Equal(answer[4:8], packet[4:8]):
-				// A late answer to an earlier question.
+			case length < 8 || answer[0] != 2 || !bytes.Equal(answer[4:8], packet[4:8]):
+				// A late answer to an earlier question, or the question of the relay itself.
 				continue
 			default:
 				return answer[:length], nil

@@ -13,8 +13,9 @@ package ironic
 //	prepare  --owner=USER:GROUP [--closed=PATH]... [--directory=PATH]... [--copy=FROM:TO]...
 //	                                              make directories, and copies of files, that belong to a user, and let
 //	                                              only the owner into the closed ones, unless they are read-only
-//	download --image=PATH... [--stale=PATTERN]...... [--scratch=PATH] -- PROGRAM
-//	                                              run a program until the images are there; not at all if they are
+//	download --image=PATH... [--sha256=SUM]... [--stale=PATTERN]... [--scratch=PATH] -- PROGRAM
+//	                                              run a program until the images are there, each with its sum if sums
+//	                                              are given; not at all if they are
 //
 // FLAGS are --interface=NAME and --addresses=ADDRESS,ADDRESS; any of them counts. The directories above a copy are made
 // as needed and belong to the user as well; a copy has the mode 0400.
@@ -37,15 +38,17 @@ const (
 const private = "/private"
 
 // copies lays credentials and certificates out as the image of Ironic wants them.
-func copies() []string {
-	pairs := []struct{ from, to string }{
+func (c Config) copies() []string {
+	type pair struct{ from, to string }
+	pairs := []pair{
 		{HtpasswdFile, "auth/ironic/htpasswd"},
 		{CertificateFile, "certs/ironic/tls.crt"},
 		{KeyFile, "certs/ironic/tls.key"},
-		{CertificateFile, "certs/vmedia/tls.crt"},
-		{KeyFile, "certs/vmedia/tls.key"},
-		{AuthorityFile, "certs/ca/ironic/tls.crt"},
 	}
+	if !c.Settings.PlainVirtualMedia {
+		pairs = append(pairs, pair{CertificateFile, "certs/vmedia/tls.crt"}, pair{KeyFile, "certs/vmedia/tls.key"})
+	}
+	pairs = append(pairs, pair{AuthorityFile, "certs/ca/ironic/tls.crt"})
 	arguments := make([]string, len(pairs))
 	for i, pair := range pairs {
 		arguments[i] = "--copy=" + onNode(pair.from) + ":" + private + "/" + pair.to

@@ -53,7 +53,20 @@ func full() ironic.Config {
 		Guard: "registry.example/guard:v1", Ironic: "registry.example/ironic:v2", Downloader: "registry.example/ipa:v3",
 		PullPolicy: corev1.PullNever,
 	}
-	config.Ramdisk.BaseURL = "https://images.example/ipa"
+	config.Ramdisk = ironic.Ramdisk{
+		BaseURL: "https://images.example/ipa", Branch: "stable-2026.1",
+		KernelChecksum: strings.Repeat("0a", 32), RamdiskChecksum: strings.Repeat("0b", 32),
+		KernelParameters: "console=ttyS0 ipa-password=$(cat)", SSHKey: "ssh-ed25519 AAAA operator",
+	}
+	config.Settings = ironic.Settings{
+		Options: []ironic.Option{{Name: "debug", Value: "false"}, {Group: "conductor", Name: "workers_pool_size", Value: "50"}},
+		Proxy: ironic.Proxy{
+			HTTP: "http://proxy.example:3128", HTTPS: "http://proxy.example:3128", Except: []string{"10.0.0.0/8"},
+		},
+		CallbackURL: "https://ironic.example:443", ImageURL: "https://images.example:443", PlainVirtualMedia: true,
+		Collectors: []string{"default", "logs", "pci-devices"}, VLANs: []string{"eth0.100"},
+		Exporter: &ironic.Exporter{Address: netip.IPv6Unspecified(), Port: 9608, Interval: 3 * time.Minute},
+	}
 	return config
 }
 

@@ -2,12 +2,16 @@ package guard
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -26,6 +30,10 @@ type download struct {
 	// images must exist and have content. Complete ones are used as they are: no program runs and no network is needed.
 	images []string
 
+	// sums are the SHA-256 of the images, in hexadecimal and in their order. Without any, none is checked. One that has
+	// another sum counts as missing.
+	sums []string
+
 	// stale are patterns of what is deleted before each attempt. The downloader of Metal3 keeps an ETag and the unpacked
 	// files beside the images: with an ETag and without an image it fails for ever, and it replaces no unpacked files.
 	stale []string
@@ -43,6 +51,7 @@ func downloadCommand(ctx context.Context, arguments []string, environment Enviro
 	d := download{pause: downloadPause, log: environment.logger()}
 	flags := newFlags("download", environment)
 	several(flags, "image", "absolute path of a file that the program makes", &d.images)
+	several(flags, "sha256", "SHA-256 of the file of the same place among the files; give none or one for each", &d.sums)
 	several(flags, "stale", "pattern of absolute paths to delete before the program runs", &d.stale)
 	flags.StringVar(&d.scratch, "scratch", "", "absolute path of a directory to empty")
 	if err := flags.Parse(arguments); err != nil {
@@ -51,6 +60,9 @@ func downloadCommand(ctx context.Context, arguments []string, environment Enviro
 	d.command = flags.Args()
 	if len(d.images) == 0 || len(d.command) == 0 {
 		return exitUsage, errors.New("give at least one --image, and the program after --")
+	}
+	if len(d.sums) > 0 && len(d.sums) != len(d.images) {
+		return exitUsage, fmt.Errorf("--sha256 is given %d times for %d files; give it for each", len(d.sums), len(d.images))
 	}
 	if err := d.run(ctx); err != nil {
 		return exitFailure, err
@@ -88,17 +100,39 @@ func (d download) run(ctx context.Context) error {
 	}
 }
 
-// missing returns an error that names an image that does not exist or is empty.
+// missing returns an error that names an image that does not exist, is empty or has another sum.
 func (d download) missing() error {
-	for _, image := range d.images {
+	for i, image := range d.images {
 		switch info, err := os.Stat(image); {
 		case err != nil:
 			return err
 		case !info.Mode().IsRegular() || info.Size() == 0:
 			return fmt.Errorf("%s is empty or no file", image)
+		case len(d.sums) == 0:
+			continue
+		}
+		sum, err := sha256Of(image)
+		if err != nil {
+			return err
+		}
+		if !strings.EqualFold(sum, d.sums[i]) {
+			return fmt.Errorf("%s has SHA-256 %s and not %s", image, sum, strings.ToLower(d.sums[i]))
 		}
 	}
 	return nil
+}
+
+func sha256Of(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close() //nolint:errcheck // it is only read
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return "", fmt.Errorf("reading %s: %w", path, err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // attempt runs the program once.

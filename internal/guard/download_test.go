@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -126,6 +129,47 @@ func TestDownloadAfterAReboot(t *testing.T) {
 	}
 	server.away.Store(true)
 	noError(t, d.run(t.Context()))
+}
+
+// TestDownloadWithChecksums uses no file with another sum: neither one from before, nor one that the server has.
+func TestDownloadWithChecksums(t *testing.T) {
+	server, d := upstream(t)
+	for _, image := range d.images {
+		d.sums = append(d.sums, strings.ToUpper(fmt.Sprintf("%x", sha256.Sum256([]byte("ipa-centos9-master"+filepath.Ext(image))))))
+	}
+	noError(t, d.run(t.Context()))
+	d.check(t)
+	// What was damaged since is downloaded again, and what is whole is not.
+	noError(t, os.Remove(d.images[0]))
+	noError(t, os.WriteFile(d.images[0], []byte("damaged"), 0o600))
+	noError(t, d.run(t.Context()))
+	d.check(t)
+	requests := server.requests.Load()
+	noError(t, d.run(t.Context()))
+	if now := server.requests.Load(); now != requests {
+		t.Errorf("%d requests for files with the right sums", now-requests)
+	}
+	// The server has other files than those that are pinned.
+	d.sums[1] = strings.Repeat("0", 64)
+	ctx, stop := context.WithCancel(t.Context())
+	d.log = slog.New(slog.NewTextHandler(stopAt{"The download failed", stop, testWriter{t}}, nil))
+	if err := d.run(ctx); err == nil || !strings.Contains(err.Error(), "has SHA-256") {
+		t.Errorf("with another sum the download ended with %v", err)
+	}
+}
+
+// stopAt stops something when a line has a text.
+type stopAt struct {
+	text string
+	stop func()
+	io.Writer
+}
+
+func (s stopAt) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte(s.text)) {
+		s.stop()
+	}
+	return s.Writer.Write(line)
 }
 
 // TestDownloadWithoutAnImage has the ETag of an earlier download, with which the downloader would ask for nothing.

@@ -31,6 +31,7 @@ func Ironic(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 		errs = append(errs, peers(path.Child("vrrp"), ironic.VRRP, networks)...)
 		errs = append(errs, dhcp(path.Child("dhcp"), ironic.DHCP, networks)...)
 	}
+	errs = append(errs, settings(path, ironic)...)
 	errs = append(errs, takeover(path.Child("takeoverAfterSilence"), ironic)...)
 	errs = append(errs, namedSecret(path.Child("credentialsRef"), ironic.CredentialsRef)...)
 	errs = append(errs, namedSecret(path.Child("tlsRef"), ironic.TLSRef)...)
@@ -95,25 +96,32 @@ func notInterfaceName(char rune) bool {
 func ports(path *field.Path, endpoint infrav1.IronicEndpoint) field.ErrorList {
 	var errs field.ErrorList
 	taken := map[int32]string{}
-	for _, port := range []struct {
-		name            string
-		number, instead int32
-	}{
-		{"port", endpoint.Port, infrav1.DefaultIronicPort},
-		{"imagePort", endpoint.ImagePort, infrav1.DefaultImagePort},
-		{"imageTLSPort", endpoint.ImageTLSPort, infrav1.DefaultImageTLSPort},
-	} {
-		number := port.number
-		if number == 0 {
-			number = port.instead
-		}
+	numbers := servicePorts(endpoint)
+	for _, name := range []string{"port", "imagePort", "imageTLSPort"} {
+		number := numbers[name]
 		if other, clash := taken[number]; clash {
-			errs = append(errs, field.Invalid(path.Child(port.name), number,
+			errs = append(errs, field.Invalid(path.Child(name), number,
 				fmt.Sprintf("is the same as %s; give each service its own port", other)))
 		}
-		taken[number] = port.name
+		taken[number] = name
 	}
 	return errs
+}
+
+// servicePorts are the ports of the services by their fields.
+func servicePorts(endpoint infrav1.IronicEndpoint) map[string]int32 {
+	numbers := map[string]int32{
+		"port": endpoint.Port, "imagePort": endpoint.ImagePort, "imageTLSPort": endpoint.ImageTLSPort,
+	}
+	for name, instead := range map[string]int32{
+		"port": infrav1.DefaultIronicPort, "imagePort": infrav1.DefaultImagePort,
+		"imageTLSPort": infrav1.DefaultImageTLSPort,
+	} {
+		if numbers[name] == 0 {
+			numbers[name] = instead
+		}
+	}
+	return numbers
 }
 
 func takeover(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {

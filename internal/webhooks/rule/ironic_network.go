@@ -170,6 +170,7 @@ func dhcp(path *field.Path, dhcp *infrav1.IronicDHCP, networks []virtualNetwork)
 	}
 	errs := nameServers(path.Child("dns"), dhcp.DNS)
 	errs = append(errs, lease(path.Child("leaseTime"), dhcp)...)
+	errs = append(errs, reservations(path, dhcp)...)
 	begin, beginErr := nodeAddress(path.Child("rangeBegin"), dhcp.RangeBegin)
 	end, endErr := nodeAddress(path.Child("rangeEnd"), dhcp.RangeEnd)
 	if beginErr != nil || endErr != nil {
@@ -182,6 +183,8 @@ func dhcp(path *field.Path, dhcp *infrav1.IronicDHCP, networks []virtualNetwork)
 			Family(begin))))
 	}
 	errs = append(errs, dhcpRange(path, begin, end, virtual)...)
+	first := span{"rangeBegin to rangeEnd", begin, end}
+	errs = append(errs, extraRanges(path.Child("extraRanges"), dhcp.ExtraRanges, first, virtual.address)...)
 	return append(errs, gateway(path.Child("gateway"), dhcp.Gateway, virtual)...)
 }
 

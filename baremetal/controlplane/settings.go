@@ -1,0 +1,59 @@
+package controlplane
+
+import (
+	"fmt"
+	"net/netip"
+
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+)
+
+// operatorSettings are what operators tune.
+func operatorSettings(described infrav1.Ironic, addresses []vip.Address) (ironic.Settings, error) {
+	settings := ironic.Settings{
+		Proxy: ironic.Proxy{
+			HTTP: described.Proxy.HTTPProxy, HTTPS: described.Proxy.HTTPSProxy, Except: described.Proxy.NoProxy,
+		},
+		ExternalIP:        described.Endpoint.ExternalIP,
+		CallbackURL:       described.Endpoint.ExternalCallbackURL,
+		ImageURL:          described.Endpoint.ImageServerExternalURL,
+		PlainVirtualMedia: ptr.Deref(described.TLS.DisableVirtualMediaTLS, false),
+		Collectors:        described.Inspection.Collectors,
+		VLANs:             described.Inspection.VLANInterfaces,
+	}
+	for _, option := range described.ExtraConfig {
+		settings.Options = append(settings.Options, ironic.Option(option))
+	}
+	if settings.Proxy.HTTP != "" || settings.Proxy.HTTPS != "" {
+		var networks []string
+		for _, address := range addresses {
+			networks = append(networks, address.Network.String())
+		}
+		settings.Proxy.Except = append(networks, settings.Proxy.Except...)
+	}
+	var err error
+	settings.Exporter, err = exporter(described.PrometheusExporter)
+	return settings, err
+}
+
+// exporter is nil where it is not enabled.
+func exporter(described infrav1.IronicPrometheusExporter) (*ironic.Exporter, error) {
+	if !ptr.Deref(described.Enabled, false) {
+		return nil, nil
+	}
+	orElse(&described.BindAddress, "127.0.0.1")
+	orElse(&described.Port, infrav1.DefaultExporterPort)
+	address, err := netip.ParseAddr(described.BindAddress)
+	if err != nil {
+		return nil, fmt.Errorf("prometheusExporter.bindAddress is %q; write an address like 0.0.0.0",
+			described.BindAddress)
+	}
+	result := &ironic.Exporter{Address: address, Port: described.Port}
+	if interval := described.SensorCollectionInterval; interval != nil {
+		result.Interval = interval.Duration
+	}
+	return result, nil
+}

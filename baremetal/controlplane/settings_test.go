@@ -1,0 +1,145 @@
+package controlplane_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
+)
+
+// TestOperatorSettingsReachTheFiles finds each setting in the files of a node, and none of them without it.
+func TestOperatorSettingsReachTheFiles(t *testing.T) {
+	const pod, dnsmasq = "/etc/kubernetes/manifests/metal3-ironic.yaml", "/etc/kubernetes/metal3-ironic/dnsmasq.conf"
+	on := true
+	for name, c := range map[string]struct {
+		change func(*infrav1.Ironic)
+		file   string
+		want   []string
+	}{
+		"extra configuration": {
+			change: func(i *infrav1.Ironic) {
+				i.ExtraConfig = []infrav1.IronicOption{{Name: "debug", Value: "false"}, {Group: "agent", Name: "x", Value: "$(y)"}}
+			},
+			file: pod, want: []string{"name: OS_DEFAULT__DEBUG\n      value: \"false\"", "name: OS_AGENT__X\n      value: $$(y)"},
+		},
+		"external address": {
+			change: func(i *infrav1.Ironic) { i.Endpoint.ExternalIP = "203.0.113.7" },
+			file:   pod, want: []string{"name: IRONIC_EXTERNAL_IP\n      value: 203.0.113.7"},
+		},
+		"external URLs": {
+			change: func(i *infrav1.Ironic) {
+				i.Endpoint.ExternalCallbackURL, i.Endpoint.ImageServerExternalURL = "https://a.example", "https://b.example"
+			},
+			file: pod, want: []string{
+				"name: IRONIC_EXTERNAL_CALLBACK_URL\n      value: https://a.example",
+				"name: IRONIC_EXTERNAL_HTTP_URL\n      value: https://b.example",
+			},
+		},
+		"proxy": {
+			change: func(i *infrav1.Ironic) {
+				i.Proxy = infrav1.IronicProxy{HTTPSProxy: "http://proxy.example", NoProxy: []string{"10.0.0.0/8"}}
+			},
+			file: pod, want: []string{
+				"name: https_proxy\n      value: http://proxy.example", "name: HTTPS_PROXY\n      value: http://proxy.example",
+				"name: no_proxy\n      value: localhost,127.0.0.1,::1,172.22.0.2,172.22.0.0/24,10.0.0.0/8",
+			},
+		},
+		"inspection": {
+			change: func(i *infrav1.Ironic) {
+				i.Inspection = infrav1.IronicInspection{Collectors: []string{"default", "pci-devices"}, VLANInterfaces: []string{"eth0.7"}}
+			},
+			file: pod, want: []string{
+				"name: IRONIC_IPA_COLLECTORS\n      value: default,pci-devices",
+				"name: IRONIC_ENABLE_VLAN_INTERFACES\n      value: eth0.7",
+			},
+		},
+		"exporter": {
+			change: func(i *infrav1.Ironic) {
+				i.PrometheusExporter = infrav1.IronicPrometheusExporter{
+					Enabled: &on, BindAddress: "::", SensorCollectionInterval: &metav1.Duration{Duration: 5 * time.Minute},
+				}
+			},
+			file: pod, want: []string{
+				"- /bin/runironic-exporter", "name: SEND_SENSOR_DATA\n      value: \"true\"",
+				"name: OS_SENSOR_DATA__INTERVAL\n      value: \"300\"", "name: FLASK_RUN_HOST\n      value: '[::]'",
+				"name: FLASK_RUN_PORT\n      value: \"9608\"",
+			},
+		},
+		"ramdisk": {
+			change: func(i *infrav1.Ironic) {
+				i.Ramdisk = infrav1.IronicRamdisk{
+					Branch: "stable-2026.1", ExtraKernelParams: "quiet", SSHKey: "ssh-ed25519 AAAA", Checksums: &infrav1.IronicRamdiskChecksums{
+						Kernel: strings.Repeat("0a", 32), Initramfs: strings.Repeat("0b", 32),
+					},
+				}
+			},
+			file: pod, want: []string{
+				"name: IPA_BRANCH\n      value: stable-2026.1", "name: IRONIC_KERNEL_PARAMS\n      value: quiet",
+				"name: IRONIC_RAMDISK_SSH_KEY\n      value: ssh-ed25519 AAAA",
+				"- --sha256=" + strings.Repeat("0a", 32) + "\n    - --sha256=" + strings.Repeat("0b", 32) + "\n",
+			},
+		},
+		"DHCP": {
+			change: func(i *infrav1.Ironic) {
+				i.DHCP = &infrav1.IronicDHCP{
+					RangeBegin: "172.22.0.100", RangeEnd: "172.22.0.200", Hosts: []string{"52:54:00:00:00:01,172.22.0.150"},
+					Ignore: []string{"tag:!known"}, ExtraRanges: []infrav1.IronicDHCPRange{
+						{NetworkCIDR: "172.30.0.5/24", RangeBegin: "172.30.0.10", RangeEnd: "172.30.0.20", GatewayAddress: "172.30.0.1"},
+						{NetworkCIDR: "172.22.0.0/24", RangeBegin: "172.22.0.210", RangeEnd: "172.22.0.220"},
+					},
+				}
+			},
+			file: dnsmasq, want: []string{
+				"\ndhcp-host=52:54:00:00:00:01,172.22.0.150\n", "\ndhcp-ignore=tag:!known\n",
+				"\ndhcp-range=set:range1,172.30.0.10,172.30.0.20,255.255.255.0,900\ndhcp-option=tag:range1,option:router,172.30.0.1\n",
+				"\ndhcp-range=set:range2,172.22.0.210,172.22.0.220,255.255.255.0,900\ndhcp-option=tag:range2,option:router\n",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plain, tuned := least(t), least(t)
+			c.change(&tuned.Ironic)
+			before, after := contentOf(t, plain, c.file), contentOf(t, tuned, c.file)
+			for _, want := range c.want {
+				if !strings.Contains(after, want) {
+					t.Errorf("%s lacks %q:\n%s", c.file, want, after)
+				}
+				if strings.Contains(before, want) {
+					t.Errorf("%s has %q without the setting", c.file, want)
+				}
+			}
+		})
+	}
+}
+
+// TestVirtualMediaWithoutTLS: without a certificate for it, the image serves virtual media over HTTP.
+func TestVirtualMediaWithoutTLS(t *testing.T) {
+	off := true
+	plain := least(t)
+	plain.Ironic.TLS.DisableVirtualMediaTLS = &off
+	for want, endpoint := range map[bool]controlplane.Endpoint{true: least(t), false: plain} {
+		content := contentOf(t, endpoint, "/etc/kubernetes/manifests/metal3-ironic.yaml")
+		if got := strings.Contains(content, "/certs/vmedia/tls.crt"); got != want {
+			t.Errorf("certificate for virtual media: got %t, want %t", got, want)
+		}
+	}
+}
+
+// contentOf is a file of a node. It is empty if the node has no such file.
+func contentOf(t *testing.T, endpoint controlplane.Endpoint, path string) string {
+	t.Helper()
+	files, err := controlplane.Files(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if file.Path == path {
+			return string(file.Content)
+		}
+	}
+	return ""
+}

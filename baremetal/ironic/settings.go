@@ -1,0 +1,142 @@
+package ironic
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Settings are what operators tune. The empty ones change nothing.
+type Settings struct {
+	// Options of ironic.conf.
+	Options []Option
+
+	// Proxy for downloads.
+	Proxy Proxy
+
+	// ExternalIP, CallbackURL and ImageURL are in URLs for hosts and BMCs that do not reach the virtual addresses.
+	ExternalIP, CallbackURL, ImageURL string
+
+	// PlainVirtualMedia serves virtual media without TLS.
+	PlainVirtualMedia bool
+
+	// Collectors of the inspection, and VLANs that it looks at.
+	Collectors, VLANs []string
+
+	// Exporter serves what sensors report. Nil serves nothing.
+	Exporter *Exporter
+}
+
+// Option is an option of ironic.conf. An empty group means DEFAULT.
+type Option struct {
+	Group, Name, Value string
+}
+
+// Variable is the environment variable that Ironic reads the option from.
+// Source: oslo.config, "The environment backend".
+func (o Option) Variable() string {
+	group := o.Group
+	if group == "" {
+		group = "DEFAULT"
+	}
+	return fmt.Sprintf("OS_%s__%s", strings.ToUpper(group), strings.ToUpper(o.Name))
+}
+
+// Proxy is an HTTP proxy. Without a URL there is none.
+type Proxy struct {
+	// HTTP and HTTPS are URLs, for URLs of these schemes.
+	HTTP, HTTPS string
+
+	// Except is what is reached without it.
+	Except []string
+}
+
+// Exporter is the Prometheus exporter of Ironic.
+type Exporter struct {
+	// Address and Port that it listens on.
+	Address netip.Addr
+	Port    int32
+
+	// Interval between two reads of the sensors. Zero means that of the image.
+	Interval time.Duration
+}
+
+// environment are the variables for the settings, without those of the proxy.
+func (s Settings) environment() []corev1.EnvVar {
+	var variables []corev1.EnvVar
+	add := func(name, value string) {
+		if value != "" {
+			variables = append(variables, corev1.EnvVar{Name: name, Value: value})
+		}
+	}
+	add("IRONIC_EXTERNAL_IP", s.ExternalIP)
+	add("IRONIC_EXTERNAL_CALLBACK_URL", s.CallbackURL)
+	add("IRONIC_EXTERNAL_HTTP_URL", s.ImageURL)
+	add("IRONIC_IPA_COLLECTORS", strings.Join(s.Collectors, ","))
+	add("IRONIC_ENABLE_VLAN_INTERFACES", strings.Join(s.VLANs, ","))
+	if s.Exporter != nil {
+		add("SEND_SENSOR_DATA", "true")
+		if interval := s.Exporter.Interval; interval > 0 {
+			add("OS_SENSOR_DATA__INTERVAL", strconv.Itoa(int(interval.Seconds())))
+		}
+	}
+	for _, option := range s.Options {
+		// An empty value is one, too.
+		variables = append(variables, corev1.EnvVar{Name: option.Variable(), Value: escaped(option.Value)})
+	}
+	return variables
+}
+
+// escaped keeps the kubelet from reading $(NAME) in a value as a reference to another variable, and $$ as $.
+func escaped(value string) string { return strings.ReplaceAll(value, "$", "$$") }
+
+// proxy are the variables for programs that download. Some programs read only those in lower case, and the image
+// completes only those in upper case; where both exist, Python reads those in lower case.
+func (c Config) proxy() []corev1.EnvVar {
+	proxy := c.Settings.Proxy
+	if proxy.HTTP == "" && proxy.HTTPS == "" {
+		return nil
+	}
+	except := []string{"localhost", loopback, "::1"}
+	for _, address := range c.VirtualIPs {
+		except = append(except, address.String())
+	}
+	if c.Settings.ExternalIP != "" {
+		except = append(except, c.Settings.ExternalIP)
+	}
+	except = append(except, proxy.Except...)
+	var variables []corev1.EnvVar
+	for _, one := range []struct{ name, value string }{
+		{"http_proxy", proxy.HTTP}, {"https_proxy", proxy.HTTPS}, {"no_proxy", strings.Join(except, ",")},
+	} {
+		if one.value == "" {
+			continue
+		}
+		for _, name := range []string{one.name, strings.ToUpper(one.name)} {
+			variables = append(variables, corev1.EnvVar{Name: name, Value: escaped(one.value)})
+		}
+	}
+	return variables
+}
+
+// exporter serves what Ironic stores of the sensors.
+func (c Config) exporter() corev1.Container {
+	exporter := c.Settings.Exporter
+	container := c.ironicContainer("exporter", "10m", "128Mi", "/bin/runironic-exporter")
+	container.Env = append(container.Env,
+		corev1.EnvVar{Name: "FLASK_RUN_HOST", Value: bracketed(exporter.Address)},
+		corev1.EnvVar{Name: "FLASK_RUN_PORT", Value: strconv.Itoa(int(exporter.Port))})
+	return container
+}
+
+// bracketed is an address as it stands before a port.
+func bracketed(address netip.Addr) string {
+	if address.Is6() {
+		return "[" + address.String() + "]"
+	}
+	return address.String()
+}

@@ -1,0 +1,282 @@
+package rule
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+
+	"golang.org/x/crypto/ssh"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// minSensorInterval is the least time between two reads of the sensors of a BMC. Ironic refuses less.
+const minSensorInterval = time.Minute
+
+// ownedOptions are the options of ironic.conf that the endpoint depends on, and what to do instead of setting them. A
+// group alone stands for all of its options.
+var ownedOptions = map[string]string{
+	"default/auth_strategy":             "leave it out: the web server in front of Ironic asks for credentials",
+	"default/host":                      "leave it out: it tells the Ironic of a node from others",
+	"default/http_basic_auth_user_file": "leave it out: the web server in front of Ironic asks for credentials",
+	"default/my_ip":                     "leave it out: it is the first of endpoint.virtualIPs",
+	"default/rpc_transport":             "leave it out: API and conductor are one process",
+	"api":                               "leave it out: Ironic listens on a socket behind its web server",
+	"database":                          "leave it out: the database is valid for one term of the virtual IP",
+	"deploy/external_callback_url":      "set endpoint.externalCallbackURL",
+	"deploy/external_http_url":          "set endpoint.imageServerExternalURL",
+	"deploy/http_root":                  "leave it out: the web server has its files there",
+	"deploy/http_url":                   "leave it out: it is made of endpoint.virtualIPs and endpoint.imagePort",
+	"pxe/kernel_append_params":          "set ramdisk.extraKernelParams",
+	"redfish/kernel_append_params":      "set ramdisk.extraKernelParams",
+	"sensor_data/interval":              "set prometheusExporter.sensorCollectionInterval",
+	"sensor_data/send_sensor_data":      "set prometheusExporter.enabled",
+	"service_catalog/endpoint_override": "leave it out: it is made of endpoint.virtualIPs and endpoint.port",
+	"ssl":                               "set tlsRef",
+	"oslo_messaging_notifications":      "set prometheusExporter.enabled",
+	"inspector/extra_kernel_params":     "set inspection",
+}
+
+// settings judges what operators tune.
+func settings(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
+	errs := externals(path.Child("endpoint"), ironic.Endpoint)
+	errs = append(errs, options(path.Child("extraConfig"), ironic.ExtraConfig)...)
+	errs = append(errs, proxy(path.Child("proxy"), ironic.Proxy)...)
+	errs = append(errs, exporter(path.Child("prometheusExporter"), ironic)...)
+	errs = append(errs, oneLine(path.Child("ramdisk", "extraKernelParams"), ironic.Ramdisk.ExtraKernelParams)...)
+	return append(errs, sshKey(path.Child("ramdisk", "sshKey"), ironic.Ramdisk.SSHKey)...)
+}
+
+// externals judges where hosts reach Ironic from outside.
+func externals(path *field.Path, endpoint infrav1.IronicEndpoint) field.ErrorList {
+	var errs field.ErrorList
+	callback, images := path.Child("externalCallbackURL"), path.Child("imageServerExternalURL")
+	if endpoint.ExternalIP != "" {
+		if _, err := nodeAddress(path.Child("externalIP"), endpoint.ExternalIP); err != nil {
+			errs = append(errs, err)
+		}
+		if endpoint.ExternalCallbackURL != "" || endpoint.ImageServerExternalURL != "" {
+			errs = append(errs, field.Invalid(path.Child("externalIP"), endpoint.ExternalIP,
+				"has no effect beside externalCallbackURL and imageServerExternalURL; give the address or the URLs"))
+		}
+	}
+	switch {
+	case endpoint.ExternalCallbackURL != "" && endpoint.ImageServerExternalURL == "":
+		errs = append(errs, field.Required(images, "give it together with externalCallbackURL: virtual media needs both"))
+	case endpoint.ExternalCallbackURL == "" && endpoint.ImageServerExternalURL != "":
+		errs = append(errs, field.Required(callback,
+			"give it together with imageServerExternalURL: virtual media needs both"))
+	}
+	errs = append(errs, webURL(callback, endpoint.ExternalCallbackURL)...)
+	return append(errs, webURL(images, endpoint.ImageServerExternalURL)...)
+}
+
+// webURL judges a URL of a web server. Everybody who may read Pods can read it, so it has no credentials.
+func webURL(path *field.Path, raw string) field.ErrorList {
+	if raw == "" {
+		return nil
+	}
+	parsed, err := url.Parse(raw)
+	switch {
+	case err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Hostname() == "":
+		return field.ErrorList{field.Invalid(path, shownURL(raw),
+			"is not the URL of a server; write it like https://server:443")}
+	case parsed.User != nil:
+		return field.ErrorList{field.Invalid(path, shownURL(raw),
+			"has credentials, which everybody could see who may read Pods; use a server that needs none")}
+	default:
+		return nil
+	}
+}
+
+func options(path *field.Path, options []infrav1.IronicOption) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, option := range options {
+		group := option.Group
+		if group == "" {
+			group = "DEFAULT"
+		}
+		name := strings.ToLower(group + "/" + option.Name)
+		remedy, owned := ownedOptions[name]
+		if !owned {
+			remedy, owned = ownedOptions[strings.ToLower(group)]
+		}
+		switch {
+		case owned:
+			errs = append(errs, field.Forbidden(path.Index(i),
+				fmt.Sprintf("option %s of group %s belongs to the provider; %s", option.Name, group, remedy)))
+		case seen[name]:
+			errs = append(errs, field.Duplicate(path.Index(i), group+"/"+option.Name))
+		}
+		seen[name] = true
+		errs = append(errs, oneLine(path.Index(i).Child("value"), option.Value)...)
+	}
+	return errs
+}
+
+// oneLine refuses what would begin another line of a configuration file.
+func oneLine(path *field.Path, value string) field.ErrorList {
+	if !strings.ContainsFunc(value, unicode.IsControl) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, value, "has a line end or another control character; use one line")}
+}
+
+func proxy(path *field.Path, proxy infrav1.IronicProxy) field.ErrorList {
+	errs := webURL(path.Child("httpProxy"), proxy.HTTPProxy)
+	errs = append(errs, webURL(path.Child("httpsProxy"), proxy.HTTPSProxy)...)
+	if len(proxy.NoProxy) > 0 && proxy.HTTPProxy == "" && proxy.HTTPSProxy == "" {
+		errs = append(errs, field.Required(path.Child("httpsProxy"), "give a proxy, or leave out noProxy"))
+	}
+	for i, name := range proxy.NoProxy {
+		if name == "" || strings.ContainsFunc(name, unicode.IsSpace) || strings.ContainsAny(name, ",/:") && !isNetwork(name) {
+			errs = append(errs, field.Invalid(path.Child("noProxy").Index(i), name,
+				"is not a name, a domain, an address or a network; write it like example.org, .example.org or 192.0.2.0/24"))
+		}
+	}
+	return errs
+}
+
+func isNetwork(text string) bool {
+	_, networkErr := netip.ParsePrefix(text)
+	_, addressErr := netip.ParseAddr(text)
+	return networkErr == nil || addressErr == nil
+}
+
+func exporter(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
+	var errs field.ErrorList
+	described := ironic.PrometheusExporter
+	if described.BindAddress != "" {
+		if _, err := Address(path.Child("bindAddress"), described.BindAddress); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	interval := described.SensorCollectionInterval
+	if interval != nil && (interval.Duration < minSensorInterval || interval.Duration%time.Second != 0) {
+		errs = append(errs, field.Invalid(path.Child("sensorCollectionInterval"), interval.Duration.String(),
+			fmt.Sprintf("is too short or has parts of a second; use whole seconds, at least %s", minSensorInterval)))
+	}
+	if !ptr.Deref(described.Enabled, false) {
+		return errs
+	}
+	port := described.Port
+	if port == 0 {
+		port = infrav1.DefaultExporterPort
+	}
+	for name, other := range servicePorts(ironic.Endpoint) {
+		if port == other {
+			errs = append(errs, field.Invalid(path.Child("port"), port,
+				fmt.Sprintf("is the same as endpoint.%s; give each service its own port", name)))
+		}
+	}
+	return errs
+}
+
+func sshKey(path *field.Path, key string) field.ErrorList {
+	if key == "" {
+		return nil
+	}
+	_, _, _, rest, err := ssh.ParseAuthorizedKey([]byte(key))
+	if err == nil && len(rest) == 0 && !strings.ContainsFunc(strings.TrimSpace(key), unicode.IsControl) &&
+		!strings.Contains(key, `"`) {
+		return nil
+	}
+	// What is there instead may be a private key.
+	return field.ErrorList{field.Invalid(path, "***",
+		"is not one public key; write it as in authorized_keys, like ssh-ed25519 AAAA... name")}
+}
+
+// dhcpIgnore is what dnsmasq accepts as a value of dhcp-ignore.
+var dhcpIgnore = regexp.MustCompile(`^tag:!?[A-Za-z0-9_-]+(,tag:!?[A-Za-z0-9_-]+)*$`)
+
+// reservations judges the hosts and the tags of the DHCP server.
+func reservations(path *field.Path, dhcp *infrav1.IronicDHCP) field.ErrorList {
+	var errs field.ErrorList
+	for i, reserved := range dhcp.Hosts {
+		if strings.ContainsFunc(reserved, unicode.IsSpace) || !strings.Contains(reserved, ",") {
+			errs = append(errs, field.Invalid(path.Child("hosts").Index(i), reserved,
+				"is no reservation; write it like 52:54:00:00:00:01,192.0.2.21 without spaces"))
+		}
+	}
+	for i, tags := range dhcp.Ignore {
+		if !dhcpIgnore.MatchString(tags) {
+			errs = append(errs, field.Invalid(path.Child("ignore").Index(i), tags,
+				"is no set of tags; write it like tag:!known or tag:one,tag:two"))
+		}
+	}
+	return errs
+}
+
+// span is a range of addresses.
+type span struct {
+	name       string
+	begin, end netip.Addr
+}
+
+// extraRanges judges the ranges beside the first one.
+func extraRanges(path *field.Path, described []infrav1.IronicDHCPRange, first span, virtual netip.Addr,
+) field.ErrorList {
+	var errs field.ErrorList
+	taken := []span{first}
+	for i, extra := range described {
+		at := path.Index(i)
+		own, err := extraRange(at, extra, first.begin)
+		if len(err) > 0 {
+			errs = append(errs, err...)
+			continue
+		}
+		if own.holds(virtual) {
+			errs = append(errs, field.Invalid(at.Child("rangeBegin"), extra.RangeBegin,
+				fmt.Sprintf("begins a range that contains the address %s of Ironic itself; choose a range beside it", virtual)))
+		}
+		for _, other := range taken {
+			if !own.end.Less(other.begin) && !other.end.Less(own.begin) {
+				errs = append(errs, field.Invalid(at.Child("rangeBegin"), extra.RangeBegin,
+					fmt.Sprintf("begins a range that overlaps %s; give each address to one range", other.name)))
+			}
+		}
+		taken = append(taken, own)
+	}
+	return errs
+}
+
+func (s span) holds(address netip.Addr) bool { return !address.Less(s.begin) && !s.end.Less(address) }
+
+func extraRange(path *field.Path, extra infrav1.IronicDHCPRange, family netip.Addr) (span, field.ErrorList) {
+	network, err := netip.ParsePrefix(extra.NetworkCIDR)
+	if err != nil || network.Addr().Is4() != family.Is4() {
+		return span{}, field.ErrorList{field.Invalid(path.Child("networkCIDR"), extra.NetworkCIDR, fmt.Sprintf("is not an "+
+			"%s network, as the first range is; write it like 192.0.2.0/24 or 2001:db8::/64", Family(family)))}
+	}
+	within := virtualNetwork{network: network.Masked()}
+	begin, beginErr := nodeAddress(path.Child("rangeBegin"), extra.RangeBegin)
+	end, endErr := nodeAddress(path.Child("rangeEnd"), extra.RangeEnd)
+	if beginErr != nil || endErr != nil {
+		return span{}, Refusals(beginErr, endErr).Errors
+	}
+	var errs field.ErrorList
+	for name, address := range map[string]netip.Addr{"rangeBegin": begin, "rangeEnd": end} {
+		if !within.network.Contains(address) {
+			errs = append(errs, field.Invalid(path.Child(name), address.String(),
+				fmt.Sprintf("is not in networkCIDR %s; hand out addresses of that network", within.network)))
+		}
+	}
+	if len(errs) == 0 && end.Less(begin) {
+		errs = append(errs, field.Invalid(path.Child("rangeEnd"), end.String(),
+			fmt.Sprintf("comes before rangeBegin %s; swap them", begin)))
+	}
+	if extra.GatewayAddress != "" && family.Is6() {
+		errs = append(errs, field.Invalid(path.Child("gatewayAddress"), extra.GatewayAddress,
+			"cannot be handed out over IPv6; leave it out and let the router announce itself"))
+	} else {
+		errs = append(errs, gateway(path.Child("gatewayAddress"), extra.GatewayAddress, within)...)
+	}
+	return span{path.String(), begin, end}, errs
+}

@@ -1,0 +1,275 @@
+package rule_test
+
+import (
+	"testing"
+	"time"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// publicKey is one that ssh-keygen made.
+const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHmJbnGcfl8hJpSbAkuAnFVCXpwiXaIBmHPcvBDm5J0U operator"
+
+func TestIronicExternals(t *testing.T) {
+	endpoint := func(change func(*infrav1.IronicEndpoint)) func(*infrav1.Ironic) {
+		return func(ironic *infrav1.Ironic) { change(&ironic.Endpoint) }
+	}
+	const server = "is not the URL of a server; write it like https://server:443"
+	findMistakes(t, map[string]mistake{
+		"address": {
+			reason: "a NAT before Ironic",
+			change: endpoint(func(e *infrav1.IronicEndpoint) { e.ExternalIP = "203.0.113.7" }),
+		},
+		"URLs": {
+			reason: "a load balancer before Ironic",
+			change: endpoint(func(e *infrav1.IronicEndpoint) {
+				e.ExternalCallbackURL, e.ImageServerExternalURL = "https://ironic.example", "http://[2001:db8::7]:8080"
+			}),
+		},
+		"address and URLs": {
+			reason: "the URLs win in the image, and the address would have no effect",
+			change: endpoint(func(e *infrav1.IronicEndpoint) {
+				e.ExternalIP, e.ExternalCallbackURL = "203.0.113.7", "https://ironic.example"
+				e.ImageServerExternalURL = "https://images.example"
+			}),
+			want: []string{`ironic.endpoint.externalIP: Invalid value: "203.0.113.7": has no effect beside ` +
+				"externalCallbackURL and imageServerExternalURL; give the address or the URLs"},
+		},
+		"one URL": {
+			reason: "virtual media that is fetched from outside boots a ramdisk that calls from outside",
+			change: endpoint(func(e *infrav1.IronicEndpoint) { e.ExternalCallbackURL = "https://ironic.example" }),
+			want: []string{"ironic.endpoint.imageServerExternalURL: Required value: give it together with " +
+				"externalCallbackURL: virtual media needs both"},
+		},
+		"the other URL": {
+			reason: "the same",
+			change: endpoint(func(e *infrav1.IronicEndpoint) { e.ImageServerExternalURL = "https://images.example" }),
+			want: []string{"ironic.endpoint.externalCallbackURL: Required value: give it together with " +
+				"imageServerExternalURL: virtual media needs both"},
+		},
+		"no URLs": {
+			reason: "what no client opens, and what everybody could read",
+			change: endpoint(func(e *infrav1.IronicEndpoint) {
+				e.ExternalCallbackURL, e.ImageServerExternalURL = "ironic.example:6385", "https://me:secret@images.example"
+			}),
+			want: []string{
+				`ironic.endpoint.externalCallbackURL: Invalid value: "ironic.example:6385": ` + server,
+				`ironic.endpoint.imageServerExternalURL: Invalid value: "https://***@images.example": has credentials, ` +
+					"which everybody could see who may read Pods; use a server that needs none",
+			},
+		},
+		"no address": {
+			reason: "a name is none",
+			change: endpoint(func(e *infrav1.IronicEndpoint) { e.ExternalIP = "ironic.example" }),
+			want:   []string{`ironic.endpoint.externalIP: Invalid value: "ironic.example": ` + badAddress},
+		},
+	})
+}
+
+func TestIronicExtraConfig(t *testing.T) {
+	options := func(options ...infrav1.IronicOption) func(*infrav1.Ironic) {
+		return func(ironic *infrav1.Ironic) { ironic.ExtraConfig = options }
+	}
+	findMistakes(t, map[string]mistake{
+		"options": {
+			reason: "what Ironic has and the provider does not need",
+			change: options(infrav1.IronicOption{Name: "debug", Value: "false"},
+				infrav1.IronicOption{Group: "conductor", Name: "workers_pool_size", Value: "50"},
+				infrav1.IronicOption{Group: "agent", Name: "debug"}),
+		},
+		"owned": {
+			reason: "they are variables of the environment, which win over the file",
+			change: options(infrav1.IronicOption{Group: "default", Name: "Auth_Strategy", Value: "noauth"},
+				infrav1.IronicOption{Group: "database", Name: "max_retries", Value: "1"},
+				infrav1.IronicOption{Group: "pxe", Name: "kernel_append_params", Value: "quiet"}),
+			want: []string{
+				"ironic.extraConfig[0]: Forbidden: option Auth_Strategy of group default belongs to the provider; leave it " +
+					"out: the web server in front of Ironic asks for credentials",
+				"ironic.extraConfig[1]: Forbidden: option max_retries of group database belongs to the provider; leave it " +
+					"out: the database is valid for one term of the virtual IP",
+				"ironic.extraConfig[2]: Forbidden: option kernel_append_params of group pxe belongs to the provider; set " +
+					"ramdisk.extraKernelParams",
+			},
+		},
+		"twice": {
+			reason: "only one of them would count",
+			change: options(infrav1.IronicOption{Name: "debug", Value: "false"},
+				infrav1.IronicOption{Group: "DEFAULT", Name: "debug", Value: "true"}),
+			want: []string{`ironic.extraConfig[1]: Duplicate value: "DEFAULT/debug"`},
+		},
+		"two lines": {
+			reason: "no option is longer than a line",
+			change: options(infrav1.IronicOption{Group: "agent", Name: "debug", Value: "a\nb"}),
+			want: []string{`ironic.extraConfig[0].value: Invalid value: "a\nb": has a line end or another control ` +
+				"character; use one line"},
+		},
+	})
+}
+
+func TestIronicProxy(t *testing.T) {
+	const form = "is not a name, a domain, an address or a network; write it like example.org, .example.org or 192.0.2.0/24"
+	findMistakes(t, map[string]mistake{
+		"proxy": {
+			reason: "all forms that Python and curl know",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.Proxy = infrav1.IronicProxy{
+					HTTPSProxy: "http://proxy.example:3128",
+					NoProxy:    []string{".example.org", "10.0.0.0/8", "2001:db8::1", "bmc-1.example.org"},
+				}
+			},
+		},
+		"exceptions alone": {
+			reason: "to what",
+			change: func(ironic *infrav1.Ironic) { ironic.Proxy.NoProxy = []string{"10.0.0.0/8"} },
+			want:   []string{"ironic.proxy.httpsProxy: Required value: give a proxy, or leave out noProxy"},
+		},
+		"mistakes": {
+			reason: "programs would ignore them in silence",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.Proxy = infrav1.IronicProxy{
+					HTTPProxy: "socks5://proxy.example", HTTPSProxy: "http://me:secret@proxy.example",
+					NoProxy: []string{"a,b", "http://bmc", ""},
+				}
+			},
+			want: []string{
+				`ironic.proxy.httpProxy: Invalid value: "socks5://proxy.example": is not the URL of a server; write it like ` +
+					"https://server:443",
+				`ironic.proxy.httpsProxy: Invalid value: "http://***@proxy.example": has credentials, which everybody could ` +
+					"see who may read Pods; use a server that needs none",
+				`ironic.proxy.noProxy[0]: Invalid value: "a,b": ` + form,
+				`ironic.proxy.noProxy[1]: Invalid value: "http://bmc": ` + form,
+				`ironic.proxy.noProxy[2]: Invalid value: "": ` + form,
+			},
+		},
+	})
+}
+
+func TestIronicExporter(t *testing.T) {
+	on := true
+	findMistakes(t, map[string]mistake{
+		"on all addresses": {
+			reason: "a collector in another network",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.PrometheusExporter = infrav1.IronicPrometheusExporter{
+					Enabled: &on, BindAddress: "::", SensorCollectionInterval: lasting(time.Minute),
+				}
+			},
+		},
+		"mistakes": {
+			reason: "two services on one port, and more than the BMC bears",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.PrometheusExporter = infrav1.IronicPrometheusExporter{
+					Enabled: &on, BindAddress: "all", Port: 6385, SensorCollectionInterval: lasting(time.Second),
+				}
+			},
+			want: []string{
+				`ironic.prometheusExporter.bindAddress: Invalid value: "all": ` + badAddress,
+				`ironic.prometheusExporter.sensorCollectionInterval: Invalid value: "1s": is too short or has parts of a ` +
+					"second; use whole seconds, at least 1m0s",
+				"ironic.prometheusExporter.port: Invalid value: 6385: is the same as endpoint.port; give each service its " +
+					"own port",
+			},
+		},
+	})
+}
+
+func TestIronicRamdisk(t *testing.T) {
+	findMistakes(t, map[string]mistake{
+		"key and parameters": {
+			reason: "an administrator who looks into the ramdisk",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.Ramdisk.SSHKey, ironic.Ramdisk.ExtraKernelParams = publicKey+"\n", "console=ttyS0,115200 quiet"
+			},
+		},
+		"private key": {
+			reason: "it would be on the command line of every host, and in this message",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.Ramdisk.SSHKey = "-----BEGIN OPENSSH PRIVATE KEY-----"
+			},
+			want: []string{`ironic.ramdisk.sshKey: Invalid value: "***": is not one public key; write it as in ` +
+				"authorized_keys, like ssh-ed25519 AAAA... name"},
+		},
+		"two keys": {
+			reason: "the ramdisk takes one",
+			change: func(ironic *infrav1.Ironic) { ironic.Ramdisk.SSHKey = publicKey + "\n" + publicKey },
+			want: []string{`ironic.ramdisk.sshKey: Invalid value: "***": is not one public key; write it as in ` +
+				"authorized_keys, like ssh-ed25519 AAAA... name"},
+		},
+		"two lines": {
+			reason: "the command line of a kernel is one",
+			change: func(ironic *infrav1.Ironic) { ironic.Ramdisk.ExtraKernelParams = "quiet\nsplash" },
+			want: []string{`ironic.ramdisk.extraKernelParams: Invalid value: "quiet\nsplash": has a line end or another ` +
+				"control character; use one line"},
+		},
+	})
+}
+
+func TestIronicReservations(t *testing.T) {
+	extra := func(network, begin, end, gateway string) infrav1.IronicDHCPRange {
+		return infrav1.IronicDHCPRange{NetworkCIDR: network, RangeBegin: begin, RangeEnd: end, GatewayAddress: gateway}
+	}
+	ranges := func(ranges ...infrav1.IronicDHCPRange) func(*infrav1.Ironic) {
+		return func(ironic *infrav1.Ironic) { ironic.DHCP.ExtraRanges = ranges }
+	}
+	findMistakes(t, map[string]mistake{
+		"reservations": {
+			reason: "forms of dnsmasq",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.DHCP.Hosts = []string{"52:54:00:00:00:01,172.22.0.150", "52:54:00:00:00:02,set:rack,node-2,infinite"}
+				ironic.DHCP.Ignore = []string{"tag:!known", "tag:rack,tag:!efi"}
+			},
+		},
+		"no reservations": {
+			reason: "dnsmasq would not start, and nobody watches",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.DHCP.Hosts, ironic.DHCP.Ignore = []string{"52:54:00:00:00:01", "a, b"}, []string{"known"}
+			},
+			want: []string{
+				`ironic.dhcp.hosts[0]: Invalid value: "52:54:00:00:00:01": is no reservation; write it like ` +
+					"52:54:00:00:00:01,192.0.2.21 without spaces",
+				`ironic.dhcp.hosts[1]: Invalid value: "a, b": is no reservation; write it like ` +
+					"52:54:00:00:00:01,192.0.2.21 without spaces",
+				`ironic.dhcp.ignore[0]: Invalid value: "known": is no set of tags; write it like tag:!known or tag:one,tag:two`,
+			},
+		},
+		"relayed and local": {
+			reason: "one network behind a relay, and the rest of the own one",
+			change: ranges(extra("172.30.0.0/24", "172.30.0.10", "172.30.0.20", "172.30.0.1"),
+				extra("172.22.0.0/24", "172.22.0.210", "172.22.0.220", "")),
+		},
+		"of another family": {
+			reason: "one server is for one family",
+			change: ranges(extra("fd00:30::/64", "fd00:30::10", "fd00:30::20", "")),
+			want: []string{`ironic.dhcp.extraRanges[0].networkCIDR: Invalid value: "fd00:30::/64": is not an IPv4 network, ` +
+				"as the first range is; write it like 192.0.2.0/24 or 2001:db8::/64"},
+		},
+		"overlap": {
+			reason: "an address would have two leases",
+			change: ranges(extra("172.22.0.0/24", "172.22.0.190", "172.22.0.210", "")),
+			want: []string{`ironic.dhcp.extraRanges[0].rangeBegin: Invalid value: "172.22.0.190": begins a range that ` +
+				"overlaps rangeBegin to rangeEnd; give each address to one range"},
+		},
+		"over the VIP": {
+			reason: "a host would get the address of Ironic",
+			change: ranges(extra("172.22.0.0/24", "172.22.0.2", "172.22.0.9", "")),
+			want: []string{`ironic.dhcp.extraRanges[0].rangeBegin: Invalid value: "172.22.0.2": begins a range that ` +
+				"contains the address 172.22.0.2 of Ironic itself; choose a range beside it"},
+		},
+		"outside": {
+			reason: "another network",
+			change: ranges(extra("172.30.0.0/24", "172.30.0.10", "172.30.1.20", "172.31.0.1")),
+			want: []string{
+				`ironic.dhcp.extraRanges[0].rangeEnd: Invalid value: "172.30.1.20": is not in networkCIDR 172.30.0.0/24; hand ` +
+					"out addresses of that network",
+				`ironic.dhcp.extraRanges[0].gatewayAddress: Invalid value: "172.31.0.1": is not in 172.30.0.0/24, the network ` +
+					"of the range; give a gateway that its addresses can reach",
+			},
+		},
+		"backwards": {
+			reason: "as the first range",
+			change: ranges(extra("172.30.0.0/24", "172.30.0.20", "172.30.0.10", "")),
+			want: []string{`ironic.dhcp.extraRanges[0].rangeEnd: Invalid value: "172.30.0.10": comes before rangeBegin ` +
+				"172.30.0.20; swap them"},
+		},
+	})
+}
