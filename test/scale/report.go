@@ -91,10 +91,13 @@ func printSummary(out io.Writer, results []result) {
 			wall = growth(smaller, r, func(r result) time.Duration { return r.associated })
 			processor = growth(smaller, r, func(r result) time.Duration { return r.used.manager })
 		}
-		asked := ofManager(r.association)
+		asked, released := ofManager(r.association), "-"
+		if r.release != nil {
+			released = seconds(r.released)
+		}
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%s\t%d\n",
 			r.size, seconds(r.associated), wall, seconds(r.floor), seconds(r.used.manager), processor, mebibytes(r.memory),
-			float64(count(asked, isWrite))/float64(r.size), seconds(r.released), count(asked, isConflict))
+			float64(count(asked, isWrite))/float64(r.size), released, count(asked, isConflict))
 	}
 	fmt.Fprintf(table, "goal\t%s for %d\tN^%.1f\t\t\tN^%.1f\t%s\t%d\t%s\n",
 		seconds(goalAssociation), goalSize, goalExponent, goalExponent, mebibytes(memoryGoal(results[len(results)-1].size)),
