@@ -15,7 +15,7 @@ const (
 	// HolderForeign is an Ironic with another clusterID.
 	HolderForeign HolderKind = "Foreign"
 
-	// HolderNone means that nobody answers.
+	// HolderNone means that no Ironic answers.
 	HolderNone HolderKind = "None"
 )
 
@@ -59,8 +59,8 @@ type IronicNode struct {
 // IronicStatus is what was observed of the Ironic endpoint.
 // +kubebuilder:validation:MinProperties=1
 type IronicStatus struct {
-	// holder is who answers on the address. Empty while it is not known: nobody looked yet, or what answers does not
-	// tell.
+	// holder is who answers on the address. Empty while it is not known: before the first request, or where what answers
+	// does not tell.
 	// +optional
 	Holder *IronicHolder `json:"holder,omitempty"`
 
@@ -71,7 +71,7 @@ type IronicStatus struct {
 	Nodes []IronicNode `json:"nodes,omitempty"`
 
 	// knownHosts is how many hosts of the cluster the answering Ironic knows, without those that are detached or paused
-	// by somebody. Set only while it is this cluster's.
+	// by another node or process. Set only while it is this cluster's.
 	// +optional
 	KnownHosts *int32 `json:"knownHosts,omitempty"`
 }

@@ -118,27 +118,15 @@ func (e Endpoint) config(role vip.Role, addresses []vip.Address) (ironic.Config,
 			Guard: described.Images.Keepalived, Ironic: described.Images.Ironic,
 			Downloader: described.Images.RamdiskDownloader, PullPolicy: described.Images.PullPolicy,
 		},
-		Ramdisk: ironic.Ramdisk{
-			BaseURL: described.Ramdisk.BaseURL, Branch: described.Ramdisk.Branch,
-			KernelParameters: described.Ramdisk.ExtraKernelParams, SSHKey: described.Ramdisk.SSHKey,
-		},
-	}
-	var err error
-	if config.Settings, err = operatorSettings(described, addresses); err != nil {
-		return config, err
-	}
-	if sums := described.Ramdisk.Checksums; sums != nil {
-		config.Ramdisk.KernelChecksum, config.Ramdisk.RamdiskChecksum = sums.Kernel, sums.Initramfs
+		Ramdisk: ramdisk(described.Ramdisk),
 	}
 	orElse(&config.Images.Guard, e.GuardImage)
 	for _, address := range addresses {
 		config.VirtualIPs = append(config.VirtualIPs, address.Address)
 	}
-	if disabled := described.Ramdisk.DisableDownloader; disabled != nil {
-		config.Ramdisk.Present = *disabled
-	}
-	if described.DHCP == nil {
-		return config, nil
+	var err error
+	if config.Settings, err = operatorSettings(described, addresses); err != nil || described.DHCP == nil {
+		return config, err
 	}
 	config.DHCP, err = dhcp(*described.DHCP, addresses)
 	return config, err
@@ -155,7 +143,7 @@ func dhcp(described infrav1.IronicDHCP, addresses []vip.Address) (*ironic.DHCP, 
 		return address
 	}
 	result := &ironic.DHCP{
-		Begin: read("rangeBegin", described.RangeBegin), End: read("rangeEnd", described.RangeEnd),
+		Range: ironic.Range{Begin: read("rangeBegin", described.RangeBegin), End: read("rangeEnd", described.RangeEnd)},
 		Hosts: described.Hosts, Ignore: described.Ignore,
 	}
 	for i, extra := range described.ExtraRanges {

@@ -57,3 +57,14 @@ func exporter(described infrav1.IronicPrometheusExporter) (*ironic.Exporter, err
 	}
 	return result, nil
 }
+
+func ramdisk(described infrav1.IronicRamdisk) ironic.Ramdisk {
+	result := ironic.Ramdisk{
+		BaseURL: described.BaseURL, Branch: described.Branch, KernelParameters: described.ExtraKernelParams,
+		SSHKey: described.SSHKey, Present: ptr.Deref(described.DisableDownloader, false),
+	}
+	if sums := described.Checksums; sums != nil {
+		result.KernelChecksum, result.RamdiskChecksum = sums.Kernel, sums.Initramfs
+	}
+	return result
+}

@@ -175,14 +175,8 @@ type Ramdisk struct {
 
 // DHCP describes the DHCP server. All addresses are of one family.
 type DHCP struct {
-	// Begin and End are the first and the last address that are handed out.
-	Begin, End netip.Addr
-
-	// Network contains them and the virtual address.
-	Network netip.Prefix
-
-	// Gateway is handed out. Without one none is.
-	Gateway netip.Addr
+	// Range is the first one. Its network contains the virtual address.
+	Range
 
 	// DNS servers that are handed out.
 	DNS []netip.Addr
@@ -197,7 +191,7 @@ type DHCP struct {
 	Extra []Range
 }
 
-// Range is a further range of the DHCP server.
+// Range is a range of the DHCP server.
 type Range struct {
 	// Begin and End are the first and the last address that are handed out.
 	Begin, End netip.Addr

@@ -136,48 +136,34 @@ func (c Config) checkDHCP() error {
 	if !server.IsValid() {
 		return fmt.Errorf("DHCP range from %s has no virtual address of its family; add one", dhcp.Begin)
 	}
-	err := errors.Join(dhcp.checkRange(server), dhcp.checkLimits())
-	for _, extra := range dhcp.Extra {
-		err = errors.Join(err, extra.check())
+	if !dhcp.Network.Contains(server) {
+		return fmt.Errorf("DHCP network %s does not contain the virtual address %s; use one network", dhcp.Network, server)
 	}
-	return err
+	var problems []error
+	for _, one := range append([]Range{dhcp.Range}, dhcp.Extra...) {
+		problems = append(problems, one.check(server))
+	}
+	if dhcp.LeaseTime < 0 || dhcp.LeaseTime > 0 && dhcp.LeaseTime < 2*time.Minute {
+		problems = append(problems, fmt.Errorf("DHCP lease time %s is shorter than dnsmasq allows; use at least 2m0s",
+			dhcp.LeaseTime))
+	}
+	return errors.Join(problems...)
 }
 
-func (r Range) check() error {
+// check looks for what dnsmasq and DHCPv6 cannot do, and for the virtual address.
+func (r Range) check(server netip.Addr) error {
 	switch {
-	case !r.Network.Contains(r.Begin) || !r.Network.Contains(r.End) || r.End.Less(r.Begin):
-		return fmt.Errorf("extra DHCP range %s to %s is not a range of %s; correct it", r.Begin, r.End, r.Network)
+	case !r.Network.Contains(r.Begin) || !r.Network.Contains(r.End):
+		return fmt.Errorf("DHCP range %s to %s is not in %s; use one network", r.Begin, r.End, r.Network)
+	case r.End.Less(r.Begin):
+		return fmt.Errorf("DHCP range ends at %s before it begins at %s; swap them", r.End, r.Begin)
+	case !server.Less(r.Begin) && !r.End.Less(server):
+		return fmt.Errorf("DHCP range %s to %s contains the virtual address %s; choose a range beside it",
+			r.Begin, r.End, server)
+	case r.Begin.Is6() && r.Network.Bits() < 64:
+		return fmt.Errorf("DHCP network %s is larger than dnsmasq can serve; use a prefix of 64 or longer", r.Network)
 	case r.Begin.Is6() && r.Gateway.IsValid():
 		return fmt.Errorf("DHCP gateway %s cannot be handed out over IPv6; let the router announce itself", r.Gateway)
-	default:
-		return nil
-	}
-}
-
-func (d DHCP) checkRange(server netip.Addr) error {
-	switch {
-	case !d.Network.Contains(d.Begin) || !d.Network.Contains(d.End) || !d.Network.Contains(server):
-		return fmt.Errorf("DHCP range %s to %s and the virtual address %s are not all in %s; use one network",
-			d.Begin, d.End, server, d.Network)
-	case d.End.Less(d.Begin):
-		return fmt.Errorf("DHCP range ends at %s before it begins at %s; swap them", d.End, d.Begin)
-	case !server.Less(d.Begin) && !d.End.Less(server):
-		return fmt.Errorf("DHCP range %s to %s contains the virtual address %s; choose a range beside it",
-			d.Begin, d.End, server)
-	default:
-		return nil
-	}
-}
-
-// checkLimits looks for what dnsmasq and DHCPv6 cannot do.
-func (d DHCP) checkLimits() error {
-	switch {
-	case d.Begin.Is6() && d.Network.Bits() < 64:
-		return fmt.Errorf("DHCP network %s is larger than dnsmasq can serve; use a prefix of 64 or longer", d.Network)
-	case d.Begin.Is6() && d.Gateway.IsValid():
-		return fmt.Errorf("DHCP gateway %s cannot be handed out over IPv6; let the router announce itself", d.Gateway)
-	case d.LeaseTime < 0 || d.LeaseTime > 0 && d.LeaseTime < 2*time.Minute:
-		return fmt.Errorf("DHCP lease time %s is shorter than dnsmasq allows; use at least 2m0s", d.LeaseTime)
 	default:
 		return nil
 	}

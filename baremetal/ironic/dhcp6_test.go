@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -29,13 +27,7 @@ const (
 
 // TestDHCP6Behaviour asks the real dnsmasq for a boot program over IPv6.
 func TestDHCP6Behaviour(t *testing.T) {
-	program, err := exec.LookPath("dnsmasq")
-	if err != nil {
-		t.Skip("dnsmasq is not installed")
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("only root makes network namespaces")
-	}
+	program := dnsmasq(t)
 	server, client := cable(t, "fd00:172:22::21/64", "fd00:172:22::2/64")
 	config := full()
 	config.DHCP = dhcp6()

@@ -28,13 +28,7 @@ import (
 // TestDHCPBehaviour asks the real dnsmasq for an address, with no more rights than its container has, on a node that has
 // an address of its own beside the virtual one. The client has to be sent to the virtual one.
 func TestDHCPBehaviour(t *testing.T) {
-	program, err := exec.LookPath("dnsmasq")
-	if err != nil {
-		t.Skip("dnsmasq is not installed")
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("only root makes network namespaces")
-	}
+	program := dnsmasq(t)
 	server, client := cable(t, "172.22.0.21/24", "172.22.0.2/24")
 	serve(t, server, program, full())
 	for architecture, want := range map[uint16]string{
@@ -54,13 +48,7 @@ func TestDHCPBehaviour(t *testing.T) {
 
 // TestDHCPReservations asks the real dnsmasq for a reserved address, for one through a relay, and as a stranger.
 func TestDHCPReservations(t *testing.T) {
-	program, err := exec.LookPath("dnsmasq")
-	if err != nil {
-		t.Skip("dnsmasq is not installed")
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("only root makes network namespaces")
-	}
+	program := dnsmasq(t)
 	server, client := cable(t, "172.22.0.21/24", "172.22.0.2/24")
 	toRelay(t, server, "172.30.0.0/24")
 	give(t, client, "client", "172.30.0.1/24")
@@ -129,6 +117,19 @@ func through(relay netip.Addr, packet []byte) []byte {
 	packet[3] = 1
 	copy(packet[24:], relay.AsSlice())
 	return packet
+}
+
+// dnsmasq is the program, which needs root for its namespaces.
+func dnsmasq(t *testing.T) string {
+	t.Helper()
+	program, err := exec.LookPath("dnsmasq")
+	if err != nil {
+		t.Skip("dnsmasq is not installed")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes network namespaces")
+	}
+	return program
 }
 
 // cable connects a server with the addresses and a client.

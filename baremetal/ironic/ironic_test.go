@@ -29,8 +29,10 @@ func least() ironic.Config {
 
 func dhcp4() *ironic.DHCP {
 	return &ironic.DHCP{
-		Begin: netip.MustParseAddr("172.22.0.100"), End: netip.MustParseAddr("172.22.0.200"),
-		Network: netip.MustParsePrefix("172.22.0.0/24"), Gateway: netip.MustParseAddr("172.22.0.1"),
+		Range: ironic.Range{
+			Begin: netip.MustParseAddr("172.22.0.100"), End: netip.MustParseAddr("172.22.0.200"),
+			Network: netip.MustParsePrefix("172.22.0.0/24"), Gateway: netip.MustParseAddr("172.22.0.1"),
+		},
 		DNS:       []netip.Addr{netip.MustParseAddr("172.22.0.1"), netip.MustParseAddr("172.22.0.3")},
 		LeaseTime: time.Hour,
 	}
@@ -38,9 +40,11 @@ func dhcp4() *ironic.DHCP {
 
 func dhcp6() *ironic.DHCP {
 	return &ironic.DHCP{
-		Begin: netip.MustParseAddr("fd00:172:22::100"), End: netip.MustParseAddr("fd00:172:22::200"),
-		Network: netip.MustParsePrefix("fd00:172:22::/64"),
-		DNS:     []netip.Addr{netip.MustParseAddr("fd00:172:22::1")},
+		Range: ironic.Range{
+			Begin: netip.MustParseAddr("fd00:172:22::100"), End: netip.MustParseAddr("fd00:172:22::200"),
+			Network: netip.MustParsePrefix("fd00:172:22::/64"),
+		},
+		DNS: []netip.Addr{netip.MustParseAddr("fd00:172:22::1")},
 	}
 }
 
@@ -323,7 +327,7 @@ func TestRefuses(t *testing.T) {
 			change: func(c *ironic.Config) { c.DHCP.DNS = dhcp6().DNS },
 		},
 		"range outside": {
-			reason: "dnsmasq answers nobody", want: "are not all in 172.22.0.0/24",
+			reason: "dnsmasq answers nobody", want: "is not in 172.22.0.0/24",
 			change: func(c *ironic.Config) { c.DHCP.End = netip.MustParseAddr("172.22.1.1") },
 		},
 		"range backwards": {

@@ -40,8 +40,10 @@ func (n *node) serveDHCP(program string) {
 		ClusterID: clusterID, VirtualIPs: []netip.Addr{vip4, vip6}, Interface: "eth0",
 		Ports: ironic.Ports{API: 6385, Image: 6180, ImageTLS: 6183}, Images: ironic.Images{Guard: "guard"},
 		DHCP: &ironic.DHCP{
-			Begin: netip.MustParseAddr("172.22.0.100"), End: netip.MustParseAddr("172.22.0.200"),
-			Network: netip.MustParsePrefix("172.22.0.0/24"),
+			Range: ironic.Range{
+				Begin: netip.MustParseAddr("172.22.0.100"), End: netip.MustParseAddr("172.22.0.200"),
+				Network: netip.MustParsePrefix("172.22.0.0/24"),
+			},
 		},
 	})
 	must(t, err)

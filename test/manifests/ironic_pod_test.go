@@ -47,8 +47,11 @@ func TestIronicDHCPIsThatOfNodes(t *testing.T) {
 		Ports:  ironic.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
 		Images: ironic.Images{Guard: "guard"},
 		DHCP: &ironic.DHCP{
-			Begin: netip.MustParseAddr("10.9.1.1"), End: netip.MustParseAddr("10.9.1.200"),
-			Network: netip.MustParsePrefix("10.9.0.0/22"), Gateway: gateway, DNS: []netip.Addr{gateway},
+			Range: ironic.Range{
+				Begin: netip.MustParseAddr("10.9.1.1"), End: netip.MustParseAddr("10.9.1.200"),
+				Network: netip.MustParsePrefix("10.9.0.0/22"), Gateway: gateway,
+			},
+			DNS: []netip.Addr{gateway},
 		},
 	})
 	if err != nil {

@@ -11,11 +11,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// Limits of keepalived and dnsmasq.
+// Limits of keepalived.
 const (
 	advertisementStep = 10 * time.Millisecond
 	maxAdvertisement  = 40 * time.Second
-	minLeaseTime      = 2 * time.Minute
 )
 
 // virtualNetwork is one address of the endpoint and the network it lies in.
@@ -162,90 +161,4 @@ func peerAddress(path *field.Path, value string, networks []virtualNetwork) (net
 	default:
 		return peer, nil
 	}
-}
-
-func dhcp(path *field.Path, dhcp *infrav1.IronicDHCP, networks []virtualNetwork) field.ErrorList {
-	if dhcp == nil {
-		return nil
-	}
-	errs := nameServers(path.Child("dns"), dhcp.DNS)
-	errs = append(errs, lease(path.Child("leaseTime"), dhcp)...)
-	errs = append(errs, reservations(path, dhcp)...)
-	begin, beginErr := nodeAddress(path.Child("rangeBegin"), dhcp.RangeBegin)
-	end, endErr := nodeAddress(path.Child("rangeEnd"), dhcp.RangeEnd)
-	if beginErr != nil || endErr != nil {
-		return append(errs, Refusals(beginErr, endErr).Errors...)
-	}
-	virtual, found := inFamily(networks, begin)
-	if !found {
-		return append(errs, field.Invalid(path.Child("rangeBegin"), dhcp.RangeBegin, fmt.Sprintf(
-			"is an %s address and none of the virtualIPs is; hand out addresses of a network of the endpoint",
-			Family(begin))))
-	}
-	errs = append(errs, dhcpRange(path, begin, end, virtual)...)
-	first := span{"rangeBegin to rangeEnd", begin, end}
-	errs = append(errs, extraRanges(path.Child("extraRanges"), dhcp.ExtraRanges, first, virtual.address)...)
-	return append(errs, gateway(path.Child("gateway"), dhcp.Gateway, virtual)...)
-}
-
-func dhcpRange(path *field.Path, begin, end netip.Addr, virtual virtualNetwork) field.ErrorList {
-	var errs field.ErrorList
-	outside := fmt.Sprintf("is not in %s, the network of %s; hand out addresses of that network",
-		virtual.network, virtual.address)
-	if !virtual.network.Contains(begin) {
-		errs = append(errs, field.Invalid(path.Child("rangeBegin"), begin.String(), outside))
-	}
-	if !virtual.network.Contains(end) {
-		errs = append(errs, field.Invalid(path.Child("rangeEnd"), end.String(), outside))
-	}
-	switch {
-	case len(errs) > 0:
-		return errs
-	case end.Less(begin):
-		return field.ErrorList{field.Invalid(path.Child("rangeEnd"), end.String(),
-			fmt.Sprintf("comes before rangeBegin %s; swap them", begin))}
-	case !virtual.address.Less(begin) && !end.Less(virtual.address):
-		return field.ErrorList{field.Invalid(path.Child("rangeBegin"), begin.String(), fmt.Sprintf(
-			"begins a range up to %s that contains the address %s of Ironic itself; choose a range beside it",
-			end, virtual.address))}
-	default:
-		return nil
-	}
-}
-
-func gateway(path *field.Path, value string, virtual virtualNetwork) field.ErrorList {
-	if value == "" {
-		return nil
-	}
-	address, err := nodeAddress(path, value)
-	switch {
-	case err != nil:
-		return field.ErrorList{err}
-	case !virtual.network.Contains(address):
-		return field.ErrorList{field.Invalid(path, value, fmt.Sprintf(
-			"is not in %s, the network of the range; give a gateway that its addresses can reach", virtual.network))}
-	case address == virtual.address:
-		return field.ErrorList{field.Invalid(path, value, "is the address of Ironic itself, which is no router; give the "+
-			"address of the router, or leave it out")}
-	default:
-		return nil
-	}
-}
-
-func nameServers(path *field.Path, values []string) field.ErrorList {
-	var errs field.ErrorList
-	for i, value := range values {
-		if _, err := nodeAddress(path.Index(i), value); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errs
-}
-
-func lease(path *field.Path, dhcp *infrav1.IronicDHCP) field.ErrorList {
-	if dhcp.LeaseTime == nil || dhcp.LeaseTime.Duration >= minLeaseTime {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(path, dhcp.LeaseTime.Duration.String(), fmt.Sprintf(
-		"is shorter than dnsmasq allows; use at least %s, or leave it out for 15m", minLeaseTime))}
 }

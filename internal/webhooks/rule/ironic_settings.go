@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -191,92 +190,4 @@ func sshKey(path *field.Path, key string) field.ErrorList {
 	// What is there instead may be a private key.
 	return field.ErrorList{field.Invalid(path, "***",
 		"is not one public key; write it as in authorized_keys, like ssh-ed25519 AAAA... name")}
-}
-
-// dhcpIgnore is what dnsmasq accepts as a value of dhcp-ignore.
-var dhcpIgnore = regexp.MustCompile(`^tag:!?[A-Za-z0-9_-]+(,tag:!?[A-Za-z0-9_-]+)*$`)
-
-// reservations judges the hosts and the tags of the DHCP server.
-func reservations(path *field.Path, dhcp *infrav1.IronicDHCP) field.ErrorList {
-	var errs field.ErrorList
-	for i, reserved := range dhcp.Hosts {
-		if strings.ContainsFunc(reserved, unicode.IsSpace) || !strings.Contains(reserved, ",") {
-			errs = append(errs, field.Invalid(path.Child("hosts").Index(i), reserved,
-				"is no reservation; write it like 52:54:00:00:00:01,192.0.2.21 without spaces"))
-		}
-	}
-	for i, tags := range dhcp.Ignore {
-		if !dhcpIgnore.MatchString(tags) {
-			errs = append(errs, field.Invalid(path.Child("ignore").Index(i), tags,
-				"is no set of tags; write it like tag:!known or tag:one,tag:two"))
-		}
-	}
-	return errs
-}
-
-// span is a range of addresses.
-type span struct {
-	name       string
-	begin, end netip.Addr
-}
-
-// extraRanges judges the ranges beside the first one.
-func extraRanges(path *field.Path, described []infrav1.IronicDHCPRange, first span, virtual netip.Addr,
-) field.ErrorList {
-	var errs field.ErrorList
-	taken := []span{first}
-	for i, extra := range described {
-		at := path.Index(i)
-		own, err := extraRange(at, extra, first.begin)
-		if len(err) > 0 {
-			errs = append(errs, err...)
-			continue
-		}
-		if own.holds(virtual) {
-			errs = append(errs, field.Invalid(at.Child("rangeBegin"), extra.RangeBegin,
-				fmt.Sprintf("begins a range that contains the address %s of Ironic itself; choose a range beside it", virtual)))
-		}
-		for _, other := range taken {
-			if !own.end.Less(other.begin) && !other.end.Less(own.begin) {
-				errs = append(errs, field.Invalid(at.Child("rangeBegin"), extra.RangeBegin,
-					fmt.Sprintf("begins a range that overlaps %s; give each address to one range", other.name)))
-			}
-		}
-		taken = append(taken, own)
-	}
-	return errs
-}
-
-func (s span) holds(address netip.Addr) bool { return !address.Less(s.begin) && !s.end.Less(address) }
-
-func extraRange(path *field.Path, extra infrav1.IronicDHCPRange, family netip.Addr) (span, field.ErrorList) {
-	network, err := netip.ParsePrefix(extra.NetworkCIDR)
-	if err != nil || network.Addr().Is4() != family.Is4() {
-		return span{}, field.ErrorList{field.Invalid(path.Child("networkCIDR"), extra.NetworkCIDR, fmt.Sprintf("is not an "+
-			"%s network, as the first range is; write it like 192.0.2.0/24 or 2001:db8::/64", Family(family)))}
-	}
-	within := virtualNetwork{network: network.Masked()}
-	begin, beginErr := nodeAddress(path.Child("rangeBegin"), extra.RangeBegin)
-	end, endErr := nodeAddress(path.Child("rangeEnd"), extra.RangeEnd)
-	if beginErr != nil || endErr != nil {
-		return span{}, Refusals(beginErr, endErr).Errors
-	}
-	var errs field.ErrorList
-	for name, address := range map[string]netip.Addr{"rangeBegin": begin, "rangeEnd": end} {
-		if !within.network.Contains(address) {
-			errs = append(errs, field.Invalid(path.Child(name), address.String(),
-				fmt.Sprintf("is not in networkCIDR %s; hand out addresses of that network", within.network)))
-		}
-	}
-	if len(errs) == 0 && end.Less(begin) {
-		errs = append(errs, field.Invalid(path.Child("rangeEnd"), end.String(),
-			fmt.Sprintf("comes before rangeBegin %s; swap them", begin)))
-	}
-	if extra.GatewayAddress != "" && family.Is6() {
-		errs = append(errs, field.Invalid(path.Child("gatewayAddress"), extra.GatewayAddress,
-			"cannot be handed out over IPv6; leave it out and let the router announce itself"))
-	} else {
-		errs = append(errs, gateway(path.Child("gatewayAddress"), extra.GatewayAddress, within)...)
-	}
-	return span{path.String(), begin, end}, errs
 }

@@ -220,7 +220,7 @@ func TestIronicReservations(t *testing.T) {
 			},
 		},
 		"no reservations": {
-			reason: "dnsmasq would not start, and nobody watches",
+			reason: "dnsmasq would not start, and no event says so",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.DHCP.Hosts, ironic.DHCP.Ignore = []string{"52:54:00:00:00:01", "a, b"}, []string{"known"}
 			},
@@ -252,8 +252,8 @@ func TestIronicReservations(t *testing.T) {
 		"over the VIP": {
 			reason: "a host would get the address of Ironic",
 			change: ranges(extra("172.22.0.0/24", "172.22.0.2", "172.22.0.9", "")),
-			want: []string{`ironic.dhcp.extraRanges[0].rangeBegin: Invalid value: "172.22.0.2": begins a range that ` +
-				"contains the address 172.22.0.2 of Ironic itself; choose a range beside it"},
+			want: []string{`ironic.dhcp.extraRanges[0].rangeBegin: Invalid value: "172.22.0.2": begins a range ` +
+				"up to 172.22.0.9 that contains the address 172.22.0.2 of Ironic itself; choose a range beside it"},
 		},
 		"outside": {
 			reason: "another network",

@@ -1,0 +1,183 @@
+package rule
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// minLeaseTime is the least that dnsmasq accepts.
+const minLeaseTime = 2 * time.Minute
+
+func dhcp(path *field.Path, dhcp *infrav1.IronicDHCP, networks []virtualNetwork) field.ErrorList {
+	if dhcp == nil {
+		return nil
+	}
+	errs := nameServers(path.Child("dns"), dhcp.DNS)
+	errs = append(errs, lease(path.Child("leaseTime"), dhcp)...)
+	errs = append(errs, reservations(path, dhcp)...)
+	first, wrong := readRange(path, dhcp.RangeBegin, dhcp.RangeEnd)
+	if len(wrong) > 0 {
+		return append(errs, wrong...)
+	}
+	virtual, found := inFamily(networks, first.begin)
+	if !found {
+		return append(errs, field.Invalid(path.Child("rangeBegin"), dhcp.RangeBegin, fmt.Sprintf(
+			"is an %s address and none of the virtualIPs is; hand out addresses of a network of the endpoint",
+			Family(first.begin))))
+	}
+	errs = append(errs, first.check(virtual,
+		fmt.Sprintf("%s, the network of %s", virtual.network, virtual.address))...)
+	errs = append(errs, extraRanges(path.Child("extraRanges"), dhcp.ExtraRanges, first, virtual.address)...)
+	return append(errs, gateway(path.Child("gateway"), dhcp.Gateway, virtual)...)
+}
+
+// addressRange is a range of the DHCP server.
+type addressRange struct {
+	path       *field.Path
+	begin, end netip.Addr
+}
+
+func readRange(path *field.Path, first, last string) (addressRange, field.ErrorList) {
+	begin, beginErr := nodeAddress(path.Child("rangeBegin"), first)
+	end, endErr := nodeAddress(path.Child("rangeEnd"), last)
+	return addressRange{path, begin, end}, Refusals(beginErr, endErr).Errors
+}
+
+// check judges the range in its network, which is called name, beside the address of Ironic.
+func (r addressRange) check(within virtualNetwork, name string) field.ErrorList {
+	var errs field.ErrorList
+	first, last := r.path.Child("rangeBegin"), r.path.Child("rangeEnd")
+	outside := fmt.Sprintf("is not in %s; hand out addresses of that network", name)
+	if !within.network.Contains(r.begin) {
+		errs = append(errs, field.Invalid(first, r.begin.String(), outside))
+	}
+	if !within.network.Contains(r.end) {
+		errs = append(errs, field.Invalid(last, r.end.String(), outside))
+	}
+	switch {
+	case len(errs) > 0:
+		return errs
+	case r.end.Less(r.begin):
+		return field.ErrorList{field.Invalid(last, r.end.String(),
+			fmt.Sprintf("comes before rangeBegin %s; swap them", r.begin))}
+	case r.overlaps(addressRange{begin: within.address, end: within.address}):
+		return field.ErrorList{field.Invalid(first, r.begin.String(), fmt.Sprintf(
+			"begins a range up to %s that contains the address %s of Ironic itself; choose a range beside it",
+			r.end, within.address))}
+	default:
+		return nil
+	}
+}
+
+func (r addressRange) overlaps(other addressRange) bool {
+	return !r.end.Less(other.begin) && !other.end.Less(r.begin)
+}
+
+// extraRanges judges the ranges beside the first one.
+func extraRanges(path *field.Path, described []infrav1.IronicDHCPRange, first addressRange, virtual netip.Addr,
+) field.ErrorList {
+	var errs field.ErrorList
+	taken := []addressRange{first}
+	names := []string{"rangeBegin to rangeEnd"}
+	for i, extra := range described {
+		at := path.Index(i)
+		own, wrong := extraRange(at, extra, virtual)
+		if len(wrong) > 0 {
+			errs = append(errs, wrong...)
+			continue
+		}
+		for j, other := range taken {
+			if own.overlaps(other) {
+				errs = append(errs, field.Invalid(at.Child("rangeBegin"), extra.RangeBegin,
+					fmt.Sprintf("begins a range that overlaps %s; give each address to one range", names[j])))
+			}
+		}
+		taken, names = append(taken, own), append(names, at.String())
+	}
+	return errs
+}
+
+func extraRange(path *field.Path, extra infrav1.IronicDHCPRange, virtual netip.Addr) (addressRange, field.ErrorList) {
+	network, err := netip.ParsePrefix(extra.NetworkCIDR)
+	if err != nil || network.Addr().Is4() != virtual.Is4() {
+		return addressRange{}, field.ErrorList{field.Invalid(path.Child("networkCIDR"), extra.NetworkCIDR, fmt.Sprintf(
+			"is not an %s network, as the first range is; write it like 192.0.2.0/24 or 2001:db8::/64", Family(virtual)))}
+	}
+	within := virtualNetwork{virtual, network.Masked()}
+	own, errs := readRange(path, extra.RangeBegin, extra.RangeEnd)
+	if len(errs) > 0 {
+		return own, errs
+	}
+	errs = own.check(within, "networkCIDR "+within.network.String())
+	if extra.GatewayAddress != "" && virtual.Is6() {
+		return own, append(errs, field.Invalid(path.Child("gatewayAddress"), extra.GatewayAddress,
+			"cannot be handed out over IPv6; leave it out and let the router announce itself"))
+	}
+	return own, append(errs, gateway(path.Child("gatewayAddress"), extra.GatewayAddress, within)...)
+}
+
+func gateway(path *field.Path, value string, virtual virtualNetwork) field.ErrorList {
+	if value == "" {
+		return nil
+	}
+	address, err := nodeAddress(path, value)
+	switch {
+	case err != nil:
+		return field.ErrorList{err}
+	case !virtual.network.Contains(address):
+		return field.ErrorList{field.Invalid(path, value, fmt.Sprintf(
+			"is not in %s, the network of the range; give a gateway that its addresses can reach", virtual.network))}
+	case address == virtual.address:
+		return field.ErrorList{field.Invalid(path, value, "is the address of Ironic itself, which is no router; give the "+
+			"address of the router, or leave it out")}
+	default:
+		return nil
+	}
+}
+
+func nameServers(path *field.Path, values []string) field.ErrorList {
+	var errs field.ErrorList
+	for i, value := range values {
+		if _, err := nodeAddress(path.Index(i), value); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+func lease(path *field.Path, dhcp *infrav1.IronicDHCP) field.ErrorList {
+	if dhcp.LeaseTime == nil || dhcp.LeaseTime.Duration >= minLeaseTime {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, dhcp.LeaseTime.Duration.String(), fmt.Sprintf(
+		"is shorter than dnsmasq allows; use at least %s, or leave it out for 15m", minLeaseTime))}
+}
+
+// dhcpIgnore is what dnsmasq accepts as a value of dhcp-ignore.
+var dhcpIgnore = regexp.MustCompile(`^tag:!?[A-Za-z0-9_-]+(,tag:!?[A-Za-z0-9_-]+)*$`)
+
+// reservations judges the hosts and the tags of the DHCP server.
+func reservations(path *field.Path, dhcp *infrav1.IronicDHCP) field.ErrorList {
+	var errs field.ErrorList
+	for i, reserved := range dhcp.Hosts {
+		if strings.ContainsFunc(reserved, unicode.IsSpace) || !strings.Contains(reserved, ",") {
+			errs = append(errs, field.Invalid(path.Child("hosts").Index(i), reserved,
+				"is no reservation; write it like 52:54:00:00:00:01,192.0.2.21 without spaces"))
+		}
+	}
+	for i, tags := range dhcp.Ignore {
+		if !dhcpIgnore.MatchString(tags) {
+			errs = append(errs, field.Invalid(path.Child("ignore").Index(i), tags,
+				"is no set of tags; write it like tag:!known or tag:one,tag:two"))
+		}
+	}
+	return errs
+}
