@@ -39,11 +39,16 @@ func (e *endpoint) pictures(ctx context.Context, g Gomega, except ...string) map
 			continue
 		}
 		status := host.Status
-		// The first one is the time of the last change, and errors are counted again. The others know the Secret by its
-		// version, which is another one in another cluster.
-		status.LastUpdated, status.ErrorCount = nil, 0
+		// The first one is the time of the last change, errors are counted again, and BMO reads the power when it asks the
+		// next time: what the BMCs were asked for shows whether it changed. The others know an object by its version, which is
+		// another one in another cluster.
+		status.LastUpdated, status.ErrorCount, status.PoweredOn = nil, 0, false
 		status.TriedCredentials, status.GoodCredentials = bmov1alpha1.CredentialsStatus{}, bmov1alpha1.CredentialsStatus{}
 		status.OperationHistory.Register = bmov1alpha1.OperationMetric{}
+		status.Conditions = slices.Clone(status.Conditions)
+		for i := range status.Conditions {
+			status.Conditions[i].ObservedGeneration = 0
+		}
 		taken[host.Name] = picture{
 			Labels: host.Labels, Annotations: host.Annotations, Finalizers: host.Finalizers, Spec: host.Spec, Status: status,
 		}

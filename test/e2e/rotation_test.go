@@ -21,7 +21,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
@@ -66,16 +65,13 @@ func (e *endpoint) storeCredentials(ctx context.Context, settings ironicapi.Sett
 // tellHostOperator gives BMO other credentials for Ironic. As the original, it reads them when it starts.
 func (e *endpoint) tellHostOperator(ctx context.Context, settings ironicapi.Settings) {
 	GinkgoHelper()
-	for _, object := range hostoperator.Objects("", settings) {
-		if told, isSecret := object.(*corev1.Secret); isSecret {
-			stage.Change(ctx, e.Client, client.ObjectKeyFromObject(told), &corev1.Secret{}, func(secret *corev1.Secret) {
-				secret.Data = told.Data
-			})
-		}
-	}
+	told := lab.OperatorSecret(settings)
+	stage.Change(ctx, e.Client, client.ObjectKeyFromObject(told), &corev1.Secret{}, func(secret *corev1.Secret) {
+		secret.Data = told.Data
+	})
 	for _, command := range []string{"restart", "status"} {
-		_, err := e.home.Kubectl(ctx, "rollout", command, "--namespace="+hostoperator.Namespace,
-			"deployment/"+hostoperator.Name)
+		_, err := e.home.Kubectl(ctx, "rollout", command, "--namespace="+lab.OperatorNamespace,
+			"deployment/"+lab.OperatorDeployment)
 		Expect(err).NotTo(HaveOccurred())
 	}
 }

@@ -57,7 +57,7 @@ func TestE2E(t *testing.T) {
 var _ = BeforeSuite(func(ctx context.Context) {
 	started := time.Now()
 	running, err := lab.Start(ctx, lab.Options{
-		Name: labName, Hosts: labHosts, DeployDelay: 3 * time.Second, Later: true,
+		Name: labName, Hosts: labHosts, Later: true,
 		Progress: func(format string, args ...any) {
 			fmt.Printf("[lab %6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
 		},

@@ -53,6 +53,7 @@ func (h host) objects() ([]client.Object, error) {
 		return nil, err
 	}
 	credentials, addresses := h.name+"-bmc", h.name+"-network"
+	address, system := bmc.RedfishAddress(h.name)
 	return []client.Object{
 		&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: credentials},
@@ -66,7 +67,7 @@ func (h host) objects() ([]client.Object, error) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: h.name},
 			Spec: bmov1alpha1.BareMetalHostSpec{
 				BMC: bmov1alpha1.BMCDetails{
-					Address:         "lab+" + bmc.URL(h.name),
+					Address:         "redfish-virtualmedia+" + address + system,
 					CredentialsName: credentials,
 				},
 				BootMACAddress:                 network.HardwareAddress(h.number).String(),

@@ -24,7 +24,7 @@ func TestHostObjects(t *testing.T) {
 	if err := cluster.Get(t.Context(), client.ObjectKey{Namespace: Namespace, Name: "host-0"}, &host); err != nil {
 		t.Fatal(err)
 	}
-	if want := "lab+http://172.22.0.1:8000/machines/host-0"; host.Spec.BMC.Address != want {
+	if want := "redfish-virtualmedia+http://172.22.0.1:8000/redfish/v1/Systems/host-0"; host.Spec.BMC.Address != want {
 		t.Errorf("BMC %s, want %s", host.Spec.BMC.Address, want)
 	}
 	if want := "02:22:00:00:00:14"; host.Spec.BootMACAddress != want {

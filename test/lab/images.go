@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/issuer"
 )
@@ -40,8 +39,8 @@ const (
 	// laterSuffix is what the version of the later build has more than that of the release, and so has its image.
 	laterSuffix = "-later"
 
-	issuerImage       = "lab.invalid/issuer:lab"
-	hostOperatorImage = "lab.invalid/host-operator:lab"
+	issuerImage   = "lab.invalid/issuer:lab"
+	operatorImage = "lab.invalid/baremetal-operator:lab"
 )
 
 // program is one that is built from the checkout and runs in the clusters of a lab.
@@ -74,10 +73,6 @@ func (l *Lab) programs() ([]program, error) {
 	programs := []program{
 		{name: "manager", source: ".", image: manager, path: "/manager", flags: version},
 		{name: "issuer", source: "./test/lab/issuer/cmd/issuer", image: issuerImage, path: issuer.Program},
-		{
-			name: "host-operator", source: "./test/lab/hostoperator/cmd/hostoperator", image: hostOperatorImage,
-			path: hostoperator.Program,
-		},
 	}
 	if l.options.Later {
 		programs = append(programs, program{
@@ -123,8 +118,12 @@ func (l *Lab) packPrograms(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 	}
+	operator, err := l.packOperator(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
 	more, err := l.packEndpoint(ctx, folder)
-	return append(archives, more...), err
+	return append(append(archives, operator), more...), err
 }
 
 // packEndpoint packs the images of Ironic's pods.

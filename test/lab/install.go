@@ -15,7 +15,6 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/issuer"
 )
@@ -69,8 +68,11 @@ func (l *Lab) installIssuer(ctx context.Context, cluster *Cluster) error {
 
 // installOperator installs the stand-in for BMO, and does not wait for it.
 func (l *Lab) installOperator(ctx context.Context, cluster *Cluster, endpoint ironicapi.Settings) error {
-	objects := append(hostoperator.Objects(hostOperatorImage, endpoint), build.Namespace(Namespace))
-	return create(ctx, cluster.Client, objects...)
+	objects, err := l.operatorObjects(ctx, endpoint)
+	if err != nil {
+		return err
+	}
+	return create(ctx, cluster.Client, append(objects, build.Namespace(Namespace))...)
 }
 
 func (l *Lab) installProvider(ctx context.Context, cluster *Cluster) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -23,7 +22,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
@@ -115,8 +113,7 @@ func editValues(path string, values map[string]string) error {
 	return os.WriteFile(path, []byte(strings.Join(lines, "\n")), fileMode)
 }
 
-// ironicOverlay is what kustomize reads. How long writing an image takes is the only thing that the images of the lab
-// want to be told beyond what the real ones do.
+// ironicOverlay is what kustomize reads: the images of the lab, and nothing else.
 func (l *Lab) ironicOverlay() map[string]any {
 	type object = map[string]any
 	var images []object
@@ -128,16 +125,10 @@ func (l *Lab) ironicOverlay() map[string]any {
 		name, tag, _ := strings.Cut(to, ":")
 		images = append(images, object{"name": from, "newName": name, "newTag": tag})
 	}
-	seconds := strconv.Itoa(int(math.Ceil(l.options.DeployDelay.Seconds())))
-	patch := fmt.Sprintf(`[{"op": "add", "path": "/spec/template/spec/containers/0/env/-", `+
-		`"value": {"name": "OS_LAB__DEPLOY_SECONDS", "value": %q}}]`, seconds)
 	return object{
 		"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
 		"resources": []string{"../../ironic-keepalived"},
 		"images":    images,
-		"patches": []object{
-			{"target": object{"kind": "Deployment", "name": IronicDeployment}, "patch": patch},
-		},
 	}
 }
 
@@ -166,7 +157,7 @@ func output(command *exec.Cmd) (string, error) {
 func (l *Lab) installIronic(ctx context.Context) error {
 	l.options.Progress("installing Ironic on cluster %s", l.management.Name)
 	// BMO gets a ConfigMap.
-	for _, namespace := range []string{IronicNamespace, hostoperator.Namespace} {
+	for _, namespace := range []string{IronicNamespace, OperatorNamespace} {
 		if err := create(ctx, l.management.Client, build.Namespace(namespace)); err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ func written(t *testing.T) *Lab {
 	}
 	made := &Lab{
 		checkout: checkout, folder: t.TempDir(), ironicImage: "lab.invalid/metal3-ironic:key",
-		options: Options{DeployDelay: 2500 * time.Millisecond, Progress: t.Logf},
+		options: Options{Progress: t.Logf},
 	}
 	if err := errors.Join(made.writeIronic(t.Context()), made.writeTemplates(t.Context())); err != nil {
 		t.Fatal(err)
@@ -116,11 +116,6 @@ func TestManifest(t *testing.T) {
 		if !strings.HasPrefix(container.Image, "lab.invalid/") {
 			t.Errorf("container %s has the image %s, want one that the lab makes", container.Name, container.Image)
 		}
-	}
-	want := corev1.EnvVar{Name: "OS_LAB__DEPLOY_SECONDS", Value: "3"}
-	first := pod.Containers[0]
-	if got := first.Env[len(first.Env)-1]; first.Name != "ironic" || got != want {
-		t.Errorf("container %s has %v, want ironic to have %v", first.Name, got, want)
 	}
 }
 

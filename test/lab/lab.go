@@ -180,7 +180,9 @@ func (l *Lab) acquire(ctx context.Context) error {
 		return err
 	}
 	program := filepath.Join(l.folder, "stage")
-	if err := machine.Build(ctx, l.checkout, program); err != nil {
+	if err := errors.Join(
+		machine.Build(ctx, l.checkout, program), machine.BuildRamdisk(ctx, l.checkout, l.ramdiskFolder()),
+	); err != nil {
 		return err
 	}
 	var err error
@@ -192,6 +194,9 @@ func (l *Lab) acquire(ctx context.Context) error {
 }
 
 // fillStore makes the image store that all machines of the lab start with.
+// ramdiskFolder is the root file system of what machines boot from a medium.
+func (l *Lab) ramdiskFolder() string { return filepath.Join(l.folder, "ramdisk") }
+
 func (l *Lab) fillStore(ctx context.Context) error {
 	archives, err := l.packPrograms(ctx)
 	if err != nil {
@@ -221,6 +226,7 @@ func (l *Lab) addMachine(name string, number byte) error {
 	made, err := machine.New(machine.Spec{
 		Claim: l.claim, Switch: l.network, Name: name, Number: number,
 		Dir: filepath.Join(l.folder, "machines", name), Root: l.root, Store: l.store, LinkStore: image.LinkStore,
+		Ramdisk: l.ramdiskFolder(),
 	})
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -27,10 +26,6 @@ type Options struct {
 	// Machines is how many machines run an operating system at once at most, the management machine among them. The lab
 	// is refused where there is not enough memory for them. Zero means all: the hosts and the management machine.
 	Machines int
-
-	// DeployDelay is how much longer writing an image to a disk takes in Ironic than it would here, where it takes no
-	// time at all.
-	DeployDelay time.Duration
 
 	// Release is the folder of a release of this provider, as make release-manifests writes it. Empty means the newest
 	// one in out/release of the checkout.
@@ -60,9 +55,6 @@ func (o Options) complete(checkout string) (Options, error) {
 	}
 	if o.Machines == 0 {
 		o.Machines = 1 + o.Hosts
-	}
-	if o.DeployDelay < 0 {
-		return o, fmt.Errorf("the deploy delay is %s: use a time that is not negative", o.DeployDelay)
 	}
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // checkout makes a folder that has releases.
@@ -78,7 +77,6 @@ func TestRefusals(t *testing.T) {
 		"ManyHosts":     {Options{Name: "a", Hosts: 71}, checkout(t, "v1.0.0"), "71 hosts"},
 		"NegativeHosts": {Options{Name: "a", Hosts: -1}, checkout(t, "v1.0.0"), "-1 hosts"},
 		"NoMachines":    {Options{Name: "a", Machines: -1}, checkout(t, "v1.0.0"), "-1 machines"},
-		"NegativeDelay": {Options{Name: "a", DeployDelay: -time.Second}, checkout(t, "v1.0.0"), "-1s"},
 		"NoRelease":     {Options{Name: "a"}, checkout(t), "make release-manifests"},
 		"WrongRelease":  {Options{Name: "a", Release: "/nowhere"}, checkout(t), "/nowhere"},
 	} {

@@ -11,8 +11,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,12 +99,8 @@ func (s *side) install(ctx context.Context) {
 		Expect(err).NotTo(HaveOccurred())
 	}
 	Expect(s.server.RedirectWebhooks(ctx, installNamespace, s.server.Webhook)).To(Succeed())
-	for _, object := range hostoperator.Objects("image", ironicapi.Settings{}) {
-		switch object.(type) {
-		case *corev1.Namespace, *corev1.ServiceAccount,
-			*rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *rbacv1.Role, *rbacv1.RoleBinding:
-			Expect(s.client.Create(ctx, object)).To(Succeed())
-		}
+	for _, object := range hostoperator.Objects() {
+		Expect(s.client.Create(ctx, object)).To(Succeed())
 	}
 }
 

@@ -58,7 +58,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	}
 	started := time.Now()
 	running, err := lab.Start(ctx, lab.Options{
-		Name: labName, Machines: labMachines, DeployDelay: time.Second,
+		Name: labName, Machines: labMachines,
 		Progress: func(format string, args ...any) {
 			fmt.Printf("[lab %6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
 		},

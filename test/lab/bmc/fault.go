@@ -11,6 +11,8 @@ import (
 type Fault struct {
 	// RefuseCredentials makes it refuse the right user name and password too.
 	RefuseCredentials bool
+	// Busy makes it answer everything with 503, as controllers do that restart.
+	Busy bool
 	// Delay is how long it waits before it does anything. A request whose client gives up in the meantime is not done.
 	Delay time.Duration
 	// FailPower is why it refuses to change the power. Empty means that it does not refuse.

@@ -7,15 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
 	"time"
-
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
 )
 
 const (
-	// bodyLimit is how large a request may be. A config drive with the data of a control plane has some hundred kilobytes.
-	bodyLimit = 64 << 20
+	// bodyLimit is how large a request may be.
+	bodyLimit = 1 << 20
 	// operationLimit is how long an operation may go on when nobody waits for it.
 	operationLimit = 5 * time.Minute
 )
@@ -39,32 +36,32 @@ type exchange struct {
 	detail string
 }
 
+// route is what answers requests for a resource.
+type route struct {
+	// resource is its name in the journal.
+	resource string
+	do       answer
+}
+
 func (s *Server) controllerHandler() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, do := range map[string]answer{
-		"GET /machines/{machine}/power":     readPower,
-		"PUT /machines/{machine}/power":     changing(setPower),
-		"PUT /machines/{machine}/disk":      changing(s.writeDisk),
-		"DELETE /machines/{machine}/disk":   changing(wipeDisk),
-		"PUT /machines/{machine}/media":     changing(insertMedia),
-		"DELETE /machines/{machine}/media":  changing(ejectMedia),
-		"GET /machines/{machine}/inventory": readInventory,
-	} {
+	for pattern, do := range s.redfish() {
 		mux.HandleFunc(pattern, s.recorded(do))
 	}
+	mux.HandleFunc("GET "+redfishRoot+"/{$}", serviceRoot)
 	return mux
 }
 
 // recorded answers a request and writes both into the journal, before anybody sees the answer.
-func (s *Server) recorded(do answer) http.HandlerFunc {
+func (s *Server) recorded(route route) http.HandlerFunc {
 	return func(writer http.ResponseWriter, request *http.Request) {
 		request.Body = http.MaxBytesReader(writer, request.Body, bodyLimit)
 		current := &exchange{Request: request}
 		operation := Operation{
 			Time: time.Now(), Machine: request.PathValue("machine"), Method: request.Method, Status: http.StatusOK,
-			Resource: path.Base(request.URL.Path),
+			Resource: route.resource,
 		}
-		value, err := s.permitted(current, do)
+		value, err := s.permitted(current, route.do)
 		if err != nil {
 			operation.Status, operation.Problem = statusOf(err), err.Error()
 		} else if value == nil {
@@ -72,24 +69,26 @@ func (s *Server) recorded(do answer) http.HandlerFunc {
 		}
 		operation.Detail, operation.Duration = current.detail, time.Since(operation.Time)
 		s.journal.add(operation)
-		write(writer, operation, value)
+		if operation.Status == http.StatusUnauthorized {
+			writer.Header().Set("WWW-Authenticate", `Basic realm="board controller"`)
+		}
+		if operation.Problem != "" {
+			value = object{"error": object{"code": "Base.1.0.GeneralError", "message": operation.Problem}}
+		}
+		respond(writer, operation.Status, value)
 	}
 }
 
-func write(writer http.ResponseWriter, operation Operation, value any) {
-	switch {
-	case operation.Status == http.StatusUnauthorized:
-		writer.Header().Set("WWW-Authenticate", `Basic realm="board controller"`)
-		fallthrough
-	case operation.Problem != "":
-		http.Error(writer, operation.Problem, operation.Status)
-	case value == nil:
-		writer.WriteHeader(operation.Status)
-	default:
-		writer.Header().Set("Content-Type", "application/json")
-		// A client that has gone away gets no answer.
-		_ = json.NewEncoder(writer).Encode(value)
+// respond writes a value, or nothing where it is nil.
+func respond(writer http.ResponseWriter, status int, value any) {
+	if value == nil {
+		writer.WriteHeader(status)
+		return
 	}
+	writer.Header().Set("Content-Type", "application/json")
+	writer.WriteHeader(status)
+	// A client that has gone away gets no answer.
+	_ = json.NewEncoder(writer).Encode(value)
 }
 
 // permitted answers a request if it comes with the machine's user name and password.
@@ -102,6 +101,9 @@ func (s *Server) permitted(request *exchange, do answer) (any, error) {
 	fault := found.currentFault()
 	if err := fault.wait(request.Context()); err != nil {
 		return nil, problem{http.StatusServiceUnavailable, err}
+	}
+	if fault.Busy {
+		return nil, problem{http.StatusServiceUnavailable, fmt.Errorf("the board controller of machine %s is busy", name)}
 	}
 	username, password, _ := request.BasicAuth()
 	right := subtle.ConstantTimeCompare([]byte(username), []byte(found.username)) &
@@ -131,13 +133,8 @@ func changing(do answer) answer {
 // statusOf tells what kind of failure an error is.
 func statusOf(err error) int {
 	var known problem
-	switch {
-	case errors.As(err, &known):
+	if errors.As(err, &known) {
 		return known.status
-	case errors.Is(err, machine.ErrShutdownLimit), errors.Is(err, context.DeadlineExceeded):
-		return http.StatusGatewayTimeout
-	case errors.Is(err, machine.ErrRunning):
-		return http.StatusConflict
 	}
 	return http.StatusInternalServerError
 }

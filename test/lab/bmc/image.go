@@ -2,12 +2,9 @@ package bmc
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -19,8 +16,6 @@ import (
 const (
 	imageSuffix    = ".img"
 	checksumSuffix = ".sha256sum"
-	// imageLimit is how large an image may be: it only names a root file system.
-	imageLimit = 1 << 20
 )
 
 // manifest is the content of an image.
@@ -131,29 +126,4 @@ func (s *Server) imageHandler() http.Handler {
 		http.ServeContent(writer, request, "", found.made, bytes.NewReader(content))
 	})
 	return mux
-}
-
-// download fetches an image and returns the key of the root file system in it.
-func (s *Server) download(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := s.client.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return "", errors.New(response.Status)
-	}
-	content, err := io.ReadAll(io.LimitReader(response.Body, imageLimit))
-	if err != nil {
-		return "", err
-	}
-	var read manifest
-	if err := json.Unmarshal(content, &read); err != nil || read.RootFS == "" {
-		return "", errors.Join(errors.New("it is not an image of this lab"), err)
-	}
-	return read.RootFS, nil
 }

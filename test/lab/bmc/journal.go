@@ -14,11 +14,11 @@ type Operation struct {
 	Duration time.Duration `json:"duration"`
 	// Machine is the name in the request, whether or not there is such a machine.
 	Machine string `json:"machine"`
-	// Method is the one of HTTP: GET only reads, PUT and DELETE change the machine.
+	// Method is the one of HTTP: GET only reads, POST and PATCH change the machine.
 	Method string `json:"method"`
-	// Resource is power, disk, media or inventory.
+	// Resource is what was asked: system, boot, reset, manager, slot, insert, eject, card and so on.
 	Resource string `json:"resource"`
-	// Detail is the power command or the address of the image.
+	// Detail is the type of the reset, the boot source or the address of the medium.
 	Detail string `json:"detail,omitempty"`
 	// Status is the HTTP status of the answer.
 	Status int `json:"status"`

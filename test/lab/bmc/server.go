@@ -2,6 +2,7 @@ package bmc
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -48,14 +49,22 @@ type controller struct {
 	// operation has one place: whoever fills it may change the machine.
 	operation chan struct{}
 
+	// mutex guards what is below.
 	mutex sync.Mutex
 	fault Fault
+	boot  bootSource
+	// medium is the URL of what is in the virtual CD drive, empty when nothing is.
+	medium string
 }
 
 // Start serves on a network until Close. There are no machines and no images yet.
 func Start(ctx context.Context, on Network) (*Server, error) {
 	server := &Server{
-		client:      &http.Client{Transport: &http.Transport{DialContext: on.Dial}},
+		// Board controllers take any certificate until an administrator tells them better.
+		client: &http.Client{Transport: &http.Transport{
+			DialContext:     on.Dial,
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // See above.
+		}},
 		controllers: map[string]*controller{},
 		images:      map[string]*imageFile{},
 	}
@@ -101,6 +110,7 @@ func (s *Server) Add(name, username, password string, machine Machine) error {
 	}
 	s.controllers[name] = &controller{
 		name: name, username: username, password: password, machine: machine, operation: make(chan struct{}, 1),
+		boot: bootSource{Target: fromNone, Enabled: bootNormal},
 	}
 	return nil
 }
@@ -115,8 +125,10 @@ func (s *Server) Remove(name string) {
 // Operations is what the board controllers were asked for so far, the oldest first.
 func (s *Server) Operations() []Operation { return s.journal.copy() }
 
-// URL is the base address of a machine's board controller.
-func URL(machine string) string { return "http://" + Address + "/machines/" + machine }
+// RedfishAddress is the address of a machine's board controller as BareMetalHosts and Ironic name it.
+func RedfishAddress(machine string) (server, system string) {
+	return "http://" + Address, systems + "/" + machine
+}
 
 func (s *Server) find(name string) *controller {
 	s.mutex.Lock()

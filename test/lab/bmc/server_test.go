@@ -9,15 +9,17 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/inventory"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/iso/isotest"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
@@ -28,29 +30,160 @@ var (
 	_ bmc.Network = (*network.Switch)(nil)
 )
 
+// Paths of the machine "one".
+const (
+	system = "/redfish/v1/Systems/one"
+	reset  = system + "/Actions/ComputerSystem.Reset"
+	slot   = "/redfish/v1/Managers/one/VirtualMedia/Cd"
+	insert = slot + "/Actions/VirtualMedia.InsertMedia"
+	eject  = slot + "/Actions/VirtualMedia.EjectMedia"
+)
+
 func TestPowerFollowsTheCommands(t *testing.T) {
 	fixture := start(t)
 	for _, step := range []struct {
 		command, state string
 		calls          []string
 	}{
-		{"on", "on", []string{"PowerOn"}},
-		{"reboot", "on", []string{"Reset"}},
-		{"soft-reboot", "on", []string{"Shutdown", "PowerOn"}},
-		{"soft-off", "off", []string{"Shutdown"}},
-		{"on", "on", []string{"PowerOn"}},
-		{"off", "off", []string{"PowerOff"}},
+		{"On", "On", []string{"PowerOn"}},
+		{"ForceRestart", "On", []string{"PowerOff", "PowerOn"}},
+		{"ForceOff", "Off", []string{"PowerOff"}},
 	} {
 		fixture.machine.calls = nil
-		fixture.want(t, http.StatusNoContent, "PUT", "/power", `{"power": "`+step.command+`"}`)
+		fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "`+step.command+`"}`)
 		if diff := cmp.Diff(step.calls, fixture.machine.calls); diff != "" {
 			t.Errorf("%s: the machine was told (-want +got):\n%s", step.command, diff)
 		}
-		answer := fixture.want(t, http.StatusOK, "GET", "/power", "")
-		if diff := cmp.Diff(`{"power":"`+step.state+`"}`, answer); diff != "" {
-			t.Errorf("after %s (-want +got):\n%s", step.command, diff)
+		if state := fixture.read(t, system)["PowerState"]; state != step.state {
+			t.Errorf("after %s: %s", step.command, state)
 		}
 	}
+}
+
+// TestGracefulShutdownIsAnsweredAtOnce has the machine end its system only after the answer.
+func TestGracefulShutdownIsAnsweredAtOnce(t *testing.T) {
+	for command, want := range map[string][]string{
+		"GracefulShutdown": {"Shutdown"}, "GracefulRestart": {"Shutdown", "PowerOn"},
+	} {
+		fixture := start(t)
+		answered := make(chan struct{})
+		fixture.machine.block = func() { <-answered }
+		fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "`+command+`"}`)
+		close(answered)
+		// What changes the machine waits for what began before.
+		fixture.want(t, http.StatusNoContent, "PATCH", system, `{"Boot": {"BootSourceOverrideTarget": "Hdd"}}`)
+		if diff := cmp.Diff(want, fixture.machine.calls); diff != "" {
+			t.Errorf("%s: the machine was told (-want +got):\n%s", command, diff)
+		}
+	}
+}
+
+// TestBootSource serves a medium as Ironic does and boots from it, once.
+func TestBootSource(t *testing.T) {
+	fixture := start(t)
+	files := map[string]string{"EFI/BOOT/grub.cfg": "linux /vmlinuz ipa-api-url=https://172.22.0.2:6385 --\n"}
+	medium := isotest.Make(t, "genisoimage", files, "-r")
+	images := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, _ *http.Request) { _, _ = writer.Write(medium) }))
+	t.Cleanup(images.Close)
+	fixture.network.listeners["images:80"] = images.Listener.Addr().String()
+	on, off := `{"ResetType": "On"}`, `{"ResetType": "ForceOff"}`
+
+	t.Log("a medium alone is not booted from")
+	fixture.want(t, http.StatusNoContent, "POST", insert, `{"Image": "http://images/boot.iso"}`)
+	fixture.want(t, http.StatusConflict, "POST", insert, `{"Image": "http://images/other.iso"}`)
+	fixture.want(t, http.StatusNoContent, "POST", reset, on)
+	fixture.want(t, http.StatusNoContent, "POST", reset, off)
+
+	t.Log("the boot source says so, and Once is used up")
+	fixture.want(t, http.StatusNoContent, "PATCH", system,
+		`{"Boot": {"BootSourceOverrideTarget": "Cd", "BootSourceOverrideEnabled": "Once"}}`)
+	fixture.want(t, http.StatusNoContent, "POST", reset, on)
+	if got := string(fixture.machine.medium["EFI/BOOT/grub.cfg"]); got != files["EFI/BOOT/grub.cfg"] {
+		t.Errorf("the machine booted from %q", got)
+	}
+	after := fixture.read(t, system)
+	enabled, mode := at(t, after, "Boot", "BootSourceOverrideEnabled"), at(t, after, "Boot", "BootSourceOverrideMode")
+	if enabled != "Disabled" || mode != "UEFI" {
+		t.Errorf("after the boot: %v, %v", enabled, mode)
+	}
+	fixture.want(t, http.StatusNoContent, "POST", reset, off)
+	fixture.want(t, http.StatusNoContent, "POST", reset, on)
+	fixture.want(t, http.StatusNoContent, "POST", reset, off)
+
+	t.Log("a medium that is not there is an error, and the machine stays off")
+	fixture.want(t, http.StatusNoContent, "PATCH", system,
+		`{"Boot": {"BootSourceOverrideTarget": "Cd", "BootSourceOverrideEnabled": "Continuous"}}`)
+	fixture.want(t, http.StatusNoContent, "POST", eject, "")
+	fixture.want(t, http.StatusNoContent, "POST", insert, `{"Image": "http://nowhere/boot.iso"}`)
+	answer := fixture.want(t, http.StatusInternalServerError, "POST", reset, on)
+	if !strings.Contains(answer, "http://nowhere/boot.iso") {
+		t.Errorf("the answer is %s", answer)
+	}
+	want := []string{"PowerOn", "PowerOff", "PowerOnFrom", "PowerOff", "PowerOn", "PowerOff"}
+	if diff := cmp.Diff(want, fixture.machine.calls); diff != "" {
+		t.Errorf("the machine was told (-want +got):\n%s", diff)
+	}
+}
+
+// TestResources follows the links that Ironic's library follows, from the root that needs no password.
+func TestResources(t *testing.T) {
+	fixture := start(t)
+	request := fixture.request(t, "GET", "http://"+bmc.Address+"/redfish/v1/", "")
+	request.Header.Del("Authorization")
+	status, body := fixture.send(t, request)
+	var root map[string]any
+	if err := json.Unmarshal([]byte(body), &root); err != nil || status != http.StatusOK || root["RedfishVersion"] == nil {
+		t.Fatalf("the root: %d %s", status, body)
+	}
+	one := fixture.read(t, system)
+	manager := fixture.read(t, followed(t, one, "Links", "ManagedBy", "0"))
+	slots := fixture.read(t, followed(t, manager, "VirtualMedia"))
+	if path := followed(t, slots, "Members", "0"); path != slot {
+		t.Errorf("the slot is %s", path)
+	}
+	drive := fixture.read(t, slot)
+	if drive["Inserted"] != false {
+		t.Errorf("the drive is %v", drive)
+	}
+	cards := fixture.read(t, followed(t, one, "EthernetInterfaces"))
+	if card := fixture.read(t, followed(t, cards, "Members", "0")); card["MACAddress"] != "02:22:00:00:00:14" {
+		t.Errorf("the card is %v", card)
+	}
+	for want, got := range map[string]any{
+		reset:  at(t, one, "Actions", "#ComputerSystem.Reset", "target"),
+		insert: at(t, drive, "Actions", "#VirtualMedia.InsertMedia", "target"),
+		eject:  at(t, drive, "Actions", "#VirtualMedia.EjectMedia", "target"),
+	} {
+		if got != want {
+			t.Errorf("the target of an action is %v, want %s", got, want)
+		}
+	}
+}
+
+// at is the value at a path in a resource.
+func at(t *testing.T, value any, path ...string) any {
+	t.Helper()
+	for _, step := range path {
+		switch known := value.(type) {
+		case map[string]any:
+			value = known[step]
+		case []any:
+			index, err := strconv.Atoi(step)
+			if err != nil || index >= len(known) {
+				t.Fatalf("there is no %s in %v", step, known)
+			}
+			value = known[index]
+		default:
+			t.Fatalf("there is no %s in %v", step, value)
+		}
+	}
+	return value
+}
+
+// followed is where a link at a path leads.
+func followed(t *testing.T, value any, path ...string) string {
+	t.Helper()
+	return fmt.Sprint(at(t, value, append(path, "@odata.id")...))
 }
 
 func TestFailuresHaveTheirStatus(t *testing.T) {
@@ -60,51 +193,36 @@ func TestFailuresHaveTheirStatus(t *testing.T) {
 		status             int
 		says               string
 	}{
-		"a system that does not shut down": {
-			prepare: func(f *fixture) { f.machine.failure = fmt.Errorf("machine one: %w", machine.ErrShutdownLimit) },
-			method:  "PUT", path: "/power", body: `{"power": "soft-off"}`, status: http.StatusGatewayTimeout,
-			says: machine.ErrShutdownLimit.Error(),
-		},
-		"a disk in use": {
-			prepare: func(f *fixture) { f.machine.failure = fmt.Errorf("machine one: %w", machine.ErrRunning) },
-			method:  "DELETE", path: "/disk", status: http.StatusConflict, says: machine.ErrRunning.Error(),
-		},
-		"any other failure": {
+		"a failure of the machine": {
 			prepare: func(f *fixture) { f.machine.failure = errors.New("the board is on fire") },
-			method:  "PUT", path: "/power", body: `{"power": "on"}`, status: http.StatusInternalServerError,
+			method:  "POST", path: reset, body: `{"ResetType": "On"}`, status: http.StatusInternalServerError,
 			says: "the board is on fire",
 		},
 		"an unknown command": {
-			method: "PUT", path: "/power", body: `{"power": "explode"}`, status: http.StatusBadRequest, says: `"explode"`,
+			method: "POST", path: reset, body: `{"ResetType": "Explode"}`, status: http.StatusBadRequest, says: "Explode",
 		},
-		"no JSON": {method: "PUT", path: "/power", body: "on", status: http.StatusBadRequest, says: "reading the request"},
-		"no image": {
-			method: "PUT", path: "/disk", body: `{}`, status: http.StatusBadRequest, says: "the image is missing",
+		"no JSON": {method: "POST", path: reset, body: "On", status: http.StatusBadRequest, says: "reading the request"},
+		"an unknown boot source": {
+			method: "PATCH", path: system, body: `{"Boot": {"BootSourceOverrideTarget": "Tape"}}`,
+			status: http.StatusBadRequest, says: "Tape",
 		},
-		"an image that is not there": {
-			method: "PUT", path: "/disk", body: `{"image": "` + bmc.ImageURL("other") + `"}`, status: http.StatusBadGateway,
-			says: "404",
+		"a legacy boot": {
+			method: "PATCH", path: system, body: `{"Boot": {"BootSourceOverrideMode": "Legacy"}}`,
+			status: http.StatusBadRequest, says: "UEFI only",
 		},
-		"no config drive": {
-			method: "PUT", path: "/media", body: "bm90IGd6aXA=", status: http.StatusBadRequest, says: "gzip in base64",
-		},
+		"no medium": {method: "POST", path: insert, body: `{}`, status: http.StatusBadRequest, says: "URL of the image"},
 		"refused power": {
 			prepare: func(f *fixture) { f.set(bmc.Fault{FailPower: "power supply broken"}) },
-			method:  "PUT", path: "/power", body: `{"power": "on"}`, status: http.StatusInternalServerError,
+			method:  "POST", path: reset, body: `{"ResetType": "On"}`, status: http.StatusInternalServerError,
 			says: "power supply broken",
 		},
 		"refused credentials": {
 			prepare: func(f *fixture) { f.set(bmc.Fault{RefuseCredentials: true}) },
-			method:  "GET", path: "/power", status: http.StatusUnauthorized, says: "password",
+			method:  "GET", path: system, status: http.StatusUnauthorized, says: "password",
 		},
-		"a missing image": {
-			prepare: func(f *fixture) {
-				if err := f.server.SetImageMissing("debian", true); err != nil {
-					panic(err)
-				}
-			},
-			method: "PUT", path: "/disk", body: `{"image": "` + bmc.ImageURL("debian") + `"}`, status: http.StatusBadGateway,
-			says: "404",
+		"busy": {
+			prepare: func(f *fixture) { f.set(bmc.Fault{Busy: true}) },
+			method:  "GET", path: system, status: http.StatusServiceUnavailable, says: "busy",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +231,8 @@ func TestFailuresHaveTheirStatus(t *testing.T) {
 				test.prepare(fixture)
 			}
 			answer := fixture.want(t, test.status, test.method, test.path, test.body)
-			if !strings.Contains(answer, test.says) {
+			var problem struct{ Error struct{ Message string } }
+			if err := json.Unmarshal([]byte(answer), &problem); err != nil || !strings.Contains(problem.Error.Message, test.says) {
 				t.Errorf("the answer is %q, want it to say %q", answer, test.says)
 			}
 			operations := fixture.server.Operations()
@@ -150,7 +269,8 @@ func TestEachMachineHasItsOwnCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		fixture.server.Remove("gone")
-		request := fixture.request(t, "GET", bmc.URL(test.machine)+"/power", "")
+		_, path := bmc.RedfishAddress(test.machine)
+		request := fixture.request(t, "GET", "http://"+bmc.Address+path, "")
 		request.Header.Del("Authorization")
 		if test.username != "" {
 			request.SetBasicAuth(test.username, test.password)
@@ -164,15 +284,6 @@ func TestEachMachineHasItsOwnCredentials(t *testing.T) {
 	}
 	if err := fixture.server.Add("third", "", "", other); err == nil {
 		t.Error("a controller without credentials was accepted")
-	}
-}
-
-func TestDiskGetsTheRootFileSystemThatTheImageNames(t *testing.T) {
-	fixture := start(t)
-	fixture.want(t, http.StatusNoContent, "PUT", "/disk", `{"image": "`+bmc.ImageURL("debian")+`"}`)
-	fixture.want(t, http.StatusNoContent, "DELETE", "/disk", "")
-	if diff := cmp.Diff([]string{"WriteDisk root-key", "WipeDisk"}, fixture.machine.calls); diff != "" {
-		t.Errorf("the machine was told (-want +got):\n%s", diff)
 	}
 }
 
@@ -228,50 +339,12 @@ func TestImagesThatAreHeldHaveToBeWaitedFor(t *testing.T) {
 	}
 }
 
-func TestInventoryIsWhatClientsOfIronicRead(t *testing.T) {
-	fixture := start(t)
-	var report struct {
-		Inventory  inventory.InventoryType      `json:"inventory"`
-		PluginData inventory.StandardPluginData `json:"plugin_data"`
-	}
-	if err := json.Unmarshal([]byte(fixture.want(t, http.StatusOK, "GET", "/inventory", "")), &report); err != nil {
-		t.Fatal(err)
-	}
-	const address = "02:22:00:00:00:14"
-	found, plugin := report.Inventory, report.PluginData
-	if len(found.Interfaces) != 1 || len(found.Disks) != 1 {
-		t.Fatalf("got the network cards %+v and the disks %+v, want one of each", found.Interfaces, found.Disks)
-	}
-	got := map[string]any{
-		"MAC":               found.Interfaces[0].MACAddress,
-		"IPv4":              found.Interfaces[0].IPV4Address,
-		"IPv6":              found.Interfaces[0].IPV6Address,
-		"host name":         found.Hostname,
-		"serial number":     found.SystemVendor.SerialNumber,
-		"boot card":         found.Boot.PXEInterface,
-		"boot card, plugin": plugin.BootInterface,
-		"valid card":        plugin.ValidInterfaces["eth0"].MACAddress,
-		"has processors":    found.CPU.Count > 0 && found.CPU.Architecture != "",
-		"has memory":        found.Memory.PhysicalMb > 0,
-		"has disk space":    found.Disks[0].Size > 1<<30,
-		"root disk":         plugin.RootDisk.Name == found.Disks[0].Name,
-	}
-	want := map[string]any{
-		"MAC": address, "IPv4": "172.22.0.20", "IPv6": "fd00:172:22::20", "host name": "one", "serial number": "one",
-		"boot card": address, "boot card, plugin": address, "valid card": address, "has processors": true,
-		"has memory": true, "has disk space": true, "root disk": true,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("inventory (-want +got):\n%s", diff)
-	}
-}
-
 func TestJournalTellsWhatWasAskedFor(t *testing.T) {
 	fixture := start(t)
 	before := time.Now()
-	fixture.want(t, http.StatusOK, "GET", "/power", "")
-	fixture.want(t, http.StatusNoContent, "PUT", "/power", `{"power": "on"}`)
-	fixture.want(t, http.StatusNoContent, "DELETE", "/media", "")
+	fixture.want(t, http.StatusOK, "GET", system, "")
+	fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "On"}`)
+	fixture.want(t, http.StatusNoContent, "POST", eject, "")
 	var got []string
 	for _, operation := range fixture.server.Operations() {
 		if operation.Time.Before(before) || operation.Duration < 0 {
@@ -280,7 +353,7 @@ func TestJournalTellsWhatWasAskedFor(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s %s %s %d %t", operation.Machine, operation.Method, operation.Resource,
 			operation.Detail, operation.Status, operation.Changes()))
 	}
-	want := []string{"one GET power  200 false", "one PUT power on 204 true", "one DELETE media  204 true"}
+	want := []string{"one GET system  200 false", "one POST reset On 204 true", "one POST eject  204 true"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("journal (-want +got):\n%s", diff)
 	}
@@ -294,7 +367,7 @@ func TestChangesComeOneAfterTheOtherAndToTheirEnd(t *testing.T) {
 		<-release
 	}
 	ctx, giveUp := context.WithCancel(t.Context())
-	first := fixture.request(t, "PUT", bmc.URL("one")+"/power", `{"power": "on"}`).WithContext(ctx)
+	first := fixture.request(t, "POST", "http://"+bmc.Address+reset, `{"ResetType": "On"}`).WithContext(ctx)
 	var both sync.WaitGroup
 	gone := make(chan struct{})
 	both.Go(func() {
@@ -307,9 +380,9 @@ func TestChangesComeOneAfterTheOtherAndToTheirEnd(t *testing.T) {
 	})
 	<-begun
 	// Reading does not wait for changes.
-	fixture.want(t, http.StatusOK, "GET", "/power", "")
+	fixture.want(t, http.StatusOK, "GET", system, "")
 	both.Go(func() {
-		fixture.want(t, http.StatusNoContent, "PUT", "/power", `{"power": "off"}`)
+		fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "ForceOff"}`)
 	})
 	giveUp()
 	<-gone
@@ -329,13 +402,13 @@ func TestSlowControllerDoesNothingForClientsThatGaveUp(t *testing.T) {
 	ctx, giveUp := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer giveUp()
 	response, err := fixture.client.Do(
-		fixture.request(t, "PUT", bmc.URL("one")+"/power", `{"power": "on"}`).WithContext(ctx))
+		fixture.request(t, "POST", "http://"+bmc.Address+reset, `{"ResetType": "On"}`).WithContext(ctx))
 	if err == nil {
 		_ = response.Body.Close()
 		t.Fatal("a controller that is slow for an hour answered at once")
 	}
 	fixture.set(bmc.Fault{Delay: time.Millisecond})
-	fixture.want(t, http.StatusNoContent, "PUT", "/power", `{"power": "off"}`)
+	fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "ForceOff"}`)
 	if diff := cmp.Diff([]string{"PowerOff"}, fixture.machine.calls); diff != "" {
 		t.Errorf("the machine was told (-want +got):\n%s", diff)
 	}
@@ -349,6 +422,7 @@ type fixture struct {
 	server  *bmc.Server
 	machine *fakeMachine
 	client  *http.Client
+	network *loopback
 }
 
 func start(t *testing.T) *fixture {
@@ -365,7 +439,7 @@ func start(t *testing.T) *fixture {
 			t.Error(err)
 		}
 	})
-	made := &fixture{server: server, machine: &fakeMachine{number: 20}, client: client}
+	made := &fixture{server: server, machine: &fakeMachine{number: 20}, client: client, network: on}
 	if err := server.Add("one", "admin", "secret", made.machine); err != nil {
 		t.Fatal(err)
 	}
@@ -408,11 +482,24 @@ func (f *fixture) send(t *testing.T, request *http.Request) (int, string) {
 
 func (f *fixture) want(t *testing.T, status int, method, path, body string) string {
 	t.Helper()
-	got, answer := f.send(t, f.request(t, method, bmc.URL("one")+path, body))
+	got, answer := f.send(t, f.request(t, method, "http://"+bmc.Address+path, body))
 	if got != status {
 		t.Errorf("%s %s %s: got %d %s, want %d", method, path, body, got, answer, status)
 	}
 	return answer
+}
+
+// read reads a resource.
+func (f *fixture) read(t *testing.T, path string) map[string]any {
+	t.Helper()
+	var found map[string]any
+	if err := json.Unmarshal([]byte(f.want(t, http.StatusOK, "GET", path, "")), &found); err != nil {
+		t.Fatal(err)
+	}
+	if found["@odata.id"] != path {
+		t.Errorf("%s calls itself %v", path, found["@odata.id"])
+	}
+	return found
 }
 
 // loopback stands in for a lab's network: its addresses lead to ports of this computer.
@@ -453,7 +540,8 @@ type fakeMachine struct {
 	on        bool
 	cancelled bool
 	calls     []string
-	media     map[string][]byte
+	// medium is what it booted from, if not from its disk.
+	medium map[string][]byte
 }
 
 func (m *fakeMachine) told(ctx context.Context, call string, change func()) error {
@@ -482,6 +570,10 @@ func (m *fakeMachine) Powered() bool {
 	return m.on
 }
 
+func (m *fakeMachine) PowerOnFrom(ctx context.Context, medium map[string][]byte) error {
+	return m.told(ctx, "PowerOnFrom", func() { m.on, m.medium = true, medium })
+}
+
 func (m *fakeMachine) PowerOn(ctx context.Context) error { return m.told(ctx, "PowerOn", m.turn(true)) }
 
 func (m *fakeMachine) PowerOff(ctx context.Context) error {
@@ -490,24 +582,6 @@ func (m *fakeMachine) PowerOff(ctx context.Context) error {
 
 func (m *fakeMachine) Shutdown(ctx context.Context) error {
 	return m.told(ctx, "Shutdown", m.turn(false))
-}
-
-func (m *fakeMachine) Reset(ctx context.Context) error { return m.told(ctx, "Reset", m.turn(true)) }
-
-func (m *fakeMachine) WriteDisk(ctx context.Context, key string) error {
-	return m.told(ctx, "WriteDisk "+key, func() {})
-}
-
-func (m *fakeMachine) WipeDisk(ctx context.Context) error {
-	return m.told(ctx, "WipeDisk", func() {})
-}
-
-func (m *fakeMachine) InsertMedia(files map[string][]byte) error {
-	return m.told(context.Background(), "InsertMedia", func() { m.media = files })
-}
-
-func (m *fakeMachine) EjectMedia() error {
-	return m.told(context.Background(), "EjectMedia", func() { m.media = nil })
 }
 
 func (m *fakeMachine) Port() network.Port { return network.Port{Machine: "one", Number: m.number} }

@@ -172,7 +172,9 @@ type openStackLink struct {
 }
 
 type openStackAddress struct {
-	ID      string           `json:"id"`
+	ID string `json:"id"`
+	// Network is the network of the cloud, which Ironic wants to be named.
+	Network string           `json:"network_id"`
 	Link    string           `json:"link"`
 	Type    string           `json:"type"`
 	Address string           `json:"ip_address"`
@@ -197,11 +199,13 @@ func NetworkData(number byte) ([]byte, error) {
 		Links: []openStackLink{{ID: card, Type: "phy", Address: network.HardwareAddress(number).String(), MTU: 1500}},
 		Networks: []openStackAddress{
 			{
-				ID: "ipv4", Link: card, Type: "ipv4", Address: network.Address4(number).String(), Netmask: "255.255.255.0",
+				ID: "ipv4", Network: "provisioning", Link: card, Type: "ipv4",
+				Address: network.Address4(number).String(), Netmask: "255.255.255.0",
 				Routes: []openStackRoute{{Network: "0.0.0.0", Netmask: "0.0.0.0", Gateway: network.Gateway4}},
 			},
 			{
-				ID: "ipv6", Link: card, Type: "ipv6", Address: network.Address6(number).String(), Netmask: mask6,
+				ID: "ipv6", Network: "provisioning", Link: card, Type: "ipv6",
+				Address: network.Address6(number).String(), Netmask: mask6,
 				Routes: []openStackRoute{{Network: "::", Netmask: "::", Gateway: network.Gateway6}},
 			},
 		},

@@ -74,6 +74,7 @@ func ironicFiles(program string) []image.File {
 	for _, name := range []string{entry.RunHTTPD, entry.RunLogWatch} {
 		files = append(files, image.File{Path: "/usr" + name, Link: path.Base(entry.RunIronic)})
 	}
+	files = append(files, image.File{Path: entry.PartitionFile, Content: []byte("partition\n")})
 	for _, firmware := range []struct{ name, debian string }{
 		{"snponly-x86_64.efi", "snponly.efi"}, {"undionly.kpxe", "undionly.kpxe"},
 	} {

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint/entry"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
 )
@@ -76,23 +75,6 @@ func TestConfigurationOfTheWebServer(t *testing.T) {
 				t.Errorf("the web server refuses it: %v", running.ended)
 			}
 		})
-	}
-}
-
-// TestDeploySeconds reads the option as Ironic does, with and without the variable.
-func TestDeploySeconds(t *testing.T) {
-	packed := requireIronic(t)
-	const program = "from ironic.conf import CONF; import lab_hardware; CONF([], default_config_files=[]); " +
-		"print('takes', CONF.lab.deploy_seconds)"
-	for want, variables := range map[string][]corev1.EnvVar{
-		"takes 0": nil,
-		"takes 7": {{Name: entry.DeploySeconds, Value: "7"}},
-	} {
-		running := oneContainer(t, packed, []string{"/usr/bin/python3", "-c", program}, variables...).start(t, "one")
-		<-running.done
-		if running.ended != nil || !running.said(want) {
-			t.Errorf("Ironic did not say %q: %v", want, running.ended)
-		}
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 func describeLife(s *suite, b backend) {
 	It("leads a host through its life", func(ctx context.Context) {
 		w := s.world(ctx, b)
-		w.elect = true
 		w.operate()
 
 		By("registering and inspecting it")

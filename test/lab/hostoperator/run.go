@@ -7,7 +7,6 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,11 +40,6 @@ type Options struct {
 	// HealthAddress serves /healthz and /readyz, MetricsAddress /metrics without authentication. "0" serves nothing.
 	HealthAddress, MetricsAddress string
 
-	// LeaderElection lets only one of several replicas work. LeaderNamespace is where its lease lies; empty is where
-	// the pod runs.
-	LeaderElection  bool
-	LeaderNamespace string
-
 	// Concurrency is how many hosts are looked at at once.
 	Concurrency int
 
@@ -62,25 +56,6 @@ func NewOptions() *Options {
 			Poll: time.Second, Steady: time.Minute, Retry: 5 * time.Second, RetryLimit: 10 * time.Minute, Capacity: 20,
 		},
 	}
-}
-
-// Add registers the flags in a set. The names are those of the Baremetal Operator where it has such a setting.
-func (o *Options) Add(set *pflag.FlagSet) {
-	set.StringVar(&o.Namespace, "namespace", o.Namespace,
-		"Namespace whose hosts are reconciled. Empty means all namespaces.")
-	set.StringVar(&o.HealthAddress, "health-addr", o.HealthAddress, "Address that serves /healthz and /readyz.")
-	set.StringVar(&o.MetricsAddress, "metrics-addr", o.MetricsAddress, "Address that serves /metrics. 0 means none.")
-	set.BoolVar(&o.LeaderElection, "enable-leader-election", o.LeaderElection,
-		"Work only while this process holds the lease, so that several replicas do not act at the same time.")
-	set.IntVar(&o.Concurrency, "controller-concurrency", o.Concurrency, "Number of hosts to look at at the same time.")
-	set.DurationVar(&o.Rules.Poll, "poll", o.Rules.Poll, "How often a host is looked at that Ironic is working on.")
-	set.DurationVar(&o.Rules.Steady, "steady", o.Rules.Steady,
-		"How often a host is looked at with which nothing happens.")
-	set.DurationVar(&o.Rules.Retry, "retry", o.Rules.Retry,
-		"How long to wait after an error, or while Ironic cannot be reached. It doubles with every further error.")
-	set.DurationVar(&o.Rules.RetryLimit, "retry-limit", o.Rules.RetryLimit, "The longest time to wait after an error.")
-	set.IntVar(&o.Rules.Capacity, "provisioning-limit", o.Rules.Capacity,
-		"Number of hosts that Ironic may work on at the same time. 0 means no limit.")
 }
 
 // Run runs the operator until the context ends. The definitions of its API have to be installed; Ironic may come later.
@@ -137,16 +112,11 @@ func newManager(restConfig *rest.Config, options *Options) (ctrl.Manager, error)
 	// Tests run several in one process.
 	shared := true
 	return ctrl.NewManager(restConfig, ctrl.Options{
-		Scheme:                  scheme,
-		Cache:                   caches,
-		Metrics:                 server.Options{BindAddress: options.MetricsAddress},
-		HealthProbeBindAddress:  options.HealthAddress,
-		LeaderElection:          options.LeaderElection,
-		LeaderElectionID:        Name,
-		LeaderElectionNamespace: options.LeaderNamespace,
-		// The process ends right after the manager.
-		LeaderElectionReleaseOnCancel: true,
-		Controller:                    config.Controller{SkipNameValidation: &shared},
+		Scheme:                 scheme,
+		Cache:                  caches,
+		Metrics:                server.Options{BindAddress: options.MetricsAddress},
+		HealthProbeBindAddress: options.HealthAddress,
+		Controller:             config.Controller{SkipNameValidation: &shared},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
 			&bmov1alpha1.BareMetalHost{}, &bmov1alpha1.HardwareData{}, &corev1.Secret{},
 		}}},

@@ -7,15 +7,12 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 )
 
 const (
@@ -69,11 +66,7 @@ var _ = Describe("BMO", Ordered, ContinueOnFailure, func() {
 // grant gives the operator the rights that it has in a cluster, so that the stories prove them.
 func (s *suite) grant(ctx context.Context) {
 	GinkgoHelper()
-	for _, object := range hostoperator.Objects("image", ironicapi.Settings{}) {
-		switch object.(type) {
-		case *corev1.Namespace, *corev1.ServiceAccount,
-			*rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *rbacv1.Role, *rbacv1.RoleBinding:
-			Expect(s.server.Client.Create(ctx, object)).To(Succeed())
-		}
+	for _, object := range hostoperator.Objects() {
+		Expect(s.server.Client.Create(ctx, object)).To(Succeed())
 	}
 }

@@ -67,9 +67,6 @@ type world struct {
 	suite     *suite
 	namespace string
 	rules     step.Rules
-
-	// elect makes the operator work only with the lease.
-	elect bool
 }
 
 func (s *suite) world(ctx context.Context, b backend) *world {
@@ -92,7 +89,6 @@ func (w *world) operate() func() {
 	options := hostoperator.NewOptions()
 	options.Namespace, options.HealthAddress, options.MetricsAddress = w.namespace, "0", "0"
 	options.Rules = w.rules
-	options.LeaderElection, options.LeaderNamespace = w.elect, hostoperator.Namespace
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {

@@ -37,7 +37,10 @@ func files(config Config, credentials Credentials) (map[string][]byte, error) {
 		configFile:      content,
 		certificateFile: credentials.Certificate,
 		keyFile:         credentials.Key,
-		usernameFile:    []byte(credentials.Username),
-		passwordFile:    []byte(credentials.Password),
+		authorityFile:   credentials.CA,
+		// Ironic refuses files that are missing, and machines of a lab look at none of these.
+		KernelFile: []byte("kernel\n"), RamdiskFile: []byte("ramdisk\n"), systemPartition: []byte("partition\n"),
+		usernameFile: []byte(credentials.Username),
+		passwordFile: []byte(credentials.Password),
 	}, nil
 }

@@ -21,8 +21,16 @@ const (
 	configFile      = "ironic.conf"
 	certificateFile = "tls.crt"
 	keyFile         = "tls.key"
+	authorityFile   = "ca.crt"
 	usernameFile    = "username"
 	passwordFile    = "password"
+	systemPartition = "esp.img"
+	// KernelFile and RamdiskFile are what Ironic puts on the media that agents boot from, below ConfigDir. Machines of a
+	// lab look at neither.
+	KernelFile  = "agent.kernel"
+	RamdiskFile = "agent.initramfs"
+	// ImagesDir is the part of StateDir that a web server has to serve at Config.ImagesURL.
+	ImagesDir = "html"
 )
 
 // DefaultPort is the port of Ironic's API where the configuration names none.
@@ -31,6 +39,8 @@ const DefaultPort = 6385
 const (
 	defaultConductorHost    = "lab-ironic"
 	defaultPowerSyncSeconds = 30
+	defaultCallbackSeconds  = 120
+	defaultImagesPort       = 6180
 )
 
 //go:embed templates/ironic.conf.tmpl
@@ -46,6 +56,10 @@ type Config struct {
 	Port int
 	// ConductorHost is the name that the conductor has in the lists of conductors and drivers. Default: lab-ironic.
 	ConductorHost string
+	// ImagesURL is where machines find the media that Ironic builds. Default: port 6180 of Address.
+	ImagesURL string
+	// CallbackSeconds is how long Ironic waits for the next word of an agent. Default: 120.
+	CallbackSeconds int
 	// DeploySeconds is how long writing an image takes at least. Default: 0.
 	DeploySeconds int
 	// PowerSyncSeconds is how often the power states of the machines are compared with the database. Default: 30.
@@ -53,9 +67,12 @@ type Config struct {
 }
 
 // Endpoint is the URL of the API, as clients want it.
-func (c Config) Endpoint() string {
+func (c Config) Endpoint() string { return c.Origin() + "/v1/" }
+
+// Origin is the URL of the API without the version, as Ironic tells it to agents.
+func (c Config) Origin() string {
 	c = c.withDefaults()
-	return "https://" + net.JoinHostPort(c.Address.String(), strconv.Itoa(c.Port)) + "/v1/"
+	return "https://" + net.JoinHostPort(c.Address.String(), strconv.Itoa(c.Port))
 }
 
 // Render makes ironic.conf. It fails when the address is missing or a value cannot be a line of the file.
@@ -81,7 +98,9 @@ func Render(config Config) ([]byte, error) {
 func (c Config) withDefaults() Config {
 	setDefault(&c.Port, DefaultPort)
 	setDefault(&c.PowerSyncSeconds, defaultPowerSyncSeconds)
+	setDefault(&c.CallbackSeconds, defaultCallbackSeconds)
 	setDefault(&c.ConductorHost, defaultConductorHost)
+	setDefault(&c.ImagesURL, "http://"+net.JoinHostPort(c.Address.String(), strconv.Itoa(defaultImagesPort)))
 	return c
 }
 

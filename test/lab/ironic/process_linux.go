@@ -181,6 +181,10 @@ func (p *Process) start(ctx context.Context, root string, content map[string][]b
 			return err
 		}
 	}
+	images := filepath.Join(root, StateDir, ImagesDir)
+	if err := errors.Join(os.MkdirAll(images, 0o755), os.Chown(images, UserID, UserID)); err != nil {
+		return err
+	}
 	command := []string{EntryPoint, "--credentials", ConfigDir}
 	if p.keepsDatabase {
 		command = []string{program}

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,23 +62,10 @@ func newClient(t *testing.T, process *Process) *gophercloud.ServiceClient {
 	return client
 }
 
-// machine is a node of Ironic and what it stands for.
+// machine is a node of Ironic.
 type machine struct {
 	client *gophercloud.ServiceClient
-	bmc    *bmc
 	id     string
-}
-
-// enroll makes a node for a BMC.
-func enroll(t *testing.T, client *gophercloud.ServiceClient, bmc *bmc) *machine {
-	t.Helper()
-	node, err := nodes.Create(t.Context(), client, nodes.CreateOpts{
-		Driver: "lab", Name: "metal3~" + strings.ToLower(filepath.Base(t.Name())), DriverInfo: bmc.driverInfo(),
-	}).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &machine{client: client, bmc: bmc, id: node.UUID}
 }
 
 func (m *machine) get(t *testing.T) *nodes.Node {
@@ -144,14 +130,6 @@ func (m *machine) wait(t *testing.T, reached func(*nodes.Node) bool) *nodes.Node
 				node.TargetProvisionState, node.PowerState, node.TargetPowerState, stepLimitOfTest, node.LastError)
 		case <-ticker.C:
 		}
-	}
-}
-
-// expect compares what changed the machine since the last call.
-func (m *machine) expect(t *testing.T, commands ...string) {
-	t.Helper()
-	if sent := m.bmc.sent(); !slices.Equal(sent, commands) {
-		t.Fatalf("the BMC was told %q, want %q", sent, commands)
 	}
 }
 

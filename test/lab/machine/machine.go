@@ -45,6 +45,9 @@ type Spec struct {
 	Store string
 	// LinkStore makes a copy of Store that shares its large files. It is needed when there is a Store.
 	LinkStore func(from, to string) error
+	// Ramdisk is the root file system that the machine boots from a medium, with the program that BuildRamdisk makes.
+	// Empty means that it boots from its disk only.
+	Ramdisk string
 	// ShutdownLimit is how long a system gets to turn itself off. Zero means 90 seconds.
 	ShutdownLimit time.Duration
 }
@@ -68,6 +71,8 @@ type Machine struct {
 	pulled bool
 	// running is the system that was booted last, nil when there was none since power-on.
 	running *boot
+	// board serves the ramdisk that was booted last, nil when a system from the disk was.
+	board *board
 }
 
 // New makes a machine that is powered off, with whatever its folder has on the disk.

@@ -17,7 +17,7 @@ const askAgain = 3 * time.Second
 // PowerOn turns the machine on and boots what is on its disk, if anything is. It returns when the first process runs. A
 // machine that is on is left as it is.
 func (m *Machine) PowerOn(ctx context.Context) error {
-	return m.change(ctx, "powering on", func() error { return m.on(ctx) })
+	return m.change(ctx, "powering on", func() error { return m.on(ctx, m.bootDisk) })
 }
 
 // PowerOff cuts the power, whatever runs. What was written to the disk is still there.
@@ -42,11 +42,12 @@ func (m *Machine) Reset(ctx context.Context) error {
 		if err := m.off(ctx); err != nil {
 			return err
 		}
-		return m.on(ctx)
+		return m.on(ctx, m.bootDisk)
 	})
 }
 
-func (m *Machine) on(ctx context.Context) error {
+// on turns the power on and boots something.
+func (m *Machine) on(ctx context.Context, boot func(context.Context) error) error {
 	if m.Powered() {
 		return nil
 	}
@@ -58,7 +59,7 @@ func (m *Machine) on(ctx context.Context) error {
 	err := m.cable()
 	m.state.Unlock()
 	if err == nil {
-		err = m.boot(ctx)
+		err = boot(ctx)
 	}
 	if err != nil {
 		return errors.Join(err, m.off(context.WithoutCancel(ctx)))
@@ -66,8 +67,8 @@ func (m *Machine) on(ctx context.Context) error {
 	return nil
 }
 
-// boot starts the system that is on the disk.
-func (m *Machine) boot(ctx context.Context) error {
+// bootDisk starts the system that is on the disk.
+func (m *Machine) bootDisk(ctx context.Context) error {
 	key, err := m.disk().installed()
 	if err != nil || key == "" {
 		return err
@@ -79,6 +80,13 @@ func (m *Machine) boot(ctx context.Context) error {
 	if err := m.presentMedia(); err != nil {
 		return err
 	}
+	return m.boot(ctx, Plan{
+		Lower: lower, Upper: m.disk().upper(), Work: m.path("disk/work"), Binds: m.disk().binds(),
+	})
+}
+
+// boot starts the system that a plan describes.
+func (m *Machine) boot(ctx context.Context, plan Plan) error {
 	for _, group := range []string{SystemGroup, LabGroup} {
 		if err := m.group.Child(group).Create(); err != nil {
 			return err
@@ -87,15 +95,8 @@ func (m *Machine) boot(ctx context.Context) error {
 	if err := os.MkdirAll(m.path("root"), 0o755); err != nil {
 		return fmt.Errorf("making a folder to mount on: %w", err)
 	}
-	plan := Plan{
-		Group:     m.group.Path(),
-		Namespace: network.MachineName(m.spec.Claim.Lab(), m.spec.Name),
-		Lower:     lower,
-		Upper:     m.disk().upper(),
-		Work:      m.path("disk/work"),
-		Root:      m.path("root"),
-		Binds:     m.disk().binds(),
-	}
+	plan.Group, plan.Root = m.group.Path(), m.path("root")
+	plan.Namespace = network.MachineName(m.spec.Claim.Lab(), m.spec.Name)
 	if err := plan.write(m.path("plan.json")); err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (m *Machine) follow(ctx context.Context, ended *boot) {
 			if err := m.off(ctx); err != nil {
 				return err
 			}
-			return m.on(ctx)
+			return m.on(ctx, m.bootDisk)
 		}
 		return nil
 	})
@@ -171,9 +172,10 @@ func (m *Machine) off(ctx context.Context) error {
 		return err
 	}
 	m.state.Lock()
-	defer m.state.Unlock()
-	m.powered, m.running = false, nil
-	return nil
+	board := m.board
+	m.powered, m.running, m.board = false, nil, nil
+	m.state.Unlock()
+	return board.close()
 }
 
 // askToEnd presses the power button until the system has ended.

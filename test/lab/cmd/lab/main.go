@@ -66,7 +66,6 @@ func run(ctx context.Context, args []string) error {
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage, flags.FlagUsages()) }
 	flags.StringVar(&options.Name, "name", "", "Name of the lab: up to 12 lower-case letters, digits and -. Required.")
 	flags.IntVar(&options.Hosts, "hosts", 2, "Number of hosts.")
-	flags.DurationVar(&options.DeployDelay, "deploy-delay", 0, "How long writing an image takes longer than it would.")
 	flags.StringVar(&options.Release, "release", "",
 		"Folder of a release of this provider. Empty means the newest in out/release of the checkout.")
 	flags.StringVar(&options.Artefacts, "artefacts", "",

@@ -10,8 +10,7 @@
 //
 // It refuses an environment that asks for what the lab does not have, and configurations that would let anybody in
 // where credentials were meant. Options of Ironic are set as upstream, by OS_<SECTION>__<OPTION>: Ironic reads these
-// itself, such as OS_LAB__DEPLOY_SECONDS for the time that writing an image takes at least, which is 0 where it is not
-// set.
+// itself.
 package entry
 
 // The programs as the pods and the upstream images name them.
@@ -23,9 +22,6 @@ const (
 )
 
 const (
-	// DeploySeconds is the variable that says for how many seconds writing an image takes at least. Default: 0.
-	DeploySeconds = "OS_LAB__DEPLOY_SECONDS"
-
 	// RamdiskFolder is where the image of the downloader has RamdiskArchive, which holds RamdiskKernel and
 	// RamdiskInitramfs. It is downloaded from there where IPA_BASEURI is not set.
 	RamdiskFolder = "/usr/share/lab-ramdisk"
@@ -35,6 +31,9 @@ const (
 	RamdiskKernel = ramdiskName + ".kernel"
 	// RamdiskInitramfs is the other one.
 	RamdiskInitramfs = ramdiskName + ".initramfs"
+
+	// PartitionFile is what Ironic puts on media as the EFI system partition.
+	PartitionFile = "/usr/share/lab-ramdisk/esp.img"
 
 	ramdiskName   = "ipa-centos9-master"
 	archiveSuffix = ".tar.gz"

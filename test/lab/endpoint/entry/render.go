@@ -32,7 +32,8 @@ func render(name string, settings Settings) ([]byte, error) {
 		Files   map[string]string
 	}{settings, modules, map[string]string{
 		"shared": sharedFolder, "data": dataFolder, "socket": socketFile, "database": databaseFile, "users": htpasswdFile,
-		"certificate": certificateFile, "key": keyFile, "mediaCertificate": mediaCertFile, "mediaKey": mediaKeyFile,
+		"partition": PartitionFile, "certificate": certificateFile, "key": keyFile,
+		"mediaCertificate": mediaCertFile, "mediaKey": mediaKeyFile,
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s: %w", name, err)

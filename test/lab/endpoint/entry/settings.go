@@ -27,6 +27,11 @@ type Settings struct {
 	Users bool
 	// Conductor is the name of the conductor.
 	Conductor string
+	// ExternalImageURL and CallbackURL are what hosts and BMCs get instead of the addresses of the endpoint. Empty where
+	// they get these.
+	ExternalImageURL, CallbackURL string
+	// KernelParameters are those of ramdisks, beside the parameters that Ironic itself adds.
+	KernelParameters string
 	// Workers is the number of processes of the API. 0 leaves it to Ironic.
 	Workers int
 }
@@ -63,6 +68,13 @@ func ReadSettings(getenv func(string) string, exists func(string) bool) (Setting
 		MediaTLS:   exists(mediaCertFile),
 		Users:      exists(htpasswdFile),
 		Conductor:  getenv("IRONIC_CONDUCTOR_HOST"),
+
+		ExternalImageURL: getenv("IRONIC_EXTERNAL_HTTP_URL"),
+		CallbackURL:      getenv("IRONIC_EXTERNAL_CALLBACK_URL"),
+		KernelParameters: getenv("IRONIC_KERNEL_PARAMS"),
+	}
+	if settings.ExternalImageURL == "" && settings.MediaTLS {
+		settings.ExternalImageURL = "https://" + settings.host(settings.MediaPort)
 	}
 	settings.ListenPort = read.number("IRONIC_LISTEN_PORT", settings.AccessPort)
 	settings.Proxy = read.truth("IRONIC_REVERSE_PROXY_SETUP", false)
@@ -97,7 +109,14 @@ func (s Settings) URL() string {
 	if s.TLS {
 		scheme = "https"
 	}
-	return scheme + "://" + net.JoinHostPort(s.Address.String(), strconv.Itoa(s.AccessPort))
+	return scheme + "://" + s.host(s.AccessPort)
+}
+
+// ImageURL is the address of the web server for images.
+func (s Settings) ImageURL() string { return "http://" + s.host(s.ImagePort) }
+
+func (s Settings) host(port int) string {
+	return net.JoinHostPort(s.Address.String(), strconv.Itoa(port))
 }
 
 // Listen is what the web server listens on for a port.

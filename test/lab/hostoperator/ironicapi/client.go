@@ -1,6 +1,7 @@
 package ironicapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,7 +159,7 @@ func (c *Client) findStranger(ctx context.Context, address string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	return or(node.Name, node.UUID), nil
+	return cmp.Or(node.Name, node.UUID), nil
 }
 
 func (c *Client) portsOf(ctx context.Context, node string) ([]string, error) {

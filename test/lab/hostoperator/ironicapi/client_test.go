@@ -6,8 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -268,64 +266,5 @@ func TestTrust(t *testing.T) {
 	}
 	if _, err := ironicapi.New(ironicapi.Settings{Endpoint: server.URL, CA: []byte("no certificate")}); err == nil {
 		t.Error("a file without a certificate is taken for one")
-	}
-}
-
-func TestSettingsFrom(t *testing.T) {
-	folder := t.TempDir()
-	write := func(name, content string) {
-		t.Helper()
-		file := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("ironic/username", "admin\n")
-	write("ironic/password", "secret\n")
-	write("tls.crt", "certificate")
-	full := map[string]string{
-		"IRONIC_ENDPOINT": "https://ironic/v1/", "METAL3_AUTH_ROOT_DIR": folder, "IRONIC_INSECURE": "false",
-		"IRONIC_CACERT_FILE": filepath.Join(folder, "tls.crt"),
-	}
-	bare := map[string]string{
-		"IRONIC_ENDPOINT": "http://ironic/v1/", "METAL3_AUTH_ROOT_DIR": filepath.Join(folder, "none"),
-		"IRONIC_CACERT_FILE": filepath.Join(folder, "none"),
-	}
-	broken := map[string]string{"IRONIC_ENDPOINT": "http://ironic/v1/", "IRONIC_INSECURE": "perhaps"}
-	unreadable := map[string]string{"IRONIC_ENDPOINT": "http://ironic/v1/", "IRONIC_CACERT_FILE": folder}
-	for what, row := range map[string]struct {
-		environment map[string]string
-		want        ironicapi.Settings
-		error       string
-	}{
-		"everything": {
-			environment: full,
-			want: ironicapi.Settings{
-				Endpoint: "https://ironic/v1/", Username: "admin", Password: "secret", CA: []byte("certificate"),
-			},
-		},
-		"no files":    {environment: bare, want: ironicapi.Settings{Endpoint: "http://ironic/v1/"}},
-		"no endpoint": {error: "set IRONIC_ENDPOINT"},
-		"no truth":    {environment: broken, error: `IRONIC_INSECURE is "perhaps", want true or false`},
-		"not a file":  {environment: unreadable, error: "reading the certificates"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			got, err := ironicapi.SettingsFrom(func(name string) string { return row.environment[name] })
-			switch {
-			case row.error != "":
-				if err == nil || !strings.Contains(err.Error(), row.error) {
-					t.Errorf("got %v, want an error with %q", err, row.error)
-				}
-			case err != nil:
-				t.Error(err)
-			default:
-				if diff := cmp.Diff(row.want, got); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-			}
-		})
 	}
 }

@@ -16,10 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -34,12 +30,9 @@ const (
 
 	// requestLimit bounds one request, as the Baremetal Operator does by default.
 	requestLimit = 30 * time.Second
-
-	defaultAuthFolder      = "/opt/metal3/auth"
-	defaultCertificateFile = "/opt/metal3/certs/ca/tls.crt"
 )
 
-// Settings say where Ironic is. The names of the variables and the default files are those of the Baremetal Operator.
+// Settings say where Ironic is.
 type Settings struct {
 	// Endpoint is the URL of the API with its version: https://172.22.0.10:6385/v1/.
 	Endpoint string
@@ -52,49 +45,6 @@ type Settings struct {
 
 	// Insecure accepts every certificate.
 	Insecure bool
-}
-
-// SettingsFrom reads the settings: IRONIC_ENDPOINT, the files ironic/username and ironic/password below
-// METAL3_AUTH_ROOT_DIR (/opt/metal3/auth), IRONIC_CACERT_FILE (/opt/metal3/certs/ca/tls.crt) and IRONIC_INSECURE
-// (false). Files that do not exist mean no authentication and the certificates of the system.
-func SettingsFrom(getenv func(string) string) (Settings, error) {
-	settings := Settings{Endpoint: getenv("IRONIC_ENDPOINT")}
-	if settings.Endpoint == "" {
-		return Settings{}, errors.New("set IRONIC_ENDPOINT to the URL of Ironic, like https://172.22.0.10:6385/v1/")
-	}
-	folder := filepath.Join(or(getenv("METAL3_AUTH_ROOT_DIR"), defaultAuthFolder), "ironic")
-	for name, value := range map[string]*string{"username": &settings.Username, "password": &settings.Password} {
-		content, err := readIfExists(filepath.Join(folder, name))
-		if err != nil {
-			return Settings{}, fmt.Errorf("reading the credentials of Ironic: %w", err)
-		}
-		*value = strings.TrimSpace(string(content))
-	}
-	var err error
-	if settings.CA, err = readIfExists(or(getenv("IRONIC_CACERT_FILE"), defaultCertificateFile)); err != nil {
-		return Settings{}, fmt.Errorf("reading the certificates that Ironic may have: %w", err)
-	}
-	if insecure := getenv("IRONIC_INSECURE"); insecure != "" {
-		if settings.Insecure, err = strconv.ParseBool(insecure); err != nil {
-			return Settings{}, fmt.Errorf("IRONIC_INSECURE is %q, want true or false", insecure)
-		}
-	}
-	return settings, nil
-}
-
-func or(value, otherwise string) string {
-	if value == "" {
-		return otherwise
-	}
-	return value
-}
-
-func readIfExists(file string) ([]byte, error) {
-	content, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	return content, err
 }
 
 // New makes a client. It does not connect yet.

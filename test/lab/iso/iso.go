@@ -1,4 +1,7 @@
-package bmc
+// Package iso reads images of ISO 9660: config drives, and the virtual media that Ironic builds.
+//
+// Images without Rock Ridge names are refused: the names in plain ISO 9660 are cut and mean nothing to cloud-init.
+package iso
 
 import (
 	"bytes"
@@ -12,32 +15,32 @@ import (
 )
 
 const (
-	// mediaLimit is how large a config drive may be once it is unpacked.
-	mediaLimit = 256 << 20
-	// mediaDepth is how deep its folders may be. A broken one could contain itself.
-	mediaDepth = 10
+	// Limit is how many bytes an image may have.
+	Limit = 256 << 20
+	// maxDepth is how deep its folders may be. A broken one could contain itself.
+	maxDepth = 10
 )
 
-// readMedia unpacks a config drive: base64, in it gzip, in it ISO 9660.
-func readMedia(body io.Reader) (map[string][]byte, error) {
+// ReadPacked reads the files of a config drive as Ironic holds it, by their paths: base64, in it gzip, in it an image.
+func ReadPacked(body io.Reader) (map[string][]byte, error) {
 	// The decoder passes over line breaks by itself.
 	compressed, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, body))
 	if err != nil {
 		return nil, fmt.Errorf("unpacking it, which has to be gzip in base64: %w", err)
 	}
-	image, err := io.ReadAll(io.LimitReader(compressed, mediaLimit+1))
+	image, err := io.ReadAll(io.LimitReader(compressed, Limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("unpacking it, which has to be gzip in base64: %w", err)
 	}
-	if len(image) > mediaLimit {
-		return nil, fmt.Errorf("it has more than %d MiB", mediaLimit>>20)
+	if len(image) > Limit {
+		return nil, fmt.Errorf("it has more than %d MiB", Limit>>20)
 	}
-	return readImage(image)
+	return Read(image)
 }
 
-// readImage reads the files of an ISO 9660 image. The library trusts the lengths in the image and fails hard when one
+// Read reads the files of an image, by their paths. The library trusts the lengths in the image and fails hard when one
 // points outside.
-func readImage(content []byte) (files map[string][]byte, err error) {
+func Read(content []byte) (files map[string][]byte, err error) {
 	defer func() {
 		if failure := recover(); failure != nil {
 			files, err = nil, fmt.Errorf("the ISO 9660 image is broken: %v", failure)
@@ -52,7 +55,7 @@ func readImage(content []byte) (files map[string][]byte, err error) {
 		return nil, fmt.Errorf("opening the ISO 9660 image: %w", err)
 	}
 	files = map[string][]byte{}
-	if err := readFolder(root, "", mediaDepth, files); err != nil {
+	if err := readFolder(root, "", maxDepth, files); err != nil {
 		return nil, err
 	}
 	return files, nil
@@ -60,7 +63,7 @@ func readImage(content []byte) (files map[string][]byte, err error) {
 
 func readFolder(folder *iso9660.File, place string, depth int, files map[string][]byte) error {
 	if depth == 0 {
-		return fmt.Errorf("the folder %s is more than %d folders deep", place, mediaDepth)
+		return fmt.Errorf("the folder %s is more than %d folders deep", place, maxDepth)
 	}
 	all, err := folder.GetAllChildren()
 	if err != nil {
@@ -78,7 +81,7 @@ func readFolder(folder *iso9660.File, place string, depth int, files map[string]
 		name := path.Join(place, child.Name())
 		// Plain ISO 9660 knows no permissions.
 		if child.Mode().Perm() == 0 {
-			return fmt.Errorf("the name of /%s may have been cut: pack the config drive with Rock Ridge names", name)
+			return fmt.Errorf("the name of /%s may have been cut: pack the image with Rock Ridge names", name)
 		}
 		if child.IsDir() {
 			if err := readFolder(child, name, depth-1, files); err != nil {

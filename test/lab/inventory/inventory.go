@@ -1,4 +1,6 @@
-package bmc
+// Package inventory describes the hardware of a machine in the words of ironic-python-agent. Fields without a value are
+// null there, not left out.
+package inventory
 
 import (
 	"fmt"
@@ -11,11 +13,12 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// The report of an agent, in the words of ironic-python-agent. Fields without a value are null there, not left out.
-
-type report struct {
-	Inventory  inventory  `json:"inventory"`
-	PluginData pluginData `json:"plugin_data"`
+// Report is what an agent posts.
+type Report struct {
+	Inventory     inventory     `json:"inventory"`
+	RootDisk      storage       `json:"root_disk"`
+	BootInterface string        `json:"boot_interface"`
+	Configuration configuration `json:"configuration"`
 }
 
 type inventory struct {
@@ -23,7 +26,7 @@ type inventory struct {
 	CPU          processor    `json:"cpu"`
 	Disks        []storage    `json:"disks"`
 	Memory       memory       `json:"memory"`
-	BMCAddress   string       `json:"bmc_address"`
+	BMCAddress   *string      `json:"bmc_address"`
 	BMCAddress6  *string      `json:"bmc_v6address"`
 	SystemVendor systemVendor `json:"system_vendor"`
 	Boot         bootInfo     `json:"boot"`
@@ -95,20 +98,6 @@ type bootInfo struct {
 	PXEInterface    string `json:"pxe_interface"`
 }
 
-type pluginData struct {
-	RootDisk        storage                  `json:"root_disk"`
-	BootInterface   string                   `json:"boot_interface"`
-	Configuration   configuration            `json:"configuration"`
-	MACs            []string                 `json:"macs"`
-	AllInterfaces   map[string]processedCard `json:"all_interfaces"`
-	ValidInterfaces map[string]processedCard `json:"valid_interfaces"`
-}
-
-type processedCard struct {
-	card
-	PXEEnabled bool `json:"pxe_enabled"`
-}
-
 type configuration struct {
 	Collectors []string          `json:"collectors"`
 	Managers   []hardwareManager `json:"managers"`
@@ -126,51 +115,44 @@ const (
 	mebibyte  = 1 << 20
 )
 
-// inventoryOf reports the processors and the memory of this computer, because that is what the system of a machine
-// sees, and one disk and one network card of its own.
-func inventoryOf(controller *controller) (report, error) {
+// Of is what an agent reports about the machine with a name and a number: the processors and the memory of this
+// computer, because that is what the system of a machine sees, and one disk and one network card of its own. The
+// address of the board controller is not in it: all machines of a lab have the same, and Ironic would confuse them.
+func Of(name string, number byte) (Report, error) {
 	var facts unix.Sysinfo_t
 	if err := unix.Sysinfo(&facts); err != nil {
-		return report{}, fmt.Errorf("asking how much memory there is: %w", err)
+		return Report{}, fmt.Errorf("asking how much memory there is: %w", err)
 	}
 	total := int64(facts.Totalram) * int64(facts.Unit) //nolint:gosec // No computer has so much memory.
-	port := controller.machine.Port()
-	first, disk := cardOf(port), diskOf(port)
-	processed := map[string]processedCard{first.Name: {card: first, PXEEnabled: true}}
-	return report{
+	first, disk := cardOf(number), diskOf(number)
+	return Report{
 		Inventory: inventory{
 			Interfaces: []card{first},
 			CPU:        processorOf(),
 			Disks:      []storage{disk},
 			Memory:     memory{Total: total, PhysicalMB: total / mebibyte},
-			BMCAddress: network.Gateway4,
 			SystemVendor: systemVendor{
-				ProductName: "Lab Machine", SerialNumber: controller.name, Manufacturer: "Lab",
+				ProductName: "Lab Machine", SerialNumber: name, Manufacturer: "Lab",
 				Firmware: firmware{Vendor: "Lab", Version: "1.0", BuildDate: "01/01/2026"},
 			},
 			Boot:     bootInfo{CurrentBootMode: "uefi", PXEInterface: first.MACAddress},
-			Hostname: controller.name,
+			Hostname: name,
 		},
-		PluginData: pluginData{
-			RootDisk:      disk,
-			BootInterface: first.MACAddress,
-			Configuration: configuration{
-				Collectors: []string{"default"},
-				Managers:   []hardwareManager{{Name: "generic_hardware_manager", Version: "1.2"}},
-			},
-			MACs:            []string{first.MACAddress},
-			AllInterfaces:   processed,
-			ValidInterfaces: processed,
+		RootDisk:      disk,
+		BootInterface: "01-" + strings.ReplaceAll(first.MACAddress, ":", "-"),
+		Configuration: configuration{
+			Collectors: []string{"default"},
+			Managers:   []hardwareManager{{Name: "generic_hardware_manager", Version: "1.2"}},
 		},
 	}, nil
 }
 
-func cardOf(port network.Port) card {
+func cardOf(number byte) card {
 	return card{
 		Name:        "eth0",
-		MACAddress:  network.HardwareAddress(port.Number).String(),
-		IPv4Address: network.Address4(port.Number).String(),
-		IPv6Address: network.Address6(port.Number).String(),
+		MACAddress:  network.HardwareAddress(number).String(),
+		IPv4Address: network.Address4(number).String(),
+		IPv6Address: network.Address6(number).String(),
 		HasCarrier:  true,
 		LLDP:        []any{},
 		Vendor:      "0x1af4",
@@ -181,9 +163,9 @@ func cardOf(port network.Port) card {
 	}
 }
 
-func diskOf(port network.Port) storage {
-	serial := fmt.Sprintf("lab-disk-%d", port.Number)
-	wwn := fmt.Sprintf("0x%016x", port.Number)
+func diskOf(number byte) storage {
+	serial := fmt.Sprintf("lab-disk-%d", number)
+	wwn := fmt.Sprintf("0x%016x", number)
 	return storage{
 		Name: "/dev/sda", Model: "Lab Disk", Size: diskSize, WWN: wwn, WWNWithExtension: wwn, Serial: serial,
 		Vendor: "Lab", HCTL: "0:0:0:0", ByPath: "/dev/disk/by-path/pci-0000:00:04.0-scsi-0:0:0:0",

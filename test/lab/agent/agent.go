@@ -1,0 +1,196 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// Port is where an agent takes commands.
+const Port = 9999
+
+// Version is the ironic-python-agent that this one does as: what OpenStack 2025.1 has.
+const Version = "10.2.3"
+
+// Machine is what the agent runs on.
+type Machine interface {
+	// Inventory is the report of an inspection, with the keys of ironic-python-agent. It becomes JSON.
+	Inventory() (any, error)
+	// Erase removes what is on the disk.
+	Erase(ctx context.Context) error
+	// Write puts an image on the disk, and the files of a config drive beside it.
+	Write(ctx context.Context, image []byte, drive map[string][]byte) error
+	// PowerOff turns the machine off, which ends the agent.
+	PowerOff(ctx context.Context) error
+}
+
+// Options are what an agent needs.
+type Options struct {
+	Parameters Parameters
+	Machine    Machine
+	// MAC is the hardware address that Ironic knows the machine by.
+	MAC string
+	// Address of the machine. It is there before Run is called.
+	Address netip.Addr
+	// Listen and Dial reach the network of the machine. Nil means that of this process.
+	Listen func(ctx context.Context, network, address string) (net.Listener, error)
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	// Log takes what the agent does. Nil means nowhere.
+	Log *slog.Logger
+	// Retry is the time between two tries of what failed. Zero means a second.
+	Retry time.Duration
+}
+
+// Agent is one boot of a ramdisk.
+type Agent struct {
+	Options
+	ironic   ironicClient
+	commands *commands
+}
+
+// New prepares an agent.
+func New(options Options) (*Agent, error) {
+	if options.Listen == nil {
+		options.Listen = (&net.ListenConfig{}).Listen
+	}
+	if options.Dial == nil {
+		options.Dial = (&net.Dialer{}).DialContext
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	if options.Retry == 0 {
+		options.Retry = time.Second
+	}
+	client, err := newIronicClient(options)
+	if err != nil {
+		return nil, err
+	}
+	return &Agent{Options: options, ironic: client}, nil
+}
+
+// Run works until the context ends, which is what the loss of power does to an agent. It returns earlier only when it
+// cannot go on.
+func (a *Agent) Run(ctx context.Context) error {
+	if a.Parameters.Inspection != "" {
+		if err := a.inspect(ctx); err != nil {
+			return err
+		}
+	}
+	if a.Parameters.API == "" {
+		// Ironic turns the machine off.
+		<-ctx.Done()
+		return nil
+	}
+	certificate, err := newCertificate(a.Address, time.Now())
+	if err != nil {
+		return err
+	}
+	node, err := a.lookUp(ctx)
+	if err != nil {
+		return err
+	}
+	address := net.JoinHostPort(a.Address.String(), strconv.Itoa(Port))
+	listener, err := a.Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("taking commands on %s: %w", address, err)
+	}
+	a.commands = newCommands(a.Machine, a.Parameters.Token, a.download, a.Log)
+	server := &http.Server{Handler: a.commands.handler(), ReadHeaderTimeout: time.Minute, TLSConfig: certificate.serving()}
+	ended := make(chan error, 1)
+	go func() { ended <- server.ServeTLS(listener, "", "") }()
+	defer func() {
+		_ = server.Close()
+		a.commands.close()
+	}()
+	return a.beat(ctx, node, heartbeat{
+		CallbackURL: "https://" + address, Version: Version, Token: a.Parameters.Token,
+		Authority: string(certificate.authority),
+	}, ended)
+}
+
+// inspect posts the inventory. Ironic answers 404 until it waits for it.
+func (a *Agent) inspect(ctx context.Context) error {
+	report, err := a.Machine.Inventory()
+	if err != nil {
+		return fmt.Errorf("reading the inventory: %w", err)
+	}
+	return a.until(ctx, "posting the inventory", func() error {
+		return a.ironic.post(ctx, a.Parameters.Inspection, "", report)
+	})
+}
+
+// lookUp asks Ironic which node the machine is. Without a token of the medium the first answer has it.
+func (a *Agent) lookUp(ctx context.Context) (node, error) {
+	var found lookup
+	err := a.until(ctx, "looking the machine up", func() error {
+		var err error
+		found, err = a.ironic.lookUp(ctx, a.MAC)
+		return err
+	})
+	if err == nil && a.Parameters.Token == "" {
+		a.Parameters.Token = found.Config.Token
+	}
+	return node{uuid: found.Node.UUID, timeout: time.Duration(found.Config.HeartbeatTimeout) * time.Second}, err
+}
+
+// node is what Ironic says about the machine.
+type node struct {
+	uuid string
+	// timeout is after which silence Ironic gives an agent up.
+	timeout time.Duration
+}
+
+// longestPause between two heartbeats. A heartbeat is lost where Ironic works on the node in this moment, so that the
+// next one decides how long a step takes.
+const longestPause = 2 * time.Second
+
+// beat sends heartbeats in intervals and when a command ends.
+func (a *Agent) beat(ctx context.Context, node node, message heartbeat, ended <-chan error) error {
+	pause := min(node.timeout*3/10, longestPause)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-ended:
+			return fmt.Errorf("serving commands: %w", err)
+		case <-timer.C:
+		case <-a.commands.finished:
+		}
+		if err := a.ironic.beat(ctx, node.uuid, message); err != nil && ctx.Err() == nil {
+			a.Log.Info("heartbeat failed", "error", err.Error())
+		}
+		timer.Reset(pause)
+	}
+}
+
+// until tries again until it works or the context ends.
+func (a *Agent) until(ctx context.Context, what string, try func() error) error {
+	last := ""
+	for {
+		err := try()
+		if err == nil {
+			a.Log.Info(what + ": done")
+			return nil
+		}
+		if text := err.Error(); text != last && ctx.Err() == nil {
+			a.Log.Info(what+" failed, trying again", "error", text)
+			last = text
+		}
+		timer := time.NewTimer(a.Retry)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(fmt.Errorf("%s: %w", what, ctx.Err()), err)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package agent
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/iso"
+)
+
+// managerVersions are the parts of the agent that offer steps.
+var managerVersions = map[string]string{"generic_hardware_manager": "1.2"}
+
+// manager is the part whose steps these are.
+const manager = "GenericHardwareManager"
+
+// steps are what an agent can do on a machine.
+type steps struct {
+	machine  Machine
+	download downloader
+}
+
+func (s steps) extensions() map[string]extension {
+	return map[string]extension{
+		"clean.get_clean_steps":       {do: s.cleanSteps},
+		"clean.execute_clean_step":    {long: true, do: s.clean},
+		"deploy.get_deploy_steps":     {do: s.deploySteps},
+		"deploy.execute_deploy_step":  {long: true, do: s.deploy},
+		"standby.get_partition_uuids": {do: nothing},
+		"standby.sync":                {do: nothing},
+		"standby.power_off":           {long: true, do: s.powerOff},
+		"image.install_bootloader":    {long: true, do: nothing},
+		"log.collect_system_logs":     {do: s.logs},
+	}
+}
+
+// nothing is for what a machine without partitions and boot loaders has done already.
+func nothing(context.Context, json.RawMessage) (any, error) { return map[string]string{}, nil }
+
+// listed is a step as Ironic learns of it.
+func listed(name string, priority int) map[string]any {
+	return map[string]any{
+		manager: []map[string]any{{
+			"step": name, "priority": priority, "interface": "deploy", "reboot_requested": false, "abortable": true,
+		}},
+	}
+}
+
+func (s steps) cleanSteps(context.Context, json.RawMessage) (any, error) {
+	return map[string]any{
+		"clean_steps": listed("erase_devices_metadata", 99), "hardware_manager_version": managerVersions,
+	}, nil
+}
+
+func (s steps) deploySteps(context.Context, json.RawMessage) (any, error) {
+	return map[string]any{
+		"deploy_steps": listed("write_image", 0), "hardware_manager_version": managerVersions,
+	}, nil
+}
+
+// stepParams are those of a clean or deploy step.
+type stepParams struct {
+	Step          json.RawMessage   `json:"step"`
+	CleanVersion  map[string]string `json:"clean_version"`
+	DeployVersion map[string]string `json:"deploy_version"`
+}
+
+// read reads the step, and what it is called.
+func (p *stepParams) read(params json.RawMessage) (string, error) {
+	if err := json.Unmarshal(params, p); err != nil {
+		return "", fmt.Errorf("reading the parameters: %w", err)
+	}
+	var step struct {
+		Name string `json:"step"`
+	}
+	if err := json.Unmarshal(p.Step, &step); err != nil {
+		return "", fmt.Errorf("reading the step: %w", err)
+	}
+	for _, version := range []map[string]string{p.CleanVersion, p.DeployVersion} {
+		if len(version) > 0 && !maps.Equal(version, managerVersions) {
+			return "", errMismatch
+		}
+	}
+	return step.Name, nil
+}
+
+func (s steps) clean(ctx context.Context, params json.RawMessage) (any, error) {
+	var read stepParams
+	name, err := read.read(params)
+	if err == nil && name != "erase_devices_metadata" {
+		err = fmt.Errorf("there is no clean step %q", name)
+	}
+	if err == nil {
+		err = s.machine.Erase(ctx)
+	}
+	return map[string]any{"clean_result": nil, "clean_step": read.Step}, err
+}
+
+func (s steps) deploy(ctx context.Context, params json.RawMessage) (any, error) {
+	var read stepParams
+	name, err := read.read(params)
+	if err == nil && name != "write_image" {
+		err = fmt.Errorf("there is no deploy step %q", name)
+	}
+	if err == nil {
+		err = s.writeImage(ctx, read.Step)
+	}
+	return map[string]any{"deploy_result": nil, "deploy_step": read.Step}, err
+}
+
+func (s steps) writeImage(ctx context.Context, step json.RawMessage) error {
+	var wanted struct {
+		Args struct {
+			Image imageInfo `json:"image_info"`
+			Drive string    `json:"configdrive"`
+		} `json:"args"`
+	}
+	if err := json.Unmarshal(step, &wanted); err != nil {
+		return fmt.Errorf("reading the image to write: %w", err)
+	}
+	image, err := wanted.Args.Image.fetch(ctx, s.download)
+	if err != nil {
+		return err
+	}
+	var drive map[string][]byte
+	if wanted.Args.Drive != "" {
+		if drive, err = iso.ReadPacked(strings.NewReader(wanted.Args.Drive)); err != nil {
+			return fmt.Errorf("reading the config drive: %w", err)
+		}
+	}
+	return s.machine.Write(ctx, image, drive)
+}
+
+// answerFirst is how long Ironic gets to read the answer before the machine is off.
+const answerFirst = 200 * time.Millisecond
+
+func (s steps) powerOff(ctx context.Context, _ json.RawMessage) (any, error) {
+	time.AfterFunc(answerFirst, func() { _ = s.machine.PowerOff(context.WithoutCancel(ctx)) })
+	return map[string]string{}, nil
+}
+
+// logs are an archive that says that the logs are on the console of the machine.
+func (s steps) logs(context.Context, json.RawMessage) (any, error) {
+	var content bytes.Buffer
+	packed := gzip.NewWriter(&content)
+	archive := tar.NewWriter(packed)
+	const text = "The agent writes to the console of the machine.\n"
+	header := &tar.Header{Name: "agent.log", Mode: 0o644, Size: int64(len(text)), ModTime: time.Now()}
+	if err := archive.WriteHeader(header); err != nil {
+		return nil, err
+	}
+	if _, err := archive.Write([]byte(text)); err != nil {
+		return nil, err
+	}
+	if err := archive.Close(); err != nil {
+		return nil, err
+	}
+	if err := packed.Close(); err != nil {
+		return nil, err
+	}
+	return map[string]string{"system_logs": base64.StdEncoding.EncodeToString(content.Bytes())}, nil
+}

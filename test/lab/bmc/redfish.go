@@ -1,0 +1,206 @@
+package bmc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
+)
+
+// The resources of Redfish that Ironic's driver and its library ask for. One manager with one virtual CD controls each
+// system; both have the name of the machine.
+const (
+	redfishRoot = "/redfish/v1"
+	systems     = redfishRoot + "/Systems"
+	managers    = redfishRoot + "/Managers"
+)
+
+// Values of BootSourceOverrideTarget and BootSourceOverrideEnabled.
+const (
+	fromCD     = "Cd"
+	fromDisk   = "Hdd"
+	fromNone   = "None"
+	bootOnce   = "Once"
+	bootAlways = "Continuous"
+	bootNormal = "Disabled"
+)
+
+// object is a resource of Redfish.
+type object map[string]any
+
+// link is how one resource names another.
+func link(path string) object { return object{"@odata.id": path} }
+
+func collection(path string, members ...string) object {
+	links := make([]object, 0, len(members))
+	for _, member := range members {
+		links = append(links, link(path+"/"+member))
+	}
+	return object{"@odata.id": path, "Name": "Collection", "Members": links, "Members@odata.count": len(links)}
+}
+
+// redfish are the routes below a machine's resources.
+func (s *Server) redfish() map[string]route {
+	system, manager := systems+"/{machine}", managers+"/{machine}"
+	return map[string]route{
+		"GET " + system:   {"system", readSystem},
+		"PATCH " + system: {"boot", changing(setBoot)},
+		"POST " + system + "/Actions/ComputerSystem.Reset": {"reset", s.reset},
+		"GET " + system + "/EthernetInterfaces":            {"cards", readCards},
+		"GET " + system + "/EthernetInterfaces/eth0":       {"card", readCard},
+		"GET " + manager:                      {"manager", readManager},
+		"GET " + manager + "/VirtualMedia":    {"slots", readSlots},
+		"GET " + manager + "/VirtualMedia/Cd": {"slot", readSlot},
+		"POST " + manager + "/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia": {"insert", changing(insertCD)},
+		"POST " + manager + "/VirtualMedia/Cd/Actions/VirtualMedia.EjectMedia":  {"eject", changing(ejectCD)},
+	}
+}
+
+// serviceRoot is what everybody may read.
+func serviceRoot(writer http.ResponseWriter, _ *http.Request) {
+	respond(writer, http.StatusOK, object{
+		"@odata.id": redfishRoot + "/", "Id": "RootService", "Name": "Board controllers of the lab",
+		"RedfishVersion": "1.6.0", "Systems": link(systems), "Managers": link(managers),
+	})
+}
+
+func readSystem(_ context.Context, controller *controller, _ *exchange) (any, error) {
+	path := systems + "/" + controller.name
+	state := "Off"
+	if controller.machine.Powered() {
+		state = "On"
+	}
+	boot := controller.bootSource()
+	return object{
+		"@odata.id": path, "Id": controller.name, "Name": controller.name, "SerialNumber": controller.name,
+		"Manufacturer": "Lab", "Model": "Lab Machine", "BiosVersion": "1.0", "PowerState": state,
+		"Boot": object{
+			"BootSourceOverrideTarget": boot.Target, "BootSourceOverrideEnabled": boot.Enabled,
+			"BootSourceOverrideMode":                           "UEFI",
+			"BootSourceOverrideTarget@Redfish.AllowableValues": bootTargets,
+		},
+		"Links":              object{"ManagedBy": []object{link(managers + "/" + controller.name)}},
+		"EthernetInterfaces": link(path + "/EthernetInterfaces"),
+		"Actions": object{"#ComputerSystem.Reset": object{
+			"target":                            path + "/Actions/ComputerSystem.Reset",
+			"ResetType@Redfish.AllowableValues": resetTypes,
+		}},
+	}, nil
+}
+
+var (
+	bootTargets = []string{fromNone, fromCD, fromDisk}
+	resetTypes  = []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart"}
+)
+
+// bootSource is where the machine boots from the next time, in the words of Redfish.
+type bootSource struct {
+	Target  string `json:"BootSourceOverrideTarget"`
+	Enabled string `json:"BootSourceOverrideEnabled"`
+	Mode    string `json:"BootSourceOverrideMode,omitempty"`
+}
+
+func (c *controller) bootSource() bootSource {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.boot
+}
+
+func setBoot(_ context.Context, controller *controller, request *exchange) (any, error) {
+	var wanted struct{ Boot bootSource }
+	wanted.Boot = controller.bootSource()
+	if err := decode(request, &wanted); err != nil {
+		return nil, err
+	}
+	request.detail = wanted.Boot.Target + " " + wanted.Boot.Enabled
+	switch {
+	case !slices.Contains(bootTargets, wanted.Boot.Target):
+		return nil, problem{http.StatusBadRequest,
+			fmt.Errorf("BootSourceOverrideTarget is %q: use one of %v", wanted.Boot.Target, bootTargets)}
+	case wanted.Boot.Mode != "" && wanted.Boot.Mode != "UEFI":
+		return nil, problem{http.StatusBadRequest,
+			fmt.Errorf("BootSourceOverrideMode is %q: the machine boots UEFI only", wanted.Boot.Mode)}
+	}
+	controller.mutex.Lock()
+	defer controller.mutex.Unlock()
+	controller.boot = wanted.Boot
+	return nil, nil
+}
+
+// reset changes the power. Where the machine has to be asked to turn itself off the answer comes at once, as from real
+// controllers; what asked sees it in PowerState, or does not.
+func (s *Server) reset(ctx context.Context, controller *controller, request *exchange) (any, error) {
+	var command struct{ ResetType string }
+	if err := decode(request, &command); err != nil {
+		return nil, err
+	}
+	request.detail = command.ResetType
+	commands := map[string]func(context.Context) error{
+		"On":       func(ctx context.Context) error { return s.powerOn(ctx, controller) },
+		"ForceOff": controller.machine.PowerOff,
+		"ForceRestart": func(ctx context.Context) error {
+			return errors.Join(controller.machine.PowerOff(ctx), s.powerOn(ctx, controller))
+		},
+		"GracefulShutdown": controller.machine.Shutdown,
+		"GracefulRestart": func(ctx context.Context) error {
+			if err := controller.machine.Shutdown(ctx); err != nil {
+				return err
+			}
+			return s.powerOn(ctx, controller)
+		},
+	}
+	do, known := commands[command.ResetType]
+	if !known {
+		return nil, problem{http.StatusBadRequest,
+			fmt.Errorf("ResetType is %q: use one of %v", command.ResetType, resetTypes)}
+	}
+	if err := controller.currentFault().power(); err != nil {
+		return nil, err
+	}
+	act := changing(only(do))
+	if command.ResetType == "GracefulShutdown" || command.ResetType == "GracefulRestart" {
+		go func() { _, _ = act(context.WithoutCancel(ctx), controller, request) }()
+		return nil, nil
+	}
+	return act(ctx, controller, request)
+}
+
+// only is the answer of an action that says nothing.
+func only(do func(context.Context) error) answer {
+	return func(ctx context.Context, _ *controller, _ *exchange) (any, error) { return nil, do(ctx) }
+}
+
+// powerOn boots what the boot source names: the medium in the CD drive, or the disk.
+func (s *Server) powerOn(ctx context.Context, controller *controller) error {
+	controller.mutex.Lock()
+	boot, medium := controller.boot, controller.medium
+	controller.mutex.Unlock()
+	if controller.machine.Powered() || boot.Target != fromCD || boot.Enabled == bootNormal || medium == "" {
+		return controller.machine.PowerOn(ctx)
+	}
+	files, err := s.downloadMedium(ctx, medium)
+	if err != nil {
+		return problem{http.StatusInternalServerError, fmt.Errorf("reading the virtual medium %s: %w", medium, err)}
+	}
+	if boot.Enabled == bootOnce {
+		controller.mutex.Lock()
+		controller.boot = bootSource{Target: fromNone, Enabled: bootNormal}
+		controller.mutex.Unlock()
+	}
+	return controller.machine.PowerOnFrom(ctx, files)
+}
+
+func readCards(_ context.Context, controller *controller, _ *exchange) (any, error) {
+	return collection(systems+"/"+controller.name+"/EthernetInterfaces", "eth0"), nil
+}
+
+func readCard(_ context.Context, controller *controller, _ *exchange) (any, error) {
+	return object{
+		"@odata.id": systems + "/" + controller.name + "/EthernetInterfaces/eth0", "Id": "eth0", "Name": "eth0",
+		"MACAddress": network.HardwareAddress(controller.machine.Port().Number).String(),
+		"Status":     object{"State": "Enabled", "Health": "OK"},
+	}, nil
+}

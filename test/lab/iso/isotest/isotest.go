@@ -1,0 +1,38 @@
+// Package isotest packs images for tests with the programs that Ironic uses.
+package isotest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Make packs files as Ironic does, with the options that decide about names.
+func Make(t *testing.T, maker string, files map[string]string, options ...string) []byte {
+	t.Helper()
+	program, err := exec.LookPath(maker)
+	if err != nil {
+		t.Skipf("%s is not installed: install genisoimage or xorriso", maker)
+	}
+	folder := t.TempDir()
+	for name, content := range files {
+		file := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	target := filepath.Join(t.TempDir(), "image.iso")
+	args := append([]string{"-quiet", "-V", "config-2", "-o", target}, options...)
+	if output, err := exec.CommandContext(t.Context(), program, append(args, folder)...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", maker, err, output)
+	}
+	image, err := os.ReadFile(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image
+}

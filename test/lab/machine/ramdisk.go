@@ -1,0 +1,151 @@
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// Where the system of a ramdisk finds what it needs.
+const (
+	// MediumFolder has the files of the medium that the machine booted from.
+	MediumFolder = "/medium"
+	// BoardFolder has what a machine's firmware would tell, and the socket of its disk.
+	BoardFolder = "/board"
+	// NameFile in BoardFolder has the name of the machine, which is its serial number.
+	NameFile = "name"
+	// DiskSocket in BoardFolder is where the disk takes what is to be written.
+	DiskSocket = "disk"
+)
+
+// DiskWrite is what goes to DiskSocket with PUT /disk. DELETE /disk wipes the disk.
+type DiskWrite struct {
+	// RootKey names the root file system that the image stands for.
+	RootKey string `json:"rootKey"`
+	// Drive are the files of the config drive by their paths.
+	Drive map[string][]byte `json:"drive"`
+}
+
+// BuildRamdisk makes the root file system of a ramdisk in a folder: the agent as its first and only program.
+func BuildRamdisk(ctx context.Context, checkout, folder string) error {
+	if err := os.MkdirAll(filepath.Join(folder, "sbin"), 0o755); err != nil {
+		return err
+	}
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w",
+		"-o", filepath.Join(folder, "sbin", "init"), "./test/lab/agent/init")
+	command.Dir = checkout
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the agent of the ramdisk: %w\n%s", err, output)
+	}
+	return nil
+}
+
+// PowerOnFrom turns the machine on and boots the ramdisk, which sees the files of a medium. What is on the disk stays
+// there until the ramdisk changes it. A machine that is on is left as it is.
+func (m *Machine) PowerOnFrom(ctx context.Context, medium map[string][]byte) error {
+	if m.spec.Ramdisk == "" {
+		return fmt.Errorf("machine %s: booting from a medium: it has no ramdisk", m.spec.Name)
+	}
+	return m.change(ctx, "booting from a medium", func() error {
+		return m.on(ctx, func(ctx context.Context) error { return m.bootRamdisk(ctx, medium) })
+	})
+}
+
+func (m *Machine) bootRamdisk(ctx context.Context, medium map[string][]byte) error {
+	folder := m.path("ramdisk")
+	if err := os.RemoveAll(folder); err != nil {
+		return fmt.Errorf("forgetting the ramdisk of an earlier boot: %w", err)
+	}
+	plan := Plan{
+		Lower: m.spec.Ramdisk, Upper: filepath.Join(folder, "upper"), Work: filepath.Join(folder, "work"),
+		Binds: map[string]string{MediumFolder: filepath.Join(folder, "medium"), BoardFolder: filepath.Join(folder, "board")},
+	}
+	for _, made := range []string{plan.Upper, plan.Work} {
+		if err := os.MkdirAll(made, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := writeTree(plan.Binds[MediumFolder], medium); err != nil {
+		return fmt.Errorf("presenting the medium: %w", err)
+	}
+	if err := writeTree(plan.Binds[BoardFolder], map[string][]byte{NameFile: []byte(m.spec.Name)}); err != nil {
+		return err
+	}
+	board, err := m.serveBoard(ctx, filepath.Join(plan.Binds[BoardFolder], DiskSocket))
+	if err != nil {
+		return err
+	}
+	m.state.Lock()
+	m.board = board
+	m.state.Unlock()
+	return m.boot(ctx, plan)
+}
+
+// board is how a ramdisk reaches the disk of its machine.
+type board struct {
+	server *http.Server
+}
+
+func (b *board) close() error {
+	if b == nil {
+		return nil
+	}
+	return b.server.Close()
+}
+
+func (m *Machine) serveBoard(ctx context.Context, socket string) (*board, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("serving the disk: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("DELETE /disk", func(writer http.ResponseWriter, request *http.Request) {
+		answer(writer, m.change(request.Context(), "wiping the disk", func() error {
+			return errors.Join(m.disk().wipe(), m.EjectMedia())
+		}))
+	})
+	mux.HandleFunc("PUT /disk", func(writer http.ResponseWriter, request *http.Request) {
+		var wanted DiskWrite
+		err := json.NewDecoder(request.Body).Decode(&wanted)
+		if err == nil {
+			err = m.change(request.Context(), "writing the disk", func() error { return m.install(wanted) })
+		}
+		answer(writer, err)
+	})
+	made := &board{server: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}}
+	// It returns only when it was closed.
+	go func() { _ = made.server.Serve(listener) }()
+	return made, nil
+}
+
+// install puts an image and a config drive on the disk. What is cut short does not boot.
+func (m *Machine) install(wanted DiskWrite) error {
+	if _, err := m.lower(wanted.RootKey); err != nil {
+		return err
+	}
+	if err := errors.Join(m.disk().wipe(), m.EjectMedia()); err != nil {
+		return err
+	}
+	if len(wanted.Drive) > 0 {
+		if err := m.InsertMedia(wanted.Drive); err != nil {
+			return err
+		}
+	}
+	return m.disk().write(wanted.RootKey, m.spec.Store, m.spec.LinkStore)
+}
+
+func answer(writer http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(writer, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	writer.WriteHeader(http.StatusNoContent)
+}

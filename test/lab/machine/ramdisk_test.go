@@ -1,0 +1,114 @@
+package machine_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
+)
+
+// TestMachineBootsARamdiskFromAMedium lets the agent of a ramdisk post what it found, writes the disk through the socket
+// of the board as the agent does, and sees that a machine without power writes nothing.
+func TestMachineBootsARamdiskFromAMedium(t *testing.T) {
+	lab := start(t, "m-ramdisk")
+	checkout, err := binaries.Root()
+	must(t, err)
+	ramdisk := t.TempDir()
+	must(t, machine.BuildRamdisk(t.Context(), checkout, ramdisk))
+	spec := lab.spec("one", 20)
+	spec.Ramdisk = ramdisk
+	one, err := machine.New(spec)
+	must(t, err)
+	posted := inspector(t, lab.network)
+
+	must(t, one.PowerOnFrom(t.Context(), map[string][]byte{"EFI/BOOT/grub.cfg": []byte(
+		"linux /vmlinuz nofb ipa-inspection-callback-url=http://" + network.Gateway4 + ":5050/v1/continue_inspection --\n")}))
+	var report struct {
+		Inventory struct {
+			Hostname   string
+			Interfaces []struct {
+				MAC string `json:"mac_address"`
+			}
+		}
+	}
+	select {
+	case body := <-posted:
+		must(t, json.Unmarshal(body, &report))
+	case <-time.After(time.Minute):
+		t.Fatalf("no inventory came; the console says:\n%s", read(t, one.Console()))
+	}
+	mac := network.HardwareAddress(20).String()
+	if report.Inventory.Hostname != "one" || len(report.Inventory.Interfaces) != 1 || report.Inventory.Interfaces[0].MAC != mac {
+		t.Errorf("the inventory is %+v", report.Inventory)
+	}
+
+	socket := filepath.Join(spec.Dir, "ramdisk", "board", machine.DiskSocket)
+	write := func(key string) int { return writeDisk(t, socket, key) }
+	if status := write("unknown"); status != http.StatusInternalServerError {
+		t.Errorf("writing an unknown image: %d", status)
+	}
+	if status := write(rootKey); status != http.StatusNoContent {
+		t.Errorf("writing the image: %d", status)
+	}
+	if got := read(t, filepath.Join(spec.Dir, "disk", "installed")); got != rootKey+"\n" {
+		t.Errorf("installed is %q", got)
+	}
+
+	t.Log("the power button ends the ramdisk, which turns the machine off")
+	must(t, one.Shutdown(t.Context()))
+	if one.Powered() {
+		t.Error("the machine is on")
+	}
+	if status := write(rootKey); status != 0 {
+		t.Errorf("a machine without power wrote its disk: %d", status)
+	}
+	if _, err := os.Stat(filepath.Join(spec.Dir, "media")); err != nil {
+		t.Errorf("the config drive: %v", err)
+	}
+	must(t, one.Remove(t.Context()))
+}
+
+// inspector takes inventories on the network of a lab.
+func inspector(t *testing.T, on *network.Switch) <-chan []byte {
+	t.Helper()
+	posted := make(chan []byte, 1)
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
+		func(writer http.ResponseWriter, request *http.Request) {
+			body, _ := io.ReadAll(request.Body)
+			posted <- body
+			writer.WriteHeader(http.StatusAccepted)
+		})}
+	listener, err := on.Listen(t.Context(), "tcp", network.Gateway4+":5050")
+	must(t, err)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return posted
+}
+
+// writeDisk asks for a disk to be written, as the agent does. It returns the status, or 0 where nothing answers.
+func writeDisk(t *testing.T, socket, key string) int {
+	t.Helper()
+	body, err := json.Marshal(machine.DiskWrite{RootKey: key, Drive: map[string][]byte{"openstack/latest/user_data": nil}})
+	must(t, err)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://board/disk", bytes.NewReader(body))
+	must(t, err)
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0
+	}
+	must(t, response.Body.Close())
+	return response.StatusCode
+}
