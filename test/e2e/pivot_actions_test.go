@@ -86,6 +86,8 @@ func (e *endpoint) untilReadyForMove(ctx context.Context, to *lab.Cluster) {
 		g.Expect(isTrue(infra.Status.Conditions, infrav1.ReadyForMoveCondition)).To(BeTrue(), "%v", infra.Status.Conditions)
 		g.Expect(infra.Annotations).To(HaveKey(infrav1.BlockMoveAnnotation))
 	}, patiently()...).Should(Succeed())
+	// BMO is not there at once where the nodes of the target have just started.
+	Expect(bed.lab.WaitForDeployments(ctx, to, client.InNamespace(lab.OperatorNamespace))).To(Succeed())
 	Expect(e.pivot(ctx, to, "preflight")).To(ended(0, "Ready: "))
 }
 

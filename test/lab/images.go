@@ -97,7 +97,7 @@ func (l *Lab) Upgrade(ctx context.Context, cluster *Cluster) error {
 		"deployment/"+managerDeployment, managerContainer+"="+manager+laterSuffix); err != nil {
 		return err
 	}
-	return l.waitForDeployments(ctx, cluster, client.InNamespace(managerNamespace))
+	return l.WaitForDeployments(ctx, cluster, client.InNamespace(managerNamespace))
 }
 
 // packPrograms builds the programs and packs each into an archive.

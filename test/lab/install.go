@@ -63,7 +63,7 @@ func (l *Lab) installIssuer(ctx context.Context, cluster *Cluster) error {
 	if err := create(ctx, cluster.Client, issuer.Objects(issuerImage)...); err != nil {
 		return err
 	}
-	return l.waitForDeployments(ctx, cluster, client.InNamespace(issuer.Namespace))
+	return l.WaitForDeployments(ctx, cluster, client.InNamespace(issuer.Namespace))
 }
 
 // installOperator installs the stand-in for BMO, and does not wait for it.
@@ -82,7 +82,7 @@ func (l *Lab) installProvider(ctx context.Context, cluster *Cluster) error {
 	if _, err := cluster.Clusterctl().Run(limited, "init", "--infrastructure=metal3"); err != nil {
 		return err
 	}
-	return l.waitForDeployments(ctx, cluster)
+	return l.WaitForDeployments(ctx, cluster)
 }
 
 // installDefinitions installs definitions and waits until their kinds are served.
@@ -121,8 +121,8 @@ func established(definition *apiextensionsv1.CustomResourceDefinition) bool {
 	return false
 }
 
-// waitForDeployments waits until all Deployments that there are have their replicas.
-func (l *Lab) waitForDeployments(ctx context.Context, cluster *Cluster, options ...client.ListOption) error {
+// WaitForDeployments waits until all Deployments that there are have their replicas.
+func (l *Lab) WaitForDeployments(ctx context.Context, cluster *Cluster, options ...client.ListOption) error {
 	what := "all Deployments of cluster " + cluster.Name + " are available"
 	return l.options.Progress.WaitFor(ctx, what, deploymentsLimit, func(ctx context.Context) error {
 		var found appsv1.DeploymentList
