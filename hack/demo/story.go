@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
@@ -202,7 +201,10 @@ func (s *story) compare(ctx context.Context) error {
 	}
 	for i := range seen.hosts {
 		host := &seen.hosts[i]
+		image, err := s.lab.Machine(host.Name).Installed()
 		switch {
+		case err != nil:
+			return err
 		case !reflect.DeepEqual(host.Spec, s.found[host.Name]):
 			return fmt.Errorf("the spec of host %s is not what it was", host.Name)
 		case len(host.Annotations) > 0, len(host.Labels) > 0:
@@ -210,22 +212,11 @@ func (s *story) compare(ctx context.Context) error {
 				host.Name, host.Labels, host.Annotations)
 		case s.lab.Machine(host.Name).Running():
 			return fmt.Errorf("an operating system still runs on machine %s", host.Name)
-		case s.written(host.Name):
+		case image != "":
 			return fmt.Errorf("the disk of machine %s was not wiped", host.Name)
 		}
 	}
 	s.screen.say("%d hosts compared with what they were before the first claim: no difference", len(seen.hosts))
 	s.screen.say("no operating system runs on any of the machines, and their disks are wiped")
 	return nil
-}
-
-// written says whether an image is on the disk of a machine: the last that its BMC was told about the disk decides.
-func (s *story) written(machine string) bool {
-	written := false
-	for _, operation := range s.lab.BMC().Operations() {
-		if operation.Machine == machine && operation.Resource == "disk" && operation.Problem == "" {
-			written = operation.Method == http.MethodPut
-		}
-	}
-	return written
 }

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -109,8 +108,8 @@ func describeReturn(e *endpoint) {
 		e.untilSame(ctx, before, special...)
 		e.expectGuestsKept(ctx)
 		e.expectUntouched(ctx, late)
-		Expect(changes(e.untouched, allBut(late)...)).To(ContainElement(And(HaveField("Resource", "disk"),
-			HaveField("Method", http.MethodPut)), &images))
+		Expect(changes(e.untouched, allBut(late)...)).To(ContainElement(And(HaveField("Resource", "boot"),
+			HaveField("Detail", HavePrefix("Hdd "))), &images), "Ironic has it boot what was written")
 		Expect(images).To(HaveLen(1), "the host that was being provisioned is provisioned once")
 		e.thawGuests(ctx)
 		e.expectUntouched(ctx, late)

@@ -149,6 +149,9 @@ func (m *Machine) current() *boot {
 	return m.running
 }
 
+// Installed is the key of the image on the disk, and empty where nothing is.
+func (m *Machine) Installed() (string, error) { return m.disk().installed() }
+
 // WriteDisk wipes the disk and puts an image on it. It fails with ErrRunning while a system runs from the disk.
 func (m *Machine) WriteDisk(ctx context.Context, rootKey string) error {
 	return m.change(ctx, "writing the disk", func() error {
