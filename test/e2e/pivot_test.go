@@ -44,6 +44,25 @@ func describePivot(e *endpoint) {
 		Expect(e.ironicWorked(ctx, began, added)).To(BeEmpty(), "of no other machine")
 	}, Label(spine))
 
+	e.story("goes to another node while a worker is deployed, which starts anew", alone, alone, func(ctx context.Context) {
+		finish, err := bed.lab.BMC().HoldImage(lab.NodeImage)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(finish)
+		began := time.Now()
+		e.scaleWorkers(ctx, 1)
+		Eventually(func() int { return bed.lab.BMC().Held(lab.NodeImage) }, patiently()...).Should(Equal(1), "an agent waits")
+		lost := e.holder(ctx)
+		Expect(bed.lab.Machine(lost).PowerOff(ctx)).To(Succeed())
+		e.untilElsewhere(ctx, lost)
+		finish()
+		Expect(bed.lab.Machine(lost).PowerOn(ctx)).To(Succeed())
+		e.untilReadyAgain(ctx)
+
+		changed := changes(began)
+		Expect(changed).To(HaveEach(HaveField("Machine", changed[0].Machine)), "no other machine is touched")
+		e.removeWorkers(ctx)
+	})
+
 	e.story("goes to another node when the Machine of its node is replaced", alone, alone, func(ctx context.Context) {
 		lost := e.holder(ctx)
 		e.replaceMachine(ctx, lost)

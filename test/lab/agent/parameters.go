@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -25,8 +26,6 @@ type Parameters struct {
 	Insecure bool
 	// Authority is what the certificate of the API is signed by, PEM. Empty means the authorities of the system.
 	Authority []byte
-	// Debug tells more.
-	Debug bool
 }
 
 var commandLine = regexp.MustCompile(`(?m)^\s*linux\S*\s+\S+\s+(.*?)(?:\s+--\s*)?$`)
@@ -52,11 +51,10 @@ func ReadParameters(medium map[string][]byte) (Parameters, error) {
 	parameters := Parameters{
 		API: strings.TrimSuffix(values["ipa-api-url"], "/"), Inspection: values["ipa-inspection-callback-url"],
 		Token: values["ipa-agent-token"], Insecure: values["ipa-insecure"] == "1", Authority: medium[authorityFile],
-		Debug: values["ipa-debug"] == "1",
 	}
 	if parameters.API == "" && parameters.Inspection == "" {
-		return Parameters{}, fmt.Errorf("the kernel command line %q has neither ipa-api-url nor "+
-			"ipa-inspection-callback-url: there is nothing to do", found[1])
+		return Parameters{}, errors.New("the kernel command line has neither ipa-api-url nor ipa-inspection-callback-url: " +
+			"there is nothing to do")
 	}
 	return parameters, nil
 }

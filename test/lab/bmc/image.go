@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
@@ -31,6 +32,8 @@ type imageFile struct {
 	missing bool
 	// held is nil, or closed when who downloads the image may go on.
 	held <-chan struct{}
+	// waiting counts the downloads that are held.
+	waiting *atomic.Int32
 }
 
 // ImageURL is the address of an image.
@@ -50,7 +53,7 @@ func (s *Server) AddImage(name, rootKey string) error {
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.images[name] = &imageFile{content: append(content, '\n'), made: time.Now()}
+	s.images[name] = &imageFile{content: append(content, '\n'), made: time.Now(), waiting: &atomic.Int32{}}
 	return nil
 }
 
@@ -78,6 +81,15 @@ func (s *Server) HoldImage(name string) (release func(), err error) {
 	held := make(chan struct{})
 	found.held = held
 	return sync.OnceFunc(func() { close(held) }), nil
+}
+
+// Held is how many agents wait for an image that is held.
+func (s *Server) Held(name string) int {
+	found, _ := s.image(name)
+	if found.waiting == nil {
+		return 0
+	}
+	return int(found.waiting.Load())
 }
 
 // Checksum is the SHA-256 checksum of an image, in hexadecimal digits.
@@ -115,6 +127,8 @@ func (s *Server) imageHandler() http.Handler {
 		if wantsChecksum {
 			content = fmt.Appendf(nil, "%x  %s\n", sha256.Sum256(found.content), file)
 		} else if request.Method == http.MethodGet && found.held != nil {
+			found.waiting.Add(1)
+			defer found.waiting.Add(-1)
 			select {
 			case <-found.held:
 			case <-request.Context().Done():
