@@ -32,6 +32,10 @@ const (
 	// HostWithheldReason is used while BMO does not act on the BareMetalHost because it is paused or detached.
 	HostWithheldReason = "BareMetalHostWithheld"
 
+	// HostNotReportedReason is used until BMO reports a state of the BareMetalHost, for example after its object was
+	// moved or restored without its status.
+	HostNotReportedReason = "BareMetalHostNotReported"
+
 	// ManagementClusterAtRiskReason is used while the reboot of a node would stop the management cluster.
 	ManagementClusterAtRiskReason = "ManagementClusterAtRisk"
 

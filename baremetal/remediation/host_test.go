@@ -98,7 +98,7 @@ func TestCheck(t *testing.T) {
 			ClusterFound: true, Machine: &infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Name: "m3m"}},
 			Host: annotatedHost(nil),
 		}
-		subject.Host.Spec.Online = true
+		subject.Host.Spec.Online, subject.Host.Status.Provisioning.State = true, bmov1alpha1.StateProvisioned
 		for _, edit := range edits {
 			edit(&subject)
 		}
@@ -125,7 +125,11 @@ func TestCheck(t *testing.T) {
 			whole(func(s *subject) { s.Host.DeletionTimestamp = deleted }), true, infrav1.HostMissingReason, "host is being deleted",
 		},
 		"Withheld": {whole(func(s *subject) { s.Withheld = "is paused" }), false, infrav1.HostWithheldReason, "BareMetalHost host is paused"},
-		"Offline":  {whole(func(s *subject) { s.Host.Spec.Online = false }), true, infrav1.HostOfflineReason, "spec.online of BareMetalHost host is false"},
+		"NotReported": {
+			whole(func(s *subject) { s.Host.Status = bmov1alpha1.BareMetalHostStatus{} }), false, infrav1.HostNotReportedReason,
+			"Waiting for the Baremetal Operator to report whether BareMetalHost host is powered on",
+		},
+		"Offline": {whole(func(s *subject) { s.Host.Spec.Online = false }), true, infrav1.HostOfflineReason, "spec.online of BareMetalHost host is false"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -31,6 +31,7 @@ type Subject struct {
 //	no Metal3Machine, or no host          blocked: there is nothing to reboot
 //	host is being deleted                 blocked: BMO ends it
 //	BMO does not act on the host          wait
+//	BMO has reported no state of it       wait: its poweredOn says nothing yet
 //	spec.online is false                  blocked: a person has switched the host off
 //	anything else                         done
 func Check(subject Subject) outcome.Outcome {
@@ -66,6 +67,9 @@ func checkHost(subject Subject) outcome.Outcome {
 	case subject.Withheld != "":
 		return outcome.Waiting(infrav1.HostWithheldReason, fmt.Sprintf(
 			"BareMetalHost %s %s", current.Name, subject.Withheld))
+	case current.Status.Provisioning.State == bmov1alpha1.StateNone:
+		return outcome.Waiting(infrav1.HostNotReportedReason, fmt.Sprintf(
+			"Waiting for the Baremetal Operator to report whether BareMetalHost %s is powered on", current.Name))
 	case !current.Spec.Online:
 		return outcome.Blocked(infrav1.HostOfflineReason, fmt.Sprintf(
 			"spec.online of BareMetalHost %s is false. Set it to true to reboot the host, or delete Machine %s to replace it.",

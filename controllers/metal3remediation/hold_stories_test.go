@@ -140,7 +140,13 @@ func describeHolds(s *suite) {
 		machine = build.Metal3Machine(name, clusterName, build.InNamespace(w.namespace))
 		w.create(ctx, machine)
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.HostMissingReason, "has no BareMetalHost"))
-		w.create(ctx, build.Host(hostName, build.InNamespace(w.namespace), build.Provisioned(), build.Consumed(machine)))
+		host = build.Host(hostName, build.InNamespace(w.namespace), build.Provisioned(), build.Consumed(machine))
+		reported := *host.Status.DeepCopy()
+		Expect(w.client.Create(ctx, host)).To(Succeed())
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.HostNotReportedReason, "to report"))
+		Expect(w.askedOff(ctx, Default)).To(BeEmpty(), "a host without a power state is not taken for a host that is off")
+		host.Status = reported
+		Expect(w.client.Status().Update(ctx, host)).To(Succeed())
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
 	})
 

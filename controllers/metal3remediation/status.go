@@ -38,7 +38,7 @@ var (
 func announce() flow.Announcement {
 	return flow.Milestones([]string{infrav1.ReadyCondition, clusterv1.NotPausedReason}, []string{
 		infrav1.InvalidStrategyReason, infrav1.MachineMissingReason, infrav1.Metal3MachineMissingReason,
-		infrav1.HostMissingReason, infrav1.HostOfflineReason, infrav1.HostWithheldReason,
+		infrav1.HostMissingReason, infrav1.HostOfflineReason, infrav1.HostNotReportedReason, infrav1.HostWithheldReason,
 		infrav1.ManagementClusterAtRiskReason, infrav1.IronicEndpointAtRiskReason, infrav1.RebootFailedReason,
 		infrav1.RetriesExhaustedReason, infrav1.RestoreFailedReason, infrav1.ReleaseFailedReason,
 	})
