@@ -124,10 +124,14 @@ func sameReference(a, b *corev1.SecretReference) bool {
 
 // settled returns true if BMO has deprovisioned the host, or deprovisions it while its user lets it move: the deletion
 // of the machine would not travel, and nobody claims the host before it is available. It returns false for unknown
-// states, so that no machine claims a host that is still in use.
+// states, so that no machine claims a host that is still in use. A moved host is not settled until BMO has restored its
+// status: its Node may still run, with the addresses that the machine gives back.
 func settled(host *bmov1alpha1.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
-	case bmov1alpha1.StateNone, bmov1alpha1.StateUnmanaged, bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile,
+	case bmov1alpha1.StateNone:
+		_, arrived := host.Annotations[bmov1alpha1.StatusAnnotation]
+		return !arrived
+	case bmov1alpha1.StateUnmanaged, bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile,
 		bmov1alpha1.StateInspecting, bmov1alpha1.StateReady, bmov1alpha1.StateAvailable:
 		return true
 	case bmov1alpha1.StateDeprovisioning:

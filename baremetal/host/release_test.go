@@ -160,6 +160,25 @@ func TestPlanReleaseMatrix(t *testing.T) {
 	}
 }
 
+// TestPlanReleaseAfterMove checks a host that has moved and whose status BMO has not restored: its Node still runs, with
+// the addresses that the machine would give back.
+func TestPlanReleaseAfterMove(t *testing.T) {
+	tc := releaseCase{state: bmov1alpha1.StateNone}
+	arrived := edit(tc.in(host.Desired(tc.original(), claim(provisioning))),
+		note(bmov1alpha1.StatusAnnotation, `{"provisioning":{"state":"provisioned"}}`))
+	step := host.PlanRelease(arrived, tc.release())
+	if step.Write == nil || step.Outcome.IsDone() {
+		t.Fatalf("the first step removes the image: got %+v", step)
+	}
+	waiting := outcome.Waiting(infrav1.HostDeprovisioningReason,
+		"Waiting for BareMetalHost host-0 to be deprovisioned (state: "+stateText(tc.state)+")")
+	checkStep(t, "before BMO has restored the status", step.Write, tc.release(), host.ReleaseStep{Outcome: waiting})
+	delete(step.Write.Annotations, bmov1alpha1.StatusAnnotation)
+	if restored := host.PlanRelease(step.Write, tc.release()); restored.Write == nil {
+		t.Errorf("got %+v", restored)
+	}
+}
+
 func checkStep(t *testing.T, when string, h *bmov1alpha1.BareMetalHost, release host.Release, want host.ReleaseStep) {
 	t.Helper()
 	before := h.DeepCopy()
