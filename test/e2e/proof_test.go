@@ -10,6 +10,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
@@ -41,13 +42,13 @@ func (e *endpoint) pictures(ctx context.Context, g Gomega, except ...string) map
 		status := host.Status
 		// The first one is the time of the last change, errors are counted again, and BMO reads the power when it asks the
 		// next time: what the BMCs were asked for shows whether it changed. The others know an object by its version, which is
-		// another one in another cluster.
+		// another one in another cluster, and BMO finds again that a host is detached.
 		status.LastUpdated, status.ErrorCount, status.PoweredOn = nil, 0, false
 		status.TriedCredentials, status.GoodCredentials = bmov1alpha1.CredentialsStatus{}, bmov1alpha1.CredentialsStatus{}
 		status.OperationHistory.Register = bmov1alpha1.OperationMetric{}
 		status.Conditions = slices.Clone(status.Conditions)
 		for i := range status.Conditions {
-			status.Conditions[i].ObservedGeneration = 0
+			status.Conditions[i].ObservedGeneration, status.Conditions[i].LastTransitionTime = 0, metav1.Time{}
 		}
 		taken[host.Name] = picture{
 			Labels: host.Labels, Annotations: host.Annotations, Finalizers: host.Finalizers, Spec: host.Spec, Status: status,

@@ -18,17 +18,17 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
 // rotateCredentials gives the endpoint other credentials in the order that its users are told: first the Secret, then the
 // nodes, and BMO as soon as a new node has the address. It returns those of before, and does not wait for
 // the other nodes.
-func (e *endpoint) rotateCredentials(ctx context.Context) ironicapi.Settings {
+func (e *endpoint) rotateCredentials(ctx context.Context) ironicapi.Endpoint {
 	GinkgoHelper()
 	before := bed.lab.Ironic()
 	after := before
@@ -43,7 +43,7 @@ func (e *endpoint) rotateCredentials(ctx context.Context) ironicapi.Settings {
 
 // storeCredentials writes credentials into the Secret that the Metal3Cluster names, and into that of the management
 // side, whose Ironic does not run. In the lab both have the same name.
-func (e *endpoint) storeCredentials(ctx context.Context, settings ironicapi.Settings) {
+func (e *endpoint) storeCredentials(ctx context.Context, settings ironicapi.Endpoint) {
 	GinkgoHelper()
 	var infra infrav1.Metal3Cluster
 	Expect(e.Get(ctx, named(endpointCluster), &infra)).To(Succeed())
@@ -63,7 +63,7 @@ func (e *endpoint) storeCredentials(ctx context.Context, settings ironicapi.Sett
 }
 
 // tellHostOperator gives BMO other credentials for Ironic. As the original, it reads them when it starts.
-func (e *endpoint) tellHostOperator(ctx context.Context, settings ironicapi.Settings) {
+func (e *endpoint) tellHostOperator(ctx context.Context, settings ironicapi.Endpoint) {
 	GinkgoHelper()
 	told := lab.OperatorSecret(settings)
 	stage.Change(ctx, e.Client, client.ObjectKeyFromObject(told), &corev1.Secret{}, func(secret *corev1.Secret) {
@@ -78,7 +78,7 @@ func (e *endpoint) tellHostOperator(ctx context.Context, settings ironicapi.Sett
 
 // untilAnswered waits until a client with these credentials gets this answer from Ironic on a machine, or without a
 // machine from Ironic on the address.
-func (e *endpoint) untilAnswered(ctx context.Context, machine string, as ironicapi.Settings, status int) {
+func (e *endpoint) untilAnswered(ctx context.Context, machine string, as ironicapi.Endpoint, status int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		g.Expect(ask(ctx, machine, as)).To(Equal(status), "Ironic on %s", machine)
@@ -86,9 +86,9 @@ func (e *endpoint) untilAnswered(ctx context.Context, machine string, as ironica
 }
 
 // ask asks Ironic on a machine, or without one whoever has the address, for its drivers, and returns the HTTP status.
-func ask(ctx context.Context, machine string, as ironicapi.Settings) (int, error) {
+func ask(ctx context.Context, machine string, as ironicapi.Endpoint) (int, error) {
 	authorities := x509.NewCertPool()
-	if !authorities.AppendCertsFromPEM(as.CA) {
+	if !authorities.AppendCertsFromPEM(as.Authority) {
 		return 0, errors.New("the authority of Ironic is no certificate")
 	}
 	dial := bed.lab.Network().Dial
@@ -107,7 +107,7 @@ func ask(ctx context.Context, machine string, as ironicapi.Settings) (int, error
 		DialContext: dial, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
 	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, as.Endpoint+"drivers", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, as.URL+"drivers", http.NoBody)
 	if err != nil {
 		return 0, err
 	}

@@ -13,9 +13,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/issuer"
 )
 
@@ -33,10 +33,9 @@ const (
 	writers = 8
 )
 
-// Install makes a management cluster of a cluster: the stand-ins for cert-manager and for BMO, Cluster
-// API and this provider. The endpoint is the Ironic that BMO talks to. It returns when all Deployments
-// are available.
-func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.Settings) error {
+// Install makes a management cluster of a cluster: the stand-in for cert-manager, BMO, Cluster API and this provider. The
+// endpoint is the Ironic that BMO talks to. It returns when all Deployments are available.
+func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.Endpoint) error {
 	if err := l.InstallPrerequisites(ctx, cluster, endpoint); err != nil {
 		return err
 	}
@@ -44,7 +43,7 @@ func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.
 }
 
 // InstallPrerequisites installs what a cluster needs before clusterctl init.
-func (l *Lab) InstallPrerequisites(ctx context.Context, cluster *Cluster, endpoint ironicapi.Settings) error {
+func (l *Lab) InstallPrerequisites(ctx context.Context, cluster *Cluster, endpoint ironicapi.Endpoint) error {
 	if err := l.installIssuer(ctx, cluster); err != nil {
 		return err
 	}
@@ -66,8 +65,8 @@ func (l *Lab) installIssuer(ctx context.Context, cluster *Cluster) error {
 	return l.WaitForDeployments(ctx, cluster, client.InNamespace(issuer.Namespace))
 }
 
-// installOperator installs the stand-in for BMO, and does not wait for it.
-func (l *Lab) installOperator(ctx context.Context, cluster *Cluster, endpoint ironicapi.Settings) error {
+// installOperator installs BMO, and does not wait for it.
+func (l *Lab) installOperator(ctx context.Context, cluster *Cluster, endpoint ironicapi.Endpoint) error {
 	objects, err := l.operatorObjects(ctx, endpoint)
 	if err != nil {
 		return err

@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
@@ -187,7 +187,7 @@ func (l *Lab) makeCredentials(ctx context.Context) (string, error) {
 }
 
 // ironicSettings are what clients of Ironic need, once there is a certificate.
-func (l *Lab) ironicSettings(ctx context.Context) (ironicapi.Settings, error) {
+func (l *Lab) ironicSettings(ctx context.Context) (ironicapi.Endpoint, error) {
 	var credentials, certificate corev1.Secret
 	what := "there is a certificate for Ironic"
 	err := l.options.Progress.WaitFor(ctx, what, certificateLimit, func(ctx context.Context) error {
@@ -204,10 +204,10 @@ func (l *Lab) ironicSettings(ctx context.Context) (ironicapi.Settings, error) {
 		}
 		return nil
 	})
-	return ironicapi.Settings{
-		Endpoint: "https://" + net.JoinHostPort(IronicAddress, strconv.Itoa(ironicPort)) + "/v1/",
+	return ironicapi.Endpoint{
+		URL:      "https://" + net.JoinHostPort(IronicAddress, strconv.Itoa(ironicPort)) + "/v1/",
 		Username: string(credentials.Data[secrets.UsernameKey]), Password: string(credentials.Data[secrets.PasswordKey]),
-		CA: certificate.Data[secrets.AuthorityKey],
+		Authority: certificate.Data[secrets.AuthorityKey],
 	}, err
 }
 

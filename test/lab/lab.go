@@ -13,11 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/configdrive"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
@@ -61,7 +61,7 @@ type Lab struct {
 
 	// mutex guards what is below.
 	mutex    sync.Mutex
-	ironic   ironicapi.Settings
+	ironic   ironicapi.Endpoint
 	machines map[string]*machine.Machine
 	// clusters are those somebody is connected to, by their names.
 	clusters map[string]*Cluster
@@ -280,14 +280,14 @@ func (l *Lab) bootManagement(ctx context.Context) error {
 func (l *Lab) Management() *Cluster { return l.management }
 
 // Ironic says how to reach Ironic from inside of the lab, on whichever machine it answers.
-func (l *Lab) Ironic() ironicapi.Settings {
+func (l *Lab) Ironic() ironicapi.Endpoint {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return l.ironic
 }
 
 // UseIronic says how to reach Ironic from now on, after somebody has given it other credentials. It tells nobody else.
-func (l *Lab) UseIronic(settings ironicapi.Settings) {
+func (l *Lab) UseIronic(settings ironicapi.Endpoint) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.ironic = settings

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
 )
 
@@ -53,7 +53,7 @@ func (l *Lab) packOperator(ctx context.Context, folder string) (string, error) {
 }
 
 // operatorObjects are the released manifests of BMO, for an Ironic, without the definitions.
-func (l *Lab) operatorObjects(ctx context.Context, endpoint ironicapi.Settings) ([]client.Object, error) {
+func (l *Lab) operatorObjects(ctx context.Context, endpoint ironicapi.Endpoint) ([]client.Object, error) {
 	module, err := l.source().BaremetalOperator(ctx)
 	if err != nil {
 		return nil, err
@@ -87,17 +87,17 @@ func operatorNamespace() *corev1.Namespace {
 }
 
 // OperatorSecret is OperatorCredentials for an Ironic.
-func OperatorSecret(endpoint ironicapi.Settings) *corev1.Secret {
+func OperatorSecret(endpoint ironicapi.Endpoint) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: OperatorCredentials},
 		Data: map[string][]byte{
-			"username": []byte(endpoint.Username), "password": []byte(endpoint.Password), "ca.crt": endpoint.CA,
+			"username": []byte(endpoint.Username), "password": []byte(endpoint.Password), "ca.crt": endpoint.Authority,
 		},
 	}
 }
 
 // adapt makes of a released object what an administrator makes of it. It is nil for what is installed otherwise.
-func adapt(object *unstructured.Unstructured, endpoint ironicapi.Settings) (client.Object, error) {
+func adapt(object *unstructured.Unstructured, endpoint ironicapi.Endpoint) (client.Object, error) {
 	switch object.GetKind() {
 	case "CustomResourceDefinition":
 		return nil, nil
@@ -106,7 +106,7 @@ func adapt(object *unstructured.Unstructured, endpoint ironicapi.Settings) (clie
 		return &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: operatorConfig},
 			Data: map[string]string{
-				"IRONIC_ENDPOINT":    endpoint.Endpoint,
+				"IRONIC_ENDPOINT":    endpoint.URL,
 				"DEPLOY_KERNEL_URL":  images + "ironic-python-agent.kernel",
 				"DEPLOY_RAMDISK_URL": images + "ironic-python-agent.initramfs",
 			},

@@ -20,7 +20,7 @@ import (
 // stopped. Machines have their names, and so have conductors.
 func (l *Lab) WatchIronic(ctx context.Context) (*witness.Witness, error) {
 	authorities := x509.NewCertPool()
-	if !authorities.AppendCertsFromPEM(l.Ironic().CA) {
+	if !authorities.AppendCertsFromPEM(l.Ironic().Authority) {
 		return nil, errors.New("watching Ironic: its authority is no certificate")
 	}
 	// Every question is one of a new client, which has no connection to anybody.
@@ -62,7 +62,7 @@ func (l *Lab) machineWith(card net.HardwareAddr) string {
 // askIronic asks for the drivers, which says who the conductor is.
 func (l *Lab) askIronic(ctx context.Context, asking *http.Client) (string, error) {
 	settings := l.Ironic()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, settings.Endpoint+"drivers", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, settings.URL+"drivers", http.NoBody)
 	if err != nil {
 		return "", err
 	}

@@ -29,13 +29,12 @@ type story struct {
 // specs say how each ended. Most of each is waiting: for clusterctl, which asks for one thing after the other and looks
 // again after five seconds, and for hosts to stay as they are. Those that disturb nobody else go on beside one another;
 // those that kill managers or cut lines take turns, in clusters of their own.
-func describeStories(whole, broken, released *clusters) {
-	quietly := chosen(slices.Concat(undisturbed(whole), survival(whole), directories(whole), addressed(whole),
+func describeStories(whole, broken *clusters) {
+	quietly := chosen(slices.Concat(undisturbed(whole), survival(whole), addressed(whole), unfinished(whole),
 		[]story{belongingsMove(whole), killedWhileWaiting(whole)}))
-	randomly := chosen([]story{chaos(whole)})
+	later := chosen(slices.Concat([]story{chaos(whole)}, directories(whole), leftBehind(whole)))
 	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), byPlugin(broken),
 		endpoints(broken), fences(broken)))
-	withBMO := chosen(ofBMO(released))
 	told := &endings{}
 
 	BeforeAll(func(ctx context.Context) {
@@ -44,7 +43,7 @@ func describeStories(whole, broken, released *clusters) {
 		together(
 			func() {
 				whole.beside(ctx, told, quietly)
-				whole.inTurn(ctx, told, randomly)
+				whole.inTurn(ctx, told, later)
 			},
 			func() {
 				if len(breaking) > 0 {
@@ -52,16 +51,10 @@ func describeStories(whole, broken, released *clusters) {
 					broken.inTurn(ctx, told, breaking)
 				}
 			},
-			func() {
-				if len(withBMO) > 0 {
-					released.openWithBMO(ctx)
-					released.beside(ctx, told, withBMO)
-				}
-			},
 		)
 	})
 
-	for _, one := range slices.Concat(quietly, randomly, breaking, withBMO) {
+	for _, one := range slices.Concat(quietly, later, breaking) {
 		It(one.name, func() { told.of(one) })
 	}
 }
@@ -138,7 +131,7 @@ func chosen(stories []story) []story {
 	return slices.DeleteFunc(stories, func(one story) bool { return !wanted.MatchString(one.name) })
 }
 
-// play plays a story, and keeps how it ended. Its BMOs end with it.
+// play plays a story, and keeps how it ended.
 func (e *endings) play(ctx context.Context, one story) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()

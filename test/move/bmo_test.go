@@ -8,18 +8,21 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/process"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/fakeironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/move/fakeironic"
 )
 
 const (
@@ -28,73 +31,113 @@ const (
 	bmoAccount   = "baremetal-operator-controller-manager"
 	bmoManifests = "config/render/capm3.yaml"
 
-	// redfishSystems is the URL of BMCs that only the Ironic in memory reaches.
-	redfishSystems = "http://bmc.example/redfish/v1/Systems/"
+	// noKernel and noRamdisk are those of an agent that nobody boots.
+	noKernel  = "http://images.example/kernel"
+	noRamdisk = "http://images.example/ramdisk"
+
+	// ironicWork is how long the Ironic in memory takes for everything.
+	ironicWork = 30 * time.Millisecond
 )
+
+// newIronic starts an Ironic in memory, until the end of the suite.
+func newIronic() *fakeironic.Server {
+	GinkgoHelper()
+	ironic := fakeironic.New()
+	ironic.Work, ironic.BoardPassword = ironicWork, goodPassword
+	DeferCleanup(ironic.Close)
+	return ironic
+}
+
+// accessTo is how BMO reaches it.
+func accessTo(ironic *fakeironic.Server) ironicapi.Endpoint {
+	return ironicapi.Endpoint{URL: ironic.Endpoint(), Username: ironic.Username, Password: ironic.Password}
+}
 
 // bmo is the Baremetal Operator (BMO) as it is released, with its roles and its webhooks, for all namespaces of a side.
 type bmo struct {
-	side    *side
+	side *side
+
+	// ironic is how it reaches Ironic, kernel and ramdisk are the agent's. A change counts from the next start.
+	ironic          ironicapi.Endpoint
+	kernel, ramdisk string
+
+	program, health string
+	webhook         env.WebhookServer
+
+	// starts makes names for its logs.
 	process *process.Child
+	starts  int
 }
 
-// openWithBMO starts the clusters with BMO in both, and one Ironic that both talk to.
-func (c *clusters) openWithBMO(ctx context.Context) {
+// newBMO installs BMO, and runs it until the end of the suite.
+func newBMO(ctx context.Context, at *side, ironic ironicapi.Endpoint) *bmo {
 	GinkgoHelper()
-	c.open(ctx)
-	c.ironic = newIronic()
-	folder, err := binaries.Ensure(ctx, c.source.server.Root(), binaries.BaremetalOperator(), GinkgoWriter)
+	folder, err := binaries.Ensure(ctx, at.server.Root(), binaries.BaremetalOperator(), GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
-	program := filepath.Join(folder, "baremetal-operator")
-	together(
-		func() { c.source.bmo = startBMO(ctx, c.source, c.ironic, program) },
-		func() { c.target.bmo = startBMO(ctx, c.target, c.ironic, program) },
-	)
-}
-
-// startBMO installs BMO, runs it until the end of the suite, and waits until its webhooks answer.
-func startBMO(ctx context.Context, at *side, ironic *fakeironic.Server, program string) *bmo {
-	GinkgoHelper()
+	b := &bmo{
+		side: at, ironic: ironic, kernel: noKernel, ramdisk: noRamdisk,
+		program: filepath.Join(folder, "baremetal-operator"),
+	}
+	b.webhook, err = at.server.NewWebhookServer("bmo")
+	Expect(err).NotTo(HaveOccurred())
+	b.health, err = at.server.Group().Address()
+	Expect(err).NotTo(HaveOccurred())
 	installBMO(ctx, at)
-	account, err := at.server.User("system:serviceaccount:"+bmoNamespace+":"+bmoAccount, "system:serviceaccounts")
-	Expect(err).NotTo(HaveOccurred())
-	webhook, err := at.server.NewWebhookServer("bmo")
-	Expect(err).NotTo(HaveOccurred())
-	health, err := at.server.Group().Address()
+	b.start(ctx)
+	Expect(at.server.RedirectWebhooks(ctx, bmoNamespace, b.webhook)).To(Succeed())
+	return b
+}
+
+// start runs it with the rights that it has in a cluster, and waits until its webhooks answer.
+func (b *bmo) start(ctx context.Context) {
+	GinkgoHelper()
+	account, err := b.side.server.User("system:serviceaccount:"+bmoNamespace+":"+bmoAccount, "system:serviceaccounts")
 	Expect(err).NotTo(HaveOccurred())
 	folder := GinkgoT().TempDir()
 	certificates := filepath.Join(folder, "k8s-webhook-server")
 	Expect(os.Mkdir(certificates, 0o750)).To(Succeed())
-	Expect(os.Symlink(webhook.CertDir, filepath.Join(certificates, "serving-certs"))).To(Succeed())
-	credentials := filepath.Join(folder, "auth", "ironic")
-	Expect(os.MkdirAll(credentials, 0o750)).To(Succeed())
-	for name, value := range map[string]string{"username": ironic.Username, "password": ironic.Password} {
-		Expect(os.WriteFile(filepath.Join(credentials, name), []byte(value), 0o600)).To(Succeed())
+	Expect(os.Symlink(b.webhook.CertDir, filepath.Join(certificates, "serving-certs"))).To(Succeed())
+	access := filepath.Join(folder, "auth", "ironic")
+	Expect(os.MkdirAll(access, 0o750)).To(Succeed())
+	authority := filepath.Join(folder, "authority.crt")
+	for path, content := range map[string][]byte{
+		filepath.Join(access, "username"): []byte(b.ironic.Username),
+		filepath.Join(access, "password"): []byte(b.ironic.Password),
+		authority:                         b.ironic.Authority,
+	} {
+		Expect(os.WriteFile(path, content, 0o600)).To(Succeed())
 	}
-	b := &bmo{side: at}
-	b.process, err = at.server.Group().Start(process.Program{
-		Name: "bmo", Path: program,
+	b.starts++
+	b.process, err = b.side.server.Group().Start(process.Program{
+		Name: fmt.Sprintf("bmo-%d", b.starts), Path: b.program,
 		Args: []string{
-			"-dev", "-metrics-addr=0", "-health-addr=" + health, fmt.Sprintf("-webhook-port=%d", webhook.Port),
+			"-dev", "-metrics-addr=0", "-health-addr=" + b.health, fmt.Sprintf("-webhook-port=%d", b.webhook.Port),
 		},
 		Env: []string{
-			"KUBECONFIG=" + at.credentials(account, "bmo"), "TMPDIR=" + folder, "POD_NAMESPACE=" + bmoNamespace,
-			"METAL3_AUTH_ROOT_DIR=" + filepath.Join(folder, "auth"), "IRONIC_ENDPOINT=" + ironic.Endpoint(),
-			"DEPLOY_KERNEL_URL=http://images.example/kernel", "DEPLOY_RAMDISK_URL=http://images.example/ramdisk",
+			"KUBECONFIG=" + b.side.credentials(account, "bmo"), "TMPDIR=" + folder, "POD_NAMESPACE=" + bmoNamespace,
+			"METAL3_AUTH_ROOT_DIR=" + filepath.Dir(access), "IRONIC_ENDPOINT=" + b.ironic.URL,
+			"IRONIC_CACERT_FILE=" + authority,
+			"DEPLOY_KERNEL_URL=" + b.kernel, "DEPLOY_RAMDISK_URL=" + b.ramdisk,
 		},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	ready := func(ctx context.Context) error { return managers.Probe(ctx, "http://"+health+"/readyz") }
+	ready := func(ctx context.Context) error { return managers.Probe(ctx, "http://"+b.health+"/readyz") }
 	Expect(b.process.WaitReady(limited, ready)).To(Succeed())
-	Expect(at.server.RedirectWebhooks(ctx, bmoNamespace, webhook)).To(Succeed())
-	return b
+}
+
+// restart ends it as a lost machine does, and runs another one.
+func (b *bmo) restart(ctx context.Context) {
+	GinkgoHelper()
+	b.process.Kill()
+	b.start(ctx)
 }
 
 // installBMO installs all of the released manifests but the definitions, which are there, and what only pods need.
 func installBMO(ctx context.Context, at *side) {
 	GinkgoHelper()
+	Expect(at.client.Create(ctx, build.Namespace(bmoNamespace))).To(Succeed())
 	module, err := components.Source{Root: at.server.Root(), Progress: GinkgoWriter}.BaremetalOperator(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	content, err := os.ReadFile(filepath.Join(module, filepath.FromSlash(bmoManifests)))
@@ -108,20 +151,9 @@ func installBMO(ctx context.Context, at *side) {
 		}
 		Expect(err).NotTo(HaveOccurred())
 		switch object.GetKind() {
-		case "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+		case "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
 			"ValidatingWebhookConfiguration":
 			Expect(at.client.Create(ctx, object)).To(Succeed(), "%s %s", object.GetKind(), object.GetName())
 		}
-	}
-}
-
-// worldOfBMO makes a world in which BMO cares for the hosts.
-func (c *clusters) worldOfBMO(ctx context.Context) *world {
-	GinkgoHelper()
-	// All of these worlds share an Ironic, in which a MAC address belongs to one host.
-	place := int(c.worlds.Add(1))
-	return &world{
-		clusters: c, namespace: stage.Namespace(ctx, c.source.server), here: c.source, there: c.target, ironic: c.ironic,
-		protocol: "redfish-virtualmedia+", controllers: redfishSystems, serial: place << 8,
 	}
 }

@@ -58,8 +58,8 @@ func faults() []fault {
 			cut(ctx, w.there, away)
 		}},
 		{"BMOs are restarted", func(ctx context.Context, w *world, _ *journey, _ time.Duration) {
-			w.operators[w.here].restart(ctx)
-			w.operators[w.there].restart(ctx)
+			w.here.bmo.restart(ctx)
+			w.there.bmo.restart(ctx)
 		}},
 	}
 }

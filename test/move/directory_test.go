@@ -29,7 +29,6 @@ func directories(c *clusters) []story {
 			w.readyForMove(ctx)
 
 			By("losing the source")
-			w.operators[w.here].stop()
 			w.clear(ctx, w.here)
 			_, err = w.clusterctl.Run(ctx, "move", "--to-kubeconfig="+w.there.kubeconfig, "--from-directory="+folder)
 			Expect(err).NotTo(HaveOccurred())

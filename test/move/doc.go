@@ -1,11 +1,11 @@
 // Package move moves clusters and their hosts from one management cluster to another with the real clusterctl, while
-// the manager and a BMO run in both, with the rights and the webhooks that are installed.
+// the manager and the Baremetal Operator (BMO) run in both as they are released, with the rights and the webhooks that
+// are installed.
 //
 // Each manager is a process of its own (the test binary, started again), so that it can be killed. Each story has a
-// namespace of its own, and two BMOs that talk to one Ironic in memory, which stands for the address that
-// does not move. It writes down whatever is asked of it: a move is good if every host is afterwards as it was, and
-// nobody has asked for anything that would touch a machine. Lines to the API servers can be cut, and clusterctl can be
-// killed at any moment.
+// namespace of its own. Both BMOs talk to one Ironic in memory, which stands for the address that does not move. It
+// writes down whatever is asked of it: a move is good if every host is afterwards as it was, and nobody has asked for
+// anything that would touch a machine. Lines to the API servers can be cut, and clusterctl can be killed at any moment.
 //
 // Stories go on beside one another, because most of each is waiting; those that kill managers or cut lines take turns
 // in a second pair of clusters. The trade-off: one spec tells all of them, and names the story that has failed.

@@ -19,16 +19,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 )
 
 // clusterID is the prefix of the conductors of a cluster with an Ironic endpoint.
@@ -53,17 +54,17 @@ type endpoint struct {
 }
 
 // newEndpoint makes an endpoint in front of an Ironic. It does not answer before it is given its material.
-func newEndpoint(behind ironicapi.Settings) *endpoint {
+func newEndpoint(behind ironicapi.Endpoint) *endpoint {
 	GinkgoHelper()
 	e := &endpoint{host: ownAddress(), conductor: clusterID + "-management"}
-	target, err := url.Parse(strings.TrimSuffix(behind.Endpoint, "/v1/"))
+	target, err := url.Parse(strings.TrimSuffix(behind.URL, "/v1/"))
 	Expect(err).NotTo(HaveOccurred())
 	e.proxy = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.SetBasicAuth(behind.Username, behind.Password)
 		},
-		Transport: &http.Transport{TLSClientConfig: trust(behind.CA)},
+		Transport: &http.Transport{TLSClientConfig: trust(behind.Authority)},
 		ErrorLog:  log.New(io.Discard, "", 0),
 	}
 	server := httptest.NewUnstartedServer(e)
@@ -142,7 +143,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case user != string(material.Username) || password != string(material.Password):
 		w.WriteHeader(http.StatusUnauthorized)
 	case r.URL.Path == "/v1/drivers":
-		reply(w, map[string]any{"drivers": []any{map[string]any{"name": "lab", "hosts": []string{conductor}}}})
+		reply(w, map[string]any{"drivers": []any{map[string]any{"name": "redfish", "hosts": []string{conductor}}}})
 	default:
 		e.proxy.ServeHTTP(w, r)
 	}
@@ -154,12 +155,12 @@ func reply(w http.ResponseWriter, answer any) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// settings are how a BMO reaches the endpoint. It has to be open.
-func (e *endpoint) settings() ironicapi.Settings {
+// access is how BMO reaches the endpoint. It has to be open.
+func (e *endpoint) access() ironicapi.Endpoint {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	return ironicapi.Settings{
-		Endpoint: fmt.Sprintf("https://%s:%d/v1/", e.host, e.port), CA: e.material.Authority,
+	return ironicapi.Endpoint{
+		URL: fmt.Sprintf("https://%s:%d/v1/", e.host, e.port), Authority: e.material.Authority,
 		Username: string(e.material.Username), Password: string(e.material.Password),
 	}
 }
@@ -211,7 +212,7 @@ func endpoints(c *clusters) []story {
 	return []story{
 		{"resumes hosts with the own Ironic only, and has all of them adopted by another one", func(ctx context.Context) {
 			w := c.world(ctx)
-			e := newEndpoint(w.operators[w.here].settings)
+			e := newEndpoint(w.access)
 			w.cluster(ctx, "cluster", e.at())
 			w.open(ctx, e, "cluster")
 			for _, name := range []string{"cp-0", "worker-0", "worker-1"} {
@@ -262,7 +263,7 @@ func endpoints(c *clusters) []story {
 			after := w.trace(ctx)
 			w.there.kill()
 			w.there.start(ctx)
-			w.operators[w.there].restart(ctx)
+			w.there.bmo.restart(ctx)
 			Expect(w.hosts(ctx, Default, w.there)).To(BeEmpty())
 			w.unharmed(ctx, after)
 			w.nothingDone(after)
@@ -279,8 +280,15 @@ func (w *world) adopted(ctx context.Context, before trace, holder string) {
 		w.eventually(ctx, name, isFine(), inState(was.Status.Provisioning.State),
 			HaveField("Status.Provisioning.ID", Not(Equal(id))),
 			HaveField("Annotations", HaveKeyWithValue(infrav1.IronicHolderAnnotation, holder)))
-		node, known := w.ironic.Node(w.namespace + "~" + name)
-		Expect(known).To(BeTrue(), name)
+		stable := []string{string(nodes.Manageable), string(nodes.Available)}
+		if was.Spec.Image != nil {
+			stable = []string{string(nodes.Active)}
+		}
+		var node nodes.Node
+		Eventually(func() string {
+			node, _ = w.ironic.Node(w.namespace + "~" + name)
+			return node.ProvisionState
+		}).Should(BeElementOf(stable), name)
 		was.Status.Provisioning.ID = node.UUID
 		was.Annotations = map[string]string{infrav1.IronicHolderAnnotation: holder}
 		for key, value := range before.pictures[name].Annotations {

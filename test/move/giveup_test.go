@@ -283,7 +283,7 @@ func (w *world) remove(ctx context.Context, at *side, objects ...client.Object) 
 		Expect(client.IgnoreNotFound(at.client.Patch(ctx, object, patch))).To(Succeed())
 	}
 	for _, object := range objects {
-		merge(object, `{"metadata":{"annotations":{%q:""}}}`, infrav1.DeleteForMoveAnnotation)
+		merge(object, `{"metadata":{"annotations":{%q:"",%q:""}}}`, infrav1.DeleteForMoveAnnotation, bmov1alpha1.PausedAnnotation)
 		Expect(client.IgnoreNotFound(at.client.Delete(ctx, object))).To(Succeed())
 		merge(object, `{"metadata":{"finalizers":null}}`)
 	}

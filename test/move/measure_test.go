@@ -9,14 +9,14 @@ import (
 	"strings"
 	"time"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/fakeironic"
-	labironic "github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/move/fakeironic"
 )
 
 // The goals: seconds for goalHosts, and a number of hosts or steps.
@@ -30,15 +30,16 @@ const (
 
 // measuredIronic is an Ironic that can be replaced by an empty one.
 type measuredIronic interface {
-	settings() labironic.Settings
+	access() ironicapi.Endpoint
 
 	// empty replaces it, with the same address, credentials and certificate.
 	empty(ctx context.Context)
 
-	// controllers is the URL of the management controllers, without the name of the machine, and image one that can be
-	// written.
-	controllers() string
-	image() *infrav1.Image
+	// host gives a host a management controller that this Ironic reaches.
+	host(host *bmov1alpha1.BareMetalHost)
+
+	// images are what it boots agents from, and one that can be written. Without that one machines keep their own.
+	images() (kernel, ramdisk string, node *infrav1.Image)
 
 	// acts counts, by the name of the machine, what was done to machines so far: power, disks and media.
 	acts() map[string]int
@@ -47,11 +48,11 @@ type measuredIronic interface {
 // fakeMeasured is the Ironic in memory.
 type fakeMeasured struct{ *fakeironic.Server }
 
-func (f fakeMeasured) settings() labironic.Settings { return settingsOf(f.Server) }
-func (f fakeMeasured) empty(context.Context)        { f.Empty() }
-func (f fakeMeasured) controllers() string          { return fakeControllers }
-func (f fakeMeasured) image() *infrav1.Image        { return nil }
-func (f fakeMeasured) acts() map[string]int         { return actsOf(f.Server) }
+func (f fakeMeasured) access() ironicapi.Endpoint               { return accessTo(f.Server) }
+func (f fakeMeasured) empty(context.Context)                    { f.Empty() }
+func (f fakeMeasured) host(*bmov1alpha1.BareMetalHost)          {}
+func (f fakeMeasured) images() (string, string, *infrav1.Image) { return noKernel, noRamdisk, nil }
+func (f fakeMeasured) acts() map[string]int                     { return actsOf(f.Server) }
 
 // actsOf counts what an Ironic in memory was asked to do to machines, and not what it was asked to take note of.
 func actsOf(ironic *fakeironic.Server) map[string]int {
@@ -82,14 +83,14 @@ func (w *world) harmed(ctx context.Context, since trace, before, now map[string]
 // describeMeasurements measures what the documents promise. Nothing is asserted but that nobody does anything to a host.
 func describeMeasurements(c *clusters) {
 	It("measures a pivot of many hosts", func(ctx context.Context) {
-		inMemory := newIronic()
-		var behind measuredIronic = fakeMeasured{inMemory}
+		w := c.world(ctx)
+		var behind measuredIronic = fakeMeasured{w.ironic}
 		if *ironicKind == ironicReal {
 			behind = newRealIronic(ctx)
 		}
-		w := c.worldWith(ctx, inMemory, behind.settings())
-		w.controllers, w.image = behind.controllers(), behind.image()
-		e := newEndpoint(behind.settings())
+		kernel, ramdisk, image := behind.images()
+		w.image = image
+		e := newEndpoint(behind.access())
 		w.cluster(ctx, "cluster", e.at())
 		// Hosts of other namespaces would wait for this endpoint, as one BMO serves all of them.
 		DeferCleanup(func(ctx context.Context) {
@@ -98,15 +99,12 @@ func describeMeasurements(c *clusters) {
 			}
 		})
 		w.open(ctx, e, "cluster")
-		for _, operator := range w.operators {
-			operator.stop()
-			operator.settings = e.settings()
-			operator.start(ctx)
-		}
+		DeferCleanup(c.useIronic, accessTo(c.ironic), noKernel, noRamdisk)
+		c.useIronic(ctx, e.access(), kernel, ramdisk)
 		fmt.Printf("making %d hosts and machines\n", *hosts)
 		for i := range *hosts {
 			name := fmt.Sprintf("host-%03d", i)
-			w.host(ctx, name)
+			w.host(ctx, name, behind.host)
 			if i == 0 {
 				w.machine(ctx, "cluster", name, controlPlane())
 			} else {
@@ -114,7 +112,7 @@ func describeMeasurements(c *clusters) {
 			}
 		}
 		w.settled(ctx)
-		before, acts := w.trace(ctx), behind.acts()
+		was, acts := w.trace(ctx), behind.acts()
 
 		fmt.Println("moving them")
 		began := time.Now()
@@ -139,7 +137,7 @@ func describeMeasurements(c *clusters) {
 		w.eventuallyActive(ctx, e)
 		adopted := time.Since(began)
 		w.settled(ctx)
-		harmed := w.harmed(ctx, before, acts, behind.acts())
+		harmed := w.harmed(ctx, was, acts, behind.acts())
 		table(fmt.Sprintf("%d hosts with a %s Ironic", *hosts, *ironicKind), slices.Concat([]row{
 			timed("clusterctl move, with the time until they are quiet", moved, goalMove),
 			timed("  of this, until clusterctl has found all objects and paused the Cluster", paused, 0),
@@ -154,6 +152,15 @@ func describeMeasurements(c *clusters) {
 		}))
 		Expect(harmed).To(BeEmpty())
 	})
+}
+
+// useIronic has both BMOs use another Ironic.
+func (c *clusters) useIronic(ctx context.Context, access ironicapi.Endpoint, kernel, ramdisk string) {
+	GinkgoHelper()
+	for _, at := range []*side{c.source, c.target} {
+		at.bmo.ironic, at.bmo.kernel, at.bmo.ramdisk = access, kernel, ramdisk
+		at.bmo.restart(ctx)
+	}
 }
 
 // stages is when the Cluster was paused, and when the move was let go on.
@@ -176,10 +183,7 @@ func (w *world) stages(ctx context.Context, began time.Time) (paused, quiet time
 // eventuallyActive waits until the Ironic behind an endpoint has adopted all hosts.
 func (w *world) eventuallyActive(ctx context.Context, e *endpoint) {
 	GinkgoHelper()
-	settings := e.settings()
-	observer, err := ironicapi.New(ironicapi.Endpoint{
-		URL: settings.Endpoint, Username: settings.Username, Password: settings.Password, Authority: settings.CA,
-	})
+	observer, err := ironicapi.New(e.access())
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(func() int {
 		count := 0

@@ -2,42 +2,37 @@ package move_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
-	"fmt"
-	"io"
-	"maps"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
-	"strings"
-	"sync"
+	"path/filepath"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
-	labironic "github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/computer"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
 )
 
-// imageContent is the image of all machines.
-const imageContent = `{"rootfs":"0123456789abcdef"}`
+// measuredImage is the image of all machines.
+const measuredImage = "node"
 
-// realIronic is a real Ironic, and machines that are nothing but their management controllers.
+// realIronic is a real Ironic, and computers whose ramdisks run an agent.
 type realIronic struct {
 	root    string
 	process *ironic.Process
-	server  *httptest.Server
-
-	mutex sync.Mutex
-	// power of the machines by name. Off unless it is there.
-	power map[string]string
-	// done counts what was done to machines, by name.
-	done map[string]int
+	boards  *bmc.Server
+	network *computer.Network
+	count   int
 }
 
-func newRealIronic(ctx context.Context) *realIronic {
+func newRealIronic(ctx context.Context) measuredIronic {
 	GinkgoHelper()
 	if os.Geteuid() != 0 {
 		Skip("a real Ironic needs root: it runs in a root file system of its own")
@@ -47,24 +42,30 @@ func newRealIronic(ctx context.Context) *realIronic {
 	if root == "" {
 		Skip("the cache holds no real Ironic: make lab builds it")
 	}
-	r := &realIronic{root: root, power: map[string]string{}, done: map[string]int{}}
-	r.server = httptest.NewServer(r.machines())
-	DeferCleanup(r.server.Close)
-	r.run(ctx, ironic.Options{Root: root, Log: GinkgoWriter})
+	r := &realIronic{root: root, network: computer.NewNetwork()}
+	r.boards, err = bmc.Start(ctx, r.network)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(r.boards.Close)
+	Expect(r.boards.AddImage(measuredImage, "0123456789abcdef")).To(Succeed())
+	state := GinkgoT().TempDir()
+	media := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(state, ironic.ImagesDir))))
+	DeferCleanup(media.Close)
+	r.run(ctx, ironic.Options{State: state, Config: ironic.Config{ImagesURL: media.URL}})
 	DeferCleanup(func(ctx context.Context) { Expect(r.process.Stop(ctx)).To(Succeed()) })
 	return r
 }
 
 func (r *realIronic) run(ctx context.Context, options ironic.Options) {
 	GinkgoHelper()
+	options.Root, options.Log = r.root, GinkgoWriter
 	var err error
 	r.process, err = ironic.Run(ctx, options)
 	Expect(err).NotTo(HaveOccurred())
 }
 
-func (r *realIronic) settings() labironic.Settings {
-	return labironic.Settings{
-		Endpoint: r.process.Endpoint(), CA: r.process.Credentials.CA,
+func (r *realIronic) access() ironicapi.Endpoint {
+	return ironicapi.Endpoint{
+		URL: r.process.Endpoint(), Authority: r.process.Credentials.CA,
 		Username: r.process.Credentials.Username, Password: r.process.Credentials.Password,
 	}
 }
@@ -72,72 +73,41 @@ func (r *realIronic) settings() labironic.Settings {
 func (r *realIronic) empty(ctx context.Context) {
 	GinkgoHelper()
 	Expect(r.process.Stop(ctx)).To(Succeed())
-	r.run(ctx, ironic.Options{
-		Root: r.root, Log: GinkgoWriter, Config: r.process.Config, Credentials: r.process.Credentials,
-	})
+	r.run(ctx, ironic.Options{Config: r.process.Config, Credentials: r.process.Credentials})
 }
 
-func (r *realIronic) controllers() string { return r.server.URL + "/machines/" }
-
-func (r *realIronic) image() *infrav1.Image {
-	url := r.server.URL + "/images/node.img"
-	return &infrav1.Image{URL: url, Checksum: url + ".sha256sum", ChecksumType: "sha256"}
+// host gives the host a computer. Inspection and cleaning would only make the preparation longer.
+func (r *realIronic) host(host *bmov1alpha1.BareMetalHost) {
+	GinkgoHelper()
+	r.count++
+	name := host.Namespace + "-" + host.Name
+	made := computer.New(computer.Options{
+		MAC: host.Spec.BootMACAddress, Address: netip.AddrFrom4([4]byte{127, 1, byte(r.count >> 8), byte(r.count)}),
+		Network: r.network, Log: slog.New(slog.DiscardHandler),
+		Failed: func(err error) { GinkgoWriter.Printf("the agent of %s ended: %v\n", name, err) },
+	})
+	DeferCleanup(made.PowerOff)
+	Expect(r.boards.Add(name, boardUser, goodPassword, made)).To(Succeed())
+	server, system := bmc.RedfishAddress(name)
+	host.Spec.BMC.Address = "redfish-virtualmedia+" + r.network.Actual(server) + system
+	host.Spec.InspectionMode = bmov1alpha1.InspectionModeDisabled
+	host.Spec.AutomatedCleaningMode = bmov1alpha1.CleaningModeDisabled
 }
 
-// machines serve the management controllers of all machines, and the image.
-func (r *realIronic) machines() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /images/node.img", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, imageContent)
-	})
-	mux.HandleFunc("GET /images/node.img.sha256sum", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintf(w, "%x  node.img\n", sha256.Sum256([]byte(imageContent)))
-	})
-	mux.HandleFunc("GET /machines/{machine}/inventory", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"inventory": {
-			"cpu": {"architecture": "x86_64", "count": 2}, "memory": {"physical_mb": 2048}, "hostname": "machine",
-			"disks": [{"name": "/dev/sda", "size": 1073741824}], "interfaces": [], "system_vendor": {}
-		}, "plugin_data": {}}`)
-	})
-	mux.HandleFunc("/machines/{machine}/power", r.servePower)
-	// Disks and media take what they are given.
-	mux.HandleFunc("/machines/{machine}/{what}", func(http.ResponseWriter, *http.Request) {})
-	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		if part := strings.Split(request.URL.Path, "/"); request.Method != http.MethodGet && len(part) > 2 {
-			r.mutex.Lock()
-			r.done[part[2]]++
-			r.mutex.Unlock()
-		}
-		mux.ServeHTTP(w, request)
-	})
+func (r *realIronic) images() (kernel, ramdisk string, node *infrav1.Image) {
+	const files = "file://" + ironic.ConfigDir + "/"
+	return files + ironic.KernelFile, files + ironic.RamdiskFile, &infrav1.Image{
+		URL:      r.network.Actual(bmc.ImageURL(measuredImage)),
+		Checksum: r.network.Actual(bmc.ChecksumURL(measuredImage)), ChecksumType: "sha256",
+	}
 }
 
 func (r *realIronic) acts() map[string]int {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	return maps.Clone(r.done)
-}
-
-func (r *realIronic) servePower(w http.ResponseWriter, request *http.Request) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	name := request.PathValue("machine")
-	if request.Method == http.MethodPut {
-		var wanted struct{ Power string }
-		if err := json.NewDecoder(request.Body).Decode(&wanted); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
+	counts := map[string]int{}
+	for _, operation := range r.boards.Operations() {
+		if operation.Changes() {
+			counts[operation.Machine]++
 		}
-		r.power[name] = "on"
-		if wanted.Power == "off" || wanted.Power == "soft-off" {
-			delete(r.power, name)
-		}
-		return
 	}
-	power := "off"
-	if r.power[name] != "" {
-		power = "on"
-	}
-	// A client that has gone does not matter.
-	_ = json.NewEncoder(w).Encode(map[string]string{"power": power})
+	return counts
 }

@@ -22,8 +22,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/process"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 )
 
 // installNamespace is where everything is before the installation names it.
@@ -37,7 +35,7 @@ type side struct {
 	// client reads and writes whatever happens to the line.
 	client client.Client
 
-	// line is how everybody else reaches the API server: clusterctl, the manager, and BMOs.
+	// line is how everybody else reaches the API server: clusterctl, the manager, and BMO.
 	line *stage.Line
 
 	// kubeconfig is clusterctl's.
@@ -51,7 +49,6 @@ type side struct {
 	starts  int
 	health  string
 
-	// bmo is nil where its stand-in runs.
 	bmo *bmo
 }
 
@@ -83,8 +80,7 @@ func (s *side) over(user *rest.Config) *rest.Config {
 	return config
 }
 
-// install installs the webhooks as they are released, with the address of the manager under test, and the rights of the
-// manager and of BMO.
+// install installs the webhooks as they are released, with the address of the manager under test, and its rights.
 func (s *side) install(ctx context.Context) {
 	GinkgoHelper()
 	folder, err := binaries.Ensure(ctx, s.server.Root(), binaries.Tools(), GinkgoWriter)
@@ -99,9 +95,6 @@ func (s *side) install(ctx context.Context) {
 		Expect(err).NotTo(HaveOccurred())
 	}
 	Expect(s.server.RedirectWebhooks(ctx, installNamespace, s.server.Webhook)).To(Succeed())
-	for _, object := range hostoperator.Objects() {
-		Expect(s.client.Create(ctx, object)).To(Succeed())
-	}
 }
 
 // start runs the manager with the rights that it has in a cluster, and waits until it is ready.
@@ -196,49 +189,4 @@ func (s *side) problem() error {
 	default:
 		return nil
 	}
-}
-
-// operator is a BMO for one namespace of one side.
-type operator struct {
-	side      *side
-	namespace string
-	settings  ironicapi.Settings
-
-	stop func()
-}
-
-// start runs it, with the rights that it has in a cluster, until stop or the end of the story.
-func (o *operator) start(ctx context.Context) {
-	GinkgoHelper()
-	account, err := o.side.server.User(
-		"system:serviceaccount:"+hostoperator.Namespace+":"+hostoperator.Name, "system:serviceaccounts")
-	Expect(err).NotTo(HaveOccurred())
-	options := hostoperator.NewOptions()
-	options.Namespace, options.HealthAddress, options.MetricsAddress = o.namespace, "0", "0"
-	options.Rules.Capacity = 0
-	if !*measure {
-		options.Rules.Poll = pollEvery
-	}
-	// Only an event can make a story go on.
-	options.Rules.Steady = 2 * patience
-	options.Rules.Retry, options.Rules.RetryLimit = operatorRetry, operatorRetryLimit
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- hostoperator.Run(ctx, o.side.over(account), o.settings, options)
-		close(ended)
-	}()
-	o.stop = func() {
-		GinkgoHelper()
-		cancel()
-		Eventually(ended).Should(Or(Receive(Not(HaveOccurred())), BeClosed()))
-	}
-	DeferCleanup(o.stop)
-}
-
-// restart ends it and runs another one.
-func (o *operator) restart(ctx context.Context) {
-	GinkgoHelper()
-	o.stop()
-	o.start(ctx)
 }

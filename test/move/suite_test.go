@@ -23,7 +23,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/seed"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/fakeironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/move/fakeironic"
 )
 
 const (
@@ -35,9 +35,6 @@ const (
 
 	// quiet is how long nothing may happen where nothing should.
 	quiet = time.Second
-
-	// ironicWork is how long the Ironic in memory takes for everything.
-	ironicWork = 30 * time.Millisecond
 
 	// roleVariable makes the test binary the manager.
 	roleVariable = "METAL3_MOVE_ROLE"
@@ -100,15 +97,15 @@ type clusters struct {
 	source, target *side
 	clusterctl     components.Clusterctl
 
-	// ironic is the one that BMO talks to in both, and worlds counts who shares it. Nil where BMO does not run.
+	// ironic is the one that BMO talks to in both, over the address that does not move. Worlds counts who shares it.
 	ironic *fakeironic.Server
 	worlds atomic.Int32
 }
 
-// Stories share two API servers with a manager each, and those that break something have two of their own. Each has a
-// namespace of its own, with its own BMOs and its own Ironic.
+// Stories share two API servers with a manager and a BMO each, and those that break something have two of their own. Each
+// has a namespace of its own.
 var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
-	whole, broken, released := &clusters{}, &clusters{}, &clusters{}
+	whole, broken := &clusters{}, &clusters{}
 
 	BeforeAll(func(ctx context.Context) {
 		SetDefaultEventuallyTimeout(patience)
@@ -133,7 +130,7 @@ var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 		return
 	}
 	describeLabels(whole)
-	describeStories(whole, broken, released)
+	describeStories(whole, broken)
 })
 
 // open starts everything. The managers are alive at its end.
@@ -149,6 +146,11 @@ func (c *clusters) open(ctx context.Context) {
 	c.acquaint(ctx)
 	c.source.wait(ctx)
 	c.target.wait(ctx)
+	c.ironic = newIronic()
+	together(
+		func() { c.source.bmo = newBMO(ctx, c.source, accessTo(c.ironic)) },
+		func() { c.target.bmo = newBMO(ctx, c.target, accessTo(c.ironic)) },
+	)
 	DeferCleanup(func() { c.tellManagers(CurrentSpecReport().Failed()) })
 }
 
@@ -185,7 +187,7 @@ func (c *clusters) tellManagers(failed bool) {
 		if failed && side.manager != nil {
 			GinkgoWriter.Printf("the manager of the %s says at last:\n%s\n", side.name, side.manager.LogTail())
 		}
-		if failed && side.bmo != nil {
+		if failed {
 			GinkgoWriter.Printf("BMO of the %s says at last:\n%s\n", side.name, side.bmo.process.LogTail())
 		}
 		ended = errors.Join(ended, side.problem())

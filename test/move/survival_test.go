@@ -46,7 +46,7 @@ func survival(c *clusters) []story {
 	return []story{
 		{"takes along what a cluster cannot do without, and gives it its owners back", func(ctx context.Context) {
 			w := c.world(ctx)
-			e := newEndpoint(w.operators[w.here].settings)
+			e := newEndpoint(w.access)
 			w.given(ctx, "own-credentials", map[string]string{"username": "ironic", "password": "correct-horse-battery-staple"})
 			w.cluster(ctx, "cluster", e.at(), stage.With(func(infra *infrav1.Metal3Cluster) {
 				infra.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "own-credentials"}
@@ -58,6 +58,7 @@ func survival(c *clusters) []story {
 			shared := func(host *bmov1alpha1.BareMetalHost) { host.Spec.PreprovisioningNetworkDataName = "network" }
 			w.host(ctx, "cp-0", shared)
 			w.host(ctx, "worker-0", shared)
+			w.settled(ctx)
 			found := w.hosts(ctx, Default, w.here)["worker-0"].Spec
 			w.machine(ctx, "cluster", "cp-0", controlPlane())
 			w.machine(ctx, "cluster", "worker-0")

@@ -21,27 +21,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/fakeironic"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/hostoperator/ironicapi"
 )
 
 const (
 	// goodPassword is the only one that the management controllers accept.
 	goodPassword = "correct-horse"
 
-	// operatorRetry and operatorRetryLimit are how long BMOs wait after errors. A host that nothing
-	// happens with is looked at once in a minute, as by the original, so that only an event can make a story go on.
-	operatorRetry      = time.Second
-	operatorRetryLimit = 5 * time.Second
+	// boardUser is the user name that goes with it.
+	boardUser = "admin"
 
 	// reservedLabel holds the name of the machine that a host is meant for.
 	reservedLabel = "example.com/for"
+
+	// looksEnough is how often BMO asks for a node at least, after a host was touched, until one whole reconcile of the
+	// host is over: each asks once or more, and the next one begins after the one before has ended.
+	looksEnough = 12
+
+	// touchedAnnotation is on a host that somebody has changed so that BMO looks at it.
+	touchedAnnotation = "example.com/touched"
 )
 
-// fakeControllers is the URL of management controllers that only the Ironic in memory reaches.
-const fakeControllers = "http://bmc.example/machines/"
+// boards is the URL of management controllers, of which only the Ironic in memory knows that they are none.
+const boards = "http://bmc.example/redfish/v1/Systems/"
 
 // world is a namespace in which one story plays.
 type world struct {
@@ -51,17 +55,12 @@ type world struct {
 	// here is where the objects are, there is where they are moved next.
 	here, there *side
 
-	// ironic answers both sides: it stands for the address that does not move.
-	ironic *fakeironic.Server
+	// access is how BMO reaches Ironic, and boards the URL of management controllers, without the name of the machine.
+	access ironicapi.Endpoint
+	boards string
 
-	// operators are BMOs of both sides.
-	operators map[*side]*operator
-
-	// protocol and controllers are how to talk to management controllers, and their URL without the name of the machine.
-	// Image is that of machines; nil leaves the one that they have.
-	protocol    string
-	controllers string
-	image       *infrav1.Image
+	// image is that of machines. Nil leaves the one that they have.
+	image *infrav1.Image
 
 	// dataTemplate is the name of the Metal3DataTemplate of machines. Empty means none.
 	dataTemplate string
@@ -76,44 +75,19 @@ type world struct {
 // byHand remembers that the story does something in place of the user.
 func (w *world) byHand(step string) { w.steps = append(w.steps, step) }
 
-// world makes a world with BMOs on both sides that talk to one Ironic in memory, which nobody else knows.
+// world makes a world. All worlds of these clusters share an Ironic, in which a MAC address belongs to one host.
 func (c *clusters) world(ctx context.Context) *world {
 	GinkgoHelper()
-	ironic := newIronic()
-	return c.worldWith(ctx, ironic, settingsOf(ironic))
-}
-
-// worldWith makes a world whose BMOs talk to another Ironic than the one in memory.
-func (c *clusters) worldWith(ctx context.Context, ironic *fakeironic.Server, settings ironicapi.Settings) *world {
-	GinkgoHelper()
-	w := &world{
-		clusters: c, namespace: stage.Namespace(ctx, c.source.server), here: c.source, there: c.target, ironic: ironic,
-		operators: map[*side]*operator{}, protocol: "lab+", controllers: fakeControllers,
+	place := int(c.worlds.Add(1))
+	return &world{
+		clusters: c, namespace: stage.Namespace(ctx, c.source.server), here: c.source, there: c.target,
+		access: accessTo(c.ironic), boards: boards, serial: place << 8,
 	}
-	for _, side := range []*side{c.source, c.target} {
-		w.operators[side] = &operator{side: side, namespace: w.namespace, settings: settings}
-		w.operators[side].start(ctx)
-	}
-	return w
-}
-
-// newIronic starts an Ironic in memory in which nothing goes wrong, until the end of the story.
-func newIronic() *fakeironic.Server {
-	ironic := fakeironic.New()
-	ironic.Work = ironicWork
-	DeferCleanup(ironic.Close)
-	ironic.Break(fakeironic.Faults{Password: goodPassword})
-	return ironic
-}
-
-// settingsOf are how a BMO reaches it.
-func settingsOf(ironic *fakeironic.Server) ironicapi.Settings {
-	return ironicapi.Settings{Endpoint: ironic.Endpoint(), Username: ironic.Username, Password: ironic.Password}
 }
 
 // stuck says whether no work of Ironic on the hosts of this world ends any more.
 func (w *world) stuck(stuck bool) {
-	w.ironic.Break(fakeironic.Faults{Password: goodPassword, Stuck: stuck, StuckOn: w.namespace + "~"})
+	w.ironic.Hold(w.namespace+"~", stuck)
 }
 
 func (w *world) key(name string) client.ObjectKey {
@@ -174,7 +148,7 @@ func (w *world) host(ctx context.Context, name string, options ...func(*bmov1alp
 	w.serial++
 	host := build.Host(name, build.InNamespace(w.namespace), build.Labels(map[string]string{reservedLabel: name}),
 		build.Annotations(map[string]string{"example.com/rack": "7"}))
-	host.Spec.BMC.Address = w.protocol + w.address(name)
+	host.Spec.BMC.Address = "redfish-virtualmedia+" + w.address(name)
 	host.Spec.BootMACAddress = fmt.Sprintf("02:22:00:00:%02x:%02x", w.serial>>8, w.serial&0xff)
 	host.Spec.Online = true
 	secret := build.ControllerSecret(host)
@@ -188,7 +162,7 @@ func (w *world) host(ctx context.Context, name string, options ...func(*bmov1alp
 
 // address is that of the management controller of a host.
 func (w *world) address(host string) string {
-	return w.controllers + w.namespace + "-" + host
+	return w.boards + w.namespace + "-" + host
 }
 
 // imaged makes a host run an image without any machine.
@@ -222,23 +196,54 @@ func (w *world) readyFleet(ctx context.Context) trace {
 	return w.trace(ctx)
 }
 
-// settled waits until all machines run on their hosts and all others are as they should be.
+// settled waits until all machines run on their hosts and all others are as they should be. BMO looks at a host again
+// after ten seconds or when somebody changes it, so that a change every second saves most of the time.
 func (w *world) settled(ctx context.Context) {
 	GinkgoHelper()
+	looks := 0
+	touched := map[string]bool{}
 	Eventually(func(g Gomega) {
 		var machines infrav1.Metal3MachineList
 		g.Expect(w.here.client.List(ctx, &machines, client.InNamespace(w.namespace))).To(Succeed())
+		var late []string
 		for _, machine := range machines.Items {
-			g.Expect(machine.Spec.ProviderID).NotTo(BeEmpty(), "%s: %v", machine.Name, machine.Status.Conditions)
+			if machine.Spec.ProviderID == "" {
+				late = append(late, fmt.Sprintf("%s: %v", machine.Name, machine.Status.Conditions))
+			}
 		}
+		looks++
 		for name, host := range w.hosts(ctx, g, w.here) {
 			want := bmov1alpha1.StateAvailable
 			if host.Spec.Image != nil {
 				want = bmov1alpha1.StateProvisioned
 			}
-			g.Expect(host).To(And(inState(want), isFine(), HaveField("Status.PoweredOn", host.Spec.Online)), name)
+			settled, err := And(inState(want), isFine(), HaveField("Status.PoweredOn", host.Spec.Online)).Match(host)
+			g.Expect(err).NotTo(HaveOccurred())
+			if !settled {
+				late = append(late, fmt.Sprintf("%s: %+v", name, host.Status))
+				touched[name] = true
+				w.touch(ctx, name, looks)
+			}
 		}
-	}).Should(Succeed())
+		g.Expect(late).To(BeEmpty())
+	}).WithPolling(time.Second).Should(Succeed())
+	for name := range touched {
+		w.untouch(ctx, name)
+	}
+}
+
+// touch changes a host, so that BMO looks at it. The number has to be another one each time.
+func (w *world) touch(ctx context.Context, host string, number int) {
+	GinkgoHelper()
+	w.change(ctx, host, func(host *bmov1alpha1.BareMetalHost) {
+		metav1.SetMetaDataAnnotation(&host.ObjectMeta, touchedAnnotation, fmt.Sprint(number))
+	})
+}
+
+// untouch leaves no trace of touch.
+func (w *world) untouch(ctx context.Context, host string) {
+	GinkgoHelper()
+	w.change(ctx, host, func(host *bmov1alpha1.BareMetalHost) { delete(host.Annotations, touchedAnnotation) })
 }
 
 // pretend does what Cluster API would do and nobody has done yet: it runs nowhere here. It has to be done again after
@@ -400,9 +405,9 @@ func (w *world) pictures(ctx context.Context, g Gomega) map[string]picture {
 		status.LastUpdated, status.ErrorCount = nil, 0
 		status.TriedCredentials, status.GoodCredentials = bmov1alpha1.CredentialsStatus{}, bmov1alpha1.CredentialsStatus{}
 		status.OperationHistory.Register = bmov1alpha1.OperationMetric{}
-		// Each cluster counts the changes of an object from the beginning.
+		// Each cluster counts the changes of an object from the beginning, and BMO finds again that a host is detached.
 		for i := range status.Conditions {
-			status.Conditions[i].ObservedGeneration = 0
+			status.Conditions[i].ObservedGeneration, status.Conditions[i].LastTransitionTime = 0, metav1.Time{}
 		}
 		pictures[name] = picture{
 			Labels: host.Labels, Annotations: host.Annotations, Finalizers: host.Finalizers, Spec: host.Spec, Status: status,
@@ -436,7 +441,45 @@ func (t trace) except(hosts ...string) trace {
 func (w *world) unharmed(ctx context.Context, before trace) {
 	GinkgoHelper()
 	w.same(ctx, before)
+	var cared []string
+	for name, host := range w.hosts(ctx, Default, w.here) {
+		_, counts := before.pictures[name]
+		_, known := w.ironic.Node(w.namespace + "~" + name)
+		_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+		if counts && known && !paused && host.Status.ErrorType == "" {
+			cared = append(cared, name)
+		}
+	}
+	if len(cared) > 0 {
+		w.observed(ctx, cared...)
+	}
 	w.nothingDone(before, "update")
+}
+
+// observed waits until BMO has looked at hosts as they are now, where the objects are. None means all.
+func (w *world) observed(ctx context.Context, names ...string) {
+	GinkgoHelper()
+	if len(names) == 0 {
+		for name := range w.hosts(ctx, Default, w.here) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		// BMO registers a host with the Secret as it is here before it does anything else.
+		secret := &corev1.Secret{}
+		Expect(w.here.client.Get(ctx, w.key(name+"-bmc"), secret)).To(Succeed())
+		w.eventually(ctx, name, HaveField("Status.GoodCredentials.Version", secret.ResourceVersion))
+	}
+	for _, name := range names {
+		node, seen := w.namespace+"~"+name, 0
+		for touch := 0; seen < looksEnough; touch++ {
+			was := w.ironic.Looks(node)
+			w.touch(ctx, name, touch)
+			Eventually(func() int { return w.ironic.Looks(node) }).Should(BeNumerically(">", was), "host %s", name)
+			seen += w.ironic.Looks(node) - was
+		}
+		w.untouch(ctx, name)
+	}
 }
 
 // same waits until all hosts are as they were, and stay so.

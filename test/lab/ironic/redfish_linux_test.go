@@ -5,21 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/ports"
 
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/agent"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/computer"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
@@ -32,158 +30,10 @@ var configDrive = map[string]any{
 	"user_data":    userData,
 }
 
-// loopback gives the board controllers ports of their own, which Ironic reaches without a network of a lab.
-type loopback struct {
-	mutex     sync.Mutex
-	addresses map[string]string
-}
-
-func (l *loopback) Listen(ctx context.Context, kind, address string) (net.Listener, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, kind, "127.0.0.1:0")
-	if err == nil {
-		l.mutex.Lock()
-		defer l.mutex.Unlock()
-		l.addresses[address] = listener.Addr().String()
-	}
-	return listener, err
-}
-
-func (l *loopback) Dial(ctx context.Context, kind, address string) (net.Conn, error) {
-	return (&net.Dialer{}).DialContext(ctx, kind, l.actual(address))
-}
-
-// actual replaces an address of a lab by the one that listens.
-func (l *loopback) actual(text string) string {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	for planned, actual := range l.addresses {
-		text = strings.Replace(text, planned, actual, 1)
-	}
-	return text
-}
-
-// computer is a machine without a system: what its ramdisk does is real, its disk is a note.
-type computer struct {
-	t       *testing.T
-	number  byte
-	network *loopback
-
-	mutex sync.Mutex
-	// mute boots ramdisks whose agent never begins.
-	mute bool
-	// end turns the ramdisk off. It is nil while none runs.
-	end    func()
-	on     bool
-	image  string
-	drive  map[string][]byte
-	events []string
-}
-
-func (c *computer) note(event string) { c.events = append(c.events, event) }
-
-func (c *computer) Powered() bool {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return c.on
-}
-
-func (c *computer) PowerOn(context.Context) error {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if !c.on {
-		c.on = true
-		c.note("boot disk")
-	}
-	return nil
-}
-
-func (c *computer) PowerOnFrom(ctx context.Context, medium map[string][]byte) error {
-	parameters, err := agent.ReadParameters(medium)
-	if err != nil {
-		return err
-	}
-	made, err := agent.New(agent.Options{
-		Parameters: parameters, Machine: c, MAC: network.HardwareAddress(c.number).String(),
-		Address: netip.AddrFrom4([4]byte{127, 0, 1, c.number}), Dial: c.network.Dial,
-		Log: slog.New(slog.NewTextHandler(c.t.Output(), nil)).With("agent", c.number),
-	})
-	if err != nil {
-		return err
-	}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.on = true
-	c.note("boot ramdisk")
-	if c.mute {
-		return nil
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := made.Run(ctx); err != nil && ctx.Err() == nil {
-			c.t.Errorf("the agent ended: %v", err)
-		}
-	}()
-	c.end = func() {
-		cancel()
-		<-ended
-	}
-	return nil
-}
-
-func (c *computer) PowerOff(context.Context) error {
-	c.mutex.Lock()
-	end := c.end
-	if c.on {
-		c.note("off")
-	}
-	c.on, c.end = false, nil
-	c.mutex.Unlock()
-	if end != nil {
-		end()
-	}
-	return nil
-}
-
-func (c *computer) Shutdown(ctx context.Context) error { return c.PowerOff(ctx) }
-
-func (c *computer) Port() network.Port { return network.Port{Number: c.number} }
-
-func (c *computer) Inventory() (any, error) {
-	return map[string]any{"inventory": map[string]any{
-		"interfaces": []any{map[string]any{
-			"name": "eth0", "mac_address": network.HardwareAddress(c.number).String(), "has_carrier": true,
-		}},
-		"cpu": map[string]any{"architecture": "x86_64", "count": 4}, "memory": map[string]any{"physical_mb": 8192},
-		"disks":       []any{map[string]any{"name": "/dev/sda", "size": 107374182400}},
-		"boot":        map[string]any{"current_boot_mode": "uefi", "pxe_interface": network.HardwareAddress(c.number).String()},
-		"bmc_address": nil, "system_vendor": map[string]any{"manufacturer": "Lab", "product_name": "m", "serial_number": "1"},
-	}}, nil
-}
-
-func (c *computer) Erase(context.Context) error {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.image, c.drive = "", nil
-	c.note("erase")
-	return nil
-}
-
-func (c *computer) Write(_ context.Context, image []byte, drive map[string][]byte) error {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.image, c.drive = string(image), drive
-	c.note("write image")
-	return nil
-}
-
-// happened is what the machine did since the last call.
-func (c *computer) happened() string {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	defer func() { c.events = nil }()
-	return strings.Join(c.events, ", ")
+// computed is a computer with what Ironic knows of it.
+type computed struct {
+	*computer.Computer
+	name, mac string
 }
 
 // TestRedfish tells the lives of machines with Ironic's own redfish driver, the board controllers of the lab, and its
@@ -194,7 +44,7 @@ func TestRedfish(t *testing.T) {
 	t.Cleanup(images.Close)
 	options := Options{State: state, Config: Config{ImagesURL: images.URL, PowerSyncSeconds: 3600, CallbackSeconds: 15}}
 	process := start(t, options)
-	wires := &loopback{addresses: map[string]string{}}
+	wires := computer.NewNetwork()
 	server, err := bmc.Start(t.Context(), wires)
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +60,7 @@ func TestRedfish(t *testing.T) {
 	}
 	lab := redfishLab{test: t, client: newClient(t, process), server: server, wires: wires}
 	var running *machine
-	var deployed *computer
+	var deployed *computed
 	t.Run("stories", func(t *testing.T) {
 		for name, story := range map[string]func(*testing.T){
 			"errors of images":  lab.testImages,
@@ -241,35 +91,38 @@ type redfishLab struct {
 	test   *testing.T
 	client *gophercloud.ServiceClient
 	server *bmc.Server
-	wires  *loopback
+	wires  *computer.Network
 }
 
 const boardPassword = "secret"
 
 // add makes a computer with its board controller.
-func (l redfishLab) add(t *testing.T, number byte) *computer {
+func (l redfishLab) add(t *testing.T, number byte) *computed {
 	t.Helper()
-	made := &computer{t: l.test, number: number, network: l.wires}
+	made := &computed{name: fmt.Sprintf("m%d", number), mac: network.HardwareAddress(number).String()}
+	made.Computer = computer.New(computer.Options{
+		MAC: made.mac, Address: netip.AddrFrom4([4]byte{127, 0, 1, number}), Network: l.wires,
+		Log:    slog.New(slog.NewTextHandler(l.test.Output(), nil)).With("agent", number),
+		Failed: func(err error) { l.test.Errorf("the agent of %s ended: %v", made.name, err) },
+	})
 	l.test.Cleanup(func() { _ = made.PowerOff(context.Background()) })
-	if err := l.server.Add(made.name(), "operator", boardPassword, made); err != nil {
+	if err := l.server.Add(made.name, "operator", boardPassword, made); err != nil {
 		t.Fatal(err)
 	}
 	return made
 }
 
-func (c *computer) name() string { return fmt.Sprintf("m%d", c.number) }
-
 // enroll makes the node of a computer, as BMO does.
-func (l redfishLab) enroll(t *testing.T, of *computer, password string) *machine {
+func (l redfishLab) enroll(t *testing.T, of *computed, password string) *machine {
 	t.Helper()
-	server, system := bmc.RedfishAddress(of.name())
+	server, system := bmc.RedfishAddress(of.name)
 	file := "file://" + ConfigDir + "/"
 	node, err := nodes.Create(t.Context(), l.client, nodes.CreateOpts{
-		Driver: "redfish", Name: "metal3~" + of.name(), BootInterface: "redfish-virtual-media", DeployInterface: "direct",
+		Driver: "redfish", Name: "metal3~" + of.name, BootInterface: "redfish-virtual-media", DeployInterface: "direct",
 		InspectInterface: "agent", ManagementInterface: "redfish", PowerInterface: "redfish",
 		Properties: map[string]any{"capabilities": "boot_mode:uefi", "cpu_arch": "x86_64"},
 		DriverInfo: map[string]any{
-			"redfish_address": l.wires.actual(server), "redfish_system_id": system, "redfish_username": "operator",
+			"redfish_address": l.wires.Actual(server), "redfish_system_id": system, "redfish_username": "operator",
 			"redfish_password": password, "deploy_kernel": file + KernelFile, "deploy_ramdisk": file + RamdiskFile,
 		},
 	}).Extract()
@@ -277,7 +130,7 @@ func (l redfishLab) enroll(t *testing.T, of *computer, password string) *machine
 		t.Fatal(err)
 	}
 	_, err = ports.Create(t.Context(), l.client, ports.CreateOpts{
-		NodeUUID: node.UUID, Address: network.HardwareAddress(of.number).String(),
+		NodeUUID: node.UUID, Address: of.mac,
 	}).Extract()
 	if err != nil {
 		t.Fatal(err)
@@ -286,7 +139,7 @@ func (l redfishLab) enroll(t *testing.T, of *computer, password string) *machine
 }
 
 // available is a machine that is manageable and was cleaned.
-func (l redfishLab) available(t *testing.T, number byte) (*machine, *computer) {
+func (l redfishLab) available(t *testing.T, number byte) (*machine, *computed) {
 	t.Helper()
 	machine := l.add(t, number)
 	m := l.enroll(t, machine, boardPassword)
@@ -301,22 +154,22 @@ func (l redfishLab) available(t *testing.T, number byte) (*machine, *computer) {
 func (l redfishLab) useImage(t *testing.T, m *machine, name, checksum string) {
 	t.Helper()
 	m.set(t, "/instance_info", map[string]any{
-		"image_source": l.wires.actual(bmc.ImageURL(name)), "image_os_hash_algo": "sha256", "image_os_hash_value": checksum,
+		"image_source": l.wires.Actual(bmc.ImageURL(name)), "image_os_hash_algo": "sha256", "image_os_hash_value": checksum,
 	})
 }
 
-func (l redfishLab) deploy(t *testing.T, number byte) (*machine, *computer) {
+func (l redfishLab) deploy(t *testing.T, number byte) (*machine, *computed) {
 	t.Helper()
 	m, machine := l.available(t, number)
-	l.useImage(t, m, "good", l.wires.actual(bmc.ChecksumURL("good")))
+	l.useImage(t, m, "good", l.wires.Actual(bmc.ChecksumURL("good")))
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetActive, ConfigDrive: configDrive}, nodes.Active)
 	machine.expect(t, "boot ramdisk, write image, off, boot disk")
 	return m, machine
 }
 
-func (c *computer) expect(t *testing.T, want string) {
+func (c *computed) expect(t *testing.T, want string) {
 	t.Helper()
-	if got := c.happened(); got != want {
+	if got := c.Happened(); got != want {
 		t.Fatalf("the machine did %q, want %q", got, want)
 	}
 }
@@ -334,21 +187,22 @@ func (l redfishLab) testLife(t *testing.T) {
 	}
 
 	m, machine := l.deploy(t, 31)
-	if machine.image != `{"rootfs":"0123456789abcdef"}`+"\n" {
-		t.Errorf("the disk holds %q", machine.image)
+	image, drive := machine.Disk()
+	if image != `{"rootfs":"0123456789abcdef"}`+"\n" {
+		t.Errorf("the disk holds %q", image)
 	}
-	if got := string(machine.drive["openstack/latest/user_data"]); got != userData {
+	if got := string(drive["openstack/latest/user_data"]); got != userData {
 		t.Errorf("user_data is %q", got)
 	}
 	var metaData map[string]string
-	err = json.Unmarshal(machine.drive["openstack/latest/meta_data.json"], &metaData)
+	err = json.Unmarshal(drive["openstack/latest/meta_data.json"], &metaData)
 	if err != nil || metaData["name"] != "m0" {
 		t.Errorf("meta_data.json is %v, %v", metaData, err)
 	}
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetDeleted}, nodes.Available)
 	machine.expect(t, "off, boot ramdisk, erase, off")
-	if machine.image != "" {
-		t.Errorf("after the cleaning the disk holds %q", machine.image)
+	if image, _ := machine.Disk(); image != "" {
+		t.Errorf("after the cleaning the disk holds %q", image)
 	}
 }
 
@@ -397,13 +251,13 @@ func (l redfishLab) testUncleaned(t *testing.T) {
 func (l redfishLab) testPower(t *testing.T) {
 	t.Helper()
 	m, machine := l.deploy(t, 34)
-	if err := l.server.SetFault(machine.name(), bmc.Fault{FailPower: "power supply broken"}); err != nil {
+	if err := l.server.SetFault(machine.name, bmc.Fault{FailPower: "power supply broken"}); err != nil {
 		t.Fatal(err)
 	}
 	if node := m.switchPower(t, nodes.PowerOff); node.PowerState != "power on" || !strings.Contains(node.LastError, "power supply broken") {
 		t.Errorf("with a broken power supply: %s, %s", node.PowerState, node.LastError)
 	}
-	if err := l.server.SetFault(machine.name(), bmc.Fault{}); err != nil {
+	if err := l.server.SetFault(machine.name, bmc.Fault{}); err != nil {
 		t.Fatal(err)
 	}
 	if node := m.switchPower(t, nodes.SoftPowerOff); node.PowerState != "power off" {
@@ -420,10 +274,8 @@ func (l redfishLab) testPower(t *testing.T) {
 func (l redfishLab) testSilence(t *testing.T) {
 	t.Helper()
 	m, machine := l.available(t, 35)
-	machine.mutex.Lock()
-	machine.mute = true
-	machine.mutex.Unlock()
-	l.useImage(t, m, "good", l.wires.actual(bmc.ChecksumURL("good")))
+	machine.Mute()
+	l.useImage(t, m, "good", l.wires.Actual(bmc.ChecksumURL("good")))
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetActive}, nodes.DeployFail)
 	// The state comes before its reason.
 	node := m.wait(t, func(node *nodes.Node) bool { return node.LastError != "" })
@@ -434,7 +286,7 @@ func (l redfishLab) testSilence(t *testing.T) {
 }
 
 // testAdoption replaces Ironic by one with an empty database. Not a word to the board controller changes the machine.
-func (l redfishLab) testAdoption(t *testing.T, first *Process, deployed *computer) {
+func (l redfishLab) testAdoption(t *testing.T, first *Process, deployed *computed) {
 	t.Helper()
 	if err := first.Stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -443,7 +295,7 @@ func (l redfishLab) testAdoption(t *testing.T, first *Process, deployed *compute
 	asked := len(l.server.Operations())
 	m := l.enroll(t, deployed, boardPassword)
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
-	l.useImage(t, m, "good", l.wires.actual(bmc.ChecksumURL("good")))
+	l.useImage(t, m, "good", l.wires.Actual(bmc.ChecksumURL("good")))
 	node := m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetAdopt}, nodes.Active)
 	if node.PowerState != "power on" || node.LastError != "" {
 		t.Errorf("after the adoption: %s, %s", node.PowerState, node.LastError)

@@ -73,7 +73,7 @@ func (s *Server) work(node *record, state nodes.ProvisionState, done func(*recor
 }
 
 func (s *Server) verify(node *record) {
-	if s.faults.Password != "" && node.DriverInfo[prefix(node)+passwordSuffix] != s.faults.Password {
+	if node.DriverInfo[prefix(node)+passwordSuffix] != s.BoardPassword {
 		node.ProvisionState = string(nodes.Enroll)
 		node.LastError = "Failed to get power state for node: the password is wrong (401)"
 		return
@@ -107,10 +107,6 @@ func address(node *record) string {
 }
 
 func (s *Server) inspect(node *record) {
-	if s.faults.Inspection != "" {
-		node.ProvisionState, node.LastError = string(nodes.InspectFail), s.faults.Inspection
-		return
-	}
 	node.ProvisionState, node.inventory = string(nodes.Manageable), true
 }
 
@@ -122,11 +118,6 @@ func (s *Server) clean(node *record) {
 func adopt(node *record) { node.ProvisionState = string(nodes.Active) }
 
 func (s *Server) deploy(node *record) {
-	if source := node.InstanceInfo["image_source"]; s.faults.MissingImage != "" && source == s.faults.MissingImage {
-		node.ProvisionState = string(nodes.DeployFail)
-		node.LastError = "Image " + s.faults.MissingImage + " could not be found."
-		return
-	}
 	node.ProvisionState = string(nodes.Active)
 	s.turn(node, nodes.PowerOn)
 }
@@ -160,10 +151,6 @@ func (s *Server) power(node *record, r *http.Request) (int, any) {
 	s.record(node, target, body)
 	s.start(node, func(node *record) {
 		node.TargetPowerState = ""
-		if s.faults.Power != "" {
-			node.LastError = s.faults.Power
-			return
-		}
 		s.turn(node, after)
 	})
 	return http.StatusAccepted, nil

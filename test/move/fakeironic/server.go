@@ -1,9 +1,9 @@
-// Package fakeironic is an Ironic in memory, for tests of its clients that need neither root nor a network: the part of
-// the API that the Baremetal Operator (BMO) and its stand-in use, with the states, the locks and the errors of the
-// original, and work that takes time.
+// Package fakeironic is an Ironic in memory, for stories that need neither root nor a network: the part of the API that
+// the Baremetal Operator (BMO) uses, with the states, the locks and the errors of the original, and work that takes
+// time.
 //
-// It refuses to be trusted alone. It knows only what somebody thought of, so every story that is told with it is also
-// told with a real Ironic. What it adds are the faults that a real one cannot be asked for.
+// It refuses to be trusted alone, because it knows only what somebody thought of: test/e2e moves hosts with a real one.
+// What it adds is an account of every request, and work that does not end.
 package fakeironic
 
 import (
@@ -24,6 +24,9 @@ type Server struct {
 	// Username and Password are those of the API.
 	Username, Password string
 
+	// BoardPassword is the only one that management controllers accept.
+	BoardPassword string
+
 	// Work is how long everything takes that Ironic does in the background. Zero means that it is done when somebody
 	// looks the next time.
 	Work time.Duration
@@ -40,32 +43,8 @@ type Server struct {
 	// serial makes IDs.
 	serial int
 	calls  []Call
-	faults Faults
-}
-
-// Faults are what goes wrong. The zero value is nothing.
-type Faults struct {
-	// Down answers nothing but 503.
-	Down bool
-
-	// NoConductor knows no drivers.
-	NoConductor bool
-
-	// Password is the only one that management controllers accept. Empty accepts all.
-	Password string
-
-	// MissingImage is the URL of an image that cannot be downloaded.
-	MissingImage string
-
-	// Inspection is what is wrong with every inspection.
-	Inspection string
-
-	// Power is what is wrong with every change of power.
-	Power string
-
-	// Stuck lets no work end on nodes whose names begin with StuckOn.
-	Stuck   bool
-	StuckOn string
+	// stuck are the prefixes of the names of nodes on which no work ends.
+	stuck []string
 }
 
 // Call is a request that changes something.
@@ -140,11 +119,14 @@ func (s *Server) Endpoint() string { return s.server.URL + "/v1/" }
 // Close ends the server.
 func (s *Server) Close() { s.server.Close() }
 
-// Break changes what goes wrong.
-func (s *Server) Break(faults Faults) {
+// Hold lets no work end on nodes whose names begin with a prefix, until it is told not to hold them.
+func (s *Server) Hold(prefix string, hold bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	s.faults = faults
+	s.stuck = slices.DeleteFunc(s.stuck, func(held string) bool { return held == prefix })
+	if hold {
+		s.stuck = append(s.stuck, prefix)
+	}
 }
 
 // Empty forgets everything, like an Ironic that starts with an empty database.
@@ -200,8 +182,6 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		defer s.lock.Unlock()
 		username, password, _ := r.BasicAuth()
 		switch {
-		case s.faults.Down:
-			answer(w, http.StatusServiceUnavailable, fault("the service is down"))
 		case r.URL.Path != versionPath && (username != s.Username || password != s.Password):
 			answer(w, http.StatusUnauthorized, fault("Incorrect username or password"))
 		default:
@@ -214,7 +194,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 // settle ends all work whose time has come.
 func (s *Server) settle() {
 	for _, node := range s.nodes {
-		if s.faults.Stuck && strings.HasPrefix(node.Name, s.faults.StuckOn) {
+		if slices.ContainsFunc(s.stuck, func(prefix string) bool { return strings.HasPrefix(node.Name, prefix) }) {
 			continue
 		}
 		for node.done != nil && !time.Now().Before(node.at) {

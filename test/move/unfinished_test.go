@@ -19,30 +19,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// looksEnough is how often BMO asks for a node at least, after a host was touched, until one whole reconcile of the host
-// is over: each asks once or more, and the next one begins after the one before has ended.
-const looksEnough = 12
-
-// ofBMO are the stories in which BMO runs in both clusters, as it is released.
-func ofBMO(c *clusters) []story {
+// unfinished are the stories of hosts and machines that are on their way when a move begins.
+func unfinished(c *clusters) []story {
 	return []story{
-		{"moves hosts of the Baremetal Operator, and does nothing to any of them", func(ctx context.Context) {
-			w := c.worldOfBMO(ctx)
-			w.cluster(ctx, "cluster")
-			w.host(ctx, "cluster-0")
-			w.machine(ctx, "cluster", "cluster-0")
-			w.host(ctx, "free")
-			w.host(ctx, "own", w.deployed)
-			w.settled(ctx)
-			w.readyForMove(ctx)
-			before := w.trace(ctx)
-			w.move(ctx)
-			w.settled(ctx)
-			w.observed(ctx)
-			w.unharmed(ctx, before)
-		}},
 		{"keeps the hosts of Machines that a move would forget", func(ctx context.Context) {
-			w := c.worldOfBMO(ctx)
+			w := c.world(ctx)
 			w.cluster(ctx, "cluster")
 			w.host(ctx, "cluster-0")
 			w.machine(ctx, "cluster", "cluster-0")
@@ -79,7 +60,7 @@ func ofBMO(c *clusters) []story {
 			Expect(w.asked(before, "active")).To(BeZero(), "no image is written again")
 		}},
 		{"takes hosts along that the Baremetal Operator is deprovisioning", func(ctx context.Context) {
-			w := c.worldOfBMO(ctx)
+			w := c.world(ctx)
 			w.cluster(ctx, "cluster")
 			for _, host := range []string{"cluster-0", "cluster-1"} {
 				w.host(ctx, host)
@@ -114,8 +95,14 @@ func ofBMO(c *clusters) []story {
 			Expect(w.asked(before, "deleted")).To(Equal(1), "it is deprovisioned once")
 			Expect(w.asked(before, "active")).To(BeZero())
 		}},
+	}
+}
+
+// leftBehind is the story of hosts that a clusterctl has left that was killed.
+func leftBehind(c *clusters) []story {
+	return []story{
 		{"moves back onto leftovers, and the Baremetal Operator wipes nothing", func(ctx context.Context) {
-			w := c.worldOfBMO(ctx)
+			w := c.world(ctx)
 			w.cluster(ctx, "cluster")
 			for _, host := range []string{"kept", "upgraded", "half"} {
 				w.host(ctx, host, w.deployed)
@@ -199,32 +186,4 @@ func (w *world) leaveHalf(ctx context.Context, name string) {
 	mark := fmt.Appendf(nil, `[{"op":"add","path":"/metadata/annotations","value":{%q:""}}]`, infrav1.DeleteForMoveAnnotation)
 	Expect(w.there.client.Patch(ctx, left, client.RawPatch(types.JSONPatchType, mark))).To(Succeed())
 	Expect(w.there.client.Delete(ctx, left)).To(Succeed())
-}
-
-// observed waits until BMO has looked at hosts as they are now, where the objects are. None means all.
-func (w *world) observed(ctx context.Context, names ...string) {
-	GinkgoHelper()
-	if len(names) == 0 {
-		for name := range w.hosts(ctx, Default, w.here) {
-			names = append(names, name)
-		}
-	}
-	for _, name := range names {
-		// BMO registers a host with the Secret as it is here before it does anything else.
-		secret := &corev1.Secret{}
-		Expect(w.here.client.Get(ctx, w.key(name+"-bmc"), secret)).To(Succeed())
-		w.eventually(ctx, name, HaveField("Status.GoodCredentials.Version", secret.ResourceVersion))
-	}
-	for _, name := range names {
-		node, seen := w.namespace+"~"+name, 0
-		for touch := 0; seen < looksEnough; touch++ {
-			was := w.ironic.Looks(node)
-			w.change(ctx, name, func(host *bmov1alpha1.BareMetalHost) {
-				metav1.SetMetaDataAnnotation(&host.ObjectMeta, "example.com/touched", fmt.Sprint(touch))
-			})
-			Eventually(func() int { return w.ironic.Looks(node) }).Should(BeNumerically(">", was), "host %s", name)
-			seen += w.ironic.Looks(node) - was
-		}
-		w.change(ctx, name, func(host *bmov1alpha1.BareMetalHost) { delete(host.Annotations, "example.com/touched") })
-	}
 }

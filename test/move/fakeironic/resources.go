@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -12,17 +11,11 @@ import (
 )
 
 func (s *Server) listDrivers(w http.ResponseWriter, _ *http.Request) {
-	list := []map[string]any{}
-	if !s.faults.NoConductor {
-		for _, driver := range drivers() {
-			list = append(list, map[string]any{"name": driver, "hosts": []string{"fake"}})
-		}
-	}
-	answer(w, http.StatusOK, map[string]any{"drivers": list})
+	answer(w, http.StatusOK, map[string]any{"drivers": []any{map[string]any{"name": driver, "hosts": []string{"fake"}}}})
 }
 
-// drivers are that of the lab, and that of the management controllers that BMO is given.
-func drivers() []string { return []string{"lab", "redfish"} }
+// driver is that of all management controllers that BMO is given.
+const driver = "redfish"
 
 // showVersion answers which versions of the API there are. BMO demands 1.89 at least.
 func (s *Server) showVersion(w http.ResponseWriter, _ *http.Request) {
@@ -71,7 +64,7 @@ func (s *Server) enroll(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
-	case !slices.Contains(drivers(), node.Driver):
+	case node.Driver != driver:
 		answer(w, http.StatusBadRequest, fault("No valid host was found. Reason: No conductor supports driver %s.",
 			node.Driver))
 		return

@@ -1,0 +1,180 @@
+// Package computer is a machine for tests that need Ironic and no operating system: a board controller turns it on and
+// off and the agent of its ramdisk is real, but its disk is a note of what was written.
+package computer
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/agent"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
+)
+
+// Options are what a computer needs. All of them are required.
+type Options struct {
+	// MAC is the hardware address of its card.
+	MAC string
+
+	// Address is that of the agent.
+	Address netip.Addr
+
+	// Network is that of the board controllers.
+	Network *Network
+
+	// Log takes what the agent does, and Failed why it ended before the ramdisk was turned off.
+	Log    *slog.Logger
+	Failed func(error)
+}
+
+// Computer is one machine. Its methods may be called at the same time.
+type Computer struct {
+	options Options
+
+	mutex sync.Mutex
+	mute  bool
+	// end turns the ramdisk off. It is nil while none runs.
+	end    func()
+	on     bool
+	image  string
+	drive  map[string][]byte
+	events []string
+}
+
+var (
+	_ bmc.Machine   = &Computer{}
+	_ agent.Machine = &Computer{}
+)
+
+// New makes a computer that is off.
+func New(options Options) *Computer { return &Computer{options: options} }
+
+// Mute lets the agents of all ramdisks from now on never begin.
+func (c *Computer) Mute() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.mute = true
+}
+
+func (c *Computer) note(event string) { c.events = append(c.events, event) }
+
+// Powered implements bmc.Power.
+func (c *Computer) Powered() bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.on
+}
+
+// PowerOn implements bmc.Power.
+func (c *Computer) PowerOn(context.Context) error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if !c.on {
+		c.on = true
+		c.note("boot disk")
+	}
+	return nil
+}
+
+// PowerOnFrom implements bmc.Power.
+func (c *Computer) PowerOnFrom(ctx context.Context, medium map[string][]byte) error {
+	parameters, err := agent.ReadParameters(medium)
+	if err != nil {
+		return err
+	}
+	made, err := agent.New(agent.Options{
+		Parameters: parameters, Machine: c, MAC: c.options.MAC, Address: c.options.Address, Dial: c.options.Network.Dial,
+		Log: c.options.Log,
+	})
+	if err != nil {
+		return err
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.on = true
+	c.note("boot ramdisk")
+	if c.mute {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := made.Run(ctx); err != nil && ctx.Err() == nil {
+			c.options.Failed(err)
+		}
+	}()
+	c.end = func() {
+		cancel()
+		<-ended
+	}
+	return nil
+}
+
+// PowerOff implements bmc.Power and agent.Machine.
+func (c *Computer) PowerOff(context.Context) error {
+	c.mutex.Lock()
+	end := c.end
+	if c.on {
+		c.note("off")
+	}
+	c.on, c.end = false, nil
+	c.mutex.Unlock()
+	if end != nil {
+		end()
+	}
+	return nil
+}
+
+// Shutdown implements bmc.Power.
+func (c *Computer) Shutdown(ctx context.Context) error { return c.PowerOff(ctx) }
+
+// Port implements bmc.Machine. Only an inspection that asks the board controller would want it.
+func (c *Computer) Port() network.Port { return network.Port{} }
+
+// Inventory implements agent.Machine.
+func (c *Computer) Inventory() (any, error) {
+	return map[string]any{"inventory": map[string]any{
+		"interfaces": []any{map[string]any{"name": "eth0", "mac_address": c.options.MAC, "has_carrier": true}},
+		"cpu":        map[string]any{"architecture": "x86_64", "count": 4}, "memory": map[string]any{"physical_mb": 8192},
+		"disks":       []any{map[string]any{"name": "/dev/sda", "size": 107374182400}},
+		"boot":        map[string]any{"current_boot_mode": "uefi", "pxe_interface": c.options.MAC},
+		"bmc_address": nil, "system_vendor": map[string]any{"manufacturer": "Lab", "product_name": "m", "serial_number": "1"},
+	}}, nil
+}
+
+// Erase implements agent.Machine.
+func (c *Computer) Erase(context.Context) error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.image, c.drive = "", nil
+	c.note("erase")
+	return nil
+}
+
+// Write implements agent.Machine.
+func (c *Computer) Write(_ context.Context, image []byte, drive map[string][]byte) error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.image, c.drive = string(image), drive
+	c.note("write image")
+	return nil
+}
+
+// Disk is the image that was written last, and the files of the config drive beside it. It is empty after an erasure.
+func (c *Computer) Disk() (image string, drive map[string][]byte) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.image, c.drive
+}
+
+// Happened is what the computer did since the last call: "boot ramdisk", "boot disk", "write image", "erase", "off".
+func (c *Computer) Happened() string {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	defer func() { c.events = nil }()
+	return strings.Join(c.events, ", ")
+}
