@@ -33,8 +33,8 @@ const (
 	writers = 8
 )
 
-// Install makes a management cluster of a cluster: the stand-in for cert-manager, BMO, Cluster API and this provider. The
-// endpoint is the Ironic that BMO talks to. It returns when all Deployments are available.
+// Install makes a management cluster of a cluster: the stand-in for cert-manager, BMO, Cluster API and this provider.
+// The endpoint is the Ironic that BMO talks to. It returns when all Deployments are available.
 func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.Endpoint) error {
 	if err := l.InstallPrerequisites(ctx, cluster, endpoint); err != nil {
 		return err
