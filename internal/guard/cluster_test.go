@@ -1,8 +1,6 @@
 package guard_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +9,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/ports"
+	"k8s.io/utils/ptr"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
@@ -105,51 +105,41 @@ func (c *cluster) without(one *node) []*node {
 	return slices.DeleteFunc(slices.Clone(c.all), func(n *node) bool { return n == one })
 }
 
-// The machines, by their names, and the ports of their boards.
-const (
-	firstMachine, firstBoard   = "metal3~host-0", 8000
-	secondMachine, secondBoard = "metal3~host-1", 8001
-)
-
-// enrol makes a machine known to the holder.
-func (c *cluster) enrol(name string, board int) *nodes.Node {
+// enrol makes the machine of a computer known to the holder, which is not to clean it.
+func (c *cluster) enrol(of *computed) *nodes.Node {
 	c.t.Helper()
-	node, err := nodes.Create(c.t.Context(), c.api, nodes.CreateOpts{
-		Driver: "lab", Name: name, DriverInfo: map[string]any{
-			"lab_address":  fmt.Sprintf("http://%s:%d", c.client.address4, board),
-			"lab_username": "operator", "lab_password": "secret",
-		},
-	}).Extract()
+	options := of.node()
+	options.AutomatedClean = ptr.To(false)
+	node, err := nodes.Create(c.t.Context(), c.api, options).Extract()
 	must(c.t, err)
-	c.change(name, nodes.TargetManage, nodes.Manageable)
+	_, err = ports.Create(c.t.Context(), c.api, ports.CreateOpts{NodeUUID: node.UUID, Address: of.mac}).Extract()
+	must(c.t, err)
+	c.change(node.Name, nodes.TargetManage, nodes.Manageable)
+	_, err = nodes.Update(c.t.Context(), c.api, node.UUID, nodes.UpdateOpts{nodes.UpdateOperation{
+		Op: nodes.AddOp, Path: "/instance_info", Value: of.boards.image(),
+	}}).Extract()
+	must(c.t, err)
 	return node
 }
 
-// beginDeploy has the holder bring a machine to work, which takes deploySeconds at least.
-func (c *cluster) beginDeploy(name string, board int) *nodes.Node {
+// beginDeploy has the holder bring a machine to work.
+func (c *cluster) beginDeploy(of *computed) *nodes.Node {
 	c.t.Helper()
-	sum := sha256.Sum256([]byte(imageContent))
-	node := c.enrol(name, board)
-	c.change(name, nodes.TargetProvide, nodes.Available)
-	_, err := nodes.Update(c.t.Context(), c.api, node.UUID, nodes.UpdateOpts{nodes.UpdateOperation{
-		Op: nodes.AddOp, Path: "/instance_info", Value: map[string]any{
-			"image_source":       fmt.Sprintf("http://%s:%d/image", c.client.address4, board),
-			"image_os_hash_algo": "sha256", "image_os_hash_value": hex.EncodeToString(sum[:]),
-		},
-	}}).Extract()
-	must(c.t, err)
-	c.change(name, nodes.TargetActive, nodes.Deploying)
+	node := c.enrol(of)
+	c.change(node.Name, nodes.TargetProvide, nodes.Available)
+	must(c.t, nodes.ChangeProvisionState(c.t.Context(), c.api, node.UUID,
+		nodes.ProvisionStateOpts{Target: nodes.TargetActive}).ExtractErr())
 	return node
 }
 
 // deploy brings a machine to work, through the holder.
-func (c *cluster) deploy(board *board) *nodes.Node {
+func (c *cluster) deploy(of *computed) *nodes.Node {
 	c.t.Helper()
 	eventually(c.t, generous, "Ironic answers on the address", c.knows(c.api))
-	node := c.beginDeploy(firstMachine, firstBoard)
-	c.reaches(firstMachine, nodes.Active)
-	if sent := board.sent(); !slices.Contains(sent, "PUT /disk") || sent[len(sent)-1] != "power on" {
-		c.t.Errorf("the deployment was %q", sent)
+	node := c.beginDeploy(of)
+	c.reaches(node.Name, nodes.Active)
+	if found := differs("boot ramdisk, write image, off, boot disk", of.Happened()); found != "" {
+		c.t.Errorf("the machine did %s", found)
 	}
 	return node
 }

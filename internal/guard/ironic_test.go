@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -13,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -118,9 +118,6 @@ func serveSocket(path string, credentials ironic.Credentials) error {
 	return nil
 }
 
-// deploySeconds is how long writing an image takes at least: enough to be in the middle of it.
-const deploySeconds = 3
-
 // newKubelet starts nothing yet. The gate is the command before Ironic; without one nothing ends Ironic with its address.
 func (n *node) newKubelet(root string, gate ...string) *kubelet {
 	t := n.lab.t
@@ -130,7 +127,7 @@ func (n *node) newKubelet(root string, gate ...string) *kubelet {
 	options, err := json.Marshal(ironic.Options{
 		Root: root, Credentials: n.lab.credentials(),
 		Config: ironic.Config{
-			Address: netip.IPv6Unspecified(), Port: 6385, ConductorHost: clusterID + "-" + n.name, DeploySeconds: deploySeconds,
+			Address: netip.IPv6Unspecified(), Port: 6385, ConductorHost: clusterID + "-" + n.name, Advertised: vip4,
 		},
 	})
 	must(t, err)
@@ -198,7 +195,7 @@ func (k *kubelet) start() (stop func()) {
 // runContainer is the life of one container, whose files are new. It is over when nothing is left of it.
 func (k *kubelet) runContainer(ctx context.Context) {
 	command := exec.CommandContext(ctx, k.command[0], k.command[1:]...)
-	state := k.node.path("scratch", fmt.Sprint("state-", k.count()))
+	state := k.state(k.count() + 1)
 	must(k.node.lab.t, os.MkdirAll(state, 0o755))
 	command.Env = append(os.Environ(), playsContainer+"="+k.options, "TMPDIR="+k.node.path("scratch"),
 		containerState+"="+state, containerSocket+"="+k.node.socket())
@@ -215,6 +212,19 @@ func (k *kubelet) runContainer(ctx context.Context) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.ends = append(k.ends, time.Now())
+}
+
+// state is the folder of what the container of a number writes.
+func (k *kubelet) state(number int) string {
+	return k.node.path("scratch", fmt.Sprint("state-", number))
+}
+
+// media is what the container that runs wants board controllers to load.
+func (k *kubelet) media() http.Handler {
+	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		folder := http.Dir(filepath.Join(k.state(k.count()), ironic.ImagesDir))
+		http.FileServer(folder).ServeHTTP(writer, request)
+	})
 }
 
 // ironics are the processes of Ironic itself. One that is about to die has no command any more, but its sockets still.
@@ -329,53 +339,4 @@ func (n *node) api(address netip.Addr) *gophercloud.ServiceClient {
 		transport.DisableKeepAlives = true
 	}
 	return client
-}
-
-// board is the controller of a machine, and the server of its image. It keeps what changed the machine.
-type board struct {
-	mutex    sync.Mutex
-	power    string
-	commands []string
-}
-
-// imageContent is the image that the board serves.
-const imageContent = "an operating system\n"
-
-// startBoard serves on a node until the test ends.
-func (n *node) startBoard(port int) *board {
-	b := &board{power: "off"}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /image", func(writer http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(writer, imageContent)
-	})
-	mux.HandleFunc("GET /power", func(writer http.ResponseWriter, _ *http.Request) {
-		b.mutex.Lock()
-		defer b.mutex.Unlock()
-		_ = json.NewEncoder(writer).Encode(map[string]string{"power": b.power})
-	})
-	mux.HandleFunc("PUT /power", func(_ http.ResponseWriter, request *http.Request) {
-		var want struct{ Power string }
-		_ = json.NewDecoder(request.Body).Decode(&want)
-		b.mutex.Lock()
-		defer b.mutex.Unlock()
-		b.power = strings.TrimPrefix(want.Power, "soft-")
-		b.commands = append(b.commands, "power "+want.Power)
-	})
-	mux.HandleFunc("/", func(_ http.ResponseWriter, request *http.Request) {
-		b.mutex.Lock()
-		defer b.mutex.Unlock()
-		b.commands = append(b.commands, request.Method+" "+request.URL.Path)
-	})
-	server := &http.Server{Handler: mux}
-	go func(listener net.Listener) { _ = server.Serve(listener) }(n.listen(fmt.Sprint(":", port)))
-	n.lab.t.Cleanup(func() { _ = server.Close() })
-	return b
-}
-
-// sent returns what changed the machine since the last call.
-func (b *board) sent() []string {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	defer func() { b.commands = nil }()
-	return b.commands
 }

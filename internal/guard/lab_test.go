@@ -719,6 +719,9 @@ func (n *node) startImages() *http.Server {
 	images.HandleFunc("/images/", func(writer http.ResponseWriter, _ *http.Request) {
 		_, _ = writer.Write([]byte("image"))
 	})
+	if n.kubelet != nil {
+		images.Handle("/", n.kubelet.media())
+	}
 	server := &http.Server{Handler: images}
 	go func(listener net.Listener) { _ = server.Serve(listener) }(n.listen(":6180"))
 	n.lab.t.Cleanup(func() { _ = server.Close() })

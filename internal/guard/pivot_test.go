@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -31,13 +32,14 @@ func TestPivot(t *testing.T) {
 	must(t, os.Remove(m.path("etc", "armed")))
 	eventually(t, generous, "management alone is armed", heldBy(m, c.all...))
 	eventually(t, generous, "clients reach it", c.serves(m))
-	board := c.client.startBoard(firstBoard)
+	boards := c.client.startBoards()
+	running, started := boards.compute(0), boards.compute(1)
 	first, second := machines.lease(1), machines.lease(2)
-	deployed := c.deploy(board)
+	deployed := c.deploy(running)
 	c.arm(m, standbys...)
 
-	c.handOver(m, machines, first, second)
-	c.adopt(board, deployed)
+	c.handOver(m, started, machines, first, second)
+	c.adopt(running, deployed)
 	// A server that has just started looks for three seconds whether the address is free that it is about to offer.
 	next := c.holder("after the hand-over", c.all...)
 	eventually(t, generous, "the next holder hands out addresses", machines.offered(next.address4))
@@ -115,13 +117,12 @@ func (c *cluster) distrust(n *node) {
 
 // handOver demotes the management side in the middle of a deployment. Leases survive, what Ironic knew does not, and
 // what the Ironic of before was about to do it does no more.
-func (c *cluster) handOver(m *node, machines *machines, first, second net.IP) {
+func (c *cluster) handOver(m *node, started *computed, machines *machines, first, second net.IP) {
 	t := c.t
-	board := c.client.startBoard(secondBoard)
 	census := c.takeCensus(t, c.client, c.all...)
 	before := m.kubelet.count()
-	c.beginDeploy(secondMachine, secondBoard)
-	board.sent()
+	goOn := c.inTheMiddle(started)
+	changes := started.boards.changes()
 	began := time.Now()
 	m.write("etc/armed", "0\n")
 	eventually(t, generous, "demotion", nobody(m))
@@ -134,6 +135,7 @@ func (c *cluster) handOver(m *node, machines *machines, first, second net.IP) {
 		return differs("0", m.file("holder")) + differs("1", holder.file("holder"))
 	})
 	m.kubelet.killed(before)
+	goOn()
 
 	rebooted := machines.initReboot(2, second)
 	link, err := c.client.links.LinkByName("eth0")
@@ -151,24 +153,44 @@ func (c *cluster) handOver(m *node, machines *machines, first, second net.IP) {
 			t.Errorf("the lease of %s is not acknowledged by %s: %s", renewed.lease, holder.address4, renewed.said.Summary())
 		}
 	}
-	throughout(t, time.Until(began.Add((deploySeconds+2)*time.Second)), "nobody goes on with the deployment", func() string {
-		return strings.Join(board.sent(), ",")
+	eventually(t, generous, "the agent has written the image", func() string {
+		image, _ := started.Disk()
+		return differs(fmt.Sprint(true), fmt.Sprint(image != ""))
+	})
+	throughout(t, 2*time.Second, "nobody goes on with the deployment", func() string {
+		return differs(fmt.Sprint(changes), fmt.Sprint(started.boards.changes()))
 	})
 }
 
+// inTheMiddle begins a deployment, and returns when the agent waits for the image. The function lets it have that.
+func (c *cluster) inTheMiddle(of *computed) (goOn func()) {
+	c.t.Helper()
+	goOn, err := of.boards.HoldImage(imageName)
+	must(c.t, err)
+	c.t.Cleanup(goOn)
+	c.beginDeploy(of)
+	eventually(c.t, time.Minute, "the agent waits for the image", func() string {
+		return differs("1", fmt.Sprint(of.boards.Held(imageName)))
+	})
+	return goOn
+}
+
 // adopt is what an operator does when it finds its nodes gone. Nothing of it touches the machine.
-func (c *cluster) adopt(board *board, before *nodes.Node) {
+func (c *cluster) adopt(running *computed, before *nodes.Node) {
 	t := c.t
 	eventually(t, patient, "the next Ironic answers and knows nothing", c.knows(c.api))
 	_, err := nodes.Get(t.Context(), c.api, before.UUID).Extract()
 	if !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 		t.Errorf("the node of before: %v, want 404", err)
 	}
-	board.sent()
-	c.enrol(before.Name, firstBoard)
+	changes := running.boards.changes()
+	c.enrol(running)
 	c.change(before.Name, nodes.TargetAdopt, nodes.Active)
-	if sent := board.sent(); len(sent) > 0 {
-		t.Errorf("adopting changed the machine: %q", sent)
+	if now := running.boards.changes(); now != changes {
+		t.Errorf("adopting asked a board controller for %d changes", now-changes)
+	}
+	if did := running.Happened(); did != "" {
+		t.Errorf("adopting let the machine do %q", did)
 	}
 }
 

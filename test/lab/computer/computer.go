@@ -22,7 +22,7 @@ type Options struct {
 	// Address is that of the agent.
 	Address netip.Addr
 
-	// Network is that of the board controllers.
+	// Network is that of the board controllers and of the agent.
 	Network *Network
 
 	// Log takes what the agent does, and Failed why it ended before the ramdisk was turned off.
@@ -86,8 +86,8 @@ func (c *Computer) PowerOnFrom(ctx context.Context, medium map[string][]byte) er
 		return err
 	}
 	made, err := agent.New(agent.Options{
-		Parameters: parameters, Machine: c, MAC: c.options.MAC, Address: c.options.Address, Dial: c.options.Network.Dial,
-		Log: c.options.Log,
+		Parameters: parameters, Machine: c, MAC: c.options.MAC, Address: c.options.Address,
+		Listen: c.options.Network.Listen, Dial: c.options.Network.Dial, Log: c.options.Log,
 	})
 	if err != nil {
 		return err

@@ -5,22 +5,41 @@ import (
 	"net"
 	"strings"
 	"sync"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// Network gives the board controllers ports of the loopback interface, which Ironic reaches without a network of a lab.
+// Network gives the board controllers ports of one address, which Ironic reaches without a network of a lab.
 type Network struct {
+	host   string
+	inside func(do func() error) error
+
 	mutex sync.Mutex
 	// addresses are those that listen, by those of a lab.
 	addresses map[string]string
 }
 
-// NewNetwork makes a network on which nobody listens.
-func NewNetwork() *Network { return &Network{addresses: map[string]string{}} }
+// NewNetwork makes a network of the loopback interface.
+func NewNetwork() *Network {
+	return NewNetworkAt("127.0.0.1", func(do func() error) error { return do() })
+}
 
-// Listen implements bmc.Network.
-func (n *Network) Listen(ctx context.Context, kind, address string) (net.Listener, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, kind, "127.0.0.1:0")
-	if err == nil {
+// NewNetworkAt makes a network of an address. Inside calls a function in the network namespace that has the address.
+func NewNetworkAt(host string, inside func(do func() error) error) *Network {
+	return &Network{host: host, inside: inside, addresses: map[string]string{}}
+}
+
+// Listen implements bmc.Network. An address that is not of the switch of a lab is taken as it is.
+func (n *Network) Listen(ctx context.Context, kind, address string) (listener net.Listener, err error) {
+	place := address
+	if host, _, err := net.SplitHostPort(address); err == nil && host == network.Gateway4 {
+		place = net.JoinHostPort(n.host, "0")
+	}
+	err = n.inside(func() error {
+		listener, err = (&net.ListenConfig{}).Listen(ctx, kind, place)
+		return err
+	})
+	if err == nil && place != address {
 		n.mutex.Lock()
 		defer n.mutex.Unlock()
 		n.addresses[address] = listener.Addr().String()
@@ -29,8 +48,12 @@ func (n *Network) Listen(ctx context.Context, kind, address string) (net.Listene
 }
 
 // Dial implements bmc.Network.
-func (n *Network) Dial(ctx context.Context, kind, address string) (net.Conn, error) {
-	return (&net.Dialer{}).DialContext(ctx, kind, n.Actual(address))
+func (n *Network) Dial(ctx context.Context, kind, address string) (connection net.Conn, err error) {
+	err = n.inside(func() error {
+		connection, err = (&net.Dialer{}).DialContext(ctx, kind, n.Actual(address))
+		return err
+	})
+	return connection, err
 }
 
 // Actual replaces an address of a lab in a text by the one that listens.

@@ -31,14 +31,10 @@ var entrySources embed.FS
 
 // ironicKey changes with the content of the image of Ironic.
 func ironicKey() (string, error) {
-	root, err := ironic.RootKey()
-	if err != nil {
-		return "", err
-	}
 	parts := []string{
-		root, runtime.Version(), runtime.GOARCH, fmt.Sprint(ironicFiles(""), ironicEnvironment()), ironicUser,
+		ironic.RootKey(), runtime.Version(), runtime.GOARCH, fmt.Sprint(ironicFiles(""), ironicEnvironment()), ironicUser,
 	}
-	err = fs.WalkDir(entrySources, ".", func(name string, file fs.DirEntry, err error) error {
+	err := fs.WalkDir(entrySources, ".", func(name string, file fs.DirEntry, err error) error {
 		if err != nil || file.IsDir() || !isSource(name) {
 			return err
 		}

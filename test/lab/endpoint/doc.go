@@ -2,8 +2,8 @@
 // provider renders for control-plane nodes and those of config/ironic, with nothing changed but the names of the
 // images.
 //
-//	IronicImage      Debian's Ironic with the lab's hardware type, Apache httpd and dnsmasq, behind the entry points and
-//	                 the environment of quay.io/metal3-io/ironic
+//	IronicImage      Debian's Ironic, Apache httpd and dnsmasq, behind the entry points and the environment of
+//	                 quay.io/metal3-io/ironic
 //	GuardImage       the guard of this checkout with Debian's keepalived
 //	DownloaderImage  the entry point and the environment of quay.io/metal3-io/ironic-ipa-downloader, with a ramdisk to
 //	                 download

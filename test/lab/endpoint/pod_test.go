@@ -404,7 +404,7 @@ func (w *world) testLogs(t *testing.T, logs *container) {
 // container crashed.
 func (w *world) testTerm(t *testing.T, running *container) {
 	t.Helper()
-	created, err := nodes.Create(t.Context(), w.service, nodes.CreateOpts{Driver: "lab", Name: "metal3~host-0"}).Extract()
+	created, err := nodes.Create(t.Context(), w.service, nodes.CreateOpts{Driver: "redfish", Name: "metal3~host-0"}).Extract()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint/entry"
 )
 
-// ramdiskText is the content of the files of the ramdisk, after their names. No machine of a lab boots them: its
-// hardware type works from outside of the machine.
-const ramdiskText = ": for the lab, where no machine boots a ramdisk\n"
+// ramdiskText is the content of the files of the ramdisk, after their names. A machine of a lab looks only
+// at the parameters beside them, and boots package agent.
+const ramdiskText = ": for the lab, whose machines boot none of it\n"
 
 // Ramdisk is an archive as those of the Ironic Python Agent: kernel and ramdisk in a compressed tar file. It is the
 // same each time.

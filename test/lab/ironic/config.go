@@ -54,25 +54,32 @@ type Config struct {
 	Address netip.Addr
 	// Port is the TCP port of the API. Default: DefaultPort.
 	Port int
+	// Advertised is the IP address that agents and board controllers reach this Ironic at. Default: Address.
+	Advertised netip.Addr
 	// ConductorHost is the name that the conductor has in the lists of conductors and drivers. Default: lab-ironic.
 	ConductorHost string
-	// ImagesURL is where machines find the media that Ironic builds. Default: port 6180 of Address.
+	// ImagesURL is where machines find the media that Ironic builds. Default: port 6180 of Advertised.
 	ImagesURL string
 	// CallbackSeconds is how long Ironic waits for the next word of an agent. Default: 120.
 	CallbackSeconds int
-	// DeploySeconds is how long writing an image takes at least. Default: 0.
-	DeploySeconds int
 	// PowerSyncSeconds is how often the power states of the machines are compared with the database. Default: 30.
 	PowerSyncSeconds int
 }
 
 // Endpoint is the URL of the API, as clients want it.
-func (c Config) Endpoint() string { return c.Origin() + "/v1/" }
+func (c Config) Endpoint() string {
+	c = c.withDefaults()
+	return origin(c.Address, c.Port) + "/v1/"
+}
 
 // Origin is the URL of the API without the version, as Ironic tells it to agents.
 func (c Config) Origin() string {
 	c = c.withDefaults()
-	return "https://" + net.JoinHostPort(c.Address.String(), strconv.Itoa(c.Port))
+	return origin(c.Advertised, c.Port)
+}
+
+func origin(address netip.Addr, port int) string {
+	return "https://" + net.JoinHostPort(address.String(), strconv.Itoa(port))
 }
 
 // Render makes ironic.conf. It fails when the address is missing or a value cannot be a line of the file.
@@ -97,10 +104,11 @@ func Render(config Config) ([]byte, error) {
 
 func (c Config) withDefaults() Config {
 	setDefault(&c.Port, DefaultPort)
+	setDefault(&c.Advertised, c.Address)
 	setDefault(&c.PowerSyncSeconds, defaultPowerSyncSeconds)
 	setDefault(&c.CallbackSeconds, defaultCallbackSeconds)
 	setDefault(&c.ConductorHost, defaultConductorHost)
-	setDefault(&c.ImagesURL, "http://"+net.JoinHostPort(c.Address.String(), strconv.Itoa(defaultImagesPort)))
+	setDefault(&c.ImagesURL, "http://"+net.JoinHostPort(c.Advertised.String(), strconv.Itoa(defaultImagesPort)))
 	return c
 }
 

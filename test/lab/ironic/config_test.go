@@ -10,8 +10,8 @@ import (
 
 // ipv6 differs from the defaults in everything.
 var ipv6 = Config{
-	Address: netip.MustParseAddr("fd00:172:22::2"), Port: 16385, ConductorHost: "ironic-two", DeploySeconds: 7,
-	PowerSyncSeconds: 15,
+	Address: netip.MustParseAddr("fd00:172:22::2"), Port: 16385, ConductorHost: "ironic-two",
+	Advertised: netip.MustParseAddr("fd00:172:22::3"), PowerSyncSeconds: 15,
 }
 
 func TestRender(t *testing.T) {

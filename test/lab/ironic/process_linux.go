@@ -206,7 +206,7 @@ func (p *Process) start(ctx context.Context, root string, content map[string][]b
 	return p.command.Start()
 }
 
-// waitReady waits for a conductor that offers the hardware type: an API alone answers before that.
+// waitReady waits for a conductor that offers a driver: an API alone answers before that.
 func (p *Process) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -233,7 +233,7 @@ func (p *Process) waitReady(ctx context.Context) error {
 }
 
 func (p *Process) ask(ctx context.Context, client *http.Client) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Endpoint()+"drivers/lab", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Endpoint()+"drivers/redfish", nil)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (p *Process) ask(ctx context.Context, client *http.Client) error {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("asking for the hardware type lab: %s", response.Status)
+		return fmt.Errorf("asking for the driver redfish: %s", response.Status)
 	}
 	return nil
 }

@@ -116,16 +116,9 @@ func (l redfishLab) add(t *testing.T, number byte) *computed {
 func (l redfishLab) enroll(t *testing.T, of *computed, password string) *machine {
 	t.Helper()
 	server, system := bmc.RedfishAddress(of.name)
-	file := "file://" + ConfigDir + "/"
-	node, err := nodes.Create(t.Context(), l.client, nodes.CreateOpts{
-		Driver: "redfish", Name: "metal3~" + of.name, BootInterface: "redfish-virtual-media", DeployInterface: "direct",
-		InspectInterface: "agent", ManagementInterface: "redfish", PowerInterface: "redfish",
-		Properties: map[string]any{"capabilities": "boot_mode:uefi", "cpu_arch": "x86_64"},
-		DriverInfo: map[string]any{
-			"redfish_address": l.wires.Actual(server), "redfish_system_id": system, "redfish_username": "operator",
-			"redfish_password": password, "deploy_kernel": file + KernelFile, "deploy_ramdisk": file + RamdiskFile,
-		},
-	}).Extract()
+	node, err := nodes.Create(t.Context(), l.client, RedfishNode("metal3~"+of.name, Board{
+		Address: l.wires.Actual(server), System: system, Username: "operator", Password: password,
+	})).Extract()
 	if err != nil {
 		t.Fatal(err)
 	}

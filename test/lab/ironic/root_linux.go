@@ -20,7 +20,7 @@ import (
 const (
 	debianMirror  = "http://deb.debian.org/debian"
 	debianRelease = "trixie"
-	// ironicVersion is the release series that the hardware type is written for.
+	// ironicVersion is the release series that the configuration and the corrections are written for.
 	ironicVersion = "29"
 	// rootPrefix is how the folders of the cache begin that hold a root file system.
 	rootPrefix = "ironic-"
@@ -55,10 +55,7 @@ var pruned = []string{
 // none. That takes minutes, root, debootstrap and a Debian mirror; later calls cost a hash. Nobody may write to the
 // folder. A Debian point release does not change the key: the first build stays until the cache is emptied.
 func EnsureRoot(ctx context.Context, progress io.Writer) (dir, key string, err error) {
-	key, err = RootKey()
-	if err != nil {
-		return "", "", err
-	}
+	key = RootKey()
 	base, err := ensureBase(ctx, progress)
 	if err != nil {
 		return "", "", err
@@ -67,7 +64,7 @@ func EnsureRoot(ctx context.Context, progress io.Writer) (dir, key string, err e
 		if err := linkTree(base, partial); err != nil {
 			return fmt.Errorf("linking %s: %w", base, err)
 		}
-		return installDriver(partial)
+		return install(partial)
 	})
 	if err != nil {
 		return "", "", fmt.Errorf("building the root file system of Ironic: %w", err)
@@ -75,23 +72,14 @@ func EnsureRoot(ctx context.Context, progress io.Writer) (dir, key string, err e
 	return dir, key, nil
 }
 
-// RootKey is the key of what EnsureRoot returns. It makes nothing.
-func RootKey() (string, error) {
-	return driverKey(baseKey())
-}
-
 // CachedRoot is the folder of EnsureRoot where the cache has it, and empty where it has not. It makes nothing, for
 // tests that must not take minutes.
 func CachedRoot() (string, error) {
-	key, err := RootKey()
-	if err != nil {
-		return "", err
-	}
 	cache, err := binaries.CacheDir()
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, rootPrefix+key)
+	dir := filepath.Join(cache, rootPrefix+RootKey())
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	} else if err != nil {
@@ -154,7 +142,7 @@ func buildBase(ctx context.Context, dir string, progress io.Writer) error {
 	return prune(dir)
 }
 
-// checkVersion refuses a Debian that packages another Ironic than the hardware type is written for.
+// checkVersion refuses a Debian that packages another Ironic than the lab is written for.
 func checkVersion(dir string) error {
 	found, err := filepath.Glob(filepath.Join(dir, pythonPackages, "ironic-[0-9]*.egg-info"))
 	if err != nil {
@@ -165,7 +153,7 @@ func checkVersion(dir string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("debian %s has %q, but the hardware type of the lab is written for Ironic %s",
+	return fmt.Errorf("debian %s has %q, but the lab is written for Ironic %s",
 		debianRelease, found, ironicVersion)
 }
 

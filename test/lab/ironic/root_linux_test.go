@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -122,9 +123,9 @@ func TestCheckVersion(t *testing.T) {
 		installed string
 		refused   bool
 	}{
-		"the one of the hardware type": {"ironic-29.0.5.egg-info", false},
-		"a newer one":                  {"ironic-32.0.0.egg-info", true},
-		"a client of it":               {"ironic_inspector_client-29.0.0.egg-info", true},
+		"the one of the lab": {"ironic-29.0.5.egg-info", false},
+		"a newer one":        {"ironic-32.0.0.egg-info", true},
+		"a client of it":     {"ironic_inspector_client-29.0.0.egg-info", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -138,20 +139,20 @@ func TestCheckVersion(t *testing.T) {
 	}
 }
 
-func TestInstallDriver(t *testing.T) {
+func TestInstall(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("giving a folder to the user of Ironic needs root")
 	}
 	dir := t.TempDir()
-	if err := installDriver(dir); err != nil {
+	if err := install(dir); err != nil {
 		t.Fatal(err)
 	}
 	if mode := stat(t, filepath.Join(dir, EntryPoint)).Mode(); mode&0o111 != 0o111 {
 		t.Errorf("the entry point has mode %s", mode)
 	}
-	info, err := os.ReadFile(filepath.Join(dir, pythonPackages, "lab_hardware-1.0.dist-info", "entry_points.txt"))
-	if err != nil || !strings.Contains(string(info), "lab_hardware:LabHardware") {
-		t.Errorf("entry points %q, %v", info, err)
+	status, isUnix := stat(t, filepath.Join(dir, StateDir)).Sys().(*syscall.Stat_t)
+	if !isUnix || status.Uid != UserID {
+		t.Errorf("the folder that Ironic writes to is owned by %v", status)
 	}
 }
 

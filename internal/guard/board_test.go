@@ -1,0 +1,94 @@
+package guard_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/computer"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
+)
+
+// boards are the board controllers of computers on the network of a node, and the server of their image.
+type boards struct {
+	*bmc.Server
+	node    *node
+	network *computer.Network
+}
+
+// imageName is the image that all computers get.
+const imageName = "system"
+
+// startBoards serves until the test ends.
+func (n *node) startBoards() *boards {
+	t := n.lab.t
+	t.Helper()
+	b := &boards{node: n, network: computer.NewNetworkAt(n.address4.String(), func(do func() error) error {
+		return within(n.space, do)
+	})}
+	var err error
+	b.Server, err = bmc.Start(t.Context(), b.network)
+	must(t, err)
+	t.Cleanup(func() { _ = b.Close() })
+	must(t, b.AddImage(imageName, "0123456789abcdef"))
+	return b
+}
+
+// image is what Ironic has to know of the image.
+func (b *boards) image() map[string]any {
+	return map[string]any{
+		"image_source":       b.network.Actual(bmc.ImageURL(imageName)),
+		"image_os_hash_algo": "sha256", "image_os_hash_value": b.network.Actual(bmc.ChecksumURL(imageName)),
+	}
+}
+
+// changes counts what the board controllers were asked to change so far.
+func (b *boards) changes() int {
+	count := 0
+	for _, operation := range b.Operations() {
+		if operation.Changes() {
+			count++
+		}
+	}
+	return count
+}
+
+// computed is a computer with its board controller.
+type computed struct {
+	*computer.Computer
+	boards *boards
+	name   string
+	mac    string
+}
+
+// Who may use the board controllers.
+const (
+	boardUser     = "operator"
+	boardPassword = "secret"
+)
+
+// compute makes a computer that is off until the test ends. One agent at a time has the address of the node.
+func (b *boards) compute(number byte) *computed {
+	t := b.node.lab.t
+	t.Helper()
+	made := &computed{boards: b, name: fmt.Sprintf("host-%d", number), mac: network.HardwareAddress(number).String()}
+	made.Computer = computer.New(computer.Options{
+		MAC: made.mac, Address: b.node.address4, Network: b.network, Log: slog.New(slog.DiscardHandler),
+		Failed: func(err error) { t.Errorf("the agent of %s ended: %v", made.name, err) },
+	})
+	t.Cleanup(func() { _ = made.PowerOff(context.Background()) })
+	must(t, b.Add(made.name, boardUser, boardPassword, made))
+	return made
+}
+
+// node is what Ironic has to know of the computer.
+func (c *computed) node() nodes.CreateOpts {
+	server, system := bmc.RedfishAddress(c.name)
+	return ironic.RedfishNode("metal3~"+c.name, ironic.Board{
+		Address: c.boards.network.Actual(server), System: system, Username: boardUser, Password: boardPassword,
+	})
+}
