@@ -112,7 +112,7 @@ func describeReturn(e *endpoint) {
 		e.inviteGuests(ctx)
 		e.seatGuests(ctx)
 		special := []string{late, paused, locked}
-		var images []bmc.Operation
+		var media []bmc.Operation
 		before := e.pictures(ctx, Default, special...)
 		e.untouched = time.Now()
 		finish := e.provisionLate(ctx)
@@ -127,9 +127,11 @@ func describeReturn(e *endpoint) {
 		e.untilSame(ctx, before, special...)
 		e.expectGuestsKept(ctx)
 		e.expectUntouched(ctx, late)
-		Expect(changes(e.untouched, allBut(late)...)).To(ContainElement(And(HaveField("Resource", "boot"),
-			HaveField("Detail", HavePrefix("Hdd "))), &images), "Ironic has it boot what was written")
-		Expect(images).To(HaveLen(1), "the host that was being provisioned is provisioned once")
+		asked := changes(e.untouched, allBut(late)...)
+		Expect(asked).To(ContainElement(And(HaveField("Resource", "boot"), HaveField("Detail", HavePrefix("Hdd ")))),
+			"Ironic has it boot what was written")
+		Expect(asked).To(ContainElement(HaveField("Resource", "insert"), &media))
+		Expect(media).To(HaveLen(1), "its agent boots once, so that it is provisioned once")
 		e.thawGuests(ctx)
 		e.expectUntouched(ctx, late)
 		e.dismissGuests(ctx)
