@@ -64,6 +64,9 @@ type bmo struct {
 	program, health string
 	webhook         env.WebhookServer
 
+	// folder has what it reads from files.
+	folder string
+
 	// starts makes names for its logs.
 	process *process.Child
 	starts  int
@@ -76,13 +79,16 @@ func newBMO(ctx context.Context, at *side, ironic ironicapi.Endpoint) *bmo {
 	Expect(err).NotTo(HaveOccurred())
 	b := &bmo{
 		side: at, ironic: ironic, kernel: noKernel, ramdisk: noRamdisk,
-		program: filepath.Join(folder, "baremetal-operator"),
+		program: filepath.Join(folder, "baremetal-operator"), folder: GinkgoT().TempDir(),
 	}
 	b.webhook, err = at.server.NewWebhookServer("bmo")
 	Expect(err).NotTo(HaveOccurred())
 	b.health, err = at.server.Group().Address()
 	Expect(err).NotTo(HaveOccurred())
 	installBMO(ctx, at)
+	certificates := filepath.Join(b.folder, "k8s-webhook-server")
+	Expect(os.Mkdir(certificates, 0o750)).To(Succeed())
+	Expect(os.Symlink(b.webhook.CertDir, filepath.Join(certificates, "serving-certs"))).To(Succeed())
 	b.start(ctx)
 	Expect(at.server.RedirectWebhooks(ctx, bmoNamespace, b.webhook)).To(Succeed())
 	return b
@@ -93,13 +99,9 @@ func (b *bmo) start(ctx context.Context) {
 	GinkgoHelper()
 	account, err := b.side.server.User("system:serviceaccount:"+bmoNamespace+":"+bmoAccount, "system:serviceaccounts")
 	Expect(err).NotTo(HaveOccurred())
-	folder := GinkgoT().TempDir()
-	certificates := filepath.Join(folder, "k8s-webhook-server")
-	Expect(os.Mkdir(certificates, 0o750)).To(Succeed())
-	Expect(os.Symlink(b.webhook.CertDir, filepath.Join(certificates, "serving-certs"))).To(Succeed())
-	access := filepath.Join(folder, "auth", "ironic")
+	access := filepath.Join(b.folder, "auth", "ironic")
 	Expect(os.MkdirAll(access, 0o750)).To(Succeed())
-	authority := filepath.Join(folder, "authority.crt")
+	authority := filepath.Join(b.folder, "authority.crt")
 	for path, content := range map[string][]byte{
 		filepath.Join(access, "username"): []byte(b.ironic.Username),
 		filepath.Join(access, "password"): []byte(b.ironic.Password),
@@ -114,7 +116,7 @@ func (b *bmo) start(ctx context.Context) {
 			"-dev", "-metrics-addr=0", "-health-addr=" + b.health, fmt.Sprintf("-webhook-port=%d", b.webhook.Port),
 		},
 		Env: []string{
-			"KUBECONFIG=" + b.side.credentials(account, "bmo"), "TMPDIR=" + folder, "POD_NAMESPACE=" + bmoNamespace,
+			"KUBECONFIG=" + b.side.credentials(account, "bmo"), "TMPDIR=" + b.folder, "POD_NAMESPACE=" + bmoNamespace,
 			"METAL3_AUTH_ROOT_DIR=" + filepath.Dir(access), "IRONIC_ENDPOINT=" + b.ironic.URL,
 			"IRONIC_CACERT_FILE=" + authority,
 			"DEPLOY_KERNEL_URL=" + b.kernel, "DEPLOY_RAMDISK_URL=" + b.ramdisk,

@@ -212,7 +212,7 @@ func endpoints(c *clusters) []story {
 	return []story{
 		{"resumes hosts with the own Ironic only, and has all of them adopted by another one", func(ctx context.Context) {
 			w := c.world(ctx)
-			e := newEndpoint(w.access)
+			e := newEndpoint(accessTo(w.ironic))
 			w.cluster(ctx, "cluster", e.at())
 			w.open(ctx, e, "cluster")
 			for _, name := range []string{"cp-0", "worker-0", "worker-1"} {

@@ -20,7 +20,7 @@ func fences(c *clusters) []story {
 	return []story{
 		{"lets one side act when the Cluster is unpaused on both", func(ctx context.Context) {
 			w := c.world(ctx)
-			e := newEndpoint(w.access)
+			e := newEndpoint(accessTo(w.ironic))
 			w.cluster(ctx, "cluster", e.at())
 			w.open(ctx, e, "cluster")
 			w.host(ctx, "worker-0")

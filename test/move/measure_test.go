@@ -126,8 +126,9 @@ func describeMeasurements(c *clusters) {
 		running := time.Since(began)
 
 		fmt.Println("handing the endpoint over")
-		behind.empty(ctx)
+		// BMO looks at each host once a minute, so at some before they are told. They get other IDs then.
 		e.expect(w.hosts(ctx, Default, w.here))
+		behind.empty(ctx)
 		told := w.nudges(ctx, "ControlPlane/host-000")
 		began = time.Now()
 		e.heldBy(clusterID + "-host-000")

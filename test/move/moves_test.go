@@ -159,15 +159,19 @@ func (w *world) manifests(ctx context.Context) []client.Object {
 // scaleDown takes a Machine away with all that belongs to it, which Cluster API and the garbage collector do otherwise.
 func (w *world) scaleDown(ctx context.Context, name string) {
 	GinkgoHelper()
-	meta := metav1.ObjectMeta{Namespace: w.namespace, Name: name}
-	bootstrap := metav1.ObjectMeta{Namespace: w.namespace, Name: name + "-bootstrap"}
-	for _, object := range []client.Object{
-		&infrav1.Metal3Machine{ObjectMeta: meta}, &clusterv1.Machine{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: bootstrap},
-	} {
+	for _, object := range w.partsOf(name) {
 		Expect(w.here.client.Delete(ctx, object)).To(Succeed())
 		Eventually(func() error {
 			return w.here.client.Get(ctx, client.ObjectKeyFromObject(object), object)
 		}).Should(MatchError(ContainSubstring("not found")))
+	}
+}
+
+// partsOf are the objects of a machine, in the order in which they go.
+func (w *world) partsOf(name string) []client.Object {
+	return []client.Object{
+		&infrav1.Metal3Machine{ObjectMeta: w.named(name)}, &clusterv1.Machine{ObjectMeta: w.named(name)},
+		w.secret(name + "-bootstrap"),
 	}
 }
 

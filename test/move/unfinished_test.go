@@ -69,10 +69,7 @@ func unfinished(c *clusters) []story {
 			w.settled(ctx)
 			before := w.trace(ctx)
 			w.stuck(true)
-			for _, object := range []client.Object{
-				&infrav1.Metal3Machine{ObjectMeta: w.named("cluster-1")}, &clusterv1.Machine{ObjectMeta: w.named("cluster-1")},
-				&corev1.Secret{ObjectMeta: w.named("cluster-1-bootstrap")},
-			} {
+			for _, object := range w.partsOf("cluster-1") {
 				Expect(w.here.client.Delete(ctx, object)).To(Succeed())
 			}
 			w.eventually(ctx, "cluster-1", inState(bmov1alpha1.StateDeprovisioning))
@@ -90,7 +87,6 @@ func unfinished(c *clusters) []story {
 				HaveField("Annotations", Not(HaveKey(infrav1.MoveWhileBusyAnnotation))))
 			w.stuck(false)
 			w.settled(ctx)
-			w.observed(ctx)
 			w.unharmed(ctx, before.except("cluster-1"))
 			Expect(w.asked(before, "deleted")).To(Equal(1), "it is deprovisioned once")
 			Expect(w.asked(before, "active")).To(BeZero())
@@ -105,7 +101,7 @@ func leftBehind(c *clusters) []story {
 			w := c.world(ctx)
 			w.cluster(ctx, "cluster")
 			for _, host := range []string{"kept", "upgraded", "half"} {
-				w.host(ctx, host, w.deployed)
+				w.host(ctx, host, deployed)
 			}
 			w.settled(ctx)
 			w.readyForMove(ctx)
@@ -166,7 +162,7 @@ func (w *world) forgettable(ctx context.Context) (young *infrav1.Metal3Machine, 
 }
 
 // deployed makes a host that runs an image already: it brings the status that says so, as after a move.
-func (w *world) deployed(host *bmov1alpha1.BareMetalHost) {
+func deployed(host *bmov1alpha1.BareMetalHost) {
 	GinkgoHelper()
 	imaged(host)
 	known, err := json.Marshal(map[string]any{

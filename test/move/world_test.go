@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -55,10 +54,6 @@ type world struct {
 	// here is where the objects are, there is where they are moved next.
 	here, there *side
 
-	// access is how BMO reaches Ironic, and boards the URL of management controllers, without the name of the machine.
-	access ironicapi.Endpoint
-	boards string
-
 	// image is that of machines. Nil leaves the one that they have.
 	image *infrav1.Image
 
@@ -80,8 +75,7 @@ func (c *clusters) world(ctx context.Context) *world {
 	GinkgoHelper()
 	place := int(c.worlds.Add(1))
 	return &world{
-		clusters: c, namespace: stage.Namespace(ctx, c.source.server), here: c.source, there: c.target,
-		access: accessTo(c.ironic), boards: boards, serial: place << 8,
+		clusters: c, namespace: stage.Namespace(ctx, c.source.server), here: c.source, there: c.target, serial: place << 8,
 	}
 }
 
@@ -162,7 +156,7 @@ func (w *world) host(ctx context.Context, name string, options ...func(*bmov1alp
 
 // address is that of the management controller of a host.
 func (w *world) address(host string) string {
-	return w.boards + w.namespace + "-" + host
+	return boards + w.namespace + "-" + host
 }
 
 // imaged makes a host run an image without any machine.

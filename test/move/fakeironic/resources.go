@@ -14,8 +14,13 @@ func (s *Server) listDrivers(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"drivers": []any{map[string]any{"name": driver, "hosts": []string{"fake"}}}})
 }
 
-// driver is that of all management controllers that BMO is given.
-const driver = "redfish"
+// driver is that of all management controllers that BMO is given, and the others are keys of what it needs to know.
+const (
+	driver      = "redfish"
+	addressKey  = "redfish_address"
+	systemKey   = "redfish_system_id"
+	passwordKey = "redfish_password"
+)
 
 // showVersion answers which versions of the API there are. BMO demands 1.89 at least.
 func (s *Server) showVersion(w http.ResponseWriter, _ *http.Request) {
@@ -56,10 +61,8 @@ func (s *Server) listNodes(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) enroll(w http.ResponseWriter, r *http.Request) {
-	var body map[string]any
 	node := &record{}
-	encoded := json.RawMessage{}
-	if read(r, &encoded) != nil || json.Unmarshal(encoded, &node.Node) != nil || json.Unmarshal(encoded, &body) != nil {
+	if read(r, &node.Node) != nil {
 		answer(w, http.StatusBadRequest, fault("the node cannot be read"))
 		return
 	}
@@ -74,7 +77,7 @@ func (s *Server) enroll(w http.ResponseWriter, r *http.Request) {
 	}
 	node.UUID, node.ProvisionState = s.id("0001"), string(nodes.Enroll)
 	s.nodes[node.UUID] = node
-	s.record(node, "enroll", body)
+	s.record(node, "enroll")
 	answer(w, http.StatusCreated, masked(node))
 }
 
@@ -87,10 +90,8 @@ func (s *Server) show(node *record, _ *http.Request) (int, any) {
 func masked(node *record) nodes.Node {
 	shown := node.Node
 	shown.DriverInfo = maps.Clone(node.DriverInfo)
-	for key := range shown.DriverInfo {
-		if strings.HasSuffix(key, passwordSuffix) {
-			shown.DriverInfo[key] = "******"
-		}
+	if _, has := shown.DriverInfo[passwordKey]; has {
+		shown.DriverInfo[passwordKey] = "******"
 	}
 	return shown
 }
@@ -105,7 +106,7 @@ func (s *Server) update(node *record, r *http.Request) (int, any) {
 		return http.StatusBadRequest, fault("Couldn't apply patch: %s", err)
 	}
 	node.Node = changed
-	s.record(node, "update", map[string]any{"patch": string(patch)})
+	s.record(node, "update")
 	return http.StatusOK, masked(node)
 }
 
@@ -140,7 +141,7 @@ func (s *Server) remove(node *record, _ *http.Request) (int, any) {
 	}
 	delete(s.nodes, node.UUID)
 	maps.DeleteFunc(s.ports, func(_ string, one port) bool { return one.Node == node.UUID })
-	s.record(node, "remove", nil)
+	s.record(node, "remove")
 	return http.StatusNoContent, nil
 }
 
@@ -194,6 +195,6 @@ func (s *Server) addPort(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.ports[added.UUID] = added
-	s.record(s.nodes[added.Node], "port", map[string]any{"address": added.Address, "pxe": added.PXE})
+	s.record(s.nodes[added.Node], "port")
 	answer(w, http.StatusCreated, added)
 }

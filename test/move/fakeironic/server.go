@@ -55,9 +55,6 @@ type Call struct {
 	// What is the verb: "enroll", "port", "update", "manage" and the other provision states, "power on" and the other
 	// power states, "maintenance", "no maintenance", "remove".
 	What string
-
-	// Body is what was sent.
-	Body map[string]any
 }
 
 // record is a node and what is being done with it.
@@ -238,8 +235,8 @@ func (s *Server) onNode(handle func(*record, *http.Request) (int, any)) http.Han
 	}
 }
 
-func (s *Server) record(node *record, what string, body map[string]any) {
-	s.calls = append(s.calls, Call{Node: node.Name, What: what, Body: body})
+func (s *Server) record(node *record, what string) {
+	s.calls = append(s.calls, Call{Node: node.Name, What: what})
 }
 
 func (s *Server) id(kind string) string {

@@ -29,7 +29,7 @@ func (s *Server) provision(node *record, r *http.Request) (int, any) {
 			"image_source", node.UUID)
 	}
 	node.LastError = ""
-	s.record(node, target, body)
+	s.record(node, target)
 	work()
 	return http.StatusAccepted, nil
 }
@@ -40,24 +40,14 @@ func (s *Server) workFor(node *record, target nodes.TargetProvisionState) func()
 		state nodes.ProvisionState
 		verb  nodes.TargetProvisionState
 	}
-	manageable := func() { node.ProvisionState = string(nodes.Manageable) }
-	del := func() { s.work(node, nodes.Deleting, s.tearDown) }
-	deploy := func() { s.work(node, nodes.Deploying, s.deploy) }
 	return map[situation]func(){
-		{nodes.Enroll, nodes.TargetManage}:       func() { s.work(node, nodes.Verifying, s.verify) },
-		{nodes.Available, nodes.TargetManage}:    manageable,
-		{nodes.CleanFail, nodes.TargetManage}:    manageable,
-		{nodes.InspectFail, nodes.TargetManage}:  manageable,
-		{nodes.AdoptFail, nodes.TargetManage}:    manageable,
-		{nodes.Manageable, nodes.TargetInspect}:  func() { s.work(node, nodes.Inspecting, s.inspect) },
-		{nodes.InspectFail, nodes.TargetInspect}: func() { s.work(node, nodes.Inspecting, s.inspect) },
-		{nodes.Manageable, nodes.TargetProvide}:  func() { s.work(node, nodes.Cleaning, s.clean) },
-		{nodes.Manageable, nodes.TargetAdopt}:    func() { s.work(node, nodes.Adopting, adopt) },
-		{nodes.Available, nodes.TargetActive}:    deploy,
-		{nodes.DeployFail, nodes.TargetActive}:   deploy,
-		{nodes.Active, nodes.TargetDeleted}:      del,
-		{nodes.DeployFail, nodes.TargetDeleted}:  del,
-		{nodes.Error, nodes.TargetDeleted}:       del,
+		{nodes.Enroll, nodes.TargetManage}:      func() { s.work(node, nodes.Verifying, s.verify) },
+		{nodes.Available, nodes.TargetManage}:   func() { node.ProvisionState = string(nodes.Manageable) },
+		{nodes.Manageable, nodes.TargetInspect}: func() { s.work(node, nodes.Inspecting, inspect) },
+		{nodes.Manageable, nodes.TargetProvide}: func() { s.work(node, nodes.Cleaning, s.clean) },
+		{nodes.Manageable, nodes.TargetAdopt}:   func() { s.work(node, nodes.Adopting, adopt) },
+		{nodes.Available, nodes.TargetActive}:   func() { s.work(node, nodes.Deploying, s.deploy) },
+		{nodes.Active, nodes.TargetDeleted}:     func() { s.work(node, nodes.Deleting, s.tearDown) },
 	}[situation{nodes.ProvisionState(node.ProvisionState), target}]
 }
 
@@ -73,7 +63,7 @@ func (s *Server) work(node *record, state nodes.ProvisionState, done func(*recor
 }
 
 func (s *Server) verify(node *record) {
-	if node.DriverInfo[prefix(node)+passwordSuffix] != s.BoardPassword {
+	if node.DriverInfo[passwordKey] != s.BoardPassword {
 		node.ProvisionState = string(nodes.Enroll)
 		node.LastError = "Failed to get power state for node: the password is wrong (401)"
 		return
@@ -91,22 +81,12 @@ func (s *Server) turn(node *record, power nodes.TargetPowerState) {
 	node.PowerState = string(power)
 }
 
-// passwordSuffix ends the key of the password in what a driver needs to know of a node.
-const passwordSuffix = "_password"
-
-// prefix begins the keys of what the driver of a node needs to know.
-func prefix(node *record) string { return node.Driver }
-
-// address is that of the management controller. Redfish names the system apart.
+// address is the URL of the machine at its management controller.
 func address(node *record) string {
-	found := fmt.Sprint(node.DriverInfo[prefix(node)+"_address"])
-	if system, apart := node.DriverInfo["redfish_system_id"]; apart {
-		found += fmt.Sprint(system)
-	}
-	return found
+	return fmt.Sprint(node.DriverInfo[addressKey], node.DriverInfo[systemKey])
 }
 
-func (s *Server) inspect(node *record) {
+func inspect(node *record) {
 	node.ProvisionState, node.inventory = string(nodes.Manageable), true
 }
 
@@ -148,7 +128,7 @@ func (s *Server) power(node *record, r *http.Request) (int, any) {
 	}
 	node.LastError = ""
 	node.TargetPowerState = string(after)
-	s.record(node, target, body)
+	s.record(node, target)
 	s.start(node, func(node *record) {
 		node.TargetPowerState = ""
 		s.turn(node, after)
@@ -162,6 +142,6 @@ func (s *Server) maintenance(node *record, r *http.Request) (int, any) {
 	if node.Maintenance {
 		what = "maintenance"
 	}
-	s.record(node, what, nil)
+	s.record(node, what)
 	return http.StatusAccepted, nil
 }
