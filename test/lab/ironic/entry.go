@@ -43,7 +43,7 @@ func install(root string) error {
 		return err
 	}
 	return errors.Join(
-		os.WriteFile(target, entry, 0o755), //nolint:gosec // It is a program.
+		os.WriteFile(target, entry, 0o755),
 		os.Chown(filepath.Join(root, StateDir), UserID, UserID),
 	)
 }
