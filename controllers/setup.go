@@ -134,7 +134,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	return machines.SetupWithManager(ctx, mgr, sources, concurrency(options.Concurrency.Metal3Machine))
 }
 
-// setupMoveLabels registers what labels the definitions of BMO and Secrets that nobody owns.
+// setupMoveLabels registers the controllers that label the definitions of BMO and Secrets without an owner.
 func setupMoveLabels(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if !options.KeepMoveLabels {
 		return nil

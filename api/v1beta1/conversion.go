@@ -133,7 +133,7 @@ func newHalf[S, H any](spoke *S, hub *H, rise func(S) H, fall func(H) S) half {
 func (p pair[S, H]) toHub(kept stdjson.RawMessage) (stdjson.RawMessage, error) {
 	hub := p.rise(*p.spoke)
 	if full, found := read[H](kept); found {
-		// Had nobody edited the spoke, it would give this. Where the two differ, somebody did, and the edit wins.
+		// An unedited spoke gives the same hub. If the two differ, a user has edited the spoke, and the edit wins.
 		untouched := p.rise(p.fall(full))
 		var err error
 		if hub, err = rebase(untouched, hub, full); err != nil {

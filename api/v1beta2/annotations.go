@@ -29,7 +29,7 @@ const (
 	HostAnnotation = "metal3.io/BareMetalHost"
 
 	// HostPausedByProvider is the value of the annotation baremetalhost.metal3.io/paused that marks a pause as the
-	// provider's own. Any other value is a pause by somebody else and is never removed.
+	// provider's own. The provider never removes an annotation with another value.
 	HostPausedByProvider = "metal3.io/capm3"
 
 	// UnhealthyAnnotation on a host keeps it from being chosen.
@@ -67,7 +67,7 @@ const (
 	BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
 
 	// DeleteForMoveAnnotation marks an object that clusterctl move deletes after it was copied to another cluster. It
-	// replaces all other annotations, a pause among them, so nobody may act on such an object.
+	// replaces all other annotations, a pause among them, so controllers must not act on such an object.
 	DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
 	// IronicHolderAnnotation on a host names who held the Ironic endpoint when the host was last told of a change, as

@@ -48,8 +48,20 @@ type IronicProxy struct {
 	NoProxy []string `json:"noProxy,omitempty"`
 }
 
-// IronicTLS tunes the encryption of the services beside the API.
+// IronicTLS tunes the encryption of the services beside the API, and says which servers Ironic trusts.
 type IronicTLS struct {
+	// bmcCABundle are certificates of CAs in PEM format. Ironic verifies the certificates of BMCs with them instead of the
+	// CAs of its image. A host with bmc.disableCertificateVerification is not verified.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	BMCCABundle string `json:"bmcCABundle,omitempty"`
+
+	// trustedCABundle are certificates of CAs in PEM format. Ironic, the deploy ramdisk and the ramdisk downloader verify
+	// image servers with them instead of the CAs of their images.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	TrustedCABundle string `json:"trustedCABundle,omitempty"`
+
 	// disableVirtualMediaTLS serves virtual media over HTTP, for BMCs that do not accept the certificate. Default: false.
 	// +optional
 	DisableVirtualMediaTLS *bool `json:"disableVirtualMediaTLS,omitempty"`
@@ -96,6 +108,15 @@ type IronicPrometheusExporter struct {
 	// sensorCollectionInterval is the time between two reads of the sensors, at least 1m. Default: 160s.
 	// +optional
 	SensorCollectionInterval *metav1.Duration `json:"sensorCollectionInterval,omitempty"`
+}
+
+// IronicGuardMetrics says where the guard of a node serves its metrics.
+type IronicGuardMetrics struct {
+	// bindAddress is the address of the nodes that the guard serves metrics and health on, at port 9650. It asks for no
+	// credentials. Defaults to 127.0.0.1; 0.0.0.0 means all addresses of IPv4, and :: all addresses of both families.
+	// +optional
+	// +kubebuilder:validation:Enum="127.0.0.1";"0.0.0.0";"::"
+	BindAddress string `json:"bindAddress,omitempty"`
 }
 
 // IronicDHCPRange is a range of addresses for a network behind a DHCP relay, or a further one of the same network.

@@ -84,7 +84,7 @@ type Ironic struct {
 	// +optional
 	Takeover TakeoverPolicy `json:"takeover,omitempty"`
 
-	// takeoverAfterSilence lets an unarmed node take the address when nobody has held it for so long, even though
+	// takeoverAfterSilence lets an unarmed node take the VIP after no node has held it for so long, even though
 	// the cluster was never moved. Empty means never. Only for takeover AfterMove.
 	// +optional
 	TakeoverAfterSilence *metav1.Duration `json:"takeoverAfterSilence,omitempty"`
@@ -129,6 +129,10 @@ type Ironic struct {
 	// prometheusExporter serves what the sensors of the BMCs report.
 	// +optional
 	PrometheusExporter IronicPrometheusExporter `json:"prometheusExporter,omitempty,omitzero"`
+
+	// guardMetrics says where the guard serves its metrics.
+	// +optional
+	GuardMetrics IronicGuardMetrics `json:"guardMetrics,omitempty,omitzero"`
 
 	// images replace the container images of the static pods.
 	// +optional

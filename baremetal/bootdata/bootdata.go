@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// CloudConfig is the format of data for cloud-init, whatever kind of user data it is. It is also what the empty
-	// format means.
+	// CloudConfig is the format of all kinds of user data for cloud-init, and the default for an empty format.
 	CloudConfig = "cloud-config"
 
 	// Ignition is the format of Ignition configs.

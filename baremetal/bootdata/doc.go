@@ -24,7 +24,7 @@
 // Measured with cloud-init 22.4, 25.1 and 26.2, which all behave alike:
 //
 //   - Parts merge in their order, and a later write_files replaces an earlier one by default. Hence the added part is
-//     the last one and asks for dict(recurse_list)+list(append), which adds to the list whatever the parts before did.
+//     the last one and asks for dict(recurse_list)+list(append), which adds to the list of all earlier parts.
 //   - A part of type text/plain is recognised by its first line, as user data without parts is: templates, scripts,
 //     archives and includes keep their meaning, and a template is still rendered.
 //   - A part that is neither base64 nor quoted-printable loses every character that is not ASCII and with it the whole
@@ -37,8 +37,8 @@
 //
 // The content of the added files is base64, so that jinja never sees it.
 //
-// A block of added files starts and ends with a comment and carries its checksum. Only a block that is intact, at the
-// place where this package would put it, is taken for an own one; a block that somebody edited belongs to the user.
+// A block of added files starts and ends with a comment and carries its checksum. The package replaces
+// only an intact block at the place where it would put the block itself; an edited block belongs to the user.
 //
 // # Ignition
 //

@@ -93,8 +93,8 @@ func (d document) written() (paths, error) {
 	}
 }
 
-// writtenByTemplate reads a template as if all its conditions were true. Where that is no YAML, whatever looks like a
-// path counts.
+// writtenByTemplate reads a template as if all its conditions were true. If the result is not YAML, each word that
+// looks like a path counts.
 func (d document) writtenByTemplate() (paths, error) {
 	if d.problem == nil && onlyExpressions(d.text) {
 		written, err := writtenByConfig(d.root)

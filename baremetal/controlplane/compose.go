@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 
@@ -18,7 +19,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// private is the mode of all files: root reads them, and nobody else.
+// private is the mode of all files: only root reads them.
 const private fs.FileMode = 0o600
 
 // Endpoint is an Ironic endpoint and what it needs beside its description.
@@ -151,6 +152,15 @@ func (e Endpoint) material(role vip.Role) (map[string][]byte, ironic.Config, err
 		ironic.KeyFile:         e.Certificates.Key,
 		ironic.AuthorityFile:   e.Certificates.Authority,
 	}
+	for name, bundle := range map[string]string{
+		ironic.BMCAuthoritiesFile:     e.Ironic.TLS.BMCCABundle,
+		ironic.TrustedAuthoritiesFile: e.Ironic.TLS.TrustedCABundle,
+	} {
+		if bundle != "" {
+			// The image appends other certificates to a copy of the file.
+			contents[name] = []byte(strings.TrimSpace(bundle) + "\n")
+		}
+	}
 	if config.DHCP != nil {
 		if contents[ironic.DHCPFile], err = ironic.DNSMasq(config); err != nil {
 			return nil, ironic.Config{}, err
@@ -160,8 +170,8 @@ func (e Endpoint) material(role vip.Role) (map[string][]byte, ironic.Config, err
 	return contents, config, nil
 }
 
-// hash tells one state of the files from another. That it can be read by everybody who sees the pod gives nothing away:
-// the private key is part of it, so nobody can try passwords against it.
+// hash tells one state of the files from another. All who may read Pods can read it. It leaks nothing: the private key
+// is part of the input, so that passwords cannot be tried against it.
 func hash(contents map[string][]byte) string {
 	sum := sha256.New()
 	names := make([]string, 0, len(contents))

@@ -8,7 +8,7 @@
 //
 // keepalived.conf is therefore not among the files. The guard renders it from its settings with package keepalived.
 //
-// It refuses material that would not work on the node, where nobody watches the first boot: a certificate for other
+// It refuses material that would not work on the node, whose first boot is unattended: a certificate for other
 // addresses, a key that does not belong to it, an authority that did not sign it, a htpasswd without the user. It does
 // not look at the clock, so it does not refuse what has expired, and not into the hash of the password, which takes
 // longer than everything else together.

@@ -17,12 +17,14 @@ func operatorSettings(described infrav1.Ironic, addresses []vip.Address) (ironic
 		Proxy: ironic.Proxy{
 			HTTP: described.Proxy.HTTPProxy, HTTPS: described.Proxy.HTTPSProxy, Except: described.Proxy.NoProxy,
 		},
-		ExternalIP:        described.Endpoint.ExternalIP,
-		CallbackURL:       described.Endpoint.ExternalCallbackURL,
-		ImageURL:          described.Endpoint.ImageServerExternalURL,
-		PlainVirtualMedia: ptr.Deref(described.TLS.DisableVirtualMediaTLS, false),
-		Collectors:        described.Inspection.Collectors,
-		VLANs:             described.Inspection.VLANInterfaces,
+		ExternalIP:         described.Endpoint.ExternalIP,
+		CallbackURL:        described.Endpoint.ExternalCallbackURL,
+		ImageURL:           described.Endpoint.ImageServerExternalURL,
+		PlainVirtualMedia:  ptr.Deref(described.TLS.DisableVirtualMediaTLS, false),
+		BMCAuthorities:     described.TLS.BMCCABundle != "",
+		TrustedAuthorities: described.TLS.TrustedCABundle != "",
+		Collectors:         described.Inspection.Collectors,
+		VLANs:              described.Inspection.VLANInterfaces,
 	}
 	for _, option := range described.ExtraConfig {
 		settings.Options = append(settings.Options, ironic.Option(option))
@@ -35,6 +37,11 @@ func operatorSettings(described infrav1.Ironic, addresses []vip.Address) (ironic
 		settings.Proxy.Except = append(networks, settings.Proxy.Except...)
 	}
 	var err error
+	if address := described.GuardMetrics.BindAddress; address != "" {
+		if settings.GuardAddress, err = netip.ParseAddr(address); err != nil {
+			return settings, fmt.Errorf("guardMetrics.bindAddress is %q; write an address like 0.0.0.0", address)
+		}
+	}
 	settings.Exporter, err = exporter(described.PrometheusExporter)
 	return settings, err
 }

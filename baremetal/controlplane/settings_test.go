@@ -48,6 +48,28 @@ func TestOperatorSettingsReachTheFiles(t *testing.T) {
 				"name: no_proxy\n      value: localhost,127.0.0.1,::1,172.22.0.2,172.22.0.0/24,10.0.0.0/8",
 			},
 		},
+		"CA of BMCs": {
+			change: func(i *infrav1.Ironic) { i.TLS.BMCCABundle = " CA of BMCs " },
+			file:   "/etc/kubernetes/metal3-ironic/tls/bmc-ca.crt", want: []string{"CA of BMCs\n"},
+		},
+		"copy of the CA of BMCs": {
+			change: func(i *infrav1.Ironic) { i.TLS.BMCCABundle = "CA of BMCs" },
+			file:   pod, want: []string{
+				"--copy=/etc/kubernetes/metal3-ironic/tls/bmc-ca.crt:/private/certs/ca/bmc/ca.crt",
+			},
+		},
+		"CA of image servers": {
+			change: func(i *infrav1.Ironic) { i.TLS.TrustedCABundle = "CA of image servers" },
+			file:   "/etc/kubernetes/metal3-ironic/tls/trusted-ca.crt", want: []string{"CA of image servers\n"},
+		},
+		"copy of the CA of image servers": {
+			change: func(i *infrav1.Ironic) { i.TLS.TrustedCABundle = "CA of image servers" },
+			file:   pod, want: []string{
+				"--copy=/etc/kubernetes/metal3-ironic/tls/trusted-ca.crt:/private/certs/ca/trusted/tls.crt",
+				"name: WEBSERVER_CACERT_FILE\n      value: /certs/ca/trusted/tls.crt",
+				"name: CURL_CA_BUNDLE\n      value: /certs/ca/trusted/tls.crt",
+			},
+		},
 		"inspection": {
 			change: func(i *infrav1.Ironic) {
 				i.Inspection = infrav1.IronicInspection{Collectors: []string{"default", "pci-devices"}, VLANInterfaces: []string{"eth0.7"}}
@@ -68,6 +90,10 @@ func TestOperatorSettingsReachTheFiles(t *testing.T) {
 				"name: OS_SENSOR_DATA__INTERVAL\n      value: \"300\"", "name: FLASK_RUN_HOST\n      value: '[::]'",
 				"name: FLASK_RUN_PORT\n      value: \"9608\"",
 			},
+		},
+		"metrics of the guard": {
+			change: func(i *infrav1.Ironic) { i.GuardMetrics.BindAddress = "::" },
+			file:   "/etc/kubernetes/manifests/metal3-vip.yaml", want: []string{"- --listen=[::]:9650\n"},
 		},
 		"ramdisk": {
 			change: func(i *infrav1.Ironic) {

@@ -118,7 +118,7 @@ func nearest(near []ranked, next ranked) []ranked {
 	return near[:min(len(near), Near)]
 }
 
-// preferred returns the host that a machine prefers among the hosts of the best rank, whatever their distance.
+// preferred returns the host that a machine prefers among the hosts of the best rank, independent of their distance.
 func preferred(near []ranked, machine string) Candidate {
 	var best Candidate
 	var least uint64

@@ -114,7 +114,7 @@ const (
 //
 //	the claim                          step
 //	does not exist                     create
-//	belongs to a predecessor           discard: nobody else releases its address
+//	belongs to a predecessor           discard: no other controller releases its address
 //	belongs to another object or none  wait until it is gone
 //	has an address                     use it, even if it is being deleted: its finalizer keeps the address
 //	failed for good a while ago        discard: the next one may succeed

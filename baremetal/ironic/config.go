@@ -48,6 +48,10 @@ const (
 	CertificateFile = "tls/tls.crt"
 	KeyFile         = "tls/tls.key"
 	AuthorityFile   = "tls/ca.crt"
+
+	// BMCAuthoritiesFile and TrustedAuthoritiesFile are there only if Settings says so.
+	BMCAuthoritiesFile     = "tls/bmc-ca.crt"
+	TrustedAuthoritiesFile = "tls/trusted-ca.crt"
 )
 
 // SocketFile below SharedDirectory is where Ironic itself listens, behind its web server. The image chooses the name.
@@ -96,7 +100,7 @@ const (
 // clusterID keeps the address while it has it, and does not take it back.
 const HandoverConfigMap = "ironic-handover"
 
-// GuardPort is where the guard answers /livez and /readyz, on the loopback interface.
+// GuardPort is where the guard answers /livez, /readyz and /metrics.
 const GuardPort = 9650
 
 // Config describes Ironic of one cluster. It is the same for all nodes of a side.

@@ -19,6 +19,7 @@ func (c Config) vip() part {
 	guard := c.container("guard", c.Images.Guard, "100m", "24Mi")
 	guard.Command = []string{
 		GuardProgram, "run", "--settings=" + onNode(SettingsFile), "--cache=" + CacheDirectory,
+		"--listen=" + c.Settings.guardListens(),
 	}
 	guard.Env = []corev1.EnvVar{nodeName()}
 	guard.SecurityContext = asRoot("NET_ADMIN", "NET_BROADCAST", "NET_RAW")
@@ -143,6 +144,10 @@ func (c Config) download() corev1.Container {
 	container.Env = append(container.Env, c.proxy()...)
 	container.SecurityContext = asIronic()
 	container.VolumeMounts = []corev1.VolumeMount{sharedMount(), toolsMount()}
+	if c.Settings.TrustedAuthorities {
+		container.Env = append(container.Env, corev1.EnvVar{Name: "CURL_CA_BUNDLE", Value: trustedAuthorities})
+		container.VolumeMounts = append(container.VolumeMounts, certificatesMount())
+	}
 	return container
 }
 
@@ -154,7 +159,7 @@ func (c Config) ironicContainer(name, cpu, memory, command string) corev1.Contai
 	container.SecurityContext = asIronic()
 	container.VolumeMounts = []corev1.VolumeMount{
 		{Name: privateVolume, MountPath: "/auth", SubPath: "auth", ReadOnly: true},
-		{Name: privateVolume, MountPath: "/certs", SubPath: "certs", ReadOnly: true},
+		certificatesMount(),
 		sharedMount(),
 	}
 	return container
@@ -218,6 +223,10 @@ func nodeName() corev1.EnvVar {
 	return corev1.EnvVar{Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{
 		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"},
 	}}
+}
+
+func certificatesMount() corev1.VolumeMount {
+	return corev1.VolumeMount{Name: privateVolume, MountPath: "/certs", SubPath: "certs", ReadOnly: true}
 }
 
 func sharedMount() corev1.VolumeMount {

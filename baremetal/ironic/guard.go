@@ -1,8 +1,11 @@
 package ironic
 
+import "strings"
+
 // Commands of the guard's image. One program does what would otherwise be shell in a manifest, and is tested as such:
 //
-//	run      --settings=FILE --cache=DIRECTORY    hold the address, beside keepalived; runs until it is told to end
+//	run      --settings=FILE --cache=DIRECTORY [--listen=ADDRESS:PORT]
+//	                                              hold the VIP, beside keepalived; runs until it is told to end
 //	gate     --while-vip FLAGS -- PROGRAM         run a program while an address is on the interface
 //	gate     --until-lost [--state=DIRECTORY] [--sweep=PATTERN]... [--again=NAME=value]... FLAGS -- PROGRAM
 //	                                              run a program for one term of an address: delete what earlier ones
@@ -37,6 +40,9 @@ const (
 // private is a folder in memory with what only Ironic may read.
 const private = "/private"
 
+// trustedAuthorities is where the containers find TrustedAuthoritiesFile.
+const trustedAuthorities = "/certs/ca/trusted/tls.crt"
+
 // copies lays credentials and certificates out as the image of Ironic wants them.
 func (c Config) copies() []string {
 	type pair struct{ from, to string }
@@ -49,6 +55,12 @@ func (c Config) copies() []string {
 		pairs = append(pairs, pair{CertificateFile, "certs/vmedia/tls.crt"}, pair{KeyFile, "certs/vmedia/tls.key"})
 	}
 	pairs = append(pairs, pair{AuthorityFile, "certs/ca/ironic/tls.crt"})
+	if c.Settings.BMCAuthorities {
+		pairs = append(pairs, pair{BMCAuthoritiesFile, "certs/ca/bmc/ca.crt"})
+	}
+	if c.Settings.TrustedAuthorities {
+		pairs = append(pairs, pair{TrustedAuthoritiesFile, strings.TrimPrefix(trustedAuthorities, "/")})
+	}
 	arguments := make([]string, len(pairs))
 	for i, pair := range pairs {
 		arguments[i] = "--copy=" + onNode(pair.from) + ":" + private + "/" + pair.to

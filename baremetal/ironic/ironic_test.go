@@ -67,7 +67,8 @@ func full() ironic.Config {
 		Proxy: ironic.Proxy{
 			HTTP: "http://proxy.example:3128", HTTPS: "http://proxy.example:3128", Except: []string{"10.0.0.0/8"},
 		},
-		CallbackURL: "https://ironic.example:443", ImageURL: "https://images.example:443", PlainVirtualMedia: true,
+		CallbackURL: "https://ironic.example:443", ImageURL: "https://images.example:443", PlainVirtualMedia: true, BMCAuthorities: true,
+		TrustedAuthorities: true, GuardAddress: netip.IPv4Unspecified(),
 		Collectors: []string{"default", "logs", "pci-devices"}, VLANs: []string{"eth0.100"},
 		Exporter: &ironic.Exporter{Address: netip.IPv6Unspecified(), Port: 9608, Interval: 3 * time.Minute},
 	}

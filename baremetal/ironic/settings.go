@@ -24,8 +24,15 @@ type Settings struct {
 	// PlainVirtualMedia serves virtual media without TLS.
 	PlainVirtualMedia bool
 
+	// BMCAuthorities verifies BMCs with BMCAuthoritiesFile, and TrustedAuthorities verifies image servers with
+	// TrustedAuthoritiesFile, instead of the CAs of the images.
+	BMCAuthorities, TrustedAuthorities bool
+
 	// Collectors of the inspection, and VLANs that it looks at.
 	Collectors, VLANs []string
+
+	// GuardAddress is what the guard listens on. The zero value means the loopback interface.
+	GuardAddress netip.Addr
 
 	// Exporter serves what sensors report. Nil serves nothing.
 	Exporter *Exporter
@@ -78,6 +85,9 @@ func (s Settings) environment() []corev1.EnvVar {
 	add("IRONIC_EXTERNAL_HTTP_URL", s.ImageURL)
 	add("IRONIC_IPA_COLLECTORS", strings.Join(s.Collectors, ","))
 	add("IRONIC_ENABLE_VLAN_INTERFACES", strings.Join(s.VLANs, ","))
+	if s.TrustedAuthorities {
+		add("WEBSERVER_CACERT_FILE", trustedAuthorities)
+	}
 	if s.Exporter != nil {
 		add("SEND_SENSOR_DATA", "true")
 		if interval := s.Exporter.Interval; interval > 0 {
@@ -131,6 +141,15 @@ func (c Config) exporter() corev1.Container {
 		corev1.EnvVar{Name: "FLASK_RUN_HOST", Value: bracketed(exporter.Address)},
 		corev1.EnvVar{Name: "FLASK_RUN_PORT", Value: strconv.Itoa(int(exporter.Port))})
 	return container
+}
+
+// guardListens is where the guard serves metrics and health.
+func (s Settings) guardListens() string {
+	address := s.GuardAddress
+	if !address.IsValid() {
+		address = netip.MustParseAddr(loopback)
+	}
+	return netip.AddrPortFrom(address, GuardPort).String()
 }
 
 // bracketed is an address as it stands before a port.

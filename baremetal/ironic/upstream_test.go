@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 )
@@ -85,6 +86,38 @@ func TestSocketOfTheImage(t *testing.T) {
 	open := regexp.MustCompile(`<Location ~ "\^/\(v1/\?\)\?\$" >\s+Require all granted`)
 	if template := upstream(t, "ironic-config/httpd-ironic-api.conf.j2"); !open.MatchString(template) {
 		t.Error("the web server of the image asks for a password on /v1")
+	}
+}
+
+// TestAuthoritiesOfTheImage: Ironic of the image verifies BMCs with all files of a folder, and image servers with the
+// file that a variable names.
+func TestAuthoritiesOfTheImage(t *testing.T) {
+	pods, err := ironic.Pods(full())
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepare := strings.Join(pods[1].Spec.InitContainers[slices.IndexFunc(pods[1].Spec.InitContainers,
+		func(c corev1.Container) bool { return c.Name == "prepare" })].Command, "\n")
+	scripts := upstream(t, "scripts/tls-common.sh")
+	template := upstream(t, "ironic-config/ironic.conf.j2")
+	found := regexp.MustCompile(`(?m)^export BMC_CACERTS_PATH=(\S+)$`).FindStringSubmatch(scripts)
+	if found == nil || !strings.Contains(prepare, ":/private"+found[1]+"/") {
+		t.Errorf("the image reads CAs of BMCs from %q, prepare is:\n%s", found, prepare)
+	}
+	for _, line := range []string{
+		`cat "${BMC_CACERTS_PATH}"/* > "${BMC_CACERT_FILE}"`, `copy_atomic "${WEBSERVER_CACERT_FILE}" "${IPA_CACERT_FILE}"`,
+	} {
+		if !strings.Contains(scripts, line) {
+			t.Errorf("tls-common.sh of the image lacks %s", line)
+		}
+	}
+	for _, line := range []string{
+		"verify_ca = {{ env.BMC_CACERT_FILE }}\n", "webserver_verify_ca =  {{ env.WEBSERVER_CACERT_FILE }}\n",
+		"api_ca_file = {{ env.IPA_CACERT_FILE }}\n",
+	} {
+		if !strings.Contains(template, line) {
+			t.Errorf("ironic.conf.j2 of the image lacks %s", line)
+		}
 	}
 }
 

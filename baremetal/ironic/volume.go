@@ -47,6 +47,12 @@ func (c Config) inDeployment(secret string) map[string]corev1.VolumeSource {
 	if c.DHCP != nil {
 		files = append(files, DHCPFile)
 	}
+	if c.Settings.BMCAuthorities {
+		files = append(files, BMCAuthoritiesFile)
+	}
+	if c.Settings.TrustedAuthorities {
+		files = append(files, TrustedAuthoritiesFile)
+	}
 	volume := &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o600))}
 	for _, file := range files {
 		volume.Items = append(volume.Items, corev1.KeyToPath{Key: SecretKey(file), Path: file})

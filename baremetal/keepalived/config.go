@@ -27,7 +27,7 @@ type Role int
 
 // Values of Role.
 const (
-	// ControlPlane takes the addresses when nobody holds them and keeps them.
+	// ControlPlane takes the VIPs when no node holds them, and keeps them.
 	ControlPlane Role = iota
 
 	// Management has the highest priority, and takes the addresses back from a node of the control plane.

@@ -1,7 +1,7 @@
 // Package outcome holds the three answers that a decision can have besides an error: done, waiting, blocked.
 //
-// Waiting is not an error: somebody else has to act, the message names whom, and a watch or a timer brings the object
-// back. Blocked means that the user has to edit something; coming back before that would change nothing.
+// Waiting is not an error: another controller has to act, the message names it, and a watch or a timer requeues the
+// object. Blocked means that the user has to edit an object; a requeue before that would change nothing.
 package outcome
 
 import "time"
@@ -31,7 +31,7 @@ type Outcome struct {
 // Done says that the phase has nothing left to do.
 func Done() Outcome { return Outcome{} }
 
-// Waiting says that somebody else has to act first and that an event will announce it.
+// Waiting says that another controller has to act first. A watch event requeues the object.
 func Waiting(reason, message string) Outcome {
 	return Outcome{kind: waiting, Reason: reason, Message: message}
 }

@@ -24,7 +24,7 @@ type Armed string
 
 // Values of Armed.
 const (
-	// NotArmed means that nobody said anything, so it may not.
+	// NotArmed means that the annotation is not set, so the node may not.
 	NotArmed Armed = "No"
 
 	// ArmedByProvider means that this provider has armed the node.
@@ -44,7 +44,7 @@ const (
 //	other      any   any          any          Keep: the guard on the node decides, or a person
 //	AfterMove  yes   no           any          Arm
 //	AfterMove  no    by provider  Management   Disarm: the cluster was moved back, and there it is served again
-//	AfterMove  any   otherwise    any          Keep: nobody else could serve it, or a person has decided
+//	AfterMove  any   otherwise    any          Keep: no other node could serve it, or a user has decided
 func PlanArming(takeover infrav1.TakeoverPolicy, own bool, armed Armed, holder *infrav1.IronicHolder) Arming {
 	managed := holder != nil && holder.Kind == infrav1.HolderManagement
 	switch {

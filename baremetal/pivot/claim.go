@@ -82,7 +82,7 @@ func IsSuperseded(infra *infrav1.Metal3Cluster) bool {
 	return infra.Spec.Ironic != nil && condition != nil && condition.Reason == infrav1.ManagedElsewhereReason
 }
 
-// planFencing pauses a host at once, whatever BMO does with it: another management cluster acts on it as well.
+// planFencing pauses a host at once, also during an operation of BMO: another management cluster manages it as well.
 func planFencing(host *bmov1alpha1.BareMetalHost) Step {
 	if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; paused {
 		return Leave

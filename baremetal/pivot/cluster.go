@@ -38,7 +38,7 @@ type Neighbour struct {
 	// Superseded says that another management cluster manages the cluster. It is false elsewhere.
 	Superseded bool
 
-	// Holder is who holds the Ironic endpoint. Nil if nobody knows, or if there is no endpoint.
+	// Holder is the VIP holder of the Ironic endpoint. Nil if unknown, or without an endpoint.
 	Holder *infrav1.IronicHolder
 
 	// Epoch is that of the Metal3Cluster, and Arrival that of the move after which the Cluster was unpaused last. Both are
@@ -63,7 +63,7 @@ func NeighbourOf(cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster) Neigh
 }
 
 // NeighbourElsewhere makes a neighbour of a Metal3Cluster with an Ironic endpoint in another namespace. While its
-// Cluster is paused, nobody has verified the endpoint.
+// Cluster is paused, the endpoint is not verified.
 func NeighbourElsewhere(infra *infrav1.Metal3Cluster) Neighbour {
 	return Neighbour{
 		Elsewhere: true, Endpoint: true, ClusterID: infra.Spec.Ironic.ClusterID, Verified: Verified(infra),
@@ -86,7 +86,7 @@ func Verified(infra *infrav1.Metal3Cluster) bool {
 		meta.IsStatusConditionTrue(infra.Status.Conditions, infrav1.IronicEndpointReadyCondition)
 }
 
-// Holder is who was seen to hold the Ironic endpoint of a cluster. Nil if nobody knows.
+// Holder is the observed VIP holder of the Ironic endpoint of a cluster. Nil if unknown.
 func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 	if infra.Status.Ironic == nil {
 		return nil
@@ -119,9 +119,9 @@ func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 //
 // The block-move annotation has to be back before a host is resumed: a second clusterctl would not wait for the host.
 //
-// A host that serves nobody moves with its namespace. clusterctl move pauses all Clusters of it, so one that runs says
+// A host without a consumer moves with its namespace. clusterctl move pauses all Clusters of it, so one that runs says
 // that this is no move. So does a host whose cluster is not there, but such a one goes on only when its cluster comes,
-// or when it serves nobody any more.
+// or when its consumer is removed.
 func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	deciding := dependsOn(host, around)
 	orphaned := len(deciding) == 0
@@ -157,7 +157,7 @@ func local(around []Neighbour) []Neighbour {
 	return slices.DeleteFunc(slices.Clone(around), func(other Neighbour) bool { return other.Elsewhere })
 }
 
-// dependsOn are the Clusters that decide about a host: its own, or, if it serves nobody, all of its namespace.
+// dependsOn are the Clusters that decide about a host: its own, or, without a consumer, all of its namespace.
 func dependsOn(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour {
 	name := ClusterOf(host)
 	return slices.DeleteFunc(local(around), func(other Neighbour) bool { return name != "" && other.Name != name })
@@ -199,8 +199,8 @@ func onlyElsewhere(around []Neighbour) []Neighbour {
 	return serving
 }
 
-// ClusterOf is the name of the Cluster that a host serves or is reserved for. Empty for a host that serves nobody of
-// ours.
+// ClusterOf is the name of the Cluster that a host serves or is reserved for. Empty for a host without a
+// consumer of this provider.
 func ClusterOf(host *bmov1alpha1.BareMetalHost) string {
 	consumer := host.Spec.ConsumerRef
 	switch {

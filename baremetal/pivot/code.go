@@ -88,7 +88,7 @@ func Codes() []Meaning {
 		{CodeLeftoverRuns, "BMO manages a host that the command would remove."},
 		{CodeManagerDown, "The manager of this provider is not installed, or does not run."},
 		{CodeManagerNotReady, "The manager has not judged the Metal3Cluster, or ReadyForMove is false."},
-		{CodeMoveBlocked, "The host has a block-move annotation, which nobody removes."},
+		{CodeMoveBlocked, "The host has a block-move annotation, which no controller removes."},
 		{CodeMoveLabelMissing, "A CustomResourceDefinition lacks a label that clusterctl looks for."},
 		{CodeMoveUnclear, "The objects of source and target contradict one another."},
 		{CodeNoEndpoint, "No Metal3Cluster has the Ironic endpoint that is to be handed over."},

@@ -28,7 +28,7 @@ type DemotionFacts struct {
 // with its remedy. None means that a node of the control plane takes the endpoint and nothing is interrupted.
 //
 //	seen                                  obstacle
-//	Cluster is paused                     a move is not complete: nobody arms the nodes, nobody tells the hosts
+//	Cluster is paused                     a move is not complete: the manager arms no node and enqueues no host
 //	endpoint not ours, or not looked at   whoever answers there would not be replaced by one that knows the cluster
 //	held by the control plane             none besides: the management cluster has nothing to give away
 //	no node that is armed and ready       the address would be nowhere

@@ -23,7 +23,7 @@ type Departure struct {
 	Infras map[string]Epoch
 }
 
-// DepartedHost is what a host is recognized by, whatever it is called later.
+// DepartedHost identifies a host, also under a new name.
 type DepartedHost struct {
 	Name string `json:"name"`
 

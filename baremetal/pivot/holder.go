@@ -59,7 +59,7 @@ type Cluster struct {
 	// status of a Machine survives one.
 	Incomplete bool
 
-	// Before is who held the endpoint when it was last known. Nil if nobody knew, as after a move.
+	// Before is the last known VIP holder. Nil if unknown, as after a move.
 	Before *infrav1.IronicHolder
 
 	// Hosts are the names that its hosts have as nodes of Ironic.
@@ -90,7 +90,7 @@ func ClusterID(uid string) string {
 // Judge says who holds the endpoint of a cluster and whether it is as it should be.
 //
 //	seen                                    holder                 ready
-//	nobody                                  None                   no
+//	no answer                               None                   no
 //	a conductor of a control-plane node     ControlPlane, node     yes
 //	another conductor with our prefix       Management, node       yes
 //	the same, while nodes may be missing    not known              yes

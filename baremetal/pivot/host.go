@@ -22,7 +22,7 @@ const (
 	// Pause keeps BMO from acting on the host.
 	Pause Step = "Pause"
 
-	// FenceOff pauses a host that another management cluster manages, whatever BMO does with it.
+	// FenceOff pauses a host that another management cluster manages, also during an operation of BMO.
 	FenceOff Step = "FenceOff"
 
 	// Settle waits for what BMO had begun before the pause.
@@ -71,7 +71,7 @@ type HostFacts struct {
 	// Joined says that the host has a node: what was deployed runs.
 	Joined bool
 
-	// Unknown says that nobody can tell now whether the host has a node: its workload cluster does not answer.
+	// Unknown says that the workload cluster does not answer, so that it is unknown whether the host has a Node.
 	Unknown bool
 }
 

@@ -53,7 +53,7 @@ func InventoryOf(infra metav1.Object) (Inventory, error) {
 //	inventory  epoch            arrives
 //	any, and it leaves          no: clusterctl deletes it here
 //	none       any              no: the Cluster runs, or the source has an earlier release
-//	any        that of before   no: the gate opens, or somebody changes an object that has arrived
+//	any        that of before   no: the gate opens, or a client changes an object that has arrived
 //	any        another one      yes
 func Arrives(before, after metav1.Object) bool {
 	_, brings := after.GetAnnotations()[infrav1.MoveInventoryAnnotation]

@@ -29,12 +29,12 @@ import (
 //	label missing on a CRD                           lost   clusterctl passes over the whole kind
 //	owner that does not move                         lost   clusterctl passes over what it owns
 //	Secret without owner and label                   lost   clusterctl passes over it
-//	host claimed by a Metal3Machine that is missing  waits  nobody would release it
-//	host of a Cluster that does not exist            waits  nobody would resume it
+//	host claimed by a Metal3Machine that is missing  waits  no controller would release it
+//	host of a Cluster that does not exist            waits  no controller would resume it
 //	host whose pause is refused, or was not tried    waits  its status cannot be recorded
 //	host busy                                        waits  BMO would begin anew
 //	host that is a leftover, or arrived on one       waits  BMO would wipe it
-//	host with a gate of its own                      waits  nobody opens it, so clusterctl gives up
+//	host with a gate of its own                      waits  no controller opens it, so clusterctl gives up
 //	host of paused Clusters that is not parked       waits  its status would be lost
 func MayLeave(facts MoveFacts) (lost, waits []Obstacle) {
 	facts = facts.inOrder()

@@ -19,8 +19,8 @@ type Progress struct {
 	Reason, Message string
 }
 
-// ProgressOf says how far the move of a Cluster has come. It counts the hosts of the Cluster, and those that serve
-// nobody. The first row that fits counts.
+// ProgressOf says how far the move of a Cluster has come. It counts the hosts of the Cluster, and those without a
+// consumer. The first row that fits counts.
 //
 //	Cluster  block-move  hosts                             stage
 //	any      any         some fenced                       HostsFenced

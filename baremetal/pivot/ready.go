@@ -145,7 +145,7 @@ func Obstacles(facts MoveFacts) []Obstacle {
 	return slices.Concat(refusals(facts), EndpointObstacles(facts.EndpointFacts), lost, waits)
 }
 
-// orphaned says that a host serves a Cluster that is not there. Nobody would take its pause back in the other cluster.
+// orphaned says that a host serves a missing Cluster. Without that Cluster the target would not unpause the host.
 func orphaned(host *bmov1alpha1.BareMetalHost, clusters []*clusterv1.Cluster) []Obstacle {
 	name := ClusterOf(host)
 	there := func(cluster *clusterv1.Cluster) bool { return cluster.Name == name }

@@ -161,8 +161,8 @@ func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret me
 	return []Obstacle{about.Blocks(CodeSecretStays, remedy, "%s has no owner and would stay behind", of)}
 }
 
-// strangers names the owners of an object that clusterctl does not take along. One is enough to leave the object out,
-// whatever its labels and other owners are.
+// strangers names the owners of an object that clusterctl does not move. With one such owner clusterctl leaves the
+// object out, independent of labels and other owners.
 //
 //	definition of the owner                         remedy
 //	was not read, as none was                       nothing is said

@@ -64,7 +64,7 @@ func PowerOn(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 //	with the name, or as by CAPM3 the UID, of a remediation  stays
 //	with another one, the Machine on the host has a          stays: a move changed the UID, and the remediation removes
 //	remediation                                              the request
-//	any other                                                goes: nobody else would ever power the host on
+//	any other                                                goes: no other controller would power the host on
 //
 // A host that a move is deleting is not changed.
 func WithoutOrphans(

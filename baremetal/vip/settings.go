@@ -94,7 +94,7 @@ type NodeSettings struct {
 	// Takeover says when the node may hold the addresses. Role Management may always, unless it was demoted.
 	Takeover Takeover `json:"takeover"`
 
-	// TakeoverAfterSilence lets an unarmed node take addresses that nobody has held for so long. Zero means never.
+	// TakeoverAfterSilence lets an unarmed node take VIPs that no node has held for so long. Zero means never.
 	TakeoverAfterSilence Duration `json:"takeoverAfterSilence,omitzero"`
 
 	// Standby says whether the health of Ironic is a condition for holding the addresses.

@@ -189,7 +189,7 @@ func (w world) armed() bool {
 	return true
 }
 
-// holder is who holds the Ironic address. The kind is empty if nobody knows.
+// holder is the VIP holder. The kind is empty if it is unknown.
 func (w world) holder() infrav1.IronicHolder {
 	if w.infra == nil || w.infra.Status.Ironic == nil {
 		return infrav1.IronicHolder{}

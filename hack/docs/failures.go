@@ -121,7 +121,7 @@ func (s state) hosts() string {
 		}
 	}
 	if len(told) == 0 {
-		return "run on, and nobody manages them"
+		return "run on, unmanaged"
 	}
 	return strings.Join(told, "; ")
 }
@@ -175,7 +175,7 @@ func (s state) address() string {
 	case armed:
 		return "a node takes it"
 	default:
-		return "nobody: no node is armed"
+		return "no holder: no node is armed"
 	}
 }
 

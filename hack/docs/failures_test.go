@@ -28,10 +28,10 @@ func TestFailuresHaveWords(t *testing.T) {
 // TestFailuresFollowTheTables names what must never change without notice: it is what people rely on at night.
 func TestFailuresFollowTheTables(t *testing.T) {
 	for what, want := range map[string][3]string{
-		"before the move":                  {"run on, and nobody manages them", "nobody: no node is armed", "run on; management cluster"},
+		"before the move":                  {"run on, unmanaged", "no holder: no node is armed", "run on; management cluster"},
 		"never gets quiet":                 {"one that is busy goes on; stay paused", "management cluster", "one that is busy goes on; resumed; management cluster"},
 		"killed after that":                {"source: left alone; target: stay paused", "management cluster", "resumed; management cluster"},
-		"before the target was unpaused":   {"stay paused", "nobody: no node is armed", "stay paused until the own Ironic answers; a node takes it"},
+		"before the target was unpaused":   {"stay paused", "no holder: no node is armed", "stay paused until the own Ironic answers; a node takes it"},
 		"cannot reach the endpoint":        {"stay paused until the own Ironic answers", "management cluster", "resumed; management cluster"},
 		"cluster dies after the move":      {"run on", "a node takes it", "registered and adopted by the new Ironic; a node takes it"},
 		"node that holds the address dies": {"run on", "a node takes it", "registered and adopted by the new Ironic; a node takes it"},

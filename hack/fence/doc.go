@@ -4,5 +4,5 @@
 // The module in testdata/clean must pass. The files in testdata/planted are put on top of it; each line that breaks a
 // rule says so in a comment "want <linter> <words of the finding>", and the findings must be those lines and no others.
 //
-// A rule that nobody plants a violation for is not proved. Whoever adds a fence adds a plant.
+// A rule without a planted violation is not proved. Add a plant with each fence.
 package fence

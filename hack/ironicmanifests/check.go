@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"path"
 	"slices"
 	"strconv"
@@ -88,14 +89,24 @@ func describe(from values, components ...string) (infrav1.Ironic, error) {
 
 // additions are what components add to the description.
 func additions() map[string]func(values, *infrav1.Ironic) error {
-	return map[string]func(values, *infrav1.Ironic) error{
+	nothing := func(values, *infrav1.Ironic) error { return nil }
+	known := map[string]func(values, *infrav1.Ironic) error{
 		"advertisement-interval": values.interval,
 		"dhcp":                   values.dhcp,
-		"unicast":                values.unicast,
-		onlyIPv6:                 func(values, *infrav1.Ironic) error { return nil },
-		ipv6Next:                 values.second,
-		ipv6First:                values.second,
+		"guard-metrics": func(_ values, described *infrav1.Ironic) error {
+			described.GuardMetrics.BindAddress = netip.IPv4Unspecified().String()
+			return nil
+		},
+		"unicast": values.unicast,
+		onlyIPv6:  nothing,
+		ipv6Next:  values.second,
+		ipv6First: values.second,
 	}
+	for _, one := range authorities {
+		// The bundle is in a ConfigMap of the cluster.
+		known[one.component] = nothing
+	}
+	return known
 }
 
 func (v values) second(described *infrav1.Ironic) error {

@@ -9,7 +9,7 @@
 //	                                  spec.ironic that fits
 //	credentials --namespace=NAME...   print a Secret with a new password for each namespace
 //
-// What is rendered holds placeholders, so that what is written does not depend on what somebody has in values.env. The
+// What is rendered holds placeholders, so that what is written does not depend on values.env. The
 // program refuses to write anything as soon as the renderer puts a value where no replacement of kustomize reaches it.
 // The trade-off: DHCP is set up with options of dnsmasq instead of the file that nodes get, because kustomize cannot
 // edit such a file. Components without anything of the renderer are written by hand: they change values only. The tests

@@ -48,8 +48,7 @@ func (r rendered) files(other rendered) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{path.Join(folder, "components/keepalived/guard.json"): withoutNumbers(r.settings)}
-	for name, content := range map[string]any{
+	contents := map[string]any{
 		"base/deployment.yaml":                    cut.base,
 		"base/replacements.yaml":                  []tree{{kind: "Deployment", name: deploymentName, root: cut.base}},
 		"components/keepalived/patch.yaml":        cut.keepalived,
@@ -62,7 +61,14 @@ func (r rendered) files(other rendered) (map[string][]byte, error) {
 		"components/basic-auth/patch.yaml":        cut.credentials,
 		"components/dual-stack/replacements.yaml": second,
 		"components/tls/patch.yaml":               cut.tls,
-	} {
+	}
+	for _, one := range authorities {
+		if contents["components/"+one.component+"/patch.yaml"], err = one.patch(); err != nil {
+			return nil, err
+		}
+	}
+	files := map[string][]byte{path.Join(folder, "components/keepalived/guard.json"): withoutNumbers(r.settings)}
+	for name, content := range contents {
 		if trees, are := content.([]tree); are {
 			content, err = replacements(trees...)
 			if err != nil {

@@ -32,7 +32,7 @@ const (
 	guardImage = "ghcr.io/metal3-pivot/keepalived-guard:dev"
 )
 
-// What is rendered instead of values. The addresses are for documentation only, so nobody has them.
+// What is rendered instead of values. The addresses are reserved for documentation.
 const (
 	placeholderID        = "placeholder"
 	placeholderInterface = "placeholder0"

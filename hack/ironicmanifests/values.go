@@ -53,7 +53,7 @@ func readValues(root string) (values, error) {
 	return values{variables: found, peers: object.Peers}, nil
 }
 
-// placeholders are values that are rendered instead of somebody's.
+// placeholders are values that are rendered instead of those of an installation.
 func placeholders() values {
 	variables := map[string]string{}
 	for _, value := range allValues() {

@@ -47,7 +47,7 @@ func (s *summary) times() times {
 	return measured
 }
 
-// of returns how long the tests of a package took, or zero where nobody knows.
+// of returns how long the tests of a package took, or zero if unknown.
 func (t times) of(path string) float64 {
 	for _, step := range t.Steps {
 		for _, found := range step.Packages {
@@ -142,7 +142,7 @@ func (t times) print(out io.Writer, tier string) {
 			}
 		}
 	}
-	table.Flush() //nolint:errcheck // Where the table cannot be shown, there is nobody to tell.
+	table.Flush() //nolint:errcheck // An error of the terminal cannot be shown.
 }
 
 func slowest(all []timed) []timed {

@@ -1,5 +1,5 @@
 // Package departure keeps what a management cluster remembers of the objects that a move took away, in one ConfigMap
-// for each namespace. clusterctl moves no ConfigMap that nobody owns, so it stays.
+// for each namespace. clusterctl does not move a ConfigMap without an owner, so it stays in the source.
 package departure
 
 import (

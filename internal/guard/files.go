@@ -129,8 +129,8 @@ func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool
 	return pending
 }
 
-// keepSilence lets silence count only while somebody could have been heard, and remembers across a restart of the guard
-// that it was long enough.
+// keepSilence lets silence count only while the interface could receive advertisements, and remembers across a restart
+// of the guard that the silence was long enough.
 func (g *guard) keepSilence(settings vip.NodeSettings, current snapshot, now time.Time) {
 	limit := time.Duration(settings.TakeoverAfterSilence)
 	silent := limit > 0 && g.ledger.Silence(now) >= limit

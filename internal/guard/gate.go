@@ -161,7 +161,7 @@ func (p *passage) ask() {
 	case p.life.frozen:
 		p.child.Kill()
 	default:
-		// It can only fail where there is nobody any more who could be asked.
+		// It only fails after the program has ended.
 		_ = p.child.Signal(syscall.SIGTERM)
 	}
 }
@@ -189,8 +189,8 @@ func (p *passage) result() (int, bool) {
 	return code, true
 }
 
-// end ends the program. One that is killed has no time to do anything, so nobody waits for it; what has left its group
-// dies with process 1 of the container, which the gate is.
+// end ends the program. It does not wait for a killed program. Processes outside of its group
+// die with process 1 of the container, which is the gate.
 func (p *passage) end() {
 	switch {
 	case p.child == nil:
@@ -203,7 +203,7 @@ func (p *passage) end() {
 	}
 }
 
-// latest replaces what nobody has read yet.
+// latest replaces an unread value.
 func latest(looks chan address.Interface, now address.Interface) {
 	select {
 	case <-looks:

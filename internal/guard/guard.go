@@ -71,8 +71,7 @@ type guard struct {
 	// look asks for the track files to be written at once, arrived for a lease of the address.
 	look, arrived chan struct{}
 
-	// told says that the kernel tells of changes of files, and touched that it did, so that nobody has to look for them
-	// all the time.
+	// told says that the kernel reports changes of files, and touched that it did, so that the guard need not poll.
 	told    atomic.Bool
 	touched chan struct{}
 
@@ -193,7 +192,7 @@ func (g *guard) prepare() error {
 	return nil
 }
 
-// leave says for the other pods of the node that nobody holds the address here.
+// leave tells the other pods of the node that the node does not hold the VIP.
 func (g *guard) leave() error {
 	err := errors.Join(g.release(), track.Replace(inState(g.settings, track.Term), []byte(term.Record{}.String())))
 	g.log.Info("The guard ends", "error", err)
@@ -204,7 +203,7 @@ func (g *guard) leave() error {
 func (g *guard) release() error {
 	removed, err := address.Remove(g.settings.Interface, virtualAddresses(g.settings))
 	if len(removed) > 0 {
-		g.log.Warn("Removed addresses that nobody answers for", "addresses", removed)
+		g.log.Warn("Removed VIPs that no keepalived manages", "addresses", removed)
 	}
 	for _, name := range []string{track.IronicOK, track.Armed, track.Holder} {
 		err = errors.Join(err, track.Ensure(inState(g.settings, name), false))

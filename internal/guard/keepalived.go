@@ -271,7 +271,7 @@ func (s *supervisor) lengthen() time.Duration {
 	return s.pause
 }
 
-// clean removes addresses that nobody answers for.
+// clean removes VIPs that no keepalived manages.
 func (s *supervisor) clean() {
 	if s.current.device == "" {
 		return

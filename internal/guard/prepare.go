@@ -66,8 +66,8 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 	return 0, nil
 }
 
-// closeDirectory lets nobody but the owner into a directory: whoever writes files at the first boot makes directories
-// that everybody may list. What cannot be written, such as a Secret, is left alone: its maker chose who sees it.
+// closeDirectory lets only the owner into a directory: cloud-init makes directories at the first boot that all users
+// may list. It skips read-only directories, such as a mounted Secret, which has modes of its own.
 func closeDirectory(path string) error {
 	//nolint:gosec // A directory needs the right to enter it.
 	err := os.Chmod(path, 0o700)

@@ -100,8 +100,8 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 	}
 }
 
-// untilNextCheck is the time to the next check after one that began then. Where somebody says no, or nobody is there to
-// say anything, it is asked again soon; one that was too slow is not pressed.
+// untilNextCheck is the time from now to the next check, where the last check began at began. The first refused
+// connection or negative answer makes the next check follow soon. A timeout does not.
 func (g *guard) untilNextCheck(began time.Time, well bool, failure error) time.Duration {
 	if well && failure != nil && !health.IsSlow(failure) {
 		return time.Until(began.Add(doubtPause))

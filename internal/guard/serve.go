@@ -23,8 +23,8 @@ const (
 	listenAgain = 10 * time.Second
 )
 
-// serve answers until the context ends. An address that somebody else listens on is tried again: holding the Ironic
-// address matters more than telling about it.
+// serve answers until the context ends. If the port is taken, serve retries and the guard works on: holding the VIP
+// matters more than metrics.
 func serve(ctx context.Context, listen string, facts *facts, log *slog.Logger) {
 	server := &http.Server{Handler: handler(facts), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })

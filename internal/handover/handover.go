@@ -9,7 +9,7 @@
 // would take the address from a cluster that was completed by hand. The trade-off: a management machine that restarts
 // in the middle of a move leaves the address alone until the Cluster is unpaused there.
 //
-// It refuses to create the ConfigMap: where there is none, there is no such Ironic, and nobody to be told.
+// It does not create the ConfigMap: without it, the cluster runs no such Ironic.
 package handover
 
 import (

@@ -14,7 +14,7 @@ import (
 type pool map[string]*ring
 
 // ring holds the hosts of one namespace in the order in which host.Choose prefers them. Each machine starts at its own
-// position, so most machines check host.Near hosts, whatever the number of hosts.
+// position, so most machines check host.Near hosts, independent of the number of hosts.
 type ring struct {
 	entries []entry
 

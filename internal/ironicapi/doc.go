@@ -1,7 +1,8 @@
 // Package ironicapi asks who answers on an Ironic endpoint, and what that Ironic knows.
 //
-// An answer is data, also when it is bad: nobody there, a certificate of somebody else, refused credentials. Each has
-// a kind of its own, because each has another remedy. Errors are left for what the caller did wrong.
+// A failed probe is data, not an error: a refused connection, a certificate of another authority, refused credentials.
+// Each failure has a kind of its own, because each has another remedy. An error means that the caller passed a wrong
+// argument.
 //
 // It refuses to change anything in Ironic, and it never repeats what an endpoint said where that could be a secret or
 // a text of any length. It speaks API versions from 1.82 on and asks for no newer one than it needs, so that it

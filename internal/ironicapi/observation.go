@@ -20,7 +20,7 @@ const (
 	// Answers means that an Ironic answered everything that was asked.
 	Answers Answer = "Answers"
 
-	// Unreachable means that nobody has the address, or that its holder runs no Ironic yet.
+	// Unreachable means that no node holds the VIP, or that Ironic of the VIP holder does not run yet.
 	Unreachable Answer = "Unreachable"
 
 	// Untrusted means that the certificate is of another authority, for another address, or out of its time.
@@ -89,7 +89,7 @@ func classify(err error) (Answer, string) {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return Unreachable, "the connection was refused: the holder of the address runs no Ironic"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return Unreachable, "nobody answered in time"
+		return Unreachable, "no answer in time"
 	case errors.As(err, &network):
 		return Unreachable, "there is no connection"
 	default:

@@ -218,10 +218,10 @@ func setupVersion(set *pflag.FlagSet) runner {
 	}
 }
 
-// errNotConfirmed says that nobody has confirmed what a command would do.
+// errNotConfirmed says that the user has not confirmed the command.
 var errNotConfirmed = errors.New("not confirmed: nothing was done")
 
-// confirm asks a person whether to go on. Where nobody can answer, yes has to be set.
+// confirm asks the user whether to go on. Without a terminal, yes is required.
 func confirm(environment Environment, yes bool, question string) error {
 	if yes {
 		return nil
@@ -248,5 +248,5 @@ func addYes(set *pflag.FlagSet, yes *bool) {
 	set.BoolVarP(yes, "yes", "y", false, "do not ask for confirmation")
 }
 
-// seconds is how a duration is told to people: nobody needs more than a tenth.
+// seconds formats a duration for the user, with tenths of a second.
 func seconds(duration time.Duration) string { return fmt.Sprintf("%.1fs", duration.Seconds()) }

@@ -61,10 +61,10 @@ type demotion struct {
 	Before int32 `json:"replicasBefore"`
 	After  int32 `json:"replicasAfter"`
 
-	// Handover is how the endpoint got to the control plane. Nil if nobody waited for it.
+	// Handover is how the endpoint got to the control plane. Nil without --wait.
 	Handover *arrivalReport `json:"handover,omitempty"`
 
-	// Notes are what to know about an undone demotion, and on the hosts that nobody waited for.
+	// Notes are on an undone demotion, and on the hosts that the command did not wait for.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -165,7 +165,7 @@ func (c *demoteCommand) refusals(ctx context.Context, seen *sight, served *infra
 	if err != nil {
 		return nil, err
 	}
-	// BMO has one Ironic for all hosts of the cluster, whatever namespace they are in.
+	// BMO uses one Ironic for the hosts of all namespaces.
 	everywhere, err := c.home.look(ctx, "")
 	if err != nil {
 		return nil, err
@@ -182,9 +182,9 @@ func (c *demoteCommand) refusals(ctx context.Context, seen *sight, served *infra
 	return slices.Concat(refusals, stayed, abandoned), err
 }
 
-// busyHosts names the hosts of the management cluster that are worked on, besides those that were looked at already:
-// the two flags may name one cluster. Whether this Ironic works on them is not known, so each of them counts, whatever
-// its namespace. A host that a move is deleting has arrived elsewhere.
+// busyHosts names the hosts of the management cluster that BMO works on, in all namespaces, without the known hosts:
+// the two flags may name one cluster. BMO does not tell which Ironic it uses, so each busy host counts. A host that a
+// move deletes has arrived in the target cluster.
 func (c *demoteCommand) busyHosts(ctx context.Context, known []*bmov1alpha1.BareMetalHost,
 ) ([]pivot.Obstacle, error) {
 	hosts, err := hoststore.New(c.management.client, c.management.client).Hosts(ctx, "")

@@ -58,8 +58,8 @@ func scalePatch(to int32, remembered any) map[string]any {
 	}
 }
 
-// changeDeployment patches the Deployment as it was read, and reads it again if somebody was faster. No patch means
-// that nothing is to be done.
+// changeDeployment reads the Deployment, patches it with the result of decide, and retries after a conflict. A nil
+// patch changes nothing.
 func changeDeployment(ctx context.Context, c client.Client, decide func(*appsv1.Deployment) map[string]any) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		deployment := &appsv1.Deployment{}
@@ -80,7 +80,7 @@ func changeDeployment(ctx context.Context, c client.Client, decide func(*appsv1.
 	})
 }
 
-// remembered is how many replicas the Deployment had before it was scaled down. The problem says why nobody knows.
+// remembered returns the replicas of the Deployment before it was scaled down, or why they are unknown.
 func remembered(deployment *appsv1.Deployment) (before int32, problems []pivot.Obstacle) {
 	text, found := deployment.Annotations[replicasAnnotation]
 	if !found {
@@ -195,7 +195,7 @@ func (p *patience) look(ctx context.Context) (*infrav1.Metal3Cluster, int, error
 	return infra, hosts, nil
 }
 
-// judge notes what was seen, and says whether that is the end. Its error is that nobody can be told.
+// judge reports an observation, and returns whether the handover is complete. It returns an error if the output fails.
 func (p *patience) judge(infra *infrav1.Metal3Cluster, hosts int) (bool, error) {
 	passed := time.Since(p.began)
 	p.report.Hosts, p.report.Problem = hosts, ""

@@ -56,7 +56,7 @@ func TestSourceObstacles(t *testing.T) {
 		"HostsAlone": {
 			reason: "hosts move with their namespace, and only a Cluster gets them parked",
 			edit:   func(s *scope) { s.clusters, s.infras = nil, nil },
-			want: []string{"no Cluster has a Metal3Cluster, so nobody pauses the 1 hosts and keeps their status: " +
+			want: []string{"no Cluster has a Metal3Cluster, so the manager does not pause the 1 hosts and keep their status: " +
 				"move them together with a Cluster"},
 		},
 		"FromObstacles": {

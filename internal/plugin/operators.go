@@ -26,7 +26,7 @@ func (c *cluster) readOperators(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// operatorObstacles say which Deployment of BMO has no available replica. Nobody would look after the hosts.
+// operatorObstacles say which Deployment of BMO has no available replica. Without BMO the hosts are unmanaged.
 func (s *scope) operatorObstacles() []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for i := range s.operators {

@@ -22,10 +22,10 @@ type preflight struct {
 	// Obstacles are what is in the way.
 	Obstacles []obstacle `json:"obstacles"`
 
-	// Notes are worth knowing and in nobody's way.
+	// Notes are worth knowing and do not block the move.
 	Notes []string `json:"notes"`
 
-	// Counted is how much was looked at in the source, so that nobody takes an empty namespace for a ready one.
+	// Counted counts the objects of the source. It tells an empty namespace from a ready one.
 	Counted counts `json:"counted"`
 }
 

@@ -42,7 +42,7 @@ func (s departure) nothingToMove() pivot.Obstacle {
 			"no Cluster has a Metal3Cluster, and there is no host")
 	}
 	return about.Blocks(pivot.CodeNothingToMove, "move them together with a Cluster",
-		"no Cluster has a Metal3Cluster, so nobody pauses the %d hosts and keeps their status", len(s.hosts))
+		"no Cluster has a Metal3Cluster, so the manager does not pause the %d hosts and keep their status", len(s.hosts))
 }
 
 // facts are those that all Metal3Clusters of the namespace share.
@@ -133,7 +133,7 @@ func (s departure) notes() []string {
 		by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 		switch {
 		case paused && by != infrav1.HostPausedByProvider:
-			notes = append(notes, fmt.Sprintf("host %s is paused by somebody, and stays so", host.Name))
+			notes = append(notes, fmt.Sprintf("host %s was paused by a user and stays paused", host.Name))
 		case unowned(host):
 			notes = append(notes, fmt.Sprintf("host %s runs an image and serves no machine: it moves as it is", host.Name))
 		case host.Status.ErrorType != "":

@@ -157,7 +157,7 @@ func halfDeleted(kind string, there *metav1.PartialObjectMetadata) []pivot.Obsta
 		"%s %s is there already, and is being deleted, which would go on after the move", kind, there.Name)}
 }
 
-// stranger is empty for an object that an earlier move has left, or that belongs to nobody.
+// stranger is empty for an object that an earlier move has left, or that has no owner.
 func (a arrival) stranger(kind, owner string, there *metav1.PartialObjectMetadata) []pivot.Obstacle {
 	other := belongsTo(there)
 	if other == "" || other == owner {
@@ -220,8 +220,8 @@ func (a arrival) otherEndpoints() []pivot.Obstacle {
 	return found
 }
 
-// endpointObstacles judges what the target says of the endpoint, if an earlier move has left a Metal3Cluster there. Of
-// one that is paused, as a move that was given up leaves it, nobody says anything.
+// endpointObstacles judges what the target says of the endpoint, if an earlier move has left a Metal3Cluster there. The
+// manager does not update the conditions of a paused one, such as a leftover of an aborted move.
 func (a arrival) endpointObstacles() []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for _, infra := range a.infras {

@@ -20,7 +20,7 @@ const (
 	// formHTML is a value of --output of timeline alone.
 	formHTML = "html"
 
-	// defaultSince is how long an API server keeps events, if nobody says otherwise.
+	// defaultSince is how long an API server keeps events by default.
 	defaultSince = time.Hour
 )
 

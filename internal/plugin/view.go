@@ -55,12 +55,12 @@ type clusterView struct {
 	// Paused says that the Cluster is paused.
 	Paused bool `json:"paused"`
 
-	// ReadyForMove is the condition of this name. Empty if nobody has judged.
+	// ReadyForMove is the condition of this name. Empty if the manager has not set it.
 	ReadyForMove metav1.ConditionStatus `json:"readyForMove,omitempty"`
 	Reason       string                 `json:"reason,omitempty"`
 	Message      string                 `json:"message,omitempty"`
 
-	// Move is the stage of the move that is under way, from condition MoveInProgress. Empty if nobody has judged.
+	// Move is the stage of the move that is under way, from condition MoveInProgress. Empty if the manager has not set it.
 	Move string `json:"move,omitempty"`
 
 	// Ironic is what was seen of the Ironic endpoint. Nil where the provider manages none.
@@ -90,7 +90,7 @@ type ironicView struct {
 	ExpectedHosts int    `json:"expectedHosts"`
 }
 
-// freeView are hosts of a namespace that serve nobody.
+// freeView are hosts of a namespace without a consumer.
 type freeView struct {
 	Namespace string              `json:"namespace"`
 	Hosts     int                 `json:"hosts"`

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// validity of what is issued, in years. Nobody watches a control plane for an expiring certificate of its Ironic.
+	// validity of what is issued, in years. Users do not monitor the certificate of the Ironic of a control plane.
 	validity = 10
 
 	// clockSkew is how far the clock of a client may be behind.

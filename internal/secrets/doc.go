@@ -5,7 +5,7 @@
 // or nothing. Secrets that spec.ironic names win over what was generated, and what they hold is copied. The Secret is
 // controlled by the Metal3Cluster, and so moves with it; a Secret of the user becomes owned where it has no owner.
 //
-// It refuses to overwrite what somebody put into the Secret itself, and to guess what half a pair was meant to be:
-// both are for a person to decide. Nothing that it says holds secret material. The trade-off: values that the user
-// keeps in a Secret of their own exist twice, and follow it with the next look.
+// The package returns an error for a value that a user has put into the Secret itself, and for half a pair: the user
+// decides. Errors contain no secret material. The trade-off: values in a Secret of the user exist twice, and the copy
+// follows with the next reconcile.
 package secrets

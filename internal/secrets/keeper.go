@@ -28,8 +28,7 @@ type Keeper struct {
 	// Client reads Secrets with their values, not from a cache that leaves them out.
 	Client client.Client
 
-	// Random is where passwords, keys and serial numbers come from. The standard library draws keys from its own source
-	// whatever it is given.
+	// Random is the source of passwords and serial numbers. The standard library ignores it for keys.
 	Random io.Reader
 
 	// Clock says whether a certificate is valid.
@@ -166,7 +165,7 @@ func (k *Keeper) given(
 //	the Secret is owned by           becomes an owner
 //	this Metal3Cluster, with others  no: it is one
 //	anything but Metal3Clusters      no: the Secret moves with that, or is not meant to
-//	nobody                           yes: clusterctl moves what is owned by what it moves
+//	none                             yes: clusterctl moves what is owned by what it moves
 //	other Metal3Clusters             yes: or else the Secret is deleted with the last of those
 func lacksOwner(owners []metav1.OwnerReference, uid types.UID) bool {
 	for _, owner := range owners {

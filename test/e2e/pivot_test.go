@@ -131,7 +131,7 @@ func describeReturn(e *endpoint) {
 		Expect(asked).To(ContainElement(And(HaveField("Resource", "boot"), HaveField("Detail", HavePrefix("Hdd ")))),
 			"Ironic has it boot what was written")
 		Expect(asked).To(ContainElement(HaveField("Resource", "insert"), &media))
-		Expect(media).To(HaveLen(1), "its agent boots once, so that it is provisioned once")
+		Expect(media).To(HaveLen(2), "its agent boots once to clean it and once to write the image: it is provisioned once")
 		e.thawGuests(ctx)
 		e.expectUntouched(ctx, late)
 		e.dismissGuests(ctx)

@@ -204,6 +204,7 @@ func TestIronicComponentsFit(t *testing.T) {
 		for _, components := range [][]string{
 			{"ipv6"}, {"unicast", "advertisement-interval", "dual-stack-ipv6"},
 			{"dual-stack", "advertisement-interval", "unicast", "dhcp"}, {"dhcp", "unicast", "dual-stack"},
+			{"trusted-ca", "dhcp", "bmc-ca"},
 		} {
 			t.Run(resource+" "+strings.Join(components, " "), func(t *testing.T) {
 				for _, object := range overlay(t, ownOverlay(t, otherValues, resource, components...)) {
@@ -237,11 +238,24 @@ func TestIronicDeploymentIsRendered(t *testing.T) {
 	for name, tc := range map[string]struct {
 		values, component, id, device string
 		addresses                     []netip.Addr
+		settings                      ironic.Settings
 	}{
 		"as in the checkout": {id: "metal3", device: "provisioning", addresses: []netip.Addr{netip.MustParseAddr("172.22.0.2")}},
 		"changed":            {values: otherValues, component: "unicast", id: "a-b", device: "br-bmc", addresses: []netip.Addr{four}},
 		"dual stack":         {values: otherValues, component: "dual-stack", id: "a-b", device: "br-bmc", addresses: []netip.Addr{four, six}},
-		"IPv6 first":         {values: swappedValues, component: "dual-stack-ipv6", id: "a-b", device: "br-bmc", addresses: []netip.Addr{six, four}},
+		"metrics of the guard": {
+			values: otherValues, component: "guard-metrics", id: "a-b", device: "br-bmc", addresses: []netip.Addr{four},
+			settings: ironic.Settings{GuardAddress: netip.IPv4Unspecified()},
+		},
+		"CA of BMCs": {
+			values: otherValues, component: "bmc-ca", id: "a-b", device: "br-bmc", addresses: []netip.Addr{four},
+			settings: ironic.Settings{BMCAuthorities: true},
+		},
+		"CA of image servers": {
+			values: otherValues, component: "trusted-ca", id: "a-b", device: "br-bmc", addresses: []netip.Addr{four},
+			settings: ironic.Settings{TrustedAuthorities: true},
+		},
+		"IPv6 first": {values: swappedValues, component: "dual-stack-ipv6", id: "a-b", device: "br-bmc", addresses: []netip.Addr{six, four}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var objects []unstructured.Unstructured
@@ -254,7 +268,7 @@ func TestIronicDeploymentIsRendered(t *testing.T) {
 			want, err := ironic.Deployment(ironic.Config{
 				ClusterID: tc.id, VirtualIPs: tc.addresses, Interface: tc.device,
 				Ports:  ironic.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
-				Images: ironic.Images{Guard: "ghcr.io/metal3-pivot/keepalived-guard:dev"},
+				Images: ironic.Images{Guard: "ghcr.io/metal3-pivot/keepalived-guard:dev"}, Settings: tc.settings,
 			}, ironic.Management{Name: "metal3-ironic", Namespace: ironicNamespace, Secret: "files"})
 			if err != nil {
 				t.Fatal(err)
@@ -272,7 +286,7 @@ func TestIronicDeploymentIsRendered(t *testing.T) {
 	}
 }
 
-// checkVolumes demands the volumes of the renderer, with the files of the node from three objects instead of one.
+// checkVolumes demands the volumes of the renderer, with the files of the node from several objects instead of one Secret.
 func checkVolumes(t *testing.T, got, want *appsv1.Deployment) {
 	t.Helper()
 	volumes := func(deployment *appsv1.Deployment) map[string]corev1.VolumeSource {
@@ -309,6 +323,11 @@ func checkVolumes(t *testing.T, got, want *appsv1.Deployment) {
 	}
 	wantFrom := map[string]string{
 		"guard.json": "ConfigMap", "auth/htpasswd": "ironic-credentials", "tls/tls.crt": "ironic-tls", "tls/tls.key": "ironic-tls", "tls/ca.crt": "ironic-tls",
+	}
+	for name := range wantFiles {
+		if _, known := wantFrom[name]; !known {
+			wantFrom[name] = "ConfigMap"
+		}
 	}
 	if diff := cmp.Diff(wantFrom, from); diff != "" {
 		t.Errorf("origin of the files: -want, +got:\n%s", diff)

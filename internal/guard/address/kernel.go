@@ -60,7 +60,7 @@ func dial(groups ...uint) (*kernel, error) {
 	return k, nil
 }
 
-// close ends whatever waits for the kernel.
+// close ends all calls that wait for the kernel.
 func (k *kernel) close() {
 	_ = k.file.Close()
 }
@@ -115,7 +115,7 @@ type answer struct {
 
 func (a *answer) read(message syscall.NetlinkMessage) error {
 	header := message.Header
-	// The answer to a request that nobody waits for any more may come late.
+	// The answer to an abandoned request may come late.
 	if header.Seq != a.request {
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 )
 
-// Leases lets the kernel remove addresses by itself when nobody extends their lease again: whatever happens to the
-// processes that hold an address, it does not stay for longer than that. The zero value is ready. Not safe for
+// Leases gives addresses a lifetime and renews it. The kernel removes an address whose lifetime ends, also after
+// the processes that renew it are dead. The zero value is ready. Not safe for
 // concurrent use.
 type Leases struct {
 	kernel *kernel

@@ -1,6 +1,6 @@
 // Package advert listens to VRRP advertisements on the network of the Ironic address. keepalived does the work of VRRP;
-// this package only watches: who of the peers speaks, whether the management side is alive, and whether somebody else
-// uses our virtual router ID or our address, which keepalived would at best write into its log.
+// this package only observes which peers advertise, whether the management side is alive, and whether a conflicting
+// router uses the virtual router ID or the VIP of this cluster. keepalived would at best log such a conflict.
 //
 // It believes what it hears. What follows from it are reports, and the silence of the management side, which a liar can
 // only shorten the wait for by being silent.

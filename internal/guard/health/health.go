@@ -2,7 +2,7 @@
 // hosts if the address were here.
 //
 // It fails closed. Anything but the expected answer in time means no: a slow answer, a redirect, half a document, the
-// right answer from somebody else's Ironic, a certificate that clients of the address would refuse.
+// right answer from the Ironic of another cluster, a certificate that clients of the VIP would refuse.
 package health
 
 import (

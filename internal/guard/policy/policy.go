@@ -1,9 +1,9 @@
 // Package policy decides whether this node may hold the Ironic address. It is pure: what it knows is in Observation.
 //
-// It refuses in doubt. The one exception is the management side, which holds the address from the first day and loses
-// it only when somebody says so: there is nobody else yet who could serve Ironic. Once its cluster is handed over there
-// is: then it may keep the address, whose Ironic knows the hosts, but one that lost it comes back with an Ironic that
-// knows none, and leaves it where it is.
+// In doubt a node may not hold the VIP. The one exception is the management side: it holds the VIP from the start and
+// loses it only by demotion, because no other node serves Ironic before the handover. After the handover a management
+// Ironic that holds the VIP still knows the hosts and keeps the VIP. If it loses the VIP, its database is empty, and it
+// does not reclaim the VIP.
 //
 //	who            override file   node annotation   handed over   armed
 //	anybody        1               any               any           yes
@@ -28,7 +28,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// Answer is what a person or a controller said. Empty means that nobody said anything.
+// Answer is what a person or a controller said. Empty means no answer.
 type Answer string
 
 // Values of Answer.

@@ -43,7 +43,7 @@ func (c *Child) Kill() {
 	c.reaper.mutex.Lock()
 	defer c.reaper.mutex.Unlock()
 	if c.reaper.children[c.pid] == c {
-		// The one failure there is says that nobody is left.
+		// The only possible error says that the process group is empty.
 		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 	}
 }

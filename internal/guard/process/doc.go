@@ -4,6 +4,6 @@
 // The kernel means the thread that started the child, so that thread is kept for as long as the child lives.
 //
 // The guard is process 1 of its container, so it also collects processes that others left behind. The package os/exec
-// cannot be used beside that: both would wait for the same children. Outside of a container nothing but the own
-// children is collected, because the others belong to somebody else.
+// cannot be used beside that: both would wait for the same children. Outside of a container the package
+// collects its own children only, because other processes have other parents.
 package process

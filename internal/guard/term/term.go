@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Grace is how long a frozen Ironic waits for the VIP. Nobody uses Ironic meanwhile: a longer wait delays a new
+// Grace is how long a frozen Ironic waits for the VIP. Ironic is not available meanwhile: a longer wait delays a new
 // database on the one node that can hold the VIP.
 const Grace = 30 * time.Second
 

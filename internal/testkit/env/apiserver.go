@@ -150,7 +150,7 @@ func (s *Server) apiServerArgs(etcd string) ([]string, error) {
 		"--service-account-signing-key-file=" + s.signingKey,
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--allow-privileged=true",
-		// Nobody makes service accounts for pods, and no pod runs.
+		// No controller creates service accounts for pods, and no pod runs.
 		"--disable-admission-plugins=ServiceAccount",
 		"--watch-cache=" + strconv.FormatBool(s.options.WatchCache),
 	}

@@ -23,7 +23,7 @@ import (
 // webhookManifests is where controller-gen writes the webhooks of this provider.
 const webhookManifests = "config/webhook/manifests.yaml"
 
-// anyNamespace redirects webhooks whatever the namespace of their service.
+// anyNamespace redirects webhooks of services in all namespaces.
 const anyNamespace = ""
 
 // WebhookServer is where a manager under test serves its webhooks and how the API server trusts it. Host, Port and

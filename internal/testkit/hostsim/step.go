@@ -210,7 +210,7 @@ func nextOfImage(host *bmov1alpha1.BareMetalHost, failed bool, delays Delays) st
 	}
 }
 
-// nextOfPower makes power follow spec.online, and off while somebody asks for a reboot.
+// nextOfPower makes power follow spec.online, and off while a reboot annotation is set.
 func nextOfPower(host *bmov1alpha1.BareMetalHost, delays Delays) step {
 	reboots := rebootAnnotations(host)
 	_, once := host.Annotations[bmov1alpha1.RebootAnnotationPrefix]

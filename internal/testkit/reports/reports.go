@@ -20,7 +20,7 @@ const (
 	APIServer = ".apiserver"
 )
 
-// File returns the path of a new file for what the name tells, or an empty string where nobody wants it.
+// File returns the path of a new file for what the name tells, or an empty string if no report was asked for.
 func File(name, ending string) (string, error) {
 	folder := os.Getenv(Variable)
 	if folder == "" {

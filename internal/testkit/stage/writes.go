@@ -48,8 +48,8 @@ func (w *Writes) Judge(judge func(Write) Verdict) {
 	w.judge = judge
 }
 
-// Done returns the writes that the API server has accepted. It waits for those under way, so that a write whose effect
-// somebody has seen is always among them.
+// Done returns the writes that the API server has accepted. It waits for writes under way, so that
+// it includes each write whose effect a reader has seen.
 func (w *Writes) Done() []Write {
 	w.underWay.Lock()
 	defer w.underWay.Unlock()

@@ -19,7 +19,7 @@ const AgainPath = "/validate-metal3-io-v1alpha1-baremetalhost-again"
 // again refuses to create hosts that moved to another management cluster.
 //
 // A refusal, and no pause: the controller that applies the manifest shows it to its user, and the host never exists, so
-// nobody has to tell it from one that arrives later.
+// it cannot be confused with a host that arrives later.
 type again struct{ reader client.Reader }
 
 // Handle answers the creation of a host.

@@ -23,7 +23,7 @@
 //
 // Nothing else is refused or changed, so finalizers go as clusterctl wants it. It works on the annotations of
 // the raw object and answers with one operation, so that fields of newer BMOs are not lost. The trade-off is
-// that nobody can unpause a host that carries delete-for-move without taking that off first.
+// that a user can unpause a host with delete-for-move only after removing that annotation.
 //
 // The webhooks are called for no other write: the match conditions in config/webhook see to that. They cannot be
 // generated, so the whole entries are written there by hand.
@@ -89,7 +89,7 @@ func receive(_ context.Context, request admission.Request) admission.Response {
 	if err := json.Unmarshal(request.Object.Raw, arriving); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("reading the host %s: %w", request.Name, err))
 	}
-	// Its status is dropped, whatever it holds.
+	// Its status is always dropped.
 	arriving.Status = bmov1alpha1.BareMetalHostStatus{}
 	if _, isPaused := arriving.Annotations[bmov1alpha1.PausedAnnotation]; isPaused || !pivot.LostStatus(arriving) {
 		return admission.Allowed("")

@@ -15,8 +15,8 @@ import (
 
 // Ironic judges the description of an Ironic endpoint. None at all is fine.
 //
-// What a cluster cannot recover from by itself is refused here, because the nodes read it at their first boot and
-// nobody watches them then: two addresses of one family, peers that cannot hear one another, a DHCP range that gives
+// What a cluster cannot recover from by itself is refused here, because the nodes read it at their first boot,
+// without supervision: two addresses of one family, peers that cannot hear one another, a DHCP range that gives
 // the endpoint's own address away.
 func Ironic(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	if ironic == nil {

@@ -47,7 +47,7 @@ func unknownKubelet(path *field.Path, described *infrav1.Ironic) Findings {
 		return Findings{}
 	}
 	return Warn(path.Child("kubelet"), "is not set while manifestsDirectory is %q; without %s and %s on the nodes the "+
-		"pod %s does not start and nobody takes the address over, so unless kubeadm makes the nodes set kubelet.kubeconfig "+
+		"pod %s does not start and the node never takes the VIP, so unless kubeadm makes the nodes set kubelet.kubeconfig "+
 		"and the credentials that it refers to", described.ManifestsDirectory,
 		ironic.KubeconfigOfKubeadm, ironic.CertificatesOfKubeadm, ironic.VIPPod)
 }

@@ -84,7 +84,7 @@ func TestIronicKubelet(t *testing.T) {
 func TestUnknownKubelet(t *testing.T) {
 	const warning = `spec.ironic.kubelet: is not set while manifestsDirectory is "` + agentOfRKE2 + `/pod-manifests"; ` +
 		"without /etc/kubernetes/kubelet.conf and /var/lib/kubelet/pki on the nodes the pod metal3-vip does not start and " +
-		"nobody takes the address over, so unless kubeadm makes the nodes set kubelet.kubeconfig and the credentials that " +
+		"the node never takes the VIP, so unless kubeadm makes the nodes set kubelet.kubeconfig and the credentials that " +
 		"it refers to"
 	for name, c := range map[string]struct {
 		reason string

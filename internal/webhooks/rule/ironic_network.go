@@ -53,8 +53,8 @@ func virtualNetworks(path *field.Path, endpoint infrav1.IronicEndpoint) ([]virtu
 	return networks, errs
 }
 
-// isReserved says whether nobody may have an address of a network: its rendering is refused later, when a machine waits
-// for it already.
+// isReserved returns true for the network and broadcast address of a network. Rendering such an address would fail only
+// when a machine waits for it.
 func isReserved(address netip.Addr, network netip.Prefix) bool {
 	_, err := vip.NewAddress(address.String(), network.String())
 	return err != nil
@@ -114,8 +114,8 @@ func advertisement(path *field.Path, vrrp infrav1.VRRP) field.ErrorList {
 // minMembers is how many nodes a group of mode Unicast needs: a node leaves itself out of the list that it talks to.
 const minMembers = 2
 
-// peers judges who hears the advertisements. In mode Unicast each family needs two: a node that is alone in the list of
-// a family has nobody to talk to, and its guard refuses to start.
+// peers judges who hears the advertisements. In mode Unicast each family needs two: the guard of a node
+// without a peer in a family does not start.
 func peers(path *field.Path, vrrp infrav1.VRRP, networks []virtualNetwork) field.ErrorList {
 	var errs field.ErrorList
 	list := path.Child("peers")

@@ -1,6 +1,8 @@
 package rule
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -47,6 +49,8 @@ func settings(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	errs := externals(path.Child("endpoint"), ironic.Endpoint)
 	errs = append(errs, options(path.Child("extraConfig"), ironic.ExtraConfig)...)
 	errs = append(errs, proxy(path.Child("proxy"), ironic.Proxy)...)
+	errs = append(errs, caBundle(path.Child("tls", "bmcCABundle"), ironic.TLS.BMCCABundle)...)
+	errs = append(errs, caBundle(path.Child("tls", "trustedCABundle"), ironic.TLS.TrustedCABundle)...)
 	errs = append(errs, exporter(path.Child("prometheusExporter"), ironic)...)
 	errs = append(errs, oneLine(path.Child("ramdisk", "extraKernelParams"), ironic.Ramdisk.ExtraKernelParams)...)
 	return append(errs, sshKey(path.Child("ramdisk", "sshKey"), ironic.Ramdisk.SSHKey)...)
@@ -176,6 +180,34 @@ func exporter(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// caBundle accepts certificates in PEM format, and text between them. The value is not shown: it may be a private key.
+func caBundle(path *field.Path, bundle string) field.ErrorList {
+	if bundle == "" {
+		return nil
+	}
+	invalid := func(problem string) field.ErrorList {
+		return field.ErrorList{field.Invalid(path, "***", problem+"; write certificates of CAs in PEM format")}
+	}
+	count := 0
+	for block, rest := pem.Decode([]byte(bundle)); block != nil; block, rest = pem.Decode(rest) {
+		count++
+		if block.Type != "CERTIFICATE" {
+			return invalid(fmt.Sprintf("block %d is a %s", count, block.Type))
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return invalid(fmt.Sprintf("certificate %d cannot be parsed", count))
+		}
+		if certificate.BasicConstraintsValid && !certificate.IsCA {
+			return invalid(fmt.Sprintf("certificate %d is not of a CA", count))
+		}
+	}
+	if count == 0 {
+		return invalid("has no certificate")
+	}
+	return nil
 }
 
 func sshKey(path *field.Path, key string) field.ErrorList {

@@ -1,6 +1,12 @@
 package rule_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"testing"
 	"time"
 
@@ -272,4 +278,57 @@ func TestIronicReservations(t *testing.T) {
 				"172.30.0.20; swap them"},
 		},
 	})
+}
+
+func TestIronicAuthorities(t *testing.T) {
+	authority := certificate(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true})
+	const remedy = "; write certificates of CAs in PEM format"
+	bmc := func(bundle string) func(*infrav1.Ironic) {
+		return func(ironic *infrav1.Ironic) { ironic.TLS.BMCCABundle = bundle }
+	}
+	findMistakes(t, map[string]mistake{
+		"two CAs": {reason: "a bundle with comments", change: func(ironic *infrav1.Ironic) {
+			ironic.TLS.BMCCABundle, ironic.TLS.TrustedCABundle = "# one\n"+authority+"# two\n"+authority, authority
+		}},
+		"version 1": {
+			reason: "an old CA without extensions", change: bmc(certificate(t, &x509.Certificate{})),
+		},
+		"text": {
+			reason: "a path is not read", change: bmc("/etc/ssl/ca.crt"),
+			want: []string{`ironic.tls.bmcCABundle: Invalid value: "***": has no certificate` + remedy},
+		},
+		"key": {
+			reason: "a private key must not be in the API, nor in a message",
+			change: func(ironic *infrav1.Ironic) {
+				key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("secret")})
+				ironic.TLS.TrustedCABundle = authority + string(key)
+			},
+			want: []string{`ironic.tls.trustedCABundle: Invalid value: "***": block 2 is a PRIVATE KEY` + remedy},
+		},
+		"damaged": {
+			reason: "half a certificate",
+			change: bmc(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("half")}))),
+			want:   []string{`ironic.tls.bmcCABundle: Invalid value: "***": certificate 1 cannot be parsed` + remedy},
+		},
+		"server": {
+			reason: "the certificate of a BMC itself verifies no other",
+			change: bmc(authority + certificate(t, &x509.Certificate{BasicConstraintsValid: true})),
+			want:   []string{`ironic.tls.bmcCABundle: Invalid value: "***": certificate 2 is not of a CA` + remedy},
+		},
+	})
+}
+
+// certificate signs a template with its own key.
+func certificate(t *testing.T, template *x509.Certificate) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber = big.NewInt(1)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }

@@ -4,8 +4,8 @@
 // once.
 //
 // What it refuses is decided by pure functions of one object; what was already wrong and is not touched never stops an
-// update (rule.Findings.Without). So a stricter release does not lock anybody out of finalizers, labels and status. The
-// trade-off is that a mistake which came in earlier stays until somebody edits it.
+// update (rule.Findings.Without). So finalizers, labels and status stay writable under a stricter release. The
+// trade-off is that an earlier mistake stays until a user edits the field.
 //
 // Three things are let through as they are, and leftAlone and isTopologyDryRun are the only places that know them:
 //   - objects that clusterctl move is about to delete in the cluster that it moves away from,

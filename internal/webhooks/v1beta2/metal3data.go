@@ -42,7 +42,7 @@ func dataName(data *infrav1.Metal3Data) rule.Findings {
 	return rule.Findings{}
 }
 
-// dataReferences warns of references into other namespaces. CAPM3 accepts them, and nobody follows them.
+// dataReferences warns of references into other namespaces. CAPM3 accepts and ignores them.
 func dataReferences(data *infrav1.Metal3Data) rule.Findings {
 	var findings rule.Findings
 	path := field.NewPath("spec")
