@@ -56,7 +56,7 @@ func (l *Lab) CollectArtefacts(ctx context.Context, folder string) error {
 	return errors.Join(failures...)
 }
 
-// collect asks the API server. Everything is asked for, whatever failed before.
+// collect asks the API server. It asks for everything, also after a failure.
 func (c *Cluster) collect(ctx context.Context, folder string) error {
 	kinds, err := c.kinds(ctx)
 	if err != nil {

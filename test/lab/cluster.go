@@ -19,7 +19,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// Cluster is a Kubernetes cluster of a lab as somebody outside sees it, who may do everything.
+// Cluster is a Kubernetes cluster of a lab, reached from outside with the rights of its administrator.
 type Cluster struct {
 	// Name is that of the management machine, or of the Cluster object.
 	Name string

@@ -59,7 +59,7 @@ const (
 	credentialsLimit = 5 * time.Minute
 )
 
-// ironicValues are what somebody who installs Ironic here writes into values.env.
+// ironicValues are the values.env of an installation of Ironic in the lab.
 func ironicValues() map[string]string {
 	return map[string]string{
 		"PROVISIONING_IP": IronicAddress, "PROVISIONING_CIDR": network.Provisioning4,

@@ -63,7 +63,7 @@ type Lab struct {
 	mutex    sync.Mutex
 	ironic   ironicapi.Endpoint
 	machines map[string]*machine.Machine
-	// clusters are those somebody is connected to, by their names.
+	// clusters are those with an open connection, by their names.
 	clusters map[string]*Cluster
 	// hosts is how many there are.
 	hosts int
@@ -286,7 +286,7 @@ func (l *Lab) Ironic() ironicapi.Endpoint {
 	return l.ironic
 }
 
-// UseIronic says how to reach Ironic from now on, after somebody has given it other credentials. It tells nobody else.
+// UseIronic says how to reach Ironic from now on, after its credentials have changed. BMO is not told.
 func (l *Lab) UseIronic(settings ironicapi.Endpoint) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -351,7 +351,7 @@ func (l *Lab) Stop(ctx context.Context) error {
 	if l.ramdisk != nil {
 		failures = append(failures, l.ramdisk.Close())
 	}
-	// Without the claim these are the files of somebody else.
+	// Without the claim these are the files of another lab.
 	if l.claim != nil {
 		failures = append(failures, l.claim.Release(ctx), os.RemoveAll(l.folder))
 	}

@@ -139,7 +139,7 @@ func (w *world) addressBook(ctx context.Context, g Gomega) addressBook {
 	var addresses metal3ipamv1.IPAddressList
 	g.Expect(w.here.client.List(ctx, &addresses, here)).To(Succeed())
 	for _, address := range addresses.Items {
-		g.Expect(names).To(HaveKeyWithValue(address.Spec.Claim.Name, address.Name), "nobody claims %s", address.Name)
+		g.Expect(names).To(HaveKeyWithValue(address.Spec.Claim.Name, address.Name), "%s has no claim", address.Name)
 		book.addresses[address.Name] = fmt.Sprintf("%s/%d", address.Spec.Address, address.Spec.Prefix)
 	}
 	return book

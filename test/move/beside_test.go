@@ -27,7 +27,7 @@ type story struct {
 
 // describeStories has one spec for each story. The stories are played before the first spec, at the same time, and the
 // specs say how each ended. Most of each is waiting: for clusterctl, which asks for one thing after the other and looks
-// again after five seconds, and for hosts to stay as they are. Those that disturb nobody else go on beside one another;
+// again after five seconds, and for hosts to stay as they are. Those that disturb no other story run in parallel;
 // those that kill managers or cut lines take turns, in clusters of their own.
 func describeStories(whole, broken *clusters) {
 	quietly := chosen(slices.Concat(undisturbed(whole), survival(whole), addressed(whole), unfinished(whole),

@@ -31,7 +31,7 @@ const (
 	bmoAccount   = "baremetal-operator-controller-manager"
 	bmoManifests = "config/render/capm3.yaml"
 
-	// noKernel and noRamdisk are those of an agent that nobody boots.
+	// noKernel and noRamdisk are those of an agent that no machine boots.
 	noKernel  = "http://images.example/kernel"
 	noRamdisk = "http://images.example/ramdisk"
 

@@ -49,7 +49,7 @@ func directories(c *clusters) []story {
 				HaveField("Status.HardwareDetails", before.pictures["cluster-0"].Status.HardwareDetails),
 				HaveField("Spec", before.pictures["cluster-0"].Spec))
 			w.eventually(ctx, "cluster-free-0", inState(bmov1alpha1.StateAvailable), isFine(), isNotPaused())
-			// Nobody can tell whether it runs anything, so its user has to.
+			// The API does not tell whether it runs an image, so its user has to.
 			w.eventually(ctx, "own", ours, inState(bmov1alpha1.StateNone))
 			w.nothingDone(before.except("cluster-free-0"), "update")
 			w.keep(ctx, "own")

@@ -4,7 +4,7 @@
 //
 // Each manager is a process of its own (the test binary, started again), so that it can be killed. Each story has a
 // namespace of its own. Both BMOs talk to one Ironic in memory, which stands for the address that does not move. It
-// writes down whatever is asked of it: a move is good if every host is afterwards as it was, and nobody has asked for
+// records each request: a move is good if every host is afterwards as it was, and no request was for
 // anything that would touch a machine. Lines to the API servers can be cut, and clusterctl can be killed at any moment.
 //
 // Stories go on beside one another, because most of each is waiting; those that kill managers or cut lines take turns
@@ -12,7 +12,7 @@
 // -move.story=expression plays those only whose names match the regular expression.
 //
 // It refuses to need nodes. Cluster API runs nowhere: what it would write, the nodes of Machines above all, is written
-// by the stories, and nobody is armed to take the Ironic endpoint. The package test/e2e has nodes.
+// by the stories, and no node is armed to take the Ironic endpoint. The package test/e2e has nodes.
 //
 // `make bench-pivot` measures with the same means.
 package move

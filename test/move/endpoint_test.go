@@ -44,11 +44,11 @@ type endpoint struct {
 	proxy *httputil.ReverseProxy
 
 	mutex sync.Mutex
-	// material is nil while nobody listens in the sense of Ironic: connections end at once.
+	// material is nil while the endpoint is closed: connections end at once.
 	material  *secrets.Material
 	conductor string
 
-	// expected are the names of hosts by what requests call their nodes, looked is when somebody first asked about them.
+	// expected are the names of hosts by what requests call their nodes, looked is the time of the first request for each.
 	expected map[string]string
 	looked   map[string]time.Time
 }
@@ -120,7 +120,7 @@ func (e *endpoint) identity(*tls.ClientHelloInfo) (*tls.Config, error) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	if e.material == nil {
-		return nil, errors.New("nobody is here")
+		return nil, errors.New("the endpoint is closed")
 	}
 	pair, err := tls.X509KeyPair(e.material.Certificate, e.material.Key)
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, err
@@ -165,7 +165,7 @@ func (e *endpoint) access() ironicapi.Endpoint {
 	}
 }
 
-// expect begins to note when somebody first asks about a host. Looks says when that was, for those that it was so far.
+// expect begins to record the first request for each host. Looks returns the times so far.
 func (e *endpoint) expect(hosts map[string]*bmov1alpha1.BareMetalHost) {
 	e.change(func(e *endpoint) {
 		e.expected, e.looked = map[string]string{}, map[string]time.Time{}
@@ -206,7 +206,7 @@ func (w *world) open(ctx context.Context, e *endpoint, cluster string) {
 	w.infras(ctx, stage.HaveCondition(infrav1.IronicEndpointReadyCondition, stage.IsTrue()))
 }
 
-// endpoints are the stories of clusters with an Ironic endpoint. There are no nodes here, so nobody is armed, and
+// endpoints are the stories of clusters with an Ironic endpoint. There are no nodes here, so no node is armed, and
 // the condition ReadyForMove says that the nodes are not known.
 func endpoints(c *clusters) []story {
 	return []story{

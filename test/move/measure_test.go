@@ -80,7 +80,7 @@ func (w *world) harmed(ctx context.Context, since trace, before, now map[string]
 	return found
 }
 
-// describeMeasurements measures what the documents promise. Nothing is asserted but that nobody does anything to a host.
+// describeMeasurements measures what the documents promise. The only assertion is that no host is changed.
 func describeMeasurements(c *clusters) {
 	It("measures a pivot of many hosts", func(ctx context.Context) {
 		w := c.world(ctx)
@@ -209,7 +209,7 @@ func timed(what string, took time.Duration, goal float64) row {
 	return made
 }
 
-// counted is a row of something of which nobody wants any.
+// counted is a row of a number whose goal is zero.
 func counted(what string, count int) row {
 	return row{what: what, measured: strconv.Itoa(count), goal: strconv.Itoa(goalNone)}
 }

@@ -27,7 +27,7 @@ func undisturbed(c *clusters) []story {
 			w.readyForMove(ctx)
 			w.move(ctx)
 
-			// Nobody has asked for the pause to end, so the status waits in the annotation.
+			// The pause has not ended, so the status waits in the annotation.
 			w.eventually(ctx, "paused", isPausedBy("maintenance"),
 				HaveField("Annotations", HaveKey(bmov1alpha1.StatusAnnotation)), inState(bmov1alpha1.StateNone))
 			// The credentials of this one are tried again and again, here as there.

@@ -62,7 +62,7 @@ func (n *nudges) all(count int) map[string]time.Time {
 	return read()
 }
 
-// nudged says when each wave of hosts was told, and how long hosts waited then until somebody looked at them.
+// nudged says when each wave of hosts was told, and how long hosts waited then for the first request of BMO.
 func nudged(told, looked map[string]time.Time, began time.Time) []row {
 	first := slices.MinFunc(slices.Collect(maps.Values(told)), time.Time.Compare).Sub(began)
 	all := []row{timed("  of this, until the first host is told of it", first, 0)}

@@ -32,7 +32,7 @@ type side struct {
 	name   string
 	server *env.Server
 
-	// client reads and writes whatever happens to the line.
+	// client reads and writes also while the line is cut.
 	client client.Client
 
 	// line is how everybody else reaches the API server: clusterctl, the manager, and BMO.
@@ -138,7 +138,7 @@ func (s *side) begin() {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// watch watches the objects of a kind in a namespace, whatever happens to the line. What is there counts as added.
+// watch watches the objects of a kind in a namespace, also while the line is cut. What is there counts as added.
 func (s *side) watch(ctx context.Context, namespace string, kind client.ObjectList) watch.Interface {
 	GinkgoHelper()
 	watcher, err := client.NewWithWatch(s.server.Config, client.Options{Scheme: build.Scheme()})
@@ -178,7 +178,7 @@ func (s *side) kill() {
 	s.manager = nil
 }
 
-// problem says why the manager has ended, if it has and nobody has killed it.
+// problem says why the manager has ended, unless a story has killed it.
 func (s *side) problem() error {
 	if s.manager == nil {
 		return nil

@@ -19,7 +19,7 @@ import (
 
 // describeLabels is the story of what clusterctl would not look at by itself.
 func describeLabels(c *clusters) {
-	It("finds the kinds of BMO, which nobody has labelled", func(ctx context.Context) {
+	It("finds the kinds of BMO, which are not labelled", func(ctx context.Context) {
 		Eventually(func(g Gomega) {
 			for _, name := range []string{"hostfirmwaresettings.metal3.io", "bmceventsubscriptions.metal3.io"} {
 				definition := &apiextensionsv1.CustomResourceDefinition{}
@@ -98,7 +98,7 @@ func belongingsMove(c *clusters) story {
 	}}
 }
 
-// belongings are objects of BMO for a host: one that it owns in two steps, and one that nobody owns.
+// belongings are objects of BMO for a host: one that it owns in two steps, and one without an owner.
 func belongings(host *bmov1alpha1.BareMetalHost) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}
 	hardware := &bmov1alpha1.HardwareData{ObjectMeta: meta}

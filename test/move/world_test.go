@@ -39,7 +39,7 @@ const (
 	// host is over: each asks once or more, and the next one begins after the one before has ended.
 	looksEnough = 12
 
-	// touchedAnnotation is on a host that somebody has changed so that BMO looks at it.
+	// touchedAnnotation is on a host that a story has changed so that BMO reconciles it.
 	touchedAnnotation = "example.com/touched"
 )
 
@@ -191,7 +191,7 @@ func (w *world) readyFleet(ctx context.Context) trace {
 }
 
 // settled waits until all machines run on their hosts and all others are as they should be. BMO looks at a host again
-// after ten seconds or when somebody changes it, so that a change every second saves most of the time.
+// after ten seconds or a change, so that a change every second saves most of the time.
 func (w *world) settled(ctx context.Context) {
 	GinkgoHelper()
 	looks := 0
@@ -240,7 +240,7 @@ func (w *world) untouch(ctx context.Context, host string) {
 	w.change(ctx, host, func(host *bmov1alpha1.BareMetalHost) { delete(host.Annotations, touchedAnnotation) })
 }
 
-// pretend does what Cluster API would do and nobody has done yet: it runs nowhere here. It has to be done again after
+// pretend does what Cluster API would do, which does not run here. It has to be done again after
 // a move, because no status is moved.
 func (w *world) pretend(ctx context.Context) {
 	GinkgoHelper()
@@ -496,7 +496,7 @@ func (w *world) nothingDone(before trace, allowed ...string) {
 	for _, call := range w.ironic.Calls()[before.calls:] {
 		host, ours := strings.CutPrefix(call.Node, w.namespace+"~")
 		if _, counts := before.pictures[host]; ours && counts {
-			Expect(call.What).To(BeElementOf(allowed), "somebody did this to host %s: %v", host, call)
+			Expect(call.What).To(BeElementOf(allowed), "this was done to host %s: %v", host, call)
 		}
 	}
 }

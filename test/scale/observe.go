@@ -15,7 +15,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// observer watches objects. It watches only the kinds that somebody tracks, because every watch costs the API server
+// observer watches objects. It watches only the tracked kinds, because every watch costs the API server
 // time that is then missing elsewhere.
 type observer struct{ cache cache.Cache }
 

@@ -48,7 +48,7 @@ func printSize(out io.Writer, r result) {
 		row(fmt.Sprintf("%d competitors claimed", len(r.contest.clients)), fmt.Sprintf("%d hosts in %s, %d writes refused",
 			len(r.contest.claims), seconds(r.contest.took), r.contest.refused))
 	}
-	table.Flush() //nolint:errcheck // where progress cannot be shown, there is nobody to tell
+	table.Flush() //nolint:errcheck // An error of the terminal cannot be shown.
 	printRequests(out, "association", r.association, r.size)
 	if r.release != nil {
 		printRequests(out, "provisioning", r.provisioning, r.size)
@@ -68,7 +68,7 @@ func printRequests(out io.Writer, phase string, requests []env.Request, machines
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		fmt.Fprintf(table, "  %s\t%d\t%.3f per machine\n", kind, kinds[kind], perMachine(kinds[kind]))
 	}
-	table.Flush() //nolint:errcheck // where progress cannot be shown, there is nobody to tell
+	table.Flush() //nolint:errcheck // An error of the terminal cannot be shown.
 }
 
 // memoryGoal is the goal for the memory of the manager with so many machines, in bytes.
@@ -103,7 +103,7 @@ func printSummary(out io.Writer, results []result) {
 		seconds(goalAssociation), goalSize, goalExponent, goalExponent, mebibytes(memoryGoal(results[len(results)-1].size)),
 		writesPerMachine,
 		seconds(goalRelease))
-	table.Flush() //nolint:errcheck // where progress cannot be shown, there is nobody to tell
+	table.Flush() //nolint:errcheck // An error of the terminal cannot be shown.
 }
 
 // growth says with which power of the number of machines something grows.

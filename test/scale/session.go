@@ -332,7 +332,7 @@ func (s *session) rest(ctx context.Context) ([]env.Request, error) {
 }
 
 // profile stores where the manager spends its time until all hosts are claimed, in one file after the other, and what
-// it keeps then, if somebody wants to know.
+// it keeps then, if asked for.
 func (s *session) profile(ctx context.Context, claimed <-chan struct{}) error {
 	if s.manager.profiler == "" {
 		return nil

@@ -10,7 +10,7 @@
 // reads the medium in this moment, from wherever it is, and hands its files to the ramdisk of the machine. Else the
 // machine boots from its disk. The type "Once" is used up by that.
 //
-// What changes a machine is done one after the other, and to its end even if nobody waits for the answer any more, as a
+// What changes a machine is done one after the other, and to its end even after the client has disconnected, as a
 // real controller does. Only a graceful shutdown is answered at once, and a system that ignores it stays on. Everything
 // that was asked for is kept in a journal. A controller can be made to misbehave, to see what others do about it.
 //

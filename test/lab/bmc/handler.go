@@ -13,7 +13,7 @@ import (
 const (
 	// bodyLimit is how large a request may be.
 	bodyLimit = 1 << 20
-	// operationLimit is how long an operation may go on when nobody waits for it.
+	// operationLimit is how long an operation may go on after the client has disconnected.
 	operationLimit = 5 * time.Minute
 )
 

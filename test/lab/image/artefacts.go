@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// Artefacts are the paths of what a lab is made from. All of it is shared between labs: nobody may write to these paths
+// Artefacts are the paths of what a lab is made from. All of it is shared between labs: do not write to these paths
 // or below them.
 type Artefacts struct {
 	// Root is the root file system of a machine, and RootKey what the image of an operating system calls it by.

@@ -46,7 +46,7 @@ func importImages(ctx context.Context, root, store string, archives []string) er
 // withContainerd does some work while the containerd of a root file system runs on a store.
 //
 // Both run on a thread of their own with a mount namespace of its own, which end together: nothing stays mounted,
-// whatever happens. What they start is killed by the kernel when the thread ends.
+// in any case. What they start is killed by the kernel when the thread ends.
 func withContainerd(ctx context.Context, root, store string, work func() error) error {
 	return thread.Own(func() error {
 		if err := mountStore(root, store); err != nil {

@@ -49,7 +49,7 @@ func packages() []string {
 }
 
 // EnsureDebian returns the installation of Debian that machines are made from, making it when the cache has none, which
-// takes minutes. Programs takes programs out of it. Nobody may write to the folder.
+// takes minutes. Programs takes programs out of it. Do not write to the folder.
 func EnsureDebian(ctx context.Context, progress io.Writer) (string, error) {
 	cache, err := binaries.CacheDir()
 	if err != nil {

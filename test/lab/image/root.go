@@ -55,7 +55,7 @@ func (p parts) keys() []string {
 	return []string{filepath.Base(p.debian), filepath.Base(p.kubernetes), filepath.Base(p.control), filepath.Base(p.own)}
 }
 
-// assemble links Debian's files instead of copying them, so whatever is different is put in their place and never
+// assemble links Debian's files instead of copying them, so a file that differs is put in their place and never
 // written into them.
 func (p parts) assemble(target string) error {
 	if err := cloneTree(p.debian, target, trim); err != nil {

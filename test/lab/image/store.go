@@ -82,7 +82,7 @@ func LinkStore(from, to string) error {
 	case errors.Is(err, syscall.EXDEV):
 		err = fmt.Errorf("%w; put it on the file system of the cache, or the cache on its own with METAL3_CACHE", err)
 	case errors.Is(err, fs.ErrExist):
-		// It is somebody else's.
+		// It is of another lab.
 		return fmt.Errorf("linking the image store %s: %w", to, err)
 	case err == nil:
 		return nil

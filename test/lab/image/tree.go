@@ -13,7 +13,7 @@ import (
 type treatment int
 
 const (
-	// link makes both trees share the file. Nobody may then change it in place.
+	// link makes both trees share the file. Do not change it in place then.
 	link treatment = iota
 	// duplicate gives the second tree a file of its own.
 	duplicate
@@ -43,7 +43,7 @@ func cloneTree(from, to string, choose func(path string, entry fs.DirEntry) trea
 		case chosen == duplicate:
 			return copyFile(source, target)
 		default:
-			//nolint:gosec // Both trees are in the cache, where nobody else may write.
+			//nolint:gosec // Both trees are in the cache, where no other user may write.
 			return os.Link(source, target)
 		}
 	})

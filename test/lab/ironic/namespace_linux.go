@@ -50,7 +50,7 @@ func dialerIn(namespace string) Dialer {
 	}
 }
 
-// freePort makes sure that nobody listens on a port, or finds a free one when it is zero. Without that, the API of
+// freePort returns an error if a port is in use, and finds a free one when it is zero. Without that, the API of
 // another Ironic could be taken for that of the one that starts.
 func freePort(namespace string, address netip.Addr, want int) (port int, err error) {
 	err = thread.Own(func() error {

@@ -137,7 +137,7 @@ func (p *Process) Client() (*gophercloud.ServiceClient, error) {
 // Dial opens a connection in the network namespace of this Ironic.
 func (p *Process) Dial() Dialer { return p.dial }
 
-// Done is closed when Ironic has ended, for whatever reason, and nothing of it is left.
+// Done is closed when Ironic has ended, for any reason, and nothing of it is left.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Stop ends Ironic, by force after 15 seconds or when the context ends, and returns when nothing of it is left.
@@ -197,7 +197,7 @@ func (p *Process) start(ctx context.Context, root string, content map[string][]b
 	p.command.WaitDelay = time.Second
 	p.command.SysProcAttr = &syscall.SysProcAttr{
 		Chroot: root,
-		// Whatever Ironic starts ends with it.
+		// All processes of Ironic end with it.
 		Cloneflags: syscall.CLONE_NEWPID,
 		Credential: &syscall.Credential{Uid: UserID, Gid: UserID},
 		// The thread that starts Ironic lives as long as Ironic, so this is the end of the whole process.

@@ -52,7 +52,7 @@ var pruned = []string{
 }
 
 // EnsureRoot returns the root file system of Ironic and the key of its content, building it first when the cache has
-// none. That takes minutes, root, debootstrap and a Debian mirror; later calls cost a hash. Nobody may write to the
+// none. That takes minutes, root, debootstrap and a Debian mirror; later calls cost a hash. Do not write to the
 // folder. A Debian point release does not change the key: the first build stays until the cache is emptied.
 func EnsureRoot(ctx context.Context, progress io.Writer) (dir, key string, err error) {
 	key = RootKey()

@@ -145,7 +145,7 @@ func (r *certificateReconciler) read(ctx context.Context, key client.ObjectKey) 
 	return &secret, err
 }
 
-// write puts the pair into the Secret and keeps whatever else is in there.
+// write puts the pair into the Secret and keeps all other keys.
 func (r *certificateReconciler) write(
 	ctx context.Context, name client.ObjectKey, spec certificateSpec, present *corev1.Secret, made pair,
 ) (*corev1.Secret, error) {

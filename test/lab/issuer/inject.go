@@ -139,7 +139,7 @@ func (i *injector) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	if !changed {
 		return ctrl.Result{}, nil
 	}
-	// A patch replaces the list of webhooks as a whole, so nobody else may have changed it in between.
+	// A patch replaces the list of webhooks as a whole, so it fails if the list has changed in between.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := i.client.Patch(ctx, object, patch); err != nil {
 		return ctrl.Result{}, fmt.Errorf("injecting the authority into %s: %w", request.Name, err)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// problem is why an object is not Ready. It is an answer and not an error: somebody has to change something first, and
+// problem is why an object is not Ready. It is an answer and not an error: a user has to change an object first, and
 // that change wakes the controller.
 type problem struct {
 	reason, message string

@@ -102,7 +102,7 @@ func (c *Claim) end(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		// Somebody may have ended the guard too.
+		// The guard may have ended too.
 		if again := Sweep(ctx, c.lab); again != nil {
 			return fmt.Errorf("releasing lab %s: the guard failed: %w, and so did sweeping: %w", c.lab, err, again)
 		}

@@ -14,7 +14,7 @@ import (
 // waitDelay is how long the output of a command is waited for after it was killed.
 const waitDelay = 5 * time.Second
 
-// Command prepares a command that runs on the machine, as if somebody had logged in there as root: it sees the
+// Command prepares a command that runs on the machine, as in a login shell of root: it sees the
 // machine's files, processes and network, gets a login's environment and nothing of the caller's, and goes down with
 // the machine's power. When the context ends the command is killed. It fails with ErrNotRunning when no system runs.
 func (m *Machine) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {

@@ -1,6 +1,6 @@
 // Package machine emulates bare-metal machines: each has power, a disk, a network card on the lab's switch, a virtual
 // medium and a console, and runs a real operating system from its disk, with systemd as the first process, until
-// somebody turns it off. What runs on it cannot tell that it has namespaces and control groups instead of a board of
+// its power is turned off. What runs on it cannot tell that it has namespaces and control groups instead of a board of
 // its own.
 //
 // Power is what it is on metal. A machine can be on without anything running on it, when its disk holds no system; a

@@ -75,7 +75,7 @@ type Machine struct {
 	board *board
 }
 
-// New makes a machine that is powered off, with whatever its folder has on the disk.
+// New makes a machine that is powered off, with the disk of its folder.
 func New(spec Spec) (*Machine, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func (m *Machine) Remove(ctx context.Context) error {
 	})
 }
 
-// change does something that changes the machine when nobody else does.
+// change runs a function that changes the machine. Changes run one after the other.
 func (m *Machine) change(ctx context.Context, what string, do func() error) error {
 	select {
 	case m.operation <- struct{}{}:

@@ -28,7 +28,7 @@ type Plan struct {
 	Group string `json:"group"`
 	// Namespace is the name of the machine's network namespace.
 	Namespace string `json:"namespace"`
-	// Lower is the root file system of the installed image, which machines share and nobody writes to.
+	// Lower is the root file system of the installed image, which machines share and do not write to.
 	Lower string `json:"lower"`
 	// Upper and Work are what the machine's own changes go to.
 	Upper string `json:"upper"`

@@ -20,7 +20,7 @@ func (m *Machine) PowerOn(ctx context.Context) error {
 	return m.change(ctx, "powering on", func() error { return m.on(ctx, m.bootDisk) })
 }
 
-// PowerOff cuts the power, whatever runs. What was written to the disk is still there.
+// PowerOff cuts the power at once. What was written to the disk is still there.
 func (m *Machine) PowerOff(ctx context.Context) error {
 	return m.change(ctx, "powering off", func() error { return m.off(ctx) })
 }

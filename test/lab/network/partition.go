@@ -56,7 +56,7 @@ func (s *Switch) Heal() error {
 	return nil
 }
 
-// arrange puts all ports where they belong, then removes the bridges that nobody needs any more.
+// arrange puts all ports where they belong, then removes unused bridges.
 func (s *Switch) arrange() error {
 	links, err := s.handle.LinkList()
 	if err != nil {

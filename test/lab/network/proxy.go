@@ -18,7 +18,7 @@ type Proxy struct {
 }
 
 // Proxy listens outside of the lab, such as on 127.0.0.1:0, and passes every connection on to the target inside, until
-// the context ends or Close is called. Nobody may be listening at the target yet: then a connection is closed at once.
+// the context ends or Close is called. The target need not listen yet: then a connection is closed at once.
 func (s *Switch) Proxy(ctx context.Context, listen, target string) (*Proxy, error) {
 	if err := checkAddress(target); err != nil {
 		return nil, err

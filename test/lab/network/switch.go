@@ -85,7 +85,7 @@ func (s *Switch) setUp() error {
 	}
 	addresses := []*netlink.Addr{
 		{IPNet: on(Provisioning4, netip.MustParseAddr(Gateway4))},
-		// Nobody else can have the address, and looking for somebody who has would keep it unusable for seconds.
+		// Addresses of a lab are unique, and duplicate address detection would keep it unusable for seconds.
 		{IPNet: on(Provisioning6, netip.MustParseAddr(Gateway6)), Flags: unix.IFA_F_NODAD},
 	}
 	for _, address := range addresses {

@@ -1,7 +1,7 @@
 // Package precondition says what of a machine would keep a lab from working: all of it at once, and each with its
 // remedy.
 //
-// It refuses to change anything. What it tries out, it does in a network namespace that nobody sees and that ends with
+// It refuses to change anything. What it tries out, it does in a network namespace of its own that ends with
 // it.
 package precondition
 
@@ -127,7 +127,7 @@ func checkCgroups(folder string) error {
 	return errors.Join(missing...)
 }
 
-// checkLinks makes the interfaces of a lab where nobody sees them: in a network namespace that ends with the thread.
+// checkLinks makes the interfaces of a lab in a network namespace of its own that ends with the thread.
 func checkLinks() error {
 	return thread.Own(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {

@@ -3,9 +3,9 @@
 // what the machines believe of themselves.
 //
 // It asks ten times a second, for an address of DHCP once, and remembers every answer, so that a story can tell
-// afterwards for how long nobody held the address, and whether two ever did. Two that answer the same question hold it
-// both. When the address moves, one that leaves and one that comes may answer the same question; two that answer for
-// long do not know of one another.
+// afterwards for how long no node held the VIP, and whether two nodes ever did. Two that answer the same question both
+// hold the VIP. When the VIP moves, the old and the new holder may answer the same question; two that answer for long
+// do not know of one another.
 //
 // It refuses IPv6: its neighbour discovery would be a second implementation for the same finding. The trade-off: on a
 // busy machine an answer may come after the next question was asked, so single observations mean little.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Nobody is what is said of a time when nobody answered.
+// Nobody is the value for a time without an answer.
 const Nobody = "nobody"
 
 // separator stands between several that answered at once.

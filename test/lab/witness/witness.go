@@ -34,10 +34,10 @@ type Options struct {
 	// Name is how a machine is called that has a network card. Nil calls it by the address of its card.
 	Name func(net.HardwareAddr) string
 
-	// Ask asks on the address as a client does and returns who answered. Nil asks nobody.
+	// Ask asks on the address as a client does and returns who answered. Nil asks no question.
 	Ask func(context.Context) (string, error)
 
-	// Server is how a machine is called that has an address. Nil asks nobody for an address by DHCP.
+	// Server is how a machine is called that has an address. Nil sends no DHCP request.
 	Server func(netip.Addr) string
 }
 

@@ -2,7 +2,7 @@
 // the Baremetal Operator (BMO) uses, with the states, the locks and the errors of the original, and work that takes
 // time.
 //
-// It refuses to be trusted alone, because it knows only what somebody thought of: test/e2e moves hosts with a real one.
+// It is no proof alone, because it knows only what its authors thought of: test/e2e moves hosts with a real one.
 // What it adds is an account of every request, and work that does not end.
 package fakeironic
 
@@ -27,8 +27,8 @@ type Server struct {
 	// BoardPassword is the only one that management controllers accept.
 	BoardPassword string
 
-	// Work is how long everything takes that Ironic does in the background. Zero means that it is done when somebody
-	// looks the next time.
+	// Work is how long everything takes that Ironic does in the background. Zero means that it is done with
+	// the next request.
 	Work time.Duration
 
 	server *httptest.Server
@@ -67,7 +67,7 @@ type record struct {
 
 	inventory bool
 
-	// looks is how often somebody asked for the node.
+	// looks counts the requests for the node.
 	looks int
 }
 
@@ -145,7 +145,7 @@ func (s *Server) Node(name string) (nodes.Node, bool) {
 	return found.Node, true
 }
 
-// Looks is how often somebody asked for the node of a name, by name or by ID.
+// Looks counts the requests for the node of a name, by name or by ID.
 func (s *Server) Looks(name string) int {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -219,7 +219,7 @@ func (s *Server) find(key string) *record {
 	return nil
 }
 
-// onNode finds the node that a request is about. Ironic lets nobody change a node that it is working on.
+// onNode finds the node that a request is about. Ironic rejects changes of a node that it is working on.
 func (s *Server) onNode(handle func(*record, *http.Request) (int, any)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		node := s.find(r.PathValue("node"))

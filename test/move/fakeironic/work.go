@@ -54,7 +54,7 @@ func (s *Server) workFor(node *record, target nodes.TargetProvisionState) func()
 // work puts a node into a passing state until the work is done.
 func (s *Server) work(node *record, state nodes.ProvisionState, done func(*record)) {
 	node.ProvisionState = string(state)
-	// Whatever it is, power has to wait for it.
+	// A change of power has to wait for the work.
 	node.TargetProvisionState = string(nodes.Active)
 	s.start(node, func(node *record) {
 		node.TargetProvisionState = ""

@@ -65,7 +65,7 @@ func bringUp(data []byte) (card, error) {
 	return found, nil
 }
 
-// add gives the card an address that can be used at once: nobody else in a lab has it.
+// add gives the card an address that can be used at once: addresses of a lab are unique.
 func add(link netlink.Link, address netip.Prefix) error {
 	given := &netlink.Addr{IPNet: &net.IPNet{
 		IP: address.Addr().AsSlice(), Mask: net.CIDRMask(address.Bits(), address.Addr().BitLen()),

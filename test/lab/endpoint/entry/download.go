@@ -20,7 +20,7 @@ import (
 const (
 	// downloadLimit is how long a download may take.
 	downloadLimit = 10 * time.Minute
-	// agentName is what the files are called whatever archive they come from.
+	// agentName is the name of the files of all archives.
 	agentName = "ironic-python-agent"
 	// tagFile says which version of an archive was unpacked beside it.
 	tagFile = "tag"
@@ -193,7 +193,7 @@ func replaceLink(target, link string) error {
 	return os.Rename(partial, link)
 }
 
-// unpack writes the files of a compressed archive to a folder, whatever folders they were in.
+// unpack writes the files of a compressed archive to a folder, without the folders of the archive.
 func unpack(content io.Reader, folder string) error {
 	uncompressed, err := gzip.NewReader(content)
 	if err != nil {

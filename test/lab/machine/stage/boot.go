@@ -59,11 +59,11 @@ func boot(planFile string) (int, error) {
 	}
 	printed := make(chan struct{})
 	go func() {
-		// Reading fails when nobody has the terminal open any more.
+		// Reading fails when no process has the terminal open any more.
 		_, _ = io.Copy(os.Stdout, console)
 		close(printed)
 	}()
-	// On version 2 the system can hand controllers on only when nobody else is in its group.
+	// On version 2 the system can hand controllers on only when no other process is in its group.
 	if err := group.Child(machine.LabGroup).Join(); err != nil {
 		return 1, errors.Join(err, system.Process.Kill())
 	}
@@ -72,7 +72,7 @@ func boot(planFile string) (int, error) {
 	}
 	go press(button, system.Process)
 	code, err := ending(system.Wait())
-	// It was open all the time: a terminal that nobody has open ends for its reader, and the system opens it anew for each
+	// It was open all the time: a terminal without an open file ends for its reader, and the system opens it anew for each
 	// line.
 	_ = terminal.Close()
 	select {

@@ -16,7 +16,7 @@ import (
 const sweepLimit = 90 * time.Second
 
 // guard waits until the process that holds the other end of the standard input has ended, however it did, then removes
-// everything of the lab. While it runs nobody can claim the lab's name: it holds the claim's socket too.
+// everything of the lab. While it runs the lab's name is taken: it holds the claim's socket too.
 func guard(lab string) error {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
