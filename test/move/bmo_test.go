@@ -132,7 +132,14 @@ func (b *bmo) start(ctx context.Context) {
 // restart ends it as a lost machine does, and runs another one.
 func (b *bmo) restart(ctx context.Context) {
 	GinkgoHelper()
+	b.lose(ctx, 0)
+}
+
+// lose ends it as a lost machine does, and runs another one after a while.
+func (b *bmo) lose(ctx context.Context, away time.Duration) {
+	GinkgoHelper()
 	b.process.Kill()
+	pass(ctx, away)
 	b.start(ctx)
 }
 

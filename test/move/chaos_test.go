@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -61,6 +62,12 @@ func faults() []fault {
 			w.here.bmo.restart(ctx)
 			w.there.bmo.restart(ctx)
 		}},
+		{"BMO of the source is killed", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
+			w.here.bmo.lose(ctx, away)
+		}},
+		{"BMO of the target is killed", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
+			w.there.bmo.lose(ctx, away)
+		}},
 	}
 }
 
@@ -72,24 +79,29 @@ func pass(ctx context.Context, length time.Duration) {
 	}
 }
 
+// upgradedHost is the host that gets another image in between, so that a leftover of it is out of date.
+const upgradedHost = "upgraded"
+
 // chaos is the story of many pivots with random faults.
 func chaos(c *clusters) story {
 	return story{"loses no host in many pivots with random faults", func(ctx context.Context) {
-		chosen := *faultSeed
-		fmt.Fprintf(GinkgoWriter, "the random faults are those of -move.seed=%d\n", chosen)
-		AddReportEntry("seed of the random faults", fmt.Sprintf("-move.seed=%d", chosen))
 		// A test that fails has to be repeated with the same faults.
-		dice := rand.New(rand.NewPCG(chosen, chosen))
-
+		dice := newDice()
 		w := c.world(ctx)
+		w.host(ctx, upgradedHost, imaged)
 		w.fleet(ctx, "cluster", 3, 2)
-		before, acts := w.trace(ctx), actsOf(w.ironic)
+		all, acts := w.trace(ctx), actsOf(w.ironic)
+		steady, upgraded := all.except(upgradedHost), all.only(upgradedHost)
+		upgrades, besideLeftovers := 0, 0
 		if *measure {
 			// Also where a story fails.
 			DeferCleanup(func(ctx context.Context) {
-				table(fmt.Sprintf("%d pivots with random faults, -move.seed=%d", *pivots, chosen), []row{
-					{"pivot commands, where clusterctl was killed or gave up", strconv.Itoa(len(w.steps)), "-"},
-					counted("hosts re-provisioned, power-cycled or lost", len(w.harmed(ctx, before, acts, actsOf(w.ironic)))),
+				table(fmt.Sprintf("%d pivots with random faults, -move.seed=%d", *pivots, *faultSeed), []row{
+					{"pivot commands, where clusterctl was killed or gave up", strconv.Itoa(w.commands()), "-"},
+					{"times the target went on beside leftovers in the source", strconv.Itoa(besideLeftovers), "-"},
+					{"images written anew by the user, some while the move began", strconv.Itoa(upgrades), "-"},
+					counted("hosts re-provisioned, power-cycled or lost", len(w.harmed(ctx, steady, acts, actsOf(w.ironic)))),
+					counted("images written that nobody asked for", w.asked(all, "active")-upgrades),
 				})
 			})
 		}
@@ -98,20 +110,59 @@ func chaos(c *clusters) story {
 		}
 		left := false
 		for number := range *pivots {
+			w.readyForMove(ctx)
+			upgrades += dice.upgrade(ctx, w, number)
 			left = w.pivotThroughChaos(ctx, dice, number, left)
-			w.unharmed(ctx, before)
+			if left {
+				besideLeftovers++
+			}
+			w.unharmed(ctx, steady)
 			w.settled(ctx)
+			if w.asked(upgraded, "active") > 0 {
+				upgraded = w.trace(ctx).only(upgradedHost)
+			}
+			w.unharmed(ctx, upgraded)
+			Expect(w.asked(all, "active")).To(Equal(upgrades), "each image is written once")
 		}
 	}}
+}
+
+// chance is what chooses the faults.
+type chance struct{ *rand.Rand }
+
+func newDice() chance {
+	GinkgoHelper()
+	fmt.Fprintf(GinkgoWriter, "the random faults are those of -move.seed=%d\n", *faultSeed)
+	AddReportEntry("seed of the random faults", fmt.Sprintf("-move.seed=%d", *faultSeed))
+	return chance{rand.New(rand.NewPCG(*faultSeed, *faultSeed))}
+}
+
+// upgrade gives a host another image in every third move, right before it begins or early enough to be over. It returns
+// the number of upgrades.
+func (d chance) upgrade(ctx context.Context, w *world, number int) int {
+	GinkgoHelper()
+	upgrades, waits := d.IntN(3) == 0, d.IntN(2) == 0
+	if !upgrades {
+		return 0
+	}
+	image := fmt.Sprintf("http://images.example/upgraded-%d.img", number)
+	fmt.Fprintf(GinkgoWriter, "pivot %d: host %s gets image %s, and the move waits: %t\n", number, upgradedHost, image, waits)
+	w.change(ctx, upgradedHost, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Image.URL = image })
+	if waits {
+		w.eventually(ctx, upgradedHost, inState(bmov1alpha1.StateProvisioned), isFine(),
+			HaveField("Status.Provisioning.Image.URL", image))
+		w.settled(ctx)
+		w.readyForMove(ctx)
+	}
+	return 1
 }
 
 // pivotThroughChaos moves everything to the other side while one thing goes wrong, and does what the user is told to do
 // where clusterctl gave up. Left is true if the target has what an earlier move has left. It returns whether the next
 // one has.
-func (w *world) pivotThroughChaos(ctx context.Context, dice *rand.Rand, number int, left bool) bool {
+func (w *world) pivotThroughChaos(ctx context.Context, dice chance, number int, left bool) bool {
 	GinkgoHelper()
 	tidies, givesUp, leaves := dice.IntN(2) == 0, dice.IntN(2) == 0, dice.IntN(2) == 0
-	w.readyForMove(ctx)
 	if left && (tidies || w.hasHalves(ctx, w.there)) {
 		left = false
 		w.here, w.there = w.there, w.here
@@ -127,7 +178,6 @@ func (w *world) pivotThroughChaos(ctx context.Context, dice *rand.Rand, number i
 		w.readyForMove(ctx)
 		w.move(ctx)
 	case leaves && w.isLeaving(ctx):
-		w.byHand("unpausing the target")
 		w.finish(ctx)
 		w.keepHeld(ctx)
 		return true
@@ -141,12 +191,12 @@ func (w *world) pivotThroughChaos(ctx context.Context, dice *rand.Rand, number i
 }
 
 // moveThroughFault runs clusterctl while one thing goes wrong, and returns its error.
-func (w *world) moveThroughFault(ctx context.Context, dice *rand.Rand, number int, left bool) (failed error) {
+func (w *world) moveThroughFault(ctx context.Context, dice chance, number int, left bool) (failed error) {
 	GinkgoHelper()
 	all := faults()
 	fault := all[dice.IntN(len(all))]
 	after := time.Duration(dice.Int64N(int64(faultAfter)))
-	moment := dice.IntN(3)
+	moment := dice.IntN(4)
 	away := time.Duration(dice.Int64N(int64(outageLimit)))
 	journey := w.begin(ctx)
 	when := "after " + after.String()
@@ -157,9 +207,14 @@ func (w *world) moveThroughFault(ctx context.Context, dice *rand.Rand, number in
 	case moment == 1:
 		when = "while hosts are copied"
 		w.duringCopy(ctx, func() {})
-	default:
+	case moment == 2:
 		when = "while objects are deleted"
 		w.duringDeletion(ctx, func() {})
+	default:
+		when = "while the target resumes hosts"
+		Eventually(journey.ended).WithTimeout(4 * patience).Should(Receive(Not(HaveOccurred())))
+		journey.ended <- nil
+		pass(ctx, after/10)
 	}
 	fmt.Fprintf(GinkgoWriter, "pivot %d: %s %s, for %s, onto leftovers: %t\n", number, fault.name, when, away, left)
 	fault.do(ctx, w, journey, away)
@@ -172,6 +227,17 @@ func (w *world) command(ctx context.Context, name string) {
 	GinkgoHelper()
 	w.byHand("pivot " + name)
 	Expect(w.pivot(ctx, name)).To(Equal(done), name)
+}
+
+// commands counts the commands of the plugin that the story has given in place of the user.
+func (w *world) commands() int {
+	count := 0
+	for _, step := range w.steps {
+		if strings.HasPrefix(step, "pivot ") {
+			count++
+		}
+	}
+	return count
 }
 
 // keepHeld keeps the hosts that have arrived on a leftover that is being deleted.

@@ -126,7 +126,9 @@ var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 		describeMeasurements(whole)
 		describeReturn(whole)
 		describeCampaign(whole)
-		It(chaos(whole).name, func(ctx context.Context) { chaos(whole).play(ctx) })
+		for _, one := range []story{chaos(whole), chaosOfHandovers(whole)} {
+			It(one.name, one.play)
+		}
 		return
 	}
 	describeLabels(whole)

@@ -430,6 +430,11 @@ func (t trace) except(hosts ...string) trace {
 	return trace{pictures: kept, calls: t.calls}
 }
 
+// only leaves out all hosts but one.
+func (t trace) only(host string) trace {
+	return trace{pictures: map[string]picture{host: t.pictures[host]}, calls: t.calls}
+}
+
 // unharmed waits until all hosts are as they were, and demands that Ironic was asked for nothing but to take note of
 // the credentials again, which BMO does with a Secret of another version.
 func (w *world) unharmed(ctx context.Context, before trace) {
