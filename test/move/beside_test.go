@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -25,6 +26,15 @@ type story struct {
 	play func(ctx context.Context)
 }
 
+// atNight leaves a story to the nightly tests, unless it is chosen by its name. In the short tests another layer, or the chaos,
+// covers what it shows, as CONTRIBUTING.md says.
+func (s story) atNight() story {
+	if !testing.Short() || *only != "" {
+		return s
+	}
+	return story{s.name, func(context.Context) { panic(skipped("the nightly tests play this story")) }}
+}
+
 // describeStories has one spec for each story. The stories are played before the first spec, at the same time, and the
 // specs say how each ended. Most of each is waiting: for clusterctl, which asks for one thing after the other and looks
 // again after five seconds, and for hosts to stay as they are. Those that disturb no other story run in parallel;
@@ -32,7 +42,8 @@ type story struct {
 func describeStories(whole, broken *clusters) {
 	quietly := chosen(slices.Concat(undisturbed(whole), survival(whole), addressed(whole), unfinished(whole),
 		[]story{belongingsMove(whole), killedWhileWaiting(whole)}))
-	later := chosen(slices.Concat([]story{chaos(whole)}, directories(whole), leftBehind(whole)))
+	later := chosen(slices.Concat([]story{chaos(whole), chaosOfHandovers(whole).atNight()},
+		directories(whole), leftBehind(whole)))
 	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), byPlugin(broken),
 		endpoints(broken), fences(broken)))
 	told := &endings{}

@@ -290,10 +290,8 @@ func (w *world) adopted(ctx context.Context, before trace, holder string) {
 			return node.ProvisionState
 		}).Should(BeElementOf(stable), name)
 		was.Status.Provisioning.ID = node.UUID
-		was.Annotations = map[string]string{infrav1.IronicHolderAnnotation: holder}
-		for key, value := range before.pictures[name].Annotations {
-			was.Annotations[key] = value
-		}
+		was.Annotations = maps.Clone(was.Annotations)
+		was.Annotations[infrav1.IronicHolderAnnotation] = holder
 		wanted.pictures[name] = was
 	}
 	w.same(ctx, wanted)

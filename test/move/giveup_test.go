@@ -49,13 +49,13 @@ func killedWhileWaiting(c *clusters) story {
 		w.move(ctx)
 		w.settled(ctx)
 		w.unharmed(ctx, before.except("late"))
-	}}
+	}}.atNight()
 }
 
 // givingUp are the stories of a clusterctl that is killed, alone or with the cluster that it moves from.
 func givingUp(c *clusters) []story {
 	return []story{
-		{"goes on in the source when clusterctl is killed while it copies", func(ctx context.Context) {
+		story{"goes on in the source when clusterctl is killed while it copies", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			journey := w.begin(ctx)
@@ -69,7 +69,7 @@ func givingUp(c *clusters) []story {
 			w.move(ctx)
 			w.unharmed(ctx, before)
 			w.settled(ctx)
-		}},
+		}}.atNight(),
 		{"revives nothing that was deleted after clusterctl was killed while it copied", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.fleet(ctx, "cluster", 2, 1)
@@ -124,7 +124,7 @@ func givingUp(c *clusters) []story {
 				"BareMetalHost cluster-free-0 was left by an earlier move")))
 			w.nothingDone(before, "update", "manage")
 		}},
-		{"keeps what has arrived as it is when the source is lost while clusterctl copies", func(ctx context.Context) {
+		story{"keeps what has arrived as it is when the source is lost while clusterctl copies", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			journey := w.begin(ctx)
@@ -135,8 +135,8 @@ func givingUp(c *clusters) []story {
 					HaveEach(And(isPausedBy(infrav1.HostPausedByProvider), inState(bmov1alpha1.StateNone)))))
 			}).Should(Succeed())
 			w.nothingDone(before)
-		}},
-		{"goes on in the target when the source is lost while clusterctl deletes", func(ctx context.Context) {
+		}}.atNight(),
+		story{"goes on in the target when the source is lost while clusterctl deletes", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			journey := w.begin(ctx)
@@ -156,7 +156,7 @@ func givingUp(c *clusters) []story {
 			w.readyForMove(ctx)
 			w.move(ctx)
 			w.unharmed(ctx, before)
-		}},
+		}}.atNight(),
 	}
 }
 

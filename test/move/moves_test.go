@@ -50,7 +50,7 @@ func undisturbed(c *clusters) []story {
 			w.eventually(ctx, "locked", inState(bmov1alpha1.StateAvailable), isFine())
 			w.nothingDone(before.except("locked"), "update")
 		}},
-		{"waits for a host that is provisioning, and loses nothing of it", func(ctx context.Context) {
+		story{"waits for a host that is provisioning, and loses nothing of it", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.fleet(ctx, "cluster", 1, 1)
 			before, journey := w.beginWhileProvisioning(ctx, "late")
@@ -62,8 +62,8 @@ func undisturbed(c *clusters) []story {
 			w.eventually(ctx, "late", inState(bmov1alpha1.StateProvisioned), isFine(), isNotPaused())
 			w.unharmed(ctx, before.except("late"))
 			Expect(w.asked(before, "active")).To(Equal(1), "the host that was provisioning is provisioned once")
-		}},
-		{"waits for a Machine that is created or deleted while clusterctl begins", func(ctx context.Context) {
+		}}.atNight(),
+		story{"waits for a Machine that is created or deleted while clusterctl begins", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.fleet(ctx, "cluster", 2, 1)
 			before, journey := w.beginWhileProvisioning(ctx, "late")
@@ -86,8 +86,8 @@ func undisturbed(c *clusters) []story {
 			Expect(w.here.client.Delete(ctx, young)).To(Succeed())
 			w.pauseClusters(ctx, w.here, false)
 			w.unharmed(ctx, before.except("late", "cluster-1"))
-		}},
-		{"moves hosts that a scale-down and an earlier provider have left", func(ctx context.Context) {
+		}}.atNight(),
+		story{"moves hosts that a scale-down and an earlier provider have left", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.fleet(ctx, "cluster", 2, 1)
 			w.scaleDown(ctx, "cluster-1")
@@ -105,8 +105,8 @@ func undisturbed(c *clusters) []story {
 			w.readyForMove(ctx)
 			w.move(ctx)
 			w.unharmed(ctx, before)
-		}},
-		{"moves all clusters of a namespace", func(ctx context.Context) {
+		}}.atNight(),
+		story{"moves all clusters of a namespace", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.fleet(ctx, "first", 2, 0)
 			w.fleet(ctx, "second", 1, 1)
@@ -116,7 +116,7 @@ func undisturbed(c *clusters) []story {
 			w.unharmed(ctx, before)
 			w.settled(ctx)
 			w.readyForMove(ctx)
-		}},
+		}}.atNight(),
 		{"refuses what a GitOps controller creates again where it moved away from", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.fleet(ctx, "cluster", 1, 1)

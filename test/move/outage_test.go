@@ -13,7 +13,7 @@ import (
 // outages are the stories of what is away for a while.
 func outages(c *clusters) []story {
 	return []story{
-		{"leaves everything as it is when the target is away, and moves it later", func(ctx context.Context) {
+		story{"leaves everything as it is when the target is away, and moves it later", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			w.there.cut()
@@ -30,8 +30,8 @@ func outages(c *clusters) []story {
 			w.arrive(ctx, journey)
 			w.unharmed(ctx, before)
 			w.settled(ctx)
-		}},
-		{"goes on when the manager is killed while it parks hosts", func(ctx context.Context) {
+		}}.atNight(),
+		story{"goes on when the manager is killed while it parks hosts", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			journey := w.begin(ctx)
@@ -40,8 +40,8 @@ func outages(c *clusters) []story {
 			w.here.start(ctx)
 			w.arrive(ctx, journey)
 			w.unharmed(ctx, before)
-		}},
-		{"waits for the manager of the target", func(ctx context.Context) {
+		}}.atNight(),
+		story{"waits for the manager of the target", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			w.there.kill()
@@ -54,8 +54,8 @@ func outages(c *clusters) []story {
 			w.there.start(ctx)
 			w.arrive(ctx, journey)
 			w.unharmed(ctx, before)
-		}},
-		{"does not mind managers that are replaced right before and right after", func(ctx context.Context) {
+		}}.atNight(),
+		story{"does not mind managers that are replaced right before and right after", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			both := []*side{w.here, w.there}
@@ -70,7 +70,7 @@ func outages(c *clusters) []story {
 			}
 			w.unharmed(ctx, before)
 			w.settled(ctx)
-		}},
+		}}.atNight(),
 	}
 }
 

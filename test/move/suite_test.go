@@ -44,7 +44,7 @@ const (
 var (
 	faultSeed = flag.Uint64("move.seed", seed.Chosen(), "Seed of the random faults. The variable "+seed.Variable+" is the default.")
 
-	pivots = flag.Int("move.pivots", 5, "Number of pivots with random faults.")
+	pivots = flag.Int("move.pivots", 0, "Number of pivots with random faults. 0 chooses 3 in the short tests, and 10 in others.")
 
 	namespaces = flag.Int("move.namespaces", 0, "Number of namespaces with -move.hosts hosts each to move one after the other.")
 
@@ -106,6 +106,12 @@ type clusters struct {
 // has a namespace of its own.
 var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 	whole, broken := &clusters{}, &clusters{}
+	if *pivots == 0 {
+		*pivots = 10
+		if testing.Short() {
+			*pivots = 3
+		}
+	}
 
 	BeforeAll(func(ctx context.Context) {
 		SetDefaultEventuallyTimeout(patience)

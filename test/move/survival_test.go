@@ -101,7 +101,7 @@ func survival(c *clusters) []story {
 			w.scaleDown(ctx, "worker-0")
 			w.eventually(ctx, "worker-0", inState(bmov1alpha1.StateAvailable), isFine(), HaveField("Spec", found))
 		}},
-		{"does not begin while a Secret would stay behind", func(ctx context.Context) {
+		story{"does not begin while a Secret would stay behind", func(ctx context.Context) {
 			w := c.world(ctx)
 			keeper := &corev1.ConfigMap{ObjectMeta: w.named("keeper")}
 			w.create(ctx, keeper)
@@ -129,7 +129,7 @@ func survival(c *clusters) []story {
 			w.readyForMove(ctx)
 			w.move(ctx)
 			w.read(ctx, Default, w.here, sealed)
-		}},
+		}}.atNight(),
 	}
 }
 
