@@ -43,9 +43,9 @@ func describeStories(whole, broken *clusters) {
 	quietly := chosen(slices.Concat(undisturbed(whole), survival(whole), addressed(whole), unfinished(whole),
 		[]story{belongingsMove(whole), killedWhileWaiting(whole)}))
 	later := chosen(slices.Concat([]story{chaos(whole), chaosOfHandovers(whole).atNight()},
-		directories(whole), leftBehind(whole)))
+		directories(whole)))
 	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), byPlugin(broken),
-		endpoints(broken), fences(broken)))
+		endpoints(broken), fences(broken), leftBehind(broken)))
 	told := &endings{}
 
 	BeforeAll(func(ctx context.Context) {
