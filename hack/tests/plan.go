@@ -60,8 +60,12 @@ var (
 	// does, on two processors.
 	withRealIronic = "./internal/guard"
 
-	// labItself is what the stories on real nodes stand on. Its tests run when it changed.
-	labItself = []string{"./test/lab", "./internal/testkit"}
+	// labItself is what the stories on real nodes stand on. Its tests run when it changed, or the pods that it runs did.
+	labItself  = []string{"./test/lab", "./internal/testkit"}
+	podsOfNode = []string{
+		"./baremetal/controlplane", "./baremetal/ironic", "./baremetal/keepalived", "./baremetal/vip", "./cmd/guard",
+		"./internal/guard",
+	}
 
 	// withRealPrograms is the tier e2e.
 	withRealPrograms = []string{"./test/integration", "./test/e2e"}
@@ -108,14 +112,14 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 		{name: "suites of controllers, and other goroutines", packages: raced, race: true, parallel: 4, timeout: stepLimit},
 		{name: "the guard with keepalived and Ironic", packages: []string{withRealIronic}, race: true, timeout: stepLimit},
 	}}
-	unchanged, err := newMark("lab", labItself...)
+	unchanged, err := newMark("lab", slices.Concat(labItself, podsOfNode)...)
 	if err != nil {
 		return nil, err
 	}
 	if !chosen.lab && unchanged.isSet() {
 		result.omitted = append(result.omitted, fmt.Sprintf(
-			"the tests of the lab itself: nothing in %s changed since they passed (LAB=always runs them)",
-			strings.Join(labItself, " and ")))
+			"the tests of the lab itself: nothing in %s or in the pods of a node changed since they passed (LAB=always runs them)",
+			strings.Join(labItself, ", ")))
 		return result, nil
 	}
 	result.steps = append(result.steps, step{
