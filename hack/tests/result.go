@@ -173,14 +173,23 @@ func (r *result) readReports(folder string) error {
 	return nil
 }
 
+// readSpec counts a spec, and names one that failed. The Go test of its suite fails besides.
 func (r *result) readSpec(spec types.SpecReport) {
 	name := spec.FullText()
-	if spec.LeafNodeType != types.NodeTypeIt {
+	isSpec := spec.LeafNodeType == types.NodeTypeIt
+	if !isSpec {
 		name = spec.LeafNodeType.String()
 	}
+	name = filepath.Base(filepath.Dir(spec.FileName())) + ": " + name
 	switch {
-	case spec.State.Is(types.SpecStatePassed | types.SpecStateFailureStates):
-		r.specs = append(r.specs, timed{filepath.Base(filepath.Dir(spec.FileName())) + ": " + name, spec.RunTime.Seconds()})
+	case spec.State.Is(types.SpecStatePassed):
+		r.specs = append(r.specs, timed{name, spec.RunTime.Seconds()})
+		if isSpec {
+			r.passed++
+		}
+	case spec.State.Is(types.SpecStateFailureStates):
+		r.specs = append(r.specs, timed{name, spec.RunTime.Seconds()})
+		r.failed = append(r.failed, name)
 	case spec.State.Is(types.SpecStateSkipped) && spec.Failure.Message != "":
 		r.skipped = append(r.skipped, skip{name, spec.Failure.Message})
 	}

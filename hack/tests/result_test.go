@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/ginkgo/v2/types"
 )
 
 // stream is what go test -json prints for one package that passes with a test that skips itself, one that fails, one
@@ -62,6 +63,35 @@ func TestRead(t *testing.T) {
 	}
 	if strings.Contains(shown, "chatter") {
 		t.Errorf("the output of a test that passes is shown:\n%s", shown)
+	}
+}
+
+func TestReadSpec(t *testing.T) {
+	location := types.CodeLocation{FileName: "/o/m/p/good/stories_test.go"}
+	spec := func(kind types.NodeType, state types.SpecState, text, message string) types.SpecReport {
+		return types.SpecReport{
+			LeafNodeType: kind, LeafNodeText: text, LeafNodeLocation: location, State: state,
+			Failure: types.Failure{Message: message},
+		}
+	}
+	outcome := newResult(step{})
+	for _, one := range []types.SpecReport{
+		spec(types.NodeTypeBeforeSuite, types.SpecStatePassed, "", ""),
+		spec(types.NodeTypeIt, types.SpecStatePassed, "claims a host", ""),
+		spec(types.NodeTypeIt, types.SpecStateTimedout, "releases a host", "too late"),
+		spec(types.NodeTypeIt, types.SpecStateSkipped, "moves", "needs root"),
+		spec(types.NodeTypeIt, types.SpecStateSkipped, "not chosen by a label", ""),
+	} {
+		outcome.readSpec(one)
+	}
+	if outcome.passed != 1 {
+		t.Errorf("%d specs passed, want 1", outcome.passed)
+	}
+	if diff := cmp.Diff([]string{"good: releases a host"}, outcome.failed); diff != "" {
+		t.Errorf("failed: -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]skip{{"good: moves", "needs root"}}, outcome.skipped, cmp.AllowUnexported(skip{})); diff != "" {
+		t.Errorf("skipped: -want +got:\n%s", diff)
 	}
 }
 
