@@ -167,10 +167,16 @@ bench-vip: lab ## Measure what storms do to the VIP and to Ironic, as root
 PIVOT_IRONIC ?= fake
 PIVOT_HOSTS ?= 100
 
+# SEED chooses the faults, 0 a fixed one.
+PIVOTS ?= 50
+
 .PHONY: bench-pivot
-bench-pivot: programs ## Measure a pivot of PIVOT_HOSTS hosts (100), and play 50 pivots with random faults
-	@go test -count=1 -timeout 60m -v ./test/move -run '^TestMove$$' -args -move.measure -move.pivots=50 \
+bench-pivot: programs ## Measure a pivot of PIVOT_HOSTS hosts (100), and play twice PIVOTS pivots (50) with random faults
+	@go test -count=1 -timeout 60m -v ./test/move -run '^TestMove$$' -args -ginkgo.skip='random faults' -move.measure \
 		-move.hosts="$(PIVOT_HOSTS)" -ironic="$(PIVOT_IRONIC)"
+	@echo "==> $(PIVOTS) pivots with random faults, and $(PIVOTS) with a handover of the Ironic endpoint after each"
+	@go test -count=1 -timeout 85m -v ./test/move -run '^TestMove$$' -args -ginkgo.focus='random faults' \
+		-ginkgo.timeout=80m -move.measure -move.pivots="$(PIVOTS)" $(if $(filter-out 0,$(SEED)),-move.seed="$(SEED)")
 	@echo "==> for how long clients miss Ironic when it goes to another node; only root can measure that"
 	@go test -run '^$$' -bench '^BenchmarkEndpoint$$/^storms$$/^(power_off|demoted.*)$$' -benchtime 5x -timeout 60m ./internal/guard
 
