@@ -19,6 +19,10 @@ import (
 // ErrConflict is the error of Write for a host that has changed since it was read.
 var ErrConflict = errors.New("the BareMetalHost has changed since it was read")
 
+// IsRefusal returns true for the error of a write that a permission, an admission policy, a webhook or the schema
+// refused. A repeated write fails until one of them or the host changes.
+func IsRefusal(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) }
+
 // Key names an object.
 type Key = types.NamespacedName
 
