@@ -7,9 +7,11 @@
 //
 //	state                  file         begins                          ends
 //	pool                   pool.go      the cache shows a free host     the cache shows a consumer or a deletion
-//	assumption             assume.go    a machine chooses a host        the cache shows the claim; conflict; Forget
+//	assumption             assume.go    a machine chooses a host        the cache shows the claim; conflict; refusal;
+//	                                                                    Forget; the host is deleted
 //	confirmed claim        assume.go    the API server stores a claim   with its assumption
-//	outdated version       assume.go    the API server rejects a write  the cache shows another version
+//	outdated version       assume.go    a write conflicts               the cache shows another version or a deletion
+//	refusal                assume.go    the API server refuses a claim  the same; another claim of the host succeeds
 //	waiter and its place   waitlist.go  a machine requests a host       Settle of a machine that stops waiting
 //	open waiter            waitlist.go  a machine requests a host       an offer enqueues it; it chooses a host
 //	offer                  waitlist.go  a host suits an open waiter     Settle of that machine; the host is deleted

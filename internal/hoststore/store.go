@@ -19,9 +19,18 @@ import (
 // ErrConflict is the error of Write for a host that has changed since it was read.
 var ErrConflict = errors.New("the BareMetalHost has changed since it was read")
 
-// IsRefusal returns true for the error of a write that a permission, an admission policy, a webhook or the schema
-// refused. A repeated write fails until one of them or the host changes.
-func IsRefusal(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) }
+// Refusal is the error of a write that a permission, an admission policy, a webhook or the schema refused. A repeated
+// write fails until one of them or the host changes.
+type Refusal struct{ error }
+
+// Unwrap returns the cause.
+func (r Refusal) Unwrap() error { return r.error }
+
+// IsRefusal returns true if the error of Write is a Refusal.
+func IsRefusal(err error) bool {
+	var refusal Refusal
+	return errors.As(err, &refusal)
+}
 
 // Key names an object.
 type Key = types.NamespacedName
@@ -78,7 +87,7 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	choice := s.choose(wanted, hosts)
-	if fromPool && choice.Host == nil && choice.Awaited == 0 {
+	if fromPool && choice.Host == nil && choice.Awaited == 0 && !choice.Refused {
 		s.messages.set(key, choice.Message, changes)
 	}
 	return choice, nil
@@ -135,6 +144,9 @@ func (s *Store) choose(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) h
 		s.messages.invalidate()
 		list.setChosen(wanted.Machine)
 	}
+	if choice.Refused {
+		choice.RetryAfter = s.assumed.retryAfter(wanted.Namespace)
+	}
 	return choice
 }
 
@@ -161,27 +173,47 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	stored := desired.DeepCopy()
 	err = s.client.Patch(ctx, stored, client.RawPatch(types.MergePatchType, patch))
 	switch {
+	case err == nil:
+		s.confirm(stored)
+		return stored, nil
 	case apierrors.IsConflict(err):
-		s.refused(current, desired)
+		s.conflicted(current, desired)
 		conflicts.Inc()
 		return nil, fmt.Errorf("writing BareMetalHost %s: %w", current.Name, ErrConflict)
-	case apierrors.IsForbidden(err) && len(desired.OwnerReferences) < len(current.OwnerReferences):
-		return nil, fmt.Errorf("removing ownerReferences of BareMetalHost %s, which requires the permission to delete "+
-			"BareMetalHosts where the API server guards owners: %w", current.Name, err)
-	case err != nil:
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		s.refused(current, desired, err)
+		return nil, Refusal{describeRefusal(current, desired, err)}
+	default:
 		return nil, fmt.Errorf("writing BareMetalHost %s: %w", current.Name, err)
 	}
-	s.confirm(stored)
-	return stored, nil
 }
 
-// refused marks the current copy as outdated, so that no machine chooses it, and ends a rejected claim.
-func (s *Store) refused(current, desired *bmov1alpha1.BareMetalHost) {
+func describeRefusal(current, desired *bmov1alpha1.BareMetalHost, err error) error {
+	if apierrors.IsForbidden(err) && len(desired.OwnerReferences) < len(current.OwnerReferences) {
+		return fmt.Errorf("removing ownerReferences of BareMetalHost %s, which requires the permission to delete "+
+			"BareMetalHosts where the API server guards owners: %w", current.Name, err)
+	}
+	return fmt.Errorf("writing BareMetalHost %s: %w", current.Name, err)
+}
+
+// conflicted marks the current copy as outdated, so that no machine chooses it, and ends a rejected claim.
+func (s *Store) conflicted(current, desired *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.messages.invalidate()
-	if s.assumed.refuse(current, desired) {
+	if s.assumed.outdate(current, desired) {
 		s.abandon(client.ObjectKeyFromObject(current))
+	}
+}
+
+// refused ends a claim that the API server refused. It offers the host to no other machine: the API server would refuse
+// that claim too.
+func (s *Store) refused(current, desired *bmov1alpha1.BareMetalHost, cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.assumed.refuse(current, desired, cause) {
+		delete(s.assumed.claims, client.ObjectKeyFromObject(current))
+		s.messages.invalidate()
 	}
 }
 
