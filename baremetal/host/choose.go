@@ -274,6 +274,12 @@ func AltersChoice(before, after *bmov1alpha1.BareMetalHost, wanted Wanted) bool 
 		Check(Candidate{Host: before}, wanted) != Check(Candidate{Host: after}, wanted)
 }
 
+// Claimable returns true for a host that any machine may claim that selects it: the host has no consumer and no
+// reservation, and passes the checks of its state.
+func Claimable(host *bmov1alpha1.BareMetalHost) bool {
+	return host.Labels[infrav1.NodeReuseLabel] == "" && Check(Candidate{Host: host}, Wanted{}) == ""
+}
+
 // InPool returns true for a host without a machine.
 func InPool(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Spec.ConsumerRef == nil || isReservation(host.Spec.ConsumerRef)
