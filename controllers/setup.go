@@ -233,6 +233,7 @@ func newMachines(mgr ctrl.Manager, hosts *hoststore.Store, options Options) *met
 		Recorder:    mgr.GetEventRecorder("metal3machine"),
 		Clock:       clock.RealClock{},
 		Hosts:       hosts,
+		Clusters:    hosts,
 		Nodes:       workload.New(options.Clusters),
 		Secrets:     client.Reader(mgr.GetCache()),
 		Live:        mgr.GetAPIReader(),

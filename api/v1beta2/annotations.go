@@ -63,6 +63,10 @@ const (
 	// that the release can put them back. It exists on claimed hosts and on hosts that are reserved by node reuse.
 	ReleaseAnnotation = "infrastructure.cluster.x-k8s.io/before-claim"
 
+	// ChosenHostAnnotation on a Metal3Machine holds the name of the host that the provider chose. If HostAnnotation names
+	// another host, or this annotation is missing, a user has named the host in HostAnnotation.
+	ChosenHostAnnotation = "infrastructure.cluster.x-k8s.io/chosen-host"
+
 	// BlockMoveAnnotation makes clusterctl move wait for the object that carries it.
 	BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
 

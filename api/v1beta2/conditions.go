@@ -263,6 +263,10 @@ const (
 
 	// HostDeprovisioningReason is used while a released host is wiped.
 	HostDeprovisioningReason = "BareMetalHostDeprovisioning"
+
+	// HostHeldReason is used when a machine is deleted while the provider keeps its host paused: BMO would act on the host
+	// through an Ironic that is not the one of the cluster, or would wipe a host of another management cluster.
+	HostHeldReason = "BareMetalHostHeld"
 )
 
 // Reasons of NodeLinked.

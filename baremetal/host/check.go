@@ -36,7 +36,7 @@ type Wanted struct {
 	// "md-<MachineDeployment>". Empty means that no reservation fits.
 	Owner string
 
-	// Named is the name of the host in the host annotation of the machine. Empty means none.
+	// Named is the name of the only host that the machine may claim, because a user named it. Empty means any host.
 	Named string
 
 	// Ahead is the number of machines of the same owner that wait before this one.
@@ -49,6 +49,10 @@ type Candidate struct {
 
 	// Assumed is true while another machine of this process claims the host.
 	Assumed bool
+
+	// Refused is the error of the API server for the last claim of the host. Empty means none, or that it is time for
+	// another attempt.
+	Refused string
 }
 
 // Reason is the reason why a machine cannot claim a host. Empty means that the host passes.
@@ -68,6 +72,7 @@ const (
 	ExternallyProvisioned Reason = "externally provisioned"
 	InUse                 Reason = "in use without a consumer"
 	NotAvailable          Reason = "not available yet"
+	Refused               Reason = "refused by the API server"
 )
 
 type check func(Candidate, Wanted) Reason
@@ -93,6 +98,7 @@ func condition() []check {
 		notExternallyProvisioned,
 		notInUse,
 		available,
+		notRefused,
 	}
 }
 
@@ -127,6 +133,20 @@ func Consumer(host *bmov1alpha1.BareMetalHost) (machine string, found bool) {
 		return "", false
 	}
 	return ref.Name, true
+}
+
+// NamedByUser returns the name of the host that a user named in the host annotation of a machine, empty if there is
+// none. The provider writes the host that it chose to both annotations.
+//
+//	host annotation  chosen-host annotation  named by the user
+//	none             any                     none
+//	a host           the same host           none: the provider chose it
+//	a host           another host, or none   the host
+func NamedByUser(machine metav1.Object) string {
+	if name := Recorded(machine); name != machine.GetAnnotations()[infrav1.ChosenHostAnnotation] {
+		return name
+	}
+	return ""
 }
 
 // Recorded returns the name of the host in the host annotation of a machine, empty if there is none. It ignores the
@@ -249,4 +269,11 @@ func available(candidate Candidate, _ Wanted) Reason {
 	default:
 		return NotAvailable
 	}
+}
+
+func notRefused(candidate Candidate, _ Wanted) Reason {
+	if candidate.Refused != "" {
+		return Refused
+	}
+	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 
@@ -20,8 +21,11 @@ type Choice struct {
 	// Reused is true if the host was reserved for the owner of the machine.
 	Reused bool
 
-	// Named is true if the machine waits for its recorded host.
-	Named bool
+	// Refused is true if a host fails only because the API server refused its last claim.
+	Refused bool
+
+	// RetryAfter is the time until a refused host passes again. Zero means unknown. Choose does not set it.
+	RetryAfter time.Duration
 
 	// Awaited is the number of busy hosts that are reserved for the owner, if the machine waits for one of them.
 	Awaited int
@@ -66,11 +70,10 @@ type ranked struct {
 //	none              any                  one passes     the free host
 //	none              any                  none passes    none: the message counts the reasons
 //
-// The recorded host of the machine has precedence if it passes the ownership checks. The machine waits until it is
-// available.
+// A machine whose user named a host waits for that host, also if it does not exist.
 func Choose(candidates []Candidate, wanted Wanted) Choice {
-	if named, found := findNamed(candidates, wanted); found {
-		return chooseNamed(named, wanted)
+	if wanted.Named != "" {
+		return chooseNamed(candidates, wanted)
 	}
 	best, busy, failing := survey(candidates, wanted)
 	switch {
@@ -84,7 +87,7 @@ func Choose(candidates []Candidate, wanted Wanted) Choice {
 			"Waiting for BareMetalHost %s, which is reserved for %s by node reuse and is %s",
 			first.Name, wanted.Owner, stateName(first))}
 	default:
-		return Choice{Message: failing.Summary(wanted)}
+		return Choice{Message: failing.Summary(wanted), Refused: failing.Counts[Refused] > 0}
 	}
 }
 
@@ -100,7 +103,7 @@ func survey(candidates []Candidate, wanted Wanted) (
 			near = nearest(near, ranked{candidate, rankOf(candidate, wanted)})
 			continue
 		}
-		failing.add(candidate.Host.Name, reason)
+		failing.add(candidate, reason)
 		if reason == NotAvailable && ReservedFor(candidate.Host, wanted) {
 			busy = append(busy, candidate.Host)
 		}
@@ -133,23 +136,26 @@ func preferred(near []ranked, machine string) Candidate {
 	return best
 }
 
-// findNamed returns the recorded host of the machine, and false unless it passes the ownership checks.
-func findNamed(candidates []Candidate, wanted Wanted) (Candidate, bool) {
-	for _, candidate := range candidates {
-		if candidate.Host.Name == wanted.Named {
-			return candidate, run(ownership(), candidate, wanted) == ""
-		}
+// chooseNamed returns the host that a user named, or the reason why the machine waits for it.
+func chooseNamed(candidates []Candidate, wanted Wanted) Choice {
+	at := slices.IndexFunc(candidates, func(candidate Candidate) bool { return candidate.Host.Name == wanted.Named })
+	if at < 0 {
+		return Choice{Message: awaitNamed(wanted, "does not exist")}
 	}
-	return Candidate{}, false
+	named := candidates[at]
+	switch reason := Check(named, wanted); reason {
+	case "":
+		return Choice{Host: named.Host, Reused: ReservedFor(named.Host, wanted)}
+	case Refused:
+		return Choice{Refused: true, Message: awaitNamed(wanted, fmt.Sprintf("is %s (%s)", reason, named.Refused))}
+	default:
+		return Choice{Message: awaitNamed(wanted, "is "+string(reason))}
+	}
 }
 
-func chooseNamed(named Candidate, wanted Wanted) Choice {
-	if reason := run(condition(), named, wanted); reason != "" {
-		return Choice{Named: true, Message: fmt.Sprintf(
-			"Waiting for BareMetalHost %s, which is %s. Remove annotation %s of Metal3Machine %s to choose another host.",
-			named.Host.Name, reason, infrav1.HostAnnotation, wanted.Machine)}
-	}
-	return Choice{Host: named.Host, Reused: ReservedFor(named.Host, wanted)}
+func awaitNamed(wanted Wanted, state string) string {
+	return fmt.Sprintf("Waiting for BareMetalHost %s, which %s. Remove annotation %s of Metal3Machine %s to choose another "+
+		"host.", wanted.Named, state, infrav1.HostAnnotation, wanted.Machine)
 }
 
 // Failing counts the hosts that a machine cannot claim.
@@ -159,16 +165,24 @@ type Failing struct {
 
 	// InError is the first name of the hosts in error.
 	InError string
+
+	// Refused is the first name of the refused hosts, Cause the error of the API server.
+	Refused, Cause string
 }
 
-func (f *Failing) add(name string, reason Reason) {
+func (f *Failing) add(candidate Candidate, reason Reason) {
 	f.Counts[reason]++
-	if reason == InError && (f.InError == "" || name < f.InError) {
+	name := candidate.Host.Name
+	switch {
+	case reason == InError && (f.InError == "" || name < f.InError):
 		f.InError = name
+	case reason == Refused && (f.Refused == "" || name < f.Refused):
+		f.Refused, f.Cause = name, oneLine(candidate.Refused)
 	}
 }
 
-// Summary returns the number of hosts per reason, the most frequent reason first. It names one host in error.
+// Summary returns the number of hosts per reason, the most frequent reason first. It names one host in error and
+// one refused host.
 func (f Failing) Summary(wanted Wanted) string {
 	total := 0
 	for _, count := range f.Counts {
@@ -197,6 +211,8 @@ func (f Failing) describe(reason Reason, wanted Wanted) string {
 		return fmt.Sprintf("%s (%s and %d more)", reason, f.InError, f.Counts[reason]-1)
 	case reason == InError:
 		return fmt.Sprintf("%s (%s)", reason, f.InError)
+	case reason == Refused:
+		return fmt.Sprintf("%s (%s: %s)", reason, f.Refused, f.Cause)
 	case reason == NotMatching && wanted.Selector != nil:
 		return string(reason) + " " + wanted.Selector.String()
 	case reason == OtherFailureDomain:
@@ -241,8 +257,12 @@ func stateName(host *bmov1alpha1.BareMetalHost) string {
 	return string(host.Status.Provisioning.State)
 }
 
-// Suits returns true if a waiting machine may claim the host now, or if the host is reserved for its owner.
+// Suits returns true if a waiting machine may claim the host now, or if the host is reserved for its owner. A machine
+// whose user named a host waits for no other one.
 func Suits(candidate Candidate, wanted Wanted) bool {
+	if wanted.Named != "" && wanted.Named != candidate.Host.Name {
+		return false
+	}
 	return Check(candidate, wanted) == "" || ReservedFor(candidate.Host, wanted)
 }
 
@@ -252,6 +272,12 @@ func AltersChoice(before, after *bmov1alpha1.BareMetalHost, wanted Wanted) bool 
 	reserved := ReservedFor(after, wanted)
 	return reserved != ReservedFor(before, wanted) || reserved && stateName(before) != stateName(after) ||
 		Check(Candidate{Host: before}, wanted) != Check(Candidate{Host: after}, wanted)
+}
+
+// Claimable returns true for a host that any machine may claim that selects it: the host has no consumer and no
+// reservation, and passes the checks of its state.
+func Claimable(host *bmov1alpha1.BareMetalHost) bool {
+	return host.Labels[infrav1.NodeReuseLabel] == "" && Check(Candidate{Host: host}, Wanted{}) == ""
 }
 
 // InPool returns true for a host without a machine.

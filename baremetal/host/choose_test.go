@@ -303,39 +303,101 @@ func TestSummary(t *testing.T) {
 }
 
 func TestChooseNamed(t *testing.T) {
-	wanted := host.Wanted{Machine: "machine", Namespace: build.DefaultNamespace, Named: "named"}
-	other := build.Metal3Machine("other", "cluster")
+	named := func(w *host.Wanted) { w.Named = "named" }
+	waits := func(state string) chosen {
+		return chosen{Message: "Waiting for BareMetalHost named, which " + state + ". Remove annotation " +
+			"metal3.io/BareMetalHost of Metal3Machine machine-0 to choose another host."}
+	}
+	exists := func(options ...build.HostOption) *host.Candidate {
+		return &host.Candidate{Host: build.Host("named", options...)}
+	}
+	refused := exists(build.Available())
+	refused.Refused = "the webhook says no"
 	cases := map[string]struct {
-		reason  string
-		options []build.HostOption
-		host    string
-		waits   bool
+		reason string
+		named  *host.Candidate
+		wanted host.Wanted
+		want   chosen
 	}{
 		"Available": {
-			"the named host has precedence", []build.HostOption{build.Available()}, "named", false,
+			"the named host has precedence", exists(build.Available()), wanted(named), chosen{Host: "named"},
 		},
 		"Busy": {
-			"the machine waits for it", []build.HostOption{build.State(bmov1alpha1.StateInspecting)}, "", true,
+			"the machine waits for it", exists(build.State(bmov1alpha1.StateInspecting)), wanted(named),
+			waits("is not available yet"),
 		},
 		"Claimed": {
-			"another machine claimed the named host", []build.HostOption{build.Available(), build.Consumed(other)}, "free", false,
+			"the user named this host and no other", exists(build.Available(), build.Consumed(build.Metal3Machine("other", "c"))),
+			wanted(named), waits("is claimed"),
+		},
+		"OtherSelector": {
+			"selector and annotation contradict each other", exists(build.Available()), wanted(named, inRackB),
+			waits("is not matching selector"),
+		},
+		"Missing": {"the user may create the host later", nil, wanted(named), waits("does not exist")},
+		"Refused": {
+			"the API server refuses the claim", refused, wanted(named),
+			waits("is refused by the API server (the webhook says no)"),
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := host.Choose([]host.Candidate{
-				{Host: build.Host("free", build.Available())}, {Host: build.Host("named", tc.options...)},
-			}, wanted)
-			chosen := ""
-			if got.Host != nil {
-				chosen = got.Host.Name
+			list := candidates(available("free"))
+			if tc.named != nil {
+				list = append(list, *tc.named)
 			}
-			if chosen != tc.host || got.Named != tc.waits {
-				t.Errorf("%s: got %q, %+v, want %q", tc.reason, chosen, got, tc.host)
+			got := host.Choose(list, tc.wanted)
+			if diff := cmp.Diff(tc.want, seen(got)); diff != "" || got.Refused != (name == "Refused") {
+				t.Errorf("%s: refused %t, -want +got:\n%s", tc.reason, got.Refused, diff)
 			}
 		})
 	}
-	if got := host.Choose([]host.Candidate{{Host: build.Host("free", build.Available())}}, wanted); got.Host == nil {
-		t.Errorf("the machine waits for a host that does not exist: %+v", got)
+}
+
+// TestChooseRefused expects that another host has precedence, and that the message names the cause.
+func TestChooseRefused(t *testing.T) {
+	refused := host.Candidate{Host: available("host-0"), Refused: "the webhook\nsays no"}
+	got := host.Choose([]host.Candidate{refused}, wanted())
+	want := chosen{Message: "1 host: 1 refused by the API server (host-0: the webhook says no)"}
+	if diff := cmp.Diff(want, seen(got)); diff != "" || !got.Refused {
+		t.Errorf("refused %t, -want +got:\n%s", got.Refused, diff)
+	}
+	got = host.Choose([]host.Candidate{refused, {Host: available("host-1")}}, wanted())
+	if diff := cmp.Diff(chosen{Host: "host-1"}, seen(got)); diff != "" || got.Refused {
+		t.Errorf("refused %t, -want +got:\n%s", got.Refused, diff)
+	}
+}
+
+// TestANamedHostSuitsOnlyItsMachine expects no offer of another host.
+func TestANamedHostSuitsOnlyItsMachine(t *testing.T) {
+	named := wanted(func(w *host.Wanted) { w.Named = "host-0" })
+	for name, want := range map[string]bool{"host-0": true, "host-1": false} {
+		if got := host.Suits(host.Candidate{Host: available(name)}, named); got != want {
+			t.Errorf("%s suits: %t, want %t", name, got, want)
+		}
+	}
+}
+
+func TestNamedByUser(t *testing.T) {
+	cases := map[string]struct {
+		reason           string
+		recorded, chosen string
+		want             string
+	}{
+		"None":      {"the machine has no host", "", "", ""},
+		"Leftover":  {"nothing is recorded", "", "host-0", ""},
+		"ByUser":    {"only the user writes one annotation", "metal3/host-0", "", "host-0"},
+		"Chosen":    {"the provider chose it", "metal3/host-0", "host-0", ""},
+		"Corrected": {"the user named another host later", "metal3/host-1", "host-0", "host-1"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			machine := build.Metal3Machine("machine", "cluster", build.Annotations(map[string]string{
+				"metal3.io/BareMetalHost": tc.recorded, "infrastructure.cluster.x-k8s.io/chosen-host": tc.chosen,
+			}))
+			if got := host.NamedByUser(machine); got != tc.want {
+				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
+			}
+		})
 	}
 }

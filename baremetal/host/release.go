@@ -33,6 +33,10 @@ type Release struct {
 
 	// Cluster becomes the consumer of a reserved host. Ignored if Reserve is empty.
 	Cluster string
+
+	// Held is the reason why the host must stay paused, with the remedy. Empty means that the release may end a pause by
+	// the provider.
+	Held string
 }
 
 // ReleaseStep is the next step of a release.
@@ -48,6 +52,7 @@ type ReleaseStep struct {
 //
 //	host                                        step
 //	does not exist, or has another consumer     done
+//	is held                                     wait, without a write
 //	has fields that the machine set             remove them and set the power, then wait
 //	not settled yet                             wait, and report the error of the host
 //	settled                                     restore the recorded values, remove the consumerRef: done
@@ -65,6 +70,9 @@ type ReleaseStep struct {
 func PlanRelease(host *bmov1alpha1.BareMetalHost, release Release) ReleaseStep {
 	if host == nil || !ConsumedBy(host, release.Namespace, release.Machine) {
 		return ReleaseStep{}
+	}
+	if release.Held != "" {
+		return ReleaseStep{Outcome: outcome.Waiting(infrav1.HostHeldReason, release.Held)}
 	}
 	deprovisioning := deprovisioning(host, release)
 	if !sameProvision(host, deprovisioning) {

@@ -244,6 +244,19 @@ func TestPlanRelease(t *testing.T) {
 			host:    claimed(running),
 			release: host.Release{Machine: machineName, Namespace: "other"},
 		},
+		"HeldHost": {
+			reason: "a pause by the provider outlasts the machine: another Ironic may answer",
+			host:   claimed(running, ownPause, state(bmov1alpha1.StateProvisioned)),
+			release: host.Release{
+				Machine: machineName, Namespace: "metal3", Held: "BareMetalHost host-0 stays paused: wait",
+			},
+			want: waiting(infrav1.HostHeldReason, "BareMetalHost host-0 stays paused: wait"),
+		},
+		"HeldHostOfAnotherMachine": {
+			reason:  "it is not the host of the machine",
+			host:    claimed(running, ownPause, consumer(machineRef("other"))),
+			release: host.Release{Machine: machineName, Namespace: "metal3", Held: "wait"},
+		},
 		"FreeHost": {
 			reason:  "the caller repeats the release after its last write",
 			host:    free(),

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,8 +34,16 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
-// reasonSwept is the reason of the event on a swept host.
-const reasonSwept = "LeftoversRemoved"
+const (
+	// reasonSwept is the reason of the event on a swept host.
+	reasonSwept = "LeftoversRemoved"
+
+	// reasonRefused is the reason of the event on a host that the API server refuses to change.
+	reasonRefused = "WriteRefused"
+
+	// refusalDelay is the time until the next write to a host after the API server has refused one.
+	refusalDelay = time.Minute
+)
 
 // Hosts reads and writes hosts.
 type Hosts interface {
@@ -77,11 +86,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !dirty && !orphans {
 		return ctrl.Result{}, nil
 	}
-	if _, err := r.Hosts.Write(ctx, current, clean); err != nil {
-		if errors.Is(err, hoststore.ErrConflict) {
-			// The other write requeues the host.
-			return ctrl.Result{}, nil
-		}
+	return r.write(ctx, current, clean)
+}
+
+// write writes a swept host and reports it.
+func (r *Reconciler) write(ctx context.Context, current, clean *bmov1alpha1.BareMetalHost) (ctrl.Result, error) {
+	_, err := r.Hosts.Write(ctx, current, clean)
+	switch {
+	case errors.Is(err, hoststore.ErrConflict):
+		// The other write requeues the host.
+		return ctrl.Result{}, nil
+	case hoststore.IsRefusal(err):
+		// A change of the host is an event. A change of the policy or the permissions is none.
+		r.Recorder.Eventf(current, nil, corev1.EventTypeWarning, reasonRefused, "Sweep",
+			"The API server refuses to change the host, so leftovers stay on it: %v", err)
+		return ctrl.Result{RequeueAfter: refusalDelay}, nil
+	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	r.Recorder.Eventf(current, nil, corev1.EventTypeNormal, reasonSwept, "Sweep",

@@ -2,12 +2,15 @@ package hostsweep_test
 
 import (
 	"context"
+	"errors"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -34,6 +37,25 @@ func describeUpgrade(s *suite) {
 		Expect(w.client.Delete(ctx, unswept)).To(Succeed())
 		Eventually(func(g Gomega) { g.Expect(w.exists(ctx, g, "unswept")).To(BeFalse()) }).Should(Succeed())
 		Consistently(func(g Gomega) { g.Expect(w.exists(ctx, g, "swept")).To(BeTrue()) }).Should(Succeed())
+	})
+
+	It("reports a host that the API server refuses to change", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host", build.Provisioned(), ownedAsByCAPM3(w.machine(ctx, "machine")))
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "baremetalhosts"}, write.Name,
+				errors.New("a policy says no"))}
+		})
+		w.manager.Start()
+		Eventually(func(g Gomega) {
+			g.Expect(w.notes(ctx, g, "host")).To(ContainElement(And(HavePrefix("Warning WriteRefused: "),
+				ContainSubstring("a policy says no"), ContainSubstring("ownerReferences"))))
+		}).Should(Succeed())
+		w.writes.Judge(nil)
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Labels = map[string]string{"corrected": "yes"}
+		})
+		w.swept(ctx, "host", nil)
 	})
 
 	It("keeps other owners", func(ctx context.Context) {

@@ -128,15 +128,26 @@ func (w *world) swept(ctx context.Context, name string, annotations map[string]s
 
 // events returns the reasons of the events about a host.
 func (w *world) events(ctx context.Context, g Gomega, host string) []string {
+	return w.eventsAs(ctx, g, host, func(event eventsv1.Event) string { return event.Reason })
+}
+
+// notes returns the events about a host with type, reason and text.
+func (w *world) notes(ctx context.Context, g Gomega, host string) []string {
+	return w.eventsAs(ctx, g, host, func(event eventsv1.Event) string {
+		return event.Type + " " + event.Reason + ": " + event.Note
+	})
+}
+
+func (w *world) eventsAs(ctx context.Context, g Gomega, host string, show func(eventsv1.Event) string) []string {
 	var list eventsv1.EventList
 	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
-	var reasons []string
+	var shown []string
 	for _, event := range list.Items {
 		if event.Regarding.Kind == "BareMetalHost" && event.Regarding.Name == host {
-			reasons = append(reasons, event.Reason)
+			shown = append(shown, show(event))
 		}
 	}
-	return reasons
+	return shown
 }
 
 func (w *world) pause(ctx context.Context, paused bool) {

@@ -1,6 +1,7 @@
 package metal3machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
@@ -57,30 +59,48 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, 
 	if !blocked.IsDone() {
 		return blocked, nil
 	}
+	var refused error
 	for range claimAttempts {
 		choice, err := r.Hosts.Choose(ctx, wanted)
 		if err != nil {
 			return outcome.Done(), err
 		}
 		if choice.Host == nil {
-			s.waits = true
-			if !choice.Named {
-				delete(s.machine.Annotations, infrav1.HostAnnotation)
-			}
-			return outcome.Waiting(infrav1.NoHostAvailableReason, choice.Message).WithAfter(recount), nil
+			return waitForHost(s, choice), refused
 		}
 		err = r.writeClaim(ctx, s, choice)
-		if errors.Is(err, hoststore.ErrConflict) {
-			continue
+		switch {
+		case errors.Is(err, hoststore.ErrConflict):
+		case hoststore.IsRefusal(err):
+			refused = err
+		default:
+			return outcome.Done(), err
 		}
-		return outcome.Done(), err
 	}
 	return outcome.Done(), fmt.Errorf("claiming a BareMetalHost in %d attempts: %w",
-		claimAttempts, hoststore.ErrConflict)
+		claimAttempts, cmp.Or(refused, hoststore.ErrConflict))
+}
+
+// waitForHost returns the wait of a machine that can claim no host. The machine forgets the host of an earlier choice,
+// so that it does not count as its host.
+func waitForHost(s *scope, choice host.Choice) outcome.Outcome {
+	s.waits = true
+	if host.NamedByUser(s.machine) == "" {
+		delete(s.machine.Annotations, infrav1.HostAnnotation)
+		delete(s.machine.Annotations, infrav1.ChosenHostAnnotation)
+	}
+	if choice.Refused {
+		return outcome.Waiting(infrav1.AssociationFailedReason, choice.Message).
+			WithAfter(flow.Soonest(choice.RetryAfter, recount))
+	}
+	return outcome.Waiting(infrav1.NoHostAvailableReason, choice.Message).WithAfter(recount)
 }
 
 // writeClaim writes the claim. The machine records the host first, so that a release finds it after a crash in between.
 func (r *Reconciler) writeClaim(ctx context.Context, s *scope, choice host.Choice) error {
+	if host.NamedByUser(s.machine) == "" {
+		metav1.SetMetaDataAnnotation(&s.machine.ObjectMeta, infrav1.ChosenHostAnnotation, choice.Host.Name)
+	}
 	setHostAnnotation(s.machine, choice.Host.Name)
 	if err := s.pass.Save(ctx); err != nil {
 		return err
@@ -107,7 +127,7 @@ func wantedHost(s *scope) (host.Wanted, outcome.Outcome) {
 		FailureDomain: s.failureDomain(),
 		Strict:        s.machine.Spec.FailureDomainPolicy == infrav1.FailureDomainStrict,
 		Owner:         s.reuseOwner(),
-		Named:         host.Recorded(s.machine),
+		Named:         host.NamedByUser(s.machine),
 	}, outcome.Done()
 }
 

@@ -2,11 +2,14 @@ package metal3machine_test
 
 import (
 	"context"
+	"errors"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -167,9 +170,73 @@ func describeClaims(s *suite) {
 		taken := w.host(ctx, "taken", build.Consumed(other))
 		w.host(ctx, "free")
 		w.start()
-		w.machine(ctx, "machine", build.OnHost(taken))
+		w.machine(ctx, "machine", build.OnHost(taken), build.Annotations(map[string]string{
+			infrav1.ChosenHostAnnotation: "taken",
+		}))
 		Expect(w.associated(ctx, "machine")).To(Equal("free"))
 		Expect(w.held(ctx, Default, "other")).To(ConsistOf("taken"))
+	})
+
+	It("claims another host if the API server refuses the claim of the first one", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host-0")
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if write.Kind != "BareMetalHost" || write.Name != "host-0" {
+				return stage.Verdict{}
+			}
+			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "baremetalhosts"}, write.Name,
+				errors.New("the webhook of BMO says no"))}
+		})
+		w.start()
+		w.machine(ctx, "machine")
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition,
+			stage.IsFalseBecause(infrav1.AssociationFailedReason, "the webhook of BMO says no"))
+		w.host(ctx, "host-1")
+		Expect(w.associated(ctx, "machine")).To(Equal("host-1"))
+		Expect(w.getHost(ctx, Default, "host-0").Spec.ConsumerRef).To(BeNil())
+	})
+
+	It("claims another host if its claim is lost and the host is in error then", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host-0")
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if write.Kind != "BareMetalHost" {
+				return stage.Verdict{}
+			}
+			return stage.Verdict{Err: context.DeadlineExceeded}
+		})
+		w.start()
+		w.machine(ctx, "machine")
+		Eventually(func(g Gomega) {
+			g.Expect(w.getMachine(ctx, g, "machine").Annotations).To(
+				HaveKeyWithValue(infrav1.HostAnnotation, w.namespace+"/host-0"))
+		}).Should(Succeed())
+		changeStatus(ctx, w, "host-0", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.ErrorMessage = "no power"
+		})
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition,
+			stage.IsFalseBecause(infrav1.NoHostAvailableReason, "1 host: 1 in error (host-0)"))
+		w.writes.Judge(nil)
+		w.host(ctx, "host-1")
+		Expect(w.associated(ctx, "machine")).To(Equal("host-1"))
+	})
+
+	It("waits for the host in its annotation until it exists", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.start()
+		w.machine(ctx, "machine", build.OnHost(build.Host("later", build.InNamespace(w.namespace))))
+		waits := func(state string) {
+			GinkgoHelper()
+			w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason,
+				"Waiting for BareMetalHost later, which "+state))
+		}
+		waits("does not exist")
+		w.host(ctx, "free")
+		w.host(ctx, "later", build.Consumed(w.named("other")))
+		w.machine(ctx, "second")
+		Expect(w.associated(ctx, "second")).To(Equal("free"), "no machine waits for this host")
+		change(ctx, w, "later", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) { withoutConsumer(host) })
+		Expect(w.associated(ctx, "machine")).To(Equal("later"))
 	})
 
 	It("claims the host in its annotation", func(ctx context.Context) {

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
@@ -26,6 +27,11 @@ type Hosts interface {
 	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
 	Forget(machine types.NamespacedName)
 	Settle(ctx context.Context, machine types.NamespacedName, waits bool)
+}
+
+// Clusters lists the Clusters that decide whether BMO may act on a host.
+type Clusters interface {
+	Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error)
 }
 
 // Nodes reads and writes the nodes of workload clusters.
@@ -43,6 +49,7 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 	Hosts    Hosts
+	Clusters Clusters
 	Nodes    Nodes
 
 	// Secrets reads from a cache of the Secrets of clusters, without their values. Live reads the others.

@@ -15,9 +15,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// claimData creates the Metal3DataClaim for spec.dataTemplate.
+// claimData creates the Metal3DataClaim for spec.dataTemplate, unless a claim with this name exists.
 func (r *Reconciler) claimData(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if s.machine.Spec.DataTemplate == nil || s.claim != nil {
+	if s.machine.Spec.DataTemplate == nil || s.claim != nil || s.obstacle != nil {
 		return outcome.Done(), nil
 	}
 	return outcome.Done(), r.createDataClaim(ctx, s)
@@ -28,12 +28,23 @@ func (r *Reconciler) waitForData(_ context.Context, s *scope) (outcome.Outcome, 
 	if _, _, ready := dataSecrets(s); ready {
 		return outcome.Done(), nil
 	}
+	if s.obstacle != nil {
+		return outcome.Waiting(infrav1.WaitingForDataReason, endOfObstacle(s.obstacle)), nil
+	}
 	if message := dataError(s); message != "" {
 		return outcome.Waiting(infrav1.DataFailedReason, message), nil
 	}
 	return outcome.Waiting(infrav1.WaitingForDataReason, fmt.Sprintf(
 		"Waiting for Metal3DataTemplate %s to be rendered for Metal3DataClaim %s",
 		s.machine.Spec.DataTemplate.Name, s.machine.Name)), nil
+}
+
+// endOfObstacle returns what lets the machine create its own claim.
+func endOfObstacle(claim *infrav1.Metal3DataClaim) string {
+	if !claim.DeletionTimestamp.IsZero() {
+		return fmt.Sprintf("Waiting for the deletion of Metal3DataClaim %s, which belongs to another object", claim.Name)
+	}
+	return fmt.Sprintf("Metal3DataClaim %s belongs to another object. Delete it", claim.Name)
 }
 
 func (r *Reconciler) createDataClaim(ctx context.Context, s *scope) error {

@@ -67,6 +67,34 @@ func describeData(s *suite) {
 		Expect(claim.Finalizers).To(ConsistOf(infrav1.DataClaimFinalizer), "only the controller of claims is left")
 	})
 
+	It("does not use the data of a deleted machine with its name", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		predecessor := w.named("machine")
+		predecessor.UID = "9e2d1f60-52a6-4a0e-8f0b-4f7f6c0d2a11"
+		claim := &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: "machine", Finalizers: []string{infrav1.DataClaimFinalizer},
+		}, Spec: infrav1.Metal3DataClaimSpec{Template: &infrav1.Metal3ObjectRef{Name: "template"}}}
+		build.OwnedBy(predecessor)(claim)
+		w.create(ctx, claim)
+		w.render(ctx, "machine", true)
+		Expect(w.client.Delete(ctx, claim)).To(Succeed())
+		w.start()
+		w.machine(ctx, "machine", withDataTemplate())
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason,
+			"Waiting for the deletion of Metal3DataClaim machine"))
+		Expect(w.getHost(ctx, Default, "host").Spec.Image).To(BeNil())
+
+		change(ctx, w, "machine", claim, func(claim *infrav1.Metal3DataClaim) { claim.Finalizers = nil })
+		Eventually(func(g Gomega) {
+			own := &infrav1.Metal3DataClaim{}
+			g.Expect(w.client.Get(ctx, w.key("machine"), own)).To(Succeed())
+			g.Expect(metav1.IsControlledBy(own, w.getMachine(ctx, g, "machine"))).To(BeTrue())
+		}).Should(Succeed())
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason,
+			"Waiting for Metal3DataTemplate template to be rendered"))
+	})
+
 	It("reports the error of its data", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")

@@ -3,12 +3,14 @@ package metal3machine_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -113,6 +115,20 @@ func describeLinks(s *suite) {
 			linked(ctx, w)
 			Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
 		})
+
+	It("sets its provider ID on a Node with the host name of its host that joined before a move", func(ctx context.Context) {
+		w := s.connectedWorld(ctx)
+		node := w.node(ctx, "node", "", map[string]string{corev1.LabelHostname: "host"})
+		// A move creates the machine anew. Timestamps have whole seconds.
+		Eventually(time.Now).Should(BeTemporally(">=", node.CreationTimestamp.Add(time.Second)))
+		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")), ofCluster(clusterName),
+			stage.With(func(host *bmov1alpha1.BareMetalHost) {
+				host.Status.OperationHistory.Provision.Start = metav1.NewTime(node.CreationTimestamp.Add(-time.Hour))
+			}))
+		w.provision(ctx)
+		linked(ctx, w)
+		Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
+	})
 
 	It("waits for a cloud provider to set the provider ID", func(ctx context.Context) {
 		w := provisioned(ctx, stage.With(func(cluster *infrav1.Metal3Cluster) {

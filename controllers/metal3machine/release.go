@@ -3,6 +3,7 @@ package metal3machine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
 // controlPlaneGroup is the API group of control-plane providers.
@@ -54,21 +56,26 @@ func (r *Reconciler) dropFinalizer(_ context.Context, s *scope) (outcome.Outcome
 
 func (r *Reconciler) releaseOne(ctx context.Context, s *scope, held *bmov1alpha1.BareMetalHost, reserve string,
 ) (outcome.Outcome, error) {
+	hold, err := r.holdOf(ctx, held)
+	if err != nil {
+		return outcome.Done(), err
+	}
 	release := host.Release{
 		Machine:   s.machine.Name,
 		Namespace: s.machine.Namespace,
 		FastTrack: r.FastTrack,
 		Reserve:   reserve,
 		Secrets:   s.secretNames(),
+		Held:      hold,
 	}
 	if s.cluster != nil {
 		release.Cluster = s.cluster.Name
 	}
 	step := host.PlanRelease(held, release)
 	if step.Write == nil {
-		return step.Outcome, nil
+		return step.Outcome.WithAfter(recheckOf(hold)), nil
 	}
-	_, err := r.Hosts.Write(ctx, held, step.Write)
+	_, err = r.Hosts.Write(ctx, held, step.Write)
 	switch {
 	case apierrors.IsNotFound(err):
 		return outcome.Done(), nil
@@ -132,4 +139,28 @@ func (r *Reconciler) templateName(ctx context.Context, s *scope) (string, error)
 		}
 	}
 	return clonedFrom, nil
+}
+
+// holdOf returns why a host of a deleted machine stays paused. It reads Clusters only for a paused host.
+func (r *Reconciler) holdOf(ctx context.Context, current *bmov1alpha1.BareMetalHost) (string, error) {
+	if current == nil {
+		return "", nil
+	}
+	if _, paused := current.Annotations[bmov1alpha1.PausedAnnotation]; !paused {
+		return "", nil
+	}
+	around, err := r.Clusters.Neighbours(ctx, current.Namespace)
+	if err != nil {
+		return "", err
+	}
+	return pivot.HoldOf(current, around), nil
+}
+
+// recheckOf returns the time until the next check of a hold. The end of the pause requeues the machine, but not every
+// change of the Clusters that decide about the hold. Zero means no check.
+func recheckOf(hold string) time.Duration {
+	if hold == "" {
+		return 0
+	}
+	return time.Minute
 }

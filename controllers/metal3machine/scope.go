@@ -5,10 +5,12 @@ import (
 	"fmt"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/labels/format"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -44,9 +46,13 @@ type scope struct {
 
 	bootstrap bootstrapData
 
-	// claim and data are the objects for spec.dataTemplate. Nil if they do not exist.
+	// claim and data are the objects of the machine for spec.dataTemplate. Nil if they do not exist.
 	claim *infrav1.Metal3DataClaim
 	data  *infrav1.Metal3Data
+
+	// obstacle is a Metal3DataClaim with the name of the machine whose data the machine must not use, see ownsData. Nil if
+	// there is none.
+	obstacle *infrav1.Metal3DataClaim
 
 	// claimed is the choice of the claim that this reconcile wrote. Its host is nil if there was none.
 	claimed host.Choice
@@ -175,6 +181,10 @@ func (r *Reconciler) readData(ctx context.Context, s *scope) error {
 	if err := r.Client.Get(ctx, s.key(), claim); err != nil {
 		return client.IgnoreNotFound(err)
 	}
+	if !ownsData(s.machine, claim) {
+		s.obstacle = claim
+		return nil
+	}
 	s.claim = claim
 	if claim.Status.RenderedData == nil {
 		return nil
@@ -186,6 +196,18 @@ func (r *Reconciler) readData(ctx context.Context, s *scope) error {
 	}
 	s.data = data
 	return nil
+}
+
+// ownsData returns true if the machine may use the data of a claim with its name.
+//
+//	claim                                          the machine may use its data
+//	has another controller, or none                no: a deleted machine with the same name may have created it
+//	is not being deleted                           yes
+//	is being deleted, with the machine's finalizer  yes: the data exists until the machine removes the finalizer
+//	is being deleted, without that finalizer       no: another machine may get the index and the addresses
+func ownsData(machine *infrav1.Metal3Machine, claim *infrav1.Metal3DataClaim) bool {
+	return metav1.IsControlledBy(claim, machine) &&
+		(claim.DeletionTimestamp.IsZero() || controllerutil.ContainsFinalizer(claim, infrav1.MachineFinalizer))
 }
 
 func isImaged(h *bmov1alpha1.BareMetalHost) bool {

@@ -2,8 +2,11 @@ package metal3machine
 
 import (
 	"context"
+	"reflect"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -17,6 +20,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -58,33 +62,60 @@ func TestRoute(t *testing.T) {
 		s.recorded.Spec.Image = &bmov1alpha1.Image{URL: s.machine.Spec.Image.URL, Checksum: s.machine.Spec.Image.Checksum}
 		s.recorded.Spec.UserData = &corev1.SecretReference{Name: "machine-bootstrap", Namespace: build.DefaultNamespace}
 	}
+	release := []string{"releaseHost", "releaseSurplus", "releaseData", "dropFinalizer"}
+	acquire := []string{
+		"waitForOwner", "keepFinalizer", "waitForInfrastructure", "waitForBootstrapData", "checkSpec", "injectEndpoint",
+		"claimHost", "releaseSurplus", "claimData", "waitForData", "provisionHost", "linkNode",
+	}
+	run := []string{"keepFinalizer", "recordHost", "releaseSurplus", "claimData", "provisionHost", "linkNode"}
+	reclaim := func(then []string) []string { return append([]string{"reclaimHost"}, then...) }
+	synced := func(s *scope) {
+		s.infra.Annotations = map[string]string{infrav1.LabelSyncPrefixesAnnotation: "rack.example.com"}
+	}
 	cases := map[string]struct {
 		reason string
 		scope  *scope
-		want   int
+		want   []string
 	}{
-		"Paused":      {"a pause stops all stages", complete(func(s *scope) { s.paused = true }), 0},
-		"BothPaused":  {"also those of a deletion", complete(deleted, func(s *scope) { s.paused = true }), 0},
-		"Deleted":     {"the release", complete(deleted), len(r.release())},
-		"DeletedLate": {"a release requires no owner", complete(deleted, noOwner), len(r.release())},
+		"Paused":      {"a pause stops all stages", complete(func(s *scope) { s.paused = true }), nil},
+		"BothPaused":  {"also those of a deletion", complete(deleted, func(s *scope) { s.paused = true }), nil},
+		"Deleted":     {"the release", complete(deleted), release},
+		"DeletedLate": {"a release requires no owner", complete(deleted, noOwner), release},
 		"DeletedStripped": {
-			"a host without consumerRef is claimed again before its release", complete(deleted, stripped), len(r.release()) + 1,
+			"a host without consumerRef is claimed again before its release", complete(deleted, stripped), reclaim(release),
 		},
-		"NoOwner":        {"the first stage waits for the owner", complete(noOwner), len(r.acquire())},
-		"Normal":         {"all stages", complete(), len(r.acquire())},
-		"Claimed":        {"a host without an image", complete(onHost(build.Available())), len(r.acquire())},
-		"Running":        {"a host with its image", complete(onHost(build.Provisioned())), len(r.run(complete()))},
-		"RunningNoOwner": {"the machine keeps its host", complete(onHost(build.Provisioned()), noOwner), 2},
-		"Lost":           {"no other host is claimed", complete(lost), 3},
-		"Stripped":       {"the recorded host is claimed again", complete(stripped), len(r.run(complete())) + 1},
+		"NoOwner": {"the first stage waits for the owner", complete(noOwner), acquire},
+		"Normal":  {"all stages", complete(), acquire},
+		"Claimed": {"a host without an image", complete(onHost(build.Available())), acquire},
+		"Running": {"a host with its image", complete(onHost(build.Provisioned())), run},
+		"Synced": {
+			"labels are copied after the link", complete(onHost(build.Provisioned()), synced), append(run[:len(run):len(run)], "syncLabels"),
+		},
+		"RunningNoOwner": {
+			"the machine keeps its host", complete(onHost(build.Provisioned()), noOwner), []string{"recordHost", "waitForOwner"},
+		},
+		"Lost": {
+			"no other host is claimed", complete(lost), []string{"waitForOwner", "keepFinalizer", "reportLostHost"},
+		},
+		"Stripped": {"the recorded host is claimed again", complete(stripped), reclaim(run)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := len(r.route(tc.scope)); got != tc.want {
-				t.Errorf("%s: got %d stages, want %d", tc.reason, got, tc.want)
+			if diff := cmp.Diff(tc.want, stageNames(r.route(tc.scope))); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
 		})
 	}
+}
+
+// stageNames returns the names of the methods that the stages run.
+func stageNames(stages []flow.Stage[*scope]) []string {
+	var names []string
+	for _, stage := range stages {
+		name := runtime.FuncForPC(reflect.ValueOf(stage.Run).Pointer()).Name()
+		names = append(names, strings.TrimSuffix(name[strings.LastIndex(name, ".")+1:], "-fm"))
+	}
+	return names
 }
 
 func TestWaitForOwners(t *testing.T) {
@@ -159,6 +190,45 @@ func TestWaitForOwners(t *testing.T) {
 			}
 			if (got.After > 0) != (tc.secret != nil) {
 				t.Errorf("%s: requeues after %s; only a Secret without a label causes no event", tc.reason, got.After)
+			}
+		})
+	}
+}
+
+func TestOwnsData(t *testing.T) {
+	machine := build.Metal3Machine("machine", "cluster")
+	machine.UID = "machine"
+	predecessor := machine.DeepCopy()
+	predecessor.UID = "predecessor"
+	cases := map[string]struct {
+		reason  string
+		owner   *infrav1.Metal3Machine
+		deleted bool
+		kept    bool
+		want    bool
+	}{
+		"Own":          {"the machine has created it", machine, false, true, true},
+		"OwnUnkept":    {"a finalizer matters only during a deletion", machine, false, false, true},
+		"Deleted":      {"its data exists until the machine removes the finalizer", machine, true, true, true},
+		"Leaving":      {"its index may go to another machine", machine, true, false, false},
+		"Predecessors": {"a machine of the same name was deleted", predecessor, true, true, false},
+		"Others":       {"another machine controls it", predecessor, false, true, false},
+		"Nobodys":      {"a user has created it", nil, false, true, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			claim := &infrav1.Metal3DataClaim{}
+			if tc.owner != nil {
+				build.OwnedBy(tc.owner)(claim)
+			}
+			if tc.deleted {
+				claim.DeletionTimestamp = &metav1.Time{Time: time.Unix(1_700_000_000, 0)}
+			}
+			if tc.kept {
+				claim.Finalizers = []string{infrav1.MachineFinalizer}
+			}
+			if got := ownsData(machine, claim); got != tc.want {
+				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
 			}
 		})
 	}

@@ -67,7 +67,6 @@ func (r *Reconciler) SetupWithManager(
 	}
 	log := ctrl.LoggerFrom(ctx)
 	kind := infrav1.GroupVersion.WithKind(host.MachineKind)
-	owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &infrav1.Metal3Machine{})
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.Metal3Machine{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
@@ -80,7 +79,8 @@ func (r *Reconciler) SetupWithManager(
 		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostToMachines)).
 		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(r.sameProviderID),
 			builder.WithPredicates(flow.Updates(providerIDMatters))).
-		Watches(&infrav1.Metal3DataClaim{}, owner).
+		// A machine has the name of its claim, and of the claim of another object that it waits for.
+		Watches(&infrav1.Metal3DataClaim{}, &handler.EnqueueRequestForObject{}).
 		Watches(&infrav1.Metal3Data{}, handler.EnqueueRequestsFromMapFunc(dataToMachine)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.secretToMachine)).
 		WatchesRawSource(source.Channel(sources.Offered, &handler.EnqueueRequestForObject{})).

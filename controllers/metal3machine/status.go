@@ -88,7 +88,7 @@ func announce() flow.Announcement {
 		infrav1.InvalidSpecReason, infrav1.HostLostReason, infrav1.DataFailedReason, infrav1.HostErrorReason,
 		infrav1.ProviderIDConflictReason, infrav1.IronicEndpointInvalidReason,
 		infrav1.AssociationFailedReason, infrav1.ProvisioningFailedReason, infrav1.LinkFailedReason,
-		infrav1.ReleaseFailedReason, infrav1.InvalidLabelPrefixReason, infrav1.LabelSyncFailedReason,
+		infrav1.ReleaseFailedReason, infrav1.HostHeldReason, infrav1.InvalidLabelPrefixReason, infrav1.LabelSyncFailedReason,
 	}
 	milestones := flow.Milestones(quiet, trouble)
 	return func(before *metav1.Condition, after metav1.Condition) string {

@@ -34,6 +34,7 @@ var _ = Describe("A Metal3Machine", Ordered, ContinueOnFailure, func() {
 	describeLinks(s)
 	describeLabels(s)
 	describeReleases(s)
+	describeHolds(s)
 	describeReuse(s)
 	describePauses(s)
 	describeFaults(s)

@@ -108,6 +108,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		Recorder:    mgr.GetEventRecorder("metal3machine"),
 		Clock:       clock.RealClock{},
 		Hosts:       hosts,
+		Clusters:    hosts,
 		Nodes:       workload.New(clusters),
 		Secrets:     mgr.GetCache(),
 		Live:        mgr.GetAPIReader(),

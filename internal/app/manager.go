@@ -39,7 +39,8 @@ const (
 	// name is the user agent of the manager.
 	name = "cluster-api-provider-metal3"
 
-	// leaderElectionID is the name of the lease. CAPM3 uses the same lease, so that only one of them is active.
+	// leaderElectionID is the name of the lease, which CAPM3 uses too. It keeps the two apart only if both run with
+	// --leader-elect. The Deployment of CAPM3 does not.
 	leaderElectionID = "controller-leader-election-capm3"
 
 	// cacheSyncTimeout is long enough to list the objects of a large installation.

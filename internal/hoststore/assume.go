@@ -1,8 +1,11 @@
 package hoststore
 
 import (
+	"time"
+
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -15,12 +18,34 @@ import (
 //	the API server confirms the claim                   Holdings returns the confirmed copy
 //	the cache shows the claim or a newer version        the assumption ends
 //	the API server returns a conflict                   the assumption ends; the version that was read is outdated
-//	the cache shows another version                     no version of the host is outdated
+//	the API server refuses the claim                    the assumption ends; the host is refused for a while
+//	the cache shows another version                     no version of the host is outdated or refused
 //
 // The lock of the store guards all methods.
 type assumeCache struct {
+	clock    clock.PassiveClock
 	claims   map[Key]assumption
 	outdated map[Key]string
+	refusals map[Key]refusal
+}
+
+// The time in which no machine claims a refused host. It doubles with each refusal of the same version.
+const (
+	firstRefusal = time.Second
+	lastRefusal  = 5 * time.Minute
+)
+
+// refusal is a claim that the API server refused.
+type refusal struct {
+	// version is the resource version of the host.
+	version string
+
+	// cause is the error.
+	cause string
+
+	// pause is the time until the next claim, and until is its end.
+	pause time.Duration
+	until time.Time
 }
 
 // assumption is a claim that is being written.
@@ -32,7 +57,9 @@ type assumption struct {
 }
 
 func newAssumeCache() assumeCache {
-	return assumeCache{claims: map[Key]assumption{}, outdated: map[Key]string{}}
+	return assumeCache{
+		clock: clock.RealClock{}, claims: map[Key]assumption{}, outdated: map[Key]string{}, refusals: map[Key]refusal{},
+	}
 }
 
 // candidate returns a host as a candidate for a machine.
@@ -40,7 +67,23 @@ func (a *assumeCache) candidate(current *bmov1alpha1.BareMetalHost, machine Key)
 	key := client.ObjectKeyFromObject(current)
 	claim, assumed := a.claims[key]
 	outdated := current.ResourceVersion != "" && a.outdated[key] == current.ResourceVersion
-	return host.Candidate{Host: current, Assumed: assumed && claim.machine != machine || outdated}
+	candidate := host.Candidate{Host: current, Assumed: assumed && claim.machine != machine || outdated}
+	if last, refused := a.refusals[key]; refused && a.clock.Now().Before(last.until) {
+		candidate.Refused = last.cause
+	}
+	return candidate
+}
+
+// retryAfter returns the time until a machine may claim a refused host of a namespace again. Zero means none is refused.
+func (a *assumeCache) retryAfter(namespace string) time.Duration {
+	var soonest time.Duration
+	for key, last := range a.refusals {
+		after := last.until.Sub(a.clock.Now())
+		if key.Namespace == namespace && after > 0 && (soonest == 0 || after < soonest) {
+			soonest = after
+		}
+	}
+	return soonest
 }
 
 // assume assumes a host for a machine. It keeps a claim of the machine that was already written.
@@ -65,12 +108,13 @@ func (a *assumeCache) confirm(stored *bmov1alpha1.BareMetalHost) {
 	if assumed && host.ConsumedBy(stored, claim.machine.Namespace, claim.machine.Name) {
 		claim.written = stored
 		a.claims[key] = claim
+		delete(a.refusals, key)
 	}
 }
 
-// refuse marks the version of a rejected write as outdated. It returns true if the write was a claim. If the machine
-// had claimed the host before, refuse drops only the confirmed copy.
-func (a *assumeCache) refuse(current, desired *bmov1alpha1.BareMetalHost) (wasClaim bool) {
+// outdate marks the version of a rejected write as outdated. It returns true if the write was a claim. If the machine
+// had claimed the host before, outdate drops only the confirmed copy.
+func (a *assumeCache) outdate(current, desired *bmov1alpha1.BareMetalHost) (wasClaim bool) {
 	key := client.ObjectKeyFromObject(current)
 	a.outdated[key] = current.ResourceVersion
 	claim, assumed := a.claims[key]
@@ -86,8 +130,26 @@ func (a *assumeCache) refuse(current, desired *bmov1alpha1.BareMetalHost) (wasCl
 	return host.ConsumedBy(desired, namespace, name)
 }
 
-// observe compares a host from the cache with its assumption. It returns true if an assumption or an outdated version
-// ended, so that other machines may claim the host.
+// refuse pauses the claims of a host after the API server refused one. It returns true if the write was a claim.
+func (a *assumeCache) refuse(current, desired *bmov1alpha1.BareMetalHost, cause error) (wasClaim bool) {
+	key := client.ObjectKeyFromObject(current)
+	claim, assumed := a.claims[key]
+	if !assumed || host.ConsumedBy(current, claim.machine.Namespace, claim.machine.Name) ||
+		!host.ConsumedBy(desired, claim.machine.Namespace, claim.machine.Name) {
+		return false
+	}
+	pause := firstRefusal
+	if last, again := a.refusals[key]; again && last.version == current.ResourceVersion {
+		pause = min(2*last.pause, lastRefusal)
+	}
+	a.refusals[key] = refusal{
+		version: current.ResourceVersion, cause: cause.Error(), pause: pause, until: a.clock.Now().Add(pause),
+	}
+	return true
+}
+
+// observe compares a host from the cache with its assumption. It returns true if an assumption, an outdated version or a
+// refusal ended, so that other machines may claim the host.
 func (a *assumeCache) observe(current *bmov1alpha1.BareMetalHost) (ended bool) {
 	key := client.ObjectKeyFromObject(current)
 	if a.isShown(key, current) {
@@ -96,6 +158,10 @@ func (a *assumeCache) observe(current *bmov1alpha1.BareMetalHost) (ended bool) {
 	}
 	if version, outdated := a.outdated[key]; outdated && version != current.ResourceVersion {
 		delete(a.outdated, key)
+		ended = true
+	}
+	if last, refused := a.refusals[key]; refused && last.version != current.ResourceVersion {
+		delete(a.refusals, key)
 		ended = true
 	}
 	return ended
@@ -118,4 +184,5 @@ func (a *assumeCache) isShown(key Key, current *bmov1alpha1.BareMetalHost) bool 
 func (a *assumeCache) forget(key Key) {
 	delete(a.claims, key)
 	delete(a.outdated, key)
+	delete(a.refusals, key)
 }

@@ -2,6 +2,7 @@ package hoststore
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -22,13 +23,16 @@ func Counters() (claimed, conflicting prometheus.Counter, seconds prometheus.His
 }
 
 // Memory counts the entries in the memory of a store.
-type Memory struct{ Assumed, Stored, Outdated, Waiters, Offers int }
+type Memory struct{ Assumed, Stored, Outdated, Refused, Waiters, Offers int }
+
+// SetClock replaces the clock of the store.
+func (s *Store) SetClock(clock clock.PassiveClock) { s.assumed.clock = clock }
 
 // Memory counts the entries in the memory of the store.
 func (s *Store) Memory() Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	memory := Memory{Assumed: len(s.assumed.claims), Outdated: len(s.assumed.outdated)}
+	memory := Memory{Assumed: len(s.assumed.claims), Outdated: len(s.assumed.outdated), Refused: len(s.assumed.refusals)}
 	for _, claim := range s.assumed.claims {
 		if claim.written != nil {
 			memory.Stored++

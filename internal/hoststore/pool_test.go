@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -198,6 +200,122 @@ func TestChoiceFromThePoolEqualsChoiceFromAllHosts(t *testing.T) {
 	}
 }
 
+// TestThePoolFollowsChanges compares choices after each of many random changes of one pool.
+func TestThePoolFollowsChanges(t *testing.T) {
+	const hosts = 12
+	random := rand.New(rand.NewPCG(theSeed(t), 1))
+	s := newServer()
+	for i := range hosts {
+		s.create(randomHost(random, fmt.Sprintf("host-%d", i)))
+	}
+	p := newProcess(s, hosts)
+	for round := range 500 {
+		name := fmt.Sprintf("host-%d", random.IntN(hosts))
+		s.edit(name, func(h *bmov1alpha1.BareMetalHost) {
+			changed := randomHost(random, name)
+			h.Labels, h.Spec, h.Status = changed.Labels, changed.Spec, changed.Status
+		})
+		p.sync()
+		var all []host.Candidate
+		for i := range hosts {
+			all = append(all, host.Candidate{Host: s.host(fmt.Sprintf("host-%d", i))})
+		}
+		wanted := wants(fmt.Sprintf("machine-%d", random.IntN(5)))
+		if random.IntN(2) == 0 {
+			wanted.Owner = owner
+		}
+		if random.IntN(2) == 0 {
+			wanted.FailureDomain, wanted.Strict = "a", random.IntN(2) == 0
+		}
+		want, got := host.Choose(all, wanted), p.choose(t, wanted)
+		if (got == nil) != (want.Host == nil) || got != nil && got.Name != want.Host.Name {
+			t.Fatalf("round %d: %+v gets %v, want %v: %s", round, wanted, got, want.Host, want.Message)
+		}
+		p.store.Forget(key(wanted.Machine))
+		p.settle(wanted.Machine, false)
+		p.requests()
+	}
+}
+
+// TestManyHostsAreCountedInIntervals counts the lists of machines that find none of many hosts, while the hosts change.
+func TestManyHostsAreCountedInIntervals(t *testing.T) {
+	const hosts = 200
+	now := clocktesting.NewFakePassiveClock(time.Now())
+	s := newServer()
+	for i := range hosts {
+		s.create(build.Host(fmt.Sprintf("host-%d", i), build.State(bmov1alpha1.StateInspecting)))
+	}
+	p := newProcess(s, hosts)
+	p.store.SetClock(now)
+	expect := func(machine string, lists int) {
+		t.Helper()
+		p.wait(t, wants(machine))
+		if p.lists != lists {
+			t.Errorf("%s: %d lists, want %d", machine, p.lists, lists)
+		}
+	}
+	expect("machine-0", 1)
+	expect("machine-0", 1)
+	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StatePreparing })
+	expect("machine-1", 1)
+	now.SetTime(now.Now().Add(hosts * time.Millisecond))
+	expect("machine-0", 2)
+	expect("machine-1", 2)
+	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StateAvailable })
+	p.enqueues(t, "machine-0")
+	if chosen := p.choose(t, wants("machine-0")); chosen == nil || chosen.Name != "host-0" || p.lists != 2 {
+		t.Errorf("got %v after %d lists, want host-0 without another list", chosen, p.lists)
+	}
+}
+
+// TestAnOfferedHostIsPreferred has a machine with an offer, and another free host that was not offered to it.
+func TestAnOfferedHostIsPreferred(t *testing.T) {
+	domain := func(w *host.Wanted) { w.FailureDomain = "a" }
+	cases := map[string]struct {
+		reason string
+		wanted func(*host.Wanted)
+		other  *bmov1alpha1.BareMetalHost
+		want   string
+	}{
+		"Equal": {
+			"each machine claims the host of its offer", func(*host.Wanted) {}, taken("host-1"), "host-0",
+		},
+		"OtherDomain": {
+			"the wanted failure domain has precedence", domain, taken("host-1", build.InDomain("a")), "host-1",
+		},
+		"Reserved": {
+			"a reserved host has precedence", owned, func() *bmov1alpha1.BareMetalHost {
+				h := available("host-1")
+				reserve(h)
+				return h
+			}(), "host-1",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			// The order of the hosts on the ring depends on the name of the machine.
+			for i := range 10 {
+				machine := fmt.Sprintf("machine-%d", i)
+				busy := tc.other.DeepCopy()
+				busy.Status.Provisioning.State = bmov1alpha1.StateInspecting
+				p := newProcess(newServer(taken("host-0"), busy), 2)
+				p.wait(t, wants(machine, tc.wanted))
+				p.change(free)
+				p.server.edit("host-1", func(h *bmov1alpha1.BareMetalHost) {
+					h.Status.Provisioning.State = bmov1alpha1.StateAvailable
+					if h.Spec.ConsumerRef.Kind == host.MachineKind {
+						free(h)
+					}
+				})
+				p.sync()
+				if chosen := p.choose(t, wants(machine, tc.wanted)); chosen == nil || chosen.Name != tc.want {
+					t.Errorf("%s: %s got %v, want %s", tc.reason, machine, chosen, tc.want)
+				}
+			}
+		})
+	}
+}
+
 // theRounds is the number of random pools of a test.
 const theRounds = 50
 
@@ -251,6 +369,53 @@ func BenchmarkChoose(b *testing.B) {
 					claimed.Spec.ConsumerRef.Name = wanted.Machine
 					informer.Update(choice.Host, claimed)
 					store.Settle(ctx, hoststore.Key{Namespace: wanted.Namespace, Name: wanted.Machine}, false)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*hosts), "µs/machine")
+		})
+	}
+}
+
+// BenchmarkArrivals has a machine wait for each host, and makes the hosts available one by one.
+func BenchmarkArrivals(b *testing.B) {
+	for _, hosts := range []int{300, 1000, 5000} {
+		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
+			ctx := context.Background()
+			wanted := func(machine string) host.Wanted { return wants(machine, owned) }
+			for b.Loop() {
+				b.StopTimer()
+				s := newServer()
+				for i := range hosts {
+					s.create(build.Host(fmt.Sprintf("host-%d", i), build.State(bmov1alpha1.StateInspecting)))
+				}
+				p := newProcess(s, hosts)
+				for i := range hosts {
+					machine := fmt.Sprintf("machine-%d", i)
+					if _, err := p.store.Choose(ctx, wanted(machine)); err != nil {
+						b.Fatal(err)
+					}
+					p.settle(machine, true)
+				}
+				for i := range hosts {
+					s.edit(fmt.Sprintf("host-%d", i), func(h *bmov1alpha1.BareMetalHost) {
+						h.Status.Provisioning.State = bmov1alpha1.StateAvailable
+					})
+				}
+				b.StartTimer()
+				for range hosts {
+					p.step()
+					for _, machine := range p.requests() {
+						choice, err := p.store.Choose(ctx, wanted(machine))
+						if err != nil || choice.Host == nil {
+							b.Fatalf("%s got %+v, %v", machine, choice, err)
+						}
+						claimed := choice.Host.DeepCopy()
+						claimed.Spec.ConsumerRef = taken("").Spec.ConsumerRef
+						claimed.Spec.ConsumerRef.Name = machine
+						p.hosts[client.ObjectKeyFromObject(claimed)] = claimed
+						p.informer.Update(choice.Host, claimed)
+						p.settle(machine, false)
+					}
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*hosts), "µs/machine")

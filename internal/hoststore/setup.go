@@ -99,14 +99,17 @@ func (s *Store) handleDelete(object any) {
 	}
 }
 
-// Slim removes the unused fields of a cached host to save memory: disks, firmware, processor flags and managedFields.
+// Slim removes the unused fields of a cached host to save memory: disks, firmware, processor flags, managedFields, and
+// the operation history without the start of the provisioning.
 func Slim(object any) (any, error) {
 	current, isHost := object.(*bmov1alpha1.BareMetalHost)
 	if !isHost {
 		return object, nil
 	}
 	current.ManagedFields = nil
-	current.Status.OperationHistory = bmov1alpha1.OperationHistory{}
+	current.Status.OperationHistory = bmov1alpha1.OperationHistory{
+		Provision: bmov1alpha1.OperationMetric{Start: current.Status.OperationHistory.Provision.Start},
+	}
 	current.Status.Conditions = nil
 	current.Status.GoodCredentials = bmov1alpha1.CredentialsStatus{}
 	current.Status.TriedCredentials = bmov1alpha1.CredentialsStatus{}

@@ -19,6 +19,19 @@ import (
 // ErrConflict is the error of Write for a host that has changed since it was read.
 var ErrConflict = errors.New("the BareMetalHost has changed since it was read")
 
+// Refusal is the error of a write that a permission, an admission policy, a webhook or the schema refused. A repeated
+// write fails until one of them or the host changes.
+type Refusal struct{ error }
+
+// Unwrap returns the cause.
+func (r Refusal) Unwrap() error { return r.error }
+
+// IsRefusal returns true if the error of Write is a Refusal.
+func IsRefusal(err error) bool {
+	var refusal Refusal
+	return errors.As(err, &refusal)
+}
+
 // Key names an object.
 type Key = types.NamespacedName
 
@@ -37,7 +50,7 @@ type Store struct {
 	pool      pool
 	assumed   assumeCache
 	waitlists map[string]*waitlist
-	messages  messageCache
+	shortages shortages
 }
 
 // New returns a store that reads from the cache of the client. The live reader serves reads for which the cache may be
@@ -45,27 +58,26 @@ type Store struct {
 func New(c client.Client, live client.Reader) *Store {
 	return &Store{
 		client: c, live: live, enqueue: func(Key) {}, poolComplete: func() bool { return false },
-		pool: pool{}, assumed: newAssumeCache(), waitlists: map[string]*waitlist{},
+		pool: newPool(), assumed: newAssumeCache(), waitlists: map[string]*waitlist{}, shortages: newShortages(),
 	}
 }
 
 // Choose chooses a host for a machine and assumes it. If no host passes, the store enqueues the machine once it may
 // claim one. Choose returns an error if the cached read fails.
+//
+//	the machine                                      reads
+//	must have the host that a user named             this host
+//	was offered a host and prefers no other          this host
+//	found no host, and nothing changed since          nothing
+//	anything else                                    reserved hosts of its owner, and claimable hosts until some pass
+//	finds no host, and the hosts were not counted    all hosts of its namespace, for the message
 func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, error) {
-	// The request precedes the read: the waitlist then gets a host that becomes free after the read.
-	s.addWaiter(wanted)
-	// A machine may name a host that is claimed. The pool lacks such hosts.
-	fromPool := wanted.Named == "" && s.poolComplete()
-	if fromPool {
-		if choice := s.chooseFree(wanted); choice.Host != nil {
-			return choice, nil
-		}
+	if wanted.Named != "" {
+		return s.chooseNamed(ctx, wanted)
 	}
-	// The message counts all hosts. Machines with the same request share it.
-	key := namespacedRequest{wanted.Namespace, requestOf(wanted)}
-	message, changes := s.message(key)
-	if fromPool && message != "" {
-		return host.Choice{Message: message}, nil
+	choice, searched, done := s.chooseFree(wanted)
+	if done {
+		return choice, nil
 	}
 	hosts, err := s.Hosts(ctx, wanted.Namespace)
 	if err != nil {
@@ -73,17 +85,33 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	choice := s.choose(wanted, hosts)
-	if fromPool && choice.Host == nil && choice.Awaited == 0 {
-		s.messages.set(key, choice.Message, changes)
+	choice = s.choose(wanted, hosts)
+	if searched != nil && choice.Host == nil && choice.Awaited == 0 {
+		now := s.assumed.clock.Now()
+		searched.message = choice.Message
+		if choice.Refused {
+			searched.retry = now.Add(choice.RetryAfter)
+		}
+		s.shortages.store(keyOf(wanted), *searched, len(hosts), now)
 	}
 	return choice, nil
 }
 
-func (s *Store) message(key namespacedRequest) (message string, changes uint64) {
+// chooseNamed chooses the host that a user named.
+func (s *Store) chooseNamed(ctx context.Context, wanted host.Wanted) (host.Choice, error) {
+	s.addWaiter(wanted)
+	var hosts []*bmov1alpha1.BareMetalHost
+	named := &bmov1alpha1.BareMetalHost{}
+	err := s.client.Get(ctx, Key{Namespace: wanted.Namespace, Name: wanted.Named}, named)
+	switch {
+	case err == nil:
+		hosts = append(hosts, named)
+	case !apierrors.IsNotFound(err):
+		return host.Choice{}, fmt.Errorf("reading BareMetalHost %s: %w", wanted.Named, err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.messages.get(key)
+	return s.choose(wanted, hosts), nil
 }
 
 func (s *Store) addWaiter(wanted host.Wanted) {
@@ -102,14 +130,36 @@ func (s *Store) waitlist(namespace string) *waitlist {
 	return list
 }
 
-// chooseFree chooses from the pool, which costs less than a check of all cached hosts.
-func (s *Store) chooseFree(wanted host.Wanted) host.Choice {
+// chooseFree chooses from the pool. It returns false if the caller must look at all hosts: before the pool is complete,
+// and to count them. For a count it also returns the state of the search. The request precedes the search, so that the
+// waitlist gets a host that becomes free afterwards.
+func (s *Store) chooseFree(wanted host.Wanted) (choice host.Choice, searched *shortage, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	machine := Key{Namespace: wanted.Namespace, Name: wanted.Machine}
-	return s.choose(wanted, s.pool.hosts(wanted, func(current *bmov1alpha1.BareMetalHost) host.Candidate {
-		return s.assumed.candidate(current, machine)
-	}))
+	list := s.waitlist(wanted.Namespace)
+	list.add(wanted)
+	if !s.poolComplete() {
+		return host.Choice{}, nil, false
+	}
+	candidate := func(current *bmov1alpha1.BareMetalHost) host.Candidate {
+		return s.assumed.candidate(current, Key{Namespace: wanted.Namespace, Name: wanted.Machine})
+	}
+	if offered := s.pool.offered(list.offeredTo[wanted.Machine], wanted, candidate); offered != nil {
+		return s.choose(wanted, []*bmov1alpha1.BareMetalHost{offered}), nil, true
+	}
+	key, gained, now := keyOf(wanted), s.pool.gained(wanted.Namespace), s.assumed.clock.Now()
+	if !s.shortages.isSearched(key, gained, now) {
+		choice = s.choose(wanted, s.pool.candidates(wanted, candidate))
+		if choice.Host != nil || choice.Awaited > 0 {
+			return choice, nil, true
+		}
+	}
+	choice, counted := s.shortages.count(key, gained, now)
+	return choice, &shortage{gained: gained, changes: s.shortages.changes}, counted
+}
+
+func keyOf(wanted host.Wanted) namespacedRequest {
+	return namespacedRequest{wanted.Namespace, requestOf(wanted)}
 }
 
 // choose chooses one of the hosts and assumes it. The caller holds the lock.
@@ -122,14 +172,17 @@ func (s *Store) choose(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) h
 	list := s.waitlist(wanted.Namespace)
 	choice := host.Choose(candidates, wanted)
 	if choice.Awaited > 0 {
-		// Counting the machines ahead is expensive. It is necessary only for a busy reserved host.
+		// The machines ahead matter only for a busy reserved host.
 		wanted.Ahead = list.ahead(wanted)
 		choice = host.Choose(candidates, wanted)
 	}
 	if choice.Host != nil {
 		s.assumed.assume(client.ObjectKeyFromObject(choice.Host), machine)
-		s.messages.invalidate()
+		s.shortages.changes++
 		list.setChosen(wanted.Machine)
+	}
+	if choice.Refused {
+		choice.RetryAfter = s.assumed.retryAfter(wanted.Namespace)
 	}
 	return choice
 }
@@ -157,27 +210,47 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	stored := desired.DeepCopy()
 	err = s.client.Patch(ctx, stored, client.RawPatch(types.MergePatchType, patch))
 	switch {
+	case err == nil:
+		s.confirm(stored)
+		return stored, nil
 	case apierrors.IsConflict(err):
-		s.refused(current, desired)
+		s.conflicted(current, desired)
 		conflicts.Inc()
 		return nil, fmt.Errorf("writing BareMetalHost %s: %w", current.Name, ErrConflict)
-	case apierrors.IsForbidden(err) && len(desired.OwnerReferences) < len(current.OwnerReferences):
-		return nil, fmt.Errorf("removing ownerReferences of BareMetalHost %s, which requires the permission to delete "+
-			"BareMetalHosts where the API server guards owners: %w", current.Name, err)
-	case err != nil:
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		s.refused(current, desired, err)
+		return nil, Refusal{describeRefusal(current, desired, err)}
+	default:
 		return nil, fmt.Errorf("writing BareMetalHost %s: %w", current.Name, err)
 	}
-	s.confirm(stored)
-	return stored, nil
 }
 
-// refused marks the current copy as outdated, so that no machine chooses it, and ends a rejected claim.
-func (s *Store) refused(current, desired *bmov1alpha1.BareMetalHost) {
+func describeRefusal(current, desired *bmov1alpha1.BareMetalHost, err error) error {
+	if apierrors.IsForbidden(err) && len(desired.OwnerReferences) < len(current.OwnerReferences) {
+		return fmt.Errorf("removing ownerReferences of BareMetalHost %s, which requires the permission to delete "+
+			"BareMetalHosts where the API server guards owners: %w", current.Name, err)
+	}
+	return fmt.Errorf("writing BareMetalHost %s: %w", current.Name, err)
+}
+
+// conflicted marks the current copy as outdated, so that no machine chooses it, and ends a rejected claim.
+func (s *Store) conflicted(current, desired *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.messages.invalidate()
-	if s.assumed.refuse(current, desired) {
+	s.shortages.changes++
+	if s.assumed.outdate(current, desired) {
 		s.abandon(client.ObjectKeyFromObject(current))
+	}
+}
+
+// refused ends a claim that the API server refused. It offers the host to no other machine: the API server would refuse
+// that claim too.
+func (s *Store) refused(current, desired *bmov1alpha1.BareMetalHost, cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.assumed.refuse(current, desired, cause) {
+		delete(s.assumed.claims, client.ObjectKeyFromObject(current))
+		s.gain(current.Namespace)
 	}
 }
 
@@ -201,8 +274,14 @@ func (s *Store) Forget(machine Key) {
 func (s *Store) abandon(key Key) {
 	machine := s.assumed.claims[key].machine
 	delete(s.assumed.claims, key)
-	s.messages.invalidate()
+	s.gain(key.Namespace)
 	s.waitlist(key.Namespace).recordUnclaimed(key.Name, machine.Name)
+}
+
+// gain makes waiting machines of a namespace search and count again. The caller holds the lock.
+func (s *Store) gain(namespace string) {
+	s.shortages.changes++
+	s.pool.gain(namespace)
 }
 
 // Settle ends the reconcile of a machine. It offers hosts that the machine declined to the next machine, and removes
@@ -228,6 +307,7 @@ func (s *Store) settle(machine Key, waits bool) []declinedOffer {
 	declined := list.settle(machine.Name, waits)
 	if list.isEmpty() {
 		delete(s.waitlists, machine.Namespace)
+		s.shortages.drop(machine.Namespace)
 	}
 	return declined
 }
@@ -257,9 +337,12 @@ func (s *Store) observe(previous, current *bmov1alpha1.BareMetalHost) {
 func (s *Store) affected(previous, current *bmov1alpha1.BareMetalHost) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.messages.invalidate()
+	s.shortages.changes++
 	ended := s.assumed.observe(current)
 	s.pool.update(current)
+	if ended {
+		s.pool.gain(current.Namespace)
+	}
 	list := s.waitlists[current.Namespace]
 	if list == nil {
 		return nil
@@ -281,7 +364,7 @@ func (s *Store) affected(previous, current *bmov1alpha1.BareMetalHost) []string 
 // deleted drops the state of a deleted host and enqueues the machines that it was reserved for.
 func (s *Store) deleted(gone *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
-	s.messages.invalidate()
+	s.shortages.changes++
 	s.assumed.forget(client.ObjectKeyFromObject(gone))
 	s.pool.remove(gone)
 	var machines []string

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -336,6 +339,69 @@ type brokenClient struct{ client.Client }
 
 func (brokenClient) List(context.Context, client.ObjectList, ...client.ListOption) error {
 	return errBroken
+}
+
+// TestARefusedHostIsSkipped refuses claims of host-0. Each refusal doubles the time until the next attempt, and a change
+// of the host ends it.
+func TestARefusedHostIsSkipped(t *testing.T) {
+	now := clocktesting.NewFakePassiveClock(time.Now())
+	p := newProcess(newServer(available("host-0")), 1)
+	p.store.SetClock(now)
+	refusal := apierrors.NewForbidden(hostResource(), "host-0", errors.New("the spec contradicts itself"))
+	p.fail = func(*bmov1alpha1.BareMetalHost) error { return refusal }
+	for _, pause := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		chosen := p.choose(t, wants("machine-0"))
+		if chosen == nil {
+			t.Fatalf("the machine does not try again")
+		}
+		if _, err := p.claim(chosen, "machine-0"); !hoststore.IsRefusal(err) || !apierrors.IsForbidden(err) {
+			t.Fatalf("got %v, want a refusal with its cause", err)
+		}
+		choice, err := p.store.Choose(t.Context(), wants("machine-0"))
+		if err != nil || choice.Host != nil || !choice.Refused || choice.RetryAfter != pause ||
+			!strings.Contains(choice.Message, "the spec contradicts itself") {
+			t.Errorf("got %+v, %v, want another attempt after %s", choice, err, pause)
+		}
+		p.settle("machine-0", true)
+		p.enqueues(t)
+		now.SetTime(now.Now().Add(pause))
+	}
+	if _, err := p.claim(p.choose(t, wants("machine-0")), "machine-0"); !hoststore.IsRefusal(err) {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	p.wait(t, wants("machine-0"), wants("machine-1"))
+	p.change(touch)
+	p.enqueues(t, "machine-0")
+	if chosen := p.choose(t, wants("machine-0")); chosen == nil {
+		t.Error("no machine claims the corrected host")
+	}
+	p.store.Forget(key("machine-0"))
+	p.settle("machine-0", false)
+	p.enqueues(t, "machine-1")
+	p.settle("machine-1", false)
+	if got := p.store.Memory(); got != (hoststore.Memory{}) {
+		t.Errorf("the memory holds %+v", got)
+	}
+}
+
+// TestARefusalOfAnotherWriteIsNoRefusalOfTheClaim refuses a write of a claimed host.
+func TestARefusalOfAnotherWriteIsNoRefusalOfTheClaim(t *testing.T) {
+	p := newProcess(newServer(available("host-0")), 1)
+	stored, err := p.claim(p.choose(t, wants("machine-0")), "machine-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.fail = func(*bmov1alpha1.BareMetalHost) error {
+		return apierrors.NewForbidden(hostResource(), "host-0", errors.New("no"))
+	}
+	changed := stored.DeepCopy()
+	changed.Spec.Online = !stored.Spec.Online
+	if _, err := p.store.Write(t.Context(), stored, changed); !hoststore.IsRefusal(err) {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	if got := p.store.Memory(); got.Refused != 0 || got.Assumed != 1 {
+		t.Errorf("the memory holds %+v, want the claim", got)
+	}
 }
 
 func TestHosts(t *testing.T) {

@@ -28,8 +28,12 @@ type waitlist struct {
 	waiters map[string]*waiter
 
 	// open holds the waiters that an offer may enqueue, in the order of their first request. The waiters of one list
-	// differ only in their names, so one check of a host covers all of them.
-	open map[request][]*waiter
+	// require the same of a host without a reservation, so one check covers all of them.
+	open map[requirement][]*waiter
+
+	// owned holds the waiters that have not chosen a host, by owner and Cluster, in the order of their first request. Only
+	// these matter for a reserved host.
+	owned map[string]map[string][]*waiter
 
 	// offers holds, by host, the offers to machines that have not settled yet. offeredTo holds the hosts by machine.
 	offers    map[string]offer
@@ -45,9 +49,6 @@ type waiter struct {
 
 	// isOpen is true after a request, until an offer enqueues the machine or the machine chooses a host.
 	isOpen bool
-
-	// chose is true if the last request found a host.
-	chose bool
 }
 
 // request is what a machine requires of a host, without the name of the machine.
@@ -55,6 +56,9 @@ type request struct {
 	cluster, owner, named, selector, failureDomain string
 	strict                                         bool
 }
+
+// requirement is what a machine requires of a host that is not reserved.
+type requirement struct{ named, selector, failureDomain string }
 
 // offer is a host that a machine was enqueued for. If the machine declines, a waiter with an earlier last request gets
 // the next offer.
@@ -71,7 +75,7 @@ type declinedOffer struct {
 
 func newWaitlist() *waitlist {
 	return &waitlist{
-		waiters: map[string]*waiter{}, open: map[request][]*waiter{},
+		waiters: map[string]*waiter{}, open: map[requirement][]*waiter{}, owned: map[string]map[string][]*waiter{},
 		offers: map[string]offer{}, offeredTo: map[string][]string{},
 	}
 }
@@ -87,6 +91,14 @@ func requestOf(wanted host.Wanted) request {
 	return result
 }
 
+func requirementOf(wanted host.Wanted) requirement {
+	all := requestOf(wanted)
+	if !wanted.Strict {
+		all.failureDomain = ""
+	}
+	return requirement{named: all.named, selector: all.selector, failureDomain: all.failureDomain}
+}
+
 // add records a request and opens its waiter. A machine that waits already keeps its place.
 func (w *waitlist) add(wanted host.Wanted) {
 	w.sequence++
@@ -96,10 +108,17 @@ func (w *waitlist) add(wanted host.Wanted) {
 		w.waiters[wanted.Machine] = current
 	}
 	w.close(current)
-	current.wanted, current.last, current.isOpen, current.chose = wanted, w.sequence, true, false
-	key := requestOf(wanted)
-	at, _ := position(w.open[key], current.first)
-	w.open[key] = slices.Insert(w.open[key], at, current)
+	w.disown(current)
+	current.wanted, current.last, current.isOpen = wanted, w.sequence, true
+	key := requirementOf(wanted)
+	w.open[key] = inserted(w.open[key], current)
+	if wanted.Owner == "" {
+		return
+	}
+	if w.owned[wanted.Owner] == nil {
+		w.owned[wanted.Owner] = map[string][]*waiter{}
+	}
+	w.owned[wanted.Owner][wanted.Cluster] = inserted(w.owned[wanted.Owner][wanted.Cluster], current)
 }
 
 // position returns the index of the waiter with that first request.
@@ -109,18 +128,44 @@ func position(waiters []*waiter, first uint64) (at int, found bool) {
 	})
 }
 
+// inserted returns the waiters with another one.
+func inserted(waiters []*waiter, next *waiter) []*waiter {
+	at, _ := position(waiters, next.first)
+	return slices.Insert(waiters, at, next)
+}
+
+// removed returns the waiters without one of them.
+func removed(waiters []*waiter, gone *waiter) []*waiter {
+	if at, found := position(waiters, gone.first); found {
+		return slices.Delete(waiters, at, at+1)
+	}
+	return waiters
+}
+
 // close excludes a waiter from offers. The waiter keeps its place.
 func (w *waitlist) close(current *waiter) {
 	if !current.isOpen {
 		return
 	}
 	current.isOpen = false
-	key := requestOf(current.wanted)
-	if at, found := position(w.open[key], current.first); found {
-		w.open[key] = slices.Delete(w.open[key], at, at+1)
-	}
-	if len(w.open[key]) == 0 {
+	key := requirementOf(current.wanted)
+	if w.open[key] = removed(w.open[key], current); len(w.open[key]) == 0 {
 		delete(w.open, key)
+	}
+}
+
+// disown excludes a waiter from the machines that wait before others of its owner.
+func (w *waitlist) disown(current *waiter) {
+	owner, cluster := current.wanted.Owner, current.wanted.Cluster
+	clusters := w.owned[owner]
+	if clusters == nil {
+		return
+	}
+	if clusters[cluster] = removed(clusters[cluster], current); len(clusters[cluster]) == 0 {
+		delete(clusters, cluster)
+	}
+	if len(clusters) == 0 {
+		delete(w.owned, owner)
 	}
 }
 
@@ -128,19 +173,17 @@ func (w *waitlist) close(current *waiter) {
 func (w *waitlist) setChosen(machine string) {
 	if current := w.waiters[machine]; current != nil {
 		w.close(current)
-		current.chose = true
+		w.disown(current)
 	}
 }
 
 // ahead returns the number of machines of the same owner that wait before a machine.
 func (w *waitlist) ahead(wanted host.Wanted) int {
-	self, count := w.waiters[wanted.Machine], 0
-	for _, other := range w.waiters {
-		if self != nil && other.first < self.first && !other.chose && other.wanted.Owner == wanted.Owner &&
-			other.wanted.Cluster == wanted.Cluster {
-			count++
-		}
+	self := w.waiters[wanted.Machine]
+	if self == nil {
+		return 0
 	}
+	count, _ := position(w.owned[wanted.Owner][wanted.Cluster], self.first)
 	return count
 }
 
@@ -163,16 +206,27 @@ func (w *waitlist) offer(candidate host.Candidate, sequence uint64, matters func
 }
 
 // next returns the first open waiter that a host suits and that made its last request before a sequence number. It
-// returns nil if there is none.
+// returns nil if there is none. It checks a host without a reservation once for each requirement, and a reserved host
+// only for the machines of its owner.
 func (w *waitlist) next(candidate host.Candidate, before uint64, matters func(host.Wanted) bool) *waiter {
 	var first *waiter
-	for _, waiters := range w.open {
-		at := slices.IndexFunc(waiters, func(current *waiter) bool { return current.last < before })
+	consider := func(waiters []*waiter) {
+		at := slices.IndexFunc(waiters, func(current *waiter) bool { return current.isOpen && current.last < before })
 		if at < 0 || first != nil && first.first < waiters[at].first {
-			continue
+			return
 		}
 		if wanted := waiters[at].wanted; matters(wanted) && host.Suits(candidate, wanted) {
 			first = waiters[at]
+		}
+	}
+	switch owner := reservation(candidate.Host); {
+	case owner != "":
+		for _, waiters := range w.owned[owner] {
+			consider(waiters)
+		}
+	case host.Claimable(candidate.Host) && !candidate.Assumed && candidate.Refused == "":
+		for _, waiters := range w.open {
+			consider(waiters)
 		}
 	}
 	return first
@@ -212,6 +266,7 @@ func (w *waitlist) withdraw(name string) {
 func (w *waitlist) settle(machine string, waits bool) []declinedOffer {
 	if current := w.waiters[machine]; current != nil && !waits {
 		w.close(current)
+		w.disown(current)
 		delete(w.waiters, machine)
 	}
 	var declined []declinedOffer
@@ -227,10 +282,15 @@ func (w *waitlist) settle(machine string, waits bool) []declinedOffer {
 // first request. A nil current host means that the host was deleted.
 func (w *waitlist) unreserve(previous, current *bmov1alpha1.BareMetalHost) []string {
 	var ended []*waiter
-	for _, waiters := range w.open {
+	for _, waiters := range w.owned[reservation(previous)] {
 		wanted := waiters[0].wanted
-		if host.ReservedFor(previous, wanted) && (current == nil || !host.ReservedFor(current, wanted)) {
-			ended = append(ended, waiters...)
+		if !host.ReservedFor(previous, wanted) || current != nil && host.ReservedFor(current, wanted) {
+			continue
+		}
+		for _, each := range waiters {
+			if each.isOpen {
+				ended = append(ended, each)
+			}
 		}
 	}
 	slices.SortFunc(ended, func(a, b *waiter) int { return cmp.Compare(a.first, b.first) })

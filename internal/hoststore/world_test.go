@@ -124,8 +124,8 @@ type process struct {
 	offline error
 	// beforeGet runs before each cached read of one host.
 	beforeGet func()
-	// liveReads counts the live reads.
-	liveReads int
+	// liveReads counts the live reads, lists the cached lists.
+	liveReads, lists int
 
 	mu       sync.Mutex
 	hosts    map[client.ObjectKey]*bmov1alpha1.BareMetalHost
@@ -239,6 +239,7 @@ func (p *process) List(_ context.Context, list client.ObjectList, options ...cli
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.lists++
 	for _, h := range p.hosts {
 		if selected.Namespace != "" && h.Namespace != selected.Namespace || !indexed(h, selected) {
 			continue

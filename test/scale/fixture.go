@@ -48,13 +48,15 @@ type fixture struct {
 	creation time.Duration
 }
 
-// prepare creates all but the Metal3Machines and the Metal3Cluster, whose webhook needs the manager.
-func prepare(ctx context.Context, c client.Client, hosts, machines int) (*fixture, error) {
+// prepare creates all but the Metal3Machines and the Metal3Cluster, whose webhook needs the manager. The hosts are in the
+// given state.
+func prepare(ctx context.Context, c client.Client, hosts, machines int, state bmov1alpha1.ProvisioningState,
+) (*fixture, error) {
 	made := &fixture{client: c, hosts: map[string]bmov1alpha1.BareMetalHost{}}
 	if err := c.Create(ctx, build.Namespace(build.DefaultNamespace)); err != nil {
 		return nil, fmt.Errorf("creating the namespace: %w", err)
 	}
-	if err := inParallel(hosts, func(number int) error { return createHost(ctx, c, number) }); err != nil {
+	if err := inParallel(hosts, func(number int) error { return createHost(ctx, c, number, state) }); err != nil {
 		return nil, err
 	}
 	made.cluster = build.Cluster(clusterName, build.InfrastructureReady())
@@ -74,9 +76,9 @@ func prepare(ctx context.Context, c client.Client, hosts, machines int) (*fixtur
 	return made, nil
 }
 
-// createHost creates a host as BMO leaves it after the inspection.
-func createHost(ctx context.Context, c client.Client, number int) error {
-	host := build.Host(hostName(number), build.Available(), build.Finalizers(bmov1alpha1.BareMetalHostFinalizer),
+// createHost creates a host as BMO leaves it after the inspection, in another state where one is given.
+func createHost(ctx context.Context, c client.Client, number int, state bmov1alpha1.ProvisioningState) error {
+	host := build.Host(hostName(number), build.Available(), build.State(state), build.Finalizers(bmov1alpha1.BareMetalHostFinalizer),
 		build.Labels(map[string]string{"example.com/rack": fmt.Sprint(number % 10)}),
 		build.Annotations(map[string]string{"example.com/asset": fmt.Sprint(number)}))
 	host.Status.HardwareDetails = hardware(number)

@@ -28,7 +28,7 @@ func measureFloor(ctx context.Context, size int) (took time.Duration, err error)
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
-	made, err := prepare(ctx, server.Client, size, size)
+	made, err := prepare(ctx, server.Client, size, size, bmov1alpha1.StateAvailable)
 	if err != nil {
 		return 0, err
 	}

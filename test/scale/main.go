@@ -44,6 +44,7 @@ type settings struct {
 	competitors int
 	data        bool
 	association bool
+	arrivals    bool
 	manager     string
 	profiles    string
 	patience    time.Duration
@@ -129,6 +130,8 @@ func parse(args []string) (settings, error) {
 		"Measure the claims of one Metal3DataTemplate instead of the claims of hosts.")
 	flags.BoolVar(&parsed.association, "association", false,
 		"Measure the association alone: no host is provisioned or released. Most of the time of a large size is theirs.")
+	flags.BoolVar(&parsed.arrivals, "arrivals", false,
+		"Measure hosts that become available one by one while all machines wait for a host. Sets -association.")
 	flags.StringVar(&parsed.manager, "manager", "", "Manager to measure. Empty builds the one of this checkout.")
 	flags.StringVar(&parsed.profiles, "profiles", "",
 		"Folder to write a CPU profile of the association and a heap profile after it to. Profiling costs some time.")
@@ -146,6 +149,11 @@ func parse(args []string) (settings, error) {
 	if parsed.competitors < 0 {
 		return settings{}, fmt.Errorf("-competitors is %d; use 0 for none", parsed.competitors)
 	}
+	if parsed.arrivals && parsed.competitors > 0 {
+		return settings{}, fmt.Errorf("-competitors is %d, but with -arrivals there are none; leave one of them out",
+			parsed.competitors)
+	}
+	parsed.association = parsed.association || parsed.arrivals
 	slices.Sort(parsed.sizes)
 	return parsed, nil
 }

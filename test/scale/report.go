@@ -20,6 +20,7 @@ const (
 	goalMemory      = 150 << 20
 	goalMemoryLarge = 300 << 20
 	goalRelease     = 3 * time.Second
+	goalProcessor   = 5 * time.Millisecond
 )
 
 // printSize prints what was measured for one size.
@@ -30,11 +31,18 @@ func printSize(out io.Writer, r result) {
 	row("creating as many Machines without any manager", seconds(r.plainCreation))
 	row("processor time of the manager until it rests after its start", seconds(r.started.manager))
 	row("memory of the manager at its peak, start", mebibytes(r.started.memory))
-	row("creating the Metal3Machines", seconds(r.creation))
+	if r.minute.manager > 0 {
+		row("processor time of the manager until all machines wait", seconds(r.waited.manager))
+		row("processor time of the manager in a minute in which they wait", seconds(r.minute.manager))
+		row("making the hosts available, one by one", seconds(r.creation))
+	} else {
+		row("creating the Metal3Machines", seconds(r.creation))
+	}
 	row("all machines have their host, since the first creation", seconds(r.associated))
 	row("the same writes by plain clients, without manager and webhooks", seconds(r.floor))
 	row("all machines have their host, since the last creation", seconds(r.afterLast))
 	row("processor time of the manager for it", seconds(r.used.manager))
+	row(fmt.Sprintf("the same for each machine, goal %s", milliseconds(goalProcessor, 1)), milliseconds(r.used.manager, r.size))
 	row("processor time of the API server for it", seconds(r.used.server))
 	row("processor time of etcd for it", seconds(r.used.etcd))
 	row("processor time of this program until then", seconds(r.used.own))
@@ -83,7 +91,7 @@ func memoryGoal(machines int) int64 {
 func printSummary(out io.Writer, results []result) {
 	fmt.Fprintln(out, "\n== all sizes ==")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "machines\twall\tgrowth\twrites alone\tprocessor\tgrowth\tmemory\twrites each\trelease\tconflicts")
+	fmt.Fprintln(table, "machines\twall\tgrowth\twrites alone\tprocessor\teach\tgrowth\tmemory\twrites each\trelease\tconflicts")
 	for i, r := range results {
 		wall, processor := "-", "-"
 		if i > 0 {
@@ -95,12 +103,13 @@ func printSummary(out io.Writer, results []result) {
 		if r.release != nil {
 			released = seconds(r.released)
 		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%s\t%d\n",
-			r.size, seconds(r.associated), wall, seconds(r.floor), seconds(r.used.manager), processor, mebibytes(r.memory),
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%s\t%d\n",
+			r.size, seconds(r.associated), wall, seconds(r.floor), seconds(r.used.manager),
+			milliseconds(r.used.manager, r.size), processor, mebibytes(r.memory),
 			float64(count(asked, isWrite))/float64(r.size), released, count(asked, isConflict))
 	}
-	fmt.Fprintf(table, "goal\t%s for %d\tN^%.1f\t\t\tN^%.1f\t%s\t%d\t%s\n",
-		seconds(goalAssociation), goalSize, goalExponent, goalExponent, mebibytes(memoryGoal(results[len(results)-1].size)),
+	fmt.Fprintf(table, "goal\t%s for %d\tN^%.1f\t\t\t%s\tN^%.1f\t%s\t%d\t%s\n",
+		seconds(goalAssociation), goalSize, goalExponent, milliseconds(goalProcessor, 1), goalExponent, mebibytes(memoryGoal(results[len(results)-1].size)),
 		writesPerMachine,
 		seconds(goalRelease))
 	table.Flush() //nolint:errcheck // An error of the terminal cannot be shown.
@@ -118,5 +127,10 @@ func exponent(x1, x2, y1, y2 float64) float64 {
 }
 
 func seconds(duration time.Duration) string { return fmt.Sprintf("%.2f s", duration.Seconds()) }
+
+// milliseconds is the share of each machine in a duration.
+func milliseconds(duration time.Duration, machines int) string {
+	return fmt.Sprintf("%.1f ms", duration.Seconds()*1000/float64(machines))
+}
 
 func mebibytes(bytes int64) string { return fmt.Sprintf("%d MiB", bytes>>20) }

@@ -50,6 +50,10 @@ type result struct {
 	// association, provisioning and release are the requests in these phases.
 	association, provisioning, release []env.Request
 
+	// waited is what was used from the first creation of a machine until all waited, minute what was used in the minute
+	// after that. Both are zero unless hosts arrive one by one.
+	waited, minute usage
+
 	// available is the time from the first deletion until the last host was available again, released the time from
 	// then on until all hosts were free and all machines gone.
 	available, released time.Duration
@@ -97,11 +101,14 @@ func measure(ctx context.Context, settings settings, size int) (_ result, err er
 	if s.observer, err = newObserver(ctx, server.Config); err != nil {
 		return result{}, err
 	}
-	phases := []func(context.Context) error{s.begin, s.associate}
-	if settings.association {
-		phases = append(phases, s.remember)
-	} else {
-		phases = append(phases, s.provision, s.release)
+	var phases []func(context.Context) error
+	switch {
+	case settings.arrivals:
+		phases = []func(context.Context) error{s.begin, s.wait, s.arrive, s.remember}
+	case settings.association:
+		phases = []func(context.Context) error{s.begin, s.associate, s.remember}
+	default:
+		phases = []func(context.Context) error{s.begin, s.associate, s.provision, s.release}
 	}
 	for _, phase := range phases {
 		if err := s.inTime(ctx, phase); err != nil {
@@ -127,7 +134,11 @@ func (s *session) inTime(ctx context.Context, phase func(context.Context) error)
 // begin makes everything ready: all objects but the machines, and a manager that rests.
 func (s *session) begin(ctx context.Context) error {
 	var err error
-	if s.fixture, err = prepare(ctx, s.server.Client, s.result.hosts, s.result.size); err != nil {
+	state := bmov1alpha1.StateAvailable
+	if s.settings.arrivals {
+		state = bmov1alpha1.StateInspecting
+	}
+	if s.fixture, err = prepare(ctx, s.server.Client, s.result.hosts, s.result.size, state); err != nil {
 		return err
 	}
 	s.result.plainCreation = s.fixture.creation
@@ -148,6 +159,34 @@ func (s *session) begin(ctx context.Context) error {
 
 // associate creates the machines and waits until each reports its host.
 func (s *session) associate(ctx context.Context) error {
+	others, err := newContest(s.server, s.settings.competitors, s.fixture.hosts)
+	if err != nil {
+		return err
+	}
+	if s.settings.competitors > 0 {
+		s.result.contest = others
+	}
+	var work errgroup.Group
+	if err := s.untilAssociated(ctx, func() error {
+		work.Go(func() error { return others.run(ctx) })
+		return s.createMachines(ctx)
+	}); err != nil {
+		return err
+	}
+	return errors.Join(work.Wait(), s.verifyClaims(ctx))
+}
+
+func (s *session) createMachines(ctx context.Context) error {
+	if err := inParallel(s.result.size, func(number int) error {
+		return s.fixture.client.Create(ctx, s.fixture.machines[number])
+	}); err != nil {
+		return fmt.Errorf("creating Metal3Machines: %w", err)
+	}
+	return nil
+}
+
+// untilAssociated does what gives machines their hosts, and waits until each machine reports its host.
+func (s *session) untilAssociated(ctx context.Context, do func() error) error {
 	associated := newTracker("machines with a host", s.result.size, isAssociated)
 	if err := s.observer.track(ctx, &infrav1.Metal3Machine{}, associated); err != nil {
 		return err
@@ -156,19 +195,12 @@ func (s *session) associate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	others, err := newContest(s.server, s.settings.competitors, s.fixture.hosts)
-	if err != nil {
-		return err
-	}
 	var work errgroup.Group
 	claimed := make(chan struct{})
 	work.Go(func() error { return s.profile(ctx, claimed) })
 	start := time.Now()
-	work.Go(func() error { return others.run(ctx) })
-	if err := inParallel(s.result.size, func(number int) error {
-		return s.fixture.client.Create(ctx, s.fixture.machines[number])
-	}); err != nil {
-		return fmt.Errorf("creating Metal3Machines: %w", err)
+	if err := do(); err != nil {
+		return err
 	}
 	created := time.Now()
 	done, err := associated.wait(ctx)
@@ -193,10 +225,7 @@ func (s *session) associate(ctx context.Context) error {
 	after.own = own.own
 	s.result.used = after.since(before)
 	s.result.association = requests[s.rested:]
-	if s.settings.competitors > 0 {
-		s.result.contest = others
-	}
-	return errors.Join(work.Wait(), s.verifyClaims(ctx))
+	return work.Wait()
 }
 
 // provision lets the simulated BMO provision all claimed hosts. It works on until the end of the session.

@@ -80,8 +80,12 @@ func TestParse(t *testing.T) {
 	if err != nil || len(parsed.sizes) != 2 || parsed.sizes[0] != 100 || parsed.competitors != 8 {
 		t.Errorf("parse() = %+v, %v, want the sizes in order and 8 competitors", parsed, err)
 	}
+	if parsed, err := parse([]string{"-arrivals"}); err != nil || !parsed.association {
+		t.Errorf("parse() = %+v, %v, want the association alone", parsed, err)
+	}
 	for name, args := range map[string][]string{
 		"NoNumber": {"-sizes", "many"}, "Zero": {"-sizes", "0"}, "Negative": {"-competitors", "-1"},
+		"Contested": {"-arrivals", "-competitors", "8"},
 	} {
 		if _, err := parse(args); err == nil {
 			t.Errorf("%s: parse(%q) succeeded, want an error", name, args)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -20,6 +21,10 @@ import (
 const (
 	// writesPerMachine is how many writes an association may cost, events included.
 	writesPerMachine = 4
+
+	// writesPerWaiter is the same for a machine that has waited: its condition BareMetalHostProvisioned exists already, so
+	// its change is an event.
+	writesPerWaiter = 5
 
 	// machineKind is the kind of the consumers that are measured.
 	machineKind = "Metal3Machine"
@@ -42,8 +47,14 @@ func (s *session) verifyClaims(ctx context.Context) error {
 		claims = s.result.contest.claims
 	}
 	s.result.problems = append(s.result.problems, claimProblems(hosts.Items, machines.Items, claims)...)
+	allowed := writesPerMachine * s.result.size
+	if s.settings.arrivals {
+		// Each waiting machine updates its message once a minute.
+		minutes := int(s.result.associated/time.Minute) + 1
+		allowed = (writesPerWaiter + minutes) * s.result.size
+	}
 	s.result.problems = append(s.result.problems, writeProblems(
-		s.result.association, s.result.size, s.result.contest != nil)...)
+		s.result.association, s.result.size, allowed, s.result.contest != nil)...)
 	return nil
 }
 
@@ -76,8 +87,9 @@ func claimProblems(hosts []bmov1alpha1.BareMetalHost, machines []infrav1.Metal3M
 	return problems
 }
 
-// writeProblems says what is wrong with the requests of an association, which others may have contested.
-func writeProblems(requests []env.Request, machines int, contested bool) []string {
+// writeProblems says what is wrong with the requests of an association, which others may have contested, with a number of
+// allowed writes.
+func writeProblems(requests []env.Request, machines, allowed int, contested bool) []string {
 	var problems []string
 	written := map[string]int{}
 	for _, request := range requests {
@@ -92,7 +104,6 @@ func writeProblems(requests []env.Request, machines int, contested bool) []strin
 	}
 	// What is reported about the cluster is written at most once a second, however many machines there are.
 	asked := slices.DeleteFunc(ofManager(requests), isClusterReport)
-	allowed := writesPerMachine * machines
 	if contested {
 		// A host that a competitor took first costs the refused write, and another to record the next host.
 		allowed += 2 * count(asked, isConflict)

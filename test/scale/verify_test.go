@@ -113,7 +113,7 @@ func TestWriteProblems(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			expect(t, tc.reason, writeProblems(tc.requests, 1, tc.contested), tc.want)
+			expect(t, tc.reason, writeProblems(tc.requests, 1, writesPerMachine, tc.contested), tc.want)
 		})
 	}
 }
