@@ -2,6 +2,7 @@ package metal3cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -222,13 +223,9 @@ func (r *Reconciler) list(ctx context.Context, s *scope, list client.ObjectList)
 	return nil
 }
 
-// keepGate sets the annotation block-move. clusterctl respects it only if it exists before the Cluster is paused.
-func (r *Reconciler) keepGate(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if pivot.EpochOf(s.infra).IsMove() {
-		if err := r.Departures.Forget(ctx, s.infra.Namespace); err != nil {
-			return outcome.Done(), err
-		}
-	}
+// keepGate sets the annotation block-move. clusterctl respects it only if it exists before the Cluster is paused. Hosts
+// stay paused without it, so it depends on nothing else.
+func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
 	endMove(s.infra)
 	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.BlockMoveAnnotation, "")
 	return outcome.Done(), nil
@@ -291,14 +288,27 @@ func (s *scope) departure() string {
 	}
 }
 
-// takeBackHandover allows the Ironic of the management cluster to hold the VIP again: the Cluster runs in this cluster,
-// and no other management cluster has claimed it. An error stops no stage of another condition, so the endpoint is
-// probed.
-func (r *Reconciler) takeBackHandover(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if !s.isClaimProbed || s.standing == pivot.Superseded {
+// settleMove does what remains to be done after a move, once the Cluster runs in this cluster and no other management
+// cluster has claimed it. An error of one task does not stop the other one, nor a stage of another condition.
+func (r *Reconciler) settleMove(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.infra.Spec.Ironic != nil && !s.isClaimProbed || s.standing == pivot.Superseded {
 		return outcome.Done(), nil
 	}
-	return outcome.Done(), r.tellIronic(ctx, s, false)
+	// The Ironic of the management cluster may hold the VIP again.
+	return outcome.Done(), errors.Join(r.tellIronic(ctx, s, false), r.forgetDeparture(ctx, s))
+}
+
+// forgetDeparture removes the record of what moved away. It costs a request once for each epoch and process.
+func (r *Reconciler) forgetDeparture(ctx context.Context, s *scope) error {
+	key, epoch := client.ObjectKeyFromObject(s.infra), pivot.EpochOf(s.infra)
+	if done, known := r.forgotten.Load(key); epoch == 0 || known && done == epoch {
+		return nil
+	}
+	if err := r.Departures.Forget(ctx, s.infra); err != nil {
+		return err
+	}
+	r.forgotten.Store(key, epoch)
+	return nil
 }
 
 func (r *Reconciler) tellIronic(ctx context.Context, s *scope, handedOver bool) error {
