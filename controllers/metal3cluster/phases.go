@@ -55,10 +55,11 @@ type scope struct {
 	nodes *nodesTarget
 
 	// isClaimProbed is true if the cluster was claimed with the epoch of the Metal3Cluster, or did not answer. Standing
-	// compares the recorded claim with that epoch. Empty if the cluster did not answer.
-	isClaimProbed bool
-	claim         pivot.Claim
-	standing      pivot.Standing
+	// compares the recorded claim with that epoch. Empty if the claim is not known. isUnproven is true if the claim
+	// failed.
+	isClaimProbed, isUnproven bool
+	claim                     pivot.Claim
+	standing                  pivot.Standing
 
 	// nodesPending is true before the first probe of the nodes.
 	nodesPending bool
