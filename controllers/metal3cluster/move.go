@@ -137,6 +137,9 @@ func (r *Reconciler) readNames(ctx context.Context, s *scope) error {
 	}
 	for i := range definitions.Items {
 		s.move.AddDefinition(definitions.Items[i].Name, definitions.Items[i].Labels)
+		if definitions.Items[i].Name == hostDefinition {
+			s.hostDefinition = definitions.Items[i].Generation
+		}
 	}
 	return nil
 }
@@ -178,22 +181,10 @@ func (s *scope) secretsExpire() time.Duration {
 	return min(secretsEvery, doubtEvery+time.Duration(len(s.move.Secrets))*doubtPerSecret)
 }
 
-// nextTrial returns the time until hosts are tried again. Zero waits for an event.
-func (s *scope) nextTrial() time.Duration {
-	switch {
-	case s.move.Untried:
-		return trialPause
-	case len(s.move.Refusals) > 0:
-		return refusalCounts
-	default:
-		return 0
-	}
-}
-
 // withReads returns the time to the next reconcile, at the latest when the read of the Secrets expires, or when hosts
 // are tried again.
 func (s *scope) withReads(after time.Duration) time.Duration {
-	after = flow.Soonest(after, s.nextTrial())
+	after = flow.Soonest(after, s.trialsAgain)
 	if s.move.Secrets == nil {
 		return after
 	}
@@ -238,7 +229,7 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 		return outcome.Done(), nil
 	}
 	if waits := s.departure(); waits != "" {
-		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.nextTrial()), nil
+		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.trialsAgain), nil
 	}
 	// Secrets come last: a read costs a request, and a read from before the end of the other obstacles is too old.
 	if err := r.listSecrets(ctx, s); err != nil {

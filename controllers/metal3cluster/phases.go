@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -46,6 +47,11 @@ type scope struct {
 	// move are the facts that decide whether the namespace can be moved. While the Cluster is paused, only hosts and
 	// Clusters are read.
 	move pivot.MoveFacts
+
+	// hostDefinition is the generation of the CRD of hosts, and trialsAgain the time until the pause of hosts has to be
+	// tried again. 0 means never.
+	hostDefinition int64
+	trialsAgain    time.Duration
 
 	// plane is the control plane as the last probe read it. Nil without spec.ironic, before the first probe, and while the
 	// workload cluster does not answer.
