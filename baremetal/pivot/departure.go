@@ -11,7 +11,7 @@ import (
 )
 
 // Departure is what the source remembers of the objects of a namespace that a move takes away. It is written when the
-// gate opens, stays in the source when all other objects are gone, and is removed when a Cluster runs there again.
+// gate opens, stays in the source when all other objects are gone, and is removed when it IsOver.
 //
 // It is for controllers that apply manifests, such as Argo CD and Flux: they create anew what clusterctl deletes. BMO
 // takes such a host for a new one and inspects it, which reboots the machine that the target runs.
@@ -71,6 +71,18 @@ func DepartureOf(data map[string]string) (Departure, error) {
 		}
 	}
 	return departure, nil
+}
+
+// IsOver returns true if the departure of a Metal3Cluster whose Cluster runs here is over: the move was given up, or
+// the cluster has moved back. Another Metal3Cluster of the namespace does not count.
+//
+//	remembered epoch of the Metal3Cluster  is over
+//	none                                   no: another one has left
+//	lower                                  yes: the epoch was raised since, in the end by the Cluster that runs again
+//	the same or a higher one               no
+func (d *Departure) IsOver(infra metav1.Object) bool {
+	left, known := d.Infras[infra.GetName()]
+	return known && left < EpochOf(infra)
 }
 
 // HostRefusal says why a host must not be created where the departure is remembered. Empty if it may.

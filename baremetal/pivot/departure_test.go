@@ -106,3 +106,28 @@ func TestDepartureThatIsNone(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestIsOver(t *testing.T) {
+	leaves := departed(t)
+	for name, tc := range map[string]struct {
+		reason string
+		infra  string
+		epoch  pivot.Epoch
+		want   bool
+	}{
+		"GivenUp":  {"the Cluster was unpaused here", "cluster.one", 6, true},
+		"Back":     {"the cluster has arrived again", "cluster.one", 8, true},
+		"Leaves":   {"the gate is open", "cluster.one", 5, false},
+		"Leftover": {"an earlier move has left it", "cluster.one", 4, false},
+		"Lost":     {"the annotation is lost", "cluster.one", 0, false},
+		"Another":  {"another one has arrived", "cluster", 8, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			infra := build.Metal3Cluster(tc.infra)
+			infra.Annotations = map[string]string{infrav1.MoveEpochAnnotation: tc.epoch.String()}
+			if got := leaves.IsOver(infra); got != tc.want {
+				t.Errorf("%s: got %t", tc.reason, got)
+			}
+		})
+	}
+}

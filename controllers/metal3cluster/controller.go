@@ -72,6 +72,9 @@ type Reconciler struct {
 	// trials remember which hosts can be paused.
 	trials pauseTrials
 
+	// forgotten holds the epoch of each Metal3Cluster for which the record of what moved away was looked at.
+	forgotten sync.Map
+
 	// gatherTimes holds for how long changes of other objects are gathered for each Metal3Cluster.
 	gatherTimes sync.Map
 }
@@ -104,6 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Nodes.Forget(req.NamespacedName)
 		r.secretReads.Delete(req.NamespacedName)
 		r.gatherTimes.Delete(req.NamespacedName)
+		r.forgotten.Delete(req.NamespacedName)
 	case flow.Ignored:
 		r.Endpoints.Rest(req.NamespacedName)
 		r.Nodes.Rest(req.NamespacedName)
@@ -145,12 +149,12 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 		return []flow.Stage[*scope]{
 			infrastructureReady.Stage(waitForCluster),
 			infrastructureReady.Stage(keepFinalizer),
-			readyForMove.Stage(r.keepGate),
+			readyForMove.Stage(keepGate),
 			ironicReady.Stage(fence),
 			ironicReady.Stage(r.chooseIdentity),
 			ironicUnique.Stage(findConflicts),
 			infrastructureReady.Stage(findEndpoint),
-			readyForMove.Stage(r.takeBackHandover),
+			readyForMove.Stage(r.settleMove),
 			ironicReady.Stage(r.keepSecret),
 			ironicReady.Stage(r.judgeIronic),
 			ironicReady.Stage(awaitClaim),

@@ -3,11 +3,13 @@ package metal3cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -76,10 +78,13 @@ type nodesResult struct {
 	seen *workload.ControlPlane
 
 	// epoch is the epoch that the cluster was claimed with, claim the recorded claim, and standing compares the two.
-	// Standing is empty if the cluster does not answer.
+	// Standing is empty if the claim is not known.
 	epoch    pivot.Epoch
 	claim    pivot.Claim
 	standing pivot.Standing
+
+	// isUnproven is true if the claim failed, so that another management cluster may manage the cluster.
+	isUnproven bool
 
 	// problem is the error of the read or the claim of the control plane, or of arming a node.
 	problem string
@@ -89,8 +94,9 @@ type nodesResult struct {
 func NewNodeProber(planes ControlPlanes, recorder events.EventRecorder, now clock.WithTicker, interval time.Duration,
 ) *NodeProber {
 	return &NodeProber{newProber(probing[nodesTarget, nodesResult]{
-		probe: func(ctx context.Context, _ types.NamespacedName, target nodesTarget, _ *nodesResult) nodesResult {
-			return probeNodes(ctx, planes, recorder, target)
+		probe: func(ctx context.Context, _ types.NamespacedName, target nodesTarget, last *nodesResult,
+		) nodesResult {
+			return probeNodes(ctx, planes, recorder, target, last)
 		},
 		isSame: func(before, after nodesTarget) bool {
 			return before.cluster == after.cluster && before.clusterID == after.clusterID
@@ -99,10 +105,7 @@ func NewNodeProber(planes ControlPlanes, recorder events.EventRecorder, now cloc
 			return before.takeover != after.takeover || before.epoch != after.epoch || !ptr.Equal(before.holder, after.holder) ||
 				!slices.Equal(before.nodes, after.nodes)
 		},
-		differs: func(before, after nodesResult) bool {
-			return before.problem != after.problem || before.epoch != after.epoch || before.claim != after.claim ||
-				before.standing != after.standing || !equality.Semantic.DeepEqual(before.seen, after.seen)
-		},
+		differs: nodesResult.differs,
 		pause: func(result nodesResult, isNews bool) time.Duration {
 			if isNews || result.problem != "" || !result.isComplete() {
 				return busyIntervals * interval
@@ -111,6 +114,13 @@ func NewNodeProber(planes ControlPlanes, recorder events.EventRecorder, now cloc
 		},
 		limit: nodesLimit,
 	}, now, interval)}
+}
+
+// differs returns true if a result says anything else than another one.
+func (r nodesResult) differs(other nodesResult) bool {
+	isSameSeen := equality.Semantic.DeepEqual(r.seen, other.seen)
+	r.seen, other.seen = nil, nil
+	return !isSameSeen || r != other
 }
 
 // isComplete returns true if all nodes carry the endpoint and are ready.
@@ -123,13 +133,10 @@ func (r nodesResult) isComplete() bool {
 // probeNodes reads a control plane. It arms the nodes of a cluster that manages itself, and disarms those of a cluster
 // that was moved away from itself. A superseded management cluster arms and disarms nothing.
 func probeNodes(
-	ctx context.Context, planes ControlPlanes, recorder events.EventRecorder, target nodesTarget,
+	ctx context.Context, planes ControlPlanes, recorder events.EventRecorder, target nodesTarget, last *nodesResult,
 ) nodesResult {
-	result := nodesResult{epoch: target.epoch}
-	var err error
-	result.claim, result.standing, err = planes.Claim(ctx, target.cluster, target.epoch)
+	result, err := claimNodes(ctx, planes, target, last)
 	if err != nil {
-		result.problem = describe("it could not be claimed: ", err)
 		return result
 	}
 	seen, err := planes.Look(ctx, target.cluster, target.clusterID)
@@ -163,6 +170,37 @@ func probeNodes(
 	return result
 }
 
+// claimNodes claims a control plane, and judges the standing of this management cluster. The first row that fits
+// counts.
+//
+//	error          standing with this epoch before  standing, and what it means
+//	none           any                              the recorded one
+//	a refusal      any                              not known: paused hosts stay paused, and the VIP is not taken back
+//	any other      known                            the same: a claim does not end
+//	no connection  not known                        not known, and stops nothing: hosts may require the repair
+//	any other      not known                        not known: as for a refusal
+func claimNodes(
+	ctx context.Context, planes ControlPlanes, target nodesTarget, last *nodesResult,
+) (nodesResult, error) {
+	result := nodesResult{epoch: target.epoch}
+	var err error
+	result.claim, result.standing, err = planes.Claim(ctx, target.cluster, target.epoch)
+	if err == nil {
+		return result, nil
+	}
+	result.claim, result.standing, result.problem = pivot.Claim{}, "", describe("it could not be claimed: ", err)
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsInvalid(err):
+		result.isUnproven = true
+		result.problem += fmt.Sprintf(". Correct the permissions of the kubeconfig of Cluster %s", target.cluster.Name)
+	case last != nil && last.epoch == target.epoch && last.standing != "":
+		result.claim, result.standing = last.claim, last.standing
+	default:
+		result.isUnproven = !errors.Is(err, workload.ErrUnreachable)
+	}
+	return result, err
+}
+
 // describe returns the problem of a control plane that could not be read or claimed.
 func describe(failed string, err error) string {
 	if errors.Is(err, workload.ErrUnreachable) {
@@ -192,7 +230,8 @@ func (r *Reconciler) readNodes(_ context.Context, s *scope) error {
 		return nil
 	}
 	if result.epoch == s.nodes.epoch {
-		s.standing, s.claim, s.isClaimProbed = result.standing, result.claim, true
+		s.standing, s.claim, s.isClaimProbed = result.standing, result.claim, !result.isUnproven
+		s.isUnproven = result.isUnproven
 	}
 	s.plane, s.move.NodesUnknown = result.seen, result.problem
 	if result.seen == nil {

@@ -2,6 +2,7 @@ package metal3cluster
 
 import (
 	"context"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -89,12 +90,17 @@ func fence(_ context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), nil
 }
 
-// awaitClaim waits until the claim in the workload cluster was probed. A workload cluster that does not answer stops
-// nothing: its hosts may require the repair.
+// awaitClaim waits until the workload cluster was claimed. A workload cluster that does not answer stops nothing: its
+// hosts may require the repair.
 func awaitClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
-	if s.infra.Spec.Ironic == nil || s.isClaimProbed {
+	switch {
+	case s.infra.Spec.Ironic == nil, s.isClaimProbed:
 		return outcome.Done(), nil
+	case s.isUnproven:
+		return outcome.Waiting(infrav1.EndpointFailedReason, fmt.Sprintf("Paused BareMetalHosts stay paused, because "+
+			"another management cluster may manage the workload cluster: %s", s.move.NodesUnknown)), nil
+	default:
+		return outcome.Waiting(infrav1.NotYetObservedReason,
+			"Waiting for the first probe of who manages the workload cluster"), nil
 	}
-	return outcome.Waiting(infrav1.NotYetObservedReason,
-		"Waiting for the first probe of who manages the workload cluster"), nil
 }

@@ -2,6 +2,7 @@ package metal3cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -136,6 +137,9 @@ func (r *Reconciler) readNames(ctx context.Context, s *scope) error {
 	}
 	for i := range definitions.Items {
 		s.move.AddDefinition(definitions.Items[i].Name, definitions.Items[i].Labels)
+		if definitions.Items[i].Name == hostDefinition {
+			s.hostDefinition = definitions.Items[i].Generation
+		}
 	}
 	return nil
 }
@@ -177,22 +181,10 @@ func (s *scope) secretsExpire() time.Duration {
 	return min(secretsEvery, doubtEvery+time.Duration(len(s.move.Secrets))*doubtPerSecret)
 }
 
-// nextTrial returns the time until hosts are tried again. Zero waits for an event.
-func (s *scope) nextTrial() time.Duration {
-	switch {
-	case s.move.Untried:
-		return trialPause
-	case len(s.move.Refusals) > 0:
-		return refusalCounts
-	default:
-		return 0
-	}
-}
-
 // withReads returns the time to the next reconcile, at the latest when the read of the Secrets expires, or when hosts
 // are tried again.
 func (s *scope) withReads(after time.Duration) time.Duration {
-	after = flow.Soonest(after, s.nextTrial())
+	after = flow.Soonest(after, s.trialsAgain)
 	if s.move.Secrets == nil {
 		return after
 	}
@@ -222,13 +214,9 @@ func (r *Reconciler) list(ctx context.Context, s *scope, list client.ObjectList)
 	return nil
 }
 
-// keepGate sets the annotation block-move. clusterctl respects it only if it exists before the Cluster is paused.
-func (r *Reconciler) keepGate(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if pivot.EpochOf(s.infra).IsMove() {
-		if err := r.Departures.Forget(ctx, s.infra.Namespace); err != nil {
-			return outcome.Done(), err
-		}
-	}
+// keepGate sets the annotation block-move. clusterctl respects it only if it exists before the Cluster is paused. Hosts
+// stay paused without it, so it depends on nothing else.
+func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
 	endMove(s.infra)
 	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.BlockMoveAnnotation, "")
 	return outcome.Done(), nil
@@ -241,7 +229,7 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 		return outcome.Done(), nil
 	}
 	if waits := s.departure(); waits != "" {
-		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.nextTrial()), nil
+		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.trialsAgain), nil
 	}
 	// Secrets come last: a read costs a request, and a read from before the end of the other obstacles is too old.
 	if err := r.listSecrets(ctx, s); err != nil {
@@ -291,14 +279,27 @@ func (s *scope) departure() string {
 	}
 }
 
-// takeBackHandover allows the Ironic of the management cluster to hold the VIP again: the Cluster runs in this cluster,
-// and no other management cluster has claimed it. An error stops no stage of another condition, so the endpoint is
-// probed.
-func (r *Reconciler) takeBackHandover(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if !s.isClaimProbed || s.standing == pivot.Superseded {
+// settleMove does what remains to be done after a move, once the Cluster runs in this cluster and no other management
+// cluster has claimed it. An error of one task does not stop the other one, nor a stage of another condition.
+func (r *Reconciler) settleMove(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.infra.Spec.Ironic != nil && !s.isClaimProbed || s.standing == pivot.Superseded {
 		return outcome.Done(), nil
 	}
-	return outcome.Done(), r.tellIronic(ctx, s, false)
+	// The Ironic of the management cluster may hold the VIP again.
+	return outcome.Done(), errors.Join(r.tellIronic(ctx, s, false), r.forgetDeparture(ctx, s))
+}
+
+// forgetDeparture removes the record of what moved away. It costs a request once for each epoch and process.
+func (r *Reconciler) forgetDeparture(ctx context.Context, s *scope) error {
+	key, epoch := client.ObjectKeyFromObject(s.infra), pivot.EpochOf(s.infra)
+	if done, known := r.forgotten.Load(key); epoch == 0 || known && done == epoch {
+		return nil
+	}
+	if err := r.Departures.Forget(ctx, s.infra); err != nil {
+		return err
+	}
+	r.forgotten.Store(key, epoch)
+	return nil
 }
 
 func (r *Reconciler) tellIronic(ctx context.Context, s *scope, handedOver bool) error {

@@ -325,7 +325,7 @@ func describeMoves(s *suite) {
 		w.gate(ctx, true)
 		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "4"),
 			HaveKeyWithValue(infrav1.ArrivalEpochAnnotation, "3"), Not(HaveKey(infrav1.MoveInventoryAnnotation))))
-		Expect(w.departed(ctx, Default)).To(BeZero(), "the Cluster runs here")
+		Eventually(func(g Gomega) { g.Expect(w.departed(ctx, g)).To(BeZero(), "the Cluster runs here") }).Should(Succeed())
 
 		By("resuming the host")
 		w.progress(ctx, infrav1.ResumingHostsReason, "BareMetalHosts: 1 Resuming")
@@ -353,12 +353,15 @@ func describeMoves(s *suite) {
 	It("names a host that the API server lets nobody change", func(ctx context.Context) {
 		w := s.world(ctx)
 		kind := schema.GroupResource{Group: "metal3.io", Resource: "baremetalhosts"}
-		w.manager.Writes.Judge(func(write stage.Write) stage.Verdict {
-			if write.Kind == "BareMetalHost" && write.Name == "old" {
-				return stage.Verdict{Err: apierrors.NewForbidden(kind, write.Name, errors.New("spec.raid contradicts spec.firmware"))}
-			}
-			return stage.Verdict{}
-		})
+		refuse := func(name string) {
+			w.manager.Writes.Judge(func(write stage.Write) stage.Verdict {
+				if write.Kind == "BareMetalHost" && write.Name == name {
+					return stage.Verdict{Err: apierrors.NewForbidden(kind, write.Name, errors.New("spec.raid contradicts spec.firmware"))}
+				}
+				return stage.Verdict{}
+			})
+		}
+		refuse("old")
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx, begun()))
 		w.host(ctx, "old", build.Available())
@@ -404,6 +407,12 @@ func describeMoves(s *suite) {
 		w.host(ctx, "later", build.Available())
 		Eventually(func() int { return tries("later") }).Should(Equal(1))
 		Expect(tries("new")).To(Equal(before), "a request for each change of each host")
+
+		By("upgrading BMO to rules that refuse a host that was accepted")
+		refuse("new")
+		w.pause(ctx, true)
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+			"BareMetalHost new cannot be paused, because the API server refuses to change it"))
 	})
 
 	It("names what clusterctl itself refuses", func(ctx context.Context) {

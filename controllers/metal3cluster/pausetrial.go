@@ -3,6 +3,7 @@ package metal3cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
 const (
@@ -23,87 +25,235 @@ const (
 	trialRounds  = 20
 	trialPause   = 200 * time.Millisecond
 
-	// refusalCounts is the time for which a refusal is valid. The webhook may change.
+	// refusalCounts is the time for which a first refusal is valid. The webhook may change. The time doubles with each
+	// further refusal, up to refusalLimit.
 	refusalCounts = 10 * time.Second
+	refusalLimit  = 10 * time.Minute
+
+	// sampleEvery is the time after which the hosts that were not tried for the longest time are tried again, sampleSize
+	// their number: BMO may be upgraded to stricter rules, and a trial of all hosts costs a request for each. The other two
+	// are for the time in which clusterctl waits.
+	sampleEvery, sampleSize             = 5 * time.Minute, 1
+	sampleEveryAtGate, sampleSizeAtGate = 5 * time.Second, 5
+
+	// hostDefinition is the name of the CRD of hosts. An upgrade of BMO often changes it.
+	hostDefinition = "baremetalhosts.metal3.io"
 )
 
 // pauseTrials remember whether the API server accepts the pause of hosts: the webhook of BMO refuses every write of a
 // host with contradicting fields.
 type pauseTrials struct {
 	mutex sync.Mutex
-	// known are the results by the namespace and the UID of the host.
-	known map[string]map[types.UID]pauseTrial
+	known map[string]*namespaceTrials
+}
+
+// namespaceTrials are the trials of the hosts of a namespace.
+type namespaceTrials struct {
+	// known are the results by the UID of the host.
+	known map[types.UID]pauseTrial
+
+	// sampled is when a host was tried last that was accepted before.
+	sampled time.Time
+
+	// definition is the generation of the CRD of hosts. 0 if it is not known.
+	definition int64
 }
 
 // pauseTrial is the result for one host.
 type pauseTrial struct {
-	// generation is that of the spec that was refused.
+	// generation is that of the spec that was tried.
 	generation int64
 
-	// refusal is the error of the API server. Empty if it accepts the pause.
+	// refusal is the error of the API server. Empty if it accepts the pause. A refusal counts for a time.
 	refusal string
+	counts  time.Duration
 	at      time.Time
+
+	// isDoubtful is true for a host that was accepted by rules that have changed since.
+	isDoubtful bool
 }
 
-func (p *pauseTrials) of(host *bmov1alpha1.BareMetalHost, now time.Time) (trial pauseTrial, known bool) {
+// dueHosts are the hosts that can be tried, in the order of their urgency.
+type dueHosts struct {
+	// first were never tried, again have to be tried again, and accepted may be tried again.
+	first, again, accepted []*bmov1alpha1.BareMetalHost
+
+	// next is the time until the first refusal does not count any more. 0 means never.
+	next time.Duration
+}
+
+// due returns the hosts that can be tried. The first row that fits counts.
+//
+//	host                                            is tried
+//	moves as it is                                  no
+//	was never tried                                 yes
+//	was accepted by rules that have changed         yes
+//	was refused, and its spec has changed           yes
+//	was refused                                     when the refusal does not count any more
+//	was accepted, and is busy while clusterctl      no
+//	waits
+//	was accepted                                    in turn, as sample says
+func (n *namespaceTrials) due(hosts []*bmov1alpha1.BareMetalHost, atGate bool, now time.Time) (due dueHosts) {
+	for _, host := range hosts {
+		if !pivot.ToPark(host) {
+			continue
+		}
+		trial, known := n.known[host.UID]
+		switch left := trial.at.Add(trial.lasts(atGate)).Sub(now); {
+		case !known:
+			due.first = append(due.first, host)
+		case trial.isDoubtful, trial.refusal != "" && (left <= 0 || trial.generation != host.Generation):
+			due.again = append(due.again, host)
+		case trial.refusal != "":
+			due.next = flow.Soonest(due.next, left)
+		case !atGate || pivot.Delays(host) == "":
+			due.accepted = append(due.accepted, host)
+		}
+	}
+	return due
+}
+
+// sample returns the hosts that were accepted and not tried for the longest time, and the time until the next sample.
+func (n *namespaceTrials) sample(
+	accepted []*bmov1alpha1.BareMetalHost, atGate bool, now time.Time,
+) ([]*bmov1alpha1.BareMetalHost, time.Duration) {
+	every, size := sampleEvery, sampleSize
+	if atGate {
+		every, size = sampleEveryAtGate, sampleSizeAtGate
+	}
+	left := n.sampled.Add(every).Sub(now)
+	switch {
+	case len(accepted) == 0:
+		return nil, 0
+	case left > 0:
+		return nil, left
+	}
+	slices.SortStableFunc(accepted, func(a, b *bmov1alpha1.BareMetalHost) int {
+		return n.known[a.UID].at.Compare(n.known[b.UID].at)
+	})
+	return accepted[:min(size, len(accepted))], every
+}
+
+// lasts returns the time for which a refusal counts.
+func (t pauseTrial) lasts(atGate bool) time.Duration {
+	if atGate {
+		return min(t.counts, refusalCounts)
+	}
+	return t.counts
+}
+
+// add enters a result. A host that was accepted and is refused now shows that the rules have changed: all hosts that
+// were accepted are doubtful then.
+func (n *namespaceTrials) add(host *bmov1alpha1.BareMetalHost, trial pauseTrial) {
+	before, known := n.known[host.UID]
+	if trial.refusal != "" {
+		trial.counts = min(refusalLimit, max(refusalCounts, 2*before.counts)) //nolint:mnd // Doubles.
+		if before.generation != trial.generation {
+			trial.counts = refusalCounts
+		}
+	}
+	if known && before.refusal == "" && trial.refusal != "" && !before.isDoubtful {
+		n.doubt()
+	}
+	n.known[host.UID] = trial
+}
+
+// doubt makes the hosts doubtful that were accepted.
+func (n *namespaceTrials) doubt() {
+	for uid, trial := range n.known {
+		trial.isDoubtful = trial.refusal == ""
+		n.known[uid] = trial
+	}
+}
+
+// keep forgets the hosts that are gone.
+func (n *namespaceTrials) keep(hosts []*bmov1alpha1.BareMetalHost) {
+	if len(n.known) <= len(hosts) {
+		return
+	}
+	kept := map[types.UID]pauseTrial{}
+	for _, host := range hosts {
+		if trial, known := n.known[host.UID]; known {
+			kept[host.UID] = trial
+		}
+	}
+	n.known = kept
+}
+
+// of returns the trials of a namespace. The caller holds the lock.
+func (p *pauseTrials) of(namespace string) *namespaceTrials {
+	if p.known == nil {
+		p.known = map[string]*namespaceTrials{}
+	}
+	if p.known[namespace] == nil {
+		p.known[namespace] = &namespaceTrials{known: map[types.UID]pauseTrial{}}
+	}
+	return p.known[namespace]
+}
+
+// plan returns the hosts to try now.
+func (p *pauseTrials) plan(s *scope, now time.Time) []*bmov1alpha1.BareMetalHost {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	trial, known = p.known[host.Namespace][host.UID]
-	isFresh := trial.generation == host.Generation && now.Sub(trial.at) < refusalCounts
-	return trial, known && (trial.refusal == "" || isFresh)
+	trials := p.of(s.infra.Namespace)
+	trials.keep(s.move.Hosts)
+	if trials.definition != 0 && trials.definition != s.hostDefinition {
+		trials.doubt()
+	}
+	trials.definition = s.hostDefinition
+	if len(trials.known) == 0 {
+		trials.sampled = now
+	}
+	due := trials.due(s.move.Hosts, s.waitsAtGate(), now)
+	sample, _ := trials.sample(due.accepted, s.waitsAtGate(), now)
+	if len(sample) > 0 {
+		trials.sampled = now
+	}
+	limit := max(trialsAtOnce, len(s.move.Hosts)/trialRounds)
+	tried := slices.Concat(due.first, due.again)
+	s.move.Untried = len(due.first) > limit
+	return slices.Concat(tried[:min(limit, len(tried))], sample)
+}
+
+// next returns the time until hosts have to be tried, after some were tried. 0 means never.
+func (p *pauseTrials) next(s *scope, now time.Time) time.Duration {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	trials := p.of(s.infra.Namespace)
+	due := trials.due(s.move.Hosts, s.waitsAtGate(), now)
+	if len(due.first)+len(due.again) > 0 {
+		return trialPause
+	}
+	_, next := trials.sample(due.accepted, s.waitsAtGate(), now)
+	return flow.Soonest(next, due.next)
 }
 
 func (p *pauseTrials) add(host *bmov1alpha1.BareMetalHost, trial pauseTrial) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if p.known == nil {
-		p.known = map[string]map[types.UID]pauseTrial{}
-	}
-	if p.known[host.Namespace] == nil {
-		p.known[host.Namespace] = map[types.UID]pauseTrial{}
-	}
-	p.known[host.Namespace][host.UID] = trial
+	p.of(host.Namespace).add(host, trial)
 }
 
-// keep forgets the hosts of a namespace that are gone.
-func (p *pauseTrials) keep(namespace string, hosts []*bmov1alpha1.BareMetalHost) {
+// refusal returns the error of the API server for a host. Empty if it accepts the pause, or was not asked.
+func (p *pauseTrials) refusal(host *bmov1alpha1.BareMetalHost) string {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if len(p.known[namespace]) <= len(hosts) {
-		return
-	}
-	kept := map[types.UID]pauseTrial{}
-	for _, host := range hosts {
-		if trial, known := p.known[namespace][host.UID]; known {
-			kept[host.UID] = trial
-		}
-	}
-	p.known[namespace] = kept
+	return p.of(host.Namespace).known[host.UID].refusal
 }
 
-// tryPauses tries the pause of hosts with a dry run on the API server. A host that was accepted is not tried again: the
-// API server accepts each later change of it by the same rules.
+// tryPauses tries the pause of hosts that are due with a dry run on the API server.
 func (r *Reconciler) tryPauses(ctx context.Context, s *scope) error {
-	left := max(trialsAtOnce, len(s.move.Hosts)/trialRounds)
-	r.trials.keep(s.infra.Namespace, s.move.Hosts)
+	for _, host := range r.trials.plan(s, r.Clock.Now()) {
+		trial, err := r.tryPause(ctx, host)
+		if err != nil {
+			return err
+		}
+		r.trials.add(host, trial)
+	}
+	s.trialsAgain = r.trials.next(s, r.Clock.Now())
 	for _, host := range s.move.Hosts {
-		if !pivot.ToPark(host) {
-			continue
-		}
-		trial, known := r.trials.of(host, r.Clock.Now())
-		if !known {
-			if left--; left < 0 {
-				s.move.Untried = true
-				return nil
-			}
-			var err error
-			if trial, err = r.tryPause(ctx, host); err != nil {
-				return err
-			}
-			r.trials.add(host, trial)
-		}
-		if trial.refusal != "" {
-			s.move.Refuse(host, trial.refusal)
+		if refusal := r.trials.refusal(host); refusal != "" && pivot.ToPark(host) {
+			s.move.Refuse(host, refusal)
 		}
 	}
 	return nil

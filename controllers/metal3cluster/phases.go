@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -47,6 +48,11 @@ type scope struct {
 	// Clusters are read.
 	move pivot.MoveFacts
 
+	// hostDefinition is the generation of the CRD of hosts, and trialsAgain the time until the pause of hosts has to be
+	// tried again. 0 means never.
+	hostDefinition int64
+	trialsAgain    time.Duration
+
 	// plane is the control plane as the last probe read it. Nil without spec.ironic, before the first probe, and while the
 	// workload cluster does not answer.
 	plane *workload.ControlPlane
@@ -55,10 +61,11 @@ type scope struct {
 	nodes *nodesTarget
 
 	// isClaimProbed is true if the cluster was claimed with the epoch of the Metal3Cluster, or did not answer. Standing
-	// compares the recorded claim with that epoch. Empty if the cluster did not answer.
-	isClaimProbed bool
-	claim         pivot.Claim
-	standing      pivot.Standing
+	// compares the recorded claim with that epoch. Empty if the claim is not known. isUnproven is true if the claim
+	// failed.
+	isClaimProbed, isUnproven bool
+	claim                     pivot.Claim
+	standing                  pivot.Standing
 
 	// nodesPending is true before the first probe of the nodes.
 	nodesPending bool

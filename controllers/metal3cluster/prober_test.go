@@ -215,7 +215,7 @@ func TestAResultIsNotThatOfAnotherEndpoint(t *testing.T) {
 // planes is a workload cluster.
 type planes struct {
 	seen         workload.ControlPlane
-	err          error
+	err, claim   error
 	standing     pivot.Standing
 	looks, armed int
 }
@@ -229,6 +229,9 @@ func (p *planes) Look(context.Context, types.NamespacedName, string) (workload.C
 
 func (p *planes) Claim(_ context.Context, _ types.NamespacedName, epoch pivot.Epoch,
 ) (pivot.Claim, pivot.Standing, error) {
+	if p.claim != nil {
+		return pivot.Claim{}, "", p.claim
+	}
 	return pivot.Claim{Epoch: epoch}, p.standing, nil
 }
 
@@ -286,7 +289,7 @@ func TestNodesOfAClusterThatManagesItselfAreArmedOnce(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	target := nodesTarget{infra: &infrav1.Metal3Cluster{}}
 	for range 2 {
-		result := probeNodes(t.Context(), there, recorder, target)
+		result := probeNodes(t.Context(), there, recorder, target, nil)
 		if want := "its nodes could not be armed: " + errAway.Error(); result.problem != want {
 			t.Errorf("got %q, want %q", result.problem, want)
 		}
@@ -295,7 +298,7 @@ func TestNodesOfAClusterThatManagesItselfAreArmedOnce(t *testing.T) {
 		t.Errorf("armed %d times with %d events, want once", there.armed, len(recorder.Events))
 	}
 	there.err = errors.New("no connection")
-	if result := probeNodes(t.Context(), there, recorder, target); result.problem != "its nodes could not be read: no connection" {
+	if result := probeNodes(t.Context(), there, recorder, target, nil); result.problem != "its nodes could not be read: no connection" {
 		t.Errorf("got %q", result.problem)
 	}
 }
@@ -305,7 +308,7 @@ func TestSupersededArmsNothing(t *testing.T) {
 	there := &planes{standing: pivot.Superseded, seen: workload.ControlPlane{
 		Own: true, Nodes: []workload.ControlPlaneNode{{Name: "cp-0", Armed: pivot.NotArmed}},
 	}}
-	result := probeNodes(t.Context(), there, events.NewFakeRecorder(10), nodesTarget{epoch: 4})
+	result := probeNodes(t.Context(), there, events.NewFakeRecorder(10), nodesTarget{epoch: 4}, nil)
 	if there.armed != 0 || result.seen == nil || result.epoch != 4 || result.standing != pivot.Superseded {
 		t.Errorf("armed %d times, got %+v", there.armed, result)
 	}

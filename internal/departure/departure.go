@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,10 +39,16 @@ func (m Memory) Remember(ctx context.Context, namespace string, departure pivot.
 	return nil
 }
 
-// Forget removes what is remembered of the namespace.
-func (m Memory) Forget(ctx context.Context, namespace string) error {
-	if err := client.IgnoreNotFound(m.client.Delete(ctx, empty(namespace))); err != nil {
-		return fmt.Errorf("deleting ConfigMap %s, which names hosts that moved away: %w", pivot.DepartureName, err)
+// Forget removes what is remembered of the namespace of a Metal3Cluster whose Cluster runs, if the departure of the
+// Metal3Cluster is over.
+func (m Memory) Forget(ctx context.Context, infra metav1.Object) error {
+	left, err := Of(ctx, m.client, infra.GetNamespace())
+	if err != nil || !left.IsOver(infra) {
+		return err
+	}
+	if err := client.IgnoreNotFound(m.client.Delete(ctx, empty(infra.GetNamespace()))); err != nil {
+		return fmt.Errorf("deleting ConfigMap %s, which names hosts that moved away, so that they cannot be created here: %w",
+			pivot.DepartureName, err)
 	}
 	return nil
 }

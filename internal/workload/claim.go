@@ -22,12 +22,15 @@ const claimName = "metal3-management-cluster"
 // managerAnnotation holds the UID of the namespace kube-system of the management cluster.
 const managerAnnotation = "infrastructure.cluster.x-k8s.io/management-cluster"
 
+// claimAttempts is how often Claim writes while another management cluster writes at the same time.
+const claimAttempts = 3
+
 // Claim records in a workload cluster that this management cluster manages it with an epoch. It does not overwrite a
 // claim of another management cluster with the same or a newer epoch. It returns the recorded claim and the standing of
 // this management cluster, or ErrUnreachable without a connection. It blocks on live reads and writes.
 func (c *ControlPlanes) Claim(
 	ctx context.Context, cluster types.NamespacedName, epoch pivot.Epoch,
-) (pivot.Claim, pivot.Standing, error) {
+) (recorded pivot.Claim, standing pivot.Standing, err error) {
 	there, err := c.clusters.GetUncachedClient(ctx, cluster)
 	if err != nil {
 		return pivot.Claim{}, "", unreachable(err)
@@ -37,9 +40,24 @@ func (c *ControlPlanes) Claim(
 		return pivot.Claim{}, "", err
 	}
 	own := pivot.Claim{Epoch: epoch, Manager: string(manager)}
+	for range claimAttempts {
+		recorded, standing, err = claim(ctx, there, cluster, own)
+		// If two management clusters write at the same time, one gets a conflict, and then reads the claim of the other.
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			break
+		}
+	}
+	return recorded, standing, err
+}
+
+// claim reads the recorded claim, and writes the own one if it counts. It returns a conflict if another management
+// cluster has written in between.
+func claim(
+	ctx context.Context, there client.Client, cluster types.NamespacedName, own pivot.Claim,
+) (pivot.Claim, pivot.Standing, error) {
 	record := &corev1.ConfigMap{}
 	record.Namespace, record.Name = ironic.Namespace, claimName
-	err = there.Get(ctx, client.ObjectKeyFromObject(record), record)
+	err := there.Get(ctx, client.ObjectKeyFromObject(record), record)
 	if client.IgnoreNotFound(err) != nil {
 		return pivot.Claim{}, "", fmt.Errorf("reading ConfigMap %s of cluster %s: %w", claimName, cluster, err)
 	}
@@ -49,7 +67,6 @@ func (c *ControlPlanes) Claim(
 	}
 	metav1.SetMetaDataAnnotation(&record.ObjectMeta, infrav1.MoveEpochAnnotation, own.Epoch.String())
 	metav1.SetMetaDataAnnotation(&record.ObjectMeta, managerAnnotation, own.Manager)
-	// If two management clusters write at the same time, one gets a conflict and reads the claim of the other.
 	if apierrors.IsNotFound(err) {
 		err = there.Create(ctx, record)
 	} else {

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,41 +50,72 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestClaimsAtTheSameTime writes from the other management cluster between the read and the write.
+// TestClaimsAtTheSameTime writes from the other management cluster between the read and the write. The side that comes
+// second learns at once that it did.
 func TestClaimsAtTheSameTime(t *testing.T) {
 	for name, before := range map[string][]client.Object{"Create": nil, "Update": {record("source", "0")}} {
-		t.Run(name, func(t *testing.T) {
-			raced := false
-			between := func(ctx context.Context, c client.WithWatch) {
-				if raced {
-					return
+		for rival, want := range map[string]pivot.Standing{"2": pivot.Superseded, "1": pivot.Current} {
+			t.Run(name+rival, func(t *testing.T) {
+				raced := false
+				between := func(ctx context.Context, c client.WithWatch) {
+					if raced {
+						return
+					}
+					raced = true
+					overwrite(ctx, t, c, record("source", rival))
 				}
-				raced = true
-				taken := record("source", "2")
-				if err := c.Delete(ctx, taken); client.IgnoreNotFound(err) != nil {
-					t.Fatal(err)
+				planes, _ := controlPlanes("target", racing(between), before...)
+				if _, standing, err := planes.Claim(t.Context(), cluster(), 2); standing != want || err != nil {
+					t.Errorf("got %s, %v, want %s", standing, err, want)
 				}
-				if err := c.Create(ctx, taken); err != nil {
-					t.Fatal(err)
-				}
-			}
-			planes, _ := controlPlanes("target", interceptor.Funcs{
-				Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
-					between(ctx, c)
-					return c.Create(ctx, object, options...)
-				},
-				Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
-					between(ctx, c)
-					return c.Update(ctx, object, options...)
-				},
-			}, before...)
-			if _, _, err := planes.Claim(t.Context(), cluster(), 2); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-				t.Fatalf("got %v, want a conflict", err)
-			}
-			if _, standing, err := planes.Claim(t.Context(), cluster(), 2); standing != pivot.Superseded || err != nil {
-				t.Errorf("got %s, %v", standing, err)
-			}
-		})
+			})
+		}
+	}
+}
+
+// TestClaimsAllTheTime writes from the other management cluster before each write. The claim ends with an error.
+func TestClaimsAllTheTime(t *testing.T) {
+	races := 0
+	planes, _ := controlPlanes("target", racing(func(ctx context.Context, c client.WithWatch) {
+		races++
+		overwrite(ctx, t, c, record("source", "0"))
+	}))
+	if _, standing, err := planes.Claim(t.Context(), cluster(), 2); standing != "" || !apierrors.IsConflict(err) {
+		t.Errorf("got %s, %v, want a conflict", standing, err)
+	}
+	if races < 2 {
+		t.Error("the claim was not tried again")
+	}
+}
+
+// racing does something before each write.
+func racing(between func(ctx context.Context, c client.WithWatch)) interceptor.Funcs {
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			between(ctx, c)
+			return c.Create(ctx, object, options...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			between(ctx, c)
+			return c.Update(ctx, object, options...)
+		},
+	}
+}
+
+// overwrite replaces the record of a claim.
+func overwrite(ctx context.Context, t *testing.T, c client.WithWatch, taken *corev1.ConfigMap) {
+	t.Helper()
+	current := taken.DeepCopy()
+	err := c.Get(ctx, client.ObjectKeyFromObject(taken), current)
+	if apierrors.IsNotFound(err) {
+		err = c.Create(ctx, taken)
+	} else if err == nil {
+		current.Annotations = taken.Annotations
+		metav1.SetMetaDataAnnotation(&current.ObjectMeta, "example.com/version", current.ResourceVersion)
+		err = c.Update(ctx, current)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

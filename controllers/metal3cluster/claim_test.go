@@ -1,0 +1,90 @@
+package metal3cluster
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
+)
+
+// TestAFailedClaimHolds unpauses a Cluster on both sides while the claim of this side fails.
+func TestAFailedClaimHolds(t *testing.T) {
+	record := schema.GroupResource{Resource: "configmaps"}
+	forbidden := apierrors.NewForbidden(record, "metal3-management-cluster", errors.New("RBAC"))
+	conflict := apierrors.NewConflict(record, "metal3-management-cluster", errors.New("it changed"))
+	current, superseded := nodesResult{epoch: 4, standing: pivot.Current}, nodesResult{epoch: 4, standing: pivot.Superseded}
+	earlier := nodesResult{epoch: 2, standing: pivot.Current}
+	const waits, elsewhere, answers = infrav1.EndpointFailedReason, infrav1.ManagedElsewhereReason,
+		infrav1.EndpointAnswersReason
+	for name, tc := range map[string]struct {
+		reason string
+		last   *nodesResult
+		claim  error
+		says   string
+		text   string
+		back   bool
+	}{
+		"Claimed":           {"this side manages the cluster", nil, nil, answers, "", true},
+		"Unreachable":       {"hosts may require the repair of the cluster", nil, workload.ErrUnreachable, answers, "", true},
+		"Forbidden":         {"the other side may have claimed the cluster", nil, forbidden, waits, "RBAC. Correct the permissions of the kubeconfig of Cluster cluster", false},
+		"Conflict":          {"the other side has claimed the cluster", nil, conflict, waits, "it changed", false},
+		"Broken":            {"nobody knows", nil, errAway, waits, errAway.Error(), false},
+		"BrokenEarlier":     {"the other side may have claimed a newer epoch", &earlier, errAway, waits, errAway.Error(), false},
+		"BrokenCurrent":     {"this side has claimed the epoch already", &current, errAway, answers, "", true},
+		"ForbiddenCurrent":  {"no later probe would see another claim", &current, forbidden, waits, "RBAC", false},
+		"BrokenSuperseded":  {"the other side manages the cluster", &superseded, errAway, elsewhere, "", false},
+		"UnreachableBehind": {"an earlier probe saw the claim of the other side", &superseded, workload.ErrUnreachable, elsewhere, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			infra := unpaused()
+			infra.Annotations[infrav1.MoveEpochAnnotation] = "4"
+			r, stored := reconciler(infra, interceptor.Funcs{}, kept{})
+			ironic := &told{handed: map[string]bool{"c1": true}}
+			r.Handover, r.Departures = ironic, departure.New(r.Client)
+			target := nodesTarget{cluster: client.ObjectKeyFromObject(infra), epoch: 4}
+			there := &planes{claim: tc.claim, standing: pivot.Current}
+			result := probeNodes(t.Context(), there, events.NewFakeRecorder(10), target, tc.last)
+			probedBefore(r, infra, result)
+			answered(r, infra)
+			key := client.ObjectKeyFromObject(infra)
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+			if err := stored.Get(t.Context(), key, infra); err != nil {
+				t.Fatal(err)
+			}
+			got := conditions.Get(infra, infrav1.IronicEndpointReadyCondition)
+			if got.Reason != tc.says || !strings.Contains(got.Message, tc.text) {
+				t.Errorf("%s: got %+v, want %s", tc.reason, got, tc.says)
+			}
+			if ironic.handed["c1"] == tc.back {
+				t.Errorf("%s: the Ironic of the management cluster may take the VIP: %t", tc.reason, !ironic.handed["c1"])
+			}
+			if tc.claim != nil && there.armed+there.looks > 0 {
+				t.Error("nodes were armed without a claim")
+			}
+		})
+	}
+}
+
+// answered gives the reconciler the result of an earlier probe of the endpoint: the own Ironic answers.
+func answered(r *Reconciler, infra *infrav1.Metal3Cluster) {
+	target := endpointTarget{Endpoint: ironicapi.Endpoint{URL: "https://[2001:db8::2]:6385/v1/"}}
+	seen := endpointResult{Observation: ironicapi.Observation{Answer: ironicapi.Answers, Conductors: []string{"c1-m"}}}
+	r.Endpoints.targets[client.ObjectKeyFromObject(infra)] = &probed[endpointTarget, endpointResult]{
+		target: target, result: &seen,
+	}
+}
