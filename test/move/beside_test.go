@@ -34,7 +34,7 @@ func describeStories(whole, broken *clusters) {
 		[]story{belongingsMove(whole), killedWhileWaiting(whole)}))
 	later := chosen(slices.Concat([]story{chaos(whole)}, directories(whole), leftBehind(whole)))
 	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), byPlugin(broken),
-		endpoints(broken), fences(broken)))
+		endpoints(broken), fences(broken), laterReleases(broken)))
 	told := &endings{}
 
 	BeforeAll(func(ctx context.Context) {
