@@ -327,15 +327,6 @@ func TestParked(t *testing.T) {
 	}
 }
 
-func TestStatusAnnotationLeavesOutHardware(t *testing.T) {
-	annotation, err := pivot.StatusAnnotation(map[string]any{
-		"hardware": map[string]any{"hostname": "x"}, "poweredOn": true, "unknown": "kept",
-	})
-	if err != nil || annotation != `{"poweredOn":true,"unknown":"kept"}` {
-		t.Errorf("got %s, %v", annotation, err)
-	}
-}
-
 func TestNudge(t *testing.T) {
 	with := func(kind infrav1.HolderKind) []pivot.Neighbour {
 		return []pivot.Neighbour{{

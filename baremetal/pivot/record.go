@@ -3,6 +3,7 @@ package pivot
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -39,14 +40,18 @@ func dropError(status map[string]any) {
 // hardwareKey is the field of a status with the hardware details.
 const hardwareKey = "hardware"
 
-// StatusAnnotation makes the annotation from the status of a host as the API server has it. Hardware details are left
-// out: they have an object of their own, and would not fit. So are errors that the annotation may not hold.
+// StatusAnnotation returns the annotation for the status of a host as the API server has it. It leaves out:
+//
+//   - hardware details, which have an object of their own, and would not fit
+//   - errors that the annotation may not hold
+//   - fields that the types of BMO here do not have. The webhook of BMO refuses a host whose annotation has a field
+//     that its release does not know, and the source does not know the release in the target.
+//
+// It returns an error if a field of the status has another type than in the types of BMO here.
 func StatusAnnotation(status map[string]any) (string, error) {
-	kept := make(map[string]any, len(status))
-	for key, value := range status {
-		if key != hardwareKey {
-			kept[key] = value
-		}
+	kept, err := recordedFields(status)
+	if err != nil {
+		return "", fmt.Errorf("recording the status: %w", err)
 	}
 	if problem, _ := status["errorType"].(string); !carries(problem) {
 		dropError(kept)
@@ -56,4 +61,56 @@ func StatusAnnotation(status map[string]any) (string, error) {
 		return "", fmt.Errorf("recording the status: %w", err)
 	}
 	return string(content), nil
+}
+
+// recordedFields returns a copy of a status with the fields that the annotation holds. It adds no field: an earlier
+// release of BMO would refuse a field that its own status does not have.
+func recordedFields(status map[string]any) (map[string]any, error) {
+	kept := maps.Clone(status)
+	delete(kept, hardwareKey)
+	content, err := json.Marshal(kept)
+	if err != nil {
+		return nil, err
+	}
+	var typed bmov1alpha1.BareMetalHostStatus
+	if err := json.Unmarshal(content, &typed); err != nil {
+		return nil, err
+	}
+	if content, err = json.Marshal(typed); err != nil {
+		return nil, err
+	}
+	var known map[string]any
+	if err := json.Unmarshal(content, &known); err != nil {
+		return nil, err
+	}
+	return common(kept, known), nil
+}
+
+// common returns the fields of an object that the other object has too, with the values of the first one.
+func common(object, other map[string]any) map[string]any {
+	kept := make(map[string]any, len(object))
+	for key, value := range object {
+		if has, exists := other[key]; exists {
+			kept[key] = commonValue(value, has)
+		}
+	}
+	return kept
+}
+
+func commonValue(value, other any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		if other, fits := other.(map[string]any); fits {
+			return common(value, other)
+		}
+	case []any:
+		if other, fits := other.([]any); fits && len(other) == len(value) {
+			kept := make([]any, len(value))
+			for i := range value {
+				kept[i] = commonValue(value[i], other[i])
+			}
+			return kept
+		}
+	}
+	return value
 }

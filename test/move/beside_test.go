@@ -45,7 +45,7 @@ func describeStories(whole, broken *clusters) {
 	later := chosen(slices.Concat([]story{chaos(whole), chaosOfHandovers(whole).atNight()},
 		directories(whole)))
 	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), byPlugin(broken),
-		endpoints(broken), fences(broken), leftBehind(broken)))
+		endpoints(broken), fences(broken), leftBehind(broken), laterReleases(broken)))
 	told := &endings{}
 
 	BeforeAll(func(ctx context.Context) {
