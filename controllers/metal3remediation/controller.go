@@ -69,6 +69,7 @@ type Reconciler struct {
 	// suspended are the remediations with a stopped timeout. A new manager finds them again.
 	suspended sync.Map
 
+	turns  turns
 	memory flow.Memory
 }
 
@@ -78,7 +79,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=patch
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=list
+// +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile reconciles one Metal3Remediation.
@@ -88,6 +89,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass, presence, err := reporter.Open(ctx, req.NamespacedName, request)
 	if presence == flow.Gone {
 		r.suspended.Delete(req.NamespacedName)
+	}
+	if presence != flow.Behind {
+		r.turns.end(req.NamespacedName)
 	}
 	if pass == nil || err != nil {
 		return presence.Result(), err
