@@ -69,13 +69,10 @@ func mayRunOn(pod *corev1.Pod, node *corev1.Node) bool {
 			return false
 		}
 	}
-	for _, taint := range node.Spec.Taints {
-		keepsOff := taint.Effect == corev1.TaintEffectNoSchedule || taint.Effect == corev1.TaintEffectNoExecute
-		if keepsOff && !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return tolerates(t, taint) }) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+		return taint.Effect != corev1.TaintEffectPreferNoSchedule &&
+			!slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return tolerates(t, taint) })
+	})
 }
 
 // tolerates returns true for a toleration of a taint, for any time.

@@ -120,11 +120,13 @@ func describeOperators(s *suite) {
 	})
 }
 
-// isWorker removes the role of a control-plane node from a Node.
+// isWorker removes the role of a control-plane node from a Node, and the taint of a new Node, which the node controller
+// removes.
 func (w *world) isWorker(ctx context.Context, name string) {
 	GinkgoHelper()
 	stage.Change(ctx, w.client, client.ObjectKey{Name: name}, &corev1.Node{}, func(node *corev1.Node) {
 		delete(node.Labels, "node-role.kubernetes.io/control-plane")
+		node.Spec.Taints = nil
 	})
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// operators are the programs that power hosts on, and the label of their pods. BMO sets its label since release 0.5, and
-// clusterctl sets the one of providers.
+// operators are the programs that power hosts on, and the labels of their pods. Releases of BMO since 0.5 have the first
+// one, and the releases of this provider the second one.
 var operators = []struct{ name, label, value string }{
 	{"the Baremetal Operator", "webhook", "metal3-io-v1alpha1-baremetalhost"},
 	{"this manager", "cluster.x-k8s.io/provider", "infrastructure-metal3"},
