@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
@@ -130,6 +131,8 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 		return []flow.Stage[*scope]{
 			deleting.Stage(r.releaseHost), deleting.Stage(r.releaseNode), deleting.Stage(r.dropFinalizer),
 		}
+	case remediation.IsLost(s.subject()):
+		return []flow.Stage[*scope]{rebooted.Stage(r.replace)}
 	default:
 		return []flow.Stage[*scope]{
 			rebooted.Stage(r.suspending(r.checkFacts)),
