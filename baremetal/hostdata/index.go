@@ -3,6 +3,7 @@ package hostdata
 import (
 	"container/heap"
 	"fmt"
+	"math"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
@@ -10,50 +11,74 @@ import (
 // Name returns the name of the Metal3Data with an index of a template.
 func Name(template string, index int32) string { return fmt.Sprintf("%s-%d", template, index) }
 
-// Indexes holds the indexes of one template that are in use. Finding the lowest free index costs the logarithm of the
-// number of gaps. The zero value is ready to use.
+// Indexes holds the indexes of one template that are in use. Time and memory depend on the number of indexes in use and
+// not on their values, because any Metal3Data may name a large index. The zero value is ready to use.
 type Indexes struct {
 	used map[int32]bool
 
-	// next is the first index that was never in use. All free indexes below it are in gaps, some of them twice, and some
-	// that are in use again.
-	next int32
+	// gaps holds the first free index after each index in use, and indexes that were freed. The lowest free index is 0 or
+	// among them. Some are in it twice, and some are in use again.
 	gaps gaps
 }
 
+// spareGaps is the number of gaps, besides two for each index in use, above which outdated ones are dropped.
+const spareGaps = 16
+
 // Take marks an index as in use. A negative index is ignored.
 func (x *Indexes) Take(index int32) {
-	if index < 0 {
+	if index < 0 || x.used[index] {
 		return
 	}
 	if x.used == nil {
 		x.used = map[int32]bool{}
 	}
 	x.used[index] = true
-	for ; x.next <= index; x.next++ {
-		if !x.used[x.next] {
-			heap.Push(&x.gaps, x.next)
-		}
-	}
+	x.open(next(index))
 }
 
 // Free marks an index as free.
 func (x *Indexes) Free(index int32) {
 	if x.used[index] {
 		delete(x.used, index)
-		heap.Push(&x.gaps, index)
+		x.open(index)
 	}
 }
 
 // Lowest returns the lowest free index.
 func (x *Indexes) Lowest() int32 {
-	for len(x.gaps) > 0 {
-		if lowest := x.gaps[0]; !x.used[lowest] {
-			return lowest
-		}
+	if !x.used[0] {
+		return 0
+	}
+	for x.used[x.gaps[0]] {
 		heap.Pop(&x.gaps)
 	}
-	return x.next
+	return x.gaps[0]
+}
+
+// open adds a gap if the index is free.
+func (x *Indexes) open(index int32) {
+	if x.used[index] {
+		return
+	}
+	heap.Push(&x.gaps, index)
+	if len(x.gaps) <= 2*len(x.used)+spareGaps {
+		return
+	}
+	x.gaps = x.gaps[:0]
+	for index := range x.used {
+		if !x.used[next(index)] {
+			x.gaps = append(x.gaps, next(index))
+		}
+	}
+	heap.Init(&x.gaps)
+}
+
+// next returns the index after an index. 0 follows the largest one.
+func next(index int32) int32 {
+	if index == math.MaxInt32 {
+		return 0
+	}
+	return index + 1
 }
 
 // gaps implements heap.Interface.

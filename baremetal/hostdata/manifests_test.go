@@ -1,12 +1,15 @@
 package hostdata_test
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/ptr"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -32,31 +35,47 @@ func templatesOfCAPM3(t *testing.T, file string) map[string]*infrav1.Metal3DataT
 	}
 	content = bytes.ReplaceAll(content, []byte("${CLUSTER_NAME}"), []byte("cluster"))
 	found := map[string]*infrav1.Metal3DataTemplateSpec{}
-	reader := yaml.NewDocumentDecoder(readCloser{bytes.NewReader(content)})
-	for document := make([]byte, 1<<20); ; {
-		size, err := reader.Read(document)
-		if err != nil {
+	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
 			return found
 		}
-		// The status of an example is not of the type that it should be.
-		spec, _, _ := bytes.Cut(document[:size], []byte("\nstatus:"))
-		var old infrav1beta1.Metal3DataTemplate
-		if err := sigsyaml.Unmarshal(spec, &old); err != nil || old.Kind != "Metal3DataTemplate" ||
-			!strings.HasSuffix(old.APIVersion, "v1beta1") {
-			continue
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
 		}
-		var template infrav1.Metal3DataTemplate
-		if err := infrav1beta1.ConvertMetal3DataTemplateToHub(t.Context(), &old, &template); err != nil {
-			t.Fatal(err)
+		if template := templateOfCAPM3(t, file, document); template != nil {
+			found[template.Name] = &template.Spec
 		}
-		setDefaults(&template.Spec.NetworkData.Links)
-		found[template.Name] = &template.Spec
 	}
 }
 
-type readCloser struct{ *bytes.Reader }
-
-func (readCloser) Close() error { return nil }
+// templateOfCAPM3 returns the template in a document. Nil if it contains an object of another kind.
+func templateOfCAPM3(t *testing.T, file string, document []byte) *infrav1.Metal3DataTemplate {
+	t.Helper()
+	var head metav1.TypeMeta
+	if err := sigsyaml.Unmarshal(document, &head); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	if head.Kind != "Metal3DataTemplate" {
+		return nil
+	}
+	if head.APIVersion != infrav1beta1.GroupVersion.String() {
+		t.Fatalf("%s has a Metal3DataTemplate of %s, want %s", file, head.APIVersion, infrav1beta1.GroupVersion)
+	}
+	// The status of an example is not of the type that it should be.
+	spec, _, _ := bytes.Cut(document, []byte("\nstatus:"))
+	var old infrav1beta1.Metal3DataTemplate
+	if err := sigsyaml.Unmarshal(spec, &old); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	template := &infrav1.Metal3DataTemplate{}
+	if err := infrav1beta1.ConvertMetal3DataTemplateToHub(t.Context(), &old, template); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	setDefaults(&template.Spec.NetworkData.Links)
+	return template
+}
 
 // setDefaults sets the MTU that the schema gives to links without one.
 func setDefaults(links *infrav1.NetworkLinks) {
@@ -102,9 +121,14 @@ func TestTemplatesOfCAPM3(t *testing.T) {
 			prefix_1: "24", prefix_2: "24", prefix6_1: "64", prefix6_2: "64",
 			gateway_1: 192.168.0.1, gateway_2: 192.168.1.1, gateway6_1: "2001:db8:1::1", gateway6_2: "2001:db8:2::1",
 			mac: "52:54:00:00:00:01", providerid: metal3/host/m3m}`, nil, metaData, err)
-		if _, err := hostdata.NetworkData(template.NetworkData, subject(), addressesOfCAPM3()); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		networkData, err := hostdata.NetworkData(template.NetworkData, subject(), addressesOfCAPM3())
+		check(t, `{
+			links: [{type: phy, id: enp1s0, mtu: 1500, ethernet_mac_address: "52:54:00:00:00:01"},
+				{type: phy, id: enp2s0, mtu: 1500, ethernet_mac_address: "52:54:00:00:00:02"}],
+			networks: [{type: ipv4, id: baremetal, link: enp2s0, ip_address: 192.168.0.10, netmask: 255.255.255.0, routes: [
+					{network: 0.0.0.0, netmask: 0.0.0.0, gateway: 192.168.0.1, services: [{type: dns, address: 8.8.4.4}]}]},
+				{type: ipv4_dhcp, id: provisioning, link: enp1s0, routes: []}],
+			services: [{type: dns, address: 8.8.8.8}]}`, nil, networkData, err)
 	}
 }
 
@@ -115,17 +139,37 @@ func TestExampleOfCAPM3(t *testing.T) {
 		t.Fatal("there is no template nodepool-1")
 	}
 	of := subject()
+	of.Machine.Labels["mylabelkey"] = "label of the machine"
 	of.Machine.Annotations["primary-mac"] = "52:54:00:00:00:0d"
+	of.Machine.Annotations["myannotationkey"] = "annotation of the machine"
 	_, err := hostdata.NetworkData(template.NetworkData, of, addressesOfCAPM3())
 	check(t, "", []string{
 		`links.bonds[bond0].macAddress.string: Invalid value: "XX:XX:XX:XX:XX:XX": is not a MAC address`,
 		`links.vlans[vlan1].macAddress.string: Invalid value: "YY:YY:YY:YY:YY:YY": is not a MAC address`,
 	}, nil, err)
+
+	links := &template.NetworkData.Links
+	links.Bonds[0].MACAddress.String, links.Vlans[0].MACAddress.String = "52:54:00:00:00:0e", "52:54:00:00:00:0f"
+	networkData, err := hostdata.NetworkData(template.NetworkData, of, addressesOfCAPM3())
+	check(t, `{
+		links: [{type: bond, id: bond0, mtu: 1500, bond_mode: 802.3ad, bond_xmit_hash_policy: "", bond_links: [enp1s0, enp2s0],
+				ethernet_mac_address: "52:54:00:00:00:0e"},
+			{type: phy, id: enp1s0, mtu: 1500, ethernet_mac_address: "52:54:00:00:00:0d"},
+			{type: phy, id: enp2s0, mtu: 1500, ethernet_mac_address: "52:54:00:00:00:02"},
+			{type: vlan, id: vlan1, mtu: 1500, vlan_id: 1, vlan_link: bond0, vlan_mac_address: "52:54:00:00:00:0f"}],
+		networks: [{type: ipv4, id: Baremetal, link: vlan1, ip_address: 10.0.0.10, netmask: 255.255.0.0, routes: [
+				{network: 0.0.0.0, netmask: 0.0.0.0, gateway: 10.0.0.1, services: [
+					{type: dns, address: 8.8.4.4}, {type: dns, address: 8.8.8.8}]}]},
+			{type: ipv6, id: Baremetal6, link: vlan1, ip_address: "2001:db8:1::10", netmask: "ffff:ffff:ffff:ffff::", routes: [
+				{network: "0::0", netmask: "::", gateway: "2001:0db8:85a3::8a2e:0370:1", services: [
+					{type: dns, address: "2001:4860:4860::8844"}, {type: dns, address: 8.8.8.8}]}]},
+			{type: ipv4_dhcp, id: provisioning, link: bond0, routes: []},
+			{type: ipv6_dhcp, id: provisioning6, link: bond0, routes: []},
+			{type: ipv6_slaac, id: provisioning6slaac, link: bond0, routes: []}],
+		services: [{type: dns, address: 8.8.8.8}, {type: dns, address: "2001:4860:4860::8888"}]}`, nil, networkData, err)
+
 	metaData, err := hostdata.MetaData(template.MetaData, of, addressesOfCAPM3())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := read[map[string]string](t, string(metaData))["dns"]; got != "8.8.8.8" {
-		t.Errorf("dnsServersFromIPPool renders %q", got)
-	}
+	check(t, `{abc: def, name_m3m: m3m, name_machine: machine, name_bmh: host, index: "2", ip: "16", gateway: 10.0.0.1,
+		dns: 8.8.8.8, mac: "52:54:00:00:00:01", label-1: label of the machine, annotation-1: annotation of the machine,
+		providerid: metal3/host/m3m}`, nil, metaData, err)
 }

@@ -84,6 +84,10 @@ func TestMetaData(t *testing.T) {
 			}
 			got, err := hostdata.MetaData(&template, of, addresses())
 			check(t, tc.want, tc.problems, got, err)
+			if old := throughOldVersion(t, infrav1.Metal3DataTemplateSpec{MetaData: &template}); old != nil {
+				got, err = hostdata.MetaData(old.MetaData, of, addresses())
+				check(t, tc.want, tc.problems, got, err)
+			}
 		})
 	}
 }

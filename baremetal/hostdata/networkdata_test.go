@@ -124,6 +124,10 @@ func TestNetworkData(t *testing.T) {
 			template := read[infrav1.NetworkData](t, tc.template)
 			got, err := hostdata.NetworkData(&template, subject(), addresses())
 			check(t, tc.want, tc.problems, got, err)
+			if old := throughOldVersion(t, infrav1.Metal3DataTemplateSpec{NetworkData: &template}); old != nil {
+				got, err = hostdata.NetworkData(old.NetworkData, subject(), addresses())
+				check(t, tc.want, tc.problems, got, err)
+			}
 		})
 	}
 }

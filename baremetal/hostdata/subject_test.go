@@ -9,6 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	infrav1beta1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta1"
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
@@ -85,4 +87,23 @@ func check(t *testing.T, want string, problems []string, got []byte, err error) 
 	if diff := cmp.Diff(read[any](t, want), read[any](t, string(got))); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+}
+
+// throughOldVersion returns a template that was written in v1beta1 and converted. Nil if v1beta1 cannot express it.
+func throughOldVersion(t *testing.T, spec infrav1.Metal3DataTemplateSpec) *infrav1.Metal3DataTemplateSpec {
+	t.Helper()
+	var old infrav1beta1.Metal3DataTemplate
+	hub := &infrav1.Metal3DataTemplate{Spec: spec}
+	if err := infrav1beta1.ConvertMetal3DataTemplateFromHub(t.Context(), hub, &old); err != nil {
+		t.Fatal(err)
+	}
+	if len(old.Annotations) > 0 {
+		t.Logf("v1beta1 cannot express it: %v", old.Annotations)
+		return nil
+	}
+	var converted infrav1.Metal3DataTemplate
+	if err := infrav1beta1.ConvertMetal3DataTemplateToHub(t.Context(), &old, &converted); err != nil {
+		t.Fatal(err)
+	}
+	return &converted.Spec
 }

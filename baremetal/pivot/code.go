@@ -111,7 +111,7 @@ func Codes() []Meaning {
 		{CodeProviderMissing, "A provider of the source is not installed in the target."},
 		{CodeProviderOutdated, "A provider is older in the target than in the source."},
 		{CodeProviderUnreadable, "clusterctl cannot read the version of a provider."},
-		{CodeRemediationRunning, "A Metal3Remediation is running. Its progress does not move."},
+		{CodeRemediationRunning, "A Metal3Remediation has begun. In the target, its try begins anew, and the host is off until then."},
 		{CodeSameCluster, "Source and target are one cluster."},
 		{CodeSecretStays, "A Secret that an object names has neither owner nor move label."},
 		{CodeSuperseded, "Another management cluster manages the Cluster."},

@@ -25,7 +25,8 @@ import (
 //	Machine without a node                           lost   clusterctl has not discovered it: it refuses to begin where
 //	                                                        there is one
 //	Metal3Machine without an owner                   lost   clusterctl passes over it: its host would be claimed by none
-//	Metal3Remediation                                lost   how far it has come is in its status
+//	Metal3Remediation that has begun                 lost   its try begins anew in the target, and its host is off until
+//	                                                        then
 //	label missing on a CRD                           lost   clusterctl passes over the whole kind
 //	owner that does not move                         lost   clusterctl passes over what it owns
 //	Secret without owner and label                   lost   clusterctl passes over it
@@ -99,7 +100,7 @@ func losses(facts MoveFacts) []Obstacle {
 	}
 	for _, remediation := range facts.Remediations {
 		found = append(found, AboutNamed("Metal3Remediation", facts.Namespace, remediation).Blocks(CodeRemediationRunning,
-			"wait until it is done", "Metal3Remediation %s is running", remediation))
+			"wait until it is done, or delete it", "Metal3Remediation %s is running", remediation))
 	}
 	return found
 }

@@ -13,6 +13,13 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
+// remediating returns the facts about a namespace with a Metal3Remediation.
+func remediating(finalizers ...string) pivot.MoveFacts {
+	var facts pivot.MoveFacts
+	facts.AddRemediation(&infrav1.Metal3Remediation{ObjectMeta: metav1.ObjectMeta{Name: "r", Finalizers: finalizers}})
+	return facts
+}
+
 // TestMayLeave is about what is lost when clusterctl goes on, and about what ReadyForMove says of it beforehand.
 func TestMayLeave(t *testing.T) {
 	deleted := &metav1.Time{Time: time.Unix(1, 0)}
@@ -52,8 +59,11 @@ func TestMayLeave(t *testing.T) {
 			lost: []string{"Metal3Machine m is being deleted, which a move would forget: wait until it is gone"},
 		},
 		"Remediation": {
-			reason: "its status does not travel", facts: pivot.MoveFacts{Remediations: []string{"r"}},
-			lost: []string{"Metal3Remediation r is running: wait until it is done"},
+			reason: "the host would be off for the time of the move", facts: remediating(infrav1.RemediationFinalizer),
+			lost: []string{"Metal3Remediation r is running: wait until it is done, or delete it"},
+		},
+		"RemediationHeld": {
+			reason: "it has not begun, and may never begin: the reboot would stop the management cluster", facts: remediating(),
 		},
 		"ClusterDeleted": {
 			reason: "the deletion does not travel",

@@ -45,7 +45,7 @@ type MoveFacts struct {
 	Infras   []*infrav1.Metal3Cluster
 
 	// PausedClasses and Remediations are the names of the ClusterClasses of the namespace that are paused, and of its
-	// Metal3Remediations.
+	// Metal3Remediations that have begun.
 	PausedClasses, Remediations []string
 
 	// MissingLabels are the labels that CRDs lack, such as "baremetalhosts.metal3.io: clusterctl.cluster.x-k8s.io".
@@ -109,6 +109,14 @@ func ToPark(host *bmov1alpha1.BareMetalHost) bool {
 func (f *MoveFacts) AddClass(class metav1.Object) {
 	if _, paused := class.GetAnnotations()[clusterv1.PausedAnnotation]; paused {
 		f.PausedClasses = append(f.PausedClasses, class.GetName())
+	}
+}
+
+// AddRemediation enters a Metal3Remediation that has begun. One without the finalizer has not powered a host off, or has
+// restored it. It may wait for ever: for a reboot that would stop the management cluster.
+func (f *MoveFacts) AddRemediation(remediation metav1.Object) {
+	if slices.Contains(remediation.GetFinalizers(), infrav1.RemediationFinalizer) {
+		f.Remediations = append(f.Remediations, remediation.GetName())
 	}
 }
 

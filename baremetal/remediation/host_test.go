@@ -124,6 +124,14 @@ func TestCheck(t *testing.T) {
 		"HostDeleting": {
 			whole(func(s *subject) { s.Host.DeletionTimestamp = deleted }), true, infrav1.HostMissingReason, "host is being deleted",
 		},
+		"HostDeletingUnderUnhealthyMachine": {
+			whole(func(s *subject) { s.Host.DeletionTimestamp, s.Unhealthy = deleted, true }), false, infrav1.HostMissingReason,
+			"BareMetalHost host is being deleted. After that, the owner of Machine m replaces the Machine.",
+		},
+		"LostHost": {
+			whole(func(s *subject) { s.Host, s.LostHost = nil, "host" }), true, infrav1.HostMissingReason,
+			"BareMetalHost host no longer exists, and no MachineHealthCheck reports Machine m as unhealthy. Restore the host",
+		},
 		"Withheld": {whole(func(s *subject) { s.Withheld = "is paused" }), false, infrav1.HostWithheldReason, "BareMetalHost host is paused"},
 		"NotReported": {
 			whole(func(s *subject) { s.Host.Status = bmov1alpha1.BareMetalHostStatus{} }), false, infrav1.HostNotReportedReason,
@@ -136,6 +144,36 @@ func TestCheck(t *testing.T) {
 			got := remediation.Check(tc.in)
 			if got.Reason != tc.reason || got.IsBlocked() != tc.blocked || !strings.Contains(got.Message, tc.message) {
 				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestIsLost(t *testing.T) {
+	type subject = remediation.Subject
+	deleted := metav1.Unix(1, 0)
+	cases := map[string]struct {
+		reason string
+		edit   func(*subject)
+		want   bool
+	}{
+		"Lost":            {"dead hardware was removed from the inventory", func(*subject) {}, true},
+		"NoMachine":       {"there is nothing to replace", func(s *subject) { s.Owner = nil }, false},
+		"MachineDeleting": {"it is replaced already", func(s *subject) { s.Owner.DeletionTimestamp = &deleted }, false},
+		"NoCluster":       {"no controller replaces it", func(s *subject) { s.ClusterFound = false }, false},
+		"NoMetal3Machine": {"its host is not known", func(s *subject) { s.Machine = nil }, false},
+		"Host":            {"it is rebooted", func(s *subject) { s.Host = annotatedHost(nil) }, false},
+		"RecordedExists":  {"its consumer may be restored", func(s *subject) { s.LostHost = "" }, false},
+		"Healthy":         {"its pods run on", func(s *subject) { s.Unhealthy = false }, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			in := subject{
+				Owner: &clusterv1.Machine{}, ClusterFound: true, Machine: &infrav1.Metal3Machine{}, LostHost: "host", Unhealthy: true,
+			}
+			tc.edit(&in)
+			if got := remediation.IsLost(in); got != tc.want {
+				t.Errorf("got %t: %s", got, tc.reason)
 			}
 		})
 	}

@@ -90,10 +90,7 @@ func leaves(pod *corev1.Pod) bool {
 }
 
 func toleratesForEver(toleration corev1.Toleration) bool {
-	return toleration.TolerationSeconds == nil &&
-		(toleration.Effect == "" || toleration.Effect == outOfService.Effect) &&
-		(toleration.Key == "" || toleration.Key == outOfService.Key) &&
-		(toleration.Operator == corev1.TolerationOpExists || toleration.Value == outOfService.Value)
+	return toleration.TolerationSeconds == nil && tolerates(toleration, outOfService)
 }
 
 // Backup keeps annotations and labels of a Node on the remediation before the Node is deleted. Keys of an earlier

@@ -8,14 +8,17 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// ControlPlane is what a reboot of one of the control-plane nodes of a cluster could stop.
-type ControlPlane struct {
+// Surroundings are what the reboot of a node could stop.
+type Surroundings struct {
 	// Host and Node are what is to be rebooted. Node is empty for a Machine without a Node.
 	Host, Node string
 
-	// Management are the control-plane nodes of the cluster that the manager runs in, if the Node is one of them. Nil
-	// means that the Node belongs to another cluster.
+	// Management are the nodes of the cluster that the manager runs in, if the Node is one of them. Nil means that the
+	// Node belongs to another cluster.
 	Management []ManagementNode
+
+	// Operators are the programs of the management cluster that power hosts on, if the Node is one of its nodes.
+	Operators []Operator
 
 	// Carriers are the nodes that carry the Ironic endpoint of the cluster. Nil where there is none.
 	Carriers []Carrier
@@ -24,64 +27,136 @@ type ControlPlane struct {
 	CarriersUnknown bool
 }
 
-// ManagementNode is a control-plane node of the cluster that the manager runs in.
-type ManagementNode struct {
-	Name  string
-	Ready bool
-}
-
 // Carrier is a node that carries the Ironic endpoint.
 type Carrier struct {
 	Name string
 
 	// Armed says that the node may hold the VIP, Ready that its pods could serve.
 	Armed, Ready bool
+
+	// Down is the result of IsDown for the machine of the node. Its pods are reported as ready for some time.
+	Down bool
 }
 
-// Protect waits while a reboot of a control-plane node could leave nothing that powers its host on again.
-//
-//	cluster      other nodes                                          then
-//	management   fewer ready than etcd requires                       wait: the manager, BMO or the API would stop
-//	any          the node may hold the VIP, no other node could       wait: Ironic would stop
-//	any          unknown, and the VIP may be on one of them           wait: as long as that is not known
-//	any          anything else                                        go
-//
-// The VIP is left to keepalived: a holder that is powered off loses it to another armed node. A node of a workload
-// cluster without an Ironic endpoint may be the only one: the management cluster powers its host on again.
-func Protect(plane ControlPlane) outcome.Outcome {
-	if ready, quorum := others(plane), len(plane.Management)/2+1; plane.Management != nil && ready < quorum {
-		return outcome.Waiting(infrav1.ManagementClusterAtRiskReason, fmt.Sprintf(
-			"Without Node %s, %d of %d control-plane nodes of the management cluster are ready, and etcd requires %d: "+
-				"nothing could power BareMetalHost %s on again. Add control-plane nodes, or reboot the host by hand.",
-			plane.Node, ready, len(plane.Management), quorum, plane.Host))
+// IsAlone returns true if the reboot can stop nothing that powers the host on again.
+func (s Surroundings) IsAlone() bool {
+	return s.Management == nil && s.Carriers == nil && !s.CarriersUnknown
+}
+
+// Includes returns true for the name of a node whose state matters.
+func (s Surroundings) Includes(node string) bool {
+	return slices.ContainsFunc(s.Management, func(n ManagementNode) bool { return n.Node.Name == node }) ||
+		slices.ContainsFunc(s.Carriers, func(c Carrier) bool { return c.Name == node })
+}
+
+// WithDown returns the surroundings with the nodes that are down.
+func (s Surroundings) WithDown(down map[string]bool) Surroundings {
+	s.Management, s.Carriers = slices.Clone(s.Management), slices.Clone(s.Carriers)
+	for i := range s.Management {
+		s.Management[i].Down = down[s.Management[i].Node.Name]
 	}
-	if plane.CarriersUnknown {
+	for i := range s.Carriers {
+		s.Carriers[i].Down = down[s.Carriers[i].Name]
+	}
+	return s
+}
+
+// Protect waits while a reboot of a node could leave nothing that powers its host on again.
+//
+//	node                          other nodes                                  then
+//	management, control plane     fewer ready than etcd requires               wait: the API server would stop
+//	management                    none runs, or could run, BMO or the manager  wait: it would stop
+//	with an Ironic endpoint       the node may hold the VIP, no other could    wait: Ironic would stop
+//	with an Ironic endpoint       unknown, and the VIP may be on one of them   wait: as long as that is not known
+//	any                           anything else                                go
+//
+// A node that is down counts as not ready. The VIP is left to keepalived: a holder that is powered off loses it to
+// another armed node. A node of a workload cluster without an Ironic endpoint may be the only one: the management
+// cluster powers its host on again.
+func Protect(around Surroundings) outcome.Outcome {
+	if risk := around.risk(); risk != "" {
+		return outcome.Waiting(infrav1.ManagementClusterAtRiskReason, fmt.Sprintf(
+			"Without Node %s, %s: nothing could power BareMetalHost %s on again.%s Add Nodes, or reboot the host by hand.",
+			around.Node, risk, around.Host, around.downNodes()))
+	}
+	if around.CarriersUnknown {
 		return outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf(
 			"The API server of the cluster of Node %s does not answer, and the Node may hold the VIP of the Ironic endpoint. "+
-				"Restore the API server, or reboot BareMetalHost %s by hand.", plane.Node, plane.Host))
+				"Restore the API server, or reboot BareMetalHost %s by hand.", around.Node, around.Host))
 	}
-	if plane.holdsAlone() {
+	if around.holdsAlone() {
 		return outcome.Waiting(infrav1.IronicEndpointAtRiskReason, fmt.Sprintf(
 			"Node %s may hold the VIP of the Ironic endpoint, and no other armed Node has ready Ironic pods: nothing could "+
-				"power BareMetalHost %s on again. Repair another control-plane node, or reboot the host by hand.",
-			plane.Node, plane.Host))
+				"power BareMetalHost %s on again.%s Repair another control-plane node, or reboot the host by hand.",
+			around.Node, around.Host, around.downNodes()))
 	}
 	return outcome.Done()
 }
 
-// others is the number of ready management nodes besides the one to reboot.
-func others(plane ControlPlane) int {
-	count := 0
-	for _, node := range plane.Management {
-		if node.Ready && node.Name != plane.Node {
-			count++
+// risk returns what stops in the management cluster without the node. Empty means nothing.
+func (s Surroundings) risk() string {
+	if ready, all := s.controlPlane(); all > 0 && ready < all/2+1 {
+		return fmt.Sprintf("%d of %d control-plane nodes of the management cluster are ready, and etcd requires %d",
+			ready, all, all/2+1)
+	}
+	for _, operator := range s.Operators {
+		if !operator.survives(s.Node, s.Management) {
+			return "no ready Node of the management cluster runs, or may run, " + operator.Name
 		}
 	}
-	return count
+	return ""
 }
 
-func (p ControlPlane) holdsAlone() bool {
-	mayHold := slices.ContainsFunc(p.Carriers, func(c Carrier) bool { return c.Name == p.Node && c.Armed })
-	other := slices.ContainsFunc(p.Carriers, func(c Carrier) bool { return c.Name != p.Node && c.Armed && c.Ready })
+// controlPlane returns the number of control-plane nodes of the management cluster, and of the ready ones besides the
+// node. Both are zero if the node is not one of them.
+func (s Surroundings) controlPlane() (ready, all int) {
+	own := false
+	for _, node := range s.Management {
+		if !node.ControlPlane {
+			continue
+		}
+		all++
+		switch {
+		case node.Node.Name == s.Node:
+			own = true
+		case node.isReady():
+			ready++
+		}
+	}
+	if !own {
+		return 0, 0
+	}
+	return ready, all
+}
+
+func (s Surroundings) holdsAlone() bool {
+	mayHold := slices.ContainsFunc(s.Carriers, func(c Carrier) bool { return c.Name == s.Node && c.Armed })
+	other := slices.ContainsFunc(s.Carriers, func(c Carrier) bool {
+		return c.Name != s.Node && c.Armed && c.Ready && !c.Down
+	})
 	return mayHold && !other
+}
+
+// downNodes returns a sentence for a message about the other nodes that are down. Empty if there are none.
+func (s Surroundings) downNodes() string {
+	var names []string
+	for _, node := range s.Management {
+		if node.Down {
+			names = append(names, node.Node.Name)
+		}
+	}
+	for _, carrier := range s.Carriers {
+		if carrier.Down {
+			names = append(names, carrier.Name)
+		}
+	}
+	slices.Sort(names)
+	switch names = slices.Compact(names); len(names) {
+	case 0:
+		return ""
+	case 1:
+		return " Node " + names[0] + " is off or being rebooted."
+	default:
+		return " Nodes " + outcome.Names(names) + " are off or being rebooted."
+	}
 }

@@ -19,6 +19,12 @@ type Subject struct {
 	// ClusterFound says that the Cluster of the Machine exists.
 	ClusterFound bool
 
+	// Unhealthy says that a MachineHealthCheck reports the Machine as unhealthy.
+	Unhealthy bool
+
+	// LostHost is the name of the recorded host of the Metal3Machine, if the API server has no such host. Empty otherwise.
+	LostHost string
+
 	// Withheld is why BMO does not act on the host. Empty if it does.
 	Withheld string
 }
@@ -29,6 +35,8 @@ type Subject struct {
 //	no Machine, or no Cluster             blocked: a MachineHealthCheck names them
 //	Machine is being deleted              wait: its host is released
 //	no Metal3Machine, or no host          blocked: there is nothing to reboot
+//	host is being deleted, Machine        wait: IsLost is true then
+//	is unhealthy
 //	host is being deleted                 blocked: BMO ends it
 //	BMO does not act on the host          wait
 //	BMO has reported no state of it       wait: its poweredOn says nothing yet
@@ -50,6 +58,10 @@ func Check(subject Subject) outcome.Outcome {
 		return outcome.Blocked(infrav1.Metal3MachineMissingReason, fmt.Sprintf(
 			"Machine %s names %s %s in spec.infrastructureRef, and no Metal3Machine has that name. Delete the Machine to "+
 				"replace it.", owner.Name, owner.Spec.InfrastructureRef.Kind, owner.Spec.InfrastructureRef.Name))
+	case subject.Host == nil && subject.LostHost != "":
+		return outcome.Blocked(infrav1.HostMissingReason, fmt.Sprintf(
+			"BareMetalHost %s no longer exists, and no MachineHealthCheck reports Machine %s as unhealthy. Restore the host, or "+
+				"delete the Machine to replace it.", subject.LostHost, owner.Name))
 	case subject.Host == nil:
 		return outcome.Blocked(infrav1.HostMissingReason, fmt.Sprintf(
 			"Metal3Machine %s has no BareMetalHost. Wait until it has claimed one, or delete Machine %s to replace it.",
@@ -59,8 +71,27 @@ func Check(subject Subject) outcome.Outcome {
 	}
 }
 
+// IsLost returns true if the Machine must be replaced without a reboot, because its host does not exist.
+//
+//	seen                                            lost
+//	Machine or Cluster missing or being deleted     no: there is nothing to replace
+//	Metal3Machine missing                           no: its host is not known
+//	a host with the Metal3Machine as consumer       no: it is rebooted
+//	recorded host exists                            no: another machine has it, or its consumer was removed
+//	no recorded host                                no: the Metal3Machine may still claim one
+//	Machine is healthy, or has no health check      no: it runs on, and the host may be restored
+//	anything else                                   yes
+func IsLost(subject Subject) bool {
+	return subject.Owner != nil && subject.Owner.DeletionTimestamp.IsZero() && subject.ClusterFound &&
+		subject.Machine != nil && subject.Host == nil && subject.LostHost != "" && subject.Unhealthy
+}
+
 func checkHost(subject Subject) outcome.Outcome {
 	switch current := subject.Host; {
+	case !current.DeletionTimestamp.IsZero() && subject.Unhealthy:
+		return outcome.Waiting(infrav1.HostMissingReason, fmt.Sprintf(
+			"BareMetalHost %s is being deleted. After that, the owner of Machine %s replaces the Machine.",
+			current.Name, subject.Owner.Name))
 	case !current.DeletionTimestamp.IsZero():
 		return outcome.Blocked(infrav1.HostMissingReason, fmt.Sprintf(
 			"BareMetalHost %s is being deleted. Delete Machine %s to replace it.", current.Name, subject.Owner.Name))

@@ -122,7 +122,7 @@ func (r *Reconciler) readNames(ctx context.Context, s *scope) error {
 		return err
 	}
 	for i := range remediations.Items {
-		s.move.Remediations = append(s.move.Remediations, remediations.Items[i].Name)
+		s.move.AddRemediation(&remediations.Items[i])
 	}
 	classes := partial(clusterv1.GroupVersion.WithKind("ClusterClassList"))
 	if err := r.list(ctx, s, classes); err != nil {

@@ -235,8 +235,13 @@ func describeMoves(s *suite) {
 		w.create(ctx, remediation)
 		w.obstacle(ctx, "host host is provisioning")
 		w.obstacle(ctx, "Machine new has no node")
+		stage.Change(ctx, w.client, w.key("remediation"), remediation, func(remediation *infrav1.Metal3Remediation) {
+			remediation.Finalizers = []string{infrav1.RemediationFinalizer}
+		})
 		w.obstacle(ctx, "Metal3Remediation remediation is running")
-		Expect(w.client.Delete(ctx, remediation)).To(Succeed())
+		stage.Change(ctx, w.client, w.key("remediation"), remediation, func(remediation *infrav1.Metal3Remediation) {
+			remediation.Finalizers = nil
+		})
 		Expect(w.client.Delete(ctx, machine)).To(Succeed())
 		stage.ChangeStatus(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateProvisioned

@@ -84,7 +84,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(flow.Updates(nodeMatters))).
 		Watches(&bmov1alpha1.BareMetalHost{}, r.later(), builder.WithPredicates(flow.Updates(hostMatters))).
 		Watches(&infrav1.Metal3Machine{}, r.later(), builder.WithPredicates(flow.Updates(consumerMatters))).
-		Watches(&infrav1.Metal3Remediation{}, r.later(), builder.WithPredicates(flow.ComesOrGoes())).
+		Watches(&infrav1.Metal3Remediation{}, r.later(), builder.WithPredicates(flow.Updates(finalizersMatter))).
 		Watches(&infrav1.Metal3Cluster{}, r.conflicting(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(),
 			&infrav1.Metal3Cluster{})).
@@ -159,6 +159,11 @@ func consumerMatters(before, after *infrav1.Metal3Machine) bool {
 	return pivot.LostHost(before) != pivot.LostHost(after) ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
+}
+
+// finalizersMatter returns true for an update by which a Metal3Remediation begins or ends.
+func finalizersMatter(before, after *infrav1.Metal3Remediation) bool {
+	return len(before.Finalizers) != len(after.Finalizers)
 }
 
 // hostMatters returns true for changes of a host that affect whether it can be moved.

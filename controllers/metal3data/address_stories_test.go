@@ -89,6 +89,11 @@ func describeAddresses(s *suite) {
 		w.machine(ctx, "machine", "template")
 		claim := &ipamv1.IPAddressClaim{}
 		Eventually(func() error { return w.client.Get(ctx, w.key("template-0-p"), claim) }).Should(Succeed())
+		Expect(claim.Spec.ClusterName).To(Equal(clusterName))
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.WaitingForAddressReason,
+			"spec.metaData.ipAddressesFromPool[a]: Waiting for InClusterIPPool p to allocate an address for IPAddressClaim template-0-p. "+
+				"If this lasts, check that InClusterIPPool.ipam.cluster.x-k8s.io p exists, is not paused and has free addresses, "+
+				"and read the log of its provider."))
 		stage.ChangeStatus(ctx, w.client, w.key("template-0-p"), claim, func(claim *ipamv1.IPAddressClaim) {
 			claim.Status.Conditions = []metav1.Condition{{
 				Type: "Ready", Status: metav1.ConditionFalse, Reason: ipamv1.IPAddressClaimReadyPoolExhaustedReason,

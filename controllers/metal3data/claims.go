@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -42,8 +43,9 @@ type api interface {
 	// objects returns a claim and a list of claims to read into.
 	objects() (client.Object, client.ObjectList)
 
-	// desired returns a claim of an address of a pool. Its metadata has only the namespace and name.
-	desired(key client.ObjectKey, pool hostdata.Pool) client.Object
+	// desired returns a claim of an address of a pool for a Cluster. The name of the Cluster may be empty. The metadata of
+	// the claim has only the namespace and name.
+	desired(key client.ObjectKey, pool hostdata.Pool, cluster string) client.Object
 
 	// result reads the result of a claim: its address, or its failure and whether the failure is final.
 	result(ctx context.Context, live client.Reader, claim client.Object) (hostdata.FoundClaim, error)
@@ -126,8 +128,18 @@ func (r *Reconciler) await(
 			"%s refers to %s, which does not exist. Create it, or use another pool in a new Metal3DataTemplate.",
 			wanted.Field, wanted.Pool)), nil
 	}
-	return waiting(wanted, "Waiting for %s to allocate an address for %s %s",
-		wanted.Pool, through.kind(), claim.GetName()), nil
+	return awaited(wanted, through, claim.GetName()), nil
+}
+
+// awaited returns the outcome of a claim without a result. The address manager of Metal3 reports an exhausted pool, and
+// await reports a missing one. Most providers of the IPAM contract report both only in their log.
+func awaited(wanted hostdata.Claim, through api, name string) outcome.Outcome {
+	remedy := ""
+	if pool := wanted.Pool; !pool.IsMetal3() {
+		remedy = fmt.Sprintf(". If this lasts, check that %s.%s %s exists, is not paused and has free addresses, and read "+
+			"the log of its provider.", pool.Kind, pool.Group, pool.Name)
+	}
+	return waiting(wanted, "Waiting for %s to allocate an address for %s %s%s", wanted.Pool, through.kind(), name, remedy)
 }
 
 // find reads the claim by each of its possible names. It returns nil if there is none.
@@ -191,7 +203,8 @@ func holder(data *infrav1.Metal3Data, claim client.Object) hostdata.Holder {
 func (r *Reconciler) create(
 	ctx context.Context, s *scope, through api, wanted hostdata.Claim,
 ) (outcome.Outcome, error) {
-	claim := through.desired(client.ObjectKey{Namespace: s.data.Namespace, Name: wanted.Name}, wanted.Pool)
+	claim := through.desired(client.ObjectKey{Namespace: s.data.Namespace, Name: wanted.Name}, wanted.Pool,
+		s.data.Labels[clusterv1.ClusterNameLabel])
 	claim.SetLabels(r.labels(s.data, wanted.Pool))
 	claim.SetFinalizers([]string{infrav1.DataFinalizer})
 	claim.SetOwnerReferences([]metav1.OwnerReference{{
@@ -199,7 +212,7 @@ func (r *Reconciler) create(
 		Name: s.data.Name, UID: s.data.UID, Controller: ptr.To(true),
 	}})
 	r.recordCreated(s.data, through, wanted.Name)
-	waits := waiting(wanted, "Waiting for %s to allocate an address for %s %s", wanted.Pool, through.kind(), wanted.Name)
+	waits := awaited(wanted, through, wanted.Name)
 	err := r.Client.Create(ctx, claim)
 	if apierrors.IsAlreadyExists(err) {
 		// The cache does not show the claim yet. The event of a claim with another owner does not enqueue the data.

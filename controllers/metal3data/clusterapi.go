@@ -22,11 +22,12 @@ func (clusterAPI) objects() (client.Object, client.ObjectList) {
 	return &ipamv1.IPAddressClaim{}, &ipamv1.IPAddressClaimList{}
 }
 
-func (clusterAPI) desired(key client.ObjectKey, pool hostdata.Pool) client.Object {
+func (clusterAPI) desired(key client.ObjectKey, pool hostdata.Pool, cluster string) client.Object {
 	return &ipamv1.IPAddressClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
 		Spec: ipamv1.IPAddressClaimSpec{
-			PoolRef: ipamv1.IPPoolReference{APIGroup: pool.Group, Kind: pool.Kind, Name: pool.Name},
+			ClusterName: cluster,
+			PoolRef:     ipamv1.IPPoolReference{APIGroup: pool.Group, Kind: pool.Kind, Name: pool.Name},
 		},
 	}
 }
@@ -56,8 +57,7 @@ func (clusterAPI) result(ctx context.Context, live client.Reader, object client.
 	return found, nil
 }
 
-// poolIsMissing returns false: the manager has no permission to read pools of any kind. Their provider reports a
-// missing pool in the claim.
+// poolIsMissing returns false: the manager has no permission to read pools of any kind.
 func (clusterAPI) poolIsMissing(context.Context, client.Reader, client.Object, hostdata.Pool) (bool, error) {
 	return false, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -12,10 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/seed"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -26,9 +29,14 @@ const crowd = 100
 // orphan creates a claim of a machine that does not exist. It gets an index.
 func (w *world) orphan(ctx context.Context, name, template string) {
 	GinkgoHelper()
+	w.orphanIn(ctx, clusterName, name, template)
+}
+
+func (w *world) orphanIn(ctx context.Context, cluster, name, template string) {
+	GinkgoHelper()
 	w.create(ctx, &infrav1.Metal3DataClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: w.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: clusterName},
+			Namespace: w.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster},
 			Finalizers: []string{infrav1.DataClaimFinalizer},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Machine", Name: name, UID: types.UID(name),
@@ -87,6 +95,77 @@ func describeCrowds(s *suite) {
 			w.orphan(ctx, name, "template")
 			Eventually(func(g Gomega) { g.Expect(w.indexes(ctx, g)).To(HaveKeyWithValue(want, name)) }).Should(Succeed())
 		}
+	})
+
+	It("allocates the lowest index beside a Metal3Data with the largest one", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.template(ctx, "template", plain)
+		w.create(ctx, &infrav1.Metal3Data{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "template-2147483647"},
+			Spec: infrav1.Metal3DataSpec{
+				Template: &infrav1.Metal3ObjectRef{Name: "template"}, Index: ptr.To[int32](math.MaxInt32),
+			},
+		})
+		w.manager.Start()
+		for i, name := range []string{"first", "second"} {
+			w.orphan(ctx, name, "template")
+			Eventually(func(g Gomega) {
+				g.Expect(w.data(ctx, g, fmt.Sprintf("template-%d", i)).Spec.Claim).To(HaveValue(HaveField("Name", name)))
+			}).Should(Succeed())
+		}
+	})
+
+	It("serves one Cluster of a template while another one is paused", func(ctx context.Context) {
+		const other = "other"
+		w := s.world(ctx)
+		w.template(ctx, "template", plain)
+		w.create(ctx, build.Cluster(other, build.InNamespace(w.namespace), build.InfrastructureReady()))
+		w.manager.Start()
+		answered := func(claim, data string) {
+			GinkgoHelper()
+			Eventually(func(g Gomega) {
+				found := &infrav1.Metal3DataClaim{}
+				g.Expect(w.client.Get(ctx, w.key(claim), found)).To(Succeed())
+				g.Expect(found.Status.RenderedData).To(HaveValue(HaveField("Name", data)))
+			}).Should(Succeed())
+		}
+		paused := func(name string) {
+			GinkgoHelper()
+			Eventually(func(g Gomega) {
+				claim := &infrav1.Metal3DataClaim{}
+				g.Expect(w.client.Get(ctx, w.key(name), claim)).To(Succeed())
+				g.Expect(claim.Status.Conditions).To(stage.HaveCondition(clusterv1.PausedCondition, stage.IsTrue()))
+			}).Should(Succeed())
+		}
+		w.orphanIn(ctx, other, "other-0", "template")
+		answered("other-0", "template-0")
+		w.pause(ctx, other, true)
+		paused("other-0")
+		w.orphanIn(ctx, other, "other-1", "template")
+		paused("other-1")
+
+		By("the other Cluster neither gets nor releases an index")
+		Expect(w.client.Delete(ctx, &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "other-0"}})).To(Succeed())
+		w.orphan(ctx, "first", "template")
+		answered("first", "template-1")
+		w.orphan(ctx, "second", "template")
+		answered("second", "template-2")
+		Expect(w.data(ctx, Default, "template-0").DeletionTimestamp).To(BeNil())
+
+		By("the Clusters change roles")
+		w.pause(ctx, clusterName, true)
+		paused("second")
+		Expect(w.client.Delete(ctx, &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "first"}})).To(Succeed())
+		w.pause(ctx, other, false)
+		w.gone(ctx, "template-0", &infrav1.Metal3Data{})
+		Eventually(func(g Gomega) {
+			claim := &infrav1.Metal3DataClaim{}
+			g.Expect(w.client.Get(ctx, w.key("other-1"), claim)).To(Succeed())
+			g.Expect(claim.Status.RenderedData).NotTo(BeNil())
+		}).Should(Succeed())
+		Expect(w.data(ctx, Default, "template-1").DeletionTimestamp).To(BeNil())
+		w.pause(ctx, clusterName, false)
+		w.gone(ctx, "template-1", &infrav1.Metal3Data{})
 	})
 
 	It("allocates one index to each claim, despite two managers, lost responses and a crash", func(ctx context.Context) {
@@ -170,6 +249,14 @@ func describeCrowds(s *suite) {
 			g.Expect(claim.Status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, stage.IsFalseBecause(
 				infrav1.InvalidClaimReason, "metadata.ownerReferences names no Metal3Machine.")))
 		}).Should(Succeed())
+	})
+}
+
+// pause pauses a Cluster, or ends its pause.
+func (w *world) pause(ctx context.Context, cluster string, paused bool) {
+	GinkgoHelper()
+	stage.Change(ctx, w.client, w.key(cluster), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+		cluster.Spec.Paused = &paused
 	})
 }
 

@@ -24,7 +24,7 @@ func (metal3API) objects() (client.Object, client.ObjectList) {
 	return &ipamv1.IPClaim{}, &ipamv1.IPClaimList{}
 }
 
-func (metal3API) desired(key client.ObjectKey, pool hostdata.Pool) client.Object {
+func (metal3API) desired(key client.ObjectKey, pool hostdata.Pool, _ string) client.Object {
 	return &ipamv1.IPClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
 		Spec:       ipamv1.IPClaimSpec{Pool: corev1.ObjectReference{Namespace: key.Namespace, Name: pool.Name}},

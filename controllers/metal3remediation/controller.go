@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
@@ -69,6 +70,7 @@ type Reconciler struct {
 	// suspended are the remediations with a stopped timeout. A new manager finds them again.
 	suspended sync.Map
 
+	turns  turns
 	memory flow.Memory
 }
 
@@ -78,7 +80,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=patch
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=list
+// +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile reconciles one Metal3Remediation.
@@ -88,6 +90,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass, presence, err := reporter.Open(ctx, req.NamespacedName, request)
 	if presence == flow.Gone {
 		r.suspended.Delete(req.NamespacedName)
+	}
+	if presence != flow.Behind {
+		r.turns.end(req.NamespacedName)
 	}
 	if pass == nil || err != nil {
 		return presence.Result(), err
@@ -126,6 +131,8 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 		return []flow.Stage[*scope]{
 			deleting.Stage(r.releaseHost), deleting.Stage(r.releaseNode), deleting.Stage(r.dropFinalizer),
 		}
+	case remediation.IsLost(s.subject()):
+		return []flow.Stage[*scope]{rebooted.Stage(r.replace)}
 	default:
 		return []flow.Stage[*scope]{
 			rebooted.Stage(r.suspending(r.checkFacts)),

@@ -23,7 +23,8 @@ func (r *Reconciler) escalate(ctx context.Context, s *scope) (outcome.Outcome, e
 	if err := r.write(ctx, s, remediation.Unhealthy(remediation.PowerOn(s.host))); err != nil {
 		return outcome.Done(), err
 	}
-	if err := r.markMachine(ctx, s); err != nil {
+	cause := fmt.Sprintf("The Machine is still unhealthy after reboots of BareMetalHost %s", s.host.Name)
+	if err := r.markMachine(ctx, s, cause); err != nil {
 		return outcome.Done(), err
 	}
 	return outcome.Waiting(infrav1.RetriesExhaustedReason, fmt.Sprintf(
@@ -32,10 +33,26 @@ func (r *Reconciler) escalate(ctx context.Context, s *scope) (outcome.Outcome, e
 		s.owner.Name, s.record.RetryCount+1, s.host.Name, infrav1.UnhealthyAnnotation)), nil
 }
 
+// replace marks the Machine for replacement by its owner, because its host does not exist. If the host is restored, the
+// remediation continues with it.
+func (r *Reconciler) replace(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	// The record has precedence over the phase in the status.
+	if err := s.save(ctx); err != nil {
+		return outcome.Done(), err
+	}
+	cause := fmt.Sprintf("BareMetalHost %s of the Machine no longer exists", s.lostHost)
+	if err := r.markMachine(ctx, s, cause); err != nil {
+		return outcome.Done(), err
+	}
+	return outcome.Waiting(infrav1.HostMissingReason, fmt.Sprintf(
+		"BareMetalHost %s no longer exists. Waiting for the owner of Machine %s to replace it. If the owner does not, delete "+
+			"the Machine.", s.lostHost, s.owner.Name)), nil
+}
+
 // markMachine sets the condition OwnerRemediated, which MachineSets and control planes read. A MachineHealthCheck with
 // a remediation template does not set it. markMachine does not change a false condition, which may have a message of
 // the owner.
-func (r *Reconciler) markMachine(ctx context.Context, s *scope) error {
+func (r *Reconciler) markMachine(ctx context.Context, s *scope, cause string) error {
 	if conditions.IsFalse(s.owner, clusterv1.MachineOwnerRemediatedCondition) {
 		return nil
 	}
@@ -43,7 +60,7 @@ func (r *Reconciler) markMachine(ctx context.Context, s *scope) error {
 	conditions.Set(marked, metav1.Condition{
 		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
 		Reason:  clusterv1.MachineOwnerRemediatedWaitingForRemediationReason,
-		Message: fmt.Sprintf("The Machine is still unhealthy after reboots of BareMetalHost %s", s.host.Name),
+		Message: cause,
 	})
 	patch := client.MergeFromWithOptions(s.owner, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, marked, patch); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +48,57 @@ func describeEscalations(s *suite) {
 		Expect(w.host(ctx, Default).Annotations).To(HaveKeyWithValue("capm3.metal3.io/unhealthy", "capm3/UnhealthyNode"))
 		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
 		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g)).To(ContainElement("Warning RetriesExhausted")) }).Should(Succeed())
+	})
+
+	It("marks the Machine for replacement if its host was deleted", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
+		stage.Change(ctx, w.client, w.key(hostName), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Finalizers = []string{"example.com/deprovision"}
+		})
+		w.remove(ctx, w.host(ctx, Default))
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.HostMissingReason, "BareMetalHost host is being deleted"))
+		Expect(conditions.Has(w.owner(ctx, Default), clusterv1.MachineOwnerRemediatedCondition)).To(BeFalse())
+
+		w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Finalizers = nil })
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.HostMissingReason, "BareMetalHost host no longer exists. Waiting for the owner of Machine machine"))
+		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationDeletingMachine))
+		Expect(collections.IsUnhealthyAndOwnerRemediated(w.owner(ctx, Default))).To(BeTrue())
+		Expect(w.owner(ctx, Default).Status.Conditions).To(stage.HaveCondition(clusterv1.MachineOwnerRemediatedCondition,
+			stage.IsFalseBecause("WaitingForRemediation", "BareMetalHost host of the Machine no longer exists")))
+	})
+
+	It("reboots a host that was restored", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		host := w.host(ctx, Default)
+		w.remove(ctx, host)
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.HostMissingReason, "no longer exists"))
+		host.ResourceVersion, host.UID = "", ""
+		w.create(ctx, host)
+		w.simulate()
+		w.done(ctx)
+		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationWaiting))
+		Expect(w.host(ctx, Default).Annotations).NotTo(HaveKey(infrav1.UnhealthyAnnotation))
+	})
+
+	It("does not mark a Machine whose host belongs to another machine", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.ConsumerRef.Name = "another" })
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.HostMissingReason, "Metal3Machine machine has no BareMetalHost"))
+		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationFailed))
+		Expect(conditions.Has(w.owner(ctx, Default), clusterv1.MachineOwnerRemediatedCondition)).To(BeFalse())
 	})
 
 	It("keeps the condition that the owner set on the Machine", func(ctx context.Context) {

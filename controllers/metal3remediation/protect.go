@@ -17,56 +17,73 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
+// operators are the programs that power hosts on, and the labels of their pods. Releases of BMO since 0.5 have the first
+// one, and the releases of this provider the second one.
+var operators = []struct{ name, label, value string }{
+	{"the Baremetal Operator", "webhook", "metal3-io-v1alpha1-baremetalhost"},
+	{"this manager", "cluster.x-k8s.io/provider", "infrastructure-metal3"},
+}
+
 // protect waits while a power-off of the host could stop the management cluster or the Ironic endpoint, which power the
 // host on again.
 func (r *Reconciler) protect(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	record, _ := r.next(s)
-	powersOff := record.Phase == infrav1.RemediationRunning && !remediation.AskedOff(s.host)
-	if !powersOff || !util.IsControlPlaneMachine(s.owner) {
+	if record.Phase != infrav1.RemediationRunning || remediation.AskedOff(s.host) {
 		return outcome.Done(), nil
 	}
-	plane := remediation.ControlPlane{Host: s.host.Name, Node: s.owner.Status.NodeRef.Name}
-	if err := r.readManagement(ctx, s, &plane); err != nil {
+	around := remediation.Surroundings{Host: s.host.Name, Node: s.owner.Status.NodeRef.Name}
+	if err := r.readManagement(ctx, s, &around); err != nil {
 		return outcome.Done(), err
 	}
-	if err := r.readCarriers(ctx, s, &plane); err != nil {
+	if err := r.readCarriers(ctx, s, &around); err != nil {
 		return outcome.Done(), err
 	}
-	return remediation.Protect(plane).WithAfter(pollInterval), nil
+	if around.IsAlone() {
+		return outcome.Done(), nil
+	}
+	decision, err := r.decide(ctx, s, around)
+	return decision.WithAfter(pollInterval), err
 }
 
-// readManagement reads the control-plane nodes of the management cluster, if the Machine is one of them. It does not
-// read the workload cluster: if its only node is unhealthy, its API server may not answer.
-func (r *Reconciler) readManagement(ctx context.Context, s *scope, plane *remediation.ControlPlane) error {
-	var nodes corev1.NodeList
-	if err := r.Live.List(ctx, &nodes, client.HasLabels{workload.ControlPlaneRole}); err != nil {
-		return fmt.Errorf("listing the control-plane nodes of the management cluster: %w", err)
+// readManagement reads the nodes and the operators of the management cluster, if the Machine is one of its nodes. It
+// does not read the workload cluster: if its only node is unhealthy, its API server may not answer.
+func (r *Reconciler) readManagement(ctx context.Context, s *scope, around *remediation.Surroundings) error {
+	if around.Node == "" {
+		return nil
 	}
-	var management []remediation.ManagementNode
-	own := false
-	for i := range nodes.Items {
-		node := &nodes.Items[i]
-		management = append(management, remediation.ManagementNode{Name: node.Name, Ready: isReady(node)})
-		own = own || node.Name == plane.Node && node.Spec.ProviderID == s.owner.Spec.ProviderID
+	own, err := r.listNodes(ctx, client.MatchingFields{"metadata.name": around.Node})
+	if err != nil || len(own) == 0 || own[0].Spec.ProviderID != s.owner.Spec.ProviderID {
+		return err
 	}
-	if own {
-		plane.Management = management
+	nodes, err := r.listNodes(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range nodes {
+		_, controlPlane := nodes[i].Labels[workload.ControlPlaneRole]
+		around.Management = append(around.Management, remediation.ManagementNode{Node: &nodes[i], ControlPlane: controlPlane})
+	}
+	for _, operator := range operators {
+		var pods corev1.PodList
+		if err := r.Live.List(ctx, &pods, client.MatchingLabels{operator.label: operator.value}); err != nil {
+			return fmt.Errorf("listing the pods of %s: %w", operator.name, err)
+		}
+		around.Operators = append(around.Operators, remediation.Operator{Name: operator.name, Pods: pods.Items})
 	}
 	return nil
 }
 
-func isReady(node *corev1.Node) bool {
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
+func (r *Reconciler) listNodes(ctx context.Context, options ...client.ListOption) ([]corev1.Node, error) {
+	var nodes corev1.NodeList
+	if err := r.Live.List(ctx, &nodes, options...); err != nil {
+		return nil, fmt.Errorf("listing the nodes of the management cluster: %w", err)
 	}
-	return false
+	return nodes.Items, nil
 }
 
-// readCarriers reads the nodes with the Ironic endpoint of the cluster, if it has one.
-func (r *Reconciler) readCarriers(ctx context.Context, s *scope, plane *remediation.ControlPlane) error {
-	if s.infra == nil || s.infra.Spec.Ironic == nil {
+// readCarriers reads the nodes with the Ironic endpoint of the cluster, if the Machine may be one of them.
+func (r *Reconciler) readCarriers(ctx context.Context, s *scope, around *remediation.Surroundings) error {
+	if s.infra == nil || s.infra.Spec.Ironic == nil || !util.IsControlPlaneMachine(s.owner) {
 		return nil
 	}
 	endpoint := s.infra.Spec.Ironic
@@ -74,11 +91,11 @@ func (r *Reconciler) readCarriers(ctx context.Context, s *scope, plane *remediat
 	if errors.Is(err, workload.ErrUnreachable) {
 		// Before the move, the management cluster holds the VIP.
 		afterMove := cmp.Or(endpoint.Takeover, infrav1.TakeoverAfterMove) == infrav1.TakeoverAfterMove
-		plane.CarriersUnknown = plane.Management != nil || !afterMove
+		around.CarriersUnknown = around.Management != nil || !afterMove
 		return nil
 	}
 	for _, node := range seen.Nodes {
-		plane.Carriers = append(plane.Carriers, remediation.Carrier{
+		around.Carriers = append(around.Carriers, remediation.Carrier{
 			Name: node.Name, Ready: node.PodsReady,
 			Armed: node.Armed == pivot.ArmedByProvider || node.Armed == pivot.ArmedByUser,
 		})

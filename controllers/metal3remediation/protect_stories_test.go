@@ -51,7 +51,7 @@ func describeProtection(s *suite) {
 			g.Expect(w.askedOff(ctx, g)).To(BeEmpty())
 		}).Should(Succeed(), "the time does not count")
 		for _, other := range []string{"-b", "-c"} {
-			w.controlPlaneNode(ctx, w.node+other)
+			w.controlPlaneNode(ctx, w.node+other, "metal3://"+w.node+other)
 		}
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
 	})
@@ -142,10 +142,10 @@ func (w *world) isManagement(ctx context.Context, name, providerID string, ready
 }
 
 // controlPlaneNode creates another node of that control plane.
-func (w *world) controlPlaneNode(ctx context.Context, name string) {
+func (w *world) controlPlaneNode(ctx context.Context, name, providerID string) {
 	GinkgoHelper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	w.create(ctx, node)
 	DeferCleanup(func(ctx context.Context) { Expect(w.client.Delete(ctx, node)).To(Succeed()) })
-	w.isManagement(ctx, name, "metal3://"+name, true)
+	w.isManagement(ctx, name, providerID, true)
 }

@@ -42,9 +42,7 @@ func (r *Reconciler) checkFacts(_ context.Context, s *scope) (outcome.Outcome, e
 	if !s.strategy.IsDone() {
 		return s.strategy, nil
 	}
-	return remediation.Check(remediation.Subject{
-		Owner: s.owner, ClusterFound: s.cluster != nil, Machine: s.machine, Host: s.host, Withheld: withheld(s.host),
-	}), nil
+	return remediation.Check(s.subject()), nil
 }
 
 // withheld returns the reason why BMO does not act on a host. Empty means that BMO does.

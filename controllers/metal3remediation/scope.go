@@ -48,6 +48,9 @@ type scope struct {
 
 	// host is the host with the Metal3Machine as consumer. Nil if there is none.
 	host *bmov1alpha1.BareMetalHost
+
+	// lostHost is the name of the recorded host if it does not exist. Empty otherwise.
+	lostHost string
 }
 
 func newScope(request *infrav1.Metal3Remediation, pass *flow.Pass) *scope {
@@ -141,7 +144,24 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 	}
 	holdings, err := r.Hosts.Holdings(ctx, client.ObjectKeyFromObject(s.machine), host.Recorded(s.machine))
 	s.host = holdings.Host
+	if err != nil || s.host != nil {
+		return err
+	}
+	recorded := host.Recorded(s.machine)
+	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: recorded}
+	found, err := flow.Find(ctx, r.Live, key, &bmov1alpha1.BareMetalHost{})
+	if err == nil && !found {
+		s.lostHost = recorded
+	}
 	return err
+}
+
+// subject returns what the remediation is about.
+func (s *scope) subject() remediation.Subject {
+	return remediation.Subject{
+		Owner: s.owner, ClusterFound: s.cluster != nil, Machine: s.machine, Host: s.host, LostHost: s.lostHost,
+		Unhealthy: s.owner != nil && s.unhealthy(), Withheld: withheld(s.host),
+	}
 }
 
 // get reads an object in the namespace. It returns false if the object does not exist.

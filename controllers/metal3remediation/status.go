@@ -6,6 +6,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
@@ -44,7 +45,8 @@ func announce() flow.Announcement {
 	})
 }
 
-// setStatus copies the record to the status. The phase of a blocked remediation is Failed.
+// setStatus copies the record to the status. The phase of a blocked remediation is Failed. The phase without a host is not
+// recorded, because the host may be restored.
 func setStatus(s *scope, results flow.Results) {
 	if s.isStopped() {
 		return
@@ -52,6 +54,9 @@ func setStatus(s *scope, results flow.Results) {
 	status := &s.request.Status
 	status.Phase, status.RetryCount = s.record.Phase, s.record.RetryCount
 	status.LastRemediated = s.record.LastRemediated
+	if remediation.IsLost(s.subject()) {
+		status.Phase = infrav1.RemediationDeletingMachine
+	}
 	if result, known := results.Of(infrav1.HostRebootedCondition); known && result.IsBlocked() {
 		status.Phase = infrav1.RemediationFailed
 	}

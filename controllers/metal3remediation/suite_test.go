@@ -33,5 +33,7 @@ var _ = Describe("A Metal3Remediation", Ordered, ContinueOnFailure, func() {
 	describeHolds(s)
 	describeDeletions(s)
 	describeProtection(s)
+	describePeers(s)
+	describeOperators(s)
 	describeFaults(s)
 })

@@ -64,6 +64,9 @@ type world struct {
 	clusters func(metal3remediation.Clusters) metal3remediation.Clusters
 	planes   metal3remediation.ControlPlanes
 
+	// reader wraps the live reads from the management cluster. Nil does not wrap them.
+	reader func(client.Reader) client.Reader
+
 	// look runs whenever the story reads the remediation.
 	look func()
 
@@ -128,7 +131,14 @@ func unhealthy(machine *clusterv1.Machine, is bool) {
 // remediate creates the Metal3Remediation in place of a MachineHealthCheck.
 func (w *world) remediate(ctx context.Context, edits ...func(*infrav1.Metal3Remediation)) {
 	GinkgoHelper()
-	owner := w.owner(ctx, Default)
+	w.remediateOwner(ctx, name, edits...)
+}
+
+// remediateOwner creates the Metal3Remediation of a Machine.
+func (w *world) remediateOwner(ctx context.Context, name string, edits ...func(*infrav1.Metal3Remediation)) {
+	GinkgoHelper()
+	owner := &clusterv1.Machine{}
+	Expect(w.client.Get(ctx, w.key(name), owner)).To(Succeed())
 	seconds := int32(timeout / time.Second)
 	request := &infrav1.Metal3Remediation{ObjectMeta: metav1.ObjectMeta{
 		Namespace: w.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: clusterName},
@@ -171,6 +181,9 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 	}
 	if w.planes != nil {
 		reconciler.ControlPlanes = w.planes
+	}
+	if w.reader != nil {
+		reconciler.Live = w.reader(mgr.GetAPIReader())
 	}
 	shared := true
 	return reconciler.SetupWithManager(ctx, mgr, clusters,

@@ -75,7 +75,7 @@ func TestSourceObstacles(t *testing.T) {
 				"CustomResourceDefinition baremetalhosts.metal3.io: clusterctl.cluster.x-k8s.io/move-hierarchy is missing: " +
 					"set this label, or run the manager with --keep-move-labels",
 				"Machine machine has no node: wait for it, or delete it",
-				"Metal3Remediation r is running: wait until it is done",
+				"Metal3Remediation r is running: wait until it is done, or delete it",
 				"host host is inspecting: wait until it is done, or let it move meanwhile with `kubectl annotate baremetalhost host " +
 					"--namespace metal3 infrastructure.cluster.x-k8s.io/move-while-busy=`",
 			},
@@ -197,7 +197,7 @@ func TestSourceObstacles(t *testing.T) {
 				s.infras[0].Status.Conditions = s.infras[0].Status.Conditions[:1]
 				s.remediations = []string{"r"}
 			},
-			want: []string{"Metal3Remediation r is running: wait until it is done"},
+			want: []string{"Metal3Remediation r is running: wait until it is done, or delete it"},
 		},
 		"NotJudged": {
 			reason: "a manager that has not looked has not set its gate for sure",

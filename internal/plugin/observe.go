@@ -287,9 +287,11 @@ func (c *cluster) readNames(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	for _, remediation := range remediations {
-		s.remediations = append(s.remediations, remediation.Name)
+	var begun pivot.MoveFacts
+	for i := range remediations {
+		begun.AddRemediation(&remediations[i])
 	}
+	s.remediations = begun.Remediations
 	classes, err := c.list(ctx, clusterv1.GroupVersion.WithKind("ClusterClass"), s.namespace)
 	if err != nil {
 		return err

@@ -166,7 +166,9 @@ func describePreflight(c *clusters) {
 			})
 		}, "the control plane of Cluster cluster has 3 replicas, 1 of them available, and has to have 3"),
 		Entry("a remediation", func(ctx context.Context, w world) {
-			w.create(ctx, &infrav1.Metal3Remediation{ObjectMeta: metav1.ObjectMeta{Name: "repair"}})
+			w.create(ctx, &infrav1.Metal3Remediation{ObjectMeta: metav1.ObjectMeta{
+				Name: "repair", Finalizers: []string{infrav1.RemediationFinalizer},
+			}})
 		}, "Metal3Remediation repair is running"),
 		Entry("a Cluster that is paused", func(ctx context.Context, w world) {
 			stage.Change(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {

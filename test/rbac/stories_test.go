@@ -94,7 +94,11 @@ func describeLife(i *world) {
 		Expect(i.server.Client.Get(ctx, i.key("machine"), owner)).To(Succeed())
 		request := &infrav1.Metal3Remediation{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "machine"}}
 		build.OwnedBy(owner)(request)
+		i.onManagementNode(ctx, "only-node")
 		i.create(ctx, request)
+		i.eventually(ctx, request, "machine", infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.ManagementClusterAtRiskReason, ""))
+		i.onManagementNode(ctx, "")
 		i.eventually(ctx, request, "machine", infrav1.HostRebootedCondition, stage.IsTrue())
 		stage.Change(ctx, i.server.Client, i.key("machine"), request, func(request *infrav1.Metal3Remediation) {
 			request.Annotations[infrav1.RemediationAnnotation] = `{"phase":"Deleting machine"}`
@@ -135,6 +139,25 @@ func describeLife(i *world) {
 			token := i.token(ctx, name)
 			Expect(installation.Status(ctx, insecure, "https://"+i.metrics+"/metrics", token)).To(Equal(want), name)
 		}
+	})
+}
+
+// onManagementNode makes the Machine run on a control-plane node of this cluster. Empty means on none.
+func (i *world) onManagementNode(ctx context.Context, name string) {
+	GinkgoHelper()
+	providerID := "metal3://" + i.namespace + "/host/machine"
+	if name != "" {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""},
+		}}
+		node.Spec.ProviderID = providerID
+		i.create(ctx, node)
+	}
+	stage.Change(ctx, i.server.Client, i.key("machine"), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+		machine.Spec.ProviderID = providerID
+	})
+	stage.ChangeStatus(ctx, i.server.Client, i.key("machine"), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+		machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: name}
 	})
 }
 
