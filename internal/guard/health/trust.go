@@ -19,8 +19,8 @@ import (
 //	  certificate of its content
 //	cannot be read                as before
 //
-// The file and the certificate of the web server do not change at the same moment, and the database of Ironic must not be
-// lost because of that. The zero value is ready.
+// The file and the certificate of the web server do not change at the same moment, and the database of Ironic must not
+// be lost because of that. The zero value is ready.
 type trust struct {
 	content []byte
 
