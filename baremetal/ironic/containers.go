@@ -111,6 +111,22 @@ func (c Config) httpd() corev1.Container {
 	return container
 }
 
+// managementIronic is Ironic with a web server that follows the files: a Secret may change while the pod runs. The files of
+// a node belong to root, and do not change.
+func (c Config) managementIronic() part {
+	result := c.ironic()
+	result.groups = true
+	httpd := &result.containers[slices.IndexFunc(result.containers, func(c corev1.Container) bool { return c.Name == "httpd" })]
+	follow := append([]string{tool, "follow"}, c.copies()...)
+	follow = append(follow,
+		"--certificate="+onNode(CertificateFile), "--key="+onNode(KeyFile), "--authority="+onNode(AuthorityFile),
+		"--passwords="+onNode(HtpasswdFile)+":"+passwordFile, "--")
+	httpd.Command = append(follow, httpd.Command...)
+	httpd.VolumeMounts = append(httpd.VolumeMounts,
+		nodeMount(), corev1.VolumeMount{Name: privateVolume, MountPath: private}, toolsMount())
+	return result
+}
+
 // ramdiskLogs prints what ramdisks report.
 func (c Config) ramdiskLogs() corev1.Container {
 	container := c.container("ramdisk-logs", c.Images.Ironic, "5m", "32Mi")

@@ -16,6 +16,10 @@ import "strings"
 //	prepare  --owner=USER:GROUP [--closed=PATH]... [--directory=PATH]... [--copy=FROM:TO]...
 //	                                              make directories, and copies of files, that belong to a user, and let
 //	                                              only the owner into the closed ones, unless they are read-only
+//	follow   --copy=FROM:TO... --certificate=FROM --key=FROM --authority=FROM --passwords=FROM:TO -- PROGRAM
+//	                                              run a web server; when files change, and fit together, copy them, have
+//	                                              it reload its certificate, and write its passwords, with users who
+//	                                              left the file for an hour
 //	download --image=PATH... [--sha256=SUM]... [--stale=PATTERN]... [--scratch=PATH] -- PROGRAM
 //	                                              run a program until the images are there, each with its sum if sums
 //	                                              are given; not at all if they are
@@ -39,6 +43,9 @@ const (
 
 // private is a folder in memory with what only Ironic may read.
 const private = "/private"
+
+// passwordFile is where the web server of the image reads who may use the API.
+const passwordFile = "/conf/ironic/htpasswd" //nolint:gosec // The name of a file, not what is in it.
 
 // trustedAuthorities is where the containers find TrustedAuthoritiesFile.
 const trustedAuthorities = "/certs/ca/trusted/tls.crt"

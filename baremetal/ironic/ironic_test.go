@@ -1,6 +1,7 @@
 package ironic_test
 
 import (
+	"fmt"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -200,7 +201,7 @@ func mountedInPlace(t *testing.T, spec corev1.PodSpec) map[string]corev1.HostPat
 }
 
 // TestOnePodSpec compares the containers of the two wrappings. Only the guard of the management side is told what was
-// handed over.
+// handed over, and only the web server there follows a Secret.
 func TestOnePodSpec(t *testing.T) {
 	pods, err := ironic.Pods(full())
 	if err != nil {
@@ -220,12 +221,27 @@ func TestOnePodSpec(t *testing.T) {
 	together = append(together, deployment.Spec.Template.Spec.InitContainers...)
 	together = append(together, deployment.Spec.Template.Spec.Containers...)
 	slices.SortFunc(together, byName)
-	guard := slices.IndexFunc(together, func(c corev1.Container) bool { return c.Name == "guard" })
-	last := len(together[guard].VolumeMounts) - 1
-	if mount := together[guard].VolumeMounts[last]; mount.MountPath != ironic.HandoverDirectory || !mount.ReadOnly {
-		t.Errorf("the guard of the Deployment sees what was handed over at %+v", mount)
+	only := func(name string, mounts ...string) *corev1.Container {
+		t.Helper()
+		container := &together[slices.IndexFunc(together, func(c corev1.Container) bool { return c.Name == name })]
+		first := len(container.VolumeMounts) - len(mounts)
+		var got []string
+		for _, mount := range container.VolumeMounts[first:] {
+			got = append(got, fmt.Sprint(mount.MountPath, " ", mount.ReadOnly))
+		}
+		if diff := cmp.Diff(mounts, got); diff != "" {
+			t.Errorf("last mounts of %s in the Deployment: -want +got:\n%s", name, diff)
+		}
+		container.VolumeMounts = container.VolumeMounts[:first]
+		return container
 	}
-	together[guard].VolumeMounts = together[guard].VolumeMounts[:last]
+	only("guard", ironic.HandoverDirectory+" true")
+	httpd := only("httpd", ironic.NodeDirectory+" true", "/private false", "/tools true")
+	if last := len(httpd.Command) - 1; httpd.Command[1] != "follow" || httpd.Command[last-1] != "--" {
+		t.Errorf("the web server of the Deployment is started by %q", httpd.Command)
+	} else {
+		httpd.Command = httpd.Command[last:]
+	}
 	if diff := cmp.Diff(apart, together); diff != "" {
 		t.Errorf("containers of static pods and of the Deployment differ (-static +deployment):\n%s", diff)
 	}
@@ -395,5 +411,28 @@ func TestDNSMasq(t *testing.T) {
 	}
 	if content, err := ironic.DNSMasq(least()); err == nil || content != nil {
 		t.Errorf("without a DHCP server there is %q and %v", content, err)
+	}
+}
+
+// TestFollowsWhatIsPrepared: the web server of the Deployment follows all files that the pod starts with.
+func TestFollowsWhatIsPrepared(t *testing.T) {
+	deployment, err := ironic.Deployment(full(), ironic.Management{Name: "ironic", Secret: "files"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := deployment.Spec.Template.Spec
+	copies := map[string][]string{}
+	for _, container := range append(spec.InitContainers, spec.Containers...) {
+		for _, argument := range container.Command {
+			if strings.HasPrefix(argument, "--copy=") {
+				copies[container.Name] = append(copies[container.Name], argument)
+			}
+		}
+	}
+	if diff := cmp.Diff(copies["prepare"], copies["httpd"]); diff != "" || len(copies["httpd"]) == 0 {
+		t.Errorf("copies: -prepare +httpd:\n%s", diff)
+	}
+	if group := spec.SecurityContext.FSGroup; group == nil || *group != 994 {
+		t.Errorf("the web server cannot read the Secret: fsGroup is %v", group)
 	}
 }

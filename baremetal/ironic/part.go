@@ -22,6 +22,9 @@ type part struct {
 	// volumes by name; their content depends on the wrapping.
 	volumes []string
 
+	// groups lets the group of Ironic read Secrets.
+	groups bool
+
 	// grace is how long the containers may take to end, in seconds.
 	grace int64
 
@@ -36,6 +39,7 @@ func joinParts(parts ...part) part {
 	for _, one := range parts {
 		all.nodeCritical = all.nodeCritical && one.nodeCritical
 		all.tools = all.tools || one.tools
+		all.groups = all.groups || one.groups
 		all.prepare = append(all.prepare, one.prepare...)
 		all.init = append(all.init, one.init...)
 		all.containers = append(all.containers, one.containers...)
@@ -69,6 +73,9 @@ func (c Config) podSpec(p part, sources map[string]corev1.VolumeSource) corev1.P
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: p.containers,
+	}
+	if p.groups {
+		spec.SecurityContext.FSGroup = new(int64(groupOfIronic))
 	}
 	if p.tools {
 		spec.InitContainers = append(spec.InitContainers, c.installContainer())

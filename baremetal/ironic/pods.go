@@ -57,7 +57,7 @@ func Deployment(config Config, management Management) (*appsv1.Deployment, error
 	if err := config.check(); err != nil {
 		return nil, fmt.Errorf("rendering Deployment %s/%s of Ironic: %w", management.Namespace, management.Name, err)
 	}
-	all := []part{config.managementVIP(), config.ironic()}
+	all := []part{config.managementVIP(), config.managementIronic()}
 	if config.DHCP != nil {
 		all = append(all, config.dnsmasq())
 	}

@@ -96,18 +96,22 @@ func added(at string, before, after corev1.Container) []operation {
 		func(a, b corev1.VolumeMount) bool { return a.MountPath == b.MountPath })...)
 }
 
-// additional appends to a list, or makes the list if there is none.
+// additional adds to a list where the values are in the other one, or makes the list if there is none.
 func additional[T any](list string, before, after []T, same func(a, b T) bool) []operation {
+	isNew := func(value T) bool {
+		return !slices.ContainsFunc(before, func(other T) bool { return same(other, value) })
+	}
 	var patch []operation
-	for _, value := range after {
-		if slices.ContainsFunc(before, func(other T) bool { return same(other, value) }) {
-			continue
-		}
-		if len(before) == 0 && len(patch) == 0 {
+	for i, value := range after {
+		switch {
+		case !isNew(value):
+		case len(before) == 0 && len(patch) == 0:
 			patch = append(patch, operation{Op: "add", Path: "/spec/template/spec/" + list, Value: []T{value}})
-			continue
+		case slices.IndexFunc(after[i:], func(v T) bool { return !isNew(v) }) < 0:
+			patch = append(patch, appendTo(list, value))
+		default:
+			patch = append(patch, operation{Op: "add", Path: fmt.Sprintf("/spec/template/spec/%s/%d", list, i), Value: value})
 		}
-		patch = append(patch, appendTo(list, value))
 	}
 	return patch
 }

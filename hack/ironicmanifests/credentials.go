@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,11 +30,15 @@ func credentials(arguments []string, random io.Reader, output io.Writer) error {
 		namespaces = append(namespaces, value)
 		return nil
 	})
+	user := flags.String("username", userName, "name of the user; another one keeps the old credentials valid for a while")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
-	if len(namespaces) == 0 || flags.NArg() > 0 {
-		return errors.New("give --namespace for each namespace that needs the credentials, and nothing else")
+	switch {
+	case len(namespaces) == 0 || flags.NArg() > 0:
+		return errors.New("give --namespace for each namespace that needs the credentials, and no arguments")
+	case *user == "" || strings.ContainsFunc(*user, func(r rune) bool { return r == ':' || unicode.IsSpace(r) }):
+		return fmt.Errorf("--username is %q; use a name without colons and spaces", *user)
 	}
 	raw := make([]byte, passwordBytes)
 	if _, err := io.ReadFull(random, raw); err != nil {
@@ -49,9 +55,9 @@ func credentials(arguments []string, random io.Reader, output io.Writer) error {
 			ObjectMeta: metav1.ObjectMeta{Name: credentialName, Namespace: namespace},
 			Type:       corev1.SecretTypeOpaque,
 			Data: map[string][]byte{
-				secrets.UsernameKey: []byte(userName),
+				secrets.UsernameKey: []byte(*user),
 				secrets.PasswordKey: password,
-				secrets.HtpasswdKey: fmt.Appendf(nil, "%s:%s\n", userName, hash),
+				secrets.HtpasswdKey: fmt.Appendf(nil, "%s:%s\n", *user, hash),
 			},
 		})
 		if err != nil {

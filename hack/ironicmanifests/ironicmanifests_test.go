@@ -233,7 +233,7 @@ func TestCheckRefuses(t *testing.T) {
 
 func TestCredentials(t *testing.T) {
 	var printed bytes.Buffer
-	arguments := []string{"--namespace", "one", "--namespace", "two"}
+	arguments := []string{"--namespace", "one", "--namespace", "two", "--username", "ironic-2"}
 	if err := credentials(arguments, bytes.NewReader(make([]byte, passwordBytes)), &printed); err != nil {
 		t.Fatal(err)
 	}
@@ -254,10 +254,14 @@ func TestCredentials(t *testing.T) {
 	}
 	data := found[0].Data
 	user, hash, _ := bytes.Cut(bytes.TrimSpace(data["htpasswd"]), []byte(":"))
-	if !bytes.Equal(user, data["username"]) || bcrypt.CompareHashAndPassword(hash, data["password"]) != nil {
+	if string(user) != "ironic-2" || !bytes.Equal(user, data["username"]) || bcrypt.CompareHashAndPassword(hash, data["password"]) != nil {
 		t.Error("htpasswd does not admit the user with the password")
 	}
 	if err := credentials(nil, bytes.NewReader(nil), &printed); err == nil {
 		t.Error("without a namespace nobody could use the credentials")
+	}
+	if err := credentials(append(arguments, "--username", "a:b"), bytes.NewReader(nil), &printed); err == nil ||
+		!strings.Contains(err.Error(), "without colons") {
+		t.Errorf("htpasswd would have another user: %v", err)
 	}
 }

@@ -7,7 +7,8 @@
 //
 //	check COMPONENT...                check what components of an overlay get from config/ironic/values, and print the
 //	                                  spec.ironic that fits
-//	credentials --namespace=NAME...   print a Secret with a new password for each namespace
+//	credentials --namespace=NAME... [--username=NAME]
+//	                                  print a Secret with a new password for each namespace
 //
 // What is rendered holds placeholders, so that what is written does not depend on values.env. The
 // program refuses to write anything as soon as the renderer puts a value where no replacement of kustomize reaches it.

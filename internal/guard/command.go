@@ -34,6 +34,9 @@ const usage = `Usage: guard [run] [flags]                         hold the Ironi
        guard prepare --owner=USER:GROUP [--closed=PATH] [--directory=PATH]... [--copy=FROM:TO]...
                                                      make directories, and copies of files, that belong to a user, and
                                                      close the ones that they come from
+       guard follow --copy=FROM:TO... --certificate=FROM --key=FROM --authority=FROM --passwords=FROM:TO -- PROGRAM...
+                                                     run a web server, and give it new certificates and passwords when
+                                                     the files change that they come from
        guard download --image=PATH... [--stale=PATTERN]... [--scratch=PATH] -- PROGRAM...
                                                      run a program until the files are there; not at all if they are
 Each command explains its flags with --help.
@@ -59,7 +62,7 @@ func Main(ctx context.Context, arguments []string, environment Environment) int 
 	}
 	commands := map[string]func(context.Context, []string, Environment) (int, error){
 		"run": runCommand, "gate": gateCommand, "probe": probeCommand, "install": installCommand,
-		"prepare": prepareCommand, "download": downloadCommand,
+		"prepare": prepareCommand, "follow": followCommand, "download": downloadCommand,
 	}
 	command, found := commands[name]
 	if !found {

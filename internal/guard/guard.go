@@ -59,7 +59,11 @@ type guard struct {
 	keeper   *supervisor
 	ledger   *advert.Ledger
 	debounce health.Debounce
-	signals  <-chan os.Signal
+
+	// prober is for the round that checks Ironic. It outlives the settings, because it knows which authorities count.
+	prober *health.Prober
+
+	signals <-chan os.Signal
 
 	// rhythm is common to all rounds.
 	rhythm rhythm.Rhythm
@@ -234,8 +238,7 @@ func (g *guard) generation(ctx context.Context) {
 
 // awaitSettings returns the new settings, or the old ones when the context ends.
 func (g *guard) awaitSettings(ctx context.Context) vip.NodeSettings {
-	files := []string{g.options.Settings, g.settings.Files.Certificate, g.settings.Files.Authority}
-	known := fingerprint(files...)
+	known := fingerprint(g.options.Settings)
 	for {
 		select {
 		case <-ctx.Done():
@@ -244,7 +247,7 @@ func (g *guard) awaitSettings(ctx context.Context) vip.NodeSettings {
 			known = 0
 		case <-time.After(g.rhythm.After(settingsInterval)):
 		}
-		found := fingerprint(files...)
+		found := fingerprint(g.options.Settings)
 		if found == known {
 			continue
 		}

@@ -270,6 +270,8 @@ type node struct {
 	kubelet   *kubelet
 	// images is the web server beside Ironic, where a kubelet runs that.
 	images *http.Server
+	// pair is the certificate of the stub of Ironic.
+	pair atomic.Pointer[tls.Certificate]
 	// annotation is what the Node object of the API server says; nil means that the API server is away.
 	annotation atomic.Pointer[map[string]string]
 	flags      []string
@@ -674,20 +676,29 @@ func (n *node) socket() string {
 // startIronic runs a stub on all addresses of the node, which answers as far as the guard asks, until the test ends or it
 // is stopped.
 func (n *node) startIronic() {
-	pair, err := tls.X509KeyPair(n.lab.issued.certificate, n.lab.issued.key)
-	must(n.lab.t, err)
+	n.serveWith(n.lab.issued)
 	api := http.NewServeMux()
 	api.HandleFunc("GET /v1/drivers", func(writer http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(writer).Encode(drivers(clusterID + "-" + n.name))
 	})
 	api.HandleFunc("GET /v1", func(http.ResponseWriter, *http.Request) {})
-	secure := &http.Server{Handler: askPassword(api), TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}}
+	secure := &http.Server{Handler: askPassword(api), TLSConfig: &tls.Config{
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return n.pair.Load(), nil },
+	}}
 	behind := &http.Server{Handler: api}
 	images := n.startImages()
 	n.endIronic = func() { _ = errors.Join(secure.Close(), behind.Close(), images.Close()) }
 	go func(listener net.Listener) { _ = behind.Serve(listener) }(listenAt(n.lab.t, n.socket()))
 	go func(listener net.Listener) { _ = secure.ServeTLS(listener, "", "") }(n.listen(":6385"))
 	n.lab.t.Cleanup(n.stopIronic)
+}
+
+// serveWith gives the stub of Ironic a certificate.
+func (n *node) serveWith(issued material) {
+	n.lab.t.Helper()
+	pair, err := tls.X509KeyPair(issued.certificate, issued.key)
+	must(n.lab.t, err)
+	n.pair.Store(&pair)
 }
 
 // askPassword lets everybody see the version of the API, and those with the password the rest.

@@ -132,6 +132,11 @@ func (o owner) copy(from, to string) error {
 	if err != nil {
 		return err
 	}
+	return o.write(to, content)
+}
+
+// write replaces a file that only the user can read.
+func (o owner) write(to string, content []byte) error {
 	if !filepath.IsAbs(to) {
 		return fmt.Errorf("copy %q is not an absolute path", to)
 	}

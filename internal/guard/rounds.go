@@ -65,10 +65,7 @@ func linkPatience(interval time.Duration) time.Duration {
 
 // checkIronic looks at the Ironic of this node, again and again.
 func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
-	prober := g.proberFor(settings)
-	if prober != nil {
-		defer prober.Close()
-	}
+	g.aim(settings)
 	for {
 		began := time.Now()
 		if current := g.facts.snapshot(); current.pending {
@@ -80,7 +77,7 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 			}
 			continue
 		}
-		err := g.checkOnce(ctx, settings, prober)
+		err := g.checkOnce(ctx, settings)
 		if ctx.Err() != nil {
 			return
 		}
@@ -94,9 +91,6 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 			nudge(g.look)
 		}
 		pause(ctx, g.untilNextCheck(began, well, err))
-		if prober == nil && looksAtIronic(settings) {
-			prober = g.proberFor(settings)
-		}
 	}
 }
 
@@ -109,26 +103,31 @@ func (g *guard) untilNextCheck(began time.Time, well bool, failure error) time.D
 	return g.rhythm.Until(began.Add(health.Interval))
 }
 
-func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings, prober *health.Prober) error {
+func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error {
 	interval := time.Duration(settings.AdvertisementInterval)
 	switch {
 	case !g.facts.snapshot().linked(interval, time.Now()):
 		return &health.Failure{Reason: "InterfaceDown", Cause: fmt.Errorf("interface %s is not up", settings.Interface)}
 	case !looksAtIronic(settings):
 		return nil
-	case prober == nil:
-		return &health.Failure{Reason: "NoAuthority", Cause: errors.New("the authority of Ironic cannot be read")}
-	default:
-		return prober.Check(ctx)
 	}
+	if g.prober == nil {
+		g.aim(settings)
+	}
+	if g.prober == nil {
+		return &health.Failure{Reason: "NoAuthority", Cause: errors.New("the authority of Ironic cannot be read")}
+	}
+	err := g.prober.Check(ctx)
+	g.logOnce("authority", "The certificate authority changes", g.prober.Unsettled())
+	return err
 }
 
-// proberFor returns nil when there is nothing to look at, or nothing to look with.
-func (g *guard) proberFor(settings vip.NodeSettings) *health.Prober {
+// aim lets the prober check what the settings name. There is none until the authority can be read.
+func (g *guard) aim(settings vip.NodeSettings) {
 	if !looksAtIronic(settings) {
-		return nil
+		return
 	}
-	prober, err := health.New(health.Target{
+	target := health.Target{
 		Server:    "127.0.0.1",
 		Socket:    settings.Files.Socket,
 		APIPort:   settings.Ports.API,
@@ -137,9 +136,16 @@ func (g *guard) proberFor(settings vip.NodeSettings) *health.Prober {
 		Conductor: settings.Conductor(g.options.Node),
 		Authority: settings.Files.Authority,
 		Images:    settings.Images,
-	}, time.Now)
-	g.logOnce("authority", "Cannot check Ironic", err)
-	return prober
+	}
+	if g.prober != nil {
+		g.prober.Aim(target)
+		return
+	}
+	prober, err := health.New(target, time.Now)
+	g.logOnce("prober", "Cannot check Ironic", err)
+	if err == nil {
+		g.prober = prober
+	}
 }
 
 // followInterface enters all changes of the interface, and listens to VRRP on it while it is there.

@@ -112,16 +112,11 @@ func virtualAddresses(settings vip.NodeSettings) []netip.Addr {
 	return addresses
 }
 
-// fingerprint changes when one of the files does.
-func fingerprint(paths ...string) uint64 {
+// fingerprint changes when the file does.
+func fingerprint(path string) uint64 {
 	sum := fnv.New64a()
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		if err != nil {
-			_, _ = fmt.Fprintln(sum, path, "unreadable")
-			continue
-		}
-		_, _ = fmt.Fprintln(sum, path, info.Size(), info.ModTime().Format(time.RFC3339Nano), inode(info))
+	if info, err := os.Stat(path); err == nil {
+		_, _ = fmt.Fprintln(sum, info.Size(), info.ModTime().Format(time.RFC3339Nano), inode(info))
 	}
 	return sum.Sum64()
 }

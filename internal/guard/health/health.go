@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -30,14 +28,8 @@ const Timeout = 800 * time.Millisecond
 // Interval is the time between the starts of two checks.
 const Interval = time.Second
 
-const (
-	// maxAnswer is far more than the drivers of an Ironic take.
-	maxAnswer = 1 << 20
-
-	// renewAfter is how many checks share a connection. A new one proves that the port still answers with the right
-	// certificate; one for each check would cost a handshake a second.
-	renewAfter = 30
-)
+// maxAnswer is far more than the drivers of an Ironic take.
+const maxAnswer = 1 << 20
 
 // Target is what is checked.
 type Target struct {
@@ -56,7 +48,7 @@ type Target struct {
 	// Conductor is the name of this node's conductor.
 	Conductor string
 
-	// Authority is the file with the authority of the certificate.
+	// Authority is the file with the authorities that may have signed the certificate. It may change at any time.
 	Authority string
 
 	// Images are files that have to be served. One that vanishes is noticed after as many checks as there are images.
@@ -67,43 +59,72 @@ type Target struct {
 type Prober struct {
 	target Target
 	now    func() time.Time
-	checks int
+	trust  trust
 
-	// client asks the web server, and ironic what is behind it.
+	// unread is why the authorities could not be read at the last check.
+	unread error
+
+	// client asks the web server with this version of the trust, and ironic asks what is behind it.
 	client, ironic *http.Client
+	version        int
 
 	// turn is the image that is looked at next. As long as complete is false, a check looks at all of them.
 	turn     int
 	complete bool
 }
 
-// New reads the certificate authority of the target. It is read once: whoever changes the file makes a new prober.
+// New returns an error if the authorities of the target cannot be read.
 func New(target Target, now func() time.Time) (*Prober, error) {
-	authority, err := os.ReadFile(target.Authority)
-	if err != nil {
-		return nil, fmt.Errorf("reading the certificate authority of Ironic: %w", err)
+	prober := &Prober{now: now}
+	if err := prober.trust.follow(target.Authority); err != nil {
+		return nil, err
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(authority) {
-		return nil, fmt.Errorf("reading the certificate authority of Ironic: %s holds no certificate in PEM form",
-			target.Authority)
-	}
-	transport := &http.Transport{
-		TLSClientConfig: &tls.Config{
-			MinVersion: tls.VersionTLS12, RootCAs: pool, ServerName: target.Address.String(), Time: now,
-		},
-		MaxIdleConnsPerHost: 1,
-		IdleConnTimeout:     time.Minute,
-		DisableCompression:  true,
-	}
-	local := &http.Transport{
+	prober.Aim(target)
+	return prober, nil
+}
+
+// Aim checks another target from now on, and trusts what was trusted before until the web server of the target shows a
+// certificate of its authority.
+func (p *Prober) Aim(target Target) {
+	p.Close()
+	p.target, p.turn, p.complete = target, 0, false
+	p.ironic = without(&http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", target.Socket)
 		},
 		MaxIdleConnsPerHost: 1,
 		DisableCompression:  true,
+	})
+	p.client = nil
+}
+
+// connect makes a new client when other authorities are trusted than before. Each request has a connection of its own:
+// each check sees what the port answers with now.
+func (p *Prober) connect() {
+	p.unread = p.trust.follow(p.target.Authority)
+	if p.client != nil && p.version == p.trust.version {
+		return
 	}
-	return &Prober{target: target, now: now, client: without(transport), ironic: without(local)}, nil
+	p.version = p.trust.version
+	p.client = without(&http.Transport{
+		TLSClientConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12, RootCAs: p.trust.pool(), ServerName: p.target.Address.String(), Time: p.now,
+		},
+		DisableKeepAlives:  true,
+		DisableCompression: true,
+	})
+}
+
+// Unsettled says why authorities count that are not in the file. Nil when only those of the file count.
+func (p *Prober) Unsettled() error {
+	switch {
+	case p.unread != nil:
+		return p.unread
+	case len(p.trust.before) > 0:
+		return errors.New("the web server has a certificate of the authority before, which counts until it has a new one")
+	default:
+		return nil
+	}
 }
 
 // without is a client that follows no redirects.
@@ -114,10 +135,11 @@ func without(transport *http.Transport) *http.Client {
 	}
 }
 
-// Close gives up the connections.
+// Close gives up the connection to Ironic.
 func (p *Prober) Close() {
-	p.client.CloseIdleConnections()
-	p.ironic.CloseIdleConnections()
+	if p.ironic != nil {
+		p.ironic.CloseIdleConnections()
+	}
 }
 
 // Check returns nil when Ironic is well, and a *Failure otherwise. It asks Ironic for its conductor and the web server
@@ -134,9 +156,7 @@ func (p *Prober) Check(ctx context.Context) error {
 func (p *Prober) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	if p.checks++; p.checks%renewAfter == 0 {
-		p.client.CloseIdleConnections()
-	}
+	p.connect()
 	if err := p.checkConductor(ctx); err != nil {
 		return err
 	}
@@ -180,17 +200,10 @@ func (p *Prober) checkAPI(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	// A connection that is used again was checked when it was made; the clock went on.
-	for _, certificate := range response.TLS.PeerCertificates[:1] {
-		if now := p.now(); now.Before(certificate.NotBefore) || now.After(certificate.NotAfter) {
-			return &Failure{"CertificateExpired", fmt.Errorf("the certificate of Ironic is valid from %s to %s",
-				certificate.NotBefore.Format(time.RFC3339), certificate.NotAfter.Format(time.RFC3339))}
-		}
-	}
-	// Only a connection whose answer was read to its end is used again.
 	if _, err := io.Copy(io.Discard, io.LimitReader(response.Body, maxAnswer)); err != nil {
 		return &Failure{reasonOf(err), err}
 	}
+	p.trust.shown(response.TLS)
 	return nil
 }
 

@@ -151,8 +151,8 @@ func TestImagesInTurn(t *testing.T) {
 	}
 }
 
-// TestExpiryOnAnOpenConnection: the certificate was good when the connection was made.
-func TestExpiryOnAnOpenConnection(t *testing.T) {
+// TestExpiry: the certificate was good at the first check.
+func TestExpiry(t *testing.T) {
 	t.Parallel()
 	prober, clock := newProber(t, ironic{})
 	if err := prober.Check(context.Background()); err != nil {

@@ -2,6 +2,9 @@ package process
 
 import (
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -35,6 +38,23 @@ func (c *Child) Signal(number syscall.Signal) error {
 		return fmt.Errorf("sending %s to process %d: %w", number, c.pid, err)
 	}
 	return nil
+}
+
+// Catches returns true once the child does something of its own with a signal, instead of ending. It returns false for a
+// child that has ended.
+func (c *Child) Catches(number syscall.Signal) bool {
+	c.reaper.mutex.Lock()
+	defer c.reaper.mutex.Unlock()
+	if c.reaper.children[c.pid] != c {
+		return false
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(status), "\nSigCgt:\t")
+	mask, err := strconv.ParseUint(strings.TrimSpace(rest[:min(len(rest), 16)]), 16, 64)
+	return err == nil && mask>>(number-1)&1 == 1
 }
 
 // Kill ends the child and all of its process group at once, without asking. It does not wait for that. A child that has

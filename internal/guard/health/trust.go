@@ -1,0 +1,84 @@
+package health
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"slices"
+)
+
+// trust follows the file with the authorities of the web server's certificate:
+//
+//	file                          trusted
+//	never read                    nothing
+//	changes                       its new content, and what was trusted before
+//	the web server shows a        its content alone
+//	  certificate of its content
+//	cannot be read                as before
+//
+// The file and the certificate of the web server do not change at the same moment, and the database of Ironic must not
+// be lost because of that. The zero value is ready.
+type trust struct {
+	content []byte
+
+	// now are the authorities of the file, and before those that count as well.
+	now, before []*x509.Certificate
+
+	// version changes with what is trusted.
+	version int
+}
+
+// follow reads the file. It returns an error if the file cannot be used; what was trusted before stays.
+func (t *trust) follow(path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading the certificate authority of Ironic: %w", err)
+	}
+	if bytes.Equal(content, t.content) {
+		return nil
+	}
+	found := certificates(content)
+	if len(found) == 0 {
+		return fmt.Errorf("reading the certificate authority of Ironic: %s holds no certificate in PEM form", path)
+	}
+	t.content, t.before, t.now = content, append(t.before, t.now...), found
+	t.version++
+	return nil
+}
+
+// certificates are those of a file in PEM form that can be read.
+func certificates(content []byte) []*x509.Certificate {
+	var found []*x509.Certificate
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		if certificate, err := x509.ParseCertificate(block.Bytes); err == nil {
+			found = append(found, certificate)
+		}
+	}
+	return found
+}
+
+// pool is all that is trusted.
+func (t *trust) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	for _, one := range slices.Concat(t.now, t.before) {
+		pool.AddCert(one)
+	}
+	return pool
+}
+
+// shown notes a connection to the web server.
+func (t *trust) shown(connection *tls.ConnectionState) {
+	if len(t.before) == 0 {
+		return
+	}
+	for _, chain := range connection.VerifiedChains {
+		if root := chain[len(chain)-1]; slices.ContainsFunc(t.now, root.Equal) {
+			t.before = nil
+			t.version++
+			return
+		}
+	}
+}
