@@ -19,8 +19,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
-// MinimumVersion is the oldest version of the API of Ironic that is supported, and the version that requests name. It is
-// the minimum of BMO.
+// MinimumVersion is the oldest version of the API of Ironic that is supported, and the version that requests name. BMO
+// has the same minimum.
 const MinimumVersion = "1.89"
 
 // defaultTimeout is how long one request may take.
