@@ -1,6 +1,7 @@
 // Command docs writes the generated parts of the documentation: the fields of every kind, from the CRDs, the flags of
 // the manager, from the manager itself, the reasons of machines, from the table for troubleshooting, what becomes of a
-// pivot that goes wrong and the phases of a host, from the tables that decide them. Its tests demand that these parts
+// pivot that goes wrong and the phases of a host, from the tables that decide them, and the commands of the installation,
+// which the runbook repeats. Its tests demand that these parts
 // are current, and that what people wrote around them agrees with the code: reasons, metrics, examples and links.
 //
 // A generated part stands between two comments in a Markdown file; everything outside them is left alone. The program
