@@ -1,8 +1,8 @@
 # syntax=docker/dockerfile:1
 
-# Compiles on the platform that builds, for the platform that runs: Go needs no emulation for that.
-ARG GO_VERSION=1.26.8
-FROM --platform=${BUILDPLATFORM} golang:${GO_VERSION} AS build
+# Compiles on the platform that builds, for the platform that runs: Go needs no emulation for that. Digests are those of
+# the indexes of all platforms.
+FROM --platform=${BUILDPLATFORM} golang:1.26.8@sha256:3c3e25a4da13fd0478eed2df1eb35a0e667094a7124d3993a6a1d30f71c17e79 AS build
 WORKDIR /workspace
 
 ARG GOPROXY=https://proxy.golang.org,direct
@@ -25,7 +25,7 @@ RUN --mount=type=cache,target=/go/pkg/mod \
     CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} \
     go build -tags=fieldsv1string -trimpath -ldflags "${LDFLAGS}" -o manager .
 
-FROM gcr.io/distroless/static:nonroot
+FROM gcr.io/distroless/static:nonroot@sha256:e2e927ec666bae08560abb3c55d0659eceabb657f56b6782ab500a9fc7f555e3
 ARG VERSION=dev
 ARG COMMIT=unknown
 ARG CREATED=1970-01-01T00:00:00Z

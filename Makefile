@@ -12,7 +12,7 @@ export GOFLAGS := -trimpath $(GOFLAGS)
 # What is released.
 VERSION ?= v1.15.0
 IMAGE ?= ghcr.io/metal3-pivot/cluster-api-provider-metal3
-# The manager gives nodes the guard of its own version.
+# The manager gives nodes the guard of its own version, unless the release has another image or tag.
 GUARD_IMAGE ?= ghcr.io/metal3-pivot/keepalived-guard
 TAG ?= $(VERSION)
 PLATFORMS ?= linux/amd64,linux/arm64
@@ -204,7 +204,7 @@ verify: generate ## Generate everything anew and demand that nothing changes
 
 .PHONY: release-manifests
 release-manifests: ## Write what clusterctl reads into out/release/VERSION
-	@go run ./hack/releasemanifests -version "$(VERSION)" -image "$(IMAGE)" -tag "$(TAG)"
+	@go run ./hack/releasemanifests -version "$(VERSION)" -image "$(IMAGE)" -guard-image "$(GUARD_IMAGE)" -tag "$(TAG)"
 
 .PHONY: images
 images: ## Build the images of the manager and of the guard for all PLATFORMS

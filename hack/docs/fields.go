@@ -35,6 +35,11 @@ func generatedParts(root string) (map[string]string, error) {
 		"flags": flagTable(), "reasons metal3machines": reasons, "failures": failureTable(), "phases": phaseDiagram(),
 		"codes": codeTable(),
 	}
+	repeated, err := installationParts(root)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(parts, repeated)
 	files, err := filepath.Glob(filepath.Join(root, "config", "crd", "bases", "*.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("looking for CRDs: %w", err)

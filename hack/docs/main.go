@@ -1,7 +1,8 @@
 // Command docs writes the generated parts of the documentation: the fields of every kind, from the CRDs, the flags of
 // the manager, from the manager itself, the reasons of machines, from the table for troubleshooting, what becomes of a
-// pivot that goes wrong and the phases of a host, from the tables that decide them. Its tests demand that these parts
-// are current, and that what people wrote around them agrees with the code: reasons, metrics, examples and links.
+// pivot that goes wrong and the phases of a host, from the tables that decide them, and the commands of the
+// installation, which the runbook repeats. Its tests demand that these parts are current, and that what people wrote
+// around them agrees with the code: reasons, metrics, examples, commands and links.
 //
 // A generated part stands between two comments in a Markdown file; everything outside them is left alone. The program
 // refuses a part whose name it does not know. It documents the stored version only: users of the older one are led to

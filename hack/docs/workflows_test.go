@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,8 +13,72 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestWorkflows: what the workflows of GitHub run is in the Makefile. They cannot run here.
-func TestWorkflows(t *testing.T) {
+// workflow is what the tests read of a workflow of GitHub. The workflows cannot run here.
+type workflow struct {
+	On   any            `json:"on"`
+	Jobs map[string]job `json:"jobs"`
+}
+
+type job struct {
+	Uses  string `json:"uses"`
+	Needs any    `json:"needs"`
+	Steps []struct {
+		Uses string            `json:"uses"`
+		Run  string            `json:"run"`
+		With map[string]string `json:"with"`
+	} `json:"steps"`
+}
+
+// step returns the index of the first step that uses an action, or whose script contains a text. It returns -1 if there
+// is none.
+func (j job) step(action, script string) int {
+	for i, step := range j.Steps {
+		if action != "" && strings.HasPrefix(step.Uses, action+"@") || script != "" && strings.Contains(step.Run, script) {
+			return i
+		}
+	}
+	return -1
+}
+
+// workflows returns the workflows by the names of their files.
+func workflows(t *testing.T) map[string]workflow {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root(t), ".github", "workflows", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no workflow: %v", err)
+	}
+	all := map[string]workflow{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// YAML 1.1 reads the key on as true.
+		text := regexp.MustCompile(`(?m)^on:`).ReplaceAllString(string(content), `"on":`)
+		var parsed workflow
+		if err := yaml.Unmarshal([]byte(text), &parsed); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all[filepath.Base(file)] = parsed
+	}
+	return all
+}
+
+// scripts returns what the jobs of all workflows run, each command on one line.
+func scripts(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, parsed := range workflows(t) {
+		for _, job := range parsed.Jobs {
+			for _, step := range job.Steps {
+				all.WriteString(strings.ReplaceAll(step.Run, "\\\n", " ") + "\n")
+			}
+		}
+	}
+	return all.String()
+}
+
+func TestTheMakefileHasWhatWorkflowsRun(t *testing.T) {
 	known := sets.New[string]()
 	defined := regexp.MustCompile(`(?m)^(?:([a-z0-9-]+):|([A-Z_]+) \?=)`)
 	for _, match := range defined.FindAllStringSubmatch(read(t, "Makefile"), -1) {
@@ -33,31 +100,99 @@ func TestWorkflows(t *testing.T) {
 	}
 }
 
-// scripts returns what the workflows run, each command on one line.
-func scripts(t *testing.T) string {
+// A stage without --platform=${BUILDPLATFORM} that runs a program needs emulation on any other platform.
+func emulated(t *testing.T) bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root(t), ".github", "workflows", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all strings.Builder
-	for _, file := range files {
-		name := filepath.Join(".github", "workflows", filepath.Base(file))
-		var workflow struct {
-			Jobs map[string]struct {
-				Steps []struct {
-					Run string `json:"run"`
-				} `json:"steps"`
-			} `json:"jobs"`
-		}
-		if err := yaml.Unmarshal([]byte(read(t, name)), &workflow); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		for _, job := range workflow.Jobs {
-			for _, step := range job.Steps {
-				all.WriteString(strings.ReplaceAll(step.Run, "\\\n", " ") + "\n")
+	for _, name := range []string{"Dockerfile", "images/keepalived/Dockerfile"} {
+		for _, stage := range strings.Split(read(t, name), "\nFROM ")[1:] {
+			if !strings.HasPrefix(stage, "--platform=${BUILDPLATFORM} ") && strings.Contains(stage, "\nRUN ") {
+				return true
 			}
 		}
 	}
-	return all.String()
+	return false
+}
+
+func TestTheReleaseCanBuildForAllPlatforms(t *testing.T) {
+	if !emulated(t) {
+		t.Fatal("no image needs emulation any more: take docker/setup-qemu-action out of release.yaml, and this test")
+	}
+	release := workflows(t)["release.yaml"].Jobs["release"]
+	qemu, images := release.step("docker/setup-qemu-action", ""), release.step("", "make images")
+	if images < 0 || qemu < 0 || qemu > images {
+		t.Fatal("an image runs programs of its own platform: use docker/setup-qemu-action before make images")
+	}
+	can := append(strings.Split(release.Steps[qemu].With["platforms"], ","), "amd64")
+	for platform := range strings.SplitSeq(makeDefault(t, "PLATFORMS"), ",") {
+		if !slices.Contains(can, strings.TrimPrefix(platform, "linux/")) {
+			t.Errorf("docker/setup-qemu-action does not emulate %s, for which make images builds", platform)
+		}
+	}
+}
+
+// makeDefault returns the default of a variable of the Makefile.
+func makeDefault(t *testing.T, name string) string {
+	t.Helper()
+	match := regexp.MustCompile(`(?m)^` + name + ` \?= (.*)$`).FindStringSubmatch(read(t, "Makefile"))
+	if match == nil {
+		t.Fatalf("the Makefile has no variable %s", name)
+	}
+	return match[1]
+}
+
+// A fork pushes, signs and names images of its own registry.
+func TestTheReleaseSignsWhatItPushes(t *testing.T) {
+	release := workflows(t)["release.yaml"].Jobs["release"]
+	calls := scripts(t)
+	for _, target := range []string{"images", "release-manifests"} {
+		call := cmp.Or(regexp.MustCompile(`make `+target+` [^\n]*`).FindString(calls), "nothing")
+		for _, variable := range []string{`IMAGE="$IMAGE"`, `GUARD_IMAGE="$GUARD_IMAGE"`} {
+			if !strings.Contains(call, " "+variable) {
+				t.Errorf("the release runs %q, want %s in it", call, variable)
+			}
+		}
+	}
+	sign := release.step("", "cosign sign ")
+	if sign < 0 || !strings.Contains(release.Steps[sign].Run, `"$IMAGE" "$GUARD_IMAGE"`) {
+		t.Error("the release does not sign IMAGE and GUARD_IMAGE, which it pushes")
+	}
+	owner, _, _ := strings.Cut(strings.TrimPrefix(makeDefault(t, "IMAGE"), "ghcr.io/"), "/")
+	if strings.Contains(calls, "/"+owner+"/") {
+		t.Errorf("a workflow names the registry of %s, where a fork may not push", owner)
+	}
+}
+
+// Nothing is published before the checks have passed, and a release candidate does not become the newest release.
+func TestTheReleaseWaitsForTheChecks(t *testing.T) {
+	parsed := workflows(t)["release.yaml"]
+	release := parsed.Jobs["release"]
+	if parsed.Jobs["checks"].Uses != "./.github/workflows/checks.yaml" || release.Needs != "checks" {
+		t.Error("the release does not wait for the checks")
+	}
+	if on, ok := workflows(t)["checks.yaml"].On.(map[string]any); !ok || !sets.KeySet(on).Has("workflow_call") {
+		t.Error("the release calls checks.yaml, which has no workflow_call")
+	}
+	publish := release.step("", "gh release create")
+	if publish < 0 || !strings.Contains(release.Steps[publish].Run, `*-*) suffix=--prerelease`) {
+		t.Error("a tag with a suffix such as -rc.1 is not published as a pre-release")
+	}
+}
+
+// A fresh machine lacks keepalived, dnsmasq and others. .ci/run installs them, and runs what its arguments name.
+func TestWorkflowsPrepareTheMachine(t *testing.T) {
+	for line := range strings.Lines(scripts(t)) {
+		if strings.Contains(line, "make test") && !strings.Contains(line, ".ci/run make test") {
+			t.Errorf("a workflow runs %q without .ci/run, so tests that need packages skip", strings.TrimSpace(line))
+		}
+	}
+	nightly := workflows(t)["nightly.yaml"].Jobs["nightly"]
+	upload := nightly.step("actions/upload-artifact", "")
+	if upload < 0 {
+		t.Fatal("the night keeps nothing of a failure")
+	}
+	// The folders are those that test/lab/options.go, test/e2e and test/e2e/clusterapi write.
+	kept := strings.Fields(nightly.Steps[upload].With["path"])
+	if want := []string{"out/lab", "out/e2e", "out/clusterapi"}; !slices.Equal(kept, want) {
+		t.Errorf("the night keeps %q, want %q", kept, want)
+	}
 }

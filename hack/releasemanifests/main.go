@@ -1,9 +1,9 @@
 // Command releasemanifests writes the files of a release that clusterctl reads: the components, the metadata, the
-// cluster templates and the ClusterClasses.
+// cluster templates, the ClusterClasses, and the manifests of Ironic with variables of clusterctl.
 //
-// It refuses a version that metadata.yaml does not know, because clusterctl would refuse the release, and components
-// that do not name the image of the manager exactly once. It writes the folder of the version anew each time, so that
-// nothing of an earlier run stays.
+// It refuses a version that metadata.yaml does not know, because clusterctl would refuse the release, components
+// that do not name the image of the manager exactly once, and images with the tag of a developer. It writes the folder
+// of the version anew each time, so that nothing of an earlier run stays.
 package main
 
 import (
@@ -27,7 +27,8 @@ func main() {
 func run() error {
 	version := flag.String("version", "", "version of the release, such as v1.15.0")
 	image := flag.String("image", defaultImage, "image of the manager, without a tag")
-	tag := flag.String("tag", "", "tag of the image (default: the version)")
+	guard := flag.String("guard-image", defaultGuard, "image with keepalived and its guard, without a tag")
+	tag := flag.String("tag", "", "tag of both images (default: the version)")
 	output := flag.String("output", filepath.Join("out", "release"), "folder that gets one folder per version")
 	flag.Parse()
 	if *tag == "" {
@@ -40,7 +41,9 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	made := release{root: root, version: *version, image: *image + ":" + *tag, output: *output}
+	made := release{
+		root: root, version: *version, image: *image + ":" + *tag, guard: *guard + ":" + *tag, output: *output,
+	}
 	written, err := made.write(ctx)
 	if err != nil {
 		return err

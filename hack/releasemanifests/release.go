@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -39,6 +41,9 @@ type release struct {
 	// image is what the manager runs, with its tag.
 	image string
 
+	// guard is the image with keepalived and its guard, with its tag.
+	guard string
+
 	// output is the folder that gets the folder of the version.
 	output string
 }
@@ -60,22 +65,41 @@ func (r release) write(ctx context.Context) ([]string, error) {
 	if err := r.addTemplates(files); err != nil {
 		return nil, err
 	}
+	if err := r.addIronic(ctx, files); err != nil {
+		return nil, err
+	}
+	if err := checkTags(files); err != nil {
+		return nil, err
+	}
 	return writeFolder(filepath.Join(r.output, r.version), files)
 }
 
-// components builds everything that is installed.
+// components builds everything that is installed. The manager gives nodes the guard of its own version, unless the
+// release names another one.
 func (r release) components(ctx context.Context) ([]byte, error) {
+	built, err := r.kustomize(ctx, filepath.Join(r.root, "config", "default"))
+	if err != nil {
+		return nil, err
+	}
+	if built, err = setImage(built, r.image); err != nil || r.guard == defaultGuard+":"+r.version {
+		return built, err
+	}
+	return setGuard(built, r.guard)
+}
+
+// kustomize builds a folder.
+func (r release) kustomize(ctx context.Context, folder string) ([]byte, error) {
 	tools, err := binaries.Ensure(ctx, r.root, binaries.Tools(), os.Stderr)
 	if err != nil {
 		return nil, err
 	}
 	var output, problems bytes.Buffer
-	command := exec.CommandContext(ctx, filepath.Join(tools, "kustomize"), "build", filepath.Join("config", "default"))
+	command := exec.CommandContext(ctx, filepath.Join(tools, "kustomize"), "build", folder)
 	command.Dir, command.Stdout, command.Stderr = r.root, &output, &problems
 	if err := command.Run(); err != nil {
-		return nil, fmt.Errorf("building config/default: %w\n%s", err, problems.String())
+		return nil, fmt.Errorf("building %s: %w\n%s", folder, err, problems.String())
 	}
-	return setImage(output.Bytes(), r.image)
+	return output.Bytes(), nil
 }
 
 func (r release) addTemplates(files map[string][]byte) error {
@@ -121,6 +145,27 @@ func setImage(components []byte, image string) ([]byte, error) {
 			defaultImage, developmentTag, count)
 	}
 	return bytes.Replace(components, development, []byte(image+"\n"), 1), nil
+}
+
+// setGuard adds the flag for the image of the guard to the arguments of the manager.
+func setGuard(components []byte, guard string) ([]byte, error) {
+	first := []byte("        - --leader-elect\n")
+	if count := bytes.Count(components, first); count != 1 {
+		return nil, fmt.Errorf("the components have the argument --leader-elect %d times: config/manager has to have it once",
+			count)
+	}
+	return bytes.Replace(components, first, append(first, "        - --keepalived-guard-image="+guard+"\n"...), 1), nil
+}
+
+// checkTags returns an error if a file names an image of a developer, which no registry has.
+func checkTags(files map[string][]byte) error {
+	development := regexp.MustCompile(`image: *"?(\S+:` + developmentTag + `)["\s]`)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if image := development.FindSubmatch(files[name]); image != nil {
+			return fmt.Errorf("%s names the image %s: give it the tag of the release", name, image[1])
+		}
+	}
+	return nil
 }
 
 func writeFolder(folder string, files map[string][]byte) ([]string, error) {

@@ -113,6 +113,57 @@ func TestSetImage(t *testing.T) {
 	}
 }
 
+func TestSetGuard(t *testing.T) {
+	const argument = "        - --leader-elect\n"
+	cases := map[string]struct {
+		reason  string
+		in      string
+		want    string
+		wantErr bool
+	}{
+		"Once": {
+			reason: "nodes get the guard of the registry that the release is pushed to",
+			in:     "a\n" + argument + "b\n",
+			want:   "a\n" + argument + "        - --keepalived-guard-image=registry.example/guard:v1\nb\n",
+		},
+		"Never": {reason: "nodes would get another image than the release says", in: "a\nb\n", wantErr: true},
+		"Twice": {reason: "it is not clear which container is the manager", in: argument + argument, wantErr: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := setGuard([]byte(tc.in), "registry.example/guard:v1")
+			if (err != nil) != tc.wantErr {
+				t.Fatalf("%s: got error %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.want, string(got)); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestCheckTags(t *testing.T) {
+	cases := map[string]struct {
+		reason, in, want string
+	}{
+		"Release":     {"a tag of a release is in a registry", "image: registry/guard:v1.15.0\n", ""},
+		"Development": {"no registry has it", "image: registry/guard:dev\n", "a.yaml names the image registry/guard:dev: give it the tag of the release"},
+		"Quoted":      {"quotes change nothing", `image: "registry/guard:dev"`, "a.yaml names the image registry/guard:dev: give it the tag of the release"},
+		"Longer":      {"a tag that only starts alike is another one", "image: registry/guard:devel\n", ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if err := checkTags(map[string][]byte{"a.yaml": []byte(tc.in)}); err != nil {
+				got = err.Error()
+			}
+			if got != tc.want {
+				t.Errorf("%s: got error %q, want %q", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
 func TestWrite(t *testing.T) {
 	root, err := binaries.Root()
 	if err != nil {
@@ -127,7 +178,10 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	made := release{root: root, version: "v1.15.0", image: "registry.example/manager:v1.15.0", output: output}
+	made := release{
+		root: root, version: "v1.15.0", image: "registry.example/manager:v1.15.0", guard: "registry.example/guard:v1.15.0",
+		output: output,
+	}
 	written, err := made.write(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +194,7 @@ func TestWrite(t *testing.T) {
 	want := []string{
 		"cluster-template-centos.yaml", "cluster-template-development.yaml", "cluster-template-ironic.yaml",
 		"cluster-template-topology.yaml", "cluster-template-ubuntu.yaml", "cluster-template.yaml", "clusterclass-metal3.yaml",
-		"infrastructure-components.yaml", "metadata.yaml",
+		"infrastructure-components.yaml", "ironic-endpoint.yaml", "ironic.yaml", "metadata.yaml",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files of the release: -want, +got:\n%s", diff)

@@ -19,13 +19,12 @@ import (
 	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
-const (
-	// microversion is asked for. It is the newest one of the oldest Ironic that is supported.
-	microversion = "1.82"
+// MinimumVersion is the oldest version of the API of Ironic that is supported, and the version that requests name. BMO
+// has the same minimum.
+const MinimumVersion = "1.89"
 
-	// defaultTimeout is how long one request may take.
-	defaultTimeout = 5 * time.Second
-)
+// defaultTimeout is how long one request may take.
+const defaultTimeout = 5 * time.Second
 
 // Endpoint is where Ironic should answer, and how to talk to it.
 type Endpoint struct {
@@ -98,10 +97,10 @@ func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
 		return failed(fmt.Errorf("reading the versions: %w", err))
 	}
 	newest := fmt.Sprintf("%d.%d", versions.MaxMajor, versions.MaxMinor)
-	if supported, err := versions.IsSupported(microversion); err != nil || !supported {
+	if supported, err := versions.IsSupported(MinimumVersion); err != nil || !supported {
 		return Observation{
 			Answer: Unsupported, Version: newest,
-			Detail: fmt.Sprintf("it speaks versions up to %s, needed is %s", newest, microversion),
+			Detail: fmt.Sprintf("it speaks versions up to %s, needed is %s", newest, MinimumVersion),
 		}
 	}
 	known, err := c.nodes(ctx)
@@ -137,7 +136,7 @@ func (c *Client) conductors(ctx context.Context) ([]string, error) {
 // conductors reports none.
 func (c *Client) terms(ctx context.Context) (map[string]string, error) {
 	versioned := *c.service
-	versioned.Microversion = microversion
+	versioned.Microversion = MinimumVersion
 	page, err := conductors.List(&versioned, conductors.ListOpts{Detail: true}).AllPages(ctx)
 	if gophercloud.ResponseCodeIs(err, http.StatusForbidden) || gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 		return nil, nil
@@ -165,7 +164,7 @@ func (c *Client) terms(ctx context.Context) (map[string]string, error) {
 // nodes are the states of all nodes by name. Nodes without a name are not hosts of ours.
 func (c *Client) nodes(ctx context.Context) (map[string]string, error) {
 	versioned := *c.service
-	versioned.Microversion = microversion
+	versioned.Microversion = MinimumVersion
 	states := map[string]string{}
 	options := nodes.ListOpts{Fields: []string{"uuid", "name", "provision_state"}}
 	err := nodes.List(&versioned, options).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {

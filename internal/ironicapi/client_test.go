@@ -73,7 +73,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/v1/drivers"):
 		f.drivers(w, r)
-	case !strings.HasPrefix(r.URL.Path, "/v1/drivers") && asked != "1.82":
+	case !strings.HasPrefix(r.URL.Path, "/v1/drivers") && asked != ironicapi.MinimumVersion:
 		http.Error(w, "another version was asked for", http.StatusNotAcceptable)
 	case strings.HasPrefix(r.URL.Path, "/v1/nodes"):
 		f.nodes(w, r)
@@ -156,12 +156,12 @@ func TestObserve(t *testing.T) {
 			want: ironicapi.Observation{Answer: ironicapi.Answers, Version: "1.96", Nodes: map[string]string{}},
 		},
 		"OldestSupported": {
-			reason: "Debian bookworm has this one",
+			reason: "BMO accepts this version, and no older one",
 			ironic: func(f *fake) {
-				f.versions = say(`{"version":{"id":"v1","status":"CURRENT","min_version":"1.1","version":"1.82"}}`)
+				f.versions = say(`{"version":{"id":"v1","status":"CURRENT","min_version":"1.1","version":"1.89"}}`)
 			},
 			want: ironicapi.Observation{
-				Answer: ironicapi.Answers, Version: "1.82", Conductors: good.Conductors, Nodes: good.Nodes, Terms: good.Terms,
+				Answer: ironicapi.Answers, Version: "1.89", Conductors: good.Conductors, Nodes: good.Nodes, Terms: good.Terms,
 			},
 		},
 		"ConductorsHidden": {
@@ -177,11 +177,11 @@ func TestObserve(t *testing.T) {
 			ironic: func(f *fake) { f.conductors = status(http.StatusInternalServerError) }, want: only(ironicapi.Broken),
 		},
 		"TooOld": {
-			reason: "fields of it mean something else",
+			reason: "BMO refuses to work with it, so hosts would never be adopted",
 			ironic: func(f *fake) {
-				f.versions = say(`{"version":{"id":"v1","status":"CURRENT","min_version":"1.1","version":"1.81"}}`)
+				f.versions = say(`{"version":{"id":"v1","status":"CURRENT","min_version":"1.1","version":"1.88"}}`)
 			},
-			want: ironicapi.Observation{Answer: ironicapi.Unsupported, Version: "1.81"},
+			want: ironicapi.Observation{Answer: ironicapi.Unsupported, Version: "1.88"},
 		},
 		"WrongPassword": {
 			reason:   "another cluster's Ironic, or credentials from before a rotation",

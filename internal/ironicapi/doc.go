@@ -5,6 +5,6 @@
 // argument.
 //
 // It refuses to change anything in Ironic, and it never repeats what an endpoint said where that could be a secret or
-// a text of any length. It speaks API versions from 1.82 on and asks for no newer one than it needs, so that it
+// a text of any length. It requires the API version that BMO requires, and asks for no newer one, so that it
 // understands old and new Ironics. The trade-off: what only a newer version tells is not reported.
 package ironicapi

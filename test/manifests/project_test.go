@@ -102,7 +102,9 @@ func TestReleasesFollowThoseOfCAPM3(t *testing.T) {
 	}
 }
 
-// The images are compiled by a Go that is at least as new as the one that go.mod asks for.
+var dockerfiles = []string{"Dockerfile", "images/keepalived/Dockerfile"}
+
+// The images are compiled by a Go that is at least as new as the version in go.mod.
 func TestDockerfilesUseTheGoOfTheModule(t *testing.T) {
 	read := func(name, pattern string) *version.Version {
 		content, err := os.ReadFile(filepath.Join(checkout(t), name))
@@ -116,10 +118,31 @@ func TestDockerfilesUseTheGoOfTheModule(t *testing.T) {
 		return version.MustParseSemantic(string(match[1]))
 	}
 	module := read("go.mod", `(?m)^go (\S+)$`)
-	for _, name := range []string{"Dockerfile", "images/keepalived/Dockerfile"} {
-		image := read(name, `(?m)^ARG GO_VERSION=(\S+)$`)
+	for _, name := range dockerfiles {
+		image := read(name, `(?m)^FROM \S+ golang:([0-9.]+)@`)
 		if image.LessThan(module) || image.Minor() != module.Minor() {
 			t.Errorf("%s compiles with Go %s, go.mod asks for %s", name, image, module)
+		}
+	}
+}
+
+// A tag of a base image may move between two builds of a release, a digest does not.
+func TestDockerfilesPinTheirBaseImages(t *testing.T) {
+	base := regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(\S+)`)
+	pinned := regexp.MustCompile(`:[^@]+@sha256:[0-9a-f]{64}$`)
+	for _, name := range dockerfiles {
+		content, err := os.ReadFile(filepath.Join(checkout(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		images := base.FindAllSubmatch(content, -1)
+		if len(images) != 2 {
+			t.Errorf("%s has %d stages, want one that builds and one that runs", name, len(images))
+		}
+		for _, image := range images {
+			if !pinned.Match(image[1]) {
+				t.Errorf("%s starts from %s, want a tag and a digest", name, image[1])
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@
 //
 //	lab build  builds what all labs share into the cache, unless it is there
 //	lab up     makes a lab and runs it until Ctrl-C
+//	lab target makes a management cluster of a cluster on its hosts, which can be moved to then
 //	lab down   stops one that runs in another terminal, and removes what is left
 //	lab sweep  removes what is left of one that was killed
 //
@@ -32,6 +33,7 @@ const stopLimit = 3 * time.Minute
 
 const usage = `usage: lab build
        lab up|down|sweep --name NAME [flags]
+       lab target --name NAME CLUSTER
 `
 
 const intro = `
@@ -45,6 +47,8 @@ A cluster on its hosts:
     %[2]s apply -f -
 For one whose control plane takes the Ironic endpoint over:
     --from=%[9]s --control-plane-machine-count=3
+To prepare it for a move into itself:
+  go run ./test/lab/cmd/lab target --name %[10]s one
 Press Ctrl-C to remove it.
 `
 
@@ -85,14 +89,28 @@ func run(ctx context.Context, args []string) error {
 		return lab.Prepare(ctx, options.Progress)
 	case "up":
 		return up(ctx, options)
+	case "target":
+		return target(ctx, options.Name, flags.Args()[1:])
 	case "down":
 		return lab.Down(ctx, options.Name)
 	case "sweep":
 		return lab.Sweep(ctx, options.Name)
 	default:
 		flags.Usage()
-		return fmt.Errorf("the command is %q: give build, up, down or sweep", flags.Arg(0))
+		return fmt.Errorf("the command is %q: give build, up, target, down or sweep", flags.Arg(0))
 	}
+}
+
+// target asks the process that runs a lab to prepare a cluster.
+func target(ctx context.Context, name string, clusters []string) error {
+	if name == "" || len(clusters) != 1 {
+		return errors.New("give lab target the name of the lab with --name, and the name of one cluster")
+	}
+	path, err := socketPath(name)
+	if err != nil {
+		return err
+	}
+	return requestTarget(ctx, path, name, clusters[0], os.Stdout)
 }
 
 func up(ctx context.Context, options lab.Options) error {
@@ -103,15 +121,25 @@ func up(ctx context.Context, options lab.Options) error {
 	if err := running.ShareIronic(ctx); err != nil {
 		return errors.Join(err, running.Stop(context.WithoutCancel(ctx)))
 	}
+	path, err := socketPath(options.Name)
+	if err != nil {
+		return errors.Join(err, running.Stop(context.WithoutCancel(ctx)))
+	}
+	stopServing, err := serveRequests(ctx, path, prepareTarget(running))
+	if err != nil {
+		return errors.Join(err, running.Stop(context.WithoutCancel(ctx)))
+	}
 	cluster, clusterctl := running.Management(), running.Management().Clusterctl()
 	fmt.Printf(intro, cluster.Kubeconfig, cluster.KubectlPath(), strings.Join(clusterctl.Variables, " "), clusterctl.Path,
-		clusterctl.Config, running.Template(), lab.Namespace, binaries.KubernetesVersion, running.TemplateWithIronic())
+		clusterctl.Config, running.Template(), lab.Namespace, binaries.KubernetesVersion, running.TemplateWithIronic(),
+		options.Name)
 	// Ctrl-C and lab down end it alike.
 	select {
 	case <-ctx.Done():
 	case <-running.StopRequested():
 	}
 	options.Progress("stopping the lab")
+	stopServing()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 	defer cancel()
 	return running.Stop(ctx)

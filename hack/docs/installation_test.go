@@ -1,0 +1,199 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+)
+
+// clusterctl runs the program of the module that the documents name.
+func clusterctl(t *testing.T, environment []string, arguments ...string) (string, error) {
+	t.Helper()
+	folder, err := binaries.Ensure(t.Context(), root(t), binaries.ClusterAPI(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), filepath.Join(folder, "clusterctl"), arguments...)
+	command.Env = append([]string{"HOME=" + t.TempDir(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true"}, environment...)
+	output, err := command.CombinedOutput()
+	return string(output), err
+}
+
+// settingsFile writes clusterctl.yaml as the installation does.
+func settingsFile(t *testing.T) string {
+	t.Helper()
+	text := settings.FindStringSubmatch(read(t, installation))
+	if text == nil {
+		t.Fatalf("%s does not write clusterctl.yaml", installation)
+	}
+	path := filepath.Join(t.TempDir(), "clusterctl.yaml")
+	if err := os.WriteFile(path, []byte(text[1]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestClusterctlTakesTheReleaseFromTheSettings(t *testing.T) {
+	output, err := clusterctl(t, nil, "config", "repositories", "--config", settingsFile(t), "--output", "yaml")
+	if err != nil {
+		t.Fatalf("clusterctl config repositories: %v\n%s", err, output)
+	}
+	var listed []struct{ File, Name, ProviderType, URL string }
+	if err := yaml.Unmarshal([]byte(output), &listed); err != nil {
+		t.Fatalf("%v in\n%s", err, output)
+	}
+	image := strings.TrimPrefix(makeDefault(t, "IMAGE"), "ghcr.io/")
+	want := "https://github.com/" + image + "/releases/" + makeDefault(t, "VERSION") + "/"
+	found := 0
+	for _, each := range listed {
+		if each.Name != "metal3" || each.ProviderType != "InfrastructureProvider" {
+			continue
+		}
+		found++
+		if each.URL != want || each.File != "infrastructure-components.yaml" {
+			t.Errorf("clusterctl takes %s of %s, want infrastructure-components.yaml of %s", each.File, each.URL, want)
+		}
+	}
+	if found != 1 {
+		t.Errorf("clusterctl knows %d infrastructure providers with the name metal3, want 1:\n%s", found, output)
+	}
+}
+
+// The settings have a value for each variable without a default. What is left are arguments of clusterctl.
+func TestTheSettingsFillInTheFlavour(t *testing.T) {
+	template := filepath.Join(root(t), "templates", "cluster-template-ironic.yaml")
+	arguments := []string{"CLUSTER_NAME=my-cluster", "NAMESPACE=metal3", "KUBERNETES_VERSION=v1.36.3"}
+	output, err := clusterctl(t, arguments, "generate", "yaml", "--config", settingsFile(t), "--from", template)
+	if err != nil {
+		t.Fatalf("clusterctl generate yaml: %v\n%s", err, output)
+	}
+	values, err := clusterctlSettings(read(t, installation))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := read(t, "templates/cluster-template-ironic.yaml")
+	for name := range values {
+		if name != "providers" && name != "CLUSTER_TOPOLOGY" && !strings.Contains(known, "${"+name) {
+			t.Errorf("clusterctl.yaml sets %s, which the flavour ironic does not have", name)
+		}
+	}
+}
+
+func TestDocumentsDownloadFilesOfTheRelease(t *testing.T) {
+	published := regexp.MustCompile(`/cluster-api-provider-metal3/releases/(?:download/)?(v[0-9.]+)/([a-z0-9.-]+)`)
+	found := 0
+	for name, text := range texts(t) {
+		for _, match := range published.FindAllStringSubmatch(text, -1) {
+			found++
+			if match[1] != makeDefault(t, "VERSION") {
+				t.Errorf("%s takes %s of %s, the Makefile releases %s", name, match[2], match[1], makeDefault(t, "VERSION"))
+			}
+			if !strings.Contains(read(t, "hack/releasemanifests/release_test.go"), `"`+match[2]+`"`) {
+				t.Errorf("%s takes %s, which hack/releasemanifests does not write", name, match[2])
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no document takes anything of a release")
+	}
+}
+
+// required returns the version of a module that a module of the checkout requires.
+func required(t *testing.T, file, module string) string {
+	t.Helper()
+	match := regexp.MustCompile(`(?m)^\s*(?:require )?` + regexp.QuoteMeta(module) + ` (v\S+)`).FindStringSubmatch(read(t, file))
+	if match == nil {
+		t.Fatalf("%s does not require %s", file, module)
+	}
+	return match[1]
+}
+
+func TestDocumentsInstallTestedVersions(t *testing.T) {
+	operator := required(t, "hack/bmo/go.mod", "github.com/metal3-io/baremetal-operator")
+	clusterAPI := required(t, "go.mod", "sigs.k8s.io/cluster-api")
+	for _, each := range []struct{ what, pattern, want string }{
+		{"BMO", `baremetal-operator/[a-z0-9/_-]+\?ref=(v[0-9.]+)`, operator},
+		{"the image of BMO", `(?s)name: quay.io/metal3-io/baremetal-operator\n  newTag: (v[0-9.]+)`, operator},
+		{"Cluster API", `--core cluster-api:(v[0-9.]+)`, clusterAPI},
+		{"kubeadm", `kubeadm:(v[0-9.]+)`, clusterAPI},
+		{"this provider", `--config clusterctl\.yaml [^\n]*--infrastructure metal3:(v[0-9.]+)`, makeDefault(t, "VERSION")},
+	} {
+		found := 0
+		for name, text := range texts(t) {
+			for _, match := range regexp.MustCompile(each.pattern).FindAllStringSubmatch(text, -1) {
+				found++
+				if match[1] != each.want {
+					t.Errorf("%s installs %s %s, tested is %s", name, each.what, match[1], each.want)
+				}
+			}
+		}
+		if found == 0 {
+			t.Errorf("no document installs %s: correct the pattern %s", each.what, each.pattern)
+		}
+	}
+}
+
+// The folder of BMO that the installation builds exists, and has the image that the installation pins.
+func TestBMOHasWhatTheInstallationBuilds(t *testing.T) {
+	folder := moduleFolder(t, "hack/bmo", "github.com/metal3-io/baremetal-operator")
+	match := regexp.MustCompile(`baremetal-operator/([a-z0-9/_-]+)\?ref=`).FindStringSubmatch(read(t, installation))
+	if match == nil {
+		t.Fatal("the installation does not build a folder of BMO")
+	}
+	if _, err := os.Stat(filepath.Join(folder, match[1], "kustomization.yaml")); err != nil {
+		t.Error(err)
+	}
+	manager, err := os.ReadFile(filepath.Join(folder, "config", "base", "manager.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(manager), "image: quay.io/metal3-io/baremetal-operator") {
+		t.Error("BMO has another image than the installation pins")
+	}
+}
+
+// The recipe installs the units and programs that the flavours call.
+func TestTheNodeImageHasWhatTheFlavoursCall(t *testing.T) {
+	_, recipe, _ := strings.Cut(read(t, "docs/templates.md"), "cat > node-image.sh")
+	recipe, _, found := strings.Cut(recipe, "```")
+	if !found {
+		t.Fatal("docs/templates.md has no recipe for a node image")
+	}
+	var installed []string
+	for _, line := range regexp.MustCompile(`(?m)^apt-get install --yes (.*)$`).FindAllStringSubmatch(recipe, -1) {
+		for word := range strings.FieldsSeq(line[1]) {
+			name, _, _ := strings.Cut(strings.Trim(word, `"`), "=")
+			installed = append(installed, name)
+		}
+	}
+	values, err := clusterctlSettings(read(t, installation))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := []string{"kubeadm"}
+	for _, flavour := range []string{"ubuntu", "ironic"} {
+		text := read(t, "templates/cluster-template-"+flavour+".yaml")
+		for _, match := range regexp.MustCompile(`systemctl enable --now ([^\n"]+)`).FindAllStringSubmatch(text, -1) {
+			wanted = append(wanted, strings.Fields(match[1])...)
+		}
+		for _, match := range regexp.MustCompile(`(?m)^\s+exec ([a-z]+) `).FindAllStringSubmatch(text, -1) {
+			wanted = append(wanted, match[1])
+		}
+	}
+	for _, name := range wanted {
+		if strings.HasPrefix(name, "${CONTAINER_RUNTIME") {
+			name, _ = values["CONTAINER_RUNTIME"].(string)
+		}
+		if !slices.Contains(installed, name) {
+			t.Errorf("a flavour calls %s, which the recipe does not install: %q", name, installed)
+		}
+	}
+}
