@@ -35,7 +35,7 @@ func setupClean(set *pflag.FlagSet) runner {
 }
 
 func setupResume(set *pflag.FlagSet) runner {
-	return setupRecovery(set, "PivotResume", (*recovery).resume)
+	return setupMove(set, "PivotResume", (*recovery).resume)
 }
 
 // abort puts everything back in the source.

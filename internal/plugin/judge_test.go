@@ -234,6 +234,18 @@ func TestTargetObstacles(t *testing.T) {
 			edit:   func(_, target *scope) { target.managerObstacles = gone() },
 			want:   []string{"the manager is gone"},
 		},
+		"NoOperator": {
+			reason: "nothing would manage the hosts",
+			edit:   func(_, target *scope) { target.operators = nil },
+			want: []string{"BMO is not there: no Deployment that watches namespace metal3 has the label " +
+				"webhook=metal3-io-v1alpha1-baremetalhost: install it, or use --ignore OperatorMissing if it runs without this label"},
+		},
+		"OperatorDown": {
+			reason: "the same",
+			edit:   func(_, target *scope) { target.operators[0].Status.AvailableReplicas = 0 },
+			want: []string{"BMO does not run: Deployment baremetal-operator-system/bmo has 0 of 1 replicas available: scale it, " +
+				"or look at its pods"},
+		},
 		"NothingInstalled": {
 			reason: "only kinds of ours, of BMO and of clusterctl count; others come with their providers",
 			edit: func(source, target *scope) {

@@ -29,6 +29,9 @@ type recovery struct {
 	dryRun  bool
 	timeout time.Duration
 
+	// ignored is for commands that move.
+	ignored ignorance
+
 	environment    Environment
 	source, target *cluster
 	progress       *progress
@@ -62,7 +65,17 @@ type outcome struct {
 
 // setupRecovery makes a command of a function that works on both sides.
 func setupRecovery(set *pflag.FlagSet, kind string, work func(*recovery, context.Context) error) runner {
+	return (&recovery{}).setup(set, kind, work)
+}
+
+// setupMove makes a command of a function that may move.
+func setupMove(set *pflag.FlagSet, kind string, work func(*recovery, context.Context) error) runner {
 	c := &recovery{}
+	c.ignored.add(set)
+	return c.setup(set, kind, work)
+}
+
+func (c *recovery) setup(set *pflag.FlagSet, kind string, work func(*recovery, context.Context) error) runner {
 	c.where.add(set)
 	set.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
 	set.DurationVar(&c.timeout, "timeout", defaultTimeout, "how long to wait until the hosts run")
@@ -102,6 +115,8 @@ func (c *recovery) open(environment Environment) error {
 		return fmt.Errorf("--timeout is %s; use a time above zero, such as 10m", c.timeout)
 	case c.where.toKubeconfig == "":
 		return errors.New("--to-kubeconfig is empty: name the target, because how far the move has come shows there")
+	case c.ignored.check() != nil:
+		return c.ignored.check()
 	}
 	c.environment = environment
 	var err error

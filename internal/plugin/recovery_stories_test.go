@@ -113,11 +113,11 @@ func describeRecovery(c *clusters) {
 }
 
 // halfMoved is a cluster on both sides, paused, as clusterctl leaves it between copying and deleting.
-func (c *clusters) halfMoved(ctx context.Context) (namespace string, source, target world) {
+func (c *clusters) halfMoved(ctx context.Context, edits ...func(*infrav1.Metal3Cluster)) (namespace string, source, target world) {
 	GinkgoHelper()
 	namespace = stage.Namespace(ctx, c.source)
 	Expect(c.target.Client.Create(ctx, build.Namespace(namespace))).To(Succeed())
-	source, target = settle(ctx, c.source, namespace), settle(ctx, c.target, namespace)
+	source, target = settle(ctx, c.source, namespace, edits...), settle(ctx, c.target, namespace, edits...)
 	for _, w := range []world{source, target} {
 		stage.Change(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
 			cluster.Spec.Paused = ptr.To(true)
