@@ -20,6 +20,7 @@ const (
 	CodeHostParking         Code = "HostParking"
 	CodeHostPaused          Code = "HostPaused"
 	CodeNotProvisioned      Code = "InfrastructureNotProvisioned"
+	CodeInTarget            Code = "InTarget"
 	CodeIronicDiffers       Code = "IronicDiffers"
 	CodeIronicStillNeeded   Code = "IronicStillNeeded"
 	CodeIronicUnknown       Code = "IronicUnknown"
@@ -86,6 +87,7 @@ func Codes() []Meaning {
 		{CodeHostParking, "The Cluster is paused, and the host is not parked yet."},
 		{CodeHostPaused, "The host is still paused, or was paused in the middle of what BMO was doing."},
 		{CodeNotProvisioned, "The infrastructure of the Cluster is not provisioned."},
+		{CodeInTarget, "The object is in the other cluster, which manages it."},
 		{CodeIronicDiffers, "BMO in the target uses another Ironic than BMO in the source, or than spec.ironic."},
 		{CodeIronicStillNeeded, "The hosts still need the Ironic of the management cluster."},
 		{CodeIronicUnknown, "The Ironic that BMO uses is not known."},

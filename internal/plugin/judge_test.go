@@ -320,8 +320,8 @@ func TestTargetObstacles(t *testing.T) {
 				source.objects[machine] = belongings{"m": partial("m", "c")}
 				target.objects = map[schema.GroupKind]belongings{machine: {"m": there}, hostKind(): {"host": there}}
 			},
-			want: []string{"Machine m is there already, and is being deleted, which would go on after the move: remove it as " +
-				"docs/pivot.md says"},
+			want: []string{"Machine m is there already, and is being deleted, which would go on after the move: remove it " +
+				"with pivot clean --target"},
 		},
 		"Abandoned": {
 			reason: "what was deleted in the source since an earlier move would come alive; what the target has of its own stays",
@@ -334,10 +334,10 @@ func TestTargetObstacles(t *testing.T) {
 				}}
 			},
 			want: []string{
-				"BareMetalHost deleted is in the target only, left by an earlier move, and would come alive: remove it as " +
-					"docs/pivot.md says",
-				"BareMetalHost moved is in the target only, left by an earlier move, and would come alive: remove it as " +
-					"docs/pivot.md says",
+				"BareMetalHost deleted is in the target only, left by an earlier move, and would come alive: remove it " +
+					"with pivot clean --target",
+				"BareMetalHost moved is in the target only, left by an earlier move, and would come alive: remove it " +
+					"with pivot clean --target",
 			},
 		},
 		"LeftOvers": {
@@ -357,7 +357,8 @@ func TestTargetObstacles(t *testing.T) {
 				target.objects = source.objects
 				target.sight = (&sight{hosts: source.hosts, clusters: source.clusters, infras: source.infras}).neighbours()
 			},
-			want: []string{"BareMetalHost host is there already, with the status of an earlier time: remove it as docs/pivot.md says"},
+			want: []string{"BareMetalHost host is there already, with the status of an earlier time: remove it with pivot " +
+				"clean --target, or it may stay paused after the move"},
 		},
 		"LeftOverHostBeingDeleted": {
 			reason: "BMO would deprovision the host that arrives on it",
@@ -369,8 +370,8 @@ func TestTargetObstacles(t *testing.T) {
 					hosts: []*bmov1alpha1.BareMetalHost{left}, clusters: source.clusters, infras: source.infras,
 				}).neighbours()
 			},
-			want: []string{"BareMetalHost host is there already, and is being deleted: remove it as docs/pivot.md says, or it " +
-				"stays paused after the move"},
+			want: []string{"BareMetalHost host is there already, and is being deleted: remove it with pivot clean --target, or " +
+				"it may stay paused after the move"},
 		},
 		"OtherMachine": {
 			reason: "the name is the same, the machine is not",

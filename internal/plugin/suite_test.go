@@ -81,6 +81,8 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 		describeRecovery(c)
 		describeKeeping(c)
 		describeIronic(c)
+		describeTimeline(c)
+		describeSides(c)
 	})
 })
 
@@ -216,7 +218,7 @@ func commandLine(source, target, namespace, arguments string) []string {
 	if target != "" {
 		line = append(line, "--to-kubeconfig="+target)
 	}
-	for _, writes := range []string{"demote", "handover", "abort", "clean", "resume", "run", "keep"} {
+	for _, writes := range []string{"demote", "handover", "abort", "clean", "resume", "run", "keep", "fence", "takeover", "forget", "yield"} {
 		if strings.HasPrefix(arguments, writes) && !strings.Contains(arguments, "--yes=false") {
 			line = append(line, "--yes")
 		}
