@@ -21,7 +21,10 @@ const (
 	CodeHostParking         Code = "HostParking"
 	CodeHostPaused          Code = "HostPaused"
 	CodeNotProvisioned      Code = "InfrastructureNotProvisioned"
+	CodeInTarget            Code = "InTarget"
+	CodeIronicDiffers       Code = "IronicDiffers"
 	CodeIronicStillNeeded   Code = "IronicStillNeeded"
+	CodeIronicUnknown       Code = "IronicUnknown"
 	CodeLeftover            Code = "Leftover"
 	CodeLeftoverRuns        Code = "LeftoverRuns"
 	CodeManagerDown         Code = "ManagerDown"
@@ -38,6 +41,7 @@ const (
 	CodeNotInTarget         Code = "NotInTarget"
 	CodeNotInitialized      Code = "ControlPlaneNotInitialized"
 	CodeOperatorDown        Code = "OperatorDown"
+	CodeOperatorMissing     Code = "OperatorMissing"
 	CodeOwnerMissing        Code = "OwnerMissing"
 	CodeOwnerStays          Code = "OwnerStays"
 	CodePaused              Code = "Paused"
@@ -85,7 +89,10 @@ func Codes() []Meaning {
 		{CodeHostParking, "The Cluster is paused, and the host is not parked yet."},
 		{CodeHostPaused, "The host is still paused, or was paused in the middle of what BMO was doing."},
 		{CodeNotProvisioned, "The infrastructure of the Cluster is not provisioned."},
-		{CodeIronicStillNeeded, "The management cluster still needs its Ironic."},
+		{CodeInTarget, "The object is in the other cluster, which manages it."},
+		{CodeIronicDiffers, "BMO in the target uses another Ironic than BMO in the source, or than spec.ironic."},
+		{CodeIronicStillNeeded, "The hosts still need the Ironic of the management cluster."},
+		{CodeIronicUnknown, "The Ironic that BMO uses is not known."},
 		{CodeLeftover, "The host is a leftover of an earlier move, or arrived on one."},
 		{CodeLeftoverRuns, "BMO manages a host that the command would remove."},
 		{CodeManagerDown, "The manager of this provider is not installed, or does not run."},
@@ -101,6 +108,7 @@ func Codes() []Meaning {
 		{CodeNotInTarget, "The object is not in the target, and would be lost."},
 		{CodeNothingToMove, "The namespace has no Cluster of this provider."},
 		{CodeOperatorDown, "BMO does not run."},
+		{CodeOperatorMissing, "No Deployment of BMO that manages the namespace was found."},
 		{CodeOwnerMissing, "The object has no owner. clusterctl would leave it behind."},
 		{CodeOwnerStays, "The owner of the object does not move. clusterctl would leave the object behind."},
 		{CodePauseRefused, "The API server refuses to pause the host."},

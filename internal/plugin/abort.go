@@ -30,12 +30,8 @@ func setupAbort(set *pflag.FlagSet) runner {
 	return setupRecovery(set, "PivotAbort", (*recovery).abort)
 }
 
-func setupClean(set *pflag.FlagSet) runner {
-	return setupRecovery(set, "PivotClean", (*recovery).clean)
-}
-
 func setupResume(set *pflag.FlagSet) runner {
-	return setupRecovery(set, "PivotResume", (*recovery).resume)
+	return setupMove(set, "PivotResume", (*recovery).resume)
 }
 
 // abort puts everything back in the source.
@@ -75,8 +71,11 @@ func (c *recovery) ask(question string) error {
 	return confirm(c.environment, c.yes || c.dryRun, question)
 }
 
-// clean removes what is left in the source.
+// clean removes what is left in the source, or in the target.
 func (c *recovery) clean(ctx context.Context) error {
+	if c.ofTarget {
+		return c.cleanTarget(ctx)
+	}
 	if c.done.Course != courseArrived {
 		if c.done.Course == courseDeleting {
 			return c.wrongStage("complete the move with pivot resume", "the Clusters of the target are paused")
@@ -84,19 +83,34 @@ func (c *recovery) clean(ctx context.Context) error {
 		return c.wrongStage("only what a complete move has left is removed",
 			fmt.Sprintf("the target does not manage the Clusters (course %s)", c.done.Course))
 	}
+	if paused := pausedIn(c.left, c.arrived); len(paused) > 0 {
+		return c.refuse(targetSide, paused...)
+	}
 	err := c.sweep(ctx)
 	c.done.Done = err == nil && len(c.done.Refusals) == 0
 	return err
+}
+
+// pausedIn names the Clusters of a complete move that are still paused in the target: clusterctl was killed before it
+// unpaused them.
+func pausedIn(left, arrived *scope) []pivot.Obstacle {
+	names, _, _ := arrivingClusters(left, arrived)
+	var paused []pivot.Obstacle
+	for _, cluster := range arrived.clusters {
+		if isPaused(cluster) && slices.Contains(names, cluster.Name) {
+			paused = append(paused, pivot.About("Cluster", cluster).Blocks(pivot.CodePaused,
+				"complete the move with pivot resume, which unpauses it", "Cluster %s of the target is paused", cluster.Name))
+		}
+	}
+	return paused
 }
 
 // sweep removes what is left in the source, if all of it is in the target and nothing acts on it.
 func (c *recovery) sweep(ctx context.Context) error {
 	for _, cluster := range c.left.clusters {
 		if !isPaused(cluster) {
-			remedy := fmt.Sprintf("pause it with `kubectl patch cluster %s --namespace %s --type merge --patch "+
-				`'{"spec":{"paused":true}}'`+"`", cluster.Name, cluster.Namespace)
-			return c.refuse(sourceSide, pivot.About("Cluster", cluster).Blocks(pivot.CodeClusterRuns, remedy,
-				"Cluster %s runs in the source", cluster.Name))
+			return c.refuse(sourceSide, pivot.About("Cluster", cluster).Blocks(pivot.CodeClusterRuns,
+				"pause it with pivot fence", "Cluster %s runs in the source", cluster.Name))
 		}
 	}
 	if missing := (arrival{scope: c.arrived, from: c.left}).notHere(); len(missing) > 0 {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -135,7 +136,7 @@ func (a *assessment) compare(source, target *scope, equal bool) {
 	default:
 		a.Course = courseUnclear
 		a.Doubts = append(a.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
-			"if you have deleted it in the source, remove it in the target as docs/pivot.md says",
+			"if you have deleted it in the source, remove it with pivot clean --target",
 			"%s is in the target only, and the copy is not complete", pivot.Enumerate(a.Ambiguous)))
 	}
 }
@@ -204,6 +205,11 @@ func (s *scope) kinds() []schema.GroupKind {
 	})
 }
 
+// hostKindOf is the kind BareMetalHost.
+func hostKindOf() schema.GroupKind {
+	return bmov1alpha1.GroupVersion.WithKind("BareMetalHost").GroupKind()
+}
+
 func infraKind() schema.GroupKind { return infrav1.GroupVersion.WithKind("Metal3Cluster").GroupKind() }
 
 func secretKind() schema.GroupKind { return schema.GroupKind{Kind: "Secret"} }
@@ -223,6 +229,10 @@ func (s *scope) takes(kind schema.GroupKind, object *metav1.PartialObjectMetadat
 	return pivot.Moves(object)
 }
 
+// maxDepth is a limit for chains of owners. They are no longer than the number of kinds in them: Cluster, deployment,
+// set, Machine, data, Secret.
+const maxDepth = 16
+
 // depthsOf is how many owners each object has above it. A cycle of owners ends.
 func depthsOf(s *scope) map[types.UID]int {
 	owners, depths := map[types.UID][]metav1.OwnerReference{}, map[types.UID]int{}
@@ -231,12 +241,11 @@ func depthsOf(s *scope) map[types.UID]int {
 			owners[object.UID] = object.OwnerReferences
 		}
 	}
-	// A chain is no longer than the number of kinds in it: Cluster, deployment, set, Machine, data, Secret.
-	for range 16 {
+	for range maxDepth {
 		for uid, references := range owners {
 			for _, owner := range references {
 				if _, known := owners[owner.UID]; known {
-					depths[uid] = max(depths[uid], min(depths[owner.UID]+1, 16)) //nolint:mnd // The same.
+					depths[uid] = max(depths[uid], min(depths[owner.UID]+1, maxDepth))
 				}
 			}
 		}
@@ -297,37 +306,6 @@ func (a arrival) onlyHere() []located {
 			}
 		}
 	}
-	return found
-}
-
-// removal is one object that is removed without anybody acting on it.
-type removal struct {
-	located
-	version string
-	object  *metav1.PartialObjectMetadata
-}
-
-// removals are the objects of one side that the other side has too, owned ones first. Without a Cluster, what Cluster
-// API owns would stay half deleted, so Clusters are the last ones. ClusterClasses stay: Clusters of other namespaces
-// may use them.
-func removals(from, other *scope) []removal {
-	var found []removal
-	depths := depthsOf(from)
-	for _, definition := range append(from.definitions, definition{Storage: "v1", Kind: secretKind()}) {
-		there := other.objects[definition.Kind]
-		if definition.Kind == secretKind() {
-			there = other.secrets
-		}
-		for name, object := range from.belongingsOf(definition.Kind) {
-			if _, copied := there[name]; copied && from.takes(definition.Kind, object) && !ofClass(object) {
-				found = append(found, removal{located{definition.Kind, name}, definition.Storage, object})
-			}
-		}
-	}
-	slices.SortFunc(found, func(a, b removal) int {
-		return cmp.Or(cmp.Compare(depths[b.object.UID], depths[a.object.UID]), cmp.Compare(a.kind.Kind, b.kind.Kind),
-			cmp.Compare(a.name, b.name))
-	})
 	return found
 }
 

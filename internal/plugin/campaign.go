@@ -38,8 +38,9 @@ type namespaceView struct {
 }
 
 // campaign returns where the namespaces are, in the order in which to move them: those with an Ironic endpoint come
-// last. BMO has one Ironic for all namespaces, and it serves all of them until its own namespace is handed over.
-func (v view) campaign() []namespaceView {
+// last. BMO has one Ironic for all namespaces, and it serves all of them until its own namespace is handed over. Flags
+// are those that name the clusters.
+func (v view) campaign(flags string) []namespaceView {
 	if v.Target == nil || !v.complete() {
 		return nil
 	}
@@ -62,7 +63,7 @@ func (v view) campaign() []namespaceView {
 	serves := slices.ContainsFunc(all, func(one namespaceView) bool { return one.Stage != stageMoved })
 	all = append(all, last...)
 	for i := range all {
-		all[i].Next = all[i].next(serves)
+		all[i].Next = all[i].next(serves, flags)
 	}
 	return all
 }
@@ -72,7 +73,10 @@ func (v view) campaign() []namespaceView {
 //	source                                      target                     stage
 //	has Clusters, and one of them is paused     any                        Moving
 //	has Clusters, and one is not ready to move  any                        NotReady
-//	has Clusters or hosts                       any                        Ready
+//	has Clusters                                any                        Ready
+//	has hosts, and no Cluster                   has Clusters               Moving: clusterctl deletes the last objects,
+//	                                                                       or has left them
+//	has hosts, and no Cluster                   has none                   NotReady: hosts move with a Cluster
 //	has nothing                                 has a paused Cluster, or   Arriving
 //	                                            a host that still waits
 //	has nothing                                 anything else              Moved
@@ -84,8 +88,12 @@ func stageOf(source, target sideView) stage {
 		return stageMoving
 	case slices.ContainsFunc(source.Clusters, unready):
 		return stageNotReady
-	case len(source.Clusters)+len(source.Hosts) > 0:
+	case len(source.Clusters) > 0:
 		return stageReady
+	case len(source.Hosts) > 0 && len(target.Clusters) > 0:
+		return stageMoving
+	case len(source.Hosts) > 0:
+		return stageNotReady
 	case slices.ContainsFunc(target.Clusters, paused), slices.ContainsFunc(target.Hosts, waits):
 		return stageArriving
 	default:
@@ -94,9 +102,9 @@ func stageOf(source, target sideView) stage {
 }
 
 // next says what to do with a namespace. Serves says that other namespaces still depend on an Ironic that moves last.
-func (n namespaceView) next(serves bool) string {
+func (n namespaceView) next(serves bool, flags string) string {
 	command := func(name string) string {
-		return fmt.Sprintf("clusterctl metal3 pivot %s --namespace %s", name, n.Namespace)
+		return fmt.Sprintf("clusterctl metal3 pivot %s --namespace %s%s", name, n.Namespace, flags)
 	}
 	switch {
 	case n.Stage == stageMoved:

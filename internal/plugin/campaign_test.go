@@ -34,12 +34,13 @@ func TestStageOf(t *testing.T) {
 		want           stage
 	}{
 		"Ready":         {ready.side("a", pivot.PhaseBusy), nothing, stageReady},
-		"FreeHosts":     {free, nothing, stageReady},
+		"FreeHosts":     {free, nothing, stageNotReady},
 		"NotReady":      {unready.side("a", pivot.PhaseRunning), nothing, stageNotReady},
 		"NotJudged":     {clusterView{}.side("a", pivot.PhaseRunning), nothing, stageNotReady},
 		"Parking":       {paused.side("a", pivot.PhaseParking), nothing, stageMoving},
 		"Copied":        {paused.side("a", pivot.PhaseParked), paused.side("a", pivot.PhaseParked), stageMoving},
-		"HalfDeleted":   {free, paused.side("a", pivot.PhaseParked), stageReady},
+		"HalfDeleted":   {free, paused.side("a", pivot.PhaseParked), stageMoving},
+		"Leftovers":     {free, ready.side("a", pivot.PhaseRunning), stageMoving},
 		"NotUnpaused":   {nothing, paused.side("a", pivot.PhaseParked), stageArriving},
 		"HostWaits":     {nothing, ready.side("a", pivot.PhaseWaitingForEndpoint), stageArriving},
 		"Arrived":       {nothing, ready.side("a", pivot.PhaseRunning), stageMoved},
@@ -72,7 +73,8 @@ func TestCampaign(t *testing.T) {
 			unready.side("site-3", pivot.PhaseBusy), ready.side("site-4", pivot.PhaseRunning)),
 		Target: merge(ready.side("site-0", pivot.PhaseRunning), ready.side("site-1", pivot.PhaseResuming)),
 	}
-	seen.Namespaces = seen.campaign()
+	where := sides{kubeconfig: "/etc/my source.kubeconfig", toKubeconfig: "target.kubeconfig", toContext: "admin@target"}
+	seen.Namespaces = seen.campaign(where.flags())
 	var text, document bytes.Buffer
 	if err := errors.Join(seen.write(&text, false, false), printJSON(&document, seen.Namespaces, false)); err != nil {
 		t.Fatal(err)
@@ -86,18 +88,33 @@ func TestCampaign(t *testing.T) {
 		{Namespace: "site-0", Stage: stageMoved, Clusters: 1, Hosts: 2},
 		{
 			Namespace: "management", Stage: stageReady, Clusters: 1, Hosts: 2, Ironic: true,
-			Next: "clusterctl metal3 pivot run --namespace management",
+			Next: "clusterctl metal3 pivot run --namespace management --to-kubeconfig target.kubeconfig",
 		},
 	}
-	if diff := cmp.Diff(want, seen.campaign()); diff != "" {
+	if diff := cmp.Diff(want, seen.campaign((&sides{toKubeconfig: "target.kubeconfig"}).flags())); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	seen.Target = &sideView{Problem: "nobody answers"}
-	if got := seen.campaign(); got != nil {
+	if got := seen.campaign(""); got != nil {
 		t.Errorf("one side was not seen: %v", got)
 	}
 	seen.Target = nil
-	if got := seen.campaign(); got != nil {
+	if got := seen.campaign(""); got != nil {
 		t.Errorf("there is no target: %v", got)
+	}
+}
+
+// TestFlagsOfSides is about commands that are pasted into a shell.
+func TestFlagsOfSides(t *testing.T) {
+	for want, where := range map[string]sides{
+		"": {namespace: "metal3"},
+		" --kubeconfig a.kubeconfig --kubeconfig-context first --to-kubeconfig /b/c_1.yaml --to-kubeconfig-context second": {
+			kubeconfig: "a.kubeconfig", context: "first", toKubeconfig: "/b/c_1.yaml", toContext: "second",
+		},
+		` --to-kubeconfig 'it'\''s $HOME'`: {toKubeconfig: "it's $HOME"},
+	} {
+		if got := where.flags(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +54,10 @@ type command struct {
 	setup                         func(*pflag.FlagSet) runner
 }
 
-func commands() []command {
+func commands() []command { return slices.Concat(movingCommands(), repairingCommands()) }
+
+// movingCommands are those of a move that goes well.
+func movingCommands() []command {
 	return []command{
 		{
 			"preflight", "", "Say whether clusterctl move would succeed now and lose nothing",
@@ -69,6 +73,21 @@ func commands() []command {
 			"It writes nothing.", setupStatus,
 		},
 		{
+			"timeline", "", "Show what happened in a move, from the events of both sides",
+			"It writes nothing. With --output html it prints a page with a lane for each host.", setupTimeline,
+		},
+		{
+			"handover", "demote", "Take the Ironic of the management cluster down, so that the control plane takes its VIP",
+			"It waits until a node of the control plane holds the VIP and its Ironic knows all hosts. --kubeconfig names the " +
+				"cluster whose Ironic goes, --to-kubeconfig the cluster that the hosts live in now.", setupDemote,
+		},
+	}
+}
+
+// repairingCommands are those for a move that was interrupted, and for what it has left.
+func repairingCommands() []command {
+	return []command{
+		{
 			"resume", "", "Continue a move that was interrupted",
 			"It finds out how far clusterctl came. If nothing was deleted in the source, it moves again. Otherwise it removes " +
 				"what is left in the source, and unpauses the Clusters in the target.", setupResume,
@@ -79,13 +98,10 @@ func commands() []command {
 				"to delete in the source.", setupAbort,
 		},
 		{
-			"clean", "", "Remove what an interrupted move has left in the source",
+			"clean", "", "Remove what an interrupted move has left in the source, or in the target",
 			"It removes objects that are in the target too, without BMO or Cluster API acting on them. It refuses unless the " +
-				"target manages the Clusters.", setupClean,
-		},
-		{
-			"timeline", "", "Show what happened in a move, from the events of both sides",
-			"It writes nothing. With --output html it prints a page with a lane for each host.", setupTimeline,
+				"target manages the Clusters. With --target it removes objects of the target that would come alive there, or " +
+				"whose deletion would go on, and refuses if the target may have the only copies.", setupClean,
 		},
 		{
 			"keep", "", "Resume a host that is held, and keep what runs on it",
@@ -94,9 +110,24 @@ func commands() []command {
 				"where BMO would wipe the host.", setupKeep,
 		},
 		{
-			"handover", "demote", "Take the Ironic of the management cluster down, so that the control plane takes its VIP",
-			"It waits until a node of the control plane holds the VIP and its Ironic knows all hosts. --kubeconfig names the " +
-				"cluster whose Ironic goes, --to-kubeconfig the cluster that the hosts live in now.", setupDemote,
+			"fence", "", "Pause the Clusters that another management cluster manages",
+			"It is for a cluster that was unpaused on both sides. --kubeconfig names the side that stops, --to-kubeconfig the " +
+				"other one. It refuses where no other management cluster manages a Cluster: a pause begins a move.", setupFence,
+		},
+		{
+			"takeover", "", "Manage the Clusters here that another management cluster has claimed",
+			"It is for a management cluster that is gone for good. BMO acts on each host twice if the other one runs: it " +
+				"refuses if --to-kubeconfig names the other one and a Cluster runs there.", setupTakeover,
+		},
+		{
+			"forget", "", "Forget which hosts and Metal3Clusters have moved away, so that they can be created here again",
+			"It is for hosts that the other cluster has given up. It refuses if --to-kubeconfig names the other cluster and " +
+				"the hosts are there.", setupForget,
+		},
+		{
+			"yield", "", "Keep the Ironic of a management cluster from taking the VIP, or let it take the VIP with --undo",
+			"It is for a management cluster that a cluster moves back to, before Ironic is installed there. --kubeconfig " +
+				"names the cluster whose Ironic waits, --to-kubeconfig the cluster that the hosts live in now.", setupYield,
 		},
 	}
 }

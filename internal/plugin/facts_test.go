@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -32,7 +33,7 @@ func runningCluster(name string) *clusterv1.Cluster {
 func runningInfra(name string) *infrav1.Metal3Cluster {
 	infra := build.Metal3Cluster(name, build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""}),
 		build.Labels(map[string]string{clusterv1.ClusterNameLabel: name}))
-	infra.Spec.Ironic = &infrav1.Ironic{ClusterID: "c1"}
+	infra.Spec.Ironic = &infrav1.Ironic{ClusterID: "c1", Endpoint: infrav1.IronicEndpoint{VirtualIPs: []string{"192.0.2.2"}}}
 	infra.Status.Conditions = []metav1.Condition{
 		{Type: infrav1.IronicEndpointReadyCondition, Status: metav1.ConditionTrue},
 		{Type: infrav1.ReadyForMoveCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReadyForMoveReason},
@@ -103,16 +104,28 @@ func definitionsOf(version string) []definition {
 	return all
 }
 
+// vip is the Ironic endpoint of runningInfra.
+const vip = "https://192.0.2.2:6385"
+
+// bmo is a BMO that runs and uses an Ironic.
+func bmo(endpoint string) operator {
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "baremetal-operator-system", Name: "bmo"}}
+	deployment.Status.AvailableReplicas = 1
+	return operator{deployment, endpointIn(endpoint)}
+}
+
 // ready is a source that can be left.
 func ready() *scope {
+	infra := runningInfra("c")
 	machine := build.Machine("machine", "c")
 	machine.Status.NodeRef.Name = "node-0"
 	host := ownedHost("host", "c")
 	return &scope{
 		sight: (&sight{
 			namespace: build.DefaultNamespace, hosts: []*bmov1alpha1.BareMetalHost{host},
-			clusters: []*clusterv1.Cluster{runningCluster("c")}, infras: []*infrav1.Metal3Cluster{runningInfra("c")},
+			clusters: []*clusterv1.Cluster{runningCluster("c")}, infras: []*infrav1.Metal3Cluster{infra},
 		}).neighbours(),
+		operators: []operator{bmo(vip)}, everywhere: []*infrav1.Metal3Cluster{infra},
 		identity: "source", machines: []*clusterv1.Machine{machine}, definitions: definitionsOf("v1"),
 		providers: []clusterctlv1.Provider{provider("v1.15.0")},
 		naming:    []metav1.Object{consumer("host", "c")},
@@ -125,6 +138,7 @@ func ready() *scope {
 func empty() *scope {
 	return &scope{
 		sight: &sight{namespace: build.DefaultNamespace}, identity: "target", definitions: definitionsOf("v1"),
+		operators: []operator{bmo(vip + "/v1/")},
 		providers: []clusterctlv1.Provider{provider("v1.15.0")},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
@@ -42,6 +43,32 @@ func (s *sides) addOne(set *pflag.FlagSet, usage string) {
 	set.StringVar(&s.context, "kubeconfig-context", "", "context in it; default: the current one")
 	set.StringVarP(&s.namespace, "namespace", "n", "",
 		"namespace of the Clusters and hosts; default: that of the context")
+}
+
+// flags are those that name the clusters, as they are pasted into a shell. They begin with a space.
+func (s *sides) flags() string {
+	var text strings.Builder
+	for _, flag := range [][2]string{
+		{"kubeconfig", s.kubeconfig}, {"kubeconfig-context", s.context},
+		{"to-kubeconfig", s.toKubeconfig}, {"to-kubeconfig-context", s.toContext},
+	} {
+		if flag[1] != "" {
+			text.WriteString(" --" + flag[0] + " " + quoted(flag[1]))
+		}
+	}
+	return text.String()
+}
+
+// quoted is a word for a shell. It has quotes only where the shell needs them.
+func quoted(word string) string {
+	plain := func(character rune) bool {
+		return character <= unicode.MaxASCII && (unicode.IsLetter(character) || unicode.IsDigit(character)) ||
+			strings.ContainsRune("@%+=:,./-_", character)
+	}
+	if strings.IndexFunc(word, func(character rune) bool { return !plain(character) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // Values of --output. Wide is for status only.

@@ -129,8 +129,8 @@ func (c *demoteCommand) takesBack(ctx context.Context, clusterID string) (string
 		return "", c.management.blind(fmt.Errorf("reading ConfigMap %s: %w", key, err))
 	}
 	if _, handedOver := notice.Data[clusterID]; handedOver {
-		return fmt.Sprintf("it does not take the address, because ConfigMap %s names clusterID %s: remove that key to "+
-			"have it back", key, clusterID), nil
+		return fmt.Sprintf("it does not take the address, because ConfigMap %s names clusterID %s: pivot yield --undo "+
+			"--cluster-id %s removes that key", key, clusterID, clusterID), nil
 	}
 	return "it takes the address back as soon as it is healthy, because it has the higher priority", nil
 }

@@ -234,6 +234,18 @@ func TestTargetObstacles(t *testing.T) {
 			edit:   func(_, target *scope) { target.managerObstacles = gone() },
 			want:   []string{"the manager is gone"},
 		},
+		"NoOperator": {
+			reason: "nothing would manage the hosts",
+			edit:   func(_, target *scope) { target.operators = nil },
+			want: []string{"BMO is not there: no Deployment that watches namespace metal3 has the label " +
+				"webhook=metal3-io-v1alpha1-baremetalhost: install it, or use --ignore OperatorMissing if it runs without this label"},
+		},
+		"OperatorDown": {
+			reason: "the same",
+			edit:   func(_, target *scope) { target.operators[0].Status.AvailableReplicas = 0 },
+			want: []string{"BMO does not run: Deployment baremetal-operator-system/bmo has 0 of 1 replicas available: scale it, " +
+				"or look at its pods"},
+		},
 		"NothingInstalled": {
 			reason: "only kinds of ours, of BMO and of clusterctl count; others come with their providers",
 			edit: func(source, target *scope) {
@@ -308,8 +320,8 @@ func TestTargetObstacles(t *testing.T) {
 				source.objects[machine] = belongings{"m": partial("m", "c")}
 				target.objects = map[schema.GroupKind]belongings{machine: {"m": there}, hostKind(): {"host": there}}
 			},
-			want: []string{"Machine m is there already, and is being deleted, which would go on after the move: remove it as " +
-				"docs/pivot.md says"},
+			want: []string{"Machine m is there already, and is being deleted, which would go on after the move: remove it " +
+				"with pivot clean --target"},
 		},
 		"Abandoned": {
 			reason: "what was deleted in the source since an earlier move would come alive; what the target has of its own stays",
@@ -322,10 +334,10 @@ func TestTargetObstacles(t *testing.T) {
 				}}
 			},
 			want: []string{
-				"BareMetalHost deleted is in the target only, left by an earlier move, and would come alive: remove it as " +
-					"docs/pivot.md says",
-				"BareMetalHost moved is in the target only, left by an earlier move, and would come alive: remove it as " +
-					"docs/pivot.md says",
+				"BareMetalHost deleted is in the target only, left by an earlier move, and would come alive: remove it " +
+					"with pivot clean --target",
+				"BareMetalHost moved is in the target only, left by an earlier move, and would come alive: remove it " +
+					"with pivot clean --target",
 			},
 		},
 		"LeftOvers": {
@@ -345,7 +357,8 @@ func TestTargetObstacles(t *testing.T) {
 				target.objects = source.objects
 				target.sight = (&sight{hosts: source.hosts, clusters: source.clusters, infras: source.infras}).neighbours()
 			},
-			want: []string{"BareMetalHost host is there already, with the status of an earlier time: remove it as docs/pivot.md says"},
+			want: []string{"BareMetalHost host is there already, with the status of an earlier time: remove it with pivot " +
+				"clean --target, or it may stay paused after the move"},
 		},
 		"LeftOverHostBeingDeleted": {
 			reason: "BMO would deprovision the host that arrives on it",
@@ -357,8 +370,8 @@ func TestTargetObstacles(t *testing.T) {
 					hosts: []*bmov1alpha1.BareMetalHost{left}, clusters: source.clusters, infras: source.infras,
 				}).neighbours()
 			},
-			want: []string{"BareMetalHost host is there already, and is being deleted: remove it as docs/pivot.md says, or it " +
-				"stays paused after the move"},
+			want: []string{"BareMetalHost host is there already, and is being deleted: remove it with pivot clean --target, or " +
+				"it may stay paused after the move"},
 		},
 		"OtherMachine": {
 			reason: "the name is the same, the machine is not",

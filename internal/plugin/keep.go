@@ -40,46 +40,23 @@ func setupKeep(set *pflag.FlagSet) runner {
 	set.DurationVar(&c.timeout, "timeout", defaultTimeout, "how long to wait until the old object is gone")
 	addYes(set, &c.yes)
 	c.form.add(set)
-	return func(ctx context.Context, environment Environment) (int, error) {
-		if err := c.openSource(environment); err != nil {
-			return exitBlind, err
-		}
-		c.done = outcome{
-			header: headerOf("PivotKeep"), Namespace: c.where.namespace, DryRun: c.dryRun,
-			Refusals: []obstacle{}, Actions: []string{},
-		}
-		if err := c.keep(ctx); err != nil {
-			return exitBlind, err
-		}
+	return c.runner("PivotKeep", c.open, func(ctx context.Context) error {
+		err := c.keep(ctx)
 		c.done.Done = len(c.done.Refusals) == 0
-		if err := c.report(); err != nil {
-			return exitBlind, err
-		}
-		if !c.done.Done {
-			return exitNotReady, nil
-		}
-		return exitDone, nil
-	}
+		return err
+	})
 }
 
-func (c *keeping) openSource(environment Environment) error {
-	switch {
-	case c.form.check() != nil:
-		return c.form.check()
-	case c.name == "":
+func (c *keeping) open(environment Environment) error {
+	if c.name == "" {
 		return errors.New("--host is empty: name the BareMetalHost")
-	case c.timeout <= 0:
-		return fmt.Errorf("--timeout is %s; use a time above zero, such as 10m", c.timeout)
 	}
-	c.environment = environment
-	var err error
-	if c.source, _, err = c.where.open(); err != nil {
+	if err := c.openSource(environment); err != nil {
 		return err
 	}
 	if c.backup == "" {
 		c.backup = fmt.Sprintf("%s-%s.yaml", c.where.namespace, c.name)
 	}
-	c.progress = newProgress(c.messages())
 	return nil
 }
 

@@ -159,8 +159,11 @@ type scope struct {
 	// providers are what clusterctl has installed.
 	providers []clusterctlv1.Provider
 
-	// operators are the Deployments of the Baremetal Operator (BMO).
-	operators []appsv1.Deployment
+	// operators are the Deployments of the Baremetal Operator (BMO) that manage the hosts of the namespace.
+	operators []operator
+
+	// everywhere are the Metal3Clusters of all namespaces: BMO has one Ironic for all of them.
+	everywhere []*infrav1.Metal3Cluster
 
 	// managerObstacles say what is wrong with the manager of this provider. Empty if it runs.
 	managerObstacles []pivot.Obstacle

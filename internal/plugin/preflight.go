@@ -3,6 +3,8 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -21,6 +23,9 @@ type preflight struct {
 
 	// Obstacles are what is in the way.
 	Obstacles []obstacle `json:"obstacles"`
+
+	// Ignored are obstacles that the user ignores with --ignore.
+	Ignored []obstacle `json:"ignored,omitempty"`
 
 	// Notes are worth knowing and do not block the move.
 	Notes []string `json:"notes"`
@@ -69,9 +74,11 @@ func setupPreflight(set *pflag.FlagSet) runner {
 	var form output
 	var wait bool
 	var timeout time.Duration
+	var ignored ignorance
 	where.add(set)
 	set.BoolVar(&wait, "wait", false, "wait until the move is ready")
 	set.DurationVar(&timeout, "timeout", defaultTimeout, "how long --wait waits")
+	ignored.add(set)
 	form.add(set)
 	return func(ctx context.Context, environment Environment) (int, error) {
 		if err := form.check(); err != nil {
@@ -80,13 +87,17 @@ func setupPreflight(set *pflag.FlagSet) runner {
 		if timeout <= 0 {
 			return exitBlind, fmt.Errorf("--timeout is %s; use a time above zero, such as 10m", timeout)
 		}
+		if err := ignored.check(); err != nil {
+			return exitBlind, err
+		}
 		source, target, err := where.open()
 		if err != nil {
 			return exitBlind, err
 		}
-		verdict, err := inspect(ctx, source, target, where.namespace)
+		planned := plannedMove{source, target, where.namespace, ignored}
+		verdict, err := planned.inspect(ctx)
 		if wait && err == nil && !verdict.Ready {
-			verdict, err = awaitReady(ctx, source, target, where.namespace, timeout)
+			verdict, err = planned.awaitReady(ctx, timeout)
 		}
 		if err != nil {
 			return exitBlind, err
@@ -101,30 +112,35 @@ func setupPreflight(set *pflag.FlagSet) runner {
 	}
 }
 
-// inspect reads both sides, and judges them. Target may be nil.
-func inspect(ctx context.Context, source, target *cluster, namespace string) (preflight, error) {
-	left, err := source.survey(ctx, namespace)
+// plannedMove is what the preflight judges. Target may be nil.
+type plannedMove struct {
+	source, target *cluster
+	namespace      string
+	ignored        ignorance
+}
+
+// inspect reads both sides, and judges them.
+func (m plannedMove) inspect(ctx context.Context) (preflight, error) {
+	left, err := m.source.survey(ctx, m.namespace)
 	if err != nil {
 		return preflight{}, err
 	}
 	var entered *scope
-	if target != nil {
-		if entered, err = target.survey(ctx, namespace); err != nil {
+	if m.target != nil {
+		if entered, err = m.target.survey(ctx, m.namespace); err != nil {
 			return preflight{}, err
 		}
 	}
-	return judge(left, entered), nil
+	return judge(left, entered, m.ignored), nil
 }
 
 // awaitReady inspects until nothing is in the way, or until the time is over. It returns the last verdict.
-func awaitReady(
-	ctx context.Context, source, target *cluster, namespace string, limit time.Duration,
-) (preflight, error) {
+func (m plannedMove) awaitReady(ctx context.Context, limit time.Duration) (preflight, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var last preflight
 	for {
-		verdict, err := inspect(limited, source, target, namespace)
+		verdict, err := m.inspect(limited)
 		switch {
 		case err != nil && limited.Err() == nil:
 			return last, err
@@ -143,7 +159,7 @@ func awaitReady(
 }
 
 // judge says whether what was seen can be moved. Without a target, only the source is judged.
-func judge(source, target *scope) preflight {
+func judge(source, target *scope, ignored ignorance) preflight {
 	verdict := preflight{
 		header: headerOf("PivotPreflight"), Namespace: source.namespace, Notes: []string{},
 		Counted: counts{Clusters: len(source.clusters), Machines: len(source.machines), Hosts: len(source.hosts)},
@@ -155,8 +171,47 @@ func judge(source, target *scope) preflight {
 	} else {
 		arriving := arrival{scope: target, from: source}
 		verdict.Obstacles = append(verdict.Obstacles, at(targetSide, arriving.obstacles())...)
+		verdict.Obstacles = append(verdict.Obstacles, arriving.ironicObstacles()...)
 		verdict.Notes = append(verdict.Notes, arriving.notes()...)
 	}
+	verdict.Obstacles, verdict.Ignored = ignored.split(verdict.Obstacles)
 	verdict.Ready = len(verdict.Obstacles) == 0
 	return verdict
+}
+
+// ignorance are the codes of obstacles that the user ignores.
+type ignorance []string
+
+// ignorable are the codes that a user may ignore: the plugin may not see what they are about.
+func ignorable() []string {
+	return []string{
+		string(pivot.CodeIronicDiffers), string(pivot.CodeIronicUnknown), string(pivot.CodeOperatorMissing),
+	}
+}
+
+func (i *ignorance) add(set *pflag.FlagSet) {
+	set.StringSliceVar((*[]string)(i), "ignore", nil,
+		"codes of obstacles to ignore: "+strings.Join(ignorable(), ", "))
+}
+
+func (i ignorance) check() error {
+	for _, code := range i {
+		if !slices.Contains(ignorable(), code) {
+			return fmt.Errorf("--ignore is %q; use %s", code, strings.Join(ignorable(), ", "))
+		}
+	}
+	return nil
+}
+
+// split parts obstacles into those that count and those that the user ignores.
+func (i ignorance) split(found []obstacle) (counted, ignored []obstacle) {
+	counted = []obstacle{}
+	for _, each := range found {
+		if slices.Contains(i, string(each.Code)) {
+			ignored = append(ignored, each)
+		} else {
+			counted = append(counted, each)
+		}
+	}
+	return counted, ignored
 }

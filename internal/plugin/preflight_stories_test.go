@@ -98,17 +98,18 @@ func describePreflight(c *clusters) {
 	It("says in one line what the target brings for the hosts, and demands a BMO that runs", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)
-		operator := deployment(namespace, "bmo", map[string]string{"webhook": "metal3-io-v1alpha1-baremetalhost"})
-		there := stage.Namespace(ctx, c.target)
-		operator.Namespace = there
-		Expect(c.target.Client.Create(ctx, operator)).To(Succeed())
-		DeferCleanup(func(ctx context.Context) { Expect(c.target.Client.Delete(ctx, operator)).To(Succeed()) })
+		scale := func(ctx context.Context, available int32) {
+			stage.ChangeStatus(ctx, c.target.Client, operatorKey(), &appsv1.Deployment{}, func(operator *appsv1.Deployment) {
+				operator.Status.ReadyReplicas, operator.Status.AvailableReplicas = available, available
+			})
+		}
+		scale(ctx, 0)
+		DeferCleanup(func(ctx context.Context) { scale(ctx, 1) })
 		Expect(c.run(ctx, namespace, "preflight")).To(end(1,
-			"BMO does not run: Deployment "+there+"/bmo has 0 of 1 replicas available"))
-		operator.Status.Replicas, operator.Status.AvailableReplicas, operator.Status.ReadyReplicas = 1, 1, 1
-		Expect(c.target.Client.Status().Update(ctx, operator)).To(Succeed())
-		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "target: BMO: "+there+"/bmo (1 replica available); "+
-			"CustomResourceDefinitions: ", "Ironic endpoint: https://192.0.2.2:6385 is probed after the move"))
+			"BMO does not run: Deployment "+operatorKey().String()+" has 0 of 1 replicas available"))
+		scale(ctx, 1)
+		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "target: BMO: "+operatorKey().String()+" (1 replica available), "+
+			"its Ironic endpoint: https://192.0.2.2:6385; CustomResourceDefinitions: "))
 	})
 
 	It("names hosts that run an image and serve no machine", func(ctx context.Context) {

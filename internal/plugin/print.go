@@ -75,6 +75,9 @@ func (p preflight) write(writer io.Writer, form output) error {
 	for _, found := range p.Obstacles {
 		rows = append(rows, []string{found.Cluster, found.Obstacle.String()})
 	}
+	for _, found := range p.Ignored {
+		rows = append(rows, []string{"ignored", found.String()})
+	}
 	for _, note := range p.Notes {
 		rows = append(rows, []string{"note", note})
 	}

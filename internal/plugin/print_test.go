@@ -29,9 +29,12 @@ func TestPreflightPrints(t *testing.T) {
 		"The API server of Metal3Cluster metal3/c answers on 192.0.2.2 too: choose another one in "+
 			"spec.ironic.endpoint.virtualIPs"))
 	nothing := empty()
-	nothing.definitions, nothing.managerObstacles = nil, managerObstacles(nil)
+	nothing.definitions, nothing.managerObstacles, nothing.operators = nil, managerObstacles(nil), nil
+	blind := empty()
+	blind.operators = nil
 	for name, verdict := range map[string]preflight{
-		"ready": judge(ready(), empty()), "blocked": judge(blocked, nothing), "alone": judge(ready(), nil),
+		"ready": judge(ready(), empty(), nil), "blocked": judge(blocked, nothing, nil), "alone": judge(ready(), nil, nil),
+		"ignored": judge(ready(), blind, ignorance{string(pivot.CodeOperatorMissing)}),
 	} {
 		for _, form := range []output{"text", "json"} {
 			t.Run(name+"/"+string(form), func(t *testing.T) {
@@ -237,8 +240,8 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 func TestNobodyReads(t *testing.T) {
 	done := demotion{Refusals: gone(), Forced: true, Notes: []string{"note"}, Handover: &arrivalReport{}}
 	for name, tell := range map[string]func() error{
-		"preflight":      func() error { return judge(ready(), nil).write(full{}, "text") },
-		"preflight JSON": func() error { return judge(ready(), nil).write(full{}, "json") },
+		"preflight":      func() error { return judge(ready(), nil, nil).write(full{}, "text") },
+		"preflight JSON": func() error { return judge(ready(), nil, nil).write(full{}, "json") },
 		"status":         func() error { return half().write(full{}, false, false) },
 		"changes":        func() error { return reportLines(full{})(half()) },
 		"documents":      func() error { return reportDocuments(full{}, formYAML)(half()) },

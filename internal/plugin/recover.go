@@ -21,13 +21,17 @@ import (
 // lookEvery is how often a command looks whether the hosts run.
 const lookEvery = time.Second
 
-// recovery is a command that changes both sides: run, resume, abort, clean.
+// recovery is a command that changes one side or both: run, resume, abort, clean, fence, takeover, forget, yield, keep.
 type recovery struct {
 	where   sides
 	form    output
 	yes     bool
 	dryRun  bool
 	timeout time.Duration
+
+	// ignored is for commands that move, ofTarget and force for clean.
+	ignored         ignorance
+	ofTarget, force bool
 
 	environment    Environment
 	source, target *cluster
@@ -62,24 +66,52 @@ type outcome struct {
 
 // setupRecovery makes a command of a function that works on both sides.
 func setupRecovery(set *pflag.FlagSet, kind string, work func(*recovery, context.Context) error) runner {
+	return (&recovery{}).setup(set, kind, work)
+}
+
+// setupMove makes a command of a function that may move.
+func setupMove(set *pflag.FlagSet, kind string, work func(*recovery, context.Context) error) runner {
 	c := &recovery{}
+	c.ignored.add(set)
+	return c.setup(set, kind, work)
+}
+
+func (c *recovery) setup(set *pflag.FlagSet, kind string, work func(*recovery, context.Context) error) runner {
+	c.add(set)
+	return c.runner(kind, c.open, func(ctx context.Context) error {
+		if err := c.look(ctx); err != nil {
+			return err
+		}
+		return work(c, ctx)
+	})
+}
+
+// setupSource makes a command of a function that changes the source. The target is only read, if it is named.
+func setupSource(set *pflag.FlagSet, c *recovery, kind string, work func(context.Context) error) runner {
+	c.add(set)
+	return c.runner(kind, c.openSource, work)
+}
+
+// add adds the flags of all commands that change a side.
+func (c *recovery) add(set *pflag.FlagSet) {
 	c.where.add(set)
 	set.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
 	set.DurationVar(&c.timeout, "timeout", defaultTimeout, "how long to wait until the hosts run")
 	addYes(set, &c.yes)
 	c.form.add(set)
+}
+
+// runner makes a command of the function that connects and the one that works.
+func (c *recovery) runner(kind string, open func(Environment) error, work func(context.Context) error) runner {
 	return func(ctx context.Context, environment Environment) (int, error) {
-		if err := c.open(environment); err != nil {
+		if err := open(environment); err != nil {
 			return exitBlind, err
 		}
 		c.done = outcome{
 			header: headerOf(kind), Namespace: c.where.namespace, DryRun: c.dryRun,
 			Refusals: []obstacle{}, Actions: []string{},
 		}
-		err := c.look(ctx)
-		if err == nil {
-			err = work(c, ctx)
-		}
+		err := work(ctx)
 		c.progress.end()
 		if err != nil {
 			return exitBlind, c.interrupted(ctx, err)
@@ -95,13 +127,19 @@ func setupRecovery(set *pflag.FlagSet, kind string, work func(*recovery, context
 }
 
 func (c *recovery) open(environment Environment) error {
-	switch {
-	case c.form.check() != nil:
-		return c.form.check()
-	case c.timeout <= 0:
-		return fmt.Errorf("--timeout is %s; use a time above zero, such as 10m", c.timeout)
-	case c.where.toKubeconfig == "":
+	if c.where.toKubeconfig == "" {
 		return errors.New("--to-kubeconfig is empty: name the target, because how far the move has come shows there")
+	}
+	return c.openSource(environment)
+}
+
+// openSource connects to the source, and to the target if it is named.
+func (c *recovery) openSource(environment Environment) error {
+	if err := errors.Join(c.form.check(), c.ignored.check()); err != nil {
+		return err
+	}
+	if c.timeout <= 0 {
+		return fmt.Errorf("--timeout is %s; use a time above zero, such as 10m", c.timeout)
 	}
 	c.environment = environment
 	var err error

@@ -61,7 +61,7 @@ func describeRecovery(c *clusters) {
 		target.discard(ctx, &infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine"}})
 		target.create(ctx, build.Machine("deleted", clusterName))
 		for _, command := range []string{"abort", "resume", "run"} {
-			Expect(c.run(ctx, namespace, command)).To(end(1, "Machine deleted is in the target only", "docs/pivot.md"))
+			Expect(c.run(ctx, namespace, command)).To(end(1, "Machine deleted is in the target only", "pivot clean --target"))
 		}
 		Expect(source.isPaused(ctx)).To(BeTrue())
 		Expect(source.hosts(ctx)).To(HaveLen(1))
@@ -90,6 +90,17 @@ func describeRecovery(c *clusters) {
 		Expect(target.hosts(ctx)).To(HaveLen(1))
 	})
 
+	It("does not call a source clean while the Clusters of the target are paused", func(ctx context.Context) {
+		namespace, source, target := c.halfMoved(ctx)
+		source.discard(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: clusterName}})
+		Expect(c.run(ctx, namespace, "clean")).To(end(1, "Cluster cluster of the target is paused",
+			"complete the move with pivot resume"))
+		Expect(source.hosts(ctx)).To(HaveLen(1))
+		target.resumed(ctx)
+		Expect(c.run(ctx, namespace, "resume")).To(end(0, "Unpaused Cluster cluster in the target", "Done."))
+		Expect(c.run(ctx, namespace, "clean")).To(end(0, "Nothing to do."))
+	})
+
 	It("takes nothing from a target that managed the cluster last", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		target.changeInfra(ctx, epoch("3"))
@@ -113,11 +124,11 @@ func describeRecovery(c *clusters) {
 }
 
 // halfMoved is a cluster on both sides, paused, as clusterctl leaves it between copying and deleting.
-func (c *clusters) halfMoved(ctx context.Context) (namespace string, source, target world) {
+func (c *clusters) halfMoved(ctx context.Context, edits ...func(*infrav1.Metal3Cluster)) (namespace string, source, target world) {
 	GinkgoHelper()
 	namespace = stage.Namespace(ctx, c.source)
 	Expect(c.target.Client.Create(ctx, build.Namespace(namespace))).To(Succeed())
-	source, target = settle(ctx, c.source, namespace), settle(ctx, c.target, namespace)
+	source, target = settle(ctx, c.source, namespace, edits...), settle(ctx, c.target, namespace, edits...)
 	for _, w := range []world{source, target} {
 		stage.Change(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
 			cluster.Spec.Paused = ptr.To(true)

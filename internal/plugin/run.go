@@ -4,20 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
-	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/spf13/pflag"
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-func setupRun(set *pflag.FlagSet) runner { return setupRecovery(set, "PivotRun", (*recovery).run) }
+func setupRun(set *pflag.FlagSet) runner { return setupMove(set, "PivotRun", (*recovery).run) }
 
 // run moves a namespace, from wherever the move stands.
 func (c *recovery) run(ctx context.Context) error {
@@ -33,7 +27,7 @@ func (c *recovery) run(ctx context.Context) error {
 		return nil
 	case courseNone, courseGivenUp:
 	}
-	verdict := judge(c.left, c.arrived)
+	verdict := judge(c.left, c.arrived, c.ignored)
 	if !verdict.Ready {
 		c.done.Refusals = verdict.Obstacles
 		return nil
@@ -57,7 +51,8 @@ func (c *recovery) run(ctx context.Context) error {
 // move runs clusterctl as soon as the move is ready, and waits until the hosts run in the target.
 func (c *recovery) move(ctx context.Context) error {
 	c.progress.begin("Preflight", "", 0)
-	verdict, err := awaitReady(ctx, c.source, c.target, c.where.namespace, c.timeout)
+	planned := plannedMove{c.source, c.target, c.where.namespace, c.ignored}
+	verdict, err := planned.awaitReady(ctx, c.timeout)
 	if err != nil {
 		return err
 	}
@@ -92,83 +87,6 @@ func (c *recovery) arrive(ctx context.Context) error {
 	}
 	c.done.SafeToSwitchOff, c.done.Because = ptr.To(len(because) == 0), because
 	return nil
-}
-
-// dependsOnSource says why the source may not be switched off yet.
-func (c *recovery) dependsOnSource(ctx context.Context) ([]obstacle, error) {
-	seen, err := c.target.look(ctx, c.where.namespace)
-	if err != nil {
-		return nil, err
-	}
-	because := slices.Clone(c.done.Refusals)
-	endpoints := 0
-	for _, infra := range seen.infras {
-		if infra.Spec.Ironic != nil {
-			endpoints++
-			because = append(because, at(targetSide, pivot.DemotionObstacles(seen.demotionFacts(infra, seen.hosts)))...)
-		}
-	}
-	for _, look := range []func(context.Context) ([]pivot.Obstacle, error){c.clustersLeft, c.hostsLeft} {
-		found, err := look(ctx)
-		if err != nil {
-			return nil, c.source.blind(err)
-		}
-		because = append(because, at(sourceSide, found)...)
-	}
-	if endpoints > 0 {
-		return because, nil
-	}
-	deployment := &appsv1.Deployment{}
-	err = c.source.client.Get(ctx, ironicDeployment(), deployment)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, c.source.blind(fmt.Errorf("reading Deployment %s: %w", ironicDeployment(), err))
-	}
-	if err == nil && replicas(deployment) > 0 {
-		because = append(because, at(sourceSide, []pivot.Obstacle{
-			pivot.About("Deployment", deployment).Blocks(pivot.CodeIronicStillNeeded, "no node takes its VIP",
-				"Ironic runs in the source (Deployment %s), and no Metal3Cluster of the namespace has spec.ironic",
-				ironicDeployment()),
-		})...)
-	}
-	return because, nil
-}
-
-// clustersLeft names the namespaces whose Clusters the source still manages.
-func (c *recovery) clustersLeft(ctx context.Context) ([]pivot.Obstacle, error) {
-	clusters, err := c.source.list(ctx, clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind), "")
-	if err != nil {
-		return nil, err
-	}
-	counts := map[string]int{}
-	for i := range clusters {
-		counts[clusters[i].Namespace]++
-	}
-	return describeLeft(counts, "Cluster"), nil
-}
-
-// hostsLeft names the namespaces whose hosts the source still manages.
-func (c *recovery) hostsLeft(ctx context.Context) ([]pivot.Obstacle, error) {
-	hosts, err := c.source.list(ctx, bmov1alpha1.GroupVersion.WithKind("BareMetalHost"), "")
-	if err != nil {
-		return nil, err
-	}
-	counts := map[string]int{}
-	for i := range hosts {
-		if !infrav1.IsLeaving(&hosts[i]) {
-			counts[hosts[i].Namespace]++
-		}
-	}
-	return describeLeft(counts, "BareMetalHost"), nil
-}
-
-func describeLeft(counts map[string]int, kind string) []pivot.Obstacle {
-	var left []pivot.Obstacle
-	for _, namespace := range sortedKeys(counts) {
-		left = append(left, pivot.AboutNamed("Namespace", "", namespace).Blocks(pivot.CodeLeftover,
-			"move the namespace, or remove what is left with pivot clean",
-			"the source still has %s in namespace %s", number(counts[namespace], kind), namespace))
-	}
-	return left
 }
 
 // report prints what was done.

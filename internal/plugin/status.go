@@ -185,7 +185,7 @@ func (c *statusCommand) look(ctx context.Context) (view, error) {
 		seen.Target, second = c.side(ctx, c.target)
 	}
 	if c.all {
-		seen.Namespaces = seen.campaign()
+		seen.Namespaces = seen.campaign(c.where.flags())
 	}
 	return seen, errors.Join(first, second)
 }

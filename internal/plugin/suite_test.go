@@ -80,6 +80,9 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 		describeDemotion(c)
 		describeRecovery(c)
 		describeKeeping(c)
+		describeIronic(c)
+		describeTimeline(c)
+		describeSides(c)
 	})
 })
 
@@ -103,6 +106,48 @@ func install(ctx context.Context, server *env.Server) {
 	manager.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
 	Expect(build.CreateWithStatus(ctx, server.Client, manager)).To(Succeed())
 	Eventually(func() error { return server.Client.Create(ctx, provider("v1.15.0")) }).Should(Succeed())
+	installOperator(ctx, server)
+}
+
+// operatorKey is the Deployment of BMO on each side, ironicKey the ConfigMap that it reads.
+func operatorKey() client.ObjectKey {
+	return client.ObjectKey{Namespace: "baremetal-operator-system", Name: "baremetal-operator-controller-manager"}
+}
+
+func ironicKey() client.ObjectKey {
+	return client.ObjectKey{Namespace: operatorKey().Namespace, Name: "ironic"}
+}
+
+// endpointURL is what BMO reads of the Ironic endpoint of every story.
+const endpointURL = "https://192.0.2.2:6385/v1/"
+
+// installOperator creates BMO as its release does, with the Ironic endpoint of every story.
+func installOperator(ctx context.Context, server *env.Server) {
+	GinkgoHelper()
+	Expect(server.Client.Create(ctx, build.Namespace(operatorKey().Namespace))).To(Succeed())
+	Expect(server.Client.Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ironicKey().Namespace, Name: ironicKey().Name},
+		Data:       map[string]string{"IRONIC_ENDPOINT": endpointURL},
+	})).To(Succeed())
+	operator := deployment(operatorKey().Namespace, operatorKey().Name,
+		map[string]string{"webhook": "metal3-io-v1alpha1-baremetalhost"})
+	operator.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{
+		ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: ironicKey().Name}},
+	}}
+	operator.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+	Expect(build.CreateWithStatus(ctx, server.Client, operator)).To(Succeed())
+}
+
+// useIronic makes BMO of one side use another Ironic, for one story.
+func useIronic(ctx context.Context, server *env.Server, url string) {
+	GinkgoHelper()
+	set := func(ctx context.Context, url string) {
+		stage.Change(ctx, server.Client, ironicKey(), &corev1.ConfigMap{}, func(read *corev1.ConfigMap) {
+			read.Data = map[string]string{"IRONIC_ENDPOINT": url}
+		})
+	}
+	set(ctx, url)
+	DeferCleanup(func(ctx context.Context) { set(ctx, endpointURL) })
 }
 
 // providerDefinition is the kind in which clusterctl writes down what it has installed.
@@ -173,7 +218,7 @@ func commandLine(source, target, namespace, arguments string) []string {
 	if target != "" {
 		line = append(line, "--to-kubeconfig="+target)
 	}
-	for _, writes := range []string{"demote", "handover", "abort", "clean", "resume", "run", "keep"} {
+	for _, writes := range []string{"demote", "handover", "abort", "clean", "resume", "run", "keep", "fence", "takeover", "forget", "yield"} {
 		if strings.HasPrefix(arguments, writes) && !strings.Contains(arguments, "--yes=false") {
 			line = append(line, "--yes")
 		}
@@ -243,8 +288,13 @@ func (w world) leaveNoHosts() {
 	})
 }
 
+// withoutEndpoint makes a cluster whose Ironic is not that of the provider.
+func withoutEndpoint(infra *infrav1.Metal3Cluster) {
+	infra.Spec.Ironic, infra.Status.Ironic = nil, nil
+}
+
 // settle creates a cluster with one host, as the managers leave it when nothing is under way.
-func settle(ctx context.Context, server *env.Server, namespace string) world {
+func settle(ctx context.Context, server *env.Server, namespace string, edits ...func(*infrav1.Metal3Cluster)) world {
 	GinkgoHelper()
 	w := world{client: server.Client, namespace: namespace}
 	w.leaveNoHosts()
@@ -266,6 +316,9 @@ func settle(ctx context.Context, server *env.Server, namespace string) world {
 		Nodes: []infrav1.IronicNode{
 			{Name: "node-0", ConfigHash: "hash", Armed: ptr.To(false), PodsReady: ptr.To(true)},
 		},
+	}
+	for _, edit := range edits {
+		edit(infra)
 	}
 	machine := build.ControlPlaneMachine("machine", clusterName, build.OwnedBy(cluster))
 	machine.Status.NodeRef.Name = "node-0"

@@ -140,7 +140,7 @@ func (a arrival) abandoned() []pivot.Obstacle {
 	for _, object := range a.onlyHere() {
 		if object.kind != secretKind() {
 			found = append(found, pivot.AboutNamed(object.kind.Kind, a.namespace, object.name).Blocks(pivot.CodeTargetOnly,
-				"remove it as docs/pivot.md says",
+				"remove it with pivot clean --target",
 				"%s is in the target only, left by an earlier move, and would come alive", object))
 		}
 	}
@@ -153,7 +153,7 @@ func halfDeleted(kind string, there *metav1.PartialObjectMetadata) []pivot.Obsta
 	if there.DeletionTimestamp.IsZero() || kind == "BareMetalHost" {
 		return nil
 	}
-	return []pivot.Obstacle{pivot.About(kind, there).Blocks(pivot.CodeLeftover, "remove it as docs/pivot.md says",
+	return []pivot.Obstacle{pivot.About(kind, there).Blocks(pivot.CodeLeftover, "remove it with pivot clean --target",
 		"%s %s is there already, and is being deleted, which would go on after the move", kind, there.Name)}
 }
 
@@ -193,7 +193,10 @@ func (a arrival) otherHosts() []pivot.Obstacle {
 		if !same {
 			continue
 		}
-		found = append(found, pivot.Leftover(there)...)
+		for _, left := range pivot.Leftover(there) {
+			left.Remedy = "remove it with pivot clean --target, or it may stay paused after the move"
+			found = append(found, left)
+		}
 		if there.Spec.BMC.Address != host.Spec.BMC.Address {
 			found = append(found, pivot.About("BareMetalHost", there).Blocks(pivot.CodeWouldOverwrite, "rename one of them",
 				"BareMetalHost %s is there already, has another spec.bmc.address and would be overwritten", there.Name))

@@ -3,7 +3,9 @@ package plugin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -20,6 +22,9 @@ const (
 	// formHTML is a value of --output of timeline alone.
 	formHTML = "html"
 
+	// holderChanged is the reason of the event of a handover.
+	holderChanged = "IronicHolderChanged"
+
 	// defaultSince is how long an API server keeps events by default.
 	defaultSince = time.Hour
 )
@@ -30,6 +35,15 @@ type history struct {
 
 	Namespace string     `json:"namespace"`
 	Events    []happened `json:"events"`
+
+	// Missing are the sides that did not answer: a source that is switched off has no events to tell any more.
+	Missing []missing `json:"missing,omitempty"`
+}
+
+// missing is a side that did not answer.
+type missing struct {
+	Cluster string `json:"cluster"`
+	Problem string `json:"problem"`
 }
 
 // happened is one event.
@@ -60,23 +74,42 @@ func setupTimeline(set *pflag.FlagSet) runner {
 		if err != nil {
 			return exitBlind, err
 		}
-		seen := history{header: headerOf("PivotTimeline"), Namespace: where.namespace, Events: []happened{}}
-		for _, side := range []*cluster{source, target} {
-			if side == nil {
-				continue
-			}
-			found, err := side.readEvents(ctx, where.namespace, time.Now().Add(-since))
-			if err != nil {
-				return exitBlind, side.blind(err)
-			}
-			seen.Events = append(seen.Events, found...)
+		seen, err := readHistory(ctx, []*cluster{source, target}, where.namespace, since)
+		if err != nil {
+			return exitBlind, err
 		}
-		slices.SortStableFunc(seen.Events, func(a, b happened) int { return a.At.Compare(b.At.Time) })
-		if len(seen.Events) == 0 {
-			return exitNotReady, fmt.Errorf("no event of the last %s tells of a move in namespace %s: API servers forget "+
-				"events, and a namespace that was deleted has none", since, where.namespace)
+		return exitDone, errors.Join(seen.warn(environment.Errors), seen.write(environment, form))
+	}
+}
+
+// readHistory reads the events of the sides that are named. It returns an error if no side answers, or if there is no
+// event.
+func readHistory(ctx context.Context, sides []*cluster, namespace string, since time.Duration) (history, error) {
+	seen := history{header: headerOf("PivotTimeline"), Namespace: namespace, Events: []happened{}}
+	var answered bool
+	var failed error
+	for _, side := range sides {
+		if side == nil {
+			continue
 		}
-		return exitDone, seen.write(environment, form)
+		found, err := side.readEvents(ctx, namespace, time.Now().Add(-since))
+		if err != nil {
+			failed = errors.Join(failed, side.blind(err))
+			seen.Missing = append(seen.Missing, missing{side.side, side.blind(err).Error()})
+			continue
+		}
+		answered = true
+		seen.Events = append(seen.Events, found...)
+	}
+	slices.SortStableFunc(seen.Events, func(a, b happened) int { return a.At.Compare(b.At.Time) })
+	switch {
+	case !answered:
+		return seen, failed
+	case len(seen.Events) == 0:
+		return seen, errors.Join(failed, fmt.Errorf("no event of the last %s tells of a move in namespace %s: API servers "+
+			"forget events, and a namespace that was deleted has none", since, namespace))
+	default:
+		return seen, nil
 	}
 }
 
@@ -131,6 +164,15 @@ func phaseAfter() map[string]pivot.Phase {
 	}
 }
 
+// warn says which side did not answer.
+func (h history) warn(writer io.Writer) error {
+	var problem error
+	for _, side := range h.Missing {
+		problem = errors.Join(problem, say(writer, "The events of the %s are missing: %s", side.Cluster, side.Problem))
+	}
+	return problem
+}
+
 func (h history) write(environment Environment, form output) error {
 	switch {
 	case form.machine():
@@ -168,8 +210,12 @@ func (h history) page() timeline.Page {
 	}
 	for _, each := range h.Events {
 		if each.Kind != "BareMetalHost" {
-			marks = append(marks, timeline.Mark{At: each.At.Time, What: fmt.Sprintf("%s %s in the %s: %s: %s",
-				each.Kind, each.Name, each.Cluster, each.Reason, each.Message)})
+			mark := timeline.Mark{At: each.At.Time, What: fmt.Sprintf("%s %s in the %s: %s: %s",
+				each.Kind, each.Name, each.Cluster, each.Reason, each.Message)}
+			if each.Reason == holderChanged {
+				mark.Zoom = "VIP holder changes"
+			}
+			marks = append(marks, mark)
 			continue
 		}
 		phases[each.Name] = string(next[each.Reason])
@@ -184,8 +230,12 @@ func (h history) page() timeline.Page {
 		tracks[name].Add(ended, phases[name])
 		drawn = append(drawn, *tracks[name])
 	}
-	return timeline.New(fmt.Sprintf("Pivot of namespace %s, %s", h.Namespace, began.UTC().Format(time.DateTime)),
+	page := timeline.New(fmt.Sprintf("Pivot of namespace %s, %s", h.Namespace, began.UTC().Format(time.DateTime)),
 		began, drawn, marks)
+	for _, side := range h.Missing {
+		page.Notes = append(page.Notes, fmt.Sprintf("The events of the %s are missing: %s", side.Cluster, side.Problem))
+	}
+	return page
 }
 
 // prevailing is the phase that most hosts are in. Of several, the first in the order of phases.

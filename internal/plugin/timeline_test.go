@@ -30,6 +30,7 @@ func moved() history {
 		{20, targetSide, "BareMetalHost", "host-0", "ResumedAfterMove", "Resumed"},
 		{21, targetSide, "BareMetalHost", "host-1", "ResumedAfterMove", "Resumed"},
 		{30, targetSide, "Metal3Cluster", "cluster", "NodeArmed", "Node node-0 is armed"},
+		{130, targetSide, "Metal3Cluster", "cluster", "IronicHolderChanged", "The holder of the Ironic endpoint changed"},
 	} {
 		at := began.Add(time.Duration(each.second) * time.Second)
 		told.Events = append(told.Events, happened{
@@ -50,14 +51,18 @@ func TestTimelineOfEvents(t *testing.T) {
 		t.Errorf("the lane of all hosts: -want +got:\n%s", diff)
 	}
 	want := timeline.Lane{Name: "host-0", Bars: []timeline.Bar{
-		{Left: 0, Width: 10, Text: "Parking"}, {Left: 10, Width: 170. / 3, Text: "Parked"}, {Left: 200. / 3, Width: 100. / 3, Text: "Running"},
+		{Left: 0, Width: 300. / 130, Text: "Parking"}, {Left: 300. / 130, Width: 1700. / 130, Text: "Parked"},
+		{Left: 2000. / 130, Width: 11000. / 130, Text: "Running"},
 	}}
 	got := page.Details[0]
 	got.Bars = got.Bars[len(got.Bars)-3:]
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 0.001), cmpopts.IgnoreFields(timeline.Bar{}, "Hint", "Colour")); diff != "" {
 		t.Errorf("the lane of a host: -want +got:\n%s", diff)
 	}
-	if len(page.Details) != 2 || len(page.Marks) != 1 || !strings.Contains(page.Marks[0].Text, "Node node-0 is armed") {
+	if len(page.Zooms) != 1 || page.Zooms[0].Name != "VIP holder changes at 130.0 s" {
+		t.Errorf("the handover has no zoom: %v", page.Zooms)
+	}
+	if len(page.Details) != 2 || len(page.Marks) != 2 || !strings.Contains(page.Marks[0].Text, "Node node-0 is armed") {
 		t.Errorf("%d hosts, marks %v", len(page.Details), page.Marks)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 //go:embed page.html.tmpl
@@ -16,8 +17,14 @@ const (
 	// Nobody is what a span says of a time when nothing was there. It has a colour of its own.
 	Nobody = "nobody"
 
-	// palette is how many colours the page has for everything else.
-	palette = 6
+	// palette is how many colours the page has for everything else: one for each phase of a host.
+	palette = 12
+
+	// before and after are what a zoom shows besides the marks that it is for.
+	before, after = 10 * time.Second, 30 * time.Second
+
+	// deepest is how far a page can be zoomed at least.
+	deepest = 20
 
 	// ticks is how many ticks the axis has at most.
 	ticks = 12
@@ -53,6 +60,10 @@ func (t *Track) Add(at time.Time, how string) {
 type Mark struct {
 	At   time.Time
 	What string
+
+	// Zoom is what the button says that zooms in on the mark. Empty for a mark without a button. Marks are in the order of
+	// time.
+	Zoom string
 }
 
 // Page is what the page shows. Places are in hundredths of the whole.
@@ -63,6 +74,21 @@ type Page struct {
 	Marks   []Point
 	Ticks   []Point
 	Legend  []Bar
+	Zooms   []Zoom
+
+	// Notes say what the page does not show.
+	Notes []string
+
+	// Seconds is the whole, Names the length of the longest name in characters, and Deepest the highest zoom.
+	Seconds float64
+	Names   int
+	Deepest int
+}
+
+// Zoom is a part of the page that is worth a look.
+type Zoom struct {
+	Name        string
+	Left, Width float64
 }
 
 // Lane is one row of bars.
@@ -90,9 +116,10 @@ type Point struct {
 func New(title string, began time.Time, tracks []Track, marks []Mark) Page {
 	ended := end(began, tracks, marks)
 	place := scale{began: began, whole: ended.Sub(began), colours: map[string]int{}}
-	page := Page{Title: title}
+	page := Page{Title: title, Seconds: place.whole.Seconds(), Deepest: deepest}
 	for _, track := range tracks {
 		made := Lane{Name: track.Name, Bars: place.bars(track.Spans, &page)}
+		page.Names = max(page.Names, utf8.RuneCountInString(track.Name))
 		if track.Detail {
 			page.Details = append(page.Details, made)
 		} else {
@@ -103,10 +130,46 @@ func New(title string, began time.Time, tracks []Track, marks []Mark) Page {
 		text := fmt.Sprintf("%.1f s: %s", mark.At.Sub(began).Seconds(), mark.What)
 		page.Marks = append(page.Marks, Point{place.at(mark.At), text})
 	}
+	page.Zooms = place.zooms(ended, marks)
+	for _, zoom := range page.Zooms {
+		page.Deepest = max(page.Deepest, int(100/zoom.Width)) //nolint:mnd // Hundredths.
+	}
 	for tick := began; tick.Before(ended); tick = tick.Add(tickEvery(place.whole)) {
 		page.Ticks = append(page.Ticks, Point{place.at(tick), tick.Sub(began).String()})
 	}
 	return page
+}
+
+// zooms are the parts of the page with the marks of a zoom. Marks whose parts overlap share one.
+func (s scale) zooms(ended time.Time, marks []Mark) []Zoom {
+	type part struct {
+		name     string
+		from, to time.Time
+	}
+	var parts []part
+	for _, mark := range marks {
+		last := len(parts) - 1
+		from, to := mark.At.Add(-before), mark.At.Add(after)
+		switch {
+		case mark.Zoom == "":
+		case last >= 0 && !from.After(parts[last].to):
+			parts[last].to = to
+		default:
+			name := fmt.Sprintf("%s at %.1f s", mark.Zoom, mark.At.Sub(s.began).Seconds())
+			parts = append(parts, part{name, from, to})
+		}
+	}
+	var zooms []Zoom
+	for _, each := range parts {
+		if each.from.Before(s.began) {
+			each.from = s.began
+		}
+		if each.to.After(ended) {
+			each.to = ended
+		}
+		zooms = append(zooms, Zoom{Name: each.name, Left: s.at(each.from), Width: s.at(each.to) - s.at(each.from)})
+	}
+	return zooms
 }
 
 // end is the last time that something is known of.

@@ -3,7 +3,10 @@ package move_test
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"net"
 	"path/filepath"
+	"strconv"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -13,6 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/plugin"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
@@ -76,17 +80,39 @@ func (w *world) runPlugin(ctx context.Context, command string, flags ...string) 
 	return code
 }
 
-// deployManager creates the Deployment of a manager that runs as a process here. The preflight looks for it.
+// deployManager creates the Deployments of a manager and a BMO that run as processes here. The preflight looks for them,
+// and compares the Ironic of BMO on both sides.
 func (w *world) deployManager(ctx context.Context, at *side) {
 	GinkgoHelper()
-	labels := map[string]string{clusterv1.ProviderNameLabel: "infrastructure-metal3"}
+	w.deploy(ctx, at, w.namespace, map[string]string{clusterv1.ProviderNameLabel: "infrastructure-metal3"})
+	w.deploy(ctx, at, w.namespace+"-bmo", map[string]string{"webhook": "metal3-io-v1alpha1-baremetalhost"},
+		corev1.EnvVar{Name: "IRONIC_ENDPOINT", Value: w.ironicURL(ctx)})
+}
+
+// ironicURL is what a BMO with a Deployment uses: the VIP of the cluster, or an Ironic that is none of the provider's.
+func (w *world) ironicURL(ctx context.Context) string {
+	GinkgoHelper()
+	var infras infrav1.Metal3ClusterList
+	Expect(w.here.client.List(ctx, &infras, client.InNamespace(w.namespace))).To(Succeed())
+	for _, infra := range infras.Items {
+		if ironic := infra.Spec.Ironic; ironic != nil {
+			return fmt.Sprintf("https://%s/v1/", net.JoinHostPort(ironic.Endpoint.VirtualIPs[0],
+				strconv.Itoa(int(ironic.Endpoint.Port))))
+		}
+	}
+	return "https://ironic.example.com:6385/v1/"
+}
+
+func (w *world) deploy(ctx context.Context, at *side, name string, labels map[string]string, settings ...corev1.EnvVar) {
+	GinkgoHelper()
+	container := corev1.Container{Name: "manager", Image: "image.example/manager", Env: settings}
 	Expect(build.CreateWithStatus(ctx, at.client, &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: w.namespace, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name, Labels: labels},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "image.example/manager"}}},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{container}},
 			},
 		},
 		Status: appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 1},

@@ -1,0 +1,136 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// forgetting is the command that forgets what moved away.
+type forgetting struct {
+	recovery
+	host string
+}
+
+func setupForget(set *pflag.FlagSet) runner {
+	c := &forgetting{}
+	set.StringVar(&c.host, "host", "", "name of the one BareMetalHost to forget; default: all that moved away")
+	return setupSource(set, &c.recovery, "PivotForget", c.forget)
+}
+
+// forget removes what the source remembers of the objects that moved away.
+func (c *forgetting) forget(ctx context.Context) error {
+	kept := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: c.where.namespace, Name: pivot.DepartureName}
+	if err := c.source.client.Get(ctx, key, kept); client.IgnoreNotFound(err) != nil {
+		return c.source.blind(fmt.Errorf("reading ConfigMap %s: %w", key, err))
+	} else if err != nil {
+		c.done.Done = true
+		return nil
+	}
+	departed, err := pivot.DepartureOf(kept.Data)
+	if err != nil {
+		return fmt.Errorf("%w; delete the ConfigMap if you do not need it", err)
+	}
+	var there *sight
+	if c.target != nil {
+		if there, err = c.target.lookLeniently(ctx, c.where.namespace); err != nil {
+			return err
+		}
+	}
+	forgotten, rest, refusals := forgetful(departed, c.host, there)
+	if len(refusals) > 0 {
+		return c.refuse(targetSide, refusals...)
+	}
+	question := fmt.Sprintf("%s can be created in namespace %s again. If another cluster manages them, BMO here reboots "+
+		"them.", pivot.Enumerate(forgotten), c.where.namespace)
+	if err := c.ask(question); err != nil {
+		return err
+	}
+	err = c.act(func() error { return c.write(ctx, kept, rest) }, "Forgot %s", pivot.Enumerate(forgotten))
+	c.done.Done = err == nil
+	return err
+}
+
+// write writes what is still remembered. Nothing is no ConfigMap.
+func (c *forgetting) write(ctx context.Context, kept *corev1.ConfigMap, rest pivot.Departure) error {
+	if len(rest.Hosts)+len(rest.Infras) == 0 {
+		return client.IgnoreNotFound(c.source.client.Delete(ctx, kept, client.Preconditions{
+			UID: &kept.UID, ResourceVersion: &kept.ResourceVersion,
+		}))
+	}
+	kept.Data = rest.Data()
+	return c.source.client.Update(ctx, kept)
+}
+
+// forgetful returns what is forgotten and what is not, or why nothing is. There is nil if the other cluster is not
+// named. The first row that fits counts.
+//
+//	named host         other cluster                         forgotten
+//	did not move away  any                                   refused: the name is mistaken
+//	any                has one that would be forgotten       refused: it is managed there
+//	a host             any other, or not known               that host
+//	none               any other, or not known               all hosts and Metal3Clusters
+func forgetful(departed pivot.Departure, host string, there *sight,
+) (forgotten []string, rest pivot.Departure, refusals []pivot.Obstacle) {
+	rest = pivot.Departure{Infras: map[string]pivot.Epoch{}}
+	var names []string
+	var hosts []pivot.DepartedHost
+	for _, each := range departed.Hosts {
+		names = append(names, each.Name)
+		if host == "" || each.Name == host {
+			hosts = append(hosts, each)
+			forgotten = append(forgotten, "BareMetalHost "+each.Name)
+		} else {
+			rest.Hosts = append(rest.Hosts, each)
+		}
+	}
+	infras := sortedKeys(departed.Infras)
+	if host != "" {
+		rest.Infras, infras = departed.Infras, nil
+	}
+	for _, name := range infras {
+		forgotten = append(forgotten, "Metal3Cluster "+name)
+	}
+	if len(forgotten) == 0 {
+		return nil, departed, []pivot.Obstacle{pivot.AboutNamed("BareMetalHost", "", host).Blocks(pivot.CodeWrongStage,
+			"use one of: "+strings.Join(names, ", "), "BareMetalHost %s is none of those that moved away", host)}
+	}
+	if there != nil {
+		refusals = managedThere(hosts, infras, there)
+	}
+	return forgotten, rest, refusals
+}
+
+// managedThere names what would be forgotten and is in the other cluster.
+func managedThere(hosts []pivot.DepartedHost, infras []string, there *sight) []pivot.Obstacle {
+	var found []pivot.Obstacle
+	for _, host := range there.hosts {
+		same := func(left pivot.DepartedHost) bool {
+			return left.Name == host.Name || left.Controller != "" && left.Controller == host.Spec.BMC.Address ||
+				left.BootMAC != "" && strings.EqualFold(left.BootMAC, host.Spec.BootMACAddress)
+		}
+		if slices.ContainsFunc(hosts, same) && !infrav1.IsLeaving(host) {
+			found = append(found, inTarget("BareMetalHost", host))
+		}
+	}
+	for _, infra := range there.infras {
+		if slices.Contains(infras, infra.Name) && !infrav1.IsLeaving(infra) {
+			found = append(found, inTarget("Metal3Cluster", infra))
+		}
+	}
+	return found
+}
+
+func inTarget(kind string, object client.Object) pivot.Obstacle {
+	return pivot.About(kind, object).Blocks(pivot.CodeInTarget, "delete it there first, or name one host with --host",
+		"%s %s is in the other cluster, which manages it", kind, object.GetName())
+}

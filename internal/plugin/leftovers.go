@@ -1,0 +1,193 @@
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+func setupClean(set *pflag.FlagSet) runner {
+	c := &recovery{}
+	set.BoolVar(&c.ofTarget, "target", false, "remove what a half move has left in the target, instead of the source")
+	set.BoolVar(&c.force, "force", false,
+		"with --target: objects that are in the target only were deleted in the source by a user, and not by clusterctl")
+	return c.setup(set, "PivotClean", (*recovery).clean)
+}
+
+// cleanTarget removes what a half move has left in the target.
+func (c *recovery) cleanTarget(ctx context.Context) error {
+	// How far the move has come is judged by the objects here, also where the course is Unclear.
+	c.done.Refusals = []obstacle{}
+	left, refusals := targetLeftovers(c.left, c.arrived, c.force)
+	if len(refusals) > 0 {
+		c.done.Refusals = refusals
+		return nil
+	}
+	if live := liveLeftover(left, c.arrived.hosts); len(live) > 0 {
+		return c.refuse(targetSide, live...)
+	}
+	if len(left) > 0 {
+		question := fmt.Sprintf("%s are removed in the target: %s.", number(len(left), "object"), pivot.Enumerate(left))
+		if err := c.ask(question); err != nil {
+			return err
+		}
+	}
+	err := c.remove(ctx, c.target, left)
+	c.done.Done = err == nil
+	return err
+}
+
+// targetLeftovers are the objects that a half move has left in the target, owned ones first. The first row that fits
+// counts for all.
+//
+//	source               target                                       removed
+//	has no Cluster       any                                          none: the target may have the only copies
+//	any                  a Cluster of the source runs                 none: the target manages its objects
+//	any                  managed the Cluster last, by its epoch       none
+//	lost what its        any                                          none: clusterctl has begun to delete in the source
+//	inventory has
+//	paused               has all objects of the source, and more      none, unless forced: clusterctl may have deleted
+//	                                                                  these in the source
+//	anything else        anything else                                as the second table says
+//
+//	object of the target                                      removed
+//	in the target only, of a Cluster of the source or moved   yes
+//	that such an object owns                                  yes
+//	in both, being deleted in the target                      yes: the deletion would go on after the move
+//	a host in both, with a status in the target               yes: BMO would ignore the status that arrives
+//	any other                                                 no: clusterctl updates it, or the target has it of its own
+func targetLeftovers(source, target *scope, force bool) (left []removal, refusals []obstacle) {
+	if refusals = targetRefusals(source, target, force); len(refusals) > 0 {
+		return nil, refusals
+	}
+	chosen := map[types.UID]bool{}
+	for _, each := range target.movable() {
+		if isLeftover(source, target, each) {
+			chosen[each.object.UID] = true
+		}
+	}
+	// A chain of owners is no longer than the number of kinds in it.
+	for range maxDepth {
+		for _, each := range target.movable() {
+			for _, owner := range each.object.OwnerReferences {
+				if chosen[owner.UID] && !source.has(each.located) {
+					chosen[each.object.UID] = true
+				}
+			}
+		}
+	}
+	for _, each := range target.movable() {
+		if chosen[each.object.UID] {
+			left = append(left, each)
+		}
+	}
+	return left, nil
+}
+
+// targetRefusals say why nothing is removed in the target.
+func targetRefusals(source, target *scope, force bool) []obstacle {
+	about := pivot.AboutNamed("Namespace", "", source.namespace)
+	refuse := func(side string, remedy, message string) []obstacle {
+		return at(side, []pivot.Obstacle{about.Blocks(pivot.CodeWrongStage, remedy, "%s", message)})
+	}
+	_, running, _ := arrivingClusters(source, target)
+	arriving := arrival{scope: target, from: source}
+	isSecret := func(object located) bool { return object.kind == secretKind() }
+	more, missing := slices.DeleteFunc(arriving.onlyHere(), isSecret), arriving.notHere()
+	switch {
+	case len(source.clusters) == 0:
+		return refuse(sourceSide, "name the cluster that has the Clusters with --kubeconfig",
+			"no Cluster is there, so the objects of the target may be the only ones")
+	case running:
+		return refuse(targetSide, "see pivot status", "a Cluster of the source runs there, so the target manages its objects")
+	case newerIn(source, target) != "":
+		return refuse(targetSide, "complete the move with pivot resume",
+			"Metal3Cluster "+newerIn(source, target)+" has a newer move epoch there, so the target managed it last")
+	case len(lostSince(source)) > 0:
+		return refuse(sourceSide, "complete the move with pivot resume",
+			"clusterctl has begun to delete there: it has lost "+pivot.Enumerate(lostSince(source)))
+	case anyPaused(source.clusters) && len(missing) == 0 && len(more) > 0 && !force:
+		return refuse(sourceSide, "complete the move with pivot resume, or use --force if you deleted them in the source",
+			"the Clusters are paused, and all objects are in the target, so clusterctl may have deleted these in the source: "+
+				pivot.Enumerate(more))
+	default:
+		return nil
+	}
+}
+
+// isLeftover returns true for an object that a half move has left, by itself.
+func isLeftover(source, target *scope, each removal) bool {
+	if source.has(each.located) {
+		if each.kind != hostKindOf() {
+			return !each.object.DeletionTimestamp.IsZero()
+		}
+		for _, host := range target.hosts {
+			if host.Name == each.name {
+				return len(pivot.Leftover(host)) > 0
+			}
+		}
+		return false
+	}
+	_, moved := each.object.Annotations[infrav1.StatusOriginAnnotation]
+	ours := func(name string) bool {
+		for _, cluster := range source.clusters {
+			if cluster.Name == name {
+				return true
+			}
+		}
+		return false
+	}
+	return each.kind != secretKind() && (moved || ours(belongsTo(each.object)))
+}
+
+// movable are the objects of one side of kinds that move, owned ones first. Objects without a namespace, ClusterClasses
+// and what these own are not among them: Clusters of other namespaces may use them.
+func (s *scope) movable() []removal {
+	var found []removal
+	depths := depthsOf(s)
+	for _, definition := range append(s.definitions, definition{Storage: "v1", Kind: secretKind()}) {
+		for name, object := range s.belongingsOf(definition.Kind) {
+			if object.Namespace != "" && !ofClass(object) {
+				found = append(found, removal{located{definition.Kind, name}, definition.Storage, object})
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b removal) int {
+		return cmp.Or(cmp.Compare(depths[b.object.UID], depths[a.object.UID]), cmp.Compare(a.kind.Kind, b.kind.Kind),
+			cmp.Compare(a.name, b.name))
+	})
+	return found
+}
+
+// has returns true if the side has an object of that kind and name.
+func (s *scope) has(object located) bool {
+	here := s.objects[object.kind]
+	if object.kind == secretKind() {
+		here = s.secrets
+	}
+	_, exists := here[object.name]
+	return exists
+}
+
+// removals are the objects of one side that clusterctl moves and that the other side has too, owned ones first. Without
+// a Cluster, what Cluster API owns would stay half deleted, so Clusters are the last ones.
+func removals(from, other *scope) []removal {
+	return slices.DeleteFunc(from.movable(), func(each removal) bool {
+		return !other.has(each.located) || !from.takes(each.kind, each.object)
+	})
+}
+
+// removal is one object that is removed without anybody acting on it.
+type removal struct {
+	located
+	version string
+	object  *metav1.PartialObjectMetadata
+}

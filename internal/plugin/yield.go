@@ -1,0 +1,171 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/handover"
+)
+
+// yielding is the command that keeps the Ironic of a management cluster from taking the VIP.
+type yielding struct {
+	recovery
+	clusterID string
+	undo      bool
+}
+
+func setupYield(set *pflag.FlagSet) runner {
+	c := &yielding{}
+	set.StringVar(&c.clusterID, "cluster-id", "",
+		"spec.ironic.clusterID of the cluster; default: that of the Metal3Cluster in the namespace of --to-kubeconfig")
+	set.BoolVar(&c.undo, "undo", false, "let the Ironic take the VIP")
+	return setupSource(set, &c.recovery, "PivotYield", c.yield)
+}
+
+// yield writes or removes the key of a cluster in ConfigMap ironic-handover.
+func (c *yielding) yield(ctx context.Context) error {
+	here, err := c.source.lookLeniently(ctx, c.where.namespace)
+	if lacksKind(err) {
+		// A new management cluster has no kinds of the provider yet.
+		here, err = &sight{namespace: c.where.namespace}, nil
+	}
+	if err != nil {
+		return err
+	}
+	var there *sight
+	if c.target != nil {
+		if there, err = c.target.look(ctx, c.where.namespace); err != nil {
+			return err
+		}
+	}
+	if c.clusterID, err = chooseClusterID(c.clusterID, there); err != nil {
+		return err
+	}
+	notice := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: handover.Namespace, Name: handover.Name}
+	err = c.source.client.Get(ctx, key, notice)
+	if client.IgnoreNotFound(err) != nil {
+		return c.source.blind(fmt.Errorf("reading ConfigMap %s: %w", key, err))
+	}
+	_, yields := notice.Data[c.clusterID]
+	if yields != c.undo {
+		c.done.Done = true
+		return nil
+	}
+	if refusals := yieldObstacles(c.clusterID, c.undo, here, there); len(refusals) > 0 {
+		c.done.Refusals = append(c.done.Refusals, refusals...)
+		return nil
+	}
+	if c.undo {
+		err = c.takeBack(ctx, key)
+	} else {
+		err = c.giveWay(ctx, key, apierrors.IsNotFound(err))
+	}
+	c.done.Done = err == nil
+	return err
+}
+
+// giveWay writes the key.
+func (c *yielding) giveWay(ctx context.Context, key client.ObjectKey, isNew bool) error {
+	question := fmt.Sprintf("The Ironic of this management cluster does not take the VIP of clusterID %s.", c.clusterID)
+	if err := c.ask(question); err != nil {
+		return err
+	}
+	return c.act(func() error { return c.write(ctx, isNew) },
+		"Wrote clusterID %s into ConfigMap %s: the Ironic of this management cluster does not take the VIP", c.clusterID, key)
+}
+
+// takeBack removes the key.
+func (c *yielding) takeBack(ctx context.Context, key client.ObjectKey) error {
+	question := fmt.Sprintf("The Ironic of this management cluster takes the VIP of clusterID %s as soon as it is "+
+		"healthy. The database of the Ironic that has the VIP is lost.", c.clusterID)
+	if err := c.ask(question); err != nil {
+		return err
+	}
+	return c.act(func() error { return handover.New(c.source.client).Tell(ctx, c.clusterID, false) },
+		"Removed clusterID %s from ConfigMap %s: the Ironic of this management cluster takes the VIP", c.clusterID, key)
+}
+
+// write writes the key. Before Ironic is installed there is neither a namespace nor a ConfigMap.
+func (c *yielding) write(ctx context.Context, isNew bool) error {
+	if !isNew {
+		return handover.New(c.source.client).Tell(ctx, c.clusterID, true)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: handover.Namespace}}
+	if err := c.source.client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating namespace %s: %w", namespace.Name, err)
+	}
+	return c.source.client.Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: handover.Namespace, Name: handover.Name},
+		Data:       map[string]string{c.clusterID: "true"},
+	})
+}
+
+// chooseClusterID is the clusterID that was named, or that of the Metal3Clusters of the other cluster.
+func chooseClusterID(named string, there *sight) (string, error) {
+	if named != "" {
+		return named, nil
+	}
+	var found []string
+	if there != nil {
+		for _, infra := range there.infras {
+			if infra.Spec.Ironic != nil && infra.Spec.Ironic.ClusterID != "" {
+				found = append(found, infra.Spec.Ironic.ClusterID)
+			}
+		}
+	}
+	slices.Sort(found)
+	switch found = slices.Compact(found); len(found) {
+	case 0:
+		return "", errors.New("--cluster-id is empty, and no Metal3Cluster of --to-kubeconfig has spec.ironic.clusterID: " +
+			"set it")
+	case 1:
+		return found[0], nil
+	default:
+		return "", fmt.Errorf("--cluster-id is empty, and the namespace of --to-kubeconfig has several; use one of: %s",
+			strings.Join(found, ", "))
+	}
+}
+
+// yieldObstacles say why the key is not written, or not removed. There is nil if the other cluster is not named. The
+// first row that fits counts.
+//
+//	command  management cluster            cluster of the hosts   obstacle
+//	yield    a Cluster of it runs there    any                    the provider removes the key at once
+//	yield    any other                     any                    none
+//	undo     any                           has busy hosts         the next Ironic knows nothing of what was begun
+//	undo     any                           any other, or unknown  none
+func yieldObstacles(clusterID string, undo bool, here, there *sight) []obstacle {
+	if undo {
+		if there == nil {
+			return nil
+		}
+		var busy []obstacle
+		for _, host := range there.hosts {
+			if what := pivot.Busy(host); what != "" {
+				busy = append(busy, at(targetSide, []pivot.Obstacle{pivot.About("BareMetalHost", host).Blocks(pivot.CodeHostBusy,
+					"wait until it is done, because the next Ironic would begin anew", "host %s is %s", host.Name, what)})...)
+			}
+		}
+		return busy
+	}
+	for _, infra := range here.infras {
+		cluster := here.clusterOf(infra)
+		if infra.Spec.Ironic != nil && infra.Spec.Ironic.ClusterID == clusterID && cluster != nil && !isPaused(cluster) {
+			return at(sourceSide, []pivot.Obstacle{pivot.About("Cluster", cluster).Blocks(pivot.CodeClusterRuns,
+				"move it first", "Cluster %s runs in this management cluster, so the provider lets its Ironic take the VIP",
+				cluster.Name)})
+		}
+	}
+	return nil
+}
