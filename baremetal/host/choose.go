@@ -154,8 +154,9 @@ func chooseNamed(candidates []Candidate, wanted Wanted) Choice {
 }
 
 func awaitNamed(wanted Wanted, state string) string {
-	return fmt.Sprintf("Waiting for BareMetalHost %s, which %s. Remove annotation %s of Metal3Machine %s to choose another "+
-		"host.", wanted.Named, state, infrav1.HostAnnotation, wanted.Machine)
+	return fmt.Sprintf(
+		"Waiting for BareMetalHost %s, which %s. Remove annotation %s of Metal3Machine %s to choose another host.",
+		wanted.Named, state, infrav1.HostAnnotation, wanted.Machine)
 }
 
 // Failing counts the hosts that a machine cannot claim.

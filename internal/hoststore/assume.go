@@ -74,7 +74,8 @@ func (a *assumeCache) candidate(current *bmov1alpha1.BareMetalHost, machine Key)
 	return candidate
 }
 
-// retryAfter returns the time until a machine may claim a refused host of a namespace again. Zero means none is refused.
+// retryAfter returns the time until a machine may claim a refused host of a namespace again. Zero means that none is
+// refused.
 func (a *assumeCache) retryAfter(namespace string) time.Duration {
 	var soonest time.Duration
 	for key, last := range a.refusals {
@@ -148,8 +149,8 @@ func (a *assumeCache) refuse(current, desired *bmov1alpha1.BareMetalHost, cause 
 	return true
 }
 
-// observe compares a host from the cache with its assumption. It returns true if an assumption, an outdated version or a
-// refusal ended, so that other machines may claim the host.
+// observe compares a host from the cache with its assumption. It returns true if an assumption, an outdated version or
+// a refusal ended, so that other machines may claim the host.
 func (a *assumeCache) observe(current *bmov1alpha1.BareMetalHost) (ended bool) {
 	key := client.ObjectKeyFromObject(current)
 	if a.isShown(key, current) {

@@ -1,7 +1,8 @@
 // Package hoststore reads and writes BareMetalHosts for the controllers.
 //
-// Reads use the cache, an index by consumer, and a pool of the hosts without a machine. They never send a list call. The
-// pool keeps claimable hosts apart, so a choice costs the same however many hosts are claimed or busy.
+// Reads use the cache, an index by consumer, and a pool of the hosts without a machine. They never send a list call.
+// The pool keeps claimable hosts apart, so a choice costs the same however many hosts are claimed or busy.
+//
 // Claiming works as in a scheduler: the store assumes a host in memory before it writes the claim, so that two workers
 // do not choose the same host. The write carries the resource version of the chosen copy, so it overwrites no other
 // write. The memory is a hint that a restart loses. The consumerRef of the host is authoritative.

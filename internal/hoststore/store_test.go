@@ -350,18 +350,7 @@ func TestARefusedHostIsSkipped(t *testing.T) {
 	refusal := apierrors.NewForbidden(hostResource(), "host-0", errors.New("the spec contradicts itself"))
 	p.fail = func(*bmov1alpha1.BareMetalHost) error { return refusal }
 	for _, pause := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
-		chosen := p.choose(t, wants("machine-0"))
-		if chosen == nil {
-			t.Fatalf("the machine does not try again")
-		}
-		if _, err := p.claim(chosen, "machine-0"); !hoststore.IsRefusal(err) || !apierrors.IsForbidden(err) {
-			t.Fatalf("got %v, want a refusal with its cause", err)
-		}
-		choice, err := p.store.Choose(t.Context(), wants("machine-0"))
-		if err != nil || choice.Host != nil || !choice.Refused || choice.RetryAfter != pause ||
-			!strings.Contains(choice.Message, "the spec contradicts itself") {
-			t.Errorf("got %+v, %v, want another attempt after %s", choice, err, pause)
-		}
+		p.isRefused(t, pause)
 		p.settle("machine-0", true)
 		p.enqueues(t)
 		now.SetTime(now.Now().Add(pause))
@@ -381,6 +370,23 @@ func TestARefusedHostIsSkipped(t *testing.T) {
 	p.settle("machine-1", false)
 	if got := p.store.Memory(); got != (hoststore.Memory{}) {
 		t.Errorf("the memory holds %+v", got)
+	}
+}
+
+// isRefused lets machine-0 claim host-0, and expects a refusal and a pause.
+func (p *process) isRefused(t *testing.T, pause time.Duration) {
+	t.Helper()
+	chosen := p.choose(t, wants("machine-0"))
+	if chosen == nil {
+		t.Fatal("the machine does not try again")
+	}
+	if _, err := p.claim(chosen, "machine-0"); !hoststore.IsRefusal(err) || !apierrors.IsForbidden(err) {
+		t.Fatalf("got %v, want a refusal with its cause", err)
+	}
+	choice, err := p.store.Choose(t.Context(), wants("machine-0"))
+	if err != nil || choice.Host != nil || !choice.Refused || choice.RetryAfter != pause ||
+		!strings.Contains(choice.Message, "the spec contradicts itself") {
+		t.Errorf("got %+v, %v, want another attempt after %s", choice, err, pause)
 	}
 }
 

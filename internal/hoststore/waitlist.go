@@ -2,6 +2,8 @@ package hoststore
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -210,26 +212,28 @@ func (w *waitlist) offer(candidate host.Candidate, sequence uint64, matters func
 // only for the machines of its owner.
 func (w *waitlist) next(candidate host.Candidate, before uint64, matters func(host.Wanted) bool) *waiter {
 	var first *waiter
-	consider := func(waiters []*waiter) {
+	for waiters := range w.concerned(candidate) {
 		at := slices.IndexFunc(waiters, func(current *waiter) bool { return current.isOpen && current.last < before })
 		if at < 0 || first != nil && first.first < waiters[at].first {
-			return
+			continue
 		}
 		if wanted := waiters[at].wanted; matters(wanted) && host.Suits(candidate, wanted) {
 			first = waiters[at]
 		}
 	}
+	return first
+}
+
+// concerned returns the lists of waiters that may claim a host.
+func (w *waitlist) concerned(candidate host.Candidate) iter.Seq[[]*waiter] {
 	switch owner := reservation(candidate.Host); {
 	case owner != "":
-		for _, waiters := range w.owned[owner] {
-			consider(waiters)
-		}
+		return maps.Values(w.owned[owner])
 	case host.Claimable(candidate.Host) && !candidate.Assumed && candidate.Refused == "":
-		for _, waiters := range w.open {
-			consider(waiters)
-		}
+		return maps.Values(w.open)
+	default:
+		return func(func([]*waiter) bool) {}
 	}
-	return first
 }
 
 // recordOffer records the offer of a host to a machine. A host that is already offered stays with its machine.

@@ -48,8 +48,8 @@ type fixture struct {
 	creation time.Duration
 }
 
-// prepare creates all but the Metal3Machines and the Metal3Cluster, whose webhook needs the manager. The hosts are in the
-// given state.
+// prepare creates all but the Metal3Machines and the Metal3Cluster, whose webhook needs the manager. The hosts are in
+// the given state.
 func prepare(ctx context.Context, c client.Client, hosts, machines int, state bmov1alpha1.ProvisioningState,
 ) (*fixture, error) {
 	made := &fixture{client: c, hosts: map[string]bmov1alpha1.BareMetalHost{}}
@@ -78,7 +78,8 @@ func prepare(ctx context.Context, c client.Client, hosts, machines int, state bm
 
 // createHost creates a host as BMO leaves it after the inspection, in another state where one is given.
 func createHost(ctx context.Context, c client.Client, number int, state bmov1alpha1.ProvisioningState) error {
-	host := build.Host(hostName(number), build.Available(), build.State(state), build.Finalizers(bmov1alpha1.BareMetalHostFinalizer),
+	host := build.Host(hostName(number), build.Available(), build.State(state),
+		build.Finalizers(bmov1alpha1.BareMetalHostFinalizer),
 		build.Labels(map[string]string{"example.com/rack": fmt.Sprint(number % 10)}),
 		build.Annotations(map[string]string{"example.com/asset": fmt.Sprint(number)}))
 	host.Status.HardwareDetails = hardware(number)

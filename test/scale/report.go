@@ -42,7 +42,7 @@ func printSize(out io.Writer, r result) {
 	row("the same writes by plain clients, without manager and webhooks", seconds(r.floor))
 	row("all machines have their host, since the last creation", seconds(r.afterLast))
 	row("processor time of the manager for it", seconds(r.used.manager))
-	row(fmt.Sprintf("the same for each machine, goal %s", milliseconds(goalProcessor, 1)), milliseconds(r.used.manager, r.size))
+	row("the same for each machine, goal "+milliseconds(goalProcessor, 1), milliseconds(r.used.manager, r.size))
 	row("processor time of the API server for it", seconds(r.used.server))
 	row("processor time of etcd for it", seconds(r.used.etcd))
 	row("processor time of this program until then", seconds(r.used.own))
@@ -91,7 +91,8 @@ func memoryGoal(machines int) int64 {
 func printSummary(out io.Writer, results []result) {
 	fmt.Fprintln(out, "\n== all sizes ==")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "machines\twall\tgrowth\twrites alone\tprocessor\teach\tgrowth\tmemory\twrites each\trelease\tconflicts")
+	fmt.Fprintln(table,
+		"machines\twall\tgrowth\twrites alone\tprocessor\teach\tgrowth\tmemory\twrites each\trelease\tconflicts")
 	for i, r := range results {
 		wall, processor := "-", "-"
 		if i > 0 {
@@ -109,9 +110,8 @@ func printSummary(out io.Writer, results []result) {
 			float64(count(asked, isWrite))/float64(r.size), released, count(asked, isConflict))
 	}
 	fmt.Fprintf(table, "goal\t%s for %d\tN^%.1f\t\t\t%s\tN^%.1f\t%s\t%d\t%s\n",
-		seconds(goalAssociation), goalSize, goalExponent, milliseconds(goalProcessor, 1), goalExponent, mebibytes(memoryGoal(results[len(results)-1].size)),
-		writesPerMachine,
-		seconds(goalRelease))
+		seconds(goalAssociation), goalSize, goalExponent, milliseconds(goalProcessor, 1), goalExponent,
+		mebibytes(memoryGoal(results[len(results)-1].size)), writesPerMachine, seconds(goalRelease))
 	table.Flush() //nolint:errcheck // An error of the terminal cannot be shown.
 }
 

@@ -87,8 +87,8 @@ func claimProblems(hosts []bmov1alpha1.BareMetalHost, machines []infrav1.Metal3M
 	return problems
 }
 
-// writeProblems says what is wrong with the requests of an association, which others may have contested, with a number of
-// allowed writes.
+// writeProblems says what is wrong with the requests of an association, which others may have contested, and which may
+// cost a number of writes.
 func writeProblems(requests []env.Request, machines, allowed int, contested bool) []string {
 	var problems []string
 	written := map[string]int{}
