@@ -134,7 +134,7 @@ func describeMove(s *suite) {
 			manifest := func(name string, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
 				return build.Host(name, append([]build.HostOption{build.InNamespace(namespace)}, options...)...)
 			}
-			leaves := pivot.Departure{}
+			leaves := pivot.Departure{Infras: map[string]pivot.Epoch{"cluster": 1}}
 			leaves.Enter([]*bmov1alpha1.BareMetalHost{manifest("host"), manifest("back")})
 			memory := departure.New(s.server.Client)
 			Expect(memory.Remember(ctx, namespace, leaves)).To(Succeed())
@@ -149,7 +149,9 @@ func describeMove(s *suite) {
 				build.Annotations(map[string]string{bmov1alpha1.StatusAnnotation: "{}"})))).To(Succeed())
 			elsewhere := build.Host("host", build.InNamespace(stage.Namespace(ctx, s.server)))
 			Expect(s.server.Client.Create(ctx, elsewhere)).To(Succeed())
-			Expect(memory.Forget(ctx, namespace)).To(Succeed())
+			returned := build.Metal3Cluster("cluster", build.InNamespace(namespace),
+				build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "2"}))
+			Expect(memory.Forget(ctx, returned)).To(Succeed())
 			Expect(s.server.Client.Create(ctx, manifest("host"))).To(Succeed())
 		})
 
