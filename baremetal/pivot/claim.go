@@ -82,9 +82,10 @@ func IsSuperseded(infra *infrav1.Metal3Cluster) bool {
 	return infra.Spec.Ironic != nil && condition != nil && condition.Reason == infrav1.ManagedElsewhereReason
 }
 
-// planFencing pauses a host at once, also during an operation of BMO: another management cluster manages it as well.
+// planFencing pauses a host at once, also during an operation of BMO: another management cluster manages it as well. A
+// host that is paused for another reason says so from now on.
 func planFencing(host *bmov1alpha1.BareMetalHost) Step {
-	if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; paused {
+	if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; paused && Explained(host, FenceOff) {
 		return Leave
 	}
 	return FenceOff

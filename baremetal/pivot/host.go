@@ -22,7 +22,8 @@ const (
 	// Pause keeps BMO from acting on the host.
 	Pause Step = "Pause"
 
-	// FenceOff pauses a host that another management cluster manages, also during an operation of BMO.
+	// FenceOff pauses a host that another management cluster manages, also during an operation of BMO. A paused host keeps
+	// its pause, and says why.
 	FenceOff Step = "FenceOff"
 
 	// Settle waits for what BMO had begun before the pause.
@@ -41,6 +42,10 @@ const (
 	// Keep keeps the pause of a host that BMO would wipe because of what was left over of an earlier move, and of a host
 	// that an earlier move has left.
 	Keep Step = "Keep"
+
+	// Explain corrects the reason of a pause that goes on for another reason. It removes the reason from a pause of the
+	// user.
+	Explain Step = "Explain"
 
 	// Resume takes back the own pause.
 	Resume Step = "Resume"
@@ -99,7 +104,7 @@ type HostFacts struct {
 //	Parked              not waited for, paused, status recorded        Leave
 //	not Parked          not paused, names a holder, and depends on     Forget
 //	                    no Cluster with an Ironic endpoint
-//	Fenced              not paused                                     FenceOff
+//	Fenced              not paused, or paused for another reason       FenceOff
 //	Fenced              paused by anybody                              Leave
 //	WaitingForEndpoint  anything else                                  Leave
 //	Running             paused by the provider, status lost, its Node  MarkProvisioned
@@ -109,10 +114,21 @@ type HostFacts struct {
 //	Running             last registered by another Ironic than the     Nudge
 //	                    holder
 //	Running             anything else                                  Leave
+//
+// Instead of Leave, a paused host whose reason is not true any more gets Explain, unless a move deletes it.
 func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFacts) Step {
 	if infrav1.IsLeaving(host) {
 		return Leave
 	}
+	step := planStaying(host, around, facts)
+	if step == Leave && isMisexplained(host, around) {
+		return Explain
+	}
+	return step
+}
+
+// planStaying is PlanHost for a host that no move deletes, whatever reason of its pause it has.
+func planStaying(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFacts) Step {
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	if step := planArrival(host, around, paused); step != Leave {
 		return step
@@ -325,17 +341,16 @@ func needsNudge(host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) b
 func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov1alpha1.BareMetalHost {
 	changed := host.DeepCopy()
 	switch step {
-	case Hold:
+	case Pause, FenceOff, Hold:
 		if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; !paused {
-			changed = Apply(Pause, host, around)
-			explain(changed, Hold)
+			metav1.SetMetaDataAnnotation(&changed.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
+			stamp(changed, around)
 		}
-	case Pause, FenceOff:
-		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
-		stamp(changed, around)
 		explain(changed, step)
-	case Keep:
+	case Keep, Await:
 		explain(changed, step)
+	case Explain:
+		explain(changed, pausedBecauseOf(host, around))
 	case Stamp:
 		stamp(changed, around)
 	case Resume:
@@ -353,7 +368,7 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 		if BringsStatus(host) {
 			changed.Annotations[bmov1alpha1.StatusAnnotation] = markedProvisioned(host)
 		}
-	case Leave, Settle, Await, Record, Restore:
+	case Leave, Settle, Record, Restore:
 	}
 	return changed
 }

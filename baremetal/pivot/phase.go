@@ -129,5 +129,5 @@ func isProvisioningHeld(host *bmov1alpha1.BareMetalHost, goal Phase, around []Ne
 		return false
 	}
 	return host.Annotations[bmov1alpha1.PausedAnnotation] != infrav1.HostPausedByProvider ||
-		host.Annotations[infrav1.PauseReasonAnnotation] == pauseReason(Hold)
+		host.Annotations[infrav1.PauseReasonAnnotation] == PauseReason(Hold)
 }

@@ -68,8 +68,8 @@ func CountPhases(phases map[Phase]int) string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// pauseReason says in words why the provider pauses a host, and what ends the pause.
-func pauseReason(step Step) string {
+// PauseReason says in words why the provider keeps a host paused after a step, and what ends the pause.
+func PauseReason(step Step) string {
 	switch step {
 	case FenceOff:
 		return "Another management cluster manages the host: see condition IronicEndpointReady of the Metal3Cluster"
@@ -78,21 +78,47 @@ func pauseReason(step Step) string {
 			"of the host has joined"
 	case Keep:
 		return "Left by an earlier move, or arrived on a leftover: see condition ReadyForMove of the Metal3Cluster"
+	case Await:
+		return "The host has an image and arrived without its status: resumed when the Machine that holds it has its Node"
 	default:
 		return "Paused for clusterctl move: resumed when the Cluster runs and its Ironic endpoint is ready"
 	}
 }
 
-// explain writes the reason of a pause onto a host.
+// explain writes the reason of a pause onto a host. The pause of a user has none.
 func explain(host *bmov1alpha1.BareMetalHost, step Step) {
-	if host.Annotations == nil {
-		host.Annotations = map[string]string{}
+	if host.Annotations[bmov1alpha1.PausedAnnotation] != infrav1.HostPausedByProvider {
+		delete(host.Annotations, infrav1.PauseReasonAnnotation)
+		return
 	}
-	host.Annotations[infrav1.PauseReasonAnnotation] = pauseReason(step)
+	host.Annotations[infrav1.PauseReasonAnnotation] = PauseReason(step)
 }
 
-// Explained says whether a host that is held says so already.
-func Explained(host *bmov1alpha1.BareMetalHost) bool {
-	by := host.Annotations[bmov1alpha1.PausedAnnotation]
-	return by != infrav1.HostPausedByProvider || host.Annotations[infrav1.PauseReasonAnnotation] == pauseReason(Keep)
+// Explained returns true if a paused host says that a step has paused it, or if a user has paused it and it says
+// nothing.
+func Explained(host *bmov1alpha1.BareMetalHost, step Step) bool {
+	reason, says := host.Annotations[infrav1.PauseReasonAnnotation]
+	if host.Annotations[bmov1alpha1.PausedAnnotation] != infrav1.HostPausedByProvider {
+		return !says
+	}
+	return reason == PauseReason(step)
+}
+
+// pausedBecauseOf returns the step whose reason is true for a paused host that stays as it is.
+func pausedBecauseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Step {
+	switch {
+	case GoalOf(host, around) == PhaseFenced:
+		return FenceOff
+	case LostStatus(host):
+		return Await
+	default:
+		return Pause
+	}
+}
+
+// isMisexplained returns true for a paused host with a reason that is not true any more.
+func isMisexplained(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
+	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+	_, says := host.Annotations[infrav1.PauseReasonAnnotation]
+	return paused && says && !Explained(host, pausedBecauseOf(host, around))
 }

@@ -75,16 +75,16 @@ func TestPauseSaysWhy(t *testing.T) {
 		if resumed := pivot.Apply(pivot.Resume, host, around); resumed.Annotations[infrav1.PauseReasonAnnotation] != "" {
 			t.Errorf("%s: a host that runs says %v", step, resumed.Annotations)
 		}
-		if pivot.Explained(host) {
+		if pivot.Explained(host, pivot.Keep) {
 			t.Errorf("%s: the host does not say that it is held", step)
 		}
-		if held := pivot.Apply(pivot.Keep, host, around); !pivot.Explained(held) {
+		if held := pivot.Apply(pivot.Keep, host, around); !pivot.Explained(held, pivot.Keep) {
 			t.Errorf("%s: got %v", step, held.Annotations)
 		}
 	}
 	host := claimed()
 	host.Annotations[bmov1alpha1.PausedAnnotation] = "maintenance"
-	if !pivot.Explained(host) {
+	if !pivot.Explained(host, pivot.Keep) {
 		t.Error("the user knows why")
 	}
 }

@@ -160,7 +160,7 @@ func TestTransitions(t *testing.T) {
 		{pivot.PhaseParked, pivot.PhasePausedByUser}: func(p *passage) {
 			p.pause("maintenance")
 			p.clusterctl(false)
-			p.manager(pivot.Leave)
+			p.manager(pivot.Explain, pivot.Leave)
 		},
 	}
 	for _, transition := range pivot.Transitions() {

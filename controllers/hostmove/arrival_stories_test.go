@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -103,10 +104,14 @@ func describeArrivals(s *suite) {
 		w.cluster(ctx, withIronic())
 		w.host(ctx, "busy", build.State(bmov1alpha1.StateDeprovisioning), w.claimed())
 		w.host(ctx, "free", build.Available())
+		w.host(ctx, "leftover", build.Provisioned(), w.claimed(), build.Paused(ours), build.Annotations(map[string]string{
+			infrav1.PauseReasonAnnotation: pivot.PauseReason(pivot.Pause), infrav1.MoveEpochAnnotation: "1",
+		}))
+		w.host(ctx, "maintained", build.Provisioned(), w.claimed(), build.Paused("maintenance"))
 		w.manager.Start()
 		w.stays(ctx, "busy")
 		w.judge(ctx, metav1.ConditionFalse, infrav1.ManagedElsewhereReason)
-		for _, name := range []string{"busy", "free"} {
+		for _, name := range []string{"busy", "free", "leftover"} {
 			Eventually(func(g Gomega) {
 				g.Expect(w.get(ctx, g, name).Annotations).To(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours), name)
 				g.Expect(w.events(ctx, g, name)).To(ConsistOf("Fenced"))
@@ -114,6 +119,10 @@ func describeArrivals(s *suite) {
 					HavePrefix("Another management cluster manages the host")))
 			}).Should(Succeed())
 		}
+		Expect(w.get(ctx, Default, "leftover").Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "1"))
+		Expect(w.get(ctx, Default, "maintained").Annotations).To(And(Not(HaveKey(infrav1.PauseReasonAnnotation)),
+			HaveKeyWithValue(bmov1alpha1.PausedAnnotation, "maintenance")), "the pause of the user needs no other reason")
+
 		By("pausing the Cluster, which would let a busy host finish otherwise")
 		w.pause(ctx, true)
 		w.stays(ctx, "busy")

@@ -102,18 +102,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if wait, err := r.wait(ctx, step, host, since, around); err != nil || wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, err
 	}
-	err = r.do(ctx, step, host, around)
-	if errors.Is(err, hoststore.ErrConflict) || err == nil && (step == pivot.MarkProvisioned || step == pivot.Restore) {
+	return r.finish(host, step, r.do(ctx, step, host, around))
+}
+
+// finish returns the result of a step that ended with an error, or nil.
+func (r *Reconciler) finish(host *bmov1alpha1.BareMetalHost, step pivot.Step, err error) (ctrl.Result, error) {
+	switch {
+	case err == nil && (step == pivot.Await || step == pivot.Hold):
+		return ctrl.Result{RequeueAfter: awaitNode}, nil
+	case errors.Is(err, hoststore.ErrConflict), err == nil && (step == pivot.MarkProvisioned || step == pivot.Restore):
 		// No event announces a written status.
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
-	}
-	if isRefusal(err) {
+	case isRefusal(err):
 		// A change of the host is an event. A change of the webhook is none.
 		r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, "WriteRefused", "Move",
 			"The API server refuses to change the host, so the host cannot be moved: %v", err)
 		return ctrl.Result{RequeueAfter: refusalDelay}, nil
+	default:
+		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
 // isRefusal returns true if a webhook or the schema refuses a write.
@@ -127,10 +134,10 @@ func (r *Reconciler) wait(ctx context.Context, step pivot.Step, host *bmov1alpha
 	switch {
 	case step == pivot.Settle:
 		return settleTime - since, nil
-	case step == pivot.Await:
+	case step == pivot.Await && pivot.Explained(host, step):
 		r.announce(host, step)
 		return awaitNode, nil
-	case step == pivot.Hold && paused:
+	case step == pivot.Hold && paused && pivot.Explained(host, step):
 		return awaitNode, nil
 	case step == pivot.Nudge:
 		return r.untilTurn(ctx, host, pivot.HolderName(*pivot.HolderFor(host, around)), around)
@@ -169,7 +176,7 @@ func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.
 		err = r.Statuses.RecordStatus(ctx, client.ObjectKeyFromObject(host), pivot.StampFor(host, around))
 	case step == pivot.Restore:
 		err = r.Statuses.RestoreStatus(ctx, client.ObjectKeyFromObject(host))
-	case step == pivot.Keep && pivot.Explained(host):
+	case step == pivot.Keep && pivot.Explained(host, step):
 	case step == pivot.MarkProvisioned && !pivot.BringsStatus(host):
 		err = r.Statuses.MarkProvisioned(ctx, host)
 	default:

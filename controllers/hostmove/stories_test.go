@@ -439,6 +439,10 @@ func describeInterruption(s *suite) {
 				host.Status = bmov1alpha1.BareMetalHostStatus{}
 			}))
 		w.manager.Start()
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g, "restored").Annotations).To(HaveKeyWithValue(infrav1.PauseReasonAnnotation,
+				HavePrefix("The host has an image and arrived without its status")))
+		}).Should(Succeed())
 		w.stays(ctx, "restored")
 		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g, "restored")).To(ConsistOf("StatusLost")) }).Should(Succeed())
 		stage.ChangeStatus(ctx, w.client, w.key("machine"), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {

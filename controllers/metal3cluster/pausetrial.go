@@ -31,8 +31,8 @@ const (
 	refusalLimit  = 10 * time.Minute
 
 	// sampleEvery is the time after which the hosts that were not tried for the longest time are tried again, sampleSize
-	// their number: BMO may be upgraded to stricter rules, and a trial of all hosts costs a request for each. The other two
-	// are for the time in which clusterctl waits.
+	// their number: BMO may be upgraded to stricter rules, and a trial of all hosts costs a request for each. The other
+	// two are for the time in which clusterctl waits.
 	sampleEvery, sampleSize             = 5 * time.Minute, 1
 	sampleEveryAtGate, sampleSizeAtGate = 5 * time.Second, 5
 

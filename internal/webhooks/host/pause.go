@@ -52,10 +52,6 @@ const (
 	ArrivalPath = "/mutate-metal3-io-v1alpha1-baremetalhost-arrival"
 )
 
-// lostStatus says why a host that arrives without its status is paused.
-const lostStatus = "The host has an image and arrived without its status: " +
-	"resumed when the Machine that holds it has its Node"
-
 // SetupWithManager registers the webhooks with the webhook server of the manager.
 func SetupWithManager(mgr ctrl.Manager) {
 	server := mgr.GetWebhookServer()
@@ -99,7 +95,7 @@ func receive(_ context.Context, request admission.Request) admission.Response {
 		annotations = map[string]string{}
 	}
 	annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
-	annotations[infrav1.PauseReasonAnnotation] = lostStatus
+	annotations[infrav1.PauseReasonAnnotation] = pivot.PauseReason(pivot.Await)
 	return paused(request.Name, operation{Op: "add", Path: "/metadata/annotations", Value: annotations})
 }
 

@@ -149,8 +149,9 @@ func describeMove(s *suite) {
 				build.Annotations(map[string]string{bmov1alpha1.StatusAnnotation: "{}"})))).To(Succeed())
 			elsewhere := build.Host("host", build.InNamespace(stage.Namespace(ctx, s.server)))
 			Expect(s.server.Client.Create(ctx, elsewhere)).To(Succeed())
-			Expect(memory.Forget(ctx, build.Metal3Cluster("cluster", build.InNamespace(namespace),
-				build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "2"})))).To(Succeed())
+			returned := build.Metal3Cluster("cluster", build.InNamespace(namespace),
+				build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "2"}))
+			Expect(memory.Forget(ctx, returned)).To(Succeed())
 			Expect(s.server.Client.Create(ctx, manifest("host"))).To(Succeed())
 		})
 
