@@ -208,10 +208,16 @@ func setupData(ctx context.Context, mgr ctrl.Manager, options Options) error {
 		WatchFilter: options.WatchFilter,
 		ByHostName:  options.ClaimsByHostName,
 	}
+	if err := rendered.RegisterMetrics(); err != nil {
+		return fmt.Errorf("registering metrics of data: %w", err)
+	}
 	return rendered.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3Data))
 }
 
 func setupRemediations(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store, options Options) error {
+	if err := metal3remediation.RegisterMetrics(mgr.GetCache()); err != nil {
+		return fmt.Errorf("registering metrics of remediations: %w", err)
+	}
 	nodes := workload.New(options.Clusters)
 	remediations := &metal3remediation.Reconciler{
 		Client:        mgr.GetClient(),

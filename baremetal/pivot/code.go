@@ -49,6 +49,7 @@ const (
 	CodePauseUntried        Code = "PauseUntried"
 	CodePodsMissing         Code = "PodsMissing"
 	CodePodsNotReady        Code = "PodsNotReady"
+	CodePoolOpen            Code = "PoolOpen"
 	CodeProviderMissing     Code = "ProviderMissing"
 	CodeProviderOutdated    Code = "ProviderOutdated"
 	CodeProviderUnreadable  Code = "ProviderUnreadable"
@@ -116,10 +117,11 @@ func Codes() []Meaning {
 		{CodePaused, "The object is paused."},
 		{CodePodsMissing, "The node does not run the pods of the Ironic endpoint."},
 		{CodePodsNotReady, "The pods of the Ironic endpoint on the node are not ready."},
+		{CodePoolOpen, "An IPPool has no spec.clusterName. The address manager of the target does not wait for the move."},
 		{CodeProviderMissing, "A provider of the source is not installed in the target."},
 		{CodeProviderOutdated, "A provider is older in the target than in the source."},
 		{CodeProviderUnreadable, "clusterctl cannot read the version of a provider."},
-		{CodeRemediationRunning, "A Metal3Remediation has begun. In the target, its try begins anew, and the host is off until then."},
+		{CodeRemediationRunning, "A Metal3Remediation has begun. Its try begins anew in the target, with the host off."},
 		{CodeSameCluster, "Source and target are one cluster."},
 		{CodeSecretStays, "A Secret that an object names has neither owner nor move label."},
 		{CodeSuperseded, "Another management cluster manages the Cluster."},

@@ -37,6 +37,8 @@ import (
 //	host that is a leftover, or arrived on one       waits  BMO would wipe it
 //	host with a gate of its own                      waits  no controller opens it, so clusterctl gives up
 //	host of paused Clusters that is not parked       waits  its status would be lost
+//	IPPool without spec.clusterName                  waits  the address manager of the target would not wait for the
+//	                                                        IPAddresses, and give theirs to the first IPClaims
 func MayLeave(facts MoveFacts) (lost, waits []Obstacle) {
 	facts = facts.inOrder()
 	for _, cluster := range facts.Clusters {
@@ -59,6 +61,11 @@ func MayLeave(facts MoveFacts) (lost, waits []Obstacle) {
 	if facts.Untried {
 		waits = append(waits, AboutNothing().Blocks(CodePauseUntried, "wait some seconds",
 			"the pause of some BareMetalHosts was not tried yet"))
+	}
+	for _, pool := range facts.OpenPools {
+		waits = append(waits, AboutNamed("IPPool", facts.Namespace, pool).Blocks(CodePoolOpen,
+			"set it to the name of a Cluster of the namespace", "IPPool %s has no spec.clusterName, so the address manager of "+
+				"the target could give its addresses to other machines", pool))
 	}
 	consumers := facts.consumers()
 	for _, each := range facts.Hosts {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -17,6 +18,17 @@ import (
 func remediating(finalizers ...string) pivot.MoveFacts {
 	var facts pivot.MoveFacts
 	facts.AddRemediation(&infrav1.Metal3Remediation{ObjectMeta: metav1.ObjectMeta{Name: "r", Finalizers: finalizers}})
+	return facts
+}
+
+// pooled returns the facts about a namespace with an IPPool.
+func pooled(spec, indexes map[string]any) pivot.MoveFacts {
+	pools := pivot.Pools()
+	pools.Items = []unstructured.Unstructured{{Object: map[string]any{
+		"metadata": map[string]any{"name": "pool"}, "spec": spec, "status": map[string]any{"indexes": indexes},
+	}}}
+	var facts pivot.MoveFacts
+	facts.AddPools(pools)
 	return facts
 }
 
@@ -65,6 +77,17 @@ func TestMayLeave(t *testing.T) {
 		"RemediationHeld": {
 			reason: "it has not begun, and may never begin: the reboot would stop the management cluster", facts: remediating(),
 		},
+		"PoolOfNoCluster": {
+			reason: "the address manager of the target does not wait for the end of the move",
+			facts:  pooled(map[string]any{}, map[string]any{"data-0-pool": "10.0.0.1"}),
+			waits: []string{"IPPool pool has no spec.clusterName, so the address manager of the target could give its " +
+				"addresses to other machines: set it to the name of a Cluster of the namespace"},
+		},
+		"PoolOfCluster": {
+			reason: "the address manager stops for its paused Cluster",
+			facts:  pooled(map[string]any{"clusterName": "c"}, map[string]any{"data-0-pool": "10.0.0.1"}),
+		},
+		"PoolUnused": {reason: "no machine has an address of it", facts: pooled(map[string]any{}, map[string]any{})},
 		"ClusterDeleted": {
 			reason: "the deletion does not travel",
 			facts: pivot.MoveFacts{Clusters: []*clusterv1.Cluster{

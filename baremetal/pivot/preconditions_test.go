@@ -189,7 +189,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	facts := pivot.MoveFacts{
 		Around: []pivot.Neighbour{{Paused: true}}, PausedClasses: []string{"b", "a"}, Remediations: []string{"b", "a"},
 	}
-	facts.BareNodes = []string{"b", "a"}
+	facts.BareNodes, facts.OpenPools = []string{"b", "a"}, []string{"b", "a"}
 	for _, name := range []string{"b", "a"} {
 		named := metav1.ObjectMeta{Name: name, Namespace: "metal3"}
 		facts.Clusters = append(facts.Clusters, &clusterv1.Cluster{ObjectMeta: named})
@@ -202,7 +202,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	if len(before) < 12 {
 		t.Fatalf("too little to turn around: %q", before)
 	}
-	for _, names := range [][]string{facts.PausedClasses, facts.Remediations, facts.BareNodes, facts.MissingLabels} {
+	for _, names := range [][]string{facts.PausedClasses, facts.Remediations, facts.BareNodes, facts.MissingLabels, facts.OpenPools} {
 		slices.Reverse(names)
 	}
 	slices.Reverse(facts.Clusters)

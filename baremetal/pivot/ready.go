@@ -8,9 +8,12 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
@@ -47,6 +50,9 @@ type MoveFacts struct {
 	// PausedClasses and Remediations are the names of the ClusterClasses of the namespace that are paused, and of its
 	// Metal3Remediations that have begun.
 	PausedClasses, Remediations []string
+
+	// OpenPools are the names of the IPPools with allocated addresses and without spec.clusterName.
+	OpenPools []string
 
 	// MissingLabels are the labels that CRDs lack, such as "baremetalhosts.metal3.io: clusterctl.cluster.x-k8s.io".
 	MissingLabels []string
@@ -112,11 +118,31 @@ func (f *MoveFacts) AddClass(class metav1.Object) {
 	}
 }
 
-// AddRemediation enters a Metal3Remediation that has begun. One without the finalizer has not powered a host off, or has
-// restored it. It may wait for ever: for a reboot that would stop the management cluster.
+// AddRemediation enters a Metal3Remediation that has begun. One without the finalizer has not powered a host off, or
+// has restored it. It may wait for ever: for a reboot that would stop the management cluster.
 func (f *MoveFacts) AddRemediation(remediation metav1.Object) {
 	if slices.Contains(remediation.GetFinalizers(), infrav1.RemediationFinalizer) {
 		f.Remediations = append(f.Remediations, remediation.GetName())
+	}
+}
+
+// Pools returns an empty list of IPPools of Metal3 to read into.
+func Pools() *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	version := schema.GroupVersion{Group: hostdata.Metal3PoolGroup, Version: "v1alpha1"}
+	list.SetGroupVersionKind(version.WithKind(hostdata.Metal3PoolKind + "List"))
+	return list
+}
+
+// AddPools enters the IPPools of the namespace.
+func (f *MoveFacts) AddPools(pools *unstructured.UnstructuredList) {
+	for i := range pools.Items {
+		pool := &pools.Items[i]
+		cluster, _, _ := unstructured.NestedString(pool.Object, "spec", "clusterName")
+		allocated, _, _ := unstructured.NestedMap(pool.Object, "status", "indexes")
+		if cluster == "" && len(allocated) > 0 {
+			f.OpenPools = append(f.OpenPools, pool.GetName())
+		}
 	}
 }
 
@@ -124,7 +150,7 @@ func (f *MoveFacts) AddRemediation(remediation metav1.Object) {
 func (f MoveFacts) inOrder() MoveFacts {
 	f.Hosts, f.Clusters, f.Machines = byName(f.Hosts), byName(f.Clusters), byName(f.Machines)
 	f.Infras, f.Naming = byName(f.Infras), byName(f.Naming)
-	for _, names := range []*[]string{&f.PausedClasses, &f.Remediations, &f.MissingLabels, &f.BareNodes} {
+	for _, names := range []*[]string{&f.PausedClasses, &f.Remediations, &f.MissingLabels, &f.BareNodes, &f.OpenPools} {
 		*names = slices.Sorted(slices.Values(*names))
 	}
 	return f

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -25,7 +26,7 @@ import (
 
 const (
 	// secretsEvery is the time between two reads of the Secrets of a namespace, doubtEvery the one while a referenced
-	// Secret is missing or would not move. No event announces a change of a Secret.
+	// Secret is missing or would not move, or an IPPool is in the way. No event announces a change of these.
 	secretsEvery = 5 * time.Minute
 	doubtEvery   = 5 * time.Second
 
@@ -37,13 +38,15 @@ const (
 )
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=list
+// +kubebuilder:rbac:groups=ipam.metal3.io,resources=ippools,verbs=list
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusterclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines;metal3machinetemplates,verbs=get;list;watch
 
-// secretRead is a read of the Secrets of a namespace.
+// secretRead is a read of the Secrets of a namespace, and of its IPPools.
 type secretRead struct {
-	at   time.Time
-	seen map[string]*metav1.PartialObjectMetadata
+	at        time.Time
+	seen      map[string]*metav1.PartialObjectMetadata
+	openPools []string
 }
 
 // caresForMove returns true if ReadyForMove is reported now.
@@ -150,13 +153,14 @@ func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.infra)
 	value, _ := r.secretReads.Load(key)
 	last, _ := value.(secretRead)
+	s.move.OpenPools = last.openPools
 	if s.move.Secrets = last.seen; last.seen != nil && r.Clock.Since(last.at) < s.secretsExpire() {
 		return nil
 	}
 	return r.listSecrets(ctx, s)
 }
 
-// listSecrets reads the metadata of the Secrets of the namespace live, and keeps the result.
+// listSecrets reads the metadata of the Secrets of the namespace live, and its IPPools. It keeps the result.
 func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	secrets := partial(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	if err := r.Client.List(ctx, secrets, client.InNamespace(s.infra.Namespace)); err != nil {
@@ -169,13 +173,31 @@ func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 			Name: whole.Name, Labels: whole.Labels, OwnerReferences: whole.OwnerReferences,
 		}}
 	}
-	r.secretReads.Store(client.ObjectKeyFromObject(s.infra), secretRead{at: r.Clock.Now(), seen: s.move.Secrets})
+	if err := r.listPools(ctx, s); err != nil {
+		return err
+	}
+	r.secretReads.Store(client.ObjectKeyFromObject(s.infra), secretRead{
+		at: r.Clock.Now(), seen: s.move.Secrets, openPools: s.move.OpenPools,
+	})
+	return nil
+}
+
+// listPools reads the IPPools of the namespace. The client reads unstructured objects live. There are none without the
+// address manager of Metal3.
+func (r *Reconciler) listPools(ctx context.Context, s *scope) error {
+	pools := pivot.Pools()
+	err := r.Client.List(ctx, pools, client.InNamespace(s.infra.Namespace))
+	if err != nil && !meta.IsNoMatchError(err) {
+		return fmt.Errorf("listing IPPools: %w", err)
+	}
+	s.move.OpenPools = nil
+	s.move.AddPools(pools)
 	return nil
 }
 
 // secretsExpire returns the time for which a read of the Secrets is valid.
 func (s *scope) secretsExpire() time.Duration {
-	if pivot.SecretsMove(s.move) {
+	if pivot.SecretsMove(s.move) && len(s.move.OpenPools) == 0 {
 		return secretsEvery
 	}
 	return min(secretsEvery, doubtEvery+time.Duration(len(s.move.Secrets))*doubtPerSecret)

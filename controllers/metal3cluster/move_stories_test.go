@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -245,6 +246,22 @@ func describeMoves(s *suite) {
 		Expect(w.client.Delete(ctx, machine)).To(Succeed())
 		stage.ChangeStatus(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateProvisioned
+		})
+		w.movable(ctx)
+	})
+
+	It("waits for the Cluster of an IPPool with addresses", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx, begun()))
+		w.controlPlaneNode(ctx, "cp-0")
+		pool := &ipamv1.IPPool{ObjectMeta: named(w.namespace, "pool")}
+		pool.Spec.NamePrefix = "pool"
+		pool.Status.Allocations = map[string]ipamv1.IPAddressStr{"data-0-pool": "192.0.2.10"}
+		w.create(ctx, pool)
+		w.obstacle(ctx, "IPPool pool has no spec.clusterName")
+		stage.Change(ctx, w.client, w.key("pool"), pool, func(pool *ipamv1.IPPool) {
+			pool.Spec.ClusterName = ptr.To(clusterName)
 		})
 		w.movable(ctx)
 	})

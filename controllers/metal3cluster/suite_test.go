@@ -52,7 +52,7 @@ var _ = Describe("A Metal3Cluster", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
-			components.Provider, components.ClusterAPI, components.HostOperator,
+			components.Provider, components.ClusterAPI, components.HostOperator, components.AddressManager,
 		}})
 		s.labelDefinitions(ctx)
 	})
@@ -65,7 +65,7 @@ var _ = Describe("A Metal3Cluster", Ordered, ContinueOnFailure, func() {
 	describeMoves(s)
 })
 
-// labelDefinitions gives the definitions of BMO the labels that clusterctl move needs.
+// labelDefinitions gives the definitions of BMO and of the address manager the labels that clusterctl move needs.
 func (s *suite) labelDefinitions(ctx context.Context) {
 	GinkgoHelper()
 	var definitions apiextensionsv1.CustomResourceDefinitionList

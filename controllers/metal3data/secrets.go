@@ -95,6 +95,7 @@ func (r *Reconciler) render(ctx context.Context, s *scope) (outcome.Outcome, err
 		}
 	}
 	s.rendered = true
+	renderSeconds.Observe(r.Clock.Since(s.data.CreationTimestamp.Time).Seconds())
 	return outcome.Done(), nil
 }
 

@@ -81,6 +81,13 @@ func (r *Reconciler) watch(ctx context.Context, of api) error {
 	return nil
 }
 
+// isWatched returns true while the cache holds the claims of an API.
+func (r *Reconciler) isWatched(of api) bool {
+	r.watching.Lock()
+	defer r.watching.Unlock()
+	return r.watched[of.kind()]
+}
+
 // byOwner indexes a claim by the UIDs of its Metal3Data.
 func byOwner(object client.Object) []string {
 	var owners []string

@@ -45,8 +45,8 @@ func (r *Reconciler) replace(ctx context.Context, s *scope) (outcome.Outcome, er
 		return outcome.Done(), err
 	}
 	return outcome.Waiting(infrav1.HostMissingReason, fmt.Sprintf(
-		"BareMetalHost %s no longer exists. Waiting for the owner of Machine %s to replace it. If the owner does not, delete "+
-			"the Machine.", s.lostHost, s.owner.Name)), nil
+		"BareMetalHost %s no longer exists. Waiting for the owner of Machine %s to replace it. If the owner does not, "+
+			"delete the Machine.", s.lostHost, s.owner.Name)), nil
 }
 
 // markMachine sets the condition OwnerRemediated, which MachineSets and control planes read. A MachineHealthCheck with
@@ -67,5 +67,6 @@ func (r *Reconciler) markMachine(ctx context.Context, s *scope, cause string) er
 		return fmt.Errorf("setting condition %s of Machine %s: %w",
 			clusterv1.MachineOwnerRemediatedCondition, s.owner.Name, err)
 	}
+	replacements.Inc()
 	return nil
 }

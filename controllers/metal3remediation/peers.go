@@ -15,8 +15,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
 )
 
-// turns makes the workers decide about reboots one after the other. Each decision sees the earlier ones: in the cache, or
-// else here.
+// turns makes the workers decide about reboots one after the other. Each decision sees the earlier ones: in the cache,
+// or else here.
 type turns struct {
 	mutex sync.Mutex
 

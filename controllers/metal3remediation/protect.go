@@ -17,8 +17,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// operators are the programs that power hosts on, and the labels of their pods. Releases of BMO since 0.5 have the first
-// one, and the releases of this provider the second one.
+// operators are the programs that power hosts on, and the labels of their pods. Releases of BMO since 0.5 have the
+// first one, and the releases of this provider the second one.
 var operators = []struct{ name, label, value string }{
 	{"the Baremetal Operator", "webhook", "metal3-io-v1alpha1-baremetalhost"},
 	{"this manager", "cluster.x-k8s.io/provider", "infrastructure-metal3"},

@@ -73,10 +73,15 @@ func (r *Reconciler) next(s *scope) (remediation.Record, time.Duration) {
 // advance starts the first or the next try, or ends the last one.
 func (r *Reconciler) advance(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	record, after := r.next(s)
+	begins := record.Phase == infrav1.RemediationRunning &&
+		(record.RetryCount != s.record.RetryCount || s.record.Phase == "")
 	s.record = record
 	controllerutil.AddFinalizer(s.request, infrav1.RemediationFinalizer)
 	if err := s.save(ctx); err != nil {
 		return outcome.Done(), err
+	}
+	if begins {
+		tries.Inc()
 	}
 	r.suspended.Delete(client.ObjectKeyFromObject(s.request))
 	return outcome.Done().WithAfter(after), nil

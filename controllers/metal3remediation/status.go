@@ -45,8 +45,8 @@ func announce() flow.Announcement {
 	})
 }
 
-// setStatus copies the record to the status. The phase of a blocked remediation is Failed. The phase without a host is not
-// recorded, because the host may be restored.
+// setStatus copies the record to the status. The phase of a blocked remediation is Failed. The phase without a host is
+// not recorded, because the host may be restored.
 func setStatus(s *scope, results flow.Results) {
 	if s.isStopped() {
 		return

@@ -106,6 +106,8 @@ func TestEveryMetricIsDescribed(t *testing.T) {
 	exported := sets.New(slices.Concat(
 		literals(t, "internal/hoststore/metrics.go", name.MatchString),
 		literals(t, "controllers/metal3cluster/metrics.go", name.MatchString),
+		literals(t, "controllers/metal3data/metrics.go", name.MatchString),
+		literals(t, "controllers/metal3remediation/metrics.go", name.MatchString),
 	)...)
 	for _, missing := range sets.List(exported.Difference(described)) {
 		t.Errorf("docs/metrics.md does not describe %s", missing)

@@ -62,7 +62,7 @@ func TestSourceObstacles(t *testing.T) {
 		"FromObstacles": {
 			reason: "what the domain knows is asked with what was read",
 			edit: func(s *scope) {
-				s.remediations = []string{"r"}
+				s.remediations, s.openPools = []string{"r"}, []string{"p"}
 				s.machines[0].Status.NodeRef = clusterv1.MachineNodeReference{}
 				s.hosts[0].Status.Provisioning.State = bmov1alpha1.StateInspecting
 				for i := range s.definitions {
@@ -76,6 +76,8 @@ func TestSourceObstacles(t *testing.T) {
 					"set this label, or run the manager with --keep-move-labels",
 				"Machine machine has no node: wait for it, or delete it",
 				"Metal3Remediation r is running: wait until it is done, or delete it",
+				"IPPool p has no spec.clusterName, so the address manager of the target could give its addresses to other " +
+					"machines: set it to the name of a Cluster of the namespace",
 				"host host is inspecting: wait until it is done, or let it move meanwhile with `kubectl annotate baremetalhost host " +
 					"--namespace metal3 infrastructure.cluster.x-k8s.io/move-while-busy=`",
 			},

@@ -148,6 +148,9 @@ type scope struct {
 	machines                    []*clusterv1.Machine
 	remediations, pausedClasses []string
 
+	// openPools are the names of IPPools that the target would not protect.
+	openPools []string
+
 	// naming are Metal3Machines and their templates, BMCEventSubscriptions and HostClaims, which name Secrets.
 	naming []metav1.Object
 
@@ -290,11 +293,16 @@ func (c *cluster) readNames(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	var begun pivot.MoveFacts
-	for i := range remediations {
-		begun.AddRemediation(&remediations[i])
+	pools := pivot.Pools()
+	if err := c.client.List(ctx, pools, client.InNamespace(s.namespace)); err != nil && !lacksKind(err) {
+		return fmt.Errorf("listing IPPools: %w", err)
 	}
-	s.remediations = begun.Remediations
+	var facts pivot.MoveFacts
+	facts.AddPools(pools)
+	for i := range remediations {
+		facts.AddRemediation(&remediations[i])
+	}
+	s.remediations, s.openPools = facts.Remediations, facts.OpenPools
 	classes, err := c.list(ctx, clusterv1.GroupVersion.WithKind("ClusterClass"), s.namespace)
 	if err != nil {
 		return err

@@ -51,6 +51,7 @@ func (s departure) facts() pivot.MoveFacts {
 		Namespace: s.namespace, Hosts: s.hosts, Around: s.around,
 		Clusters: s.clusters, Machines: s.machines, Infras: s.infras,
 		PausedClasses: s.pausedClasses, Remediations: s.remediations, Naming: slices.Clone(s.naming), Secrets: s.secrets,
+		OpenPools: s.openPools,
 	}
 	for _, infra := range s.infras {
 		facts.Naming = append(facts.Naming, infra)

@@ -56,6 +56,7 @@ func checkObjects(t *testing.T, validators map[schema.GroupVersionKind]validatio
 	}
 	for _, object := range objects {
 		decodeKnown(t, scheme, object)
+		checkAdmission(t, object)
 		template, hasTemplate, _ := unstructured.NestedString(object.Object, "spec", "template", "spec", "dataTemplate", "name")
 		if hasTemplate && !names["Metal3DataTemplate/"+template] {
 			t.Errorf("%s takes data of Metal3DataTemplate %s, which is not there", title(object), template)

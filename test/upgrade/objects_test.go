@@ -6,6 +6,7 @@ import (
 	"os"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metal3ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +31,8 @@ const (
 	siteNetwork = "machine-00" // the administrator of its host has set networkData
 	ownNetwork  = "machine-01" // it sets networkData itself
 	guarded     = "machine-02" // it is an owner of its host
-	rendered    = "machine-18" // its meta-data is rendered from a Metal3DataTemplate
+	rebooted    = "machine-16" // its host is in the middle of a remediation
+	rendered    = "machine-18" // its meta-data is rendered from a Metal3DataTemplate, and it has an address
 	waiting     = "machine-19" // it waits for its Metal3DataTemplate
 
 	// lateTemplate is the Metal3DataTemplate that does not exist yet.
@@ -62,6 +64,7 @@ func (w *world) populate(ctx context.Context) {
 		w.runningMachine(ctx, machineName(i))
 	}
 	w.render(ctx, rendered)
+	w.claimAddress(ctx, "template-0")
 	w.waitingMachine(ctx)
 	w.create(ctx, build.Host("free", build.InNamespace(w.namespace), build.Available(), blocked()))
 	w.create(ctx, build.Host("reserved", build.InNamespace(w.namespace), build.Available(), blocked(),
@@ -137,7 +140,7 @@ func (w *world) render(ctx context.Context, name string) {
 	claim.Finalizers = append(claim.Finalizers, infrav1.DataClaimFinalizer)
 	claim.Status.RenderedData = machine.Status.RenderedData
 	w.create(ctx, claim)
-	w.create(ctx, &infrav1.Metal3Data{
+	data := &infrav1.Metal3Data{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: w.namespace, Name: "template-0", Labels: machine.Labels,
 			Finalizers:      []string{infrav1.DataClaimFinalizer, infrav1.DataFinalizer},
@@ -149,11 +152,60 @@ func (w *world) render(ctx context.Context, name string) {
 			Claim:    &infrav1.Metal3ObjectRef{Name: name, Namespace: w.namespace},
 		},
 		Status: infrav1.Metal3DataStatus{Ready: ptr.To(true)},
+	}
+	w.create(ctx, data)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: name + "-metadata",
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(data, infrav1.GroupVersion.WithKind("Metal3Data"))},
+		},
+		Type: infrav1.DataSecretType, StringData: map[string]string{"metaData": "name: " + name},
+	}
+	ofCluster()(secret)
+	w.create(ctx, secret)
+}
+
+// claimAddress creates the IPClaim of a Metal3Data, as CAPM3 does, and waits for its address.
+func (w *world) claimAddress(ctx context.Context, data string) {
+	GinkgoHelper()
+	w.addressPool(ctx, w.namespace, "pool", "10.0.0.", 24)
+	owner := &infrav1.Metal3Data{}
+	Expect(w.server.Client.Get(ctx, w.key(data), owner)).To(Succeed())
+	claim := &metal3ipamv1.IPClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: w.namespace, Name: data + "-pool", Labels: owner.Labels, Finalizers: []string{infrav1.DataFinalizer},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, infrav1.GroupVersion.WithKind("Metal3Data"))},
+	}}
+	claim.Spec.Pool = corev1.ObjectReference{Name: "pool", Namespace: w.namespace}
+	w.create(ctx, claim)
+	Eventually(func(g Gomega) {
+		g.Expect(w.server.Client.Get(ctx, w.key(claim.Name), claim)).To(Succeed())
+		g.Expect(claim.Status.Address).NotTo(BeNil())
+	}).Should(Succeed())
+}
+
+// remediate creates a Metal3Remediation whose host CAPM3 has powered off. CAPM3 records the progress in the status, and
+// the UID in the annotation of the host.
+func (w *world) remediate(ctx context.Context, name string) {
+	GinkgoHelper()
+	owner := &clusterv1.Machine{}
+	Expect(w.server.Client.Get(ctx, w.key(name), owner)).To(Succeed())
+	request := &infrav1.Metal3Remediation{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: name, Finalizers: []string{infrav1.RemediationFinalizer},
+			Labels: map[string]string{clusterv1.ClusterNameLabel: clusterName},
+		},
+		Spec: infrav1.Metal3RemediationSpec{Strategy: &infrav1.RemediationStrategy{
+			Type: infrav1.RebootRemediation, RetryLimit: 1, TimeoutSeconds: ptr.To[int32](600),
+		}},
+		Status: infrav1.Metal3RemediationStatus{Phase: infrav1.RemediationRunning, LastRemediated: ptr.To(metav1.Now())},
+	}
+	build.OwnedBy(owner)(request)
+	w.create(ctx, request)
+	stage.Change(ctx, w.server.Client, w.key(hostOf(name)), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+		key := infrav1.RemediationRebootPrefix + string(request.UID)
+		metav1.SetMetaDataAnnotation(&host.ObjectMeta, key, `{"mode":"hard"}`)
 	})
-	w.create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name + "-metadata"},
-		StringData: map[string]string{"metaData": "name: " + name},
-	})
+	Eventually(func(g Gomega) { g.Expect(w.host(ctx, g, hostOf(name)).Status.PoweredOn).To(BeFalse()) }).Should(Succeed())
 }
 
 // owner creates a Machine with bootstrap data.

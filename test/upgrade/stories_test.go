@@ -3,10 +3,12 @@ package upgrade_test
 import (
 	"context"
 
+	metal3ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -36,6 +38,10 @@ func describeTakeover(w *world) {
 		w.remember(ctx)
 	})
 
+	It("has a remediation that CAPM3 began", func(ctx context.Context) {
+		w.remediate(ctx, rebooted)
+	})
+
 	It("keeps ready machines ready", func(ctx context.Context) {
 		unready := w.watch(ctx)
 		config := installation.Config(ctx, w.server, installation.Role(ctx, w.server, "role.yaml"))
@@ -50,6 +56,22 @@ func describeTakeover(w *world) {
 		delete(seen, guarded)
 		delete(seen, waiting)
 		Expect(seen).To(BeEmpty())
+	})
+
+	It("finishes the remediation", func(ctx context.Context) {
+		request := &infrav1.Metal3Remediation{}
+		Eventually(func(g Gomega) {
+			g.Expect(w.server.Client.Get(ctx, w.key(rebooted), request)).To(Succeed())
+			g.Expect(request.Status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, stage.IsTrue()))
+		}).Should(Succeed())
+		host := w.host(ctx, Default, hostOf(rebooted))
+		Expect(host.Status.PoweredOn).To(BeTrue())
+		Expect(host.Annotations).NotTo(HaveKey(HavePrefix(infrav1.RemediationRebootPrefix)))
+		node := &corev1.Node{}
+		Expect(w.server.Client.Get(ctx, client.ObjectKey{Name: rebooted}, node)).To(Succeed())
+		Expect(node.Spec.Taints).NotTo(ContainElement(HaveField("Key", corev1.TaintNodeOutOfService)))
+		Expect(w.server.Client.Delete(ctx, request)).To(Succeed())
+		w.gone(ctx, rebooted, request)
 	})
 
 	It("names the right that a guarded ownerReference requires", func(ctx context.Context) {
@@ -83,6 +105,14 @@ func describeTakeover(w *world) {
 		Expect(w.host(ctx, Default, hostOf(siteNetwork)).Spec.NetworkData).To(HaveField("Name", "site-network"))
 		w.released(ctx, ownNetwork)
 		Expect(w.host(ctx, Default, hostOf(ownNetwork)).Spec.NetworkData).To(BeNil())
+	})
+
+	It("releases the address that CAPM3 claimed", func(ctx context.Context) {
+		Expect(w.allocations(ctx, w.namespace)).To(HaveKey("template-0-pool"))
+		w.released(ctx, rendered)
+		w.gone(ctx, "template-0", &infrav1.Metal3Data{})
+		w.gone(ctx, "template-0-pool", &metal3ipamv1.IPClaim{})
+		w.gone(ctx, rendered+"-metadata", &corev1.Secret{})
 	})
 
 	It("saves a host from the garbage collector", func(ctx context.Context) {
@@ -139,7 +169,7 @@ func describeReturn(w *world) {
 		}
 		for i := range running {
 			name := machineName(i)
-			if name == siteNetwork || name == ownNetwork || name == guarded {
+			if name == siteNetwork || name == ownNetwork || name == guarded || name == rendered {
 				continue
 			}
 			w.eventually(ctx, name, infrav1.ReadyCondition, stage.IsTrue())

@@ -28,6 +28,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/process"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/installation"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -57,6 +58,11 @@ type world struct {
 	// capm3 is the manager of CAPM3 that runs. Nil when none does.
 	capm3 *process.Child
 
+	// rendered and addresses are the Secrets and the addresses that CAPM3 gave the machines of dataNamespace. Nil without
+	// CAPM3.
+	dataNamespace       string
+	rendered, addresses map[string]string
+
 	// hosts and machines are as CAPM3 left them, by name.
 	hosts    map[string]bmov1alpha1.BareMetalHost
 	machines map[string]infrav1.Metal3Machine
@@ -71,10 +77,13 @@ var _ = Describe("An upgrade from CAPM3", Ordered, func() {
 		SetDefaultEventuallyPollingInterval(pollEvery)
 		SetDefaultConsistentlyDuration(quiet)
 		w.server = stage.Start(ctx, env.Options{
-			Definitions:       []components.Group{components.Provider, components.ClusterAPI, components.HostOperator},
+			Definitions: []components.Group{
+				components.Provider, components.ClusterAPI, components.HostOperator, components.AddressManager,
+			},
 			ControllerManager: true,
 			APIServerFlags:    []string{"enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
 		})
+		Expect(managers.StartAddressManager(ctx, w.server, "")).To(Succeed())
 		w.namespace = stage.Namespace(ctx, w.server)
 		w.simulateHosts()
 		DeferCleanup(func() {
@@ -84,7 +93,9 @@ var _ = Describe("An upgrade from CAPM3", Ordered, func() {
 		})
 	})
 
+	describeRendering(w)
 	describeTakeover(w)
+	describeComparison(w)
 	describeReturn(w)
 })
 
