@@ -17,7 +17,7 @@ const (
 
 // documents returns the Markdown files for users, relative to the root of the checkout.
 func documents(root string) ([]string, error) {
-	files := []string{"README.md"}
+	files := []string{"README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md"}
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".md" {
 			return err

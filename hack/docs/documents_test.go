@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -94,27 +93,6 @@ func TestEveryDocumentIsFound(t *testing.T) {
 	for name := range all {
 		if !linked.Has(name) {
 			t.Errorf("no document links to %s", name)
-		}
-	}
-}
-
-var (
-	command = regexp.MustCompile("(?:`|^)make ([a-z][a-z0-9-]*)")
-	target  = regexp.MustCompile(`(?m)^([a-z0-9-]+):`)
-)
-
-func TestTargetsExist(t *testing.T) {
-	var targets []string
-	for _, match := range target.FindAllStringSubmatch(read(t, "Makefile"), -1) {
-		targets = append(targets, match[1])
-	}
-	for name, text := range texts(t) {
-		for line := range strings.Lines(text) {
-			for _, match := range command.FindAllStringSubmatch(strings.TrimSpace(line), -1) {
-				if !slices.Contains(targets, match[1]) {
-					t.Errorf("%s tells to run make %s, which the Makefile does not know", name, match[1])
-				}
-			}
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/plugin"
 )
 
 var code = regexp.MustCompile("`([^`]+)`")
@@ -60,11 +63,18 @@ func TestEveryReasonIsExplained(t *testing.T) {
 }
 
 func TestEveryConditionIsExplained(t *testing.T) {
-	explained := cells(reasons(t), 0)
+	explained, known := cells(reasons(t), 0), sets.New[string]()
 	for name, value := range constants(t, "api/v1beta2/conditions*.go") {
-		if strings.HasSuffix(name, "Condition") && !explained.Has(value) {
+		if !strings.HasSuffix(name, "Condition") {
+			continue
+		}
+		known.Insert(value)
+		if !explained.Has(value) {
 			t.Errorf("docs/troubleshooting.md does not list %s, the value of %s", value, name)
 		}
+	}
+	for _, stale := range sets.List(explained.Difference(known)) {
+		t.Errorf("docs/troubleshooting.md lists %s, which is no condition of this provider", stale)
 	}
 }
 
@@ -77,43 +87,101 @@ func TestEveryPhaseIsExplained(t *testing.T) {
 	}
 }
 
-func TestEveryEventOfAHostIsExplained(t *testing.T) {
-	explained := cells(read(t, "docs/troubleshooting.md"), 0)
-	events := regexp.MustCompile(`EventType(?:Warning|Normal), "([A-Za-z]+)"`)
-	matches := events.FindAllStringSubmatch(read(t, "controllers/hostmove/controller.go"), -1)
-	if len(matches) == 0 {
-		t.Error("controllers/hostmove/controller.go writes no event: correct this test")
+// pluginHelp returns the help of a command of the plugin.
+func pluginHelp(t *testing.T, arguments ...string) string {
+	t.Helper()
+	var output, problems strings.Builder
+	code := plugin.Main(context.Background(), slices.Concat([]string{"clusterctl-metal3"}, arguments, []string{"--help"}),
+		plugin.Environment{Output: &output, Errors: &problems})
+	if code != 0 {
+		t.Fatalf("%q has no help: %s", arguments, problems.String())
 	}
-	for _, match := range matches {
-		if !explained.Has(match[1]) {
-			t.Errorf("docs/troubleshooting.md does not explain event %s", match[1])
+	return output.String()
+}
+
+// pluginCommands returns the commands of pivot.
+func pluginCommands(t *testing.T) sets.Set[string] {
+	t.Helper()
+	_, listed, _ := strings.Cut(pluginHelp(t, "pivot"), "Available Commands:\n")
+	listed, _, _ = strings.Cut(listed, "\n\n")
+	names := sets.New[string]()
+	for line := range strings.Lines(listed) {
+		names.Insert(strings.Fields(line)[0])
+	}
+	if names.Len() == 0 {
+		t.Fatal("the help of pivot lists no command: correct this test")
+	}
+	return names
+}
+
+func TestEveryCommandOfThePluginIsExplained(t *testing.T) {
+	explained := sets.New[string]()
+	for cell := range cells(read(t, "docs/plugin.md"), 0) {
+		if name, is := strings.CutPrefix(cell, "pivot "); is {
+			explained.Insert(name)
+		}
+	}
+	known := pluginCommands(t)
+	for _, missing := range sets.List(known.Difference(explained)) {
+		t.Errorf("docs/plugin.md does not explain pivot %s", missing)
+	}
+	for _, stale := range sets.List(explained.Difference(known)) {
+		t.Errorf("docs/plugin.md explains pivot %s, which the plugin does not have", stale)
+	}
+}
+
+func TestEveryFlagOfThePluginIsExplained(t *testing.T) {
+	flag := regexp.MustCompile(`--[a-z][a-z-]+`)
+	known := sets.New("--help", "--version")
+	page := read(t, "docs/plugin.md")
+	for name := range pluginCommands(t) {
+		_, listed, _ := strings.Cut(pluginHelp(t, "pivot", name), "Flags:\n")
+		for _, match := range regexp.MustCompile(`(?m)^ +(?:-\w, )?(--[a-z-]+)`).FindAllStringSubmatch(listed, -1) {
+			known.Insert(match[1])
+			if match[1] != "--help" && !regexp.MustCompile(match[1]+`\b[^-]`).MatchString(page) {
+				t.Errorf("docs/plugin.md does not mention %s of pivot %s", match[1], name)
+			}
+		}
+	}
+	for cell := range cells(page, 0) {
+		for _, name := range flag.FindAllString(cell, -1) {
+			if !known.Has(name) {
+				t.Errorf("docs/plugin.md explains %s, which no command has", name)
+			}
 		}
 	}
 }
 
-func TestEveryCommandOfThePluginIsExplained(t *testing.T) {
-	explained := cells(read(t, "docs/plugin.md"), 0)
-	for _, match := range regexp.MustCompile(`(?m)^\t\t\t"([a-z]+)", "`).FindAllStringSubmatch(read(t, "internal/plugin/command.go"), -1) {
-		if !explained.Has("pivot " + match[1]) {
-			t.Errorf("docs/plugin.md does not explain pivot %s", match[1])
-		}
+// guardMetrics returns the metrics that the guard serves.
+func guardMetrics(t *testing.T) sets.Set[string] {
+	t.Helper()
+	names := sets.New[string]()
+	declared := regexp.MustCompile(`(?:\b(?:gauge|counter)\(|metricPrefix \+ )"([a-z_]+)"`)
+	for _, match := range declared.FindAllStringSubmatch(read(t, "internal/guard/facts.go"), -1) {
+		names.Insert("metal3_guard_" + match[1])
 	}
+	if names.Len() < 10 {
+		t.Fatalf("internal/guard/facts.go declares only %q: correct this test", sets.List(names))
+	}
+	return names
 }
 
 func TestEveryMetricIsDescribed(t *testing.T) {
 	described := cells(read(t, "docs/metrics.md"), 0)
-	name := regexp.MustCompile(`^metal3_[a-z_]+$`)
-	exported := sets.New(slices.Concat(
-		literals(t, "internal/hoststore/metrics.go", name.MatchString),
-		literals(t, "controllers/metal3cluster/metrics.go", name.MatchString),
-		literals(t, "controllers/metal3data/metrics.go", name.MatchString),
-		literals(t, "controllers/metal3remediation/metrics.go", name.MatchString),
-	)...)
+	name := regexp.MustCompile(`^metal3_[a-z_]+[a-z]$`)
+	exported := guardMetrics(t)
+	for _, path := range goFiles(t, "controllers", "internal") {
+		relative, err := filepath.Rel(root(t), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exported.Insert(literals(t, relative, name.MatchString)...)
+	}
 	for _, missing := range sets.List(exported.Difference(described)) {
 		t.Errorf("docs/metrics.md does not describe %s", missing)
 	}
 	for _, stale := range sets.List(described.Difference(exported)) {
-		t.Errorf("docs/metrics.md describes %s, which the manager does not export", stale)
+		t.Errorf("docs/metrics.md describes %s, which neither the manager nor the guard exports", stale)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,33 +12,71 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/version"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/yaml"
 )
 
-// tiltProvider is what Cluster API's Tiltfile reads of tilt-provider.json. It ignores other fields.
+// tiltProvider is a provider for Tilt. Fields that this test does not look into are kept by their names.
 type tiltProvider struct {
-	Name   string `json:"name"`
-	Config struct {
-		Image                            string   `json:"image"`
-		LiveReloadDeps                   []string `json:"live_reload_deps"`
-		Label                            string   `json:"label"`
-		Context                          string   `json:"context"`
-		GoMain                           string   `json:"go_main"`
-		Version                          string   `json:"version"`
-		KustomizeFolder                  string   `json:"kustomize_folder"`
-		KustomizeOptions                 []string `json:"kustomize_options"`
-		ApplyProviderYAML                *bool    `json:"apply_provider_yaml"`
-		AdditionalDockerHelperCommands   string   `json:"additional_docker_helper_commands"`
-		AdditionalDockerBuildCommands    string   `json:"additional_docker_build_commands"`
-		AdditionalResources              []string `json:"additional_resources"`
-		AdditionalUncategorizedResources []string `json:"additional_uncategorized_resources"`
-		ResourceDeps                     []string `json:"resource_deps"`
-	} `json:"config"`
+	Name   string                     `json:"name"`
+	Config map[string]json.RawMessage `json:"config"`
 }
 
-func TestTiltFindsWhatItNeeds(t *testing.T) {
+// prepareKeys are fields that a program beside the Tiltfile reads, hack/tools/internal/tilt-prepare. Its module is not
+// served, so the names are copied from Cluster API v1.14.
+var prepareKeys = []string{
+	"apply_provider_yaml", "context", "kustomize_folder", "kustomize_options", "live_reload_deps", "version",
+}
+
+// notNeeded are fields that this provider leaves out. A field that a later Cluster API adds is a reason to look.
+var notNeeded = []string{
+	"additional_docker_build_commands", "additional_docker_helper_commands", "additional_resources",
+	"additional_uncategorized_resources", "apply_provider_yaml", "kustomize_options", "resource_deps", "version",
+}
+
+// tiltKeys returns the fields of a provider that Cluster API reads.
+func tiltKeys(t *testing.T) sets.Set[string] {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api")
+	command.Dir = checkout(t)
+	folder, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(folder)), "Tiltfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := sets.New(prepareKeys...)
+	read := regexp.MustCompile(`(?:\bp\.get\(|\bprovider_config\[)"([a-z_]+)"`).FindAllSubmatch(content, -1)
+	if len(read) == 0 {
+		t.Fatal("the Tiltfile of Cluster API reads no provider: correct this test")
+	}
+	for _, match := range read {
+		keys.Insert(string(match[1]))
+	}
+	return keys
+}
+
+func TestTiltReadsEveryField(t *testing.T) {
+	provider, read := readTiltProvider(t), tiltKeys(t)
+	given := sets.KeySet(provider.Config)
+	for _, unread := range sets.List(given.Difference(read)) {
+		t.Errorf("tilt-provider.json has the field %s, which Cluster API does not read", unread)
+	}
+	for _, missing := range sets.List(read.Difference(given).Difference(sets.New(notNeeded...))) {
+		t.Errorf("Cluster API reads the field %s: add it to tilt-provider.json or to the fields that are not needed", missing)
+	}
+	for _, gone := range sets.List(sets.New(notNeeded...).Difference(read)) {
+		t.Errorf("Cluster API does not read the field %s any more: correct this test", gone)
+	}
+}
+
+// readTiltProvider reads tilt-provider.json.
+func readTiltProvider(t *testing.T) tiltProvider {
+	t.Helper()
 	content, err := os.ReadFile(filepath.Join(checkout(t), "tilt-provider.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -48,15 +87,32 @@ func TestTiltFindsWhatItNeeds(t *testing.T) {
 	if err := decoder.Decode(&provider); err != nil {
 		t.Fatalf("tilt-provider.json: %v", err)
 	}
+	return provider
+}
+
+// field decodes one field.
+func field[T any](t *testing.T, provider tiltProvider, name string) T {
+	t.Helper()
+	var value T
+	if err := json.Unmarshal(provider.Config[name], &value); err != nil {
+		t.Fatalf("field %s of tilt-provider.json: %v", name, err)
+	}
+	return value
+}
+
+func TestTiltFindsWhatItNeeds(t *testing.T) {
+	provider := readTiltProvider(t)
 	if provider.Name != "metal3" {
 		t.Errorf("the name is %s, want metal3", provider.Name)
 	}
 	_, container := manager(t, components(t))
-	if image, _, _ := strings.Cut(container.Image, ":"); image != provider.Config.Image {
-		t.Errorf("the image is %s, want that of config/default, %s", provider.Config.Image, image)
+	if image, _, _ := strings.Cut(container.Image, ":"); image != field[string](t, provider, "image") {
+		t.Errorf("the image is %s, want that of config/default, %s", field[string](t, provider, "image"), image)
 	}
-	context := filepath.Join(checkout(t), provider.Config.Context)
-	for _, path := range append(provider.Config.LiveReloadDeps, provider.Config.GoMain, provider.Config.KustomizeFolder) {
+	context := filepath.Join(checkout(t), field[string](t, provider, "context"))
+	reloaded := field[[]string](t, provider, "live_reload_deps")
+	main, folder := field[string](t, provider, "go_main"), field[string](t, provider, "kustomize_folder")
+	for _, path := range append(slices.Clone(reloaded), main, folder) {
 		if _, err := os.Stat(filepath.Join(context, path)); err != nil {
 			t.Errorf("tilt-provider.json names %s: %v", path, err)
 		}
@@ -64,7 +120,7 @@ func TestTiltFindsWhatItNeeds(t *testing.T) {
 	// A folder that is left out is compiled, but changing it restarts nothing. The manager needs nothing of cmd.
 	for _, folder := range []string{"api", "baremetal", "controllers", "internal"} {
 		_, err := os.Stat(filepath.Join(context, folder))
-		if err == nil && !slices.Contains(provider.Config.LiveReloadDeps, folder) {
+		if err == nil && !slices.Contains(reloaded, folder) {
 			t.Errorf("tilt-provider.json leaves out %s", folder)
 		}
 	}

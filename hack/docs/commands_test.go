@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/plugin"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+)
+
+// place is a command of a document.
+type place struct {
+	document string
+	words    []string
+}
+
+func (p place) String() string { return p.document + " tells to run " + strings.Join(p.words, " ") }
+
+var inlineCommand = regexp.MustCompile("`((?:clusterctl|kubectl|make|go run|go build) [^`]+)`")
+
+// told returns the commands of all documents that run a program: those of shell blocks and those within sentences.
+func told(t *testing.T, program string) []place {
+	t.Helper()
+	var found []place
+	for name, text := range texts(t) {
+		var commands [][]string
+		for _, block := range blocks(text, "sh") {
+			commands = append(commands, commandsOf(block.Text)...)
+		}
+		for _, match := range inlineCommand.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+			commands = append(commands, commandsOf(match[1])...)
+		}
+		for _, words := range commands {
+			if words[0] == program {
+				found = append(found, place{name, words})
+			}
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("no document runs %s: correct this test", program)
+	}
+	return found
+}
+
+// TestShellBlocksAreWellFormed lets bash read each block, without running it.
+func TestShellBlocksAreWellFormed(t *testing.T) {
+	for name, text := range texts(t) {
+		for _, block := range blocks(text, "sh") {
+			command := exec.CommandContext(t.Context(), "bash", "-n")
+			command.Stdin = strings.NewReader(block.Text)
+			if output, err := command.CombinedOutput(); err != nil {
+				t.Errorf("%s:%d: %v: %s", name, block.Line, err, output)
+			}
+		}
+	}
+}
+
+// help is what a program says about a command: the command that it has understood, and whether others follow.
+type help struct {
+	path  []string
+	group bool
+}
+
+var usageLine = regexp.MustCompile(`(?m)^Usage:\n((?:  .+\n?)+)`)
+
+// parseHelp reads the usage that programs with cobra print.
+func parseHelp(text, program string) (help, error) {
+	usage := usageLine.FindStringSubmatch(text + "\n")
+	if usage == nil {
+		return help{}, fmt.Errorf("no usage in %q", text)
+	}
+	found := help{group: strings.Contains(usage[1], "[command]")}
+	line, _, _ := strings.Cut(strings.TrimSpace(usage[1]), "\n")
+	for _, word := range strings.Fields(strings.TrimPrefix(line, program)) {
+		if !regexp.MustCompile(`^[a-z][a-z-]*$`).MatchString(word) {
+			break
+		}
+		found.path = append(found.path, word)
+	}
+	return found, nil
+}
+
+// leading returns how many words there are before the first flag.
+func leading(words []string) int {
+	if flag := slices.IndexFunc(words, func(word string) bool { return strings.HasPrefix(word, "-") }); flag >= 0 {
+		return flag
+	}
+	return len(words)
+}
+
+// judge compares what a document runs with the help for it. The program has refused unknown flags already.
+func judge(told place, said help) error {
+	for _, word := range said.path {
+		if !slices.Contains(told.words, word) {
+			return fmt.Errorf("%s, which was understood as %q", told, said.path)
+		}
+	}
+	if said.group && leading(told.words[1:]) > len(said.path) || len(said.path) == 0 {
+		return fmt.Errorf("%s, which is no command: only %q was understood", told, said.path)
+	}
+	return nil
+}
+
+// withHelp asks for help before any flag of a document, so that nothing is run whatever the document says.
+func withHelp(words []string) []string {
+	// kubectl looks for a plugin where help is asked for before the command.
+	if len(words) > 1 && slices.Contains([]string{"--kubeconfig", "-n"}, words[0]) {
+		words = words[2:]
+	}
+	return slices.Insert(slices.Clone(words), leading(words), "--help")
+}
+
+// valueMissing is how programs refuse a flag that a sentence names without its value.
+const valueMissing = "flag needs an argument"
+
+func TestCommandsOfThePluginExist(t *testing.T) {
+	count := 0
+	for _, each := range append(told(t, "clusterctl"), told(t, "kubectl")...) {
+		if len(each.words) < 3 || each.words[1] != "metal3" {
+			continue
+		}
+		count++
+		var output, problems strings.Builder
+		arguments := append([]string{"clusterctl-metal3"}, withHelp(each.words[2:])...)
+		code := plugin.Main(context.Background(), arguments, plugin.Environment{Output: &output, Errors: &problems})
+		if code != 0 {
+			if !strings.Contains(problems.String(), valueMissing) {
+				t.Errorf("%s: %s", each, problems.String())
+			}
+			continue
+		}
+		said, err := parseHelp(output.String(), "clusterctl metal3")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := judge(place{each.document, each.words[1:]}, said); err != nil {
+			t.Error(err)
+		}
+	}
+	if count == 0 {
+		t.Error("no document runs the plugin: correct this test")
+	}
+}
+
+// testHelp asks a program for the help of each command in the documents.
+func testHelp(t *testing.T, program, path string) {
+	t.Helper()
+	seen := sets.New[string]()
+	for _, each := range told(t, program) {
+		text := strings.Join(each.words, " ")
+		if len(each.words) < 2 || each.words[1] == "metal3" || seen.Has(text) {
+			continue
+		}
+		seen.Insert(text)
+		command := exec.CommandContext(t.Context(), path, withHelp(each.words[1:])...)
+		command.Env = []string{"HOME=" + t.TempDir(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true"}
+		output, err := command.CombinedOutput()
+		if err != nil {
+			if !strings.Contains(string(output), valueMissing) {
+				t.Errorf("%s: %v: %s", each, err, output)
+			}
+			continue
+		}
+		said, err := parseHelp(string(output), program)
+		if err != nil {
+			t.Errorf("%s: %v", each, err)
+			continue
+		}
+		if err := judge(each, said); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestCommandsOfClusterctlExist(t *testing.T) {
+	folder, err := binaries.Ensure(t.Context(), root(t), binaries.ClusterAPI(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testHelp(t, "clusterctl", filepath.Join(folder, "clusterctl"))
+}
+
+func TestCommandsOfKubectlExist(t *testing.T) {
+	folder, err := binaries.Ensure(t.Context(), root(t), binaries.ControlPlane(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testHelp(t, "kubectl", filepath.Join(folder, "kubectl"))
+}
+
+// Programs of the checkout that documents run or build are there.
+func TestProgramsOfTheCheckoutExist(t *testing.T) {
+	for _, each := range told(t, "go") {
+		if len(each.words) < 3 || each.words[1] != "run" && each.words[1] != "build" {
+			continue
+		}
+		at := slices.IndexFunc(each.words, func(word string) bool { return strings.HasPrefix(word, "./") })
+		if at < 0 {
+			t.Errorf("%s: name the folder of the program", each)
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(root(t), each.words[at], "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s, and no program is in that folder", each)
+			continue
+		}
+		if arguments := each.words[at+1:]; len(arguments) > 0 && !strings.HasPrefix(arguments[0], "-") {
+			if !strings.Contains(codeOf(t, each.words[at]), `case "`+arguments[0]+`"`) {
+				t.Errorf("%s, and the program does not know %s", each, arguments[0])
+			}
+		}
+	}
+}
+
+// Targets and variables of make that documents use are in the Makefile.
+func TestTargetsExist(t *testing.T) {
+	known := sets.New[string]()
+	defined := regexp.MustCompile(`(?m)^(?:([a-z0-9-]+):|([A-Z_]+) \?=)`)
+	for _, match := range defined.FindAllStringSubmatch(read(t, "Makefile"), -1) {
+		known.Insert(match[1] + match[2])
+	}
+	for _, each := range told(t, "make") {
+		for _, word := range each.words[1:] {
+			if name, _, _ := strings.Cut(word, "="); !strings.HasPrefix(name, "-") && !known.Has(name) {
+				t.Errorf("%s, and the Makefile does not have %s", each, name)
+			}
+		}
+	}
+}
