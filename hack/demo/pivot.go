@@ -57,7 +57,6 @@ func (s *story) move(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.orders = len(s.lab.BMC().Operations())
 	began := time.Now()
 	s.moved = began
 	arguments := []string{"move", "--namespace=" + s.namespace, "--to-kubeconfig=" + target.Kubeconfig}
@@ -113,7 +112,7 @@ func (s *story) loseHolder(ctx context.Context) error {
 
 // untouched demands that no machine was powered or rewritten since the move began.
 func (s *story) untouched(by string) error {
-	asked := s.lab.BMC().Operations()[s.orders:]
+	asked := s.lab.BMC().OperationsSince(s.moved)
 	reads := func(operation bmc.Operation) bool { return !operation.Changes() }
 	if changed := slices.DeleteFunc(slices.Clone(asked), reads); len(changed) > 0 {
 		return fmt.Errorf("%s has changed machines: %v", by, changed)

@@ -35,8 +35,6 @@ type story struct {
 	began   time.Time
 	// moved is when the move began.
 	moved time.Time
-	// orders is how many requests the BMCs had got when the move began.
-	orders int
 
 	// place is where the objects are, hosts and machines are how many are in which state.
 	place, hosts, machines timeline.Track

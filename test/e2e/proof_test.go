@@ -67,8 +67,8 @@ func (e *endpoint) untilSame(ctx context.Context, before map[string]picture, exc
 
 // changes are the requests to change power, disk or media of a machine since a time, but for some machines.
 func changes(since time.Time, except ...string) []bmc.Operation {
-	return slices.DeleteFunc(bed.lab.BMC().Operations(), func(operation bmc.Operation) bool {
-		return operation.Time.Before(since) || !operation.Changes() || slices.Contains(except, operation.Machine)
+	return slices.DeleteFunc(bed.lab.BMC().OperationsSince(since), func(operation bmc.Operation) bool {
+		return !operation.Changes() || slices.Contains(except, operation.Machine)
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
@@ -98,8 +99,11 @@ func TestBothSidesAgree(t *testing.T) {
 	}
 	got := agreed{
 		described.ClusterID, described.Endpoint.VirtualIPs[0], described.Endpoint.CIDRs[0], described.Endpoint.Interface,
-		stdcmp.Or(string(described.VRRP.Mode), string(infrav1.VRRPMulticast)), described.VRRP.AdvertisementInterval.Duration.String(),
+		stdcmp.Or(string(described.VRRP.Mode), string(infrav1.VRRPMulticast)), keepalived.DefaultAdvertisementInterval.String(),
 		int(described.VRRP.VirtualRouterID),
+	}
+	if described.VRRP.AdvertisementInterval != nil {
+		t.Errorf("the template has an advertisement interval of its own: %s", described.VRRP.AdvertisementInterval.Duration)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("management cluster and control plane do not agree:\n%s", diff)

@@ -193,10 +193,10 @@ func (l *Lab) acquire(ctx context.Context) error {
 	return err
 }
 
-// fillStore makes the image store that all machines of the lab start with.
 // ramdiskFolder is the root file system of what machines boot from a medium.
 func (l *Lab) ramdiskFolder() string { return filepath.Join(l.folder, "ramdisk") }
 
+// fillStore makes the image store that all machines of the lab start with.
 func (l *Lab) fillStore(ctx context.Context) error {
 	archives, err := l.packPrograms(ctx)
 	if err != nil {

@@ -87,9 +87,10 @@ func (l *Lab) WaitForMachines(ctx context.Context, cluster string, count int, li
 }
 
 // WakeControlPlanes makes the controller of the control planes that a cluster manages look at their nodes, at most once
-// in a while, as docs/troubleshooting.md tells users. It takes a node that was away for unreachable until its taint
-// goes, a moment after the node is ready, and watches no nodes: its conditions are Unknown then, and it looks again
-// after its resync only. Source: cluster-api v1.14, kubeadmcontrolplane_controller.go, workload_cluster_conditions.go.
+// in a while, as docs/troubleshooting.md tells users, see docs/adr/0020-what-the-lab-changes.md. It takes a node that
+// was away for unreachable until its taint goes, a moment after the node is ready, and watches no nodes: its conditions
+// are Unknown then, and it looks again after its resync only. Source: cluster-api v1.14,
+// kubeadmcontrolplane_controller.go, workload_cluster_conditions.go.
 func (c *Cluster) WakeControlPlanes(ctx context.Context) error {
 	var found controlplanev1.KubeadmControlPlaneList
 	if err := c.Client.List(ctx, &found, client.InNamespace(Namespace)); err != nil {

@@ -52,6 +52,8 @@ type Agent struct {
 	Options
 	ironic   ironicClient
 	commands *commands
+	// book is what the agent did so far, for Ironic.
+	book *logbook
 }
 
 // New prepares an agent.
@@ -72,7 +74,9 @@ func New(options Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Agent{Options: options, ironic: client}, nil
+	book := &logbook{}
+	options.Log = slog.New(slog.NewMultiHandler(options.Log.Handler(), slog.NewTextHandler(book, nil)))
+	return &Agent{Options: options, ironic: client, book: book}, nil
 }
 
 // Run works until the context ends, which is what the loss of power does to an agent. It returns earlier only when it
@@ -101,7 +105,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("taking commands on %s: %w", address, err)
 	}
-	a.commands = newCommands(a.Machine, a.Parameters.Token, a.download, a.Log)
+	a.commands = newCommands(steps{a.Machine, a.download, a.book}, a.Parameters.Token, a.Log)
 	server := &http.Server{Handler: a.commands.handler(), ReadHeaderTimeout: time.Minute, TLSConfig: certificate.serving()}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ServeTLS(listener, "", "") }()
@@ -126,7 +130,8 @@ func (a *Agent) inspect(ctx context.Context) error {
 	})
 }
 
-// lookUp asks Ironic which node the machine is. Without a token of the medium the first answer has it.
+// lookUp asks Ironic which node the machine is. Without a token of the medium the first answer has it. An agent without
+// a token cannot go on: Ironic refuses its heartbeats.
 func (a *Agent) lookUp(ctx context.Context) (node, error) {
 	var found lookup
 	err := a.until(ctx, "looking the machine up", func() error {
@@ -135,7 +140,9 @@ func (a *Agent) lookUp(ctx context.Context) (node, error) {
 		return err
 	})
 	if err == nil && a.Parameters.Token == "" {
-		a.Parameters.Token = found.Config.Token
+		if a.Parameters.Token = found.Config.Token; a.Parameters.Token == "" {
+			err = errors.New("looking the machine up: the medium has no token, and Ironic told its token to an earlier boot")
+		}
 	}
 	return node{uuid: found.Node.UUID, timeout: time.Duration(found.Config.HeartbeatTimeout) * time.Second}, err
 }

@@ -1,9 +1,6 @@
 package agent
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -25,6 +22,7 @@ const manager = "GenericHardwareManager"
 type steps struct {
 	machine  Machine
 	download downloader
+	book     *logbook
 }
 
 func (s steps) extensions() map[string]extension {
@@ -146,24 +144,11 @@ func (s steps) powerOff(ctx context.Context, _ json.RawMessage) (any, error) {
 	return map[string]string{}, nil
 }
 
-// logs are an archive that says that the logs are on the console of the machine.
+// logs returns what the agent did so far.
 func (s steps) logs(context.Context, json.RawMessage) (any, error) {
-	var content bytes.Buffer
-	packed := gzip.NewWriter(&content)
-	archive := tar.NewWriter(packed)
-	const text = "The agent writes to the console of the machine.\n"
-	header := &tar.Header{Name: "agent.log", Mode: 0o644, Size: int64(len(text)), ModTime: time.Now()}
-	if err := archive.WriteHeader(header); err != nil {
+	packed, err := s.book.pack(time.Now())
+	if err != nil {
 		return nil, err
 	}
-	if _, err := archive.Write([]byte(text)); err != nil {
-		return nil, err
-	}
-	if err := archive.Close(); err != nil {
-		return nil, err
-	}
-	if err := packed.Close(); err != nil {
-		return nil, err
-	}
-	return map[string]string{"system_logs": base64.StdEncoding.EncodeToString(content.Bytes())}, nil
+	return map[string]string{"system_logs": base64.StdEncoding.EncodeToString(packed)}, nil
 }

@@ -17,6 +17,8 @@ type Fault struct {
 	Delay time.Duration
 	// FailPower is why it refuses to change the power. Empty means that it does not refuse.
 	FailPower string
+	// IgnorePower makes it accept commands that change the power, and do nothing.
+	IgnorePower bool
 }
 
 // SetFault makes the board controller of a machine misbehave from now on, until another fault is set.
@@ -28,6 +30,22 @@ func (s *Server) SetFault(machine string, fault Fault) error {
 	found.mutex.Lock()
 	defer found.mutex.Unlock()
 	found.fault = fault
+	return nil
+}
+
+// SetCredentials replaces the user name and the password of the board controller of a machine. Sessions that began with
+// the earlier ones are refused.
+func (s *Server) SetCredentials(machine, username, password string) error {
+	found := s.find(machine)
+	switch {
+	case found == nil:
+		return fmt.Errorf("there is no board controller of machine %s", machine)
+	case username == "" || password == "":
+		return fmt.Errorf("the board controller of machine %s: it needs a user name and a password", machine)
+	}
+	found.mutex.Lock()
+	defer found.mutex.Unlock()
+	found.credentials = credentials{username, password}
 	return nil
 }
 

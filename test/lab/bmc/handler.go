@@ -2,7 +2,6 @@ package bmc
 
 import (
 	"context"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,6 +48,9 @@ func (s *Server) controllerHandler() http.Handler {
 		mux.HandleFunc(pattern, s.recorded(do))
 	}
 	mux.HandleFunc("GET "+redfishRoot+"/{$}", serviceRoot)
+	mux.HandleFunc("GET "+sessionService, readSessionService)
+	mux.HandleFunc("POST "+sessions, s.openSession)
+	mux.HandleFunc("DELETE "+sessions+"/{id}", s.closeSession)
 	return mux
 }
 
@@ -73,10 +75,15 @@ func (s *Server) recorded(route route) http.HandlerFunc {
 			writer.Header().Set("WWW-Authenticate", `Basic realm="board controller"`)
 		}
 		if operation.Problem != "" {
-			value = object{"error": object{"code": "Base.1.0.GeneralError", "message": operation.Problem}}
+			value = failure(operation.Problem)
 		}
 		respond(writer, operation.Status, value)
 	}
+}
+
+// failure is the body of an answer that complains.
+func failure(message string) object {
+	return object{"error": object{"code": "Base.1.0.GeneralError", "message": message}}
 }
 
 // respond writes a value, or nothing where it is nil.
@@ -105,10 +112,11 @@ func (s *Server) permitted(request *exchange, do answer) (any, error) {
 	if fault.Busy {
 		return nil, problem{http.StatusServiceUnavailable, fmt.Errorf("the board controller of machine %s is busy", name)}
 	}
-	username, password, _ := request.BasicAuth()
-	right := subtle.ConstantTimeCompare([]byte(username), []byte(found.username)) &
-		subtle.ConstantTimeCompare([]byte(password), []byte(found.password))
-	if right == 0 || fault.RefuseCredentials {
+	offered, err := s.offered(request.Request)
+	if err != nil {
+		return nil, problem{http.StatusUnauthorized, fmt.Errorf("machine %s: %w", name, err)}
+	}
+	if !found.accepts(offered) {
 		return nil, problem{http.StatusUnauthorized, fmt.Errorf("wrong user name or password for machine %s", name)}
 	}
 	return do(request.Context(), found, request)

@@ -12,11 +12,11 @@ type Operation struct {
 	// Time is when the request came, and Duration how long the answer took.
 	Time     time.Time     `json:"time"`
 	Duration time.Duration `json:"duration"`
-	// Machine is the name in the request, whether or not there is such a machine.
+	// Machine is the name in the request, whether or not there is such a machine. Empty for sessions.
 	Machine string `json:"machine"`
 	// Method is the one of HTTP: GET only reads, POST and PATCH change the machine.
 	Method string `json:"method"`
-	// Resource is what was asked: system, boot, reset, manager, slot, insert, eject, card and so on.
+	// Resource is what was asked: system, boot, reset, manager, slot, insert, eject, card, sessions and so on.
 	Resource string `json:"resource"`
 	// Detail is the type of the reset, the boot source or the address of the medium.
 	Detail string `json:"detail,omitempty"`
@@ -26,8 +26,10 @@ type Operation struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Changes tells whether the operation asked for a change, successfully or not.
-func (o Operation) Changes() bool { return o.Method != http.MethodGet && o.Method != http.MethodHead }
+// Changes tells whether the operation asked for a change of a machine, successfully or not.
+func (o Operation) Changes() bool {
+	return o.Method != http.MethodGet && o.Method != http.MethodHead && o.Resource != sessionsResource
+}
 
 // journal keeps operations in the order in which their answers were sent.
 type journal struct {

@@ -16,6 +16,9 @@ const (
 	redfishRoot = "/redfish/v1"
 	systems     = redfishRoot + "/Systems"
 	managers    = redfishRoot + "/Managers"
+
+	sessionService = redfishRoot + "/SessionService"
+	sessions       = sessionService + "/Sessions"
 )
 
 // Values of BootSourceOverrideTarget and BootSourceOverrideEnabled.
@@ -64,6 +67,7 @@ func serviceRoot(writer http.ResponseWriter, _ *http.Request) {
 	respond(writer, http.StatusOK, object{
 		"@odata.id": redfishRoot + "/", "Id": "RootService", "Name": "Board controllers of the lab",
 		"RedfishVersion": "1.6.0", "Systems": link(systems), "Managers": link(managers),
+		"SessionService": link(sessionService), "Links": object{"Sessions": link(sessions)},
 	})
 }
 
@@ -93,7 +97,15 @@ func readSystem(_ context.Context, controller *controller, _ *exchange) (any, er
 
 var (
 	bootTargets = []string{fromNone, fromCD, fromDisk}
-	resetTypes  = []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart"}
+	resetTypes  = []string{"On", forceOff, gracefulShutdown, gracefulRestart, forceRestart}
+)
+
+// Values of ResetType beside On.
+const (
+	forceOff         = "ForceOff"
+	forceRestart     = "ForceRestart"
+	gracefulShutdown = "GracefulShutdown"
+	gracefulRestart  = "GracefulRestart"
 )
 
 // bootSource is where the machine boots from the next time, in the words of Redfish.
@@ -130,42 +142,78 @@ func setBoot(_ context.Context, controller *controller, request *exchange) (any,
 	return nil, nil
 }
 
-// reset changes the power. Where the machine has to be asked to turn itself off the answer comes at once, as from real
-// controllers; what asked sees it in PowerState, or does not.
+// reset changes the power. A graceful command is answered at once, as by real controllers: the client sees in
+// PowerState whether the system obeys. A forced command ends a graceful one that has not been obeyed yet.
 func (s *Server) reset(ctx context.Context, controller *controller, request *exchange) (any, error) {
 	var command struct{ ResetType string }
 	if err := decode(request, &command); err != nil {
 		return nil, err
 	}
 	request.detail = command.ResetType
-	commands := map[string]func(context.Context) error{
-		"On":       func(ctx context.Context) error { return s.powerOn(ctx, controller) },
-		"ForceOff": controller.machine.PowerOff,
-		"ForceRestart": func(ctx context.Context) error {
+	do, known := s.resets(controller)[command.ResetType]
+	if !known {
+		return nil, problem{http.StatusBadRequest,
+			fmt.Errorf("ResetType is %q: use one of %v", command.ResetType, resetTypes)}
+	}
+	fault := controller.currentFault()
+	if err := fault.power(); err != nil || fault.IgnorePower {
+		return nil, err
+	}
+	switch command.ResetType {
+	case gracefulShutdown, gracefulRestart:
+		controller.ask(ctx, do)
+		return nil, nil
+	case forceOff, forceRestart:
+		controller.endAsking()
+	}
+	return changing(only(do))(ctx, controller, request)
+}
+
+// resets are the functions for the values of ResetType.
+func (s *Server) resets(controller *controller) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"On":     func(ctx context.Context) error { return s.powerOn(ctx, controller) },
+		forceOff: controller.machine.PowerOff,
+		forceRestart: func(ctx context.Context) error {
 			return errors.Join(controller.machine.PowerOff(ctx), s.powerOn(ctx, controller))
 		},
-		"GracefulShutdown": controller.machine.Shutdown,
-		"GracefulRestart": func(ctx context.Context) error {
+		gracefulShutdown: controller.machine.Shutdown,
+		gracefulRestart: func(ctx context.Context) error {
 			if err := controller.machine.Shutdown(ctx); err != nil {
 				return err
 			}
 			return s.powerOn(ctx, controller)
 		},
 	}
-	do, known := commands[command.ResetType]
-	if !known {
-		return nil, problem{http.StatusBadRequest,
-			fmt.Errorf("ResetType is %q: use one of %v", command.ResetType, resetTypes)}
+}
+
+// ask begins a graceful command, in place of an earlier one, and does not wait for its end.
+func (c *controller) ask(ctx context.Context, do func(context.Context) error) {
+	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), operationLimit)
+	c.endAsking()
+	c.mutex.Lock()
+	c.asking = end
+	c.mutex.Unlock()
+	go func() {
+		defer end()
+		select {
+		case c.operation <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		defer func() { <-c.operation }()
+		// A system that does not obey stays on, and the client sees that.
+		_ = do(ctx)
+	}()
+}
+
+// endAsking ends the graceful command that runs or waits, if there is one.
+func (c *controller) endAsking() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.asking != nil {
+		c.asking()
 	}
-	if err := controller.currentFault().power(); err != nil {
-		return nil, err
-	}
-	act := changing(only(do))
-	if command.ResetType == "GracefulShutdown" || command.ResetType == "GracefulRestart" {
-		go func() { _, _ = act(context.WithoutCancel(ctx), controller, request) }()
-		return nil, nil
-	}
-	return act(ctx, controller, request)
 }
 
 // only is the answer of an action that says nothing.

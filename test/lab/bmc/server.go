@@ -7,15 +7,19 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/certificates"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
 const (
 	// Address is where the board controllers listen.
 	Address = network.Gateway4 + ":8000"
+	// TLSAddress is where they listen for TLS, with a certificate of an authority that no client has.
+	TLSAddress = network.Gateway4 + ":8443"
 	// ImagesAddress is where the images of operating systems are served.
 	ImagesAddress = network.Gateway4 + ":8001"
 
@@ -40,19 +44,24 @@ type Server struct {
 	mutex       sync.Mutex
 	controllers map[string]*controller
 	images      map[string]*imageFile
+	// sessions are those that were not closed, by their names.
+	sessions map[string]session
 }
 
 // controller is the board controller of one machine.
 type controller struct {
-	name, username, password string
-	machine                  Machine
+	name    string
+	machine Machine
 	// operation has one place: whoever fills it may change the machine.
 	operation chan struct{}
 
 	// mutex guards what is below.
 	mutex sync.Mutex
+	credentials
 	fault Fault
 	boot  bootSource
+	// asking ends the last graceful command, nil before the first.
+	asking context.CancelFunc
 	// medium is the URL of what is in the virtual CD drive, empty when nothing is.
 	medium string
 }
@@ -67,14 +76,23 @@ func Start(ctx context.Context, on Network) (*Server, error) {
 		}},
 		controllers: map[string]*controller{},
 		images:      map[string]*imageFile{},
+		sessions:    map[string]session{},
+	}
+	certificate, err := newCertificate()
+	if err != nil {
+		return nil, fmt.Errorf("making the certificate of board controllers: %w", err)
 	}
 	for address, handler := range map[string]http.Handler{
 		Address:       server.controllerHandler(),
+		TLSAddress:    server.controllerHandler(),
 		ImagesAddress: server.imageHandler(),
 	} {
 		listener, err := on.Listen(ctx, "tcp", address)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("serving board controllers: %w", err), server.Close())
+		}
+		if address == TLSAddress {
+			listener = tls.NewListener(listener, certificate)
 		}
 		serving := &http.Server{Handler: handler, ReadHeaderTimeout: headerLimit}
 		server.servers = append(server.servers, serving)
@@ -82,6 +100,19 @@ func Start(ctx context.Context, on Network) (*Server, error) {
 		server.running.Go(func() { _ = serving.Serve(listener) })
 	}
 	return server, nil
+}
+
+func newCertificate() (*tls.Config, error) {
+	authority, err := certificates.NewAuthority("board controllers")
+	if err != nil {
+		return nil, err
+	}
+	pair, err := authority.Server(network.Gateway4)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{loaded}}, err
 }
 
 // Close ends the server and the connections to it. Operations that have begun still come to their end.
@@ -109,7 +140,7 @@ func (s *Server) Add(name, username, password string, machine Machine) error {
 		return fmt.Errorf("machine %s has a board controller already: remove that first", name)
 	}
 	s.controllers[name] = &controller{
-		name: name, username: username, password: password, machine: machine, operation: make(chan struct{}, 1),
+		name: name, credentials: credentials{username, password}, machine: machine, operation: make(chan struct{}, 1),
 		boot: bootSource{Target: fromNone, Enabled: bootNormal},
 	}
 	return nil
@@ -125,9 +156,20 @@ func (s *Server) Remove(name string) {
 // Operations is what the board controllers were asked for so far, the oldest first.
 func (s *Server) Operations() []Operation { return s.journal.copy() }
 
+// OperationsSince are the operations whose requests came at a time or later. The count of earlier operations is no
+// index of the first one: a request that came before may be answered after.
+func (s *Server) OperationsSince(begin time.Time) []Operation {
+	return slices.DeleteFunc(s.journal.copy(), func(operation Operation) bool { return operation.Time.Before(begin) })
+}
+
 // RedfishAddress is the address of a machine's board controller as BareMetalHosts and Ironic name it.
 func RedfishAddress(machine string) (server, system string) {
 	return "http://" + Address, systems + "/" + machine
+}
+
+// RedfishTLSAddress is the same address with TLS.
+func RedfishTLSAddress(machine string) (server, system string) {
+	return "https://" + TLSAddress, systems + "/" + machine
 }
 
 func (s *Server) find(name string) *controller {

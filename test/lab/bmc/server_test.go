@@ -3,6 +3,8 @@ package bmc_test
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,6 +78,122 @@ func TestGracefulShutdownIsAnsweredAtOnce(t *testing.T) {
 		if diff := cmp.Diff(want, fixture.machine.calls); diff != "" {
 			t.Errorf("%s: the machine was told (-want +got):\n%s", command, diff)
 		}
+	}
+}
+
+// TestForcedCommandEndsGracefulOne is about a system that does not turn itself off when it is asked to.
+func TestForcedCommandEndsGracefulOne(t *testing.T) {
+	for command, want := range map[string][]string{
+		"ForceOff": {"Shutdown", "PowerOff"}, "ForceRestart": {"Shutdown", "PowerOff", "PowerOn"},
+	} {
+		fixture := start(t)
+		asked := make(chan struct{})
+		fixture.machine.block = func() { close(asked) }
+		fixture.machine.stubborn = true
+		fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "GracefulShutdown"}`)
+		<-asked
+		fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "`+command+`"}`)
+		if diff := cmp.Diff(want, fixture.machine.calls); diff != "" {
+			t.Errorf("%s: the machine was told (-want +got):\n%s", command, diff)
+		}
+	}
+}
+
+// TestSessions has two controllers with other passwords.
+func TestSessions(t *testing.T) {
+	fixture := start(t)
+	if err := fixture.server.Add("other", "admin", "another", &fakeMachine{number: 21}); err != nil {
+		t.Fatal(err)
+	}
+	fixture.open(t, "wrong", http.StatusUnauthorized)
+	token, path := fixture.open(t, "secret", http.StatusCreated)
+	fixture.wantWith(t, token, "one", http.StatusOK)
+	fixture.wantWith(t, token, "other", http.StatusUnauthorized)
+	fixture.wantWith(t, "invented", "one", http.StatusUnauthorized)
+	fixture.want(t, http.StatusNoContent, "DELETE", path, "")
+	fixture.wantWith(t, token, "one", http.StatusUnauthorized)
+	for _, operation := range fixture.server.Operations() {
+		if operation.Changes() {
+			t.Errorf("the journal takes %+v for a change of a machine", operation)
+		}
+	}
+}
+
+func TestRotationEndsSessions(t *testing.T) {
+	fixture := start(t)
+	token, _ := fixture.open(t, "secret", http.StatusCreated)
+	if err := fixture.server.SetCredentials("one", "admin", "rotated"); err != nil {
+		t.Fatal(err)
+	}
+	fixture.wantWith(t, token, "one", http.StatusUnauthorized)
+	fixture.want(t, http.StatusUnauthorized, "GET", system, "")
+	fixture.open(t, "secret", http.StatusUnauthorized)
+	token, _ = fixture.open(t, "rotated", http.StatusCreated)
+	fixture.wantWith(t, token, "one", http.StatusOK)
+	if fixture.server.SetCredentials("nobody", "a", "b") == nil || fixture.server.SetCredentials("one", "", "b") == nil {
+		t.Error("wrong credentials were set")
+	}
+}
+
+// open begins a session, and returns its token and its path.
+func (f *fixture) open(t *testing.T, password string, status int) (token, path string) {
+	t.Helper()
+	response, err := f.client.Do(f.request(t, "POST", "http://"+bmc.Address+"/redfish/v1/SessionService/Sessions",
+		`{"UserName": "admin", "Password": "`+password+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	token, path = response.Header.Get("X-Auth-Token"), response.Header.Get("Location")
+	if response.StatusCode != status || (status == http.StatusCreated) != (token != "" && path != "") {
+		t.Errorf("a session with %s: %s %v, want %d", password, response.Status, response.Header, status)
+	}
+	return token, path
+}
+
+// wantWith reads a system with a token.
+func (f *fixture) wantWith(t *testing.T, token, machine string, status int) {
+	t.Helper()
+	_, path := bmc.RedfishAddress(machine)
+	request := f.request(t, "GET", "http://"+bmc.Address+path, "")
+	request.Header.Del("Authorization")
+	request.Header.Set("X-Auth-Token", token)
+	if got, _ := f.send(t, request); got != status {
+		t.Errorf("reading %s: %d, want %d", machine, got, status)
+	}
+}
+
+// TestTLS reads over TLS. The authority of the certificate is known to no client.
+func TestTLS(t *testing.T) {
+	fixture := start(t)
+	server, path := bmc.RedfishTLSAddress("one")
+	get := func(client *http.Client) (int, error) {
+		response, err := client.Do(fixture.request(t, "GET", server+path, ""))
+		if err != nil {
+			return 0, err
+		}
+		return response.StatusCode, response.Body.Close()
+	}
+	var unknown x509.UnknownAuthorityError
+	if _, err := get(fixture.client); !errors.As(err, &unknown) {
+		t.Errorf("a client that verifies gets %v", err)
+	}
+	careless := &http.Client{Transport: &http.Transport{
+		DialContext: fixture.network.Dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}
+	defer careless.CloseIdleConnections()
+	if status, err := get(careless); err != nil || status != http.StatusOK {
+		t.Errorf("a client that does not verify gets %d, %v", status, err)
+	}
+}
+
+// TestIgnoredPower accepts a command and does nothing.
+func TestIgnoredPower(t *testing.T) {
+	fixture := start(t)
+	fixture.set(bmc.Fault{IgnorePower: true})
+	fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "On"}`)
+	if state := fixture.read(t, system)["PowerState"]; state != "Off" || len(fixture.machine.calls) != 0 {
+		t.Errorf("the machine is %v and was told %v", state, fixture.machine.calls)
 	}
 }
 
@@ -368,6 +486,27 @@ func TestJournalTellsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
+// TestOperationsSince has a request that comes before a time and is answered after it.
+func TestOperationsSince(t *testing.T) {
+	fixture := start(t)
+	begun, release := make(chan struct{}), make(chan struct{})
+	fixture.machine.block = func() {
+		close(begun)
+		<-release
+	}
+	var slow sync.WaitGroup
+	slow.Go(func() { fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "On"}`) })
+	<-begun
+	moment := time.Now()
+	fixture.want(t, http.StatusOK, "GET", system, "")
+	close(release)
+	slow.Wait()
+	since := fixture.server.OperationsSince(moment)
+	if len(since) != 1 || since[0].Changes() || len(fixture.server.Operations()) != 2 {
+		t.Errorf("since then the journal has %+v", since)
+	}
+}
+
 func TestChangesComeOneAfterTheOtherAndToTheirEnd(t *testing.T) {
 	fixture := start(t)
 	begun, release := make(chan struct{}), make(chan struct{})
@@ -544,6 +683,8 @@ type fakeMachine struct {
 	failure error
 	// block is called once, in the middle of the next change.
 	block func()
+	// stubborn makes it ignore that it is to turn itself off.
+	stubborn bool
 
 	mutex     sync.Mutex
 	on        bool
@@ -590,7 +731,14 @@ func (m *fakeMachine) PowerOff(ctx context.Context) error {
 }
 
 func (m *fakeMachine) Shutdown(ctx context.Context) error {
-	return m.told(ctx, "Shutdown", m.turn(false))
+	if !m.stubborn {
+		return m.told(ctx, "Shutdown", m.turn(false))
+	}
+	return m.told(ctx, "Shutdown", func() {
+		m.mutex.Unlock()
+		defer m.mutex.Lock()
+		<-ctx.Done()
+	})
 }
 
 func (m *fakeMachine) Port() network.Port { return network.Port{Machine: "one", Number: m.number} }

@@ -4,6 +4,7 @@ package computer
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -36,6 +37,11 @@ type Computer struct {
 
 	mutex sync.Mutex
 	mute  bool
+	// breaks says how the agent fails in the middle of a step.
+	breaks map[Step]Failure
+	// wire is the network of the agent that runs, and kill ends the agent and nothing else.
+	wire *wire
+	kill context.CancelFunc
 	// end turns the ramdisk off. It is nil while none runs.
 	end    func()
 	on     bool
@@ -57,6 +63,57 @@ func (c *Computer) Mute() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.mute = true
+}
+
+// Step is a step in whose middle an agent can fail.
+type Step string
+
+// Values of Step.
+const (
+	StepErase Step = "erase"
+	StepWrite Step = "write image"
+)
+
+// Failure is how an agent fails.
+type Failure string
+
+// Values of Failure.
+const (
+	// Dies ends the agent. The machine stays on.
+	Dies Failure = "dies"
+	// Silent cuts the agent off from Ironic. The step never ends.
+	Silent Failure = "silent"
+	// Hangs never ends the step. Heartbeats go on.
+	Hangs Failure = "hangs"
+)
+
+// Break makes the agents of all ramdisks from now on fail in the middle of a step. An empty failure ends that.
+func (c *Computer) Break(step Step, failure Failure) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.breaks == nil {
+		c.breaks = map[Step]Failure{}
+	}
+	c.breaks[step] = failure
+}
+
+// fail fails as it was told to, and returns at once if it was not.
+func (c *Computer) fail(ctx context.Context, step Step) error {
+	c.mutex.Lock()
+	failure, kill, wire := c.breaks[step], c.kill, c.wire
+	c.mutex.Unlock()
+	switch failure {
+	case "":
+		return nil
+	case Dies:
+		kill()
+	case Silent:
+		wire.cut()
+	case Hangs:
+		// The step only never ends.
+	}
+	<-ctx.Done()
+	return fmt.Errorf("%s: %w", step, ctx.Err())
 }
 
 func (c *Computer) note(event string) { c.events = append(c.events, event) }
@@ -85,9 +142,10 @@ func (c *Computer) PowerOnFrom(ctx context.Context, medium map[string][]byte) er
 	if err != nil {
 		return err
 	}
+	connected := &wire{network: c.options.Network}
 	made, err := agent.New(agent.Options{
 		Parameters: parameters, Machine: c, MAC: c.options.MAC, Address: c.options.Address,
-		Listen: c.options.Network.Listen, Dial: c.options.Network.Dial, Log: c.options.Log,
+		Listen: c.options.Network.Listen, Dial: connected.Dial, Log: c.options.Log,
 	})
 	if err != nil {
 		return err
@@ -107,6 +165,7 @@ func (c *Computer) PowerOnFrom(ctx context.Context, medium map[string][]byte) er
 			c.options.Failed(err)
 		}
 	}()
+	c.wire, c.kill = connected, cancel
 	c.end = func() {
 		cancel()
 		<-ended
@@ -147,20 +206,26 @@ func (c *Computer) Inventory() (any, error) {
 }
 
 // Erase implements agent.Machine.
-func (c *Computer) Erase(context.Context) error {
+func (c *Computer) Erase(ctx context.Context) error {
+	if err := c.fail(ctx, StepErase); err != nil {
+		return err
+	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.image, c.drive = "", nil
-	c.note("erase")
+	c.note(string(StepErase))
 	return nil
 }
 
 // Write implements agent.Machine.
-func (c *Computer) Write(_ context.Context, image []byte, drive map[string][]byte) error {
+func (c *Computer) Write(ctx context.Context, image []byte, drive map[string][]byte) error {
+	if err := c.fail(ctx, StepWrite); err != nil {
+		return err
+	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.image, c.drive = string(image), drive
-	c.note("write image")
+	c.note(string(StepWrite))
 	return nil
 }
 

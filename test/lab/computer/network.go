@@ -2,6 +2,7 @@ package computer
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -64,4 +65,43 @@ func (n *Network) Actual(text string) string {
 		text = strings.Replace(text, planned, actual, 1)
 	}
 	return text
+}
+
+// wire connects one agent with a network, until it is cut.
+type wire struct {
+	network *Network
+
+	mutex sync.Mutex
+	isCut bool
+	open  []net.Conn
+}
+
+// errCut is what an agent sees of a wire that was cut.
+var errCut = errors.New("the wire is cut")
+
+// Dial connects with an address.
+func (w *wire) Dial(ctx context.Context, kind, address string) (net.Conn, error) {
+	connection, err := w.network.Dial(ctx, kind, address)
+	if err != nil {
+		return nil, err
+	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.isCut {
+		return nil, errors.Join(errCut, connection.Close())
+	}
+	w.open = append(w.open, connection)
+	return connection, nil
+}
+
+// cut ends all connections that the agent has opened, and refuses new ones.
+func (w *wire) cut() {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.isCut = true
+	for _, connection := range w.open {
+		// Closing it twice is the only way to fail.
+		_ = connection.Close()
+	}
+	w.open = nil
 }

@@ -14,8 +14,9 @@ type correction struct {
 }
 
 var corrections = []correction{{
-	// The function returns the node itself where the request does not name a parent; the caller takes that for the
-	// parent. A node that is its own parent cannot be switched on: that wants the lock which the request itself holds.
+	// Debian's 29.0.5-0+deb13u3 has an early version of the fix for CVE-2026-44918. The function returns the node itself
+	// where the request does not name a parent; the caller takes that for the parent. A node that is its own parent
+	// cannot be switched on: that wants the lock which the request itself holds. Ironic 29.0.6 compares the UUIDs.
 	reason: "a PATCH of any field makes a node its own parent",
 	file:   pythonPackages + "/ironic/api/controllers/v1/node.py",
 	old: `        if parent_node := api_utils.authorize_node_link_patch(

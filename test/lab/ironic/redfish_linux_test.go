@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -42,7 +43,9 @@ func TestRedfish(t *testing.T) {
 	state := t.TempDir()
 	images := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(state, ImagesDir))))
 	t.Cleanup(images.Close)
-	options := Options{State: state, Config: Config{ImagesURL: images.URL, PowerSyncSeconds: 3600, CallbackSeconds: 15}}
+	options := Options{State: state, Config: Config{
+		ImagesURL: images.URL, PowerSyncSeconds: 3600, CallbackSeconds: callbackSeconds,
+	}}
 	process := start(t, options)
 	wires := computer.NewNetwork()
 	server, err := bmc.Start(t.Context(), wires)
@@ -58,11 +61,10 @@ func TestRedfish(t *testing.T) {
 	if err := server.SetImageMissing("gone", true); err != nil {
 		t.Fatal(err)
 	}
-	lab := redfishLab{test: t, client: newClient(t, process), server: server, wires: wires}
-	var running *machine
+	lab := redfishLab{test: t, client: newClient(t, process), server: server, wires: wires, state: state}
 	var deployed *computed
 	t.Run("stories", func(t *testing.T) {
-		for name, story := range map[string]func(*testing.T){
+		stories := map[string]func(*testing.T){
 			"errors of images":  lab.testImages,
 			"wrong credentials": lab.testCredentials,
 			"no cleaning":       lab.testUncleaned,
@@ -71,16 +73,18 @@ func TestRedfish(t *testing.T) {
 			"life":              lab.testLife,
 			"deployed": func(t *testing.T) {
 				t.Helper()
-				running, deployed = lab.deploy(t, 40)
+				_, deployed = lab.deploy(t, 40)
 			},
-		} {
+		}
+		maps.Copy(stories, lab.failures())
+		for name, story := range stories {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				story(t)
 			})
 		}
 	})
-	if running == nil || t.Failed() {
+	if deployed == nil || t.Failed() {
 		return
 	}
 	lab.testAdoption(t, process, deployed)
@@ -92,6 +96,8 @@ type redfishLab struct {
 	client *gophercloud.ServiceClient
 	server *bmc.Server
 	wires  *computer.Network
+	// state is the folder of Ironic.
+	state string
 }
 
 const boardPassword = "secret"
@@ -210,6 +216,9 @@ func (l redfishLab) testImages(t *testing.T) {
 	if !strings.Contains(node.LastError, "should have the checksum "+wrong) {
 		t.Errorf("last_error does not name the checksum: %s", node.LastError)
 	}
+	if log := agentLog(t, l.state, m.id); !strings.Contains(log, "execute_deploy_step") || !strings.Contains(log, wrong) {
+		t.Errorf("the log of the agent does not explain it: %s", log)
+	}
 	machine.expect(t, "boot ramdisk")
 	l.useImage(t, m, "gone", wrong)
 	node = m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetActive}, nodes.DeployFail)
@@ -276,26 +285,4 @@ func (l redfishLab) testSilence(t *testing.T) {
 		t.Errorf("last_error does not name the silence: %s", node.LastError)
 	}
 	machine.expect(t, "boot ramdisk")
-}
-
-// testAdoption replaces Ironic by one with an empty database. Not a word to the board controller changes the machine.
-func (l redfishLab) testAdoption(t *testing.T, first *Process, deployed *computed) {
-	t.Helper()
-	if err := first.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	l.client = newClient(t, start(t, Options{Config: first.Config, Credentials: first.Credentials}))
-	asked := len(l.server.Operations())
-	m := l.enroll(t, deployed, boardPassword)
-	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
-	l.useImage(t, m, "good", l.wires.Actual(bmc.ChecksumURL("good")))
-	node := m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetAdopt}, nodes.Active)
-	if node.PowerState != "power on" || node.LastError != "" {
-		t.Errorf("after the adoption: %s, %s", node.PowerState, node.LastError)
-	}
-	for _, operation := range l.server.Operations()[asked:] {
-		if operation.Changes() {
-			t.Errorf("the adoption asked for %+v", operation)
-		}
-	}
 }

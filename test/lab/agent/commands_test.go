@@ -1,0 +1,126 @@
+package agent
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+// TestTokens are about who may give commands.
+func TestTokens(t *testing.T) {
+	for name, test := range map[string]struct {
+		reason      string
+		own, offers string
+		want        int
+	}{
+		"right": {"Ironic", "T", "T", http.StatusOK},
+		"wrong": {"somebody else", "T", "U", http.StatusUnauthorized},
+		"none":  {"somebody else", "T", "", http.StatusUnauthorized},
+		"empty": {"an agent without a token obeys nobody", "", "", http.StatusUnauthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			commands := newCommands(steps{}, test.own, slog.New(slog.DiscardHandler))
+			defer commands.close()
+			answer := httptest.NewRecorder()
+			commands.handler().ServeHTTP(answer,
+				httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/commands/?agent_token="+test.offers, http.NoBody))
+			if answer.Code != test.want {
+				t.Errorf("%s: got %d, want %d", test.reason, answer.Code, test.want)
+			}
+		})
+	}
+}
+
+// TestNoToken has a medium without a token, and an Ironic that told its token before.
+func TestNoToken(t *testing.T) {
+	ironic := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, _ *http.Request) {
+		_, _ = writer.Write([]byte(`{"node": {"uuid": "n"}, "config": {"heartbeat_timeout": 10, "agent_token": "******"}}`))
+	}))
+	defer ironic.Close()
+	made, err := New(Options{Parameters: Parameters{API: ironic.URL}, Address: netip.MustParseAddr("127.0.0.1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Listen = func(context.Context, string, string) (net.Listener, error) {
+		t.Error("the agent takes commands")
+		return nil, net.ErrClosed
+	}
+	if err := made.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no token") {
+		t.Errorf("got error %v, want one that names the token", err)
+	}
+}
+
+// TestLogs asks for the log of an agent that has failed.
+func TestLogs(t *testing.T) {
+	book := &logbook{}
+	commands := newCommands(steps{book: book}, "T", slog.New(slog.NewTextHandler(book, nil)))
+	defer commands.close()
+	take := func(command string) map[string]any {
+		answer := httptest.NewRecorder()
+		commands.handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+			"/v1/commands/?wait=true&agent_token=T", strings.NewReader(command)))
+		var taken map[string]any
+		if err := json.Unmarshal(answer.Body.Bytes(), &taken); err != nil {
+			t.Fatalf("%s: %v", answer.Body, err)
+		}
+		return taken
+	}
+	if taken := take(`{"name": "clean.execute_clean_step", "params": {"step": {"step": "juggle"}}}`); taken["command_status"] != failed {
+		t.Errorf("an unknown step: %v", taken)
+	}
+	taken := take(`{"name": "log.collect_system_logs", "params": {}}`)
+	result, _ := taken["command_result"].(map[string]any)
+	encoded, _ := result["system_logs"].(string)
+	if log := unpack(t, encoded); !strings.Contains(log, "juggle") {
+		t.Errorf("the log does not name the step that failed: %s", log)
+	}
+}
+
+func TestLogsAreLimited(t *testing.T) {
+	book := &logbook{}
+	for range 3 {
+		if _, err := book.Write(bytes.Repeat([]byte("x"), logLimit/2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := book.Write([]byte("last")); err != nil {
+		t.Fatal(err)
+	}
+	if len(book.content) != logLimit || !bytes.HasSuffix(book.content, []byte("xlast")) {
+		t.Errorf("%d bytes are kept", len(book.content))
+	}
+}
+
+// unpack reads the only file of an archive.
+func unpack(t *testing.T, encoded string) string {
+	t.Helper()
+	packed, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compressed, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := tar.NewReader(compressed)
+	header, err := archive.Next()
+	if err != nil || header.Name != "agent.log" {
+		t.Fatalf("the archive has %v, %v", header, err)
+	}
+	content, err := io.ReadAll(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}

@@ -1,0 +1,268 @@
+package ironic
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/computer"
+)
+
+// callbackSeconds is after which silence Ironic gives an agent up here.
+const callbackSeconds = 15
+
+// failures are the stories of agents that fail in the middle of a step, and of board controllers that misbehave.
+func (l redfishLab) failures() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"agent dies while it cleans":          l.testFailedClean(50, computer.Dies),
+		"agent is cut off while it cleans":    l.testFailedClean(51, computer.Silent),
+		"agent dies while it writes":          l.testFailedWrite(52, computer.Dies),
+		"agent is cut off while it writes":    l.testFailedWrite(53, computer.Silent),
+		"agent hangs while it writes":         l.testHang,
+		"power is stuck":                      l.testStuckPower,
+		"wrong certificate":                   l.testCertificate,
+		"password of the board is rotated":    l.testRotation,
+		"board is busy and slow at its start": l.testBusyBoard,
+	}
+}
+
+// testFailedClean loses the agent while it erases. The node needs a word of its operator, as BMO gives it, and is
+// cleaned from the beginning then.
+func (l redfishLab) testFailedClean(number byte, failure computer.Failure) func(*testing.T) {
+	return func(t *testing.T) {
+		t.Helper()
+		machine := l.add(t, number)
+		m := l.enroll(t, machine, boardPassword)
+		m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
+		machine.Break(computer.StepErase, failure)
+		m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetProvide}, nodes.CleanFail)
+		// The state comes before its reason.
+		node := m.wait(t, func(node *nodes.Node) bool { return node.LastError != "" })
+		expectLost(t, node, failure)
+		if !node.Maintenance || node.Fault != "clean failure" {
+			t.Errorf("maintenance is %v, fault is %q", node.Maintenance, node.Fault)
+		}
+		machine.expect(t, "boot ramdisk")
+
+		machine.Break(computer.StepErase, "")
+		if err := nodes.UnsetMaintenance(t.Context(), m.client, m.id).ExtractErr(); err != nil {
+			t.Fatal(err)
+		}
+		m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
+		m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetProvide}, nodes.Available)
+		machine.expect(t, "off, boot ramdisk, erase, off")
+	}
+}
+
+// expectLost demands that Ironic says how it lost an agent. It notices a dead one at once if it asks it for something.
+func expectLost(t *testing.T, node *nodes.Node, failure computer.Failure) {
+	t.Helper()
+	if !strings.Contains(node.LastError, "Timeout reached while") &&
+		(failure != computer.Dies || !strings.Contains(node.LastError, "Connection to agent failed")) {
+		t.Errorf("last_error does not name the agent that %s: %s", failure, node.LastError)
+	}
+}
+
+// testFailedWrite loses the agent while it writes the image. Nothing boots from a disk that was written in part.
+func (l redfishLab) testFailedWrite(number byte, failure computer.Failure) func(*testing.T) {
+	return func(t *testing.T) {
+		t.Helper()
+		m, machine := l.available(t, number)
+		machine.Break(computer.StepWrite, failure)
+		l.useImage(t, m, "good", l.wires.Actual(bmc.ChecksumURL("good")))
+		m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetActive}, nodes.DeployFail)
+		node := m.wait(t, func(node *nodes.Node) bool { return node.LastError != "" })
+		expectLost(t, node, failure)
+		if image, _ := machine.Disk(); image != "" {
+			t.Errorf("the disk holds %q", image)
+		}
+		if happened := machine.Happened(); strings.Contains(happened, "boot disk") {
+			t.Errorf("the machine did %q", happened)
+		}
+		machine.Break(computer.StepWrite, "")
+		m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetActive}, nodes.Active)
+		if happened := machine.Happened(); !strings.HasSuffix(happened, "boot ramdisk, write image, off, boot disk") {
+			t.Errorf("the machine did %q", happened)
+		}
+	}
+}
+
+// testHang has an agent whose step never ends. Each heartbeat is a sign of life for Ironic, which waits for ever. A
+// power failure ends that.
+func (l redfishLab) testHang(t *testing.T) {
+	t.Helper()
+	m, machine := l.available(t, 54)
+	machine.Break(computer.StepWrite, computer.Hangs)
+	l.useImage(t, m, "good", l.wires.Actual(bmc.ChecksumURL("good")))
+	began := time.Now()
+	request := nodes.ProvisionStateOpts{Target: nodes.TargetActive}
+	if err := nodes.ChangeProvisionState(t.Context(), m.client, m.id, request).ExtractErr(); err != nil {
+		t.Fatal(err)
+	}
+	late := began.Add(2 * callbackSeconds * time.Second)
+	m.wait(t, func(node *nodes.Node) bool {
+		if strings.HasSuffix(node.ProvisionState, "failed") {
+			t.Fatalf("node is %s: %s", node.ProvisionState, node.LastError)
+		}
+		return node.ProvisionState == string(nodes.DeployWait) && node.ProvisionUpdatedAt.After(late)
+	})
+	if err := machine.PowerOff(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.wait(t, func(node *nodes.Node) bool { return node.ProvisionState == string(nodes.DeployFail) })
+}
+
+// testStuckPower has a board controller that accepts a command and does nothing.
+func (l redfishLab) testStuckPower(t *testing.T) {
+	t.Helper()
+	m, machine := l.deploy(t, 55)
+	l.fault(t, machine, bmc.Fault{IgnorePower: true})
+	err := nodes.ChangePowerState(t.Context(), m.client, m.id, nodes.PowerStateOpts{
+		Target: nodes.SoftPowerOff, Timeout: 5,
+	}).ExtractErr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := m.wait(t, func(node *nodes.Node) bool { return node.TargetPowerState == "" })
+	if node.PowerState != "power on" || !strings.Contains(node.LastError, "Failed to set node power state to power off") {
+		t.Errorf("with stuck power: %s, %s", node.PowerState, node.LastError)
+	}
+	l.fault(t, machine, bmc.Fault{})
+	if node := m.switchPower(t, nodes.PowerOff); node.PowerState != "power off" {
+		t.Errorf("after a repair: %s, %s", node.PowerState, node.LastError)
+	}
+}
+
+// testCertificate has a board controller with a certificate of an authority that Ironic does not know.
+func (l redfishLab) testCertificate(t *testing.T) {
+	t.Helper()
+	machine := l.add(t, 56)
+	m := l.enroll(t, machine, boardPassword)
+	server, _ := bmc.RedfishTLSAddress(machine.name)
+	m.set(t, "/driver_info/redfish_address", l.wires.Actual(server))
+	node := m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Enroll)
+	if !strings.Contains(node.LastError, "certificate verify failed") {
+		t.Errorf("last_error does not name the certificate: %s", node.LastError)
+	}
+	m.set(t, "/driver_info/redfish_verify_ca", false)
+	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
+}
+
+// testRotation changes the password of a board controller while Ironic has a session with it.
+func (l redfishLab) testRotation(t *testing.T) {
+	t.Helper()
+	m, machine := l.deploy(t, 57)
+	if err := l.server.SetCredentials(machine.name, "operator", "rotated"); err != nil {
+		t.Fatal(err)
+	}
+	rotated := time.Now()
+	if node := m.switchPower(t, nodes.PowerOff); !strings.Contains(node.LastError, "401") {
+		t.Errorf("with the password of before: %s, %s", node.PowerState, node.LastError)
+	}
+	if !machine.Powered() {
+		t.Error("the machine was turned off")
+	}
+	m.set(t, "/driver_info/redfish_password", "rotated")
+	if node := m.switchPower(t, nodes.PowerOff); node.PowerState != "power off" || node.LastError != "" {
+		t.Errorf("with the new password: %s, %s", node.PowerState, node.LastError)
+	}
+	sessions := 0
+	for _, operation := range l.server.OperationsSince(rotated) {
+		if operation.Resource == "sessions" && operation.Problem == "" {
+			sessions++
+		}
+	}
+	if sessions == 0 {
+		t.Error("Ironic has opened no session with the new password")
+	}
+}
+
+// testBusyBoard has a board controller that answers 503 and is slow afterwards, as after a restart.
+func (l redfishLab) testBusyBoard(t *testing.T) {
+	t.Helper()
+	machine := l.add(t, 58)
+	m := l.enroll(t, machine, boardPassword)
+	l.fault(t, machine, bmc.Fault{Busy: true})
+	node := m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Enroll)
+	if !strings.Contains(node.LastError, "503") && !strings.Contains(node.LastError, "busy") {
+		t.Errorf("last_error does not name the answer: %s", node.LastError)
+	}
+	l.fault(t, machine, bmc.Fault{Delay: time.Second})
+	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
+	machine.expect(t, "")
+}
+
+func (l redfishLab) fault(t *testing.T, machine *computed, fault bmc.Fault) {
+	t.Helper()
+	if err := l.server.SetFault(machine.name, fault); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// agentLog is the log of an agent that Ironic has stored for a node.
+func agentLog(t *testing.T, state, node string) string {
+	t.Helper()
+	stored, err := filepath.Glob(filepath.Join(state, "deploy-logs", node+"*.tar.gz"))
+	if err != nil || len(stored) == 0 {
+		t.Fatalf("Ironic has stored no log of node %s: %v", node, err)
+	}
+	file, err := os.Open(stored[len(stored)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	compressed, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := tar.NewReader(compressed)
+	if _, err := archive.Next(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// testAdoption replaces Ironic by one with an empty database, while the board controller of the machine does not
+// answer as it should. Each attempt that fails is made again, as BMO does, and none changes the machine.
+func (l redfishLab) testAdoption(t *testing.T, first *Process, deployed *computed) {
+	t.Helper()
+	if err := first.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.client = newClient(t, start(t, Options{Config: first.Config, Credentials: first.Credentials}))
+	began := time.Now()
+	l.fault(t, deployed, bmc.Fault{Busy: true})
+	m := l.enroll(t, deployed, boardPassword)
+	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Enroll)
+	l.fault(t, deployed, bmc.Fault{Delay: time.Second})
+	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
+	l.useImage(t, m, "good", l.wires.Actual(bmc.ChecksumURL("good")))
+	l.fault(t, deployed, bmc.Fault{Busy: true})
+	node := m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetAdopt}, nodes.AdoptFail)
+	// Ironic forgets the power state, and reads it again when it compares the power of all machines.
+	if node.Maintenance || node.PowerState != "" {
+		t.Errorf("after an adoption that failed: maintenance %v, %s", node.Maintenance, node.PowerState)
+	}
+	l.fault(t, deployed, bmc.Fault{Delay: time.Second})
+	node = m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetAdopt}, nodes.Active)
+	if node.LastError != "" || !deployed.Powered() {
+		t.Errorf("after the adoption: powered %v, %s", deployed.Powered(), node.LastError)
+	}
+	for _, operation := range l.server.OperationsSince(began) {
+		if operation.Changes() {
+			t.Errorf("the adoption asked for %+v", operation)
+		}
+	}
+}
