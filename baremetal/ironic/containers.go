@@ -111,12 +111,13 @@ func (c Config) httpd() corev1.Container {
 	return container
 }
 
-// managementIronic is Ironic with a web server that follows the files: a Secret may change while the pod runs. The files of
-// a node belong to root, and do not change.
+// managementIronic is Ironic with a web server that follows the files: a Secret may change while the pod runs. The files
+// of a node belong to root, and do not change.
 func (c Config) managementIronic() part {
 	result := c.ironic()
 	result.groups = true
-	httpd := &result.containers[slices.IndexFunc(result.containers, func(c corev1.Container) bool { return c.Name == "httpd" })]
+	isHTTPD := func(c corev1.Container) bool { return c.Name == "httpd" }
+	httpd := &result.containers[slices.IndexFunc(result.containers, isHTTPD)]
 	follow := append([]string{tool, "follow"}, c.copies()...)
 	follow = append(follow,
 		"--certificate="+onNode(CertificateFile), "--key="+onNode(KeyFile), "--authority="+onNode(AuthorityFile),

@@ -118,8 +118,8 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	}
 	if !chosen.lab && unchanged.isSet() {
 		result.omitted = append(result.omitted, fmt.Sprintf(
-			"the tests of the lab itself: nothing in %s or in the pods of a node changed since they passed (LAB=always runs them)",
-			strings.Join(labItself, ", ")))
+			"the tests of the lab itself: nothing in %s or in the pods of its nodes changed since they passed (LAB=always "+
+				"runs them)", strings.Join(labItself, ", ")))
 		return result, nil
 	}
 	result.steps = append(result.steps, step{
