@@ -111,8 +111,8 @@ func (c Config) httpd() corev1.Container {
 	return container
 }
 
-// managementIronic is Ironic with a web server that follows the files: a Secret may change while the pod runs. The files
-// of a node belong to root, and do not change.
+// managementIronic is Ironic with a web server that follows the files: a Secret may change while the pod runs. Files of
+// a node belong to root, and do not change.
 func (c Config) managementIronic() part {
 	result := c.ironic()
 	result.groups = true
