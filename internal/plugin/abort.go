@@ -86,7 +86,7 @@ func (c *recovery) clean(ctx context.Context) error {
 	if paused := pausedIn(c.left, c.arrived); len(paused) > 0 {
 		return c.refuse(targetSide, paused...)
 	}
-	err := c.sweep(ctx)
+	err := c.sweep(ctx, nil)
 	c.done.Done = err == nil && len(c.done.Refusals) == 0
 	return err
 }
@@ -105,22 +105,24 @@ func pausedIn(left, arrived *scope) []pivot.Obstacle {
 	return paused
 }
 
-// sweep removes what is left in the source, if all of it is in the target and nothing acts on it.
-func (c *recovery) sweep(ctx context.Context) error {
+// sweep removes what is left in the source, if all of it is in the target and nothing acts on it. Spared objects stay.
+func (c *recovery) sweep(ctx context.Context, spared map[located]bool) error {
 	for _, cluster := range c.left.clusters {
 		if !isPaused(cluster) {
 			return c.refuse(sourceSide, pivot.About("Cluster", cluster).Blocks(pivot.CodeClusterRuns,
 				"pause it with pivot fence", "Cluster %s runs in the source", cluster.Name))
 		}
 	}
-	if missing := (arrival{scope: c.arrived, from: c.left}).notHere(); len(missing) > 0 {
-		var found []pivot.Obstacle
-		for _, each := range missing {
-			found = append(found, pivot.AboutNamed(each.kind.Kind, c.left.namespace, each.name).Blocks(pivot.CodeNotInTarget,
-				"delete it in the source yourself if nothing needs it",
-				"%s of the source is not in the target, and would be lost", each))
+	var lost []pivot.Obstacle
+	for _, each := range (arrival{scope: c.arrived, from: c.left}).notHere() {
+		if !spared[each] {
+			lost = append(lost, pivot.AboutNamed(each.kind.Kind, c.left.namespace, each.name).Blocks(pivot.CodeNotInTarget,
+				"move it with pivot resume if it belongs to a host that was created during the move, or delete it in the source "+
+					"yourself if nothing needs it", "%s of the source is not in the target, and would be lost", each))
 		}
-		return c.refuse(sourceSide, found...)
+	}
+	if len(lost) > 0 {
+		return c.refuse(sourceSide, lost...)
 	}
 	left := removals(c.left, c.arrived)
 	if live := liveLeftover(left, c.left.hosts); len(live) > 0 {
@@ -155,10 +157,19 @@ func (c *recovery) resume(ctx context.Context) error {
 	return c.complete(ctx)
 }
 
-// complete does what clusterctl does after it has copied everything.
+// complete does what clusterctl does after it has copied everything, and moves the hosts that it has not discovered.
 func (c *recovery) complete(ctx context.Context) error {
-	if err := c.sweep(ctx); err != nil || len(c.done.Refusals) > 0 {
+	late, refusals := lateIn(c.left, c.arrived)
+	if len(refusals) > 0 {
+		return c.refuse(sourceSide, refusals...)
+	}
+	if err := c.sweep(ctx, late.belongings); err != nil || len(c.done.Refusals) > 0 {
 		return err
+	}
+	if len(late.hosts) > 0 {
+		if err := c.moveLate(ctx, late); err != nil || len(c.done.Refusals) > 0 {
+			return err
+		}
 	}
 	if err := c.unpause(ctx, c.target, c.arrived); err != nil {
 		return err

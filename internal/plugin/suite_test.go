@@ -83,6 +83,7 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 		describeIronic(c)
 		describeTimeline(c)
 		describeSides(c)
+		describeWaiting(c)
 	})
 })
 

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -132,7 +133,7 @@ func New(title string, began time.Time, tracks []Track, marks []Mark) Page {
 	}
 	page.Zooms = place.zooms(ended, marks)
 	for _, zoom := range page.Zooms {
-		page.Deepest = max(page.Deepest, int(100/zoom.Width)) //nolint:mnd // Hundredths.
+		page.Deepest = max(page.Deepest, int(math.Ceil(100/zoom.Width))) //nolint:mnd // Hundredths.
 	}
 	for tick := began; tick.Before(ended); tick = tick.Add(tickEvery(place.whole)) {
 		page.Ticks = append(page.Ticks, Point{place.at(tick), tick.Sub(began).String()})

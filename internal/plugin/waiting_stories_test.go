@@ -1,0 +1,106 @@
+package plugin_test
+
+import (
+	"context"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/plugin"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+)
+
+// started is a command that goes on until what it waits for has come.
+type started struct{ ended chan ran }
+
+func (c *clusters) start(ctx context.Context, namespace, arguments string) started {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s := started{make(chan ran, 1)}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		var text, errors buffer
+		code := plugin.Main(ctx, commandLine(c.source.Kubeconfig, c.target.Kubeconfig, namespace, arguments),
+			plugin.Environment{Output: &text, Errors: &errors})
+		s.ended <- ran{code: code, text: text.String(), errors: errors.String()}
+	}()
+	DeferCleanup(func() { stop(); <-gone })
+	return s
+}
+
+// goesOn demands that the command still waits.
+func (s started) goesOn(because string) {
+	GinkgoHelper()
+	Consistently(s.ended, stage.Quiet).ShouldNot(Receive(), because)
+}
+
+func (s started) ends(code int, words ...string) {
+	GinkgoHelper()
+	Eventually(s.ended).Should(Receive(end(code, words...)))
+}
+
+// describeWaiting are stories of scripts that wait.
+func describeWaiting(c *clusters) {
+	It("waits until the move is ready, and no longer than it is told", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		source := settle(ctx, c.source, namespace)
+		source.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateInspecting)))
+		Expect(c.run(ctx, namespace, "preflight --wait --timeout 1s")).To(end(1, "host busy is inspecting"))
+		waiting := c.start(ctx, namespace, "preflight --wait")
+		waiting.goesOn("a host is busy")
+		stage.ChangeStatus(ctx, source.client, source.key("busy"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.Provisioning.State = bmov1alpha1.StateAvailable
+		})
+		waiting.ends(0, "Ready: clusterctl move of namespace "+namespace)
+	})
+
+	It("watches until all hosts are parked, have arrived, and are adopted, and no longer than it is told", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		source := settle(ctx, c.source, namespace)
+		watch := func(goal string) started {
+			return c.start(ctx, namespace, "status --watch --interval 50ms --until="+goal)
+		}
+		Expect(c.run(ctx, namespace, "status --watch --interval 50ms --timeout 1s --until=parked")).To(end(1, "1 Running"))
+
+		By("parking the hosts")
+		parked, arrived, adopted := watch("parked"), watch("arrived"), watch("adopted")
+		parked.goesOn("nothing is paused")
+		source.park(ctx)
+		parked.ends(0, "1 Parked")
+
+		By("moving them")
+		Expect(c.target.Client.Create(ctx, build.Namespace(namespace))).To(Succeed())
+		target := settle(ctx, c.target, namespace)
+		arrived.goesOn("the source still has them")
+		source.discard(ctx, &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: "host"}})
+		source.discard(ctx, &infrav1.Metal3Cluster{ObjectMeta: metav1.ObjectMeta{Name: clusterName}})
+		source.discard(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: clusterName}})
+		arrived.ends(0, "1 Running")
+
+		By("handing the VIP over")
+		target.hold(ctx, infrav1.HolderControlPlane, 0)
+		adopted.goesOn("the Ironic knows no host")
+		target.hold(ctx, infrav1.HolderControlPlane, 1)
+		adopted.ends(0, "1 of 1")
+	})
+}
+
+// park does what the managers do when clusterctl pauses a Cluster.
+func (w world) park(ctx context.Context) {
+	GinkgoHelper()
+	stage.ChangeStatus(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+		host.Status.LastUpdated = nil
+	})
+	stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+		metav1.SetMetaDataAnnotation(&host.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
+	})
+	stage.Change(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+		cluster.Spec.Paused = ptr.To(true)
+	})
+}
