@@ -31,6 +31,8 @@ func chaosOfHandovers(c *clusters) story {
 		w.machine(ctx, "cluster", "cp-0", controlPlane())
 		w.machine(ctx, "cluster", "worker-0")
 		w.settled(ctx)
+		// Without provider IDs, which Machines keep in a move, the manager does not know that nodes may be missing.
+		w.pretend(ctx)
 		all, acts := w.trace(ctx), actsOf(w.ironic)
 		if *measure {
 			DeferCleanup(func(ctx context.Context) {

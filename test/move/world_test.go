@@ -263,6 +263,13 @@ func (w *world) pretend(ctx context.Context) {
 	Expect(w.here.client.List(ctx, &machines, here)).To(Succeed())
 	for i := range machines.Items {
 		machine := &machines.Items[i]
+		infra := &infrav1.Metal3Machine{}
+		Expect(client.IgnoreNotFound(w.here.client.Get(ctx, client.ObjectKeyFromObject(machine), infra))).To(Succeed())
+		if machine.Spec.ProviderID != infra.Spec.ProviderID {
+			stage.Change(ctx, w.here.client, client.ObjectKeyFromObject(machine), machine, func(m *clusterv1.Machine) {
+				m.Spec.ProviderID = infra.Spec.ProviderID
+			})
+		}
 		if machine.Status.NodeRef.IsDefined() {
 			continue
 		}
