@@ -83,16 +83,10 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	looks := make(chan address.Interface, 1)
-	blind := make(chan error, 1)
-	go func() {
-		blind <- address.Watch(watching, g.Interface, func(now address.Interface) { latest(looks, now) })
-	}()
+	go p.watch(watching, func(now address.Interface) { latest(looks, now) })
 	told := ctx.Done()
 	for {
 		select {
-		case err := <-blind:
-			p.end()
-			return exitFailure, err
 		case <-told:
 			told, p.leaving = nil, true
 			p.ask()
@@ -112,6 +106,27 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 		if p.leaving && p.child == nil {
 			return 0, nil
 		}
+	}
+}
+
+// watch tells how the interface is. An interface that cannot be seen counts as one without the address, as long as that
+// lasts: the program is frozen, and continues if the address was there all the time.
+func (p *passage) watch(ctx context.Context, changed func(address.Interface)) {
+	isBlind := false
+	for ctx.Err() == nil {
+		err := address.Watch(ctx, p.Interface, func(now address.Interface) {
+			if isBlind {
+				isBlind = false
+				p.log.Info("Sees the interface again", "interface", p.Interface)
+			}
+			changed(now)
+		})
+		if err != nil && !isBlind {
+			isBlind = true
+			p.log.Error("Cannot see the interface", "interface", p.Interface, "error", err)
+			changed(address.Interface{})
+		}
+		pause(ctx, blindPause)
 	}
 }
 
@@ -181,7 +196,8 @@ func (p *passage) result() (int, bool) {
 		return 0, true
 	}
 	code := p.child.ExitCode()
-	p.child, p.life.frozen = nil, false
+	p.life.left, p.child, p.life.frozen = p.child, nil, false
+	p.killLeft()
 	if p.UntilLost && p.decide() != term.Exit {
 		p.life.notBefore = time.Now().Add(restartPause)
 		return 0, false

@@ -693,14 +693,6 @@ func (n *node) startIronic() {
 	n.lab.t.Cleanup(n.stopIronic)
 }
 
-// serveWith gives the stub of Ironic a certificate.
-func (n *node) serveWith(issued material) {
-	n.lab.t.Helper()
-	pair, err := tls.X509KeyPair(issued.certificate, issued.key)
-	must(n.lab.t, err)
-	n.pair.Store(&pair)
-}
-
 // askPassword lets everybody see the version of the API, and those with the password the rest.
 func askPassword(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {

@@ -1,10 +1,13 @@
 package guard
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/process"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 )
 
@@ -14,6 +17,9 @@ const (
 
 	// restartPause lies between the end of a program and its next start.
 	restartPause = 500 * time.Millisecond
+
+	// blindPause lies between two attempts to see the address.
+	blindPause = 100 * time.Millisecond
 )
 
 // life is that of a program in its term.
@@ -34,8 +40,13 @@ type life struct {
 	// unsettled says that there is something to decide without a change of the interface.
 	unsettled bool
 
-	// notBefore is when a program that ended may be started again.
+	// notBefore is when a program that ended may be started again, and left is that program as long as something of it
+	// may be there.
 	notBefore time.Time
+	left      *process.Child
+
+	// read is the term that the guard named last.
+	read term.Record
 }
 
 // again fires when there may be something to decide without a change of the interface. Otherwise it never does.
@@ -78,13 +89,14 @@ func (p *passage) observe(now time.Time) term.Observation {
 	return seen
 }
 
-// said is the term that the guard names.
+// said is the term that the guard names. A file that cannot be read now, for example without a free descriptor, says what
+// it said before.
 func (p *passage) said() term.Record {
 	content, err := os.ReadFile(p.Term)
-	if err != nil {
-		return term.Record{}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		p.life.read = term.Parse(string(content))
 	}
-	return term.Parse(string(content))
+	return p.life.read
 }
 
 func (p *passage) state() term.Process {
@@ -114,17 +126,28 @@ func (p *passage) follow() error {
 		return p.child.Thaw()
 	case term.Restart:
 		p.keep()
-		if p.leaving || time.Now().Before(p.life.notBefore) {
+		if p.leaving || time.Now().Before(p.life.notBefore) || p.killLeft() {
 			return nil
 		}
 		p.log.Info("The program starts again in the same term", "program", p.Command[0])
-		return p.start(p.Again)
+		if err := p.start(p.Again); err != nil {
+			p.log.Error("Cannot start the program again yet", "error", err)
+			p.life.notBefore = time.Now().Add(restartPause)
+		}
 	case term.Kill, term.Exit:
 		p.end()
 		return errLost
 	case term.Leave:
 	}
 	return nil
+}
+
+// killLeft kills what the program before has left, and returns true while some of it is there.
+func (p *passage) killLeft() bool {
+	if p.life.left != nil && !p.life.left.KillLeft() {
+		p.life.left = nil
+	}
+	return p.life.left != nil
 }
 
 // keep notes that the address that is here belongs to the term.

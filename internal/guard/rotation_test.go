@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"strings"
@@ -53,4 +54,12 @@ func (n *node) logs(text string) func() string {
 		}
 		return fmt.Sprintf("the log has no %q", text)
 	}
+}
+
+// serveWith gives the stub of Ironic a certificate.
+func (n *node) serveWith(issued material) {
+	n.lab.t.Helper()
+	pair, err := tls.X509KeyPair(issued.certificate, issued.key)
+	must(n.lab.t, err)
+	n.pair.Store(&pair)
 }

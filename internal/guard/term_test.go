@@ -3,22 +3,28 @@ package guard_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 )
 
-// counting says each of its starts, and that it was started again in its term.
-const counting = "echo started $AGAIN; while :; do sleep 0.02; done"
+// counting says each of its starts, and that it was started again in its term. A shell that calls one program after the
+// other waits for a child that is stopped before its program begins, and does not look stopped itself.
+const counting = "echo started $AGAIN; sleep 3600 & wait"
 
 // confirm writes what the guard writes when the VIP of the node belongs to the term.
 func (n *node) confirm(name int64) {
 	record := term.Record{Term: name, Stamp: n.observe().Stamp(virtuals)}
 	n.write("run/term", record.String())
+	must(n.lab.t, os.Chmod(n.path("run", "term"), 0o644))
 }
 
 // startTermGate runs a program for one term of the VIP.
@@ -32,7 +38,7 @@ func (g *gated) states(want string) func() string {
 	return func() string {
 		shells := g.processes("sh")
 		if len(shells) == 0 {
-			return "there is no program"
+			return "there is no program: " + g.said.String()
 		}
 		for _, pid := range shells {
 			if hasStopped(pid) != (want == "T") {
@@ -206,5 +212,72 @@ func TestTerm(t *testing.T) {
 	kept.diesAtOnce(time.Now())
 	if said := gates[b].said.String(); strings.Count(said, "started") != 1 {
 		t.Errorf("the Ironic of the next holder was started again: %s", said)
+	}
+}
+
+// TestGateKillsWhatACrashLeaves: nothing of an Ironic that crashed goes on beside the next one.
+func TestGateKillsWhatACrashLeaves(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	for name, test := range map[string]struct {
+		reason, script string
+		container      bool
+		left           int
+	}{
+		"group": {"a tool that Ironic has called", "sleep 1000 & ", false, 1},
+		"init":  {"a tool that has left the group", "sleep 1000 & setsid sleep 1000 & ", true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := l.addNode(name)
+			must(t, os.MkdirAll(n.path("run"), 0o755))
+			n.openFolders()
+			g := n.startGate(test.container, test.script+counting, "--until-lost", "--state="+n.path("run"), "--again=AGAIN=again")
+			g.begins()
+			var before []int
+			eventually(t, generous, test.reason, func() string {
+				before = slices.DeleteFunc(n.processes("sleep"), func(pid int) bool {
+					return !strings.Contains(commandLine(pid), "1000")
+				})
+				return differs(fmt.Sprint(test.left), fmt.Sprint(len(before)))
+			})
+			kill(t, g.processes("sh"))
+			eventually(t, generous, "it starts again", g.says("started again"))
+			for _, pid := range before {
+				if strings.Contains(commandLine(pid), "1000") {
+					t.Errorf("%s: process %d goes on", test.reason, pid)
+				}
+			}
+		})
+	}
+}
+
+// commandLine is empty for a process that has ended.
+func commandLine(pid int) string {
+	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return string(content)
+}
+
+// TestGateWithoutDescriptors: a gate that cannot see the VIP lets nothing happen, and continues when it can.
+func TestGateWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	n := newLab(t).addNode("n")
+	g := n.startTermGate(counting)
+	g.begins()
+	var before unix.Rlimit
+	must(t, unix.Prlimit(g.process.Pid, unix.RLIMIT_NOFILE, nil, &before))
+	must(t, unix.Prlimit(g.process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: before.Max}, nil))
+	link, err := n.links.LinkByName("eth0")
+	must(t, err)
+	other, err := netlink.ParseAddr("172.22.0.3/24")
+	must(t, err)
+	must(t, n.links.AddrAdd(link, other))
+	eventually(t, generous, "the gate is blind", g.frozen)
+	throughout(t, 300*time.Millisecond, "the gate stays blind", g.frozen)
+	must(t, unix.Prlimit(g.process.Pid, unix.RLIMIT_NOFILE, &before, nil))
+	eventually(t, generous, "the VIP was here all the time", g.runs)
+	g.leave()
+	eventually(t, generous, "the gate sees that the VIP leaves", g.frozen)
+	if count := strings.Count(g.said.String(), "started"); count != 1 {
+		t.Errorf("the program was started %d times: %s", count, g.said)
 	}
 }

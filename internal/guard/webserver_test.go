@@ -45,9 +45,7 @@ func (n *node) startWebServer(issued material, passwords string) *webServer {
 		must(t, os.MkdirAll(n.path(folder), 0o755))
 	}
 	// Its workers are another user.
-	for folder := n.path(); folder != filepath.Clean(os.TempDir()); folder = filepath.Dir(folder) {
-		must(t, os.Chmod(folder, 0o755))
-	}
+	n.openFolders()
 	w.secret(issued, passwords)
 	paths := strings.NewReplacer(
 		"/shared/", n.path()+"/", "/etc/httpd/conf.modules.d/*.conf", n.path("conf", "modules.conf"),

@@ -58,7 +58,7 @@ func (c *Child) Catches(number syscall.Signal) bool {
 }
 
 // Kill ends the child and all of its process group at once, without asking. It does not wait for that. A child that has
-// ended is left alone, and so is what it left behind.
+// ended is left alone: see KillLeft for what it left behind.
 func (c *Child) Kill() {
 	c.reaper.mutex.Lock()
 	defer c.reaper.mutex.Unlock()
@@ -66,6 +66,14 @@ func (c *Child) Kill() {
 		// The only possible error says that the process group is empty.
 		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 	}
+}
+
+// KillLeft ends what a child that has ended has left behind: its process group, and in process 1 of a container all
+// others there. It returns true while some of it is there, which only process 1 can tell.
+func (c *Child) KillLeft() bool {
+	c.reaper.mutex.Lock()
+	defer c.reaper.mutex.Unlock()
+	return c.reaper.children[c.pid] != c && syscall.Kill(c.everybody(), syscall.SIGKILL) == nil && c.reaper.adopts
 }
 
 // Freeze stops the child and all of its process group where they are. Process 1 of a container stops all others there:
@@ -85,14 +93,18 @@ func (c *Child) signalAll(number syscall.Signal) error {
 	if c.reaper.children[c.pid] != c {
 		return nil
 	}
-	everybody := -c.pid
-	if c.reaper.adopts {
-		everybody = -1
-	}
-	if err := syscall.Kill(everybody, number); err != nil {
+	if err := syscall.Kill(c.everybody(), number); err != nil {
 		return fmt.Errorf("sending %s to process %d and what it started: %w", number, c.pid, err)
 	}
 	return nil
+}
+
+// everybody is what the kernel calls the child and what it has started.
+func (c *Child) everybody() int {
+	if c.reaper.adopts {
+		return -1
+	}
+	return -c.pid
 }
 
 // Stop asks the child to end and returns when it has. After the grace period it is killed, and false is returned.

@@ -65,6 +65,7 @@ type Observation struct {
 //	never here                                runs      Leave
 //	never here                                ended     Exit
 //	here all the time           any           runs      Leave
+//	here all the time, unseen   any           frozen    Thaw
 //	here all the time           begun         ended     Restart
 //	here all the time           not begun     ended     Exit
 //	has left                    not begun     any       Kill
@@ -76,10 +77,14 @@ type Observation struct {
 //	is back                     confirmed     else      Thaw
 func Decide(seen Observation) Action {
 	switch {
-	case !seen.Held, seen.Kept && !seen.Begun:
+	case !seen.Held:
 		return unlessEnded(seen.Process, Leave, Exit)
-	case seen.Kept:
+	case seen.Kept && seen.Process == Frozen:
+		return Thaw
+	case seen.Kept && seen.Begun:
 		return unlessEnded(seen.Process, Leave, Restart)
+	case seen.Kept:
+		return unlessEnded(seen.Process, Leave, Exit)
 	case !seen.Begun, seen.Over, seen.Away >= Grace:
 		return Kill
 	case seen.Confirmed:

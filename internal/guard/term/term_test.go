@@ -27,10 +27,10 @@ func TestDecide(t *testing.T) {
 		running, frozen, ended term.Action
 	}{
 		"never here":    {"a standby runs until it ends", never, term.Leave, term.Leave, term.Exit},
-		"here":          {"an Ironic that crashes during its term comes back with its database", kept, term.Leave, term.Leave, term.Restart},
-		"here, no word": {"the database of an unknown term is not kept", with(kept, unknown), term.Leave, term.Leave, term.Exit},
+		"here":          {"an Ironic that crashes during its term comes back with its database", kept, term.Leave, term.Thaw, term.Restart},
+		"here, no word": {"the database of an unknown term is not kept", with(kept, unknown), term.Leave, term.Thaw, term.Exit},
 		"here, another word": {
-			"the VIP never left, so no other node can have held it", with(kept, over), term.Leave, term.Leave, term.Restart,
+			"the VIP never left, so no other node can have held it", with(kept, over), term.Leave, term.Thaw, term.Restart,
 		},
 		"left":               {"it may return", left, term.Freeze, term.Leave, term.Leave},
 		"left, no word":      {"the term never began", with(left, unknown), term.Kill, term.Kill, term.Kill},
