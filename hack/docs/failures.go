@@ -52,6 +52,11 @@ const (
 	free
 )
 
+// pivotCommand is a command of the plugin, to be pasted.
+func pivotCommand(name string) string {
+	return "`clusterctl metal3 pivot " + name + " -n metal3 --to-kubeconfig target.kubeconfig`"
+}
+
 // failures are told in the order of a pivot.
 func failures() []failure {
 	running := func(hosts ...hostState) site { return site{hosts: hosts, verified: true} }
@@ -62,30 +67,32 @@ func failures() []failure {
 		{"the management cluster dies before the move", state{}, "restore it; or set `takeoverAfterSilence` beforehand",
 			&state{source: running(free), management: true}},
 		{"the API server of the target does not answer at the beginning: clusterctl gives up at once",
-			state{source: running(free), management: true}, "move when it is back", nil},
+			state{source: running(free), management: true}, "when it is back: " + pivotCommand("run"), nil},
 		{"a host never gets quiet: clusterctl gives up after some six minutes",
 			state{source: resting(busy, parked), management: true},
-			"unpause the Cluster; `ReadyForMove` names the host", &state{source: running(busy, parked), management: true}},
+			pivotCommand("abort") + "; `ReadyForMove` names the host", &state{source: running(busy, parked), management: true}},
 		{"the manager of the source is killed while it parks hosts",
 			state{source: site{hosts: []hostState{parked}, paused: true, idle: true}, management: true},
-			"nothing: it goes on when it runs again", &state{source: resting(parked), management: true}},
+			"nothing: it goes on when it runs again; see " + pivotCommand("status"),
+			&state{source: resting(parked), management: true}},
 		{"clusterctl is killed before it says `Deleting objects`",
 			state{source: resting(parked), target: resting(parked), management: true},
-			"unpause the Cluster in the source, and move again; objects that are in the target already are updated", back},
+			pivotCommand("resume") + ", which unpauses the source and moves again; or " + pivotCommand("abort"), back},
 		{"clusterctl is killed after that: the source has lost a part",
 			state{source: resting(leaving), target: resting(parked), management: true},
-			"unpause the Cluster in the target, and **not** in the source; see [below](#left-in-the-source)", forth},
+			pivotCommand("resume") + ". Do **not** unpause the Cluster in the source; see [below](#left-in-the-source)", forth},
 		{"an API server, or the manager of the target with its webhooks, goes away in the middle: clusterctl repeats each " +
 			"write for some two and a half minutes", state{source: resting(parked), target: resting(parked), management: true},
-			"bring it back by then; otherwise as if clusterctl had been killed", nil},
+			"bring it back by then; otherwise " + pivotCommand("resume"), nil},
 		{"the management machine is switched off and on in the middle: its Ironic was told already that the cluster leaves",
 			state{source: resting(parked), target: resting(parked)},
-			"unpause the Cluster in the source, and move again", back},
+			pivotCommand("resume"), back},
 		{"the management cluster dies before the target was unpaused", state{target: resting(parked)},
-			"unpause the Cluster in the target once all objects have arrived", &state{target: site{hosts: []hostState{parked}}}},
+			"once all objects have arrived: `kubectl patch cluster my-cluster -n metal3 --kubeconfig target.kubeconfig " +
+				`--type merge -p '{"spec":{"paused":null}}'` + "`", &state{target: site{hosts: []hostState{parked}}}},
 		{"the target cannot reach the endpoint",
 			state{target: site{hosts: []hostState{parked}}, management: true},
-			"correct what `IronicEndpointReady` says", forth},
+			"correct what `IronicEndpointReady` says; " + pivotCommand("status"), forth},
 		{"the management cluster dies after the move", state{target: running(free)},
 			"nothing", &state{target: running(free), taken: true}},
 		{"the node that holds the address dies later", state{target: running(free)},
