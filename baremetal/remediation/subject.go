@@ -60,8 +60,8 @@ func Check(subject Subject) outcome.Outcome {
 				"replace it.", owner.Name, owner.Spec.InfrastructureRef.Kind, owner.Spec.InfrastructureRef.Name))
 	case subject.Host == nil && subject.LostHost != "":
 		return outcome.Blocked(infrav1.HostMissingReason, fmt.Sprintf(
-			"BareMetalHost %s no longer exists, and no MachineHealthCheck reports Machine %s as unhealthy. Restore the host, or "+
-				"delete the Machine to replace it.", subject.LostHost, owner.Name))
+			"BareMetalHost %s no longer exists, and no MachineHealthCheck reports Machine %s as unhealthy. Restore the host, "+
+				"or delete the Machine to replace it.", subject.LostHost, owner.Name))
 	case subject.Host == nil:
 		return outcome.Blocked(infrav1.HostMissingReason, fmt.Sprintf(
 			"Metal3Machine %s has no BareMetalHost. Wait until it has claimed one, or delete Machine %s to replace it.",
