@@ -190,7 +190,7 @@ func (w *world) secrets(ctx context.Context, namespace string) map[string]string
 	for _, secret := range list.Items {
 		for _, key := range []string{"metaData", "networkData"} {
 			if content, exists := secret.Data[key]; exists {
-				Expect(secret.Type).To(Equal(infrav1.DataSecretType), secret.Name)
+				Expect(secret.Type).To(BeEquivalentTo(infrav1.DataSecretType), secret.Name)
 				found[secret.Name] = string(content)
 			}
 		}
