@@ -40,7 +40,7 @@ LDFLAGS = -s -w \
 	-X $(VERSION_PACKAGE).gitTreeState=$(TREE_STATE) \
 	-X $(VERSION_PACKAGE).buildDate=$(COMMIT_DATE)
 
-MODULES := . hack/bmo hack/capi hack/controlplane hack/coredns hack/ipam hack/linters hack/nodes hack/tools
+MODULES := . hack/bmo hack/capi hack/controlplane hack/coredns hack/ipam hack/linters hack/nodes hack/tools hack/vuln
 
 ##@ Daily
 
@@ -199,6 +199,13 @@ verify: generate ## Generate everything anew and demand that nothing changes
 		echo "$$differing"; exit 1; \
 	fi; \
 	echo "verify: what is generated is up to date"
+
+# More for hack/vulnerabilities: -required fails where the database is out of reach, -db=URL reads another one.
+VULNERABILITY_FLAGS ?=
+
+.PHONY: vulnerabilities
+vulnerabilities: ## Look for known vulnerabilities in what the programs call; says so if the database is out of reach
+	@go run ./hack/vulnerabilities $(VULNERABILITY_FLAGS)
 
 ##@ Release
 

@@ -1,0 +1,120 @@
+// Command vulnerabilities looks for known vulnerabilities in what the programs of this provider call, with the
+// govulncheck that hack/vuln pins.
+//
+// A finding is an error. So is a database that cannot be read, unless it is out of reach over the network: then the
+// program says loudly that nothing was checked, and succeeds, because a gate must also work without the database.
+// With -required that is an error too.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+)
+
+const (
+	// publicDatabase is the database of the Go project.
+	publicDatabase = "https://vuln.go.dev"
+
+	// reachLimit is how long the database may take to say that it is there.
+	reachLimit = 20 * time.Second
+)
+
+// scan is one search.
+type scan struct {
+	// program is the path of govulncheck.
+	program string
+
+	// folder is the module to search.
+	folder string
+
+	// database is a URL with the scheme https, http or file.
+	database string
+
+	// required makes a database out of reach an error.
+	required bool
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "vulnerabilities: FAILED:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	database := flag.String("db", publicDatabase, "URL of the database, with the scheme https, http or file")
+	required := flag.Bool("required", false, "fail if the database is out of reach")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	root, err := binaries.Root()
+	if err != nil {
+		return err
+	}
+	folder, err := binaries.Ensure(ctx, root, programs(), os.Stderr)
+	if err != nil {
+		return err
+	}
+	return scan{
+		program: filepath.Join(folder, "govulncheck"), folder: root, database: *database, required: *required,
+	}.run(ctx, os.Stdout)
+}
+
+// programs is the set that hack/vuln pins.
+func programs() binaries.Set {
+	return binaries.Set{Name: "vuln", Programs: []binaries.Program{
+		{Name: "govulncheck", Package: "golang.org/x/vuln/cmd/govulncheck"},
+	}}
+}
+
+// run searches, and writes what was found.
+func (s scan) run(ctx context.Context, output io.Writer) error {
+	if err := s.reach(ctx); err != nil {
+		if s.required {
+			return fmt.Errorf("the database of vulnerabilities is out of reach: %w", err)
+		}
+		fmt.Fprintf(output, "\nvulnerabilities: SKIPPED: NOTHING WAS CHECKED: the database is out of reach: %v\n\n", err)
+		return nil
+	}
+	command := exec.CommandContext(ctx, s.program, "-C", s.folder, "-db", s.database, "./...")
+	command.Stdout, command.Stderr = output, output
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("govulncheck found vulnerabilities, or could not look: %w", err)
+	}
+	fmt.Fprintln(output, "vulnerabilities: none is known")
+	return nil
+}
+
+// reach returns an error if the database does not answer over the network. govulncheck itself judges files.
+func (s scan) reach(ctx context.Context) error {
+	if strings.HasPrefix(s.database, "file:") {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.database+"/index/db.json", http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return errors.New(s.database + " answers " + response.Status)
+	}
+	return nil
+}
