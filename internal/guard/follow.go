@@ -82,8 +82,8 @@ func followCommand(ctx context.Context, arguments []string, environment Environm
 	flags.StringVar(&f.certificate, "certificate", "", "FROM of the certificate")
 	flags.StringVar(&f.key, "key", "", "FROM of the key of the certificate")
 	flags.StringVar(&f.authority, "authority", "", "FROM of the authority that has signed the certificate")
-	passwords := flags.String("passwords", "", "FROM:TO, absolute paths of a file with users and of that of the web server, "+
-		"where users who leave stay for "+formerUsersStay.String())
+	passwords := flags.String("passwords", "", "FROM:TO, absolute paths of a file with users and of that of the web "+
+		"server, where users who leave stay for "+formerUsersStay.String())
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
 	}
@@ -168,8 +168,8 @@ func (f *follower) look(now time.Time) error {
 	return nil
 }
 
-// tell lets the program know what has changed. A program that has not come so far that it can be told is told later: the
-// script before the web server would end.
+// tell lets the program know what has changed. A program that does not catch the signal yet is told later: the script
+// before the web server would end.
 func (f *follower) tell(now time.Time) error {
 	page := f.users.page(now)
 	if !f.outdated && bytes.Equal(page, f.told) || !f.child.Catches(reload) {

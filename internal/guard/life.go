@@ -89,8 +89,8 @@ func (p *passage) observe(now time.Time) term.Observation {
 	return seen
 }
 
-// said is the term that the guard names. A file that cannot be read now, for example without a free descriptor, says what
-// it said before.
+// said is the term that the guard names. A file that cannot be read now, for example without a free descriptor, says
+// what it said before.
 func (p *passage) said() term.Record {
 	content, err := os.ReadFile(p.Term)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {

@@ -262,7 +262,7 @@ func (w *webServer) download(t *testing.T) (finish func()) {
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet,
 		"http://"+net.JoinHostPort(w.address4.String(), "6180")+"/images/ironic-large", http.NoBody)
 	must(t, err)
-	response, err := client.Do(request)
+	response, err := client.Do(request) //nolint:bodyclose // The function that is returned closes it.
 	must(t, err)
 	return func() {
 		defer func() { _ = response.Body.Close() }()

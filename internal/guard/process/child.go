@@ -40,8 +40,8 @@ func (c *Child) Signal(number syscall.Signal) error {
 	return nil
 }
 
-// Catches returns true once the child does something of its own with a signal, instead of ending. It returns false for a
-// child that has ended.
+// Catches returns true once the child does something of its own with a signal, instead of ending. It returns false for
+// a child that has ended.
 func (c *Child) Catches(number syscall.Signal) bool {
 	c.reaper.mutex.Lock()
 	defer c.reaper.mutex.Unlock()
