@@ -2,6 +2,8 @@ package upgrade_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 
 	metal3ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -40,6 +42,23 @@ func describeTakeover(w *world) {
 
 	It("has a remediation that CAPM3 began", func(ctx context.Context) {
 		w.remediate(ctx, rebooted)
+	})
+
+	It("has a copy of all objects, as the document says", func(ctx context.Context) {
+		folder := GinkgoT().TempDir()
+		w.bash(ctx, folder, w.blocks("Before you begin", "sh")[0])
+		file := filepath.Join(folder, "before.yaml")
+		content, err := os.ReadFile(file)
+		Expect(err).NotTo(HaveOccurred())
+		for _, kind := range []string{
+			"Cluster", "Machine", "BareMetalHost", "Secret", "Metal3Cluster", "Metal3Machine", "Metal3Data", "Metal3DataClaim",
+			"Metal3DataTemplate", "Metal3Remediation", "IPPool", "IPClaim", "IPAddress",
+		} {
+			Expect(string(content)).To(ContainSubstring("\n  kind: "+kind+"\n"), kind)
+		}
+		info, err := os.Stat(file)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(info.Mode().Perm()).To(BeEquivalentTo(0o600), "it contains Secrets")
 	})
 
 	It("keeps ready machines ready", func(ctx context.Context) {
@@ -144,6 +163,12 @@ func describeReturn(w *world) {
 		}
 	})
 
+	It("lists what CAPM3 does not know, as the document says", func(ctx context.Context) {
+		for _, command := range w.commands("Back again") {
+			Expect(w.bash(ctx, GinkgoT().TempDir(), command)).To(MatchRegexp(`(?m)^(%s|%s) +<none>$`, clusterName, waiting), command)
+		}
+	})
+
 	It("leaves a block on moving that the document removes", func(ctx context.Context) {
 		infra := &infrav1.Metal3Cluster{}
 		Expect(w.server.Client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
@@ -176,6 +201,8 @@ func describeReturn(w *world) {
 			before := w.hosts[hostOf(name)]
 			Expect(w.host(ctx, Default, hostOf(name)).Spec).To(Equal(before.Spec), name)
 		}
+		ready := w.bash(ctx, GinkgoT().TempDir(), w.commands("After the way back")[0])
+		Expect(ready).To(MatchRegexp(`(?m)^%s +True$`, machineName(running-2)))
 		w.released(ctx, machineName(running-2))
 		host := w.host(ctx, Default, hostOf(machineName(running-2)))
 		Expect(host.Spec.Image).To(BeNil())
