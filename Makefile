@@ -182,8 +182,12 @@ bench-pivot: programs ## Measure a pivot of PIVOT_HOSTS hosts (100), and play tw
 
 ##@ Checks
 
+.PHONY: licenses
+licenses: ## Check the licences of the modules that are linked into the programs
+	@go run ./hack/licenses
+
 .PHONY: verify
-verify: generate ## Generate everything anew and demand that nothing changes
+verify: generate licenses ## Generate everything anew and demand that nothing changes, and check licences
 	@changed=0; \
 	for module in $(MODULES); do \
 		echo "==> go mod tidy in $$module"; \
