@@ -95,10 +95,11 @@ func setupPreflight(set *pflag.FlagSet) runner {
 			return exitBlind, err
 		}
 		planned := plannedMove{source, target, where.namespace, ignored}
-		verdict, err := planned.inspect(ctx)
-		if wait && err == nil && !verdict.Ready {
-			verdict, err = planned.awaitReady(ctx, timeout)
+		look := planned.inspect
+		if wait {
+			look = func(ctx context.Context) (preflight, error) { return planned.awaitReady(ctx, timeout) }
 		}
+		verdict, err := look(ctx)
 		if err != nil {
 			return exitBlind, err
 		}
@@ -134,28 +135,26 @@ func (m plannedMove) inspect(ctx context.Context) (preflight, error) {
 	return judge(left, entered, m.ignored), nil
 }
 
-// awaitReady inspects until nothing is in the way, or until the time is over. It returns the last verdict.
+// awaitReady inspects until nothing is in the way, or until the time is over. It returns the last verdict. The first
+// one comes however long it takes.
 func (m plannedMove) awaitReady(ctx context.Context, limit time.Duration) (preflight, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var last preflight
-	for {
-		verdict, err := m.inspect(limited)
-		switch {
-		case err != nil && limited.Err() == nil:
-			return last, err
-		case err == nil:
-			last = verdict
-		}
-		if last.Ready {
-			return last, nil
-		}
+	last, err := m.inspect(ctx)
+	for err == nil && !last.Ready {
 		select {
 		case <-limited.Done():
 			return last, nil
 		case <-time.After(waitEvery):
 		}
+		var verdict preflight
+		if verdict, err = m.inspect(limited); err == nil {
+			last = verdict
+		} else if limited.Err() != nil {
+			return last, nil
+		}
 	}
+	return last, err
 }
 
 // judge says whether what was seen can be moved. Without a target, only the source is judged.
