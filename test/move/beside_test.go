@@ -44,8 +44,9 @@ func describeStories(whole, broken *clusters) {
 		[]story{belongingsMove(whole), killedWhileWaiting(whole)}))
 	later := chosen(slices.Concat([]story{chaos(whole), chaosOfHandovers(whole).atNight()},
 		directories(whole)))
-	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), byPlugin(broken),
-		endpoints(broken), fences(broken), leftBehind(broken), laterReleases(broken)))
+	// Hosts without a Cluster belong to the Ironic endpoint of any namespace, so the stories with one are the last.
+	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), byPlugin(broken), leftBehind(broken),
+		laterReleases(broken), endpoints(broken), fences(broken)))
 	told := &endings{}
 
 	BeforeAll(func(ctx context.Context) {
