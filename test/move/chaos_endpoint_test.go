@@ -86,15 +86,11 @@ func (w *world) handOverThroughFault(ctx context.Context, dice chance, e *endpoi
 	faults := []fault{
 		{"nothing", func(context.Context, *world, *journey, time.Duration) {}},
 		{"the manager is killed", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
-			w.here.kill()
-			pass(ctx, away)
-			w.here.start(ctx)
+			w.here.loseManager(ctx, away)
 		}},
 		{"BMO is killed", func(ctx context.Context, w *world, _ *journey, away time.Duration) { w.here.bmo.lose(ctx, away) }},
 		{"the API server is away", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
-			w.here.cut()
-			pass(ctx, away)
-			w.here.mend()
+			w.here.beAway(ctx, away)
 		}},
 	}
 	fault := faults[dice.IntN(len(faults))]

@@ -28,16 +28,6 @@ type fault struct {
 }
 
 func faults() []fault {
-	restart := func(ctx context.Context, at *side, away time.Duration) {
-		at.kill()
-		pass(ctx, away)
-		at.start(ctx)
-	}
-	cut := func(ctx context.Context, at *side, away time.Duration) {
-		at.cut()
-		pass(ctx, away)
-		at.mend()
-	}
 	return []fault{
 		{"clusterctl is killed", func(_ context.Context, _ *world, j *journey, _ time.Duration) { j.kill() }},
 		{"clusterctl is killed, and the source was away", func(ctx context.Context, w *world, j *journey, away time.Duration) {
@@ -47,16 +37,16 @@ func faults() []fault {
 			w.here.mend()
 		}},
 		{"the manager of the source is killed", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
-			restart(ctx, w.here, away)
+			w.here.loseManager(ctx, away)
 		}},
 		{"the manager of the target is killed", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
-			restart(ctx, w.there, away)
+			w.there.loseManager(ctx, away)
 		}},
 		{"the source is away", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
-			cut(ctx, w.here, away)
+			w.here.beAway(ctx, away)
 		}},
 		{"the target is away", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
-			cut(ctx, w.there, away)
+			w.there.beAway(ctx, away)
 		}},
 		{"BMOs are restarted", func(ctx context.Context, w *world, _ *journey, _ time.Duration) {
 			w.here.bmo.restart(ctx)
@@ -69,6 +59,22 @@ func faults() []fault {
 			w.there.bmo.lose(ctx, away)
 		}},
 	}
+}
+
+// loseManager kills the manager, and starts another one after a while.
+func (s *side) loseManager(ctx context.Context, away time.Duration) {
+	GinkgoHelper()
+	s.kill()
+	pass(ctx, away)
+	s.start(ctx)
+}
+
+// beAway cuts the lines to the API server for a while.
+func (s *side) beAway(ctx context.Context, away time.Duration) {
+	GinkgoHelper()
+	s.cut()
+	pass(ctx, away)
+	s.mend()
 }
 
 // pass lets some time pass.
