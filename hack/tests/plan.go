@@ -26,6 +26,10 @@ type step struct {
 	goFlags, args []string
 	// live shows the output of the tests while they run. Without it, only failures show.
 	live bool
+	// beside runs the step at the same time as the one before.
+	beside bool
+	// yields leaves the processors to steps that do not, where both want them.
+	yields bool
 	// environment is added to that of this program.
 	environment []string
 	// passed runs after the step has passed. Nil does nothing.
@@ -57,7 +61,7 @@ var (
 	withManagers = []string{"./internal/plugin", "./test/move", "./test/rbac", "./test/upgrade"}
 
 	// withRealIronic has terms that end when Ironic takes more than ten seconds to start again. Beside other packages it
-	// does, on two processors.
+	// does, on two processors, so these yield.
 	withRealIronic = "./internal/guard"
 
 	// labItself is what the stories on real nodes stand on. Its tests run when it changed, or the pods that it runs did.
@@ -107,10 +111,17 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 			raced = append(raced, path)
 		}
 	}
+	// The guard waits for most of its time, and so do the last packages of the other steps.
 	result := &tier{name: "test", steps: []step{
-		{name: "unit tests and stories", packages: plain, parallel: 4, timeout: stepLimit},
-		{name: "suites of controllers, and other goroutines", packages: raced, race: true, parallel: 4, timeout: stepLimit},
-		{name: "the guard with keepalived and Ironic", packages: []string{withRealIronic}, race: true, timeout: stepLimit},
+		{name: "unit tests and stories", packages: plain, parallel: 3, timeout: stepLimit, yields: true},
+		{
+			name: "suites of controllers, and other goroutines", packages: raced, race: true, parallel: 3, timeout: stepLimit,
+			beside: true, yields: true,
+		},
+		{
+			name: "the guard with keepalived and Ironic", packages: []string{withRealIronic}, race: true, timeout: stepLimit,
+			beside: true,
+		},
 	}}
 	unchanged, err := newMark("lab", slices.Concat(labItself, podsOfNode)...)
 	if err != nil {
@@ -135,7 +146,10 @@ func planE2E(chosen options) *tier {
 		stories = endToEnd("stories on real nodes", onNodes, "-ginkgo.focus="+chosen.story)
 	}
 	return &tier{name: "e2e", steps: []step{
-		{name: "the release on an API server", packages: []string{"./test/integration"}, timeout: stepLimit}, stories,
+		stories, {
+			name: "the release on an API server", packages: []string{"./test/integration"}, timeout: stepLimit,
+			beside: true, yields: true,
+		},
 	}}
 }
 

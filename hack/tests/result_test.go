@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -169,6 +170,32 @@ func TestEveryPackageIsInOneStep(t *testing.T) {
 	for _, path := range packages {
 		if count[path] != 1 {
 			t.Errorf("%s is in %d steps", path, count[path])
+		}
+	}
+}
+
+// Each step opens one end of a pipe, and waits for the other one to do so.
+func TestStepsRunBesideOneAnother(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tier := tier{steps: []step{
+		{name: "writes", command: []string{"sh", "-c", "echo told >" + pipe}},
+		{name: "reads", command: []string{"sh", "-c", "grep told " + pipe}, beside: true},
+		{name: "later", command: []string{"false"}},
+	}}
+	rounds := tier.rounds()
+	if len(rounds) != 2 || len(rounds[0]) != 2 {
+		t.Fatalf("the rounds are %v, want two steps and then one", rounds)
+	}
+	outcomes, err := runTogether(t.Context(), rounds[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, outcome := range outcomes {
+		if outcome.failures() != 0 {
+			t.Errorf("%s has failed", outcome.step.name)
 		}
 	}
 }

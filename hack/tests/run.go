@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -30,18 +31,21 @@ func (t *tier) run(ctx context.Context) error {
 	}
 	total := summary{tier: t.name, started: time.Now(), notes: t.notes, omitted: t.omitted}
 	var failed error
-	for _, step := range t.steps {
-		slices.SortStableFunc(step.packages, func(a, b string) int {
-			return int(before.of(b) - before.of(a))
-		})
-		fmt.Printf("\n==> %s%s\n", step.name, step.scope())
-		outcome, err := step.run(ctx)
-		total.steps = append(total.steps, outcome)
+	for _, together := range t.rounds() {
+		for _, step := range together {
+			slices.SortStableFunc(step.packages, func(a, b string) int {
+				return int(before.of(b) - before.of(a))
+			})
+			fmt.Printf("\n==> %s%s\n", step.name, step.scope())
+		}
+		outcomes, err := runTogether(ctx, together)
+		total.steps = append(total.steps, outcomes...)
 		failed = errors.Join(failed, err)
 		if ctx.Err() != nil || (err != nil && !t.goOn) {
 			break
 		}
 	}
+	total.took = time.Since(total.started)
 	total.print(os.Stdout)
 	if failed == nil && total.failures() > 0 {
 		failed = errors.New("see above")
@@ -50,6 +54,44 @@ func (t *tier) run(ctx context.Context) error {
 		return fmt.Errorf("running tier %s: %w", t.name, failed)
 	}
 	return total.times().store(t.name)
+}
+
+// rounds returns the steps that run at the same time, in the order in which they run.
+func (t *tier) rounds() [][]step {
+	var rounds [][]step
+	for _, one := range t.steps {
+		if one.beside && len(rounds) > 0 {
+			rounds[len(rounds)-1] = append(rounds[len(rounds)-1], one)
+			continue
+		}
+		rounds = append(rounds, []step{one})
+	}
+	return rounds
+}
+
+// runTogether runs steps at the same time, and returns what came of each, in their order.
+func runTogether(ctx context.Context, steps []step) ([]*result, error) {
+	outcomes, problems := make([]*result, len(steps)), make([]error, len(steps))
+	out := &turns{to: os.Stdout}
+	var running sync.WaitGroup
+	for i, one := range steps {
+		running.Go(func() { outcomes[i], problems[i] = one.run(ctx, out) })
+	}
+	running.Wait()
+	return outcomes, errors.Join(problems...)
+}
+
+// turns writes what several steps print, one after the other.
+type turns struct {
+	mutex sync.Mutex
+	to    io.Writer
+}
+
+// Write implements io.Writer.
+func (t *turns) Write(content []byte) (int, error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.to.Write(content)
 }
 
 // scope says what a step runs.
@@ -65,16 +107,16 @@ func (s step) scope() string {
 
 // run runs the step and returns what came of it. An error says that it could not run, or was interrupted; failed tests
 // are part of the outcome.
-func (s step) run(ctx context.Context) (*result, error) {
+func (s step) run(ctx context.Context, out io.Writer) (*result, error) {
+	outcome := newResult(s)
 	folder, err := os.MkdirTemp("", "test-reports-")
 	if err != nil {
-		return nil, err
+		return outcome, err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	outcome := newResult(s)
 	if s.command != nil {
 		err = s.start(ctx, s.command, folder, outcome, func(output io.Reader) error {
-			_, err := io.Copy(os.Stdout, output)
+			_, err := io.Copy(out, output)
 			return err
 		})
 		outcome.commandFailed = err != nil
@@ -84,7 +126,7 @@ func (s step) run(ctx context.Context) (*result, error) {
 		lines := bufio.NewScanner(output)
 		lines.Buffer(nil, longLine)
 		for lines.Scan() {
-			outcome.read(lines.Bytes(), os.Stdout)
+			outcome.read(lines.Bytes(), out)
 		}
 		return lines.Err()
 	})
@@ -105,6 +147,9 @@ func (s step) run(ctx context.Context) (*result, error) {
 // of the programs that tests start.
 func (s step) goTest() []string {
 	command := []string{"go", "test", "-json", "-count=1", "-timeout=" + s.timeout.String()}
+	if s.yields {
+		command = append([]string{"nice"}, command...)
+	}
 	if !s.whole {
 		command = append(command, "-short")
 	}

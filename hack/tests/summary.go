@@ -15,6 +15,7 @@ const shown = 3
 type summary struct {
 	tier           string
 	started        time.Time
+	took           time.Duration
 	steps          []*result
 	notes, omitted []string
 }
@@ -29,7 +30,7 @@ func (s *summary) failures() int {
 
 // print prints what passed and failed, and everything that did not run with its reason.
 func (s *summary) print(out io.Writer) {
-	fmt.Fprintf(out, "\n==> summary of %s, after %s\n", s.tier, time.Since(s.started).Round(time.Second))
+	fmt.Fprintf(out, "\n==> summary of %s, after %s\n", s.tier, s.took.Round(time.Second))
 	passed, skipped := 0, map[string][]string{}
 	for _, step := range s.steps {
 		fmt.Fprintf(out, "  %-40s %8s\n", step.step.name, step.took.Round(time.Second))

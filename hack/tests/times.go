@@ -24,6 +24,7 @@ const longest = 12
 // times is how long the last run of a tier took.
 type times struct {
 	Finished time.Time   `json:"finished"`
+	Seconds  float64     `json:"seconds"`
 	Steps    []stepTimes `json:"steps"`
 }
 
@@ -37,7 +38,7 @@ type stepTimes struct {
 }
 
 func (s *summary) times() times {
-	measured := times{Finished: time.Now()}
+	measured := times{Finished: time.Now(), Seconds: s.took.Seconds()}
 	for _, step := range s.steps {
 		measured.Steps = append(measured.Steps, stepTimes{
 			timed: timed{step.step.name, step.took.Seconds()}, Processor: step.processor.Seconds(), APIServers: step.apiServers,
@@ -127,14 +128,19 @@ func printTimes(out io.Writer) error {
 }
 
 func (t times) print(out io.Writer, tier string) {
-	fmt.Fprintf(out, "\n%s, finished %s, on %d processors:\n\n", tier, t.Finished.Format(time.DateTime), runtime.NumCPU())
+	computing := 0.0
+	for _, step := range t.Steps {
+		computing += step.Processor
+	}
+	fmt.Fprintf(out, "\n%s, finished %s: %.0f s on %d processors, which waited for %.0f %% of it:\n\n", tier,
+		t.Finished.Format(time.DateTime), t.Seconds, runtime.NumCPU(),
+		100*max(0, 1-computing/(t.Seconds*float64(runtime.NumCPU()))))
 	table := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
 	row := func(cells ...string) { fmt.Fprintf(table, "| %s\t|\n", strings.Join(cells, "\t| ")) }
-	row("What", "Seconds", "Waiting", "API servers")
+	row("What", "Seconds", "Processor seconds", "API servers")
 	row("---", "---", "---", "---")
 	for _, step := range t.Steps {
-		idle := 1 - step.Processor/(step.Seconds*float64(runtime.NumCPU()))
-		row("**"+step.Name+"**", fmt.Sprintf("%.0f", step.Seconds), fmt.Sprintf("%.0f %%", 100*max(0, idle)),
+		row("**"+step.Name+"**", fmt.Sprintf("%.0f", step.Seconds), fmt.Sprintf("%.0f", step.Processor),
 			strconv.Itoa(step.APIServers))
 		for _, kind := range [][]timed{step.Packages, step.Specs} {
 			for _, one := range slowest(kind) {

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -60,12 +62,49 @@ func output(t *testing.T, command *exec.Cmd) []byte {
 	return printed.Bytes()
 }
 
+// shared is what several tests look at, and none changes: it is made for the first of them. folder lasts as long as they do.
+var shared struct {
+	folder string
+
+	components struct {
+		once    sync.Once
+		objects []unstructured.Unstructured
+	}
+	release struct {
+		once sync.Once
+		release
+	}
+}
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "manifests-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Unable to make a folder:", err)
+		os.Exit(1)
+	}
+	shared.folder = folder
+	code := m.Run()
+	_ = os.RemoveAll(folder)
+	os.Exit(code)
+}
+
 // components returns what config/default installs. Variables of clusterctl are still in it.
 func components(t *testing.T) []unstructured.Unstructured {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), program(t, binaries.Tools(), "kustomize"), "build", "config/default")
-	command.Dir = checkout(t)
-	return split(t, output(t, command))
+	all := &shared.components
+	all.once.Do(func() {
+		command := exec.CommandContext(t.Context(), program(t, binaries.Tools(), "kustomize"), "build", "config/default")
+		command.Dir = checkout(t)
+		all.objects = split(t, output(t, command))
+	})
+	if len(all.objects) == 0 {
+		t.Fatal("an earlier test could not build config/default")
+	}
+	copies := make([]unstructured.Unstructured, len(all.objects))
+	for i := range all.objects {
+		all.objects[i].DeepCopyInto(&copies[i])
+	}
+	return copies
 }
 
 // release writes a release the way that make does it, as a repository of clusterctl.
@@ -79,15 +118,24 @@ type release struct {
 
 func newRelease(t *testing.T) release {
 	t.Helper()
+	shared.release.once.Do(func() { shared.release.release = writeRelease(t, shared.folder) })
+	if shared.release.config == "" {
+		t.Fatal("an earlier test could not write the release")
+	}
+	return shared.release.release
+}
+
+func writeRelease(t *testing.T, into string) release {
+	t.Helper()
 	version := defaultVersion(t)
-	repository := filepath.Join(t.TempDir(), "infrastructure-metal3")
+	repository := filepath.Join(into, "infrastructure-metal3")
 	command := exec.CommandContext(t.Context(), "go", "run", "./hack/releasemanifests",
 		"-version", version, "-output", repository)
 	command.Dir = checkout(t)
 	output(t, command)
 
 	folder := filepath.Join(repository, version)
-	config := filepath.Join(t.TempDir(), "clusterctl.yaml")
+	config := filepath.Join(into, "clusterctl.yaml")
 	content := "providers:\n- {name: metal3, type: InfrastructureProvider, url: " +
 		filepath.Join(folder, "infrastructure-components.yaml") + "}\n"
 	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
