@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -42,8 +41,6 @@ type options struct {
 	night bool
 	// seed is where chaos begins. Zero lets the clock choose in the nightly tier, and a fixed seed in the others.
 	seed uint64
-	// fuzz is how long each fuzz target runs in the nightly tier.
-	fuzz time.Duration
 }
 
 func run(ctx context.Context, args []string) error {
@@ -52,7 +49,6 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&chosen.story, "story", "", "Regular expression that chooses stories on real nodes by name.")
 	flags.BoolVar(&chosen.lab, "lab", false, "Run the tests of the lab itself although nothing in them changed.")
 	flags.Uint64Var(&chosen.seed, "seed", 0, "Seed of the chaos in the nightly tier. 0 takes one from the clock.")
-	flags.DurationVar(&chosen.fuzz, "fuzz", 30*time.Second, "Time for each fuzz target in the nightly tier.")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return nil
