@@ -213,7 +213,7 @@ func TestGateUntilLost(t *testing.T) {
 			g := n.startGate(test.container, test.script, "--until-lost")
 			eventually(t, generous, "the program starts without the address", g.says("ready"))
 			n.arrive()
-			throughout(t, 100*time.Millisecond, "the address is here", g.alive)
+			throughout(t, time.Second, "the address is here", g.alive)
 			g.diesAtOnce(test.lose(n))
 		})
 	}
@@ -234,7 +234,7 @@ func TestGateWaitsForTheAddress(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
 	g := n.startGate(true, deaf, "--while-vip", "--until-lost")
-	throughout(t, 300*time.Millisecond, "there is no address", func() string {
+	throughout(t, time.Second, "there is no address", func() string {
 		return g.alive() + strings.TrimSpace(g.said.String())
 	})
 	n.arrive()
@@ -251,7 +251,7 @@ func TestGateLosesTheAddressWhileItEnds(t *testing.T) {
 	eventually(t, generous, "the program starts", g.says("ready"))
 	must(t, g.process.Signal(syscall.SIGTERM))
 	eventually(t, generous, "the program is asked to end", g.says("asked"))
-	throughout(t, 200*time.Millisecond, "it may take its time", g.alive)
+	throughout(t, time.Second, "it may take its time", g.alive)
 	g.diesAtOnce(n.leave())
 }
 
@@ -264,7 +264,7 @@ func TestGateMissesNothing(t *testing.T) {
 	eventually(t, generous, "the program starts", g.says("ready"))
 	n.arrive()
 	// The kernel knows an address by when it came, in hundredths of a second.
-	throughout(t, 100*time.Millisecond, "the address is here", g.alive)
+	throughout(t, time.Second, "the address is here", g.alive)
 	must(t, g.process.Signal(syscall.SIGSTOP))
 	n.flood()
 	n.leave()

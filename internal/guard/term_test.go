@@ -73,7 +73,7 @@ func TestGateFreezes(t *testing.T) {
 		g.leave()
 		eventually(t, generous, "the VIP left", g.frozen)
 		g.arrive()
-		throughout(t, 300*time.Millisecond, "the guard has not confirmed the term", g.frozen)
+		throughout(t, time.Second, "the guard has not confirmed the term", g.frozen)
 		g.confirm(1)
 		eventually(t, generous, "the term is confirmed", g.runs)
 	}
@@ -272,7 +272,7 @@ func TestGateWithoutDescriptors(t *testing.T) {
 	must(t, err)
 	must(t, n.links.AddrAdd(link, other))
 	eventually(t, generous, "the gate is blind", g.frozen)
-	throughout(t, 300*time.Millisecond, "the gate stays blind", g.frozen)
+	throughout(t, time.Second, "the gate stays blind", g.frozen)
 	must(t, unix.Prlimit(g.process.Pid, unix.RLIMIT_NOFILE, &before, nil))
 	eventually(t, generous, "the VIP was here all the time", g.runs)
 	g.leave()
