@@ -126,9 +126,8 @@ type Files struct {
 	// Socket is where Ironic itself listens.
 	Socket string `json:"socket"`
 
-	// Certificate is what Ironic serves, Authority is who signed it.
-	Certificate string `json:"certificate"`
-	Authority   string `json:"authority"`
+	// Authority has signed the certificate that Ironic serves.
+	Authority string `json:"authority"`
 
 	// State is the directory that the pods of the node share: ironic-ok, armed and holder lie in it.
 	State string `json:"state"`
@@ -268,12 +267,9 @@ func (s NodeSettings) checkNumbers() error {
 }
 
 func (s NodeSettings) checkFiles() error {
-	for _, file := range []string{
-		s.Files.Socket, s.Files.Certificate, s.Files.Authority, s.Files.State,
-	} {
+	for _, file := range []string{s.Files.Socket, s.Files.Authority, s.Files.State} {
 		if !path.IsAbs(file) {
-			return fmt.Errorf("file %q is not an absolute path; socket, certificate, authority and state are "+
-				"required", file)
+			return fmt.Errorf("file %q is not an absolute path; socket, authority and state are required", file)
 		}
 	}
 	if s.Files.Kubeconfig != "" && !path.IsAbs(s.Files.Kubeconfig) {

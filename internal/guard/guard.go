@@ -18,7 +18,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/health"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/process"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/rhythm"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
@@ -65,9 +64,6 @@ type guard struct {
 
 	signals <-chan os.Signal
 
-	// rhythm is common to all rounds.
-	rhythm rhythm.Rhythm
-
 	// The last settings that could be used.
 	settings vip.NodeSettings
 	reread   chan struct{}
@@ -100,8 +96,7 @@ func Run(ctx context.Context, options Options, signals <-chan os.Signal, log *sl
 	g := &guard{
 		options: options, log: log, facts: newFacts(), reaper: process.NewReaper(), signals: signals,
 		reread: make(chan struct{}, 1), look: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
-		touched: make(chan struct{}, 1),
-		said:    map[string]string{}, rhythm: rhythm.New(filesInterval),
+		touched: make(chan struct{}, 1), said: map[string]string{},
 	}
 	defer g.reaper.Close()
 	var others sync.WaitGroup
@@ -245,7 +240,7 @@ func (g *guard) awaitSettings(ctx context.Context) vip.NodeSettings {
 			return g.settings
 		case <-g.reread:
 			known = 0
-		case <-time.After(g.rhythm.After(settingsInterval)):
+		case <-time.After(settingsInterval):
 		}
 		found := fingerprint(g.options.Settings)
 		if found == known {

@@ -19,14 +19,10 @@ import (
 // requestTimeout bounds one question to the API server.
 const requestTimeout = 4 * time.Second
 
-// renewAfter is how many questions share a connection, about a minute. A new one proves that the API server still has
-// the right certificate; one for each question would cost far more than the question.
-const renewAfter = 12
-
 // maxMetadata is more than the metadata of an object can be.
 const maxMetadata = 2 << 20
 
-// Reader reads the annotation of one Node. Not safe for concurrent use.
+// Reader reads the annotation of one Node.
 type Reader struct {
 	// Kubeconfig is the file of the kubelet.
 	Kubeconfig string
@@ -39,11 +35,6 @@ type Reader struct {
 
 	// Caches are files that keep the last answer. All are written, and the first one that can be read counts.
 	Caches []string
-
-	// How to reach the API server, while client is not nil.
-	access    access
-	client    *http.Client
-	questions int
 }
 
 // answer is what a cache holds. It is good for the node and the annotation that it was read from.
@@ -53,12 +44,12 @@ type answer struct {
 	Answer     policy.Answer `json:"answer"`
 }
 
-// Read asks the API server. Without an answer it returns an error, and the last answer should go on to count.
+// Read asks the API server, over a connection of its own: the kubelet renews its certificate in place, and behind the
+// same address there may be another API server. Without an answer it returns an error, and the last answer should go on
+// to count.
 func (r *Reader) Read(ctx context.Context) (policy.Answer, error) {
 	annotations, err := r.get(ctx)
 	if err != nil {
-		// Behind the same address there may be another API server, which answers.
-		r.Close()
 		return "", fmt.Errorf("reading Node %s: %w", r.Node, err)
 	}
 	return r.meaning(annotations), nil
@@ -109,38 +100,15 @@ func (r *Reader) Store(said policy.Answer) error {
 	return errors.Join(failures...)
 }
 
-// Close gives up the connection. The next question makes a new one.
-func (r *Reader) Close() {
-	if r.client != nil {
-		r.client.CloseIdleConnections()
-		r.client = nil
-	}
-}
-
-// connect makes sure that there is a client that uses what is in the files now.
-func (r *Reader) connect() error {
-	r.questions++
-	if r.client != nil && r.questions%renewAfter != 0 && r.access.isCurrent() {
-		return nil
-	}
-	r.Close()
-	loaded, err := loadAccess(r.Kubeconfig)
-	if err != nil {
-		return err
-	}
-	r.access = loaded
-	r.client = &http.Client{Transport: &http.Transport{TLSClientConfig: loaded.tls}}
-	return nil
-}
-
 // get returns the annotations; a Node that does not exist has none.
 func (r *Reader) get(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if err := r.connect(); err != nil {
+	access, err := loadAccess(r.Kubeconfig)
+	if err != nil {
 		return nil, err
 	}
-	address := strings.TrimSuffix(r.access.server, "/") + "/api/v1/nodes/" + url.PathEscape(r.Node)
+	address := strings.TrimSuffix(access.server, "/") + "/api/v1/nodes/" + url.PathEscape(r.Node)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return nil, err
@@ -148,7 +116,8 @@ func (r *Reader) get(ctx context.Context) (map[string]string, error) {
 	// The rest of a Node is some ten times larger and changes all the time.
 	request.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json")
 	request.Header.Set("User-Agent", "metal3-guard")
-	response, err := r.client.Do(request)
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: access.tls, DisableKeepAlives: true}}
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, err
 	}
