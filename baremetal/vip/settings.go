@@ -136,6 +136,9 @@ type Files struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 }
 
+// PeersAnnotation on a Node has addresses with commas between them, which the guard of that node adds to its Peers.
+const PeersAnnotation = "ironic.infrastructure.cluster.x-k8s.io/peers"
+
 // Annotation is a name and the value that counts.
 type Annotation struct {
 	Name  string `json:"name"`

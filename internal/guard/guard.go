@@ -68,6 +68,9 @@ type guard struct {
 	settings vip.NodeSettings
 	reread   chan struct{}
 
+	// peers is what the annotation of the Node says of peers, a string. Nil before it was read.
+	peers atomic.Value
+
 	// look asks for the track files to be written at once, arrived for a lease of the address.
 	look, arrived chan struct{}
 
@@ -151,7 +154,7 @@ func (g *guard) dispatch(ctx context.Context) {
 // whether there are some.
 func (g *guard) firstSettings(ctx context.Context) bool {
 	for ctx.Err() == nil {
-		settings, err := loadSettings(g.options)
+		settings, err := g.load()
 		if err == nil {
 			g.settings = settings
 			g.facts.valid.Set(1)
@@ -162,6 +165,18 @@ func (g *guard) firstSettings(ctx context.Context) bool {
 		pause(ctx, settingsInterval)
 	}
 	return false
+}
+
+// load reads the settings, with the peers that the Node adds.
+func (g *guard) load() (vip.NodeSettings, error) {
+	settings, err := loadSettings(g.options)
+	text, _ := g.peers.Load().(string)
+	if err != nil || settings.Mode != vip.Unicast {
+		return settings, err
+	}
+	settings.Peers, err = withPeers(settings.Peers, text)
+	g.logOnce("peers", "Cannot use the annotation "+vip.PeersAnnotation+" of the Node", err)
+	return settings, nil
 }
 
 // prepare brings the node into the state in which it does not hold the address.
@@ -247,7 +262,7 @@ func (g *guard) awaitSettings(ctx context.Context) vip.NodeSettings {
 			continue
 		}
 		known = found
-		settings, err := loadSettings(g.options)
+		settings, err := g.load()
 		g.facts.valid.Set(asNumber(err == nil))
 		if err == nil {
 			g.log.Info("The settings changed")

@@ -219,7 +219,7 @@ func (g *guard) extends() bool {
 	return current.running && current.fitAndArmed && time.Since(current.beat) < filesPatience
 }
 
-// readNode asks for the annotation, again and again. Without an answer the last one stays.
+// readNode asks for the annotations, again and again. Without an answer the last one stays.
 func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 	const cache = "armed-answer.json"
 	reader := node.Reader{
@@ -227,9 +227,15 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 		Node:       g.options.Node,
 		Annotation: settings.ArmedAnnotation.Name,
 		Yes:        settings.ArmedAnnotation.Value,
+		Peers:      vip.PeersAnnotation,
 		Caches:     []string{filepath.Join(g.options.Cache, cache), inState(settings, cache)},
 	}
-	g.enterAnswer(reader.Cached())
+	cached := reader.Cached()
+	if peers, known := g.peers.Load().(string); known {
+		// A cache that cannot be written says what was true before.
+		cached.Peers = peers
+	}
+	g.enterAnswer(cached)
 	for ctx.Err() == nil {
 		said, err := reader.Read(ctx)
 		if ctx.Err() != nil {
@@ -248,9 +254,12 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 	}
 }
 
-func (g *guard) enterAnswer(said policy.Answer) {
-	g.facts.setAnnotation(said)
+func (g *guard) enterAnswer(said node.Said) {
+	g.facts.setAnnotation(said.Armed)
 	nudge(g.look)
+	if before := g.peers.Swap(said.Peers); before != said.Peers && (before != nil || said.Peers != "") {
+		nudge(g.reread)
+	}
 }
 
 // readOverride returns what a person wrote into the file that overrules the policy.

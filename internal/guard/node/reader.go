@@ -33,8 +33,20 @@ type Reader struct {
 	// Annotation is the name of the annotation, Yes the value that means yes. "false" means no.
 	Annotation, Yes string
 
+	// Peers is the name of another annotation.
+	Peers string
+
 	// Caches are files that keep the last answer. All are written, and the first one that can be read counts.
 	Caches []string
+}
+
+// Said is what the annotations of a Node say.
+type Said struct {
+	// Armed is the meaning of Reader.Annotation.
+	Armed policy.Answer
+
+	// Peers is the value of Reader.Peers.
+	Peers string
 }
 
 // answer is what a cache holds. It is good for the node and the annotation that it was read from.
@@ -42,17 +54,18 @@ type answer struct {
 	Node       string        `json:"node"`
 	Annotation string        `json:"annotation"`
 	Answer     policy.Answer `json:"answer"`
+	Peers      string        `json:"peers,omitempty"`
 }
 
 // Read asks the API server, over a connection of its own: the kubelet renews its certificate in place, and behind the
 // same address there may be another API server. Without an answer it returns an error, and the last answer should go on
 // to count.
-func (r *Reader) Read(ctx context.Context) (policy.Answer, error) {
+func (r *Reader) Read(ctx context.Context) (Said, error) {
 	annotations, err := r.get(ctx)
 	if err != nil {
-		return "", fmt.Errorf("reading Node %s: %w", r.Node, err)
+		return Said{}, fmt.Errorf("reading Node %s: %w", r.Node, err)
 	}
-	return r.meaning(annotations), nil
+	return Said{Armed: r.meaning(annotations), Peers: annotations[r.Peers]}, nil
 }
 
 func (r *Reader) meaning(annotations map[string]string) policy.Answer {
@@ -70,7 +83,7 @@ func (r *Reader) meaning(annotations map[string]string) policy.Answer {
 }
 
 // Cached returns the last answer, and nothing when there was none for this node and annotation.
-func (r *Reader) Cached() policy.Answer {
+func (r *Reader) Cached() Said {
 	for _, path := range r.Caches {
 		content, err := os.ReadFile(path)
 		if err != nil {
@@ -78,15 +91,15 @@ func (r *Reader) Cached() policy.Answer {
 		}
 		var kept answer
 		if json.Unmarshal(content, &kept) == nil && kept.Node == r.Node && kept.Annotation == r.Annotation {
-			return kept.Answer
+			return Said{kept.Answer, kept.Peers}
 		}
 	}
-	return ""
+	return Said{}
 }
 
 // Store writes the caches that do not hold the answer yet.
-func (r *Reader) Store(said policy.Answer) error {
-	content, err := json.Marshal(answer{r.Node, r.Annotation, said})
+func (r *Reader) Store(said Said) error {
+	content, err := json.Marshal(answer{r.Node, r.Annotation, said.Armed, said.Peers})
 	if err != nil {
 		return err
 	}
