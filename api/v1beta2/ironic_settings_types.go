@@ -1,6 +1,7 @@
 package v1beta2
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -117,6 +118,52 @@ type IronicGuardMetrics struct {
 	// +optional
 	// +kubebuilder:validation:Enum="127.0.0.1";"0.0.0.0";"::"
 	BindAddress string `json:"bindAddress,omitempty"`
+}
+
+// IronicOverrides change what the provider renders for the containers of the static pods.
+type IronicOverrides struct {
+	// containers to change, by name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=7
+	Containers []IronicContainerOverride `json:"containers,omitempty"`
+}
+
+// IronicContainerOverride changes a container.
+type IronicContainerOverride struct {
+	// name of the container.
+	// +required
+	// +kubebuilder:validation:Enum=guard;ironic;httpd;ramdisk-logs;download;exporter;dnsmasq
+	Name string `json:"name"`
+
+	// resources replace the requests of the provider, and set limits. The provider sets none: out of memory, Ironic is
+	// killed with its database.
+	// +optional
+	Resources IronicResources `json:"resources,omitempty,omitzero"`
+}
+
+// IronicResources are the compute resources of a container. An empty request means that of the provider, or the limit
+// where that is lower.
+type IronicResources struct {
+	// requests are reserved for the container.
+	// +optional
+	Requests IronicResourceList `json:"requests,omitempty,omitzero"`
+
+	// limits are the most that the container gets.
+	// +optional
+	Limits IronicResourceList `json:"limits,omitempty,omitzero"`
+}
+
+// IronicResourceList has an amount for each resource.
+type IronicResourceList struct {
+	// cpu in processors, like 250m.
+	// +optional
+	CPU *resource.Quantity `json:"cpu,omitempty"`
+
+	// memory in bytes, like 1Gi.
+	// +optional
+	Memory *resource.Quantity `json:"memory,omitempty"`
 }
 
 // IronicDHCPRange is a range of addresses for a network behind a DHCP relay, or a further one of the same network.

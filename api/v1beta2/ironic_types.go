@@ -134,6 +134,10 @@ type Ironic struct {
 	// +optional
 	GuardMetrics IronicGuardMetrics `json:"guardMetrics,omitempty,omitzero"`
 
+	// overrides change what the provider renders for the containers of the static pods.
+	// +optional
+	Overrides IronicOverrides `json:"overrides,omitempty,omitzero"`
+
 	// images replace the container images of the static pods.
 	// +optional
 	Images IronicImages `json:"images,omitempty,omitzero"`

@@ -96,10 +96,9 @@ func (e Endpoint) kubelet(role vip.Role) *ironic.Kubelet {
 
 func files() vip.Files {
 	return vip.Files{
-		Socket:      path.Join(ironic.SharedDirectory, ironic.SocketFile),
-		Certificate: path.Join(ironic.NodeDirectory, ironic.CertificateFile),
-		Authority:   path.Join(ironic.NodeDirectory, ironic.AuthorityFile),
-		State:       ironic.StateDirectory,
+		Socket:    path.Join(ironic.SharedDirectory, ironic.SocketFile),
+		Authority: path.Join(ironic.NodeDirectory, ironic.AuthorityFile),
+		State:     ironic.StateDirectory,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -26,6 +27,14 @@ func operatorSettings(described infrav1.Ironic, addresses []vip.Address) (ironic
 		Collectors:         described.Inspection.Collectors,
 		VLANs:              described.Inspection.VLANInterfaces,
 	}
+	for _, container := range described.Overrides.Containers {
+		if settings.Resources == nil {
+			settings.Resources = map[string]corev1.ResourceRequirements{}
+		}
+		settings.Resources[container.Name] = corev1.ResourceRequirements{
+			Requests: amounts(container.Resources.Requests), Limits: amounts(container.Resources.Limits),
+		}
+	}
 	for _, option := range described.ExtraConfig {
 		settings.Options = append(settings.Options, ironic.Option(option))
 	}
@@ -44,6 +53,17 @@ func operatorSettings(described infrav1.Ironic, addresses []vip.Address) (ironic
 	}
 	settings.Exporter, err = exporter(described.PrometheusExporter)
 	return settings, err
+}
+
+func amounts(described infrav1.IronicResourceList) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	if described.CPU != nil {
+		list[corev1.ResourceCPU] = *described.CPU
+	}
+	if described.Memory != nil {
+		list[corev1.ResourceMemory] = *described.Memory
+	}
+	return list
 }
 
 // exporter is nil where it is not enabled.

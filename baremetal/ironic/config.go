@@ -68,6 +68,9 @@ const (
 	// downloaderFolders matches the folders that the downloader unpacks archives into.
 	downloaderFolders = "*.tar.gz-*"
 
+	// downloadRecord has the SHA-256 of what was downloaded. It is not served.
+	downloadRecord = "/shared/ironic-python-agent.sha256"
+
 	// downloaderProgram is the program of the downloader's image.
 	downloaderProgram = "/usr/local/bin/get-resource.sh"
 )

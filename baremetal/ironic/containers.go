@@ -71,7 +71,8 @@ func (c Config) ironic() part {
 
 // conductor is Ironic itself, API and conductor in one process. It runs behind a gate for one term of the address: when
 // another node has held the address, what Ironic knows of the hosts is out of date, and the next container begins
-// without it. An Ironic that ends in its term starts again with its database, which the image would empty.
+// without it. An Ironic that ends in its term starts again with its database, which the image would empty. Each start
+// appends to the CA bundle for ramdisks that boot over iPXE, so that is deleted before.
 func (c Config) conductor() corev1.Container {
 	container := c.ironicContainer("ironic", "100m", "320Mi", "/bin/runironic")
 	if !c.Cold {
@@ -85,7 +86,7 @@ func (c Config) conductor() corev1.Container {
 	for _, left := range leftovers() {
 		gate = append(gate, "--sweep="+left)
 	}
-	gate = append(gate, "--again=IRONIC_SKIP_DBSYNC=true")
+	gate = append(gate, "--renew=/shared/html/ipa-cacert-bundle", "--again=IRONIC_SKIP_DBSYNC=true")
 	if c.Cold {
 		gate = append(gate, "--while-vip")
 	}
@@ -94,17 +95,21 @@ func (c Config) conductor() corev1.Container {
 }
 
 // leftovers are patterns of what an Ironic that is killed leaves in the shared folder: files of deployments and
-// virtual media of hosts, which an Ironic with an empty database never deletes. Its caches of images are kept.
+// virtual media of hosts, which an Ironic with an empty database never deletes, what their sensors said, which the
+// exporter would go on to serve, and logs of ramdisks that arrived while nothing printed them. Its caches of images are
+// kept.
 func leftovers() []string {
 	return []string{
 		"/shared/tmp/*", "/shared/html/tmp/*", "/shared/html/redfish/*", "/shared/html/ilo/*",
-		"/shared/html/????????-????-????-????-????????????",
+		"/shared/html/????????-????-????-????-????????????", "/shared/ironic_prometheus_exporter/*",
+		"/shared/log/ironic/deploy/*",
 	}
 }
 
-// httpd serves images, and the API with TLS.
+// httpd serves images, and the API with TLS. By default, the API writes what is meant for debugging into the log.
 func (c Config) httpd() corev1.Container {
 	container := c.ironicContainer("httpd", "20m", "64Mi", "/bin/runhttpd")
+	container.Env = append(container.Env, corev1.EnvVar{Name: "IRONIC_HTTPD_LOGLEVEL", Value: "warn"})
 	listens := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: loopback, Port: port(c.Ports.Image)}}
 	container.ReadinessProbe = every(10, 3, 5, listens)
 	container.LivenessProbe = every(30, 6, 5, listens)
@@ -128,7 +133,8 @@ func (c Config) managementIronic() part {
 	return result
 }
 
-// ramdiskLogs prints what ramdisks report.
+// ramdiskLogs prints the logs that Ironic collects from ramdisks, and deletes each as soon as Ironic has written it. It
+// does not see those that are there before it starts.
 func (c Config) ramdiskLogs() corev1.Container {
 	container := c.container("ramdisk-logs", c.Images.Ironic, "5m", "32Mi")
 	container.Command = []string{"/bin/runlogwatch.sh"}
@@ -137,14 +143,15 @@ func (c Config) ramdiskLogs() corev1.Container {
 	return container
 }
 
-// download fetches kernel and ramdisk where one is missing. Files from an earlier boot are used: a node must come back
-// without a network. The downloader would ask the server for a newer version, and fails when there is none.
+// download fetches kernel and ramdisk where one is missing or damaged. Files from an earlier boot are used: a node must
+// come back without a network. The downloader would ask the server for a newer version, and fails when there is none.
 func (c Config) download() corev1.Container {
 	const images = "/shared/html/images/"
 	container := c.container("download", c.Images.Downloader, "20m", "64Mi")
 	container.Command = []string{
 		tool, "download", "--image=" + images + KernelFile, "--image=" + images + RamdiskFile,
 		"--stale=" + images + downloaderTag, "--stale=" + images + downloaderFolders, "--scratch=/shared/tmp",
+		"--record=" + downloadRecord,
 	}
 	for _, sum := range []string{c.Ramdisk.KernelChecksum, c.Ramdisk.RamdiskChecksum} {
 		if sum != "" {

@@ -7,7 +7,8 @@ import "strings"
 //	run      --settings=FILE --cache=DIRECTORY [--listen=ADDRESS:PORT]
 //	                                              hold the VIP, beside keepalived; runs until it is told to end
 //	gate     --while-vip FLAGS -- PROGRAM         run a program while an address is on the interface
-//	gate     --until-lost [--state=DIRECTORY] [--sweep=PATTERN]... [--again=NAME=value]... FLAGS -- PROGRAM
+//	gate     --until-lost [--state=DIRECTORY] [--sweep=PATTERN]... [--renew=PATTERN]... [--again=NAME=value]...
+//	         FLAGS -- PROGRAM
 //	                                              run a program for one term of an address: delete what earlier ones
 //	                                              left, freeze it while the address is away, kill it and fail when the
 //	                                              term is over, and start it again, with the variables, when it ends in
@@ -20,9 +21,9 @@ import "strings"
 //	                                              run a web server; when files change, and fit together, copy them, have
 //	                                              it reload its certificate, and write its passwords, with users who
 //	                                              left the file for an hour
-//	download --image=PATH... [--sha256=SUM]... [--stale=PATTERN]... [--scratch=PATH] -- PROGRAM
+//	download --image=PATH... --record=PATH [--sha256=SUM]... [--stale=PATTERN]... [--scratch=PATH] -- PROGRAM
 //	                                              run a program until the images are there, each with its sum if sums
-//	                                              are given; not at all if they are
+//	                                              are given; not at all if they are, and have the sums given or recorded
 //
 // FLAGS are --interface=NAME and --addresses=ADDRESS,ADDRESS; any of them counts. The directories above a copy are made
 // as needed and belong to the user as well; a copy has the mode 0400.

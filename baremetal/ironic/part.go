@@ -84,6 +84,11 @@ func (c Config) podSpec(p part, sources map[string]corev1.VolumeSource) corev1.P
 		spec.InitContainers = append(spec.InitContainers, c.prepareContainer(p.prepare))
 	}
 	spec.InitContainers = append(spec.InitContainers, p.init...)
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			c.Settings.size(&containers[i])
+		}
+	}
 	for _, name := range p.volumes {
 		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: name, VolumeSource: sources[name]})
 	}
@@ -116,8 +121,8 @@ func (c Config) prepareContainer(arguments []string) corev1.Container {
 	return container
 }
 
-// container has what all containers have. The requests are what was seen at rest. There are no limits: a limit that is
-// reached kills Ironic, and with it all that it knows.
+// container has what all containers have. The requests are what was seen at rest. There are no limits by default: a
+// limit that is reached kills Ironic, and with it all that it knows.
 func (c Config) container(name, image, cpu, memory string) corev1.Container {
 	return corev1.Container{
 		Name:            name,

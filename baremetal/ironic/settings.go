@@ -2,6 +2,7 @@ package ironic
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -33,6 +34,10 @@ type Settings struct {
 
 	// GuardAddress is what the guard listens on. The zero value means the loopback interface.
 	GuardAddress netip.Addr
+
+	// Resources of containers, by their names. A request that is left out is that of the container, or the limit where
+	// that is lower.
+	Resources map[string]corev1.ResourceRequirements
 
 	// Exporter serves what sensors report. Nil serves nothing.
 	Exporter *Exporter
@@ -70,6 +75,21 @@ type Exporter struct {
 
 	// Interval between two reads of the sensors. Zero means that of the image.
 	Interval time.Duration
+}
+
+// size gives a container the resources of the settings.
+func (s Settings) size(container *corev1.Container) {
+	wanted := s.Resources[container.Name]
+	requests := container.Resources.Requests
+	for name, limit := range wanted.Limits {
+		if request, found := requests[name]; found && request.Cmp(limit) > 0 {
+			requests[name] = limit
+		}
+	}
+	maps.Copy(requests, wanted.Requests)
+	if len(wanted.Limits) > 0 {
+		container.Resources.Limits = wanted.Limits
+	}
 }
 
 // environment are the variables for the settings, without those of the proxy.

@@ -1,6 +1,9 @@
 package ironic_test
 
 import (
+	gocmp "cmp"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,25 +17,56 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 )
 
-// upstream reads a file of the image of Ironic that is named by IRONIC_IMAGE_SOURCE.
-func upstream(t *testing.T, name string) string {
-	t.Helper()
-	source := os.Getenv("IRONIC_IMAGE_SOURCE")
-	if source == "" {
-		t.Skip("set IRONIC_IMAGE_SOURCE to a folder with scripts and ironic-config of metal3-io/ironic-image")
-	}
-	content, err := os.ReadFile(filepath.Join(source, name))
+// source is a checkout of the image of Ironic.
+type source struct {
+	t      *testing.T
+	folder string
+}
+
+// read returns a file of the checkout.
+func (s source) read(name string) string {
+	s.t.Helper()
+	content, err := os.ReadFile(filepath.Join(s.folder, name))
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return string(content)
 }
 
+// version is the major version that the folder has in its name, such as v38. A folder without one is the newest.
+func (s source) version() string {
+	return gocmp.Or(regexp.MustCompile(`^v\d+`).FindString(filepath.Base(s.folder)), "v38")
+}
+
+// upstream runs a test with the image of Ironic that IRONIC_IMAGE_SOURCE names, and with the versions beside it.
+func upstream(t *testing.T, test func(image source)) {
+	t.Helper()
+	named := os.Getenv("IRONIC_IMAGE_SOURCE")
+	if named == "" {
+		t.Skip("set IRONIC_IMAGE_SOURCE to a folder with scripts and ironic-config of metal3-io/ironic-image")
+	}
+	beside, err := filepath.Glob(filepath.Join(filepath.Dir(named), "v[0-9]*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(beside, filepath.Clean(named)) {
+		beside = []string{named}
+	}
+	for _, folder := range beside {
+		t.Run(filepath.Base(folder), func(t *testing.T) { test(source{t, folder}) })
+	}
+}
+
 // TestDHCPOffersTheFirmwareOfTheImage compares the names of boot programs with those that the image would offer itself.
 func TestDHCPOffersTheFirmwareOfTheImage(t *testing.T) {
-	template := upstream(t, "ironic-config/dnsmasq.conf.j2")
+	upstream(t, dhcpOffersTheFirmwareOfTheImage)
+}
+
+func dhcpOffersTheFirmwareOfTheImage(image source) {
+	t := image.t
+	template := image.read("ironic-config/dnsmasq.conf.j2")
 	base := "snponly"
-	if found := regexp.MustCompile(`SNP_BASENAME:-(\w+)`).FindStringSubmatch(upstream(t, "scripts/ironic-common.sh")); found != nil {
+	if found := regexp.MustCompile(`SNP_BASENAME:-(\w+)`).FindStringSubmatch(image.read("scripts/ironic-common.sh")); found != nil {
 		base = found[1]
 	}
 	template = strings.ReplaceAll(template, "{{ env.SNP_BASENAME }}", base)
@@ -57,34 +91,55 @@ func firmwareIn(text string) []string {
 	return slices.Compact(names)
 }
 
-// TestSweepsWhatTheImageLeaves: the folders that Ironic of the image fills and does not use again are swept.
-func TestSweepsWhatTheImageLeaves(t *testing.T) {
-	template := upstream(t, "ironic-config/ironic.conf.j2")
+// commandOfIronic is the command of the container of Ironic.
+func commandOfIronic(t *testing.T) []string {
+	t.Helper()
 	pods, err := ironic.Pods(least())
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := pods[0].Spec.Containers[0].Command
-	for _, option := range []string{"tempdir", "images_path"} {
-		found := regexp.MustCompile(`(?m)^` + option + ` = (\S+)$`).FindStringSubmatch(template)
-		if found == nil {
-			t.Errorf("the image does not set %s any more", option)
-			continue
+	return pods[0].Spec.Containers[0].Command
+}
+
+// TestSweepsWhatTheImageLeaves: what Ironic of the image fills or appends to, and does not use again, is deleted.
+func TestSweepsWhatTheImageLeaves(t *testing.T) {
+	upstream(t, func(image source) {
+		template, script := image.read("ironic-config/ironic.conf.j2"), image.read("scripts/runironic")
+		for text, flags := range map[string][2]string{
+			`(?m)^tempdir = (\S+)$`:                {template, "--sweep=%s/*"},
+			`(?m)^images_path = (\S+)$`:            {template, "--sweep=%s/*"},
+			`(?m)^location = (\S+)$`:               {template, "--sweep=%s/*"},
+			`(?m)^deploy_logs_local_path = (\S+)$`: {template, "--sweep=%s/*"},
+			`generate_cacert_bundle_initrd (\S+)`:  {script, "--renew=%s"},
+		} {
+			found := regexp.MustCompile(text).FindStringSubmatch(flags[0])
+			if found == nil || !slices.Contains(commandOfIronic(image.t), fmt.Sprintf(flags[1], found[1])) {
+				image.t.Errorf("%q, found by %s, is not deleted", found, text)
+			}
 		}
-		if !slices.Contains(command, "--sweep="+found[1]+"/*") {
-			t.Errorf("%s, which is %s, is not swept: %q", found[1], option, command)
+		// Another container deletes the logs of ramdisks that are written while it runs.
+		watch := image.read("scripts/runlogwatch.sh")
+		for _, line := range []string{`LOG_DIR="/shared/log/ironic/deploy"`, `rm -f "${FILEPATH}"`, `== "closed"`} {
+			if !strings.Contains(watch, line) {
+				image.t.Errorf("runlogwatch.sh lacks %s", line)
+			}
 		}
-	}
+	})
 }
 
 // TestSocketOfTheImage: the guard asks Ironic where the image has it listen, and the web server on a path that is open.
 func TestSocketOfTheImage(t *testing.T) {
+	upstream(t, socketOfTheImage)
+}
+
+func socketOfTheImage(image source) {
+	t := image.t
 	socket := "unix_socket = /shared/" + ironic.SocketFile + "\n"
-	if template := upstream(t, "ironic-config/ironic.conf.j2"); !strings.Contains(template, socket) {
+	if template := image.read("ironic-config/ironic.conf.j2"); !strings.Contains(template, socket) {
 		t.Errorf("the image does not have %q", socket)
 	}
 	open := regexp.MustCompile(`<Location ~ "\^/\(v1/\?\)\?\$" >\s+Require all granted`)
-	if template := upstream(t, "ironic-config/httpd-ironic-api.conf.j2"); !open.MatchString(template) {
+	if template := image.read("ironic-config/httpd-ironic-api.conf.j2"); !open.MatchString(template) {
 		t.Error("the web server of the image asks for a password on /v1")
 	}
 }
@@ -92,14 +147,19 @@ func TestSocketOfTheImage(t *testing.T) {
 // TestAuthoritiesOfTheImage: Ironic of the image verifies BMCs with all files of a folder, and image servers with the
 // file that a variable names.
 func TestAuthoritiesOfTheImage(t *testing.T) {
+	upstream(t, authoritiesOfTheImage)
+}
+
+func authoritiesOfTheImage(image source) {
+	t := image.t
 	pods, err := ironic.Pods(full())
 	if err != nil {
 		t.Fatal(err)
 	}
 	prepare := strings.Join(pods[1].Spec.InitContainers[slices.IndexFunc(pods[1].Spec.InitContainers,
 		func(c corev1.Container) bool { return c.Name == "prepare" })].Command, "\n")
-	scripts := upstream(t, "scripts/tls-common.sh")
-	template := upstream(t, "ironic-config/ironic.conf.j2")
+	scripts := image.read("scripts/tls-common.sh")
+	template := image.read("ironic-config/ironic.conf.j2")
 	found := regexp.MustCompile(`(?m)^export BMC_CACERTS_PATH=(\S+)$`).FindStringSubmatch(scripts)
 	if found == nil || !strings.Contains(prepare, ":/private"+found[1]+"/") {
 		t.Errorf("the image reads CAs of BMCs from %q, prepare is:\n%s", found, prepare)
@@ -121,40 +181,105 @@ func TestAuthoritiesOfTheImage(t *testing.T) {
 	}
 }
 
-// TestVariablesOfTheImage: the image reads each variable that the pods set, and the documentation says so.
-func TestVariablesOfTheImage(t *testing.T) {
-	var read strings.Builder
-	read.WriteString(upstream(t, "scripts/ironic-common.sh"))
-	for _, pattern := range []string{"scripts/*", "ironic-config/*"} {
-		files, err := filepath.Glob(filepath.Join(os.Getenv("IRONIC_IMAGE_SOURCE"), pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			read.WriteString(upstream(t, filepath.Join(filepath.Dir(pattern), filepath.Base(file))))
-		}
-	}
+// row is one of the table of what the pods use of the images.
+type row struct {
+	// names are what is set, and files are what reads it.
+	names, files []string
+	versions     string
+}
+
+// documented reads the table.
+func documented(t *testing.T) []row {
+	t.Helper()
 	documentation, err := os.ReadFile("../../docs/ironic-endpoint.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, table, _ := strings.Cut(string(documentation), "| Set in the pods |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	quoted := func(text string) []string {
+		var found []string
+		for _, match := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
+			found = append(found, match[1])
+		}
+		return found
+	}
+	isNoFile := func(word string) bool { return !regexp.MustCompile(`^run|\.(sh|j2)$`).MatchString(word) }
+	var rows []row
+	for _, line := range strings.Split(table, "\n")[2:] {
+		cells := strings.Split(line, "|")
+		if len(cells) != 6 {
+			t.Fatalf("the row %q has %d cells, want 4", line, len(cells)-2)
+		}
+		rows = append(rows, row{
+			names: quoted(cells[1]), files: slices.DeleteFunc(quoted(cells[3]), isNoFile), versions: cells[4],
+		})
+	}
+	return rows
+}
+
+// TestVariablesOfTheImage: the image reads each variable that the pods set, where and in the versions that the
+// documentation says.
+func TestVariablesOfTheImage(t *testing.T) { upstream(t, variablesOfTheImage) }
+
+func variablesOfTheImage(image source) {
+	readers := image.scripts()
+	rows := map[string]row{}
+	for _, row := range documented(image.t) {
+		for _, name := range row.names {
+			rows[name] = row
+		}
+	}
+	for name := range variablesOfThePods(image.t) {
+		if isReadElsewhere(name) {
+			continue
+		}
+		row, found := rows[name]
+		if !found {
+			image.t.Errorf("the documentation has no row for %s", name)
+			continue
+		}
+		reads := regexp.MustCompile(`\b` + name + `\b`).MatchString
+		isRead := slices.ContainsFunc(slices.Collect(maps.Values(readers)), reads)
+		if strings.Contains(row.versions, image.version()) != isRead {
+			image.t.Errorf("%s is read by %s: %v, the documentation says %q", name, image.version(), isRead, row.versions)
+		}
+		if isRead && !slices.ContainsFunc(row.files, func(file string) bool { return reads(readers[file]) }) {
+			image.t.Errorf("none of %q reads %s", row.files, name)
+		}
+	}
+}
+
+// scripts are the scripts and templates of the image, by name.
+func (s source) scripts() map[string]string {
+	s.t.Helper()
+	found := map[string]string{}
+	for _, folder := range []string{"scripts", "ironic-config"} {
+		files, err := os.ReadDir(filepath.Join(s.folder, folder))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, file := range files {
+			found[file.Name()] = s.read(filepath.Join(folder, file.Name()))
+		}
+	}
+	return found
+}
+
+// variablesOfThePods are the names of all variables of the containers with the image of Ironic.
+func variablesOfThePods(t *testing.T) map[string]bool {
+	t.Helper()
 	pods, err := ironic.Pods(full())
 	if err != nil {
 		t.Fatal(err)
 	}
+	names := map[string]bool{"IRONIC_SKIP_DBSYNC": true}
 	for _, container := range pods[1].Spec.Containers {
 		for _, variable := range container.Env {
-			if isReadElsewhere(variable.Name) {
-				continue
-			}
-			if !regexp.MustCompile(`\b` + variable.Name + `\b`).MatchString(read.String()) {
-				t.Errorf("container %s sets %s, which the image does not read", container.Name, variable.Name)
-			}
-			if !strings.Contains(string(documentation), "`"+variable.Name+"`") {
-				t.Errorf("docs/ironic-endpoint.md does not name %s", variable.Name)
-			}
+			names[variable.Name] = true
 		}
 	}
+	return names
 }
 
 // isReadElsewhere returns true for variables that the scripts of the image do not name.

@@ -126,9 +126,8 @@ type Files struct {
 	// Socket is where Ironic itself listens.
 	Socket string `json:"socket"`
 
-	// Certificate is what Ironic serves, Authority is who signed it.
-	Certificate string `json:"certificate"`
-	Authority   string `json:"authority"`
+	// Authority has signed the certificate that Ironic serves.
+	Authority string `json:"authority"`
 
 	// State is the directory that the pods of the node share: ironic-ok, armed and holder lie in it.
 	State string `json:"state"`
@@ -136,6 +135,9 @@ type Files struct {
 	// Kubeconfig is the kubelet's and reads the node's own Node object. Empty means that there is no API server to ask.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 }
+
+// PeersAnnotation on a Node has addresses with commas between them, which the guard of that node adds to its Peers.
+const PeersAnnotation = "ironic.infrastructure.cluster.x-k8s.io/peers"
 
 // Annotation is a name and the value that counts.
 type Annotation struct {
@@ -268,12 +270,9 @@ func (s NodeSettings) checkNumbers() error {
 }
 
 func (s NodeSettings) checkFiles() error {
-	for _, file := range []string{
-		s.Files.Socket, s.Files.Certificate, s.Files.Authority, s.Files.State,
-	} {
+	for _, file := range []string{s.Files.Socket, s.Files.Authority, s.Files.State} {
 		if !path.IsAbs(file) {
-			return fmt.Errorf("file %q is not an absolute path; socket, certificate, authority and state are "+
-				"required", file)
+			return fmt.Errorf("file %q is not an absolute path; socket, authority and state are required", file)
 		}
 	}
 	if s.Files.Kubeconfig != "" && !path.IsAbs(s.Files.Kubeconfig) {

@@ -23,8 +23,7 @@ func settings(t *testing.T) vip.NodeSettings {
 		TakeoverAfterSilence: vip.Duration(15 * time.Minute), Standby: vip.Warm,
 		Ports: vip.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
 		Files: vip.Files{
-			Socket: "/files/ironic.sock", Certificate: "/files/tls.crt",
-			Authority: "/files/ca.crt", State: "/run/state", Kubeconfig: "/etc/kubernetes/kubelet.conf",
+			Socket: "/files/ironic.sock", Authority: "/files/ca.crt", State: "/run/state", Kubeconfig: "/etc/kubernetes/kubelet.conf",
 		},
 		Images:          []string{"kernel", "ramdisk"},
 		ArmedAnnotation: vip.Annotation{Name: "armed", Value: "true"},

@@ -6,15 +6,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard"
 )
 
 func main() {
-	// The guard shares its node with etcd: it collects at a quarter of the size, which is still once in some ten seconds.
-	debug.SetGCPercent(25)
 	// Little happens at the same time, and looking for work on other processors is more work than there is.
 	runtime.GOMAXPROCS(1)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)

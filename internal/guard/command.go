@@ -37,7 +37,7 @@ const usage = `Usage: guard [run] [flags]                         hold the Ironi
        guard follow --copy=FROM:TO... --certificate=FROM --key=FROM --authority=FROM --passwords=FROM:TO -- PROGRAM...
                                                      run a web server, and give it new certificates and passwords when
                                                      the files change that they come from
-       guard download --image=PATH... [--stale=PATTERN]... [--scratch=PATH] -- PROGRAM...
+       guard download --image=PATH... --record=PATH [--stale=PATTERN]... [--scratch=PATH] -- PROGRAM...
                                                      run a program until the files are there; not at all if they are
 Each command explains its flags with --help.
 `
@@ -166,7 +166,8 @@ func gateCommand(ctx context.Context, arguments []string, environment Environmen
 		"to do so, when the address leaves")
 	flags.BoolVar(&gate.UntilLost, "until-lost", false, "freeze the program when the address leaves, let it continue "+
 		"when the address is back in the same term, and else kill it and fail; a program that ends in its term starts again")
-	several(flags, "sweep", "pattern of absolute paths to delete before the program starts from nothing", &gate.Sweep)
+	several(flags, "sweep", "pattern of absolute paths to delete when the gate starts", &gate.Sweep)
+	several(flags, "renew", "pattern of absolute paths to delete before each start of the program", &gate.Renew)
 	several(flags, "again", "NAME=value, a variable for a program that starts again in its term", &gate.Again)
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err

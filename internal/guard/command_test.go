@@ -244,13 +244,15 @@ func TestDownloadCommand(t *testing.T) {
 	t.Parallel()
 	present := filepath.Join(t.TempDir(), "image")
 	must(t, os.WriteFile(present, []byte("there"), 0o600))
+	record := "--record=" + filepath.Join(t.TempDir(), "sums")
 	cases := map[string]struct {
 		arguments []string
 		code      int
 	}{
-		"Present":   {[]string{"download", "--image=" + present, "--", "/none"}, 0},
-		"NoImage":   {[]string{"download", "--", "/none"}, 2},
-		"NoProgram": {[]string{"download", "--image=" + present}, 2},
+		"Present":   {[]string{"download", "--image=" + present, record, "--", "/none"}, 0},
+		"NoImage":   {[]string{"download", record, "--", "/none"}, 2},
+		"NoRecord":  {[]string{"download", "--image=" + present, "--", "/none"}, 2},
+		"NoProgram": {[]string{"download", "--image=" + present, record}, 2},
 		"NoFlag":    {[]string{"download", "--picture=" + present, "--", "/none"}, 2},
 	}
 	for name, tc := range cases {

@@ -66,6 +66,7 @@ func upstream(t *testing.T) (*ramdiskServer, download) {
 		},
 		stale:   []string{filepath.Join(images, "ironic-python-agent.headers"), filepath.Join(images, "*.tar.gz-*")},
 		scratch: filepath.Join(shared, "tmp"),
+		record:  filepath.Join(shared, "sums"),
 		command: []string{"bash", program},
 		pause:   time.Millisecond,
 		log:     slog.New(slog.NewTextHandler(testWriter{t}, nil)),
@@ -129,6 +130,49 @@ func TestDownloadAfterAReboot(t *testing.T) {
 	}
 	server.away.Store(true)
 	noError(t, d.run(t.Context()))
+}
+
+// TestDownloadAfterAPowerLoss downloads again what is not what was downloaded, and what was not downloaded to its end.
+func TestDownloadAfterAPowerLoss(t *testing.T) {
+	for name, lose := range map[string]func(d download) error{
+		"half a file is left":       func(d download) error { return os.Truncate(d.images[1], 5) },
+		"other content":             func(d download) error { return os.WriteFile(d.images[0], make([]byte, 20), 0o600) },
+		"the download has no end":   func(d download) error { return os.Truncate(d.record, 0) },
+		"half the record was there": func(d download) error { return os.Truncate(d.record, 64) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, d := upstream(t)
+			noError(t, d.run(t.Context()))
+			requests := server.requests.Load()
+			noError(t, lose(d))
+			noError(t, d.run(t.Context()))
+			d.check(t)
+			if server.requests.Load() == requests {
+				t.Error("nothing was downloaded")
+			}
+			requests = server.requests.Load()
+			noError(t, d.run(t.Context()))
+			if now := server.requests.Load(); now != requests {
+				t.Errorf("%d requests for files that were just downloaded", now-requests)
+			}
+		})
+	}
+}
+
+// TestDownloadRecordsWhatIsThere uses files that came with the node image, and remembers them.
+func TestDownloadRecordsWhatIsThere(t *testing.T) {
+	server, d := upstream(t)
+	noError(t, os.MkdirAll(filepath.Dir(d.images[0]), 0o700))
+	for _, image := range d.images {
+		noError(t, os.WriteFile(image, []byte("of the node image"), 0o600))
+	}
+	noError(t, d.run(t.Context()))
+	if now := server.requests.Load(); now != 0 {
+		t.Errorf("%d requests for files that are there", now)
+	}
+	noError(t, os.Truncate(d.images[0], 5))
+	noError(t, d.run(t.Context()))
+	d.check(t)
 }
 
 // TestDownloadWithChecksums uses no file with another sum: neither one from before, nor one that the server has.
@@ -227,7 +271,8 @@ func TestDownloadEmptiesItsScratch(t *testing.T) {
 func TestDownloadEnds(t *testing.T) {
 	t.Parallel()
 	d := download{
-		images: []string{filepath.Join(t.TempDir(), "image")}, command: []string{"sleep", "3600"}, pause: time.Hour,
+		images: []string{filepath.Join(t.TempDir(), "image")}, record: filepath.Join(t.TempDir(), "sums"),
+		command: []string{"sleep", "3600"}, pause: time.Hour,
 		log: slog.New(slog.DiscardHandler),
 	}
 	stopped := errors.New("the pod ends")

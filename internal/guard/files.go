@@ -27,10 +27,10 @@ func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
 		case <-ctx.Done():
 			return
 		case <-g.touched:
-			// Whoever writes all the time, and be it this guard in vain, is heard once in a beat.
+			// Whoever writes all the time, and be it this guard in vain, is heard once in an interval.
 			if !soon {
 				soon = true
-				due.Reset(g.rhythm.After(filesInterval))
+				due.Reset(filesInterval)
 			}
 			continue
 		case <-due.C:
@@ -48,13 +48,12 @@ func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
 func (g *guard) untilNextFiles(settings vip.NodeSettings) time.Duration {
 	current := g.facts.snapshot()
 	if g.told.Load() && current.seen.Up && !current.pending {
-		return g.rhythm.After(toldInterval)
+		return toldInterval
 	}
-	regular := g.rhythm.After(filesInterval)
 	if left := time.Until(current.downSince.Add(linkPatience(time.Duration(settings.AdvertisementInterval)))); left > 0 {
-		return min(regular, left)
+		return min(filesInterval, left)
 	}
-	return regular
+	return filesInterval
 }
 
 // watchFiles has the kernel tell of what happens to the track files and the override file.

@@ -49,9 +49,12 @@ type Gate struct {
 	// Term is the file with the term that the guard of the node writes.
 	Term string
 
-	// Sweep are patterns of paths that are deleted before the program starts from nothing: what one that was killed has
-	// left is of no use to the next.
+	// Sweep are patterns of paths that are deleted when the gate starts: what a program that was killed has left is of no
+	// use to the next.
 	Sweep []string
+
+	// Renew are patterns of paths that are deleted before each start of the program, which makes them anew.
+	Renew []string
 
 	// Again are variables like NAME=value for a program that is started again during its term.
 	Again []string
@@ -80,6 +83,7 @@ type passage struct {
 func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 	p := &passage{Gate: g, log: log, reaper: process.NewReaper()}
 	defer p.reaper.Close()
+	p.remove(g.Sweep)
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	looks := make(chan address.Interface, 1)
@@ -140,7 +144,6 @@ func (p *passage) look(now address.Interface) error {
 	switch {
 	case p.child == nil && !p.leaving && (here || !p.WhileHere):
 		p.log.Info("The program starts", "program", p.Command[0], "addressIsHere", here)
-		p.sweep()
 		if err := p.start(nil); err != nil || !p.UntilLost {
 			return err
 		}
@@ -152,9 +155,9 @@ func (p *passage) look(now address.Interface) error {
 	return nil
 }
 
-// sweep deletes what is left of the programs before. The program starts even if it cannot.
-func (p *passage) sweep() {
-	for _, pattern := range p.Sweep {
+// remove deletes files of earlier programs. The program starts even if they stay.
+func (p *passage) remove(patterns []string) {
+	for _, pattern := range patterns {
 		if err := remove(pattern); err != nil {
 			p.log.Error("Cannot delete files of an earlier program", "pattern", pattern, "error", err)
 		}
@@ -162,6 +165,7 @@ func (p *passage) sweep() {
 }
 
 func (p *passage) start(variables []string) error {
+	p.remove(p.Renew)
 	var err error
 	p.child, err = p.reaper.Start(process.Program{
 		Path: p.Command[0], Arguments: p.Command[1:], Variables: variables, Output: os.Stderr,

@@ -18,7 +18,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/health"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/process"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/rhythm"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
@@ -65,12 +64,12 @@ type guard struct {
 
 	signals <-chan os.Signal
 
-	// rhythm is common to all rounds.
-	rhythm rhythm.Rhythm
-
 	// The last settings that could be used.
 	settings vip.NodeSettings
 	reread   chan struct{}
+
+	// peers is what the annotation of the Node says of peers, a string. Nil before it was read.
+	peers atomic.Value
 
 	// look asks for the track files to be written at once, arrived for a lease of the address.
 	look, arrived chan struct{}
@@ -100,8 +99,7 @@ func Run(ctx context.Context, options Options, signals <-chan os.Signal, log *sl
 	g := &guard{
 		options: options, log: log, facts: newFacts(), reaper: process.NewReaper(), signals: signals,
 		reread: make(chan struct{}, 1), look: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
-		touched: make(chan struct{}, 1),
-		said:    map[string]string{}, rhythm: rhythm.New(filesInterval),
+		touched: make(chan struct{}, 1), said: map[string]string{},
 	}
 	defer g.reaper.Close()
 	var others sync.WaitGroup
@@ -156,7 +154,7 @@ func (g *guard) dispatch(ctx context.Context) {
 // whether there are some.
 func (g *guard) firstSettings(ctx context.Context) bool {
 	for ctx.Err() == nil {
-		settings, err := loadSettings(g.options)
+		settings, err := g.load()
 		if err == nil {
 			g.settings = settings
 			g.facts.valid.Set(1)
@@ -167,6 +165,18 @@ func (g *guard) firstSettings(ctx context.Context) bool {
 		pause(ctx, settingsInterval)
 	}
 	return false
+}
+
+// load reads the settings, with the peers that the Node adds.
+func (g *guard) load() (vip.NodeSettings, error) {
+	settings, err := loadSettings(g.options)
+	text, _ := g.peers.Load().(string)
+	if err != nil || settings.Mode != vip.Unicast {
+		return settings, err
+	}
+	settings.Peers, err = withPeers(settings.Peers, text)
+	g.logOnce("peers", "Cannot use the annotation "+vip.PeersAnnotation+" of the Node", err)
+	return settings, nil
 }
 
 // prepare brings the node into the state in which it does not hold the address.
@@ -245,14 +255,14 @@ func (g *guard) awaitSettings(ctx context.Context) vip.NodeSettings {
 			return g.settings
 		case <-g.reread:
 			known = 0
-		case <-time.After(g.rhythm.After(settingsInterval)):
+		case <-time.After(settingsInterval):
 		}
 		found := fingerprint(g.options.Settings)
 		if found == known {
 			continue
 		}
 		known = found
-		settings, err := loadSettings(g.options)
+		settings, err := g.load()
 		g.facts.valid.Set(asNumber(err == nil))
 		if err == nil {
 			g.log.Info("The settings changed")

@@ -193,7 +193,7 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(folder, "guard")
-	flags := []string{"-tags=nethttpomithttp2,netgo,osusergo", "-gcflags=all=-l", "-trimpath", "-ldflags=-s -w"}
+	flags := []string{"-tags=nethttpomithttp2,netgo,osusergo", "-trimpath", "-ldflags=-s -w"}
 	variables := append(os.Environ(), "CGO_ENABLED=0")
 	if raced {
 		flags, variables = []string{"-race"}, os.Environ()
@@ -333,8 +333,7 @@ func (n *node) configure(role vip.Role, peers ...*node) {
 		AdvertisementInterval: vip.Duration(200 * time.Millisecond), Takeover: vip.AfterMove, Standby: vip.Warm,
 		Ports: vip.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
 		Files: vip.Files{
-			Socket:      n.socket(),
-			Certificate: n.path("etc", "tls.crt"), Authority: n.path("etc", "ca.crt"),
+			Socket: n.socket(), Authority: n.path("etc", "ca.crt"),
 			State: n.path("run"), Kubeconfig: n.path("etc", "kubelet.conf"),
 		},
 		Images:          []string{"ironic-python-agent.kernel", "ironic-python-agent.initramfs"},
@@ -344,7 +343,6 @@ func (n *node) configure(role vip.Role, peers ...*node) {
 		settings.Peers = append(settings.Peers, peer.address4, peer.address6)
 	}
 	n.write("etc/ca.crt", string(n.lab.issued.authority))
-	n.write("etc/tls.crt", string(n.lab.issued.certificate))
 	n.use(settings)
 }
 

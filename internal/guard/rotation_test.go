@@ -16,7 +16,6 @@ func TestAuthorityRotates(t *testing.T) {
 	next := issue(t, []net.IP{net.ParseIP(vip4.String()), net.ParseIP(vip6.String())}, time.Now().Add(time.Hour))
 	checked := n.checks()
 	n.write("etc/ca.crt", string(next.authority))
-	n.write("etc/tls.crt", string(next.certificate))
 	eventually(t, generous, "the guard checks Ironic some more", func() string {
 		if now := n.checks(); now < checked+4 {
 			return fmt.Sprint(now-checked, " checks")

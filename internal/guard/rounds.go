@@ -20,8 +20,7 @@ import (
 )
 
 const (
-	// filesInterval is how soon an edit of the override file counts, and how long a damaged track file stays damaged. It
-	// is the beat of all rounds, and the intervals of rounds are multiples of it.
+	// filesInterval is how soon an edit of the override file counts, and how long a damaged track file stays damaged.
 	filesInterval = 200 * time.Millisecond
 
 	// toldInterval is how often the files are looked at while the kernel tells of changes and has told of none.
@@ -100,7 +99,7 @@ func (g *guard) untilNextCheck(began time.Time, well bool, failure error) time.D
 	if well && failure != nil && !health.IsSlow(failure) {
 		return time.Until(began.Add(doubtPause))
 	}
-	return g.rhythm.Until(began.Add(health.Interval))
+	return time.Until(began.Add(health.Interval))
 }
 
 func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error {
@@ -191,7 +190,7 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 
 // keepLease gives each address a lease as soon as it arrives, and extends that while this node means to hold it.
 func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
-	due := time.NewTimer(g.rhythm.After(leaseInterval))
+	due := time.NewTimer(leaseInterval)
 	defer due.Stop()
 	contest := advert.Contest{Interval: time.Duration(settings.AdvertisementInterval)}
 	var leases address.Leases
@@ -202,7 +201,7 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 			return
 		case <-g.arrived:
 		case <-due.C:
-			due.Reset(g.rhythm.After(leaseInterval))
+			due.Reset(leaseInterval)
 			if contest.Lost(time.Now(), g.ledger.HolderHeard(), g.facts.snapshot().arrivedAt) || !g.extends() {
 				continue
 			}
@@ -220,7 +219,7 @@ func (g *guard) extends() bool {
 	return current.running && current.fitAndArmed && time.Since(current.beat) < filesPatience
 }
 
-// readNode asks for the annotation, again and again. Without an answer the last one stays.
+// readNode asks for the annotations, again and again. Without an answer the last one stays.
 func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 	const cache = "armed-answer.json"
 	reader := node.Reader{
@@ -228,10 +227,15 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 		Node:       g.options.Node,
 		Annotation: settings.ArmedAnnotation.Name,
 		Yes:        settings.ArmedAnnotation.Value,
+		Peers:      vip.PeersAnnotation,
 		Caches:     []string{filepath.Join(g.options.Cache, cache), inState(settings, cache)},
 	}
-	defer reader.Close()
-	g.enterAnswer(reader.Cached())
+	cached := reader.Cached()
+	if peers, known := g.peers.Load().(string); known {
+		// A cache that cannot be written says what was true before.
+		cached.Peers = peers
+	}
+	g.enterAnswer(cached)
 	for ctx.Err() == nil {
 		said, err := reader.Read(ctx)
 		if ctx.Err() != nil {
@@ -246,13 +250,16 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 			g.facts.nodeErrors.Inc()
 		}
 		g.logOnce("node", "Cannot read the Node object and goes by the last answer", err)
-		pause(ctx, g.rhythm.After(nodeInterval))
+		pause(ctx, nodeInterval)
 	}
 }
 
-func (g *guard) enterAnswer(said policy.Answer) {
-	g.facts.setAnnotation(said)
+func (g *guard) enterAnswer(said node.Said) {
+	g.facts.setAnnotation(said.Armed)
 	nudge(g.look)
+	if before := g.peers.Swap(said.Peers); before != said.Peers && (before != nil || said.Peers != "") {
+		nudge(g.reread)
+	}
 }
 
 // readOverride returns what a person wrote into the file that overrules the policy.

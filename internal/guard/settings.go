@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -96,6 +97,21 @@ func prefixLength(address netip.Addr, text string) (int, error) {
 		return 0, fmt.Errorf("%s is %q; give the length of the prefix, 1 to %d", variablePrefix, text, address.BitLen())
 	}
 	return length, nil
+}
+
+// withPeers adds addresses to a list of peers, which stays sorted. It leaves the list as it is if it cannot read one of
+// them.
+func withPeers(peers []netip.Addr, text string) ([]netip.Addr, error) {
+	all := slices.Clone(peers)
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+		address, err := netip.ParseAddr(word)
+		if err != nil || !address.IsGlobalUnicast() || address.Zone() != "" {
+			return peers, fmt.Errorf("%q is not the address of a node; write addresses like 192.0.2.21,192.0.2.22", word)
+		}
+		all = append(all, address)
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	return slices.Compact(all), nil
 }
 
 // looksAtIronic says whether the settings name an Ironic to look at.

@@ -1,7 +1,9 @@
 package guard_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -112,10 +114,12 @@ func TestGateSweeps(t *testing.T) {
 	must(t, os.MkdirAll(n.path("html", "redfish"), 0o755))
 	must(t, os.MkdirAll(n.path("html", "images"), 0o755))
 	n.write("html/redfish/left.iso", "left")
+	n.write("html/bundle", "appended to")
 	n.write("html/images/kernel", "kernel")
-	script := "ls " + n.path("html", "redfish") + "; touch " + n.path("html", "redfish", "mine.iso") + "; " + counting
+	script := "ls " + n.path("html", "redfish") + "; touch " + n.path("html", "redfish", "mine.iso") + "; " +
+		"echo part >>" + n.path("html", "bundle") + "; " + counting
 	g := n.startGate(false, script, "--until-lost", "--state="+n.path("run"), "--again=AGAIN=again",
-		"--sweep="+n.path("html", "redfish", "*"))
+		"--sweep="+n.path("html", "redfish", "*"), "--renew="+n.path("html", "bundle"))
 	g.begins()
 	if strings.Contains(g.said.String(), "left.iso") {
 		t.Errorf("the file of the one before is left: %s", g.said)
@@ -128,6 +132,23 @@ func TestGateSweeps(t *testing.T) {
 	if !strings.Contains(g.said.String(), "mine.iso") {
 		t.Errorf("its own file is gone: %s", g.said)
 	}
+	if content, err := os.ReadFile(n.path("html", "bundle")); err != nil || string(content) != "part\n" {
+		t.Errorf("each start appends to a file that grows: %q, %v", content, err)
+	}
+}
+
+// TestGateSweepsBeforeItWaits: a cold standby shows nothing of what its Ironic wrote when it held the VIP.
+func TestGateSweepsBeforeItWaits(t *testing.T) {
+	t.Parallel()
+	n := newLab(t).addNode("n")
+	n.write("etc/metrics", "of hosts that another node has")
+	n.startGate(false, counting, "--until-lost", "--while-vip", "--sweep="+n.path("etc", "metrics"))
+	eventually(t, generous, "it waits for the VIP", func() string {
+		if _, err := os.Stat(n.path("etc", "metrics")); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Sprint("the file is there: ", err)
+		}
+		return ""
+	})
 }
 
 // TestGateIsToldToEndWhileFrozen: a frozen program cannot be asked.

@@ -352,8 +352,8 @@ func wantSettings(id, device string, address netip.Prefix, network string, route
 		Takeover:              vip.AfterMove, Standby: vip.Warm,
 		Ports: vip.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
 		Files: vip.Files{
-			Socket:      ironic.SharedDirectory + "/" + ironic.SocketFile,
-			Certificate: files + "tls/tls.crt", Authority: files + "tls/ca.crt", State: ironic.StateDirectory,
+			Socket:    ironic.SharedDirectory + "/" + ironic.SocketFile,
+			Authority: files + "tls/ca.crt", State: ironic.StateDirectory,
 		},
 		Images:          []string{ironic.KernelFile, ironic.RamdiskFile},
 		ArmedAnnotation: vip.Annotation{Name: ironic.ArmedAnnotation, Value: ironic.ArmedValue},

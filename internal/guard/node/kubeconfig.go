@@ -13,11 +13,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"sigs.k8s.io/yaml"
-
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
 
 // kubeconfig holds the parts of the file that a kubelet's one uses.
@@ -57,42 +54,10 @@ type userPart struct {
 type access struct {
 	server string
 	tls    *tls.Config
-
-	// files are what it was made from. The kubelet renews its certificate in place: once one of them is another one, this
-	// must not be used any more.
-	files []stamp
-}
-
-// stamp tells one state of a file from another.
-type stamp struct {
-	path string
-	info os.FileInfo
-}
-
-func stampOf(path string) stamp {
-	// A link is followed: the kubelet's certificate is one to the newest.
-	info, err := os.Stat(path)
-	if err != nil {
-		return stamp{path: path}
-	}
-	return stamp{path, info}
-}
-
-// holds says whether the file is still the same. One that could not be looked at never is.
-func (s stamp) holds() bool {
-	now := stampOf(s.path).info
-	return now != nil && s.info != nil && track.Unchanged(now, s.info)
-}
-
-// isCurrent says whether nothing has changed since the access was loaded.
-func (a access) isCurrent() bool {
-	return len(a.files) > 0 && !slices.ContainsFunc(a.files, func(file stamp) bool { return !file.holds() })
 }
 
 // loadAccess reads the kubeconfig and the files that it names.
 func loadAccess(path string) (access, error) {
-	// Looked at before they are read: a change in between must not be missed.
-	files := []stamp{stampOf(path)}
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return access{}, err
@@ -106,11 +71,6 @@ func loadAccess(path string) (access, error) {
 		return access{}, fmt.Errorf("reading kubeconfig %s: %w", path, err)
 	}
 	folder := filepath.Dir(path)
-	for _, named := range []string{cluster.Authority, user.Certificate, user.Key} {
-		if named != "" {
-			files = append(files, stampOf(within(folder, named)))
-		}
-	}
 	authority, err := material(folder, cluster.Authority, cluster.Data)
 	if err != nil {
 		return access{}, fmt.Errorf("reading the certificate authority of kubeconfig %s: %w", path, err)
@@ -123,7 +83,7 @@ func loadAccess(path string) (access, error) {
 	if err != nil {
 		return access{}, fmt.Errorf("reading the client certificate of kubeconfig %s: %w", path, err)
 	}
-	return access{files: files, server: cluster.Server, tls: &tls.Config{
+	return access{server: cluster.Server, tls: &tls.Config{
 		MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: []tls.Certificate{pair},
 	}}, nil
 }

@@ -19,14 +19,10 @@ import (
 // requestTimeout bounds one question to the API server.
 const requestTimeout = 4 * time.Second
 
-// renewAfter is how many questions share a connection, about a minute. A new one proves that the API server still has
-// the right certificate; one for each question would cost far more than the question.
-const renewAfter = 12
-
 // maxMetadata is more than the metadata of an object can be.
 const maxMetadata = 2 << 20
 
-// Reader reads the annotation of one Node. Not safe for concurrent use.
+// Reader reads the annotation of one Node.
 type Reader struct {
 	// Kubeconfig is the file of the kubelet.
 	Kubeconfig string
@@ -37,13 +33,20 @@ type Reader struct {
 	// Annotation is the name of the annotation, Yes the value that means yes. "false" means no.
 	Annotation, Yes string
 
+	// Peers is the name of another annotation.
+	Peers string
+
 	// Caches are files that keep the last answer. All are written, and the first one that can be read counts.
 	Caches []string
+}
 
-	// How to reach the API server, while client is not nil.
-	access    access
-	client    *http.Client
-	questions int
+// Said is what the annotations of a Node say.
+type Said struct {
+	// Armed is the meaning of Reader.Annotation.
+	Armed policy.Answer
+
+	// Peers is the value of Reader.Peers.
+	Peers string
 }
 
 // answer is what a cache holds. It is good for the node and the annotation that it was read from.
@@ -51,17 +54,18 @@ type answer struct {
 	Node       string        `json:"node"`
 	Annotation string        `json:"annotation"`
 	Answer     policy.Answer `json:"answer"`
+	Peers      string        `json:"peers,omitempty"`
 }
 
-// Read asks the API server. Without an answer it returns an error, and the last answer should go on to count.
-func (r *Reader) Read(ctx context.Context) (policy.Answer, error) {
+// Read asks the API server, over a connection of its own: the kubelet renews its certificate in place, and behind the
+// same address there may be another API server. Without an answer it returns an error, and the last answer should go on
+// to count.
+func (r *Reader) Read(ctx context.Context) (Said, error) {
 	annotations, err := r.get(ctx)
 	if err != nil {
-		// Behind the same address there may be another API server, which answers.
-		r.Close()
-		return "", fmt.Errorf("reading Node %s: %w", r.Node, err)
+		return Said{}, fmt.Errorf("reading Node %s: %w", r.Node, err)
 	}
-	return r.meaning(annotations), nil
+	return Said{Armed: r.meaning(annotations), Peers: annotations[r.Peers]}, nil
 }
 
 func (r *Reader) meaning(annotations map[string]string) policy.Answer {
@@ -79,7 +83,7 @@ func (r *Reader) meaning(annotations map[string]string) policy.Answer {
 }
 
 // Cached returns the last answer, and nothing when there was none for this node and annotation.
-func (r *Reader) Cached() policy.Answer {
+func (r *Reader) Cached() Said {
 	for _, path := range r.Caches {
 		content, err := os.ReadFile(path)
 		if err != nil {
@@ -87,15 +91,15 @@ func (r *Reader) Cached() policy.Answer {
 		}
 		var kept answer
 		if json.Unmarshal(content, &kept) == nil && kept.Node == r.Node && kept.Annotation == r.Annotation {
-			return kept.Answer
+			return Said{kept.Answer, kept.Peers}
 		}
 	}
-	return ""
+	return Said{}
 }
 
 // Store writes the caches that do not hold the answer yet.
-func (r *Reader) Store(said policy.Answer) error {
-	content, err := json.Marshal(answer{r.Node, r.Annotation, said})
+func (r *Reader) Store(said Said) error {
+	content, err := json.Marshal(answer{r.Node, r.Annotation, said.Armed, said.Peers})
 	if err != nil {
 		return err
 	}
@@ -109,38 +113,15 @@ func (r *Reader) Store(said policy.Answer) error {
 	return errors.Join(failures...)
 }
 
-// Close gives up the connection. The next question makes a new one.
-func (r *Reader) Close() {
-	if r.client != nil {
-		r.client.CloseIdleConnections()
-		r.client = nil
-	}
-}
-
-// connect makes sure that there is a client that uses what is in the files now.
-func (r *Reader) connect() error {
-	r.questions++
-	if r.client != nil && r.questions%renewAfter != 0 && r.access.isCurrent() {
-		return nil
-	}
-	r.Close()
-	loaded, err := loadAccess(r.Kubeconfig)
-	if err != nil {
-		return err
-	}
-	r.access = loaded
-	r.client = &http.Client{Transport: &http.Transport{TLSClientConfig: loaded.tls}}
-	return nil
-}
-
 // get returns the annotations; a Node that does not exist has none.
 func (r *Reader) get(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if err := r.connect(); err != nil {
+	access, err := loadAccess(r.Kubeconfig)
+	if err != nil {
 		return nil, err
 	}
-	address := strings.TrimSuffix(r.access.server, "/") + "/api/v1/nodes/" + url.PathEscape(r.Node)
+	address := strings.TrimSuffix(access.server, "/") + "/api/v1/nodes/" + url.PathEscape(r.Node)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return nil, err
@@ -148,7 +129,8 @@ func (r *Reader) get(ctx context.Context) (map[string]string, error) {
 	// The rest of a Node is some ten times larger and changes all the time.
 	request.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json")
 	request.Header.Set("User-Agent", "metal3-guard")
-	response, err := r.client.Do(request)
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: access.tls, DisableKeepAlives: true}}
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, err
 	}

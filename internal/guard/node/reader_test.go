@@ -60,7 +60,7 @@ func TestRead(t *testing.T) {
 				_, _ = fmt.Fprint(writer, test.body)
 			})
 			got, err := reader.Read(context.Background())
-			if got != test.want || (err != nil) != test.failed {
+			if got.Armed != test.want || (err != nil) != test.failed {
 				t.Errorf("%s: got %q, %v", test.reason, got, err)
 			}
 		})
@@ -74,37 +74,38 @@ func TestCache(t *testing.T) {
 		Node: "node-1", Annotation: annotation,
 		Caches: []string{filepath.Join(folder, "first", "cache"), filepath.Join(folder, "second", "cache")},
 	}
-	if got := reader.Cached(); got != "" {
+	if got := reader.Cached(); got != (node.Said{}) {
 		t.Errorf("nothing was read, and the cache says %q", got)
 	}
-	if err := reader.Store(policy.Yes); err != nil {
+	yes, no := node.Said{Armed: policy.Yes, Peers: "192.0.2.1"}, node.Said{Armed: policy.No}
+	if err := reader.Store(yes); err != nil {
 		t.Fatal(err)
 	}
 	for _, lost := range reader.Caches {
-		if got := reader.Cached(); got != policy.Yes {
+		if got := reader.Cached(); got != yes {
 			t.Errorf("before %s was lost the cache says %q", lost, got)
 		}
 		if err := os.Remove(lost); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := reader.Store(policy.No); err != nil {
+	if err := reader.Store(no); err != nil {
 		t.Fatal(err)
 	}
 	other := reader
 	other.Node = "node-2"
-	if got := other.Cached(); got != "" {
+	if got := other.Cached(); got != (node.Said{}) {
 		t.Errorf("the answer about another node counts: %q", got)
 	}
 	other = reader
 	other.Annotation = "example.org/other"
-	if got := other.Cached(); got != "" {
+	if got := other.Cached(); got != (node.Said{}) {
 		t.Errorf("the answer about another annotation counts: %q", got)
 	}
 	if err := os.WriteFile(reader.Caches[0], []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := reader.Cached(); got != policy.No {
+	if got := reader.Cached(); got != no {
 		t.Errorf("one cache is damaged, and the other says %q", got)
 	}
 }

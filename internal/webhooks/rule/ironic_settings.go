@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"golang.org/x/crypto/ssh"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -52,6 +53,7 @@ func settings(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	errs = append(errs, caBundle(path.Child("tls", "bmcCABundle"), ironic.TLS.BMCCABundle)...)
 	errs = append(errs, caBundle(path.Child("tls", "trustedCABundle"), ironic.TLS.TrustedCABundle)...)
 	errs = append(errs, exporter(path.Child("prometheusExporter"), ironic)...)
+	errs = append(errs, overrides(path.Child("overrides", "containers"), ironic.Overrides.Containers)...)
 	errs = append(errs, oneLine(path.Child("ramdisk", "extraKernelParams"), ironic.Ramdisk.ExtraKernelParams)...)
 	return append(errs, sshKey(path.Child("ramdisk", "sshKey"), ironic.Ramdisk.SSHKey)...)
 }
@@ -143,6 +145,37 @@ func proxy(path *field.Path, proxy infrav1.IronicProxy) field.ErrorList {
 			errs = append(errs, field.Invalid(path.Child("noProxy").Index(i), name,
 				"is not a name, a domain, an address or a network; write it like example.org, .example.org or 192.0.2.0/24"))
 		}
+	}
+	return errs
+}
+
+// overrides judges resources: the kubelet refuses a static pod that requests more than its limit.
+func overrides(path *field.Path, containers []infrav1.IronicContainerOverride) field.ErrorList {
+	var errs field.ErrorList
+	for i, container := range containers {
+		requests, limits := container.Resources.Requests, container.Resources.Limits
+		at := path.Index(i).Child("resources")
+		errs = append(errs, amounts(at, "cpu", requests.CPU, limits.CPU)...)
+		errs = append(errs, amounts(at, "memory", requests.Memory, limits.Memory)...)
+	}
+	return errs
+}
+
+// amounts judges what is requested of a resource and the limit of it. Nil means that it is left out.
+func amounts(path *field.Path, name string, request, limit *resource.Quantity) field.ErrorList {
+	var errs field.ErrorList
+	for _, one := range []struct {
+		list   string
+		amount *resource.Quantity
+	}{{"requests", request}, {"limits", limit}} {
+		if one.amount != nil && one.amount.Sign() <= 0 {
+			errs = append(errs, field.Invalid(path.Child(one.list, name), one.amount.String(),
+				"is not positive; leave it out, or raise it"))
+		}
+	}
+	if request != nil && limit != nil && request.Cmp(*limit) > 0 {
+		errs = append(errs, field.Invalid(path.Child("requests", name), request.String(),
+			"is more than the limit of "+limit.String()+"; lower it, or raise the limit"))
 	}
 	return errs
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
@@ -68,6 +70,45 @@ func TestIronicExternals(t *testing.T) {
 			reason: "a name is none",
 			change: endpoint(func(e *infrav1.IronicEndpoint) { e.ExternalIP = "ironic.example" }),
 			want:   []string{`ironic.endpoint.externalIP: Invalid value: "ironic.example": ` + badAddress},
+		},
+	})
+}
+
+func TestIronicOverrides(t *testing.T) {
+	override := func(requests, limits infrav1.IronicResourceList) func(*infrav1.Ironic) {
+		return func(ironic *infrav1.Ironic) {
+			ironic.Overrides.Containers = []infrav1.IronicContainerOverride{{
+				Name: "ironic", Resources: infrav1.IronicResources{Requests: requests, Limits: limits},
+			}}
+		}
+	}
+	cpu := func(amount string) infrav1.IronicResourceList {
+		return infrav1.IronicResourceList{CPU: new(resource.MustParse(amount))}
+	}
+	memory := func(amount string) infrav1.IronicResourceList {
+		return infrav1.IronicResourceList{Memory: new(resource.MustParse(amount))}
+	}
+	const field = "ironic.overrides.containers[0].resources."
+	findMistakes(t, map[string]mistake{
+		"request":           {reason: "a large site", change: override(cpu("2"), infrav1.IronicResourceList{})},
+		"limit":             {reason: "the request follows a lower limit", change: override(infrav1.IronicResourceList{}, memory("1Mi"))},
+		"the same":          {reason: "quality of service Guaranteed", change: override(memory("1Gi"), memory("1024Mi"))},
+		"different amounts": {reason: "each is judged alone", change: override(cpu("2"), memory("1"))},
+		"more than the limit": {
+			reason: "the kubelet refuses the pod",
+			change: override(memory("2Gi"), memory("1Gi")),
+			want: []string{field + `requests.memory: Invalid value: "2Gi": is more than the limit of 1Gi; lower it, ` +
+				"or raise the limit"},
+		},
+		"nothing": {
+			reason: "Ironic would not run",
+			change: override(infrav1.IronicResourceList{}, cpu("0")),
+			want:   []string{field + `limits.cpu: Invalid value: "0": is not positive; leave it out, or raise it`},
+		},
+		"less than nothing": {
+			reason: "the kubelet refuses the pod",
+			change: override(cpu("-1"), infrav1.IronicResourceList{}),
+			want:   []string{field + `requests.cpu: Invalid value: "-1": is not positive; leave it out, or raise it`},
 		},
 	})
 }

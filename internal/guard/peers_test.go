@@ -1,0 +1,51 @@
+package guard_test
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+)
+
+// TestPeersOfTheNode adds a node to a group in mode unicast whose older node has been made without it. The new node hears
+// the older one, because the Node object of that names it.
+func TestPeersOfTheNode(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	older, absent, newer := l.addNode("a"), l.addNode("b"), l.addNode("c")
+	older.configure(vip.ControlPlane, older, absent)
+	newer.configure(vip.ControlPlane, older, absent, newer)
+	for _, n := range []*node{older, newer} {
+		n.startAPIServer()
+		n.startIronic()
+		n.annotate("true")
+	}
+	older.start()
+	eventually(t, patient, "the older node takes the VIP", heldBy(older, older, newer))
+	older.annotateAll(map[string]string{annotated: "true", vip.PeersAnnotation: "not an address"})
+	eventually(t, generous, "what is no address is reported",
+		older.logs("Cannot use the annotation "+vip.PeersAnnotation+" of the Node"))
+	older.annotateAll(map[string]string{
+		annotated: "true", vip.PeersAnnotation: newer.address4.String() + ", " + newer.address6.String(),
+	})
+	for _, address := range []netip.Addr{newer.address4, newer.address6} {
+		eventually(t, generous, "keepalived of the older node knows the new one", func() string {
+			content, err := os.ReadFile(older.path("run", "keepalived", "keepalived.conf"))
+			if err != nil || !strings.Contains(string(content), "        "+address.String()+" min_ttl") {
+				return fmt.Sprintf("%v: %s", err, content)
+			}
+			return ""
+		})
+	}
+	newer.start()
+	eventually(t, generous, "the new node takes part", newer.ready)
+	throughout(t, 4*time.Second, "the older node is heard", heldBy(older, older, newer))
+}
+
+func (n *node) annotateAll(annotations map[string]string) {
+	n.annotation.Store(&annotations)
+}
