@@ -53,6 +53,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	if len(args) == 2 && args[0] == "picture" {
+		return redraw(args[1], os.Stdout)
+	}
 	// The story is told by the demo itself; logs are among the artefacts when it fails.
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
@@ -64,7 +67,7 @@ func run(ctx context.Context, args []string) error {
 		return clean(ctx, size.name)
 	}
 	if len(args) > 0 {
-		return fmt.Errorf("the arguments are %q: give none, or clean", args)
+		return fmt.Errorf("the arguments are %q: give none, clean, or picture with the file of a recording", args)
 	}
 	plot := "scaling; deletion"
 	if size.pivot {

@@ -30,7 +30,7 @@ func (s *story) pivot() []chapter {
 		{"One more worker, provisioned by the cluster itself", func(ctx context.Context) error {
 			return s.scale(ctx, s.size.workers+1)
 		}},
-		{"The node that holds the Ironic address is switched off", s.loseHolder},
+		{"The VIP holder is switched off", s.loseHolder},
 		{"What happened when", s.sumUp},
 	}
 }
@@ -67,7 +67,7 @@ func (s *story) move(ctx context.Context) error {
 	}
 	s.mark("clusterctl move is done", time.Since(began))
 	s.manager, s.managerName = target, clusterName
-	if err := s.until(ctx, "hosts and Machines go on in the cluster, and its nodes are armed", func(seen world) bool {
+	if err := s.until(ctx, "hosts and Machines are resumed, and nodes are armed", func(seen world) bool {
 		return seen.running() == s.size.controlPlanes+s.size.workers && seen.resumed() == len(s.found) && seen.armed()
 	}); err != nil {
 		return err
@@ -77,13 +77,15 @@ func (s *story) move(ctx context.Context) error {
 
 // loseManagement is the moment that everything was for.
 func (s *story) loseManagement(ctx context.Context) error {
+	began := time.Now()
 	if err := s.lab.Machine(lab.ManagementName).PowerOff(ctx); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "a node of the cluster holds the Ironic address", world.heldByNode); err != nil {
+	s.mark("the management machine is switched off", time.Since(began))
+	if err := s.until(ctx, "a node of the cluster holds the VIP", world.heldByNode); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "the Ironic there knows every host of the cluster", world.allKnown); err != nil {
+	if err := s.until(ctx, "Ironic on the VIP knows all hosts of the cluster", world.allKnown); err != nil {
 		return err
 	}
 	return s.untouched("the handover")
@@ -96,18 +98,20 @@ func (s *story) loseHolder(ctx context.Context) error {
 	}
 	holder := seen.holder().Name
 	if s.lab.Machine(holder) == nil {
-		return fmt.Errorf("the holder of the Ironic address is %q, and no machine of that name is in the lab", holder)
+		return fmt.Errorf("the VIP holder is %q, and the lab has no machine with this name", holder)
 	}
 	s.screen.say("switching %s off", holder)
+	began := time.Now()
 	if err := s.lab.Machine(holder).PowerOff(ctx); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "another node holds the Ironic address", func(seen world) bool {
+	s.mark(holder+" is switched off", time.Since(began))
+	if err := s.until(ctx, "another node holds the VIP", func(seen world) bool {
 		return seen.heldByNode() && seen.holder().Name != holder
 	}); err != nil {
 		return err
 	}
-	return s.until(ctx, "the Ironic there knows every host of the cluster", world.allKnown)
+	return s.until(ctx, "Ironic on the VIP knows all hosts of the cluster", world.allKnown)
 }
 
 // untouched demands that no machine was powered or rewritten since the move began.
@@ -209,7 +213,7 @@ func (w world) allKnown() bool {
 	return w.heldByNode() && ptr.Deref(w.infra.Status.Ironic.KnownHosts, 0) == int32(held)
 }
 
-// describeIronic says who holds the Ironic address and how many hosts are known there.
+// describeIronic names the VIP holder and says how many hosts its Ironic knows.
 func describeIronic(infra *infrav1.Metal3Cluster) string {
 	seen := world{infra: infra}
 	text := "nobody knows who holds it"
