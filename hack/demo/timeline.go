@@ -13,11 +13,12 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
 
-// trackOf returns a track of what the witness has observed. An Ironic answers with its cluster ID and the name of its node.
+// trackOf returns a track of what the witness has observed. Ironic answers with its cluster ID and the name of its node.
 func trackOf(name string, seen []witness.Span) timeline.Track {
 	track := timeline.Track{Name: name}
 	for _, span := range seen {
-		track.Spans = append(track.Spans, timeline.Span{From: span.From, To: span.To, What: strings.TrimPrefix(span.Who, lab.IronicClusterID+"-")})
+		who := strings.TrimPrefix(span.Who, lab.IronicClusterID+"-")
+		track.Spans = append(track.Spans, timeline.Span{From: span.From, To: span.To, What: who})
 	}
 	return track
 }

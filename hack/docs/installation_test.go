@@ -197,3 +197,34 @@ func TestTheNodeImageHasWhatTheFlavoursCall(t *testing.T) {
 		}
 	}
 }
+
+// Each document that writes clusterctl.yaml writes one that clusterctl reads, with this provider in it.
+func TestClusterctlReadsWhatDocumentsPaste(t *testing.T) {
+	written := regexp.MustCompile(`(?ms)^cat > clusterctl\.yaml <<(?:END\n.*?^END|EOF\n.*?^EOF)$`)
+	found := 0
+	for name, text := range texts(t) {
+		for _, block := range written.FindAllString(text, -1) {
+			found++
+			folder := t.TempDir()
+			paste := exec.CommandContext(t.Context(), "bash", "-euc", block)
+			paste.Dir, paste.Env = folder, []string{"HOME=" + folder, "PATH=" + os.Getenv("PATH")}
+			if output, err := paste.CombinedOutput(); err != nil {
+				t.Errorf("%s: bash: %v\n%s", name, err, output)
+				continue
+			}
+			output, err := clusterctl(t, nil, "config", "repositories", "--config", filepath.Join(folder, "clusterctl.yaml"))
+			if err != nil {
+				t.Errorf("%s: clusterctl config repositories: %v\n%s", name, err, output)
+				continue
+			}
+			line := regexp.MustCompile(`(?m)^metal3 +InfrastructureProvider +(\S+)`).FindStringSubmatch(output)
+			if line == nil || !strings.Contains(line[1], "/"+makeDefault(t, "VERSION")+"/") {
+				t.Errorf("%s: clusterctl takes metal3 of %q, want release %s", name, line, makeDefault(t, "VERSION"))
+			}
+		}
+	}
+	// The installation, the runbook and the migration write it.
+	if found < 3 {
+		t.Errorf("%d blocks write clusterctl.yaml, want 3: correct the pattern", found)
+	}
+}
