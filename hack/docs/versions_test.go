@@ -78,11 +78,12 @@ func TestTheReadmeListsTestedVersions(t *testing.T) {
 	}
 	series, _, _ := strings.Cut(strings.TrimPrefix(makeDefault(t, "VERSION"), "v"), ".0")
 	for name, want := range map[string]string{
-		"This provider": series,
-		"Cluster API":   required(t, "go.mod", "sigs.k8s.io/cluster-api"),
-		"Kubernetes":    binaries.KubernetesVersion,
-		"BMO":           required(t, "hack/bmo/go.mod", "github.com/metal3-io/baremetal-operator"),
-		"Metal3 IPAM":   required(t, "hack/ipam/go.mod", "github.com/metal3-io/ip-address-manager"),
+		"This provider":   series,
+		"Cluster API":     required(t, "go.mod", "sigs.k8s.io/cluster-api"),
+		"Kubernetes":      binaries.KubernetesVersion,
+		"BMO":             required(t, "hack/bmo/go.mod", "github.com/metal3-io/baremetal-operator"),
+		"Metal3 IPAM":     required(t, "hack/ipam/go.mod", "github.com/metal3-io/ip-address-manager"),
+		"in-cluster IPAM": required(t, "hack/inclusteripam/go.mod", "sigs.k8s.io/cluster-api-ipam-provider-in-cluster"),
 	} {
 		if listed[name] != strings.TrimPrefix(want, "v") {
 			t.Errorf("README.md lists %s %q, the tests run with %s", name, listed[name], want)
