@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	// What goes wrong is told as the result of a command. The libraries would tell it once more, in between.
+	// Commands report errors as their result. The libraries would log them a second time.
 	klog.SetLogger(klog.Logger{})
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	code := plugin.Main(ctx, os.Args, plugin.Environment{Input: os.Stdin, Output: os.Stdout, Errors: os.Stderr})

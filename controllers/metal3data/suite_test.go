@@ -31,6 +31,7 @@ var _ = Describe("Metal3Data", Ordered, ContinueOnFailure, func() {
 	describeLateAddresses(s)
 	describeRendering(s)
 	describeAddresses(s)
+	describeContract(s)
 	describeReleases(s)
 	describePauses(s)
 	describeCrowds(s)

@@ -5,7 +5,7 @@
 // cluster, apply it, watch it, describe it, scale it up and down, delete it. At the end it compares the hosts with what
 // they were before.
 //
-// It refuses to go on when something does not come about in time, and then says where everything is that explains why.
+// It fails when a step is not done in time, and prints the folder with logs, objects and consoles.
 package main
 
 import (
@@ -38,7 +38,7 @@ const intro = `This demo
   shows    clusterctl init, generate cluster (control-plane nodes: %d, workers: %d), describe; %s
   changes  nothing but the cache folder and, if it is lower, fs.inotify.max_user_instances; no interface, route or rule
            of this machine. It removes the lab at the end. DEMO_KEEP=1 keeps it running; make demo-clean removes it
-  sizes    DEMO_CONTROL_PLANES, DEMO_WORKERS, DEMO_HOSTS; DEMO_NAME names the lab; DEMO_STORY=life tells another story:
+  sizes    DEMO_CONTROL_PLANES, DEMO_WORKERS, DEMO_HOSTS; DEMO_NAME names the lab; DEMO_STORY=life shows another story:
            scaling and deletion instead of the pivot
 `
 
@@ -53,7 +53,10 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	// The story is told by the demo itself; logs are among the artefacts when it fails.
+	if len(args) == 2 && args[0] == "picture" {
+		return redraw(args[1], os.Stdout)
+	}
+	// The demo prints the story itself. Logs are among the artefacts when it fails.
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	size, err := readSize(os.Getenv)
@@ -64,7 +67,7 @@ func run(ctx context.Context, args []string) error {
 		return clean(ctx, size.name)
 	}
 	if len(args) > 0 {
-		return fmt.Errorf("the arguments are %q: give none, or clean", args)
+		return fmt.Errorf("the arguments are %q: give none, clean, or picture with the file of a recording", args)
 	}
 	plot := "scaling; deletion"
 	if size.pivot {
@@ -85,7 +88,7 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// show tells the story and, on demand, waits at its end. When the story fails, the artefacts are collected first.
+// show plays the story and, with DEMO_KEEP, waits at its end. When the story fails, it collects the artefacts first.
 func show(ctx context.Context, running *lab.Lab, size size, told *screen) error {
 	s := &story{
 		lab: running, size: size, screen: told, namespace: lab.Namespace,

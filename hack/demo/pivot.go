@@ -24,19 +24,19 @@ func (s *story) pivot() []chapter {
 		{"The hosts as they were found", s.remember},
 		{fmt.Sprintf("A cluster with %d nodes and the Ironic endpoint", nodes), s.create},
 		{"clusterctl describes it", s.describe},
-		{"The cluster gets the programs that manage clusters", s.equip},
+		{"The cluster gets the programs that manage clusters", s.install},
 		{"clusterctl move", s.move},
 		{"The management machine is switched off", s.loseManagement},
 		{"One more worker, provisioned by the cluster itself", func(ctx context.Context) error {
 			return s.scale(ctx, s.size.workers+1)
 		}},
-		{"The node that holds the Ironic address is switched off", s.loseHolder},
+		{"The VIP holder is switched off", s.loseHolder},
 		{"What happened when", s.sumUp},
 	}
 }
 
-// equip installs in the cluster what a management cluster has, but for Ironic, which its nodes carry already.
-func (s *story) equip(ctx context.Context) error {
+// install installs the programs of a management cluster in the cluster, without Ironic: its nodes carry it already.
+func (s *story) install(ctx context.Context) error {
 	began := time.Now()
 	target, err := s.lab.Workload(ctx, clusterName)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *story) move(ctx context.Context) error {
 	}
 	s.mark("clusterctl move is done", time.Since(began))
 	s.manager, s.managerName = target, clusterName
-	if err := s.until(ctx, "hosts and Machines go on in the cluster, and its nodes are armed", func(seen world) bool {
+	if err := s.until(ctx, "hosts and Machines are resumed, and nodes are armed", func(seen world) bool {
 		return seen.running() == s.size.controlPlanes+s.size.workers && seen.resumed() == len(s.found) && seen.armed()
 	}); err != nil {
 		return err
@@ -75,15 +75,17 @@ func (s *story) move(ctx context.Context) error {
 	return s.untouched("the move")
 }
 
-// loseManagement is the moment that everything was for.
+// loseManagement switches the management machine off and waits until a node holds the VIP.
 func (s *story) loseManagement(ctx context.Context) error {
+	began := time.Now()
 	if err := s.lab.Machine(lab.ManagementName).PowerOff(ctx); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "a node of the cluster holds the Ironic address", world.heldByNode); err != nil {
+	s.mark("the management machine is switched off", time.Since(began))
+	if err := s.until(ctx, "a node of the cluster holds the VIP", world.heldByNode); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "the Ironic there knows every host of the cluster", world.allKnown); err != nil {
+	if err := s.until(ctx, "Ironic on the VIP knows all hosts of the cluster", world.allKnown); err != nil {
 		return err
 	}
 	return s.untouched("the handover")
@@ -96,18 +98,20 @@ func (s *story) loseHolder(ctx context.Context) error {
 	}
 	holder := seen.holder().Name
 	if s.lab.Machine(holder) == nil {
-		return fmt.Errorf("the holder of the Ironic address is %q, and no machine of that name is in the lab", holder)
+		return fmt.Errorf("the VIP holder is %q, and the lab has no machine with this name", holder)
 	}
 	s.screen.say("switching %s off", holder)
+	began := time.Now()
 	if err := s.lab.Machine(holder).PowerOff(ctx); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "another node holds the Ironic address", func(seen world) bool {
+	s.mark(holder+" is switched off", time.Since(began))
+	if err := s.until(ctx, "another node holds the VIP", func(seen world) bool {
 		return seen.heldByNode() && seen.holder().Name != holder
 	}); err != nil {
 		return err
 	}
-	return s.until(ctx, "the Ironic there knows every host of the cluster", world.allKnown)
+	return s.until(ctx, "Ironic on the VIP knows all hosts of the cluster", world.allKnown)
 }
 
 // untouched demands that no machine was powered or rewritten since the move began.
@@ -121,7 +125,7 @@ func (s *story) untouched(by string) error {
 	return nil
 }
 
-// sumUp tells who held the address and who answered there, and writes the timeline.
+// sumUp prints which nodes held the VIP and which Ironic answered there, and writes the timeline.
 func (s *story) sumUp(context.Context) error {
 	for _, span := range calm(s.witness.Held.Since(s.moved)) {
 		fmt.Printf("  held by      %s\n", span)
@@ -135,7 +139,7 @@ func (s *story) sumUp(context.Context) error {
 	return s.writeTimeline()
 }
 
-// calm leaves out what is too short to mean anything: a single question that was not answered in time.
+// calm omits gaps that are too short: a single probe that was not answered in time.
 func calm(spans []witness.Span) []witness.Span {
 	var kept []witness.Span
 	for _, span := range spans {
@@ -152,7 +156,7 @@ func calm(spans []witness.Span) []witness.Span {
 	return kept
 }
 
-// missed is for how long a question may stay without an answer, and mean nothing.
+// missed is the longest gap that calm omits.
 const missed = 250 * time.Millisecond
 
 // sharedLimit is for how long two machines may answer for the address, as one that leaves and one that comes do.
@@ -163,7 +167,7 @@ func (w world) hasCondition(conditionType string) bool {
 	return w.infra != nil && meta.IsStatusConditionTrue(w.infra.Status.Conditions, conditionType)
 }
 
-// resumed counts the hosts that BMO cares for.
+// resumed counts the hosts that are not paused and have a status.
 func (w world) resumed() int {
 	count := 0
 	for i := range w.hosts {
@@ -209,12 +213,12 @@ func (w world) allKnown() bool {
 	return w.heldByNode() && ptr.Deref(w.infra.Status.Ironic.KnownHosts, 0) == int32(held)
 }
 
-// describeIronic says who holds the Ironic address and how many hosts are known there.
+// describeIronic names the VIP holder and says how many hosts its Ironic knows.
 func describeIronic(infra *infrav1.Metal3Cluster) string {
 	seen := world{infra: infra}
-	text := "nobody knows who holds it"
+	text := "holder not known yet"
 	if holder := seen.holder(); holder.Kind == infrav1.HolderNone {
-		text = "nobody holds it"
+		text = "not held"
 	} else if holder.Kind != "" {
 		text = fmt.Sprintf("held by %s %s", holder.Kind, holder.Name)
 	}

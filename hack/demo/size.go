@@ -12,7 +12,8 @@ type size struct {
 	name                          string
 	controlPlanes, workers, hosts int
 	keep                          bool
-	// pivot tells how the cluster comes to manage itself. Otherwise it is scaled and deleted.
+	// pivot is true for the story in which the cluster comes to manage itself. Otherwise the cluster is scaled and
+	// deleted.
 	pivot bool
 }
 

@@ -63,7 +63,7 @@ func (s *story) mark(what string, took time.Duration) {
 	s.screen.say("%s after %.1f s", what, took.Seconds())
 }
 
-// tell tells the story, chapter by chapter.
+// tell plays the story, chapter by chapter.
 func (s *story) tell(ctx context.Context) error {
 	chapters := s.life()
 	if s.size.pivot {

@@ -12,7 +12,7 @@ import (
 
 var codeConstant = regexp.MustCompile(`(?m)^\t(Code\w+)\s+Code = "(\w+)"$`)
 
-// TestEveryCodeIsUsed fails for a code that pivot.Codes does not tell, and for one that no obstacle has.
+// TestEveryCodeIsUsed fails for a code that pivot.Codes does not list, and for one that no obstacle has.
 func TestEveryCodeIsUsed(t *testing.T) {
 	told := map[string]bool{}
 	for _, each := range pivot.Codes() {

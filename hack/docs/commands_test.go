@@ -110,7 +110,7 @@ func judge(told place, said help) error {
 	return nil
 }
 
-// withHelp asks for help before any flag of a document, so that nothing is run whatever the document says.
+// withHelp inserts --help before any flag of a document, so that no command is executed.
 func withHelp(words []string) []string {
 	// kubectl looks for a plugin where help is asked for before the command.
 	if len(words) > 1 && slices.Contains([]string{"--kubeconfig", "-n"}, words[0]) {
@@ -152,7 +152,7 @@ func TestCommandsOfThePluginExist(t *testing.T) {
 	}
 }
 
-// testHelp asks a program for the help of each command in the documents.
+// testHelp runs a program with --help for each command in the documents.
 func testHelp(t *testing.T, program, path string) {
 	t.Helper()
 	seen := sets.New[string]()

@@ -82,7 +82,7 @@ func TestExamplesAreAdmitted(t *testing.T) {
 	}
 }
 
-// admit asks the rules of admission what they think of the creation of an object. Kinds of others are not judged.
+// admit runs the rules of admission for the creation of an object. It skips kinds of other projects.
 func admit(object runtime.Object) (admission.Warnings, error) {
 	ctx := context.Background()
 	switch typed := object.(type) {

@@ -57,7 +57,7 @@ func pivotCommand(name string) string {
 	return "`clusterctl metal3 pivot " + name + " -n metal3 --to-kubeconfig target.kubeconfig`"
 }
 
-// failures are told in the order of a pivot.
+// failures are listed in the order of a pivot.
 func failures() []failure {
 	running := func(hosts ...hostState) site { return site{hosts: hosts, verified: true} }
 	resting := func(hosts ...hostState) site { return site{hosts: hosts, verified: true, paused: true} }
@@ -155,7 +155,7 @@ type decision struct {
 	step  pivot.Step
 }
 
-// words tell people of a decision.
+// words describe a decision.
 func words(decided decision) string {
 	known := map[decision]string{
 		{pivot.PhaseLeaving, pivot.Leave}:            "left alone",

@@ -7,7 +7,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// TestFailuresHaveWords demands that the tables never answer with something that people are not told in words.
+// TestFailuresHaveWords requires a description for each answer of the tables.
 func TestFailuresHaveWords(t *testing.T) {
 	for _, failure := range failures() {
 		states := []state{failure.left}

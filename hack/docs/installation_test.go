@@ -96,8 +96,10 @@ func TestDocumentsDownloadFilesOfTheRelease(t *testing.T) {
 			if match[1] != makeDefault(t, "VERSION") {
 				t.Errorf("%s takes %s of %s, the Makefile releases %s", name, match[2], match[1], makeDefault(t, "VERSION"))
 			}
-			if !strings.Contains(read(t, "hack/releasemanifests/release_test.go"), `"`+match[2]+`"`) {
-				t.Errorf("%s takes %s, which hack/releasemanifests does not write", name, match[2])
+			written := strings.Contains(read(t, "hack/releasemanifests/release_test.go"), `"`+match[2]+`"`) ||
+				strings.Contains(scripts(t), "> "+match[2]+"\n")
+			if !written {
+				t.Errorf("%s takes %s, which neither hack/releasemanifests nor a workflow writes", name, match[2])
 			}
 		}
 	}
@@ -195,5 +197,36 @@ func TestTheNodeImageHasWhatTheFlavoursCall(t *testing.T) {
 		if !slices.Contains(installed, name) {
 			t.Errorf("a flavour calls %s, which the recipe does not install: %q", name, installed)
 		}
+	}
+}
+
+// Each document that writes clusterctl.yaml writes one that clusterctl reads, with this provider in it.
+func TestClusterctlReadsWhatDocumentsPaste(t *testing.T) {
+	written := regexp.MustCompile(`(?ms)^cat > clusterctl\.yaml <<(?:END\n.*?^END|EOF\n.*?^EOF)$`)
+	found := 0
+	for name, text := range texts(t) {
+		for _, block := range written.FindAllString(text, -1) {
+			found++
+			folder := t.TempDir()
+			paste := exec.CommandContext(t.Context(), "bash", "-euc", block)
+			paste.Dir, paste.Env = folder, []string{"HOME=" + folder, "PATH=" + os.Getenv("PATH")}
+			if output, err := paste.CombinedOutput(); err != nil {
+				t.Errorf("%s: bash: %v\n%s", name, err, output)
+				continue
+			}
+			output, err := clusterctl(t, nil, "config", "repositories", "--config", filepath.Join(folder, "clusterctl.yaml"))
+			if err != nil {
+				t.Errorf("%s: clusterctl config repositories: %v\n%s", name, err, output)
+				continue
+			}
+			line := regexp.MustCompile(`(?m)^metal3 +InfrastructureProvider +(\S+)`).FindStringSubmatch(output)
+			if line == nil || !strings.Contains(line[1], "/"+makeDefault(t, "VERSION")+"/") {
+				t.Errorf("%s: clusterctl takes metal3 of %q, want release %s", name, line, makeDefault(t, "VERSION"))
+			}
+		}
+	}
+	// The installation, the runbook and the migration write it.
+	if found < 3 {
+		t.Errorf("%d blocks write clusterctl.yaml, want 3: correct the pattern", found)
 	}
 }

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
 // moduleFolder returns the folder of a module that a module of the checkout requires.
@@ -57,6 +60,53 @@ func TestDocumentsNameOneMinimumOfIronic(t *testing.T) {
 	for name, named := range pages {
 		if !named {
 			t.Errorf("%s does not name the minimum version of Ironic", name)
+		}
+	}
+}
+
+// The tests run with the versions that the README lists.
+func TestTheReadmeListsTestedVersions(t *testing.T) {
+	_, section, _ := strings.Cut(read(t, "README.md"), "\n## Versions\n")
+	rows := regexp.MustCompile(`(?m)^\| (.*) \|$`).FindAllStringSubmatch(section, 3)
+	if len(rows) != 3 {
+		t.Fatal("README.md has no table of versions")
+	}
+	listed := map[string]string{}
+	values := strings.Split(rows[2][1], " | ")
+	for i, name := range strings.Split(rows[0][1], " | ") {
+		listed[name] = values[i]
+	}
+	series, _, _ := strings.Cut(strings.TrimPrefix(makeDefault(t, "VERSION"), "v"), ".0")
+	for name, want := range map[string]string{
+		"This provider":   series,
+		"Cluster API":     required(t, "go.mod", "sigs.k8s.io/cluster-api"),
+		"Kubernetes":      binaries.KubernetesVersion,
+		"BMO":             required(t, "hack/bmo/go.mod", "github.com/metal3-io/baremetal-operator"),
+		"Metal3 IPAM":     required(t, "hack/ipam/go.mod", "github.com/metal3-io/ip-address-manager"),
+		"in-cluster IPAM": required(t, "hack/inclusteripam/go.mod", "sigs.k8s.io/cluster-api-ipam-provider-in-cluster"),
+	} {
+		if listed[name] != strings.TrimPrefix(want, "v") {
+			t.Errorf("README.md lists %s %q, the tests run with %s", name, listed[name], want)
+		}
+	}
+}
+
+// OWNERS names aliases that OWNERS_ALIASES defines.
+func TestOwnersAreDefined(t *testing.T) {
+	var owners struct{ Approvers, Reviewers []string }
+	var defined struct{ Aliases map[string][]string }
+	if err := yaml.Unmarshal([]byte(read(t, "OWNERS")), &owners); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict([]byte(read(t, "OWNERS_ALIASES")), &defined); err != nil {
+		t.Fatal(err)
+	}
+	if len(owners.Approvers) == 0 || len(owners.Reviewers) == 0 {
+		t.Error("OWNERS has no approvers or no reviewers")
+	}
+	for _, name := range append(owners.Approvers, owners.Reviewers...) {
+		if len(defined.Aliases[name]) == 0 {
+			t.Errorf("OWNERS names %s, which OWNERS_ALIASES does not define", name)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestPlantedViolationsAreReported(t *testing.T) {
 }
 
 // TestEveryPackageHasAFloor plants one forbidden import into each package that the product has today. A package that no
-// floor covers may import anything, so nobody would notice.
+// floor covers may import anything, without a finding.
 func TestEveryPackageHasAFloor(t *testing.T) {
 	folder := newModule(t)
 	write(t, filepath.Join(folder, "hack", "forbidden", "forbidden.go"), []byte("package forbidden\n"))

@@ -142,7 +142,7 @@ func decoded(t *testing.T, content []byte) vip.NodeSettings {
 	return settings
 }
 
-// checkSettings demands that both sides are told the same, but for the side itself and whom it asks.
+// checkSettings requires the same settings on both sides, except for the side itself and the peers that it probes.
 func checkSettings(t *testing.T, management, node vip.NodeSettings, components []string) {
 	t.Helper()
 	want := node
@@ -201,7 +201,7 @@ func checkConfiguration(t *testing.T, management, node vip.NodeSettings) {
 	}
 }
 
-// configured is what the guard tells keepalived on the node with that number of the peers of each family.
+// configured returns the keepalived.conf that the guard writes on the node with that number of peers of each family.
 func configured(t *testing.T, settings vip.NodeSettings, number int) keepalived.Config {
 	t.Helper()
 	node := fmt.Sprintf("node-%d", number)

@@ -3,7 +3,7 @@
 //
 // It reads the licence files of the modules in the module cache, and recognises licences by sentences that only they
 // have. A file with several licences has to be allowed for each. It refuses a module without a licence file, and a
-// licence that it does not recognise: somebody has to look then.
+// licence that it does not recognise. A person then has to read it.
 package main
 
 import (

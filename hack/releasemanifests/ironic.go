@@ -13,7 +13,7 @@ const (
 	// ironicFile is Ironic with keepalived and its guard, for a management cluster.
 	ironicFile = "ironic.yaml"
 
-	// ironicEndpointFile tells BMO of a target cluster where Ironic is.
+	// ironicEndpointFile gives BMO of a target cluster the address of Ironic.
 	ironicEndpointFile = "ironic-endpoint.yaml"
 
 	// defaultGuard is the image that config/ironic names, without its tag, and the one that the manager gives to nodes.

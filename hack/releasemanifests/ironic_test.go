@@ -46,7 +46,7 @@ func TestReleasedIronic(t *testing.T) {
 	}
 }
 
-// Without an address or a network nobody gets a Deployment that is only almost right.
+// Without an address or a network there is no Deployment.
 func TestReleasedIronicRequiresValues(t *testing.T) {
 	files := map[string][]byte{}
 	if err := released(t).addIronic(t.Context(), files); err != nil {

@@ -51,8 +51,8 @@ func (l *ledger) lost(claim key) {
 	delete(l.reserved, claim)
 }
 
-// cancel drops the reservation of a claim and frees its index. If the create happened after all, its event, or the next
-// create with this index, tells.
+// cancel drops the reservation of a claim and frees its index. If the API server did create the object, its event
+// or the next create with this index shows it.
 func (l *ledger) cancel(claim key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

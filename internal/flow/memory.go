@@ -12,8 +12,8 @@ import (
 // CatchUp is the time until the next reconcile of an object with a cached copy that is older than the last own write.
 const CatchUp = 20 * time.Millisecond
 
-// catchUps is the number of outdated copies after which Behind gives up. An API server that was restored from a backup
-// never returns the version of the last write.
+// catchUps is the number of outdated copies after which Behind returns false. An API server that was restored from a
+// backup never returns the version of the last write.
 const catchUps = 250
 
 // Memory holds the versions that a controller wrote. Without them, a controller may reconcile an older cached copy,

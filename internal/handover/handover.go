@@ -1,13 +1,13 @@
-// Package handover tells the Ironic of the management cluster, where the provider's own manifests have installed it
-// (config/ironic with keepalived), that a cluster is about to be moved away.
+// Package handover announces a move to the Ironic of the management cluster, where the provider's own manifests have
+// installed it (config/ironic with keepalived).
 //
-// An Ironic that was told goes on holding the address while it has it, and does not take it again once it has lost
-// it: a management machine that is switched on again after a pivot must not take the address from the cluster. It is
-// told through a ConfigMap that its pod mounts, because it may not depend on an API server at that moment.
+// After that the management Ironic keeps the VIP while it holds it. If it loses the VIP, it does not reclaim it: a
+// management machine that is switched on again after a pivot must not take the VIP from the cluster. The announcement
+// is a ConfigMap that the pod of Ironic mounts, because the pod must not depend on an API server at that moment.
 //
-// It is told before the first object is copied. Told later, it would not be told at all if it dies in between, and
-// would take the address from a cluster that was completed by hand. The trade-off: a management machine that restarts
-// in the middle of a move leaves the address alone until the Cluster is unpaused there.
+// The ConfigMap is written before clusterctl copies the first object. If it were written later and the manager died in
+// between, the management Ironic would take the VIP from a cluster that was completed by hand. The trade-off: a
+// management machine that restarts during a move does not claim the VIP until the Cluster is unpaused there.
 //
 // It does not create the ConfigMap: without it, the cluster runs no such Ironic.
 package handover
@@ -37,14 +37,15 @@ type Notice struct {
 	client client.Client
 
 	mutex sync.Mutex
-	// told is what was written last, by clusterID. What an earlier process wrote is not known.
+	// told is the last value that this process has written, by clusterID.
 	told map[string]bool
 }
 
 // New returns a notice that is written through a client that does not cache ConfigMaps.
 func New(c client.Client) *Notice { return &Notice{client: c, told: map[string]bool{}} }
 
-// Tell says whether a cluster is handed over. It writes only what it has not written before.
+// Tell writes whether a cluster is handed over, if the value differs from the last one. It returns an error if the API
+// server refuses the write, and nil if there is no ConfigMap.
 func (n *Notice) Tell(ctx context.Context, clusterID string, handedOver bool) error {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()

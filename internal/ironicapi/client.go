@@ -42,7 +42,7 @@ type Endpoint struct {
 	Timeout time.Duration
 }
 
-// Client asks one endpoint.
+// Client reads from one endpoint.
 type Client struct {
 	service *gophercloud.ServiceClient
 }
@@ -69,7 +69,7 @@ func New(endpoint Endpoint) (*Client, error) {
 		Transport: &http.Transport{
 			Proxy:           http.ProxyFromEnvironment,
 			TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
-			// The address moves. A connection that is kept would lead to the node that had it before.
+			// The VIP moves. A connection that is kept would lead to the former holder.
 			DisableKeepAlives: true,
 		},
 		// Credentials are for this endpoint only.
@@ -81,10 +81,11 @@ func New(endpoint Endpoint) (*Client, error) {
 // errRedirected is the answer to an endpoint that sends its clients somewhere else.
 var errRedirected = errors.New("the endpoint redirects to another one")
 
-// Observe asks who answers and which nodes it knows. Last is an earlier observation that is returned if the same
-// conductors answer; nil asks for everything.
+// Observe returns the conductors that answer and the nodes that they have registered. It returns the earlier
+// observation last if the same conductors answer. It blocks until the endpoint answers, or for the timeout of a
+// request.
 func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
-	// First what every version understands: it is also what tells a bad answer best.
+	// The first request works with every version, and identifies a wrong answer best.
 	live, err := c.conductors(ctx)
 	if err != nil {
 		return failed(err)

@@ -17,7 +17,7 @@ type Answer string
 
 // The kinds there are.
 const (
-	// Answers means that an Ironic answered everything that was asked.
+	// Answers means that an Ironic answered all requests.
 	Answers Answer = "Answers"
 
 	// Unreachable means that no node holds the VIP, or that Ironic of the VIP holder does not run yet.

@@ -30,7 +30,7 @@ func HashPassword(password []byte) ([]byte, error) {
 }
 
 // credentials completes username, password and htpasswd. Given are the contents of the Secret that the user named; nil
-// means that none is named. Where tells people which Secret the contents are in.
+// data means that the user named none.
 func (k *Keeper) credentials(found, given content) (map[string][]byte, error) {
 	data := map[string][]byte{}
 	source := found
@@ -73,8 +73,8 @@ func (k *Keeper) completeHtpasswd(data map[string][]byte, found, given content) 
 		data[HtpasswdKey] = htpasswd
 		return nil
 	case len(htpasswd) > 0 && given.data == nil:
-		return problemf("htpasswd of Secret %s does not admit its username with its password: remove htpasswd to have it "+
-			"made anew", found.name)
+		return problemf("htpasswd of Secret %s does not admit its username with its password: remove htpasswd, and it is "+
+			"generated again", found.name)
 	}
 	hash, err := k.Hash(data[PasswordKey])
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 var pageTemplate string
 
 const (
-	// Nobody is what a span says of a time when nothing was there. It has a colour of its own.
+	// Nobody is the text of a span without a holder. It has a colour of its own.
 	Nobody = "nobody"
 
 	// palette is how many colours the page has for everything else: one for each phase of a host.
@@ -42,7 +42,7 @@ type Track struct {
 	Name  string
 	Spans []Span
 
-	// Detail hides the lane of the track until a person asks for it.
+	// Detail hides the lane of the track until the reader opens the details.
 	Detail bool
 }
 

@@ -80,7 +80,7 @@ func checkWithDNSMasq(t *testing.T, options []string) {
 	t.Helper()
 	path, err := exec.LookPath("dnsmasq")
 	if err != nil {
-		t.Log("dnsmasq is not installed, so it was not asked about its options")
+		t.Log("dnsmasq is not installed, so its options were not checked")
 		return
 	}
 	command := exec.CommandContext(t.Context(), path, append([]string{"--test"}, options...)...)

@@ -216,7 +216,7 @@ func TestIronicComponentsFit(t *testing.T) {
 	}
 }
 
-// A list that nobody wrote must not become settings.
+// An empty list must not become settings.
 func TestIronicUnicastNeedsPeers(t *testing.T) {
 	folder := ownOverlay(t, otherValues, "../ironic-keepalived", "unicast")
 	source, err := os.ReadFile(filepath.Join(checkout(t), "config/ironic/values/peers.yaml"))

@@ -86,7 +86,7 @@ func TestCheckSaysWhoMayHoldTheAddress(t *testing.T) {
 		reason string
 		// files exist below /run.
 		files []string
-		// answer is the status of /livez. 0 means that nobody answers.
+		// answer is the status of /livez. 0 means that there is no answer.
 		answer int
 		want   bool
 	}{

@@ -53,7 +53,7 @@ func coversAnything(rule rbacv1.PolicyRule) bool {
 	return slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.Resources, "*") || len(rule.NonResourceURLs) != 0
 }
 
-// readsControlPlanes is an exception: a control plane may be of a kind that nobody here knows, and all of them are
+// readsControlPlanes is an exception: a control plane may be of any kind, and all of them are
 // in one group.
 func readsControlPlanes(rule rbacv1.PolicyRule) bool {
 	return slices.Equal(rule.APIGroups, []string{"controlplane.cluster.x-k8s.io"}) &&

@@ -83,7 +83,7 @@ func TestClassVariablesAreDocumented(t *testing.T) {
 	}
 }
 
-// listVariables asks clusterctl for the variables of a flavour and their defaults.
+// listVariables returns the variables of a flavour and their defaults, as clusterctl lists them.
 func listVariables(t *testing.T, made release, flavour string) map[string]string {
 	t.Helper()
 	listed := string(made.clusterctl(t, nil, "generate", "cluster", "name", "--infrastructure", "metal3:"+made.version,

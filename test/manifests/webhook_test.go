@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The webhooks for a kind of somebody else.
+// The webhooks for a kind of BMO.
 const (
 	pauseWebhook   = "pause.baremetalhost.metal3.io"
 	arrivalWebhook = "arrival.baremetalhost.metal3.io"

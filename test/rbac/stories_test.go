@@ -37,7 +37,7 @@ const clusterName = "cluster"
 const oldVersion = "v1beta1"
 
 // describeLife is the life of a cluster with one machine of everything that asks for a right of its own: a host, data,
-// a control plane that keeps hosts, bootstrap data that nobody labelled, a template with a cleaning mode, an Ironic
+// a control plane that keeps hosts, bootstrap data without a label, a template with a cleaning mode, an Ironic
 // endpoint with credentials of the user.
 func describeLife(i *world) {
 	It("makes a cluster ready and reports a pause", func(ctx context.Context) {
@@ -127,7 +127,7 @@ func describeLife(i *world) {
 		}).Should(Succeed())
 	})
 
-	It("shows its metrics to whom may see them, and to nobody else", func(ctx context.Context) {
+	It("serves metrics only to users who may read them", func(ctx context.Context) {
 		installation.Role(ctx, i.server, "metrics_reader_role.yaml")
 		installation.Bind(ctx, i.server, "metrics-reader",
 			rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: i.namespace, Name: "reader"})
@@ -178,7 +178,7 @@ func describeUpgrade(i *world) {
 	})
 }
 
-// describeOwners is the story of somebody who has the role that is installed, and not what the manual adds to it.
+// describeOwners is the story of an installation without the additional permission of the manual.
 func describeOwners(i *world) {
 	It("may not change owners without the right to delete", func(ctx context.Context) {
 		const user = "without"
@@ -350,7 +350,7 @@ func (i *world) token(ctx context.Context, name string) string {
 	return request.Status.Token
 }
 
-// withIronic makes a Metal3Cluster with an Ironic endpoint that nobody holds, and with credentials of the user.
+// withIronic creates a Metal3Cluster with an Ironic endpoint without a holder, and with credentials of the user.
 func withIronic() build.ObjectOption {
 	return stage.With(func(infra *infrav1.Metal3Cluster) {
 		infra.Spec.Ironic = &infrav1.Ironic{

@@ -175,7 +175,7 @@ func (w *world) remember(ctx context.Context) {
 	}
 }
 
-// untouched expects the hosts to be those that CAPM3 left, and to be told to run the same.
+// untouched expects the hosts as CAPM3 left them, with the same power and image.
 func (w *world) untouched(ctx context.Context) {
 	GinkgoHelper()
 	for name, before := range w.hosts {

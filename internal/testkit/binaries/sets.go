@@ -82,6 +82,16 @@ func AddressManager() Set {
 	}
 }
 
+// InClusterAddressManager is a provider of Cluster API's IPAM contract: the in-cluster provider as it is released.
+func InClusterAddressManager() Set {
+	return Set{
+		Name: "inclusteripam",
+		Programs: []Program{{
+			Name: "cluster-api-ipam-provider-in-cluster", Package: "sigs.k8s.io/cluster-api-ipam-provider-in-cluster",
+		}},
+	}
+}
+
 // Tools are the code generators.
 func Tools() Set {
 	return Set{
@@ -108,7 +118,8 @@ func Linters() Set {
 func Sets() map[string]Set {
 	sets := map[string]Set{}
 	for _, set := range []Set{
-		ControlPlane(), Nodes(), CoreDNS(), ClusterAPI(), BaremetalOperator(), AddressManager(), Tools(), Linters(),
+		ControlPlane(), Nodes(), CoreDNS(), ClusterAPI(), BaremetalOperator(), AddressManager(),
+		InClusterAddressManager(), Tools(), Linters(),
 	} {
 		sets[set.Name] = set
 	}

@@ -1,9 +1,9 @@
 // Package components finds or makes what is installed into a management cluster: the custom resource definitions that
 // the tests need, and the component files of a clusterctl repository.
 //
-// Nothing is kept in this repository that belongs to another project. Cluster API, cert-manager and the Baremetal
-// Operator (BMO) ship their definitions inside their Go modules; those of the address manager are generated from its Go
-// types. The labels that an installed product would carry are set here.
+// Nothing is kept in this repository that belongs to another project. Cluster API, cert-manager, the in-cluster
+// address manager and the Baremetal Operator (BMO) ship their definitions inside their Go modules; those of the address
+// manager of Metal3 are generated from its Go types. The labels that an installed product would carry are set here.
 //
 // It refuses versions that no go.mod and no constant of this package pins.
 package components
@@ -21,6 +21,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/yaml"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
 // Group is a set of custom resource definitions that one project owns.
@@ -39,6 +41,9 @@ const (
 
 	// AddressManager is the IP address manager: ipam.metal3.io.
 	AddressManager Group = "address-manager"
+
+	// InClusterAddressManager is the in-cluster provider of Cluster API's IPAM contract: InClusterIPPool and others.
+	InClusterAddressManager Group = "in-cluster-address-manager"
 
 	// CertManager is cert-manager. clusterctl wants it, nothing else here does.
 	CertManager Group = "cert-manager"
@@ -109,6 +114,12 @@ func (s Source) folders(ctx context.Context, group Group) ([]string, error) {
 		return []string{filepath.Join(folder, "config", "base", "crds", "bases")}, nil
 	case AddressManager:
 		return s.generate(ctx, addressManagerAPI, "v1alpha1")
+	case InClusterAddressManager:
+		found, err := requiredBy(ctx, filepath.Join(s.Root, "hack", binaries.InClusterAddressManager().Name), inClusterModule)
+		if err != nil {
+			return nil, err
+		}
+		return []string{filepath.Join(found.Dir, "config", "crd", "bases")}, nil
 	case CertManager:
 		folder, err := download(ctx, certManagerModule, CertManagerVersion)
 		if err != nil {
@@ -176,7 +187,7 @@ func setLabels(group Group, definition *apiextensionsv1.CustomResourceDefinition
 	case Provider, ClusterAPI:
 		labels[clusterctlv1.ClusterctlLabel] = ""
 		maps.Copy(labels, contract)
-	case AddressManager:
+	case AddressManager, InClusterAddressManager:
 		labels[clusterctlv1.ClusterctlLabel] = ""
 	case HostOperator:
 		maps.Copy(labels, moveLabels(definition.Name))

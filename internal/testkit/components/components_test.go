@@ -59,6 +59,10 @@ func TestDefinitions(t *testing.T) {
 			"it is installed by clusterctl", components.AddressManager, 3, "ipam.metal3.io", "ippools.ipam.metal3.io",
 			map[string]string{"clusterctl.cluster.x-k8s.io": ""},
 		},
+		"InClusterAddressManager": {
+			"it is installed by clusterctl", components.InClusterAddressManager, 4, "ipam.cluster.x-k8s.io",
+			"inclusterippools.ipam.cluster.x-k8s.io", map[string]string{"clusterctl.cluster.x-k8s.io": ""},
+		},
 		"CertManager": {
 			"it moves with nobody", components.CertManager, 6, "cert-manager.io", "certificates.cert-manager.io", nil,
 		},

@@ -14,6 +14,7 @@ const (
 	certManagerModule    = "github.com/cert-manager/cert-manager"
 	addressManagerModule = "github.com/metal3-io/ip-address-manager"
 	addressManagerAPI    = addressManagerModule + "/api"
+	inClusterModule      = "sigs.k8s.io/cluster-api-ipam-provider-in-cluster"
 	hostOperatorModule   = "github.com/metal3-io/baremetal-operator"
 	hostOperatorAPI      = hostOperatorModule + "/apis"
 )
@@ -31,7 +32,12 @@ type module struct {
 
 // required finds a module that the go.mod of the checkout requires, downloading it when the module cache lacks it.
 func (s Source) required(ctx context.Context, path string) (module, error) {
-	output, err := goCommand(ctx, s.Root, "list", "-m", "-json", path)
+	return requiredBy(ctx, s.Root, path)
+}
+
+// requiredBy finds a module that the go.mod of a folder requires, as required does.
+func requiredBy(ctx context.Context, folder, path string) (module, error) {
+	output, err := goCommand(ctx, folder, "list", "-m", "-json", path)
 	if err != nil {
 		return module{}, err
 	}

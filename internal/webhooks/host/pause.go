@@ -10,18 +10,17 @@
 //	source:     paused             paused, by this webhook           paused, deleting  gone
 //	without it: paused             NOT paused                        NOT paused, deleting: the operator acts
 //
-// The webhook puts the pause back in the same write that would lose it. A host that was not paused is paused as well:
-// it leaves for good, and nothing may be done to its machine from here.
+// The webhook restores the pause in the same write that would lose it. It also pauses a host that was not paused: the
+// host leaves this cluster, and BMO must not change its machine from here.
 //
-// A host that comes out of a backup, such as the files of clusterctl move --to-directory, has an image, the finalizer
-// of a BMO that has known it, and nothing that tells what has become of it. A BMO would take it for
-// a new one and provision it over what runs there. It is paused as it is created; controllers/hostmove decides when it
-// may go on.
+// A host from a backup, such as the files of clusterctl move --to-directory, has an image and the finalizer of BMO,
+// and no status. BMO would treat it as a new one, and provision it over the running system. The webhook pauses it at
+// its creation; controllers/hostmove decides when it is resumed.
 //
 // A host that moved away is not created again where it was, as a controller that applies manifests would do: the BMO
-// there would take it for a new one, and inspect it, which reboots the machine.
+// there would treat it as a new one, and inspect it, which reboots the machine.
 //
-// Nothing else is refused or changed, so finalizers go as clusterctl wants it. It works on the annotations of
+// It refuses and changes nothing else, so clusterctl can remove finalizers. It works on the annotations of
 // the raw object and answers with one operation, so that fields of newer BMOs are not lost. The trade-off is
 // that a user can unpause a host with delete-for-move only after removing that annotation.
 //

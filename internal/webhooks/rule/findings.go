@@ -45,7 +45,7 @@ func Join(all ...Findings) Findings {
 	return joined
 }
 
-// Without takes away the findings that were there before. Two errors are the same if they name the same field, value
+// Without returns the findings that were not there before. Two errors are the same if they name the same field, value
 // and reason: a value that changed from one wrong value to another is a new error.
 func (f Findings) Without(before Findings) Findings {
 	known := sets.New(before.Warnings...)

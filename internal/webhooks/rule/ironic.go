@@ -42,8 +42,8 @@ func Ironic(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	return errs
 }
 
-// IronicChange judges a change of an Ironic endpoint. Taking the whole endpoint away is allowed, and so is starting
-// anew with another identity after that.
+// IronicChange returns the errors and warnings of a change of an Ironic endpoint. Users may remove the whole
+// endpoint, and add one with another identity after that.
 func IronicChange(path *field.Path, before, after *infrav1.Ironic) Findings {
 	if before == nil || after == nil {
 		return Findings{}

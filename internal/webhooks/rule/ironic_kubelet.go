@@ -39,7 +39,7 @@ func kubelet(path *field.Path, kubelet *infrav1.IronicKubelet) field.ErrorList {
 }
 
 // unknownKubelet warns where the static pods go elsewhere than kubeadm puts them, while the guard will look for the
-// credentials where kubeadm puts those. It is no error: kubeadm can be told of another directory.
+// credentials where kubeadm puts those. It is no error: kubeadm accepts another directory.
 func unknownKubelet(path *field.Path, described *infrav1.Ironic) Findings {
 	if described == nil || described.Kubelet != nil ||
 		described.ManifestsDirectory == "" || described.ManifestsDirectory == infrav1.DefaultManifestsDirectory ||

@@ -10,8 +10,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// OwnNamespace refuses a reference into a namespace other than the object's own: whoever may write the object could
-// read through it what is not his.
+// OwnNamespace refuses a reference into a namespace other than the object's own: users who may write the object could
+// read objects of other namespaces through it.
 func OwnNamespace(path *field.Path, referenced, own string) *field.Error {
 	if referenced == "" || referenced == own {
 		return nil

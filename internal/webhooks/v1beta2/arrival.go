@@ -21,7 +21,7 @@ import (
 // earlier move has left objects that the source does not have any more, and that none is created again where it moved
 // away from. It reads objects with the reader.
 //
-// clusterctl repeats the write for some minutes, gives up, and has deleted nothing in the source by then. A later
+// clusterctl repeats the write for some minutes and then fails. It has deleted nothing in the source by then. A later
 // rejection is impossible: clusterctl unpauses the Cluster itself, and Cluster API acts at once.
 func WithArrivals(
 	validator admission.Validator[*infrav1.Metal3Cluster], reader client.Reader,
