@@ -241,10 +241,14 @@ func TestFailedRequests(t *testing.T) {
 			},
 		}
 	}
+	ofKind := func(kind string) func(client.ObjectList) bool {
+		return func(list client.ObjectList) bool { return list.GetObjectKind().GroupVersionKind().Kind == kind }
+	}
 	cases := map[string]struct {
 		funcs       interceptor.Funcs
 		keeper      kept
 		provisioned bool
+		says        string
 	}{
 		"Machines": {funcs: listFails(func(list client.ObjectList) bool { _, is := list.(*clusterv1.MachineList); return is })},
 		"Hosts":    {funcs: listFails(func(list client.ObjectList) bool { _, is := list.(*bmov1alpha1.BareMetalHostList); return is })},
@@ -252,11 +256,13 @@ func TestFailedRequests(t *testing.T) {
 		"Remediations": {funcs: listFails(func(list client.ObjectList) bool {
 			_, is := list.(*infrav1.Metal3RemediationList)
 			return is
-		})},
-		"Definitions": {funcs: listFails(func(list client.ObjectList) bool {
-			_, is := list.(*metav1.PartialObjectMetadataList)
-			return is
-		})},
+		}), provisioned: true, says: "Listing Metal3Remediation objects"},
+		"ClusterClasses": {funcs: listFails(ofKind("ClusterClassList")), provisioned: true, says: "Listing ClusterClass objects"},
+		"Definitions": {
+			funcs: listFails(ofKind("CustomResourceDefinitionList")), provisioned: true, says: "Listing CustomResourceDefinitions",
+		},
+		"Secrets": {funcs: listFails(ofKind("SecretList")), provisioned: true, says: "Listing Secrets"},
+		"IPPools": {funcs: listFails(ofKind("IPPoolList")), provisioned: true, says: "Listing IPPools"},
 		"ClusterID": {funcs: interceptor.Funcs{
 			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 				return errAway
@@ -279,6 +285,17 @@ func TestFailedRequests(t *testing.T) {
 			}
 			if got := ptr.Deref(infra.Status.Initialization.Provisioned, false); got != tc.provisioned {
 				t.Errorf("provisioned is %t, want %t: the endpoint must not hold it up", got, tc.provisioned)
+			}
+			if tc.says == "" {
+				return
+			}
+			got := conditions.Get(infra, infrav1.ReadyForMoveCondition)
+			if got == nil || got.Status != metav1.ConditionFalse || got.Reason != infrav1.NotReadyForMoveReason ||
+				!strings.Contains(got.Message, tc.says) || !strings.Contains(got.Message, errAway.Error()) {
+				t.Errorf("ReadyForMove is %+v, want the failed read", got)
+			}
+			if !conditions.IsTrue(infra, infrav1.ReadyCondition) {
+				t.Errorf("Ready is %+v: a read for the move stops nothing else", conditions.Get(infra, infrav1.ReadyCondition))
 			}
 		})
 	}

@@ -52,7 +52,8 @@ type secretRead struct {
 // caresForMove returns true if ReadyForMove is reported now.
 func (s *scope) caresForMove() bool { return s.cluster != nil && s.infra.DeletionTimestamp.IsZero() }
 
-// readMove reads the facts that decide whether the namespace can be moved. It reads the cache.
+// readMove reads the facts that several stages use, and that decide whether the namespace can be moved. It reads the
+// cache.
 func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	if !s.caresForMove() {
 		return nil
@@ -66,16 +67,18 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	if s.move.Around, err = r.Hosts.Neighbours(ctx, s.infra.Namespace); err != nil {
 		return err
 	}
-	reads := []func(context.Context, *scope) error{r.readOwners, r.readNaming, r.readNames, r.tryPauses}
-	if !s.paused {
-		reads = append(reads, r.readSecrets)
+	if err := r.readOwners(ctx, s); err != nil {
+		return err
 	}
-	for _, read := range reads {
-		if err := read(ctx, s); err != nil {
-			return err
-		}
+	return r.readNaming(ctx, s)
+}
+
+// readObstacles reads the facts that only the stages of ReadyForMove use, so that a failed read stops no other stage.
+func (r *Reconciler) readObstacles(ctx context.Context, s *scope) error {
+	if err := r.readNames(ctx, s); err != nil {
+		return err
 	}
-	return nil
+	return r.tryPauses(ctx, s)
 }
 
 // readOwners reads Clusters and Machines. It reads the cache.
@@ -231,7 +234,7 @@ func clusterMatters(before, after *clusterv1.Cluster) bool {
 func (r *Reconciler) list(ctx context.Context, s *scope, list client.ObjectList) error {
 	if err := r.Client.List(ctx, list, client.InNamespace(s.infra.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		gvk, _ := r.Client.GroupVersionKindFor(list)
-		return fmt.Errorf("listing %ss: %w", strings.TrimSuffix(gvk.Kind, "List"), err)
+		return fmt.Errorf("listing %s objects: %w", strings.TrimSuffix(gvk.Kind, "List"), err)
 	}
 	return nil
 }
@@ -249,6 +252,9 @@ func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
 func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) {
 		return outcome.Done(), nil
+	}
+	if err := r.readObstacles(ctx, s); err != nil {
+		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
 	if waits := s.departure(); waits != "" {
 		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.trialsAgain), nil
@@ -301,21 +307,27 @@ func (s *scope) departure() string {
 	}
 }
 
-// settleMove does what remains to be done after a move, once the Cluster runs in this cluster and no other management
-// cluster has claimed it. An error of one task does not stop the other one, nor a stage of another condition.
+// settleMove reads the obstacles of the next move. It does what remains to be done after a move, once the Cluster runs
+// in this cluster and no other management cluster has claimed it. An error of one task does not stop the others, nor a
+// stage of another condition.
 func (r *Reconciler) settleMove(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	err := errors.Join(r.readObstacles(ctx, s), r.readSecrets(ctx, s))
 	if s.infra.Spec.Ironic != nil && !s.isClaimProbed || s.standing == pivot.Superseded {
-		return outcome.Done(), nil
+		return outcome.Done(), err
 	}
 	// The Ironic of the management cluster may hold the VIP again.
-	return outcome.Done(), errors.Join(r.tellIronic(ctx, s, false), r.forgetDeparture(ctx, s))
+	return outcome.Done(), errors.Join(err, r.tellIronic(ctx, s, false), r.forgetDeparture(ctx, s))
 }
 
-// forgetDeparture removes the record of what moved away. It costs a request once for each epoch and process.
+// forgetDeparture removes the record of what moved away, after it has stored the epoch that ends the move. It costs a
+// request once for each epoch and process.
 func (r *Reconciler) forgetDeparture(ctx context.Context, s *scope) error {
 	key, epoch := client.ObjectKeyFromObject(s.infra), pivot.EpochOf(s.infra)
 	if done, known := r.forgotten.Load(key); epoch == 0 || known && done == epoch {
 		return nil
+	}
+	if err := s.pass.Save(ctx); err != nil {
+		return err
 	}
 	if err := r.Departures.Forget(ctx, s.infra); err != nil {
 		return err
