@@ -157,7 +157,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 	}
 	now := clock.RealClock{}
 	announced := recorder(mgr, "metal3cluster")
-	planes := workload.NewControlPlanes(options.Clusters, mgr.GetAPIReader())
+	planes := workload.NewWatchedControlPlanes(options.Clusters, mgr.GetAPIReader())
 	clusters := &metal3cluster.Reconciler{
 		Client:      mgr.GetClient(),
 		Recorder:    announced,

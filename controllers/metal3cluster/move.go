@@ -25,10 +25,13 @@ import (
 )
 
 const (
-	// secretsEvery is the time between two reads of the Secrets of a namespace, doubtEvery the one while a referenced
-	// Secret is missing or would not move, or an IPPool is in the way. No event announces a change of these.
+	// secretsEvery is the time between two reads of the Secrets of a namespace. No event announces a change of these.
 	secretsEvery = 5 * time.Minute
-	doubtEvery   = 5 * time.Second
+
+	// doubtEvery is the least time between two reads while a referenced Secret is missing or would not move, or an IPPool
+	// is in the way. The time doubles up to doubtLimit while this lasts.
+	doubtEvery = 5 * time.Second
+	doubtLimit = 3 * time.Minute
 
 	// doubtPerSecret is added for each Secret of the namespace: each read lists all of them.
 	doubtPerSecret = 5 * time.Millisecond
@@ -44,7 +47,12 @@ const (
 
 // secretRead is a read of the Secrets of a namespace, and of its IPPools.
 type secretRead struct {
-	at        time.Time
+	at time.Time
+
+	// doubted is the time of the first of the reads in a row after which something was missing or in the way. Zero if
+	// nothing is.
+	doubted time.Time
+
 	seen      map[string]*metav1.PartialObjectMetadata
 	openPools []string
 }
@@ -156,7 +164,7 @@ func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.infra)
 	value, _ := r.secretReads.Load(key)
 	last, _ := value.(secretRead)
-	s.move.OpenPools = last.openPools
+	s.move.OpenPools, s.secretRead = last.openPools, last
 	if s.move.Secrets = last.seen; last.seen != nil && r.Clock.Since(last.at) < s.secretsExpire() {
 		return nil
 	}
@@ -179,11 +187,19 @@ func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	if err := r.listPools(ctx, s); err != nil {
 		return err
 	}
-	r.secretReads.Store(client.ObjectKeyFromObject(s.infra), secretRead{
-		at: r.Clock.Now(), seen: s.move.Secrets, openPools: s.move.OpenPools,
-	})
+	read := secretRead{at: r.Clock.Now(), seen: s.move.Secrets, openPools: s.move.OpenPools}
+	if s.doubts() {
+		if read.doubted = s.secretRead.doubted; read.doubted.IsZero() {
+			read.doubted = read.at
+		}
+	}
+	s.secretRead = read
+	r.secretReads.Store(client.ObjectKeyFromObject(s.infra), read)
 	return nil
 }
+
+// doubts returns true if a referenced Secret is missing or would not move, or an IPPool is in the way.
+func (s *scope) doubts() bool { return !pivot.SecretsMove(s.move) || len(s.move.OpenPools) > 0 }
 
 // listPools reads the IPPools of the namespace. The client reads unstructured objects live. There are none without the
 // address manager of Metal3.
@@ -198,13 +214,20 @@ func (r *Reconciler) listPools(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// secretsExpire returns the time for which a read of the Secrets is valid.
+// secretsExpire returns the time for which the last read of the Secrets is valid.
 func (s *scope) secretsExpire() time.Duration {
-	if pivot.SecretsMove(s.move) && len(s.move.OpenPools) == 0 {
+	if !s.doubts() {
 		return secretsEvery
 	}
-	return min(secretsEvery, doubtEvery+time.Duration(len(s.move.Secrets))*doubtPerSecret)
+	lasts := time.Duration(0)
+	if doubted := s.secretRead.doubted; !doubted.IsZero() {
+		lasts = s.secretRead.at.Sub(doubted)
+	}
+	return patience(max(lasts, doubtEvery+time.Duration(len(s.move.Secrets))*doubtPerSecret))
 }
+
+// patience returns the time until something is read again that no event announces, and that was missing for a time.
+func patience(lasts time.Duration) time.Duration { return min(doubtLimit, max(doubtEvery, lasts)) }
 
 // withReads returns the time to the next reconcile, at the latest when the read of the Secrets expires, or when hosts
 // are tried again.

@@ -52,6 +52,9 @@ type scope struct {
 	hostDefinition int64
 	trialsAgain    time.Duration
 
+	// secretRead is the last read of the Secrets of the namespace. Empty before the first one.
+	secretRead secretRead
+
 	// plane is the control plane as the last probe read it. Nil without spec.ironic, before the first probe, and while the
 	// workload cluster does not answer.
 	plane *workload.ControlPlane
