@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,6 +27,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/movesecret"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/datastore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/handover"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
@@ -90,7 +92,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	sweep := &hostsweep.Reconciler{
 		Client:   mgr.GetClient(),
-		Recorder: mgr.GetEventRecorder("hostsweep"),
+		Recorder: recorder(mgr, "hostsweep"),
 		Hosts:    hosts,
 	}
 	if err := sweep.SetupWithManager(ctx, mgr, concurrency(1)); err != nil {
@@ -99,7 +101,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	moving := hostmove.NewStore(hosts, mgr.GetClient(), mgr.GetAPIReader())
 	moves := &hostmove.Reconciler{
 		Client:   mgr.GetClient(),
-		Recorder: mgr.GetEventRecorder("hostmove"),
+		Recorder: recorder(mgr, "hostmove"),
 		Clock:    clock.RealClock{},
 		Hosts:    moving,
 		Statuses: moving,
@@ -116,7 +118,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	templates := &metal3machinetemplate.Reconciler{
 		Client:      mgr.GetClient(),
-		Recorder:    mgr.GetEventRecorder("metal3machinetemplate"),
+		Recorder:    recorder(mgr, "metal3machinetemplate"),
 		Hosts:       hosts,
 		WatchFilter: options.WatchFilter,
 	}
@@ -139,7 +141,7 @@ func setupMoveLabels(ctx context.Context, mgr ctrl.Manager, options Options) err
 	if !options.KeepMoveLabels {
 		return nil
 	}
-	definitions := &movelabel.Reconciler{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("movelabel")}
+	definitions := &movelabel.Reconciler{Client: mgr.GetClient(), Recorder: recorder(mgr, "movelabel")}
 	if err := definitions.SetupWithManager(mgr, concurrency(1)); err != nil {
 		return err
 	}
@@ -154,11 +156,11 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 		return fmt.Errorf("registering metrics of Ironic endpoints: %w", err)
 	}
 	now := clock.RealClock{}
-	recorder := mgr.GetEventRecorder("metal3cluster")
-	planes := workload.NewControlPlanes(options.Clusters, mgr.GetAPIReader())
+	announced := recorder(mgr, "metal3cluster")
+	planes := workload.NewWatchedControlPlanes(options.Clusters, mgr.GetAPIReader())
 	clusters := &metal3cluster.Reconciler{
 		Client:      mgr.GetClient(),
-		Recorder:    recorder,
+		Recorder:    announced,
 		Clock:       now,
 		Hosts:       hosts,
 		WatchFilter: options.WatchFilter,
@@ -166,7 +168,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
 		},
 		Endpoints:  metal3cluster.NewEndpointProber(metal3cluster.ProbeIronic, now, options.EndpointInterval),
-		Nodes:      metal3cluster.NewNodeProber(planes, recorder, now, options.EndpointInterval),
+		Nodes:      metal3cluster.NewNodeProber(planes, announced, now, options.EndpointInterval),
 		Handover:   handover.New(mgr.GetClient()),
 		Departures: departure.New(mgr.GetClient()),
 	}
@@ -181,7 +183,7 @@ func setupData(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	}
 	templates := &metal3datatemplate.Reconciler{
 		Client:      mgr.GetClient(),
-		Recorder:    mgr.GetEventRecorder("metal3datatemplate"),
+		Recorder:    recorder(mgr, "metal3datatemplate"),
 		Data:        data,
 		WatchFilter: options.WatchFilter,
 	}
@@ -190,7 +192,7 @@ func setupData(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	}
 	claims := &metal3dataclaim.Reconciler{
 		Client:      mgr.GetClient(),
-		Recorder:    mgr.GetEventRecorder("metal3dataclaim"),
+		Recorder:    recorder(mgr, "metal3dataclaim"),
 		Data:        data,
 		Live:        mgr.GetAPIReader(),
 		WatchFilter: options.WatchFilter,
@@ -200,7 +202,7 @@ func setupData(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	}
 	rendered := &metal3data.Reconciler{
 		Client:      mgr.GetClient(),
-		Recorder:    mgr.GetEventRecorder("metal3data"),
+		Recorder:    recorder(mgr, "metal3data"),
 		Clock:       clock.RealClock{},
 		Data:        data,
 		Secrets:     client.Reader(mgr.GetCache()),
@@ -221,7 +223,7 @@ func setupRemediations(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.S
 	nodes := workload.New(options.Clusters)
 	remediations := &metal3remediation.Reconciler{
 		Client:        mgr.GetClient(),
-		Recorder:      mgr.GetEventRecorder("metal3remediation"),
+		Recorder:      recorder(mgr, "metal3remediation"),
 		Clock:         clock.RealClock{},
 		Hosts:         hosts,
 		Nodes:         nodes,
@@ -236,7 +238,7 @@ func setupRemediations(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.S
 func newMachines(mgr ctrl.Manager, hosts *hoststore.Store, options Options) *metal3machine.Reconciler {
 	return &metal3machine.Reconciler{
 		Client:      mgr.GetClient(),
-		Recorder:    mgr.GetEventRecorder("metal3machine"),
+		Recorder:    recorder(mgr, "metal3machine"),
 		Clock:       clock.RealClock{},
 		Hosts:       hosts,
 		Clusters:    hosts,
@@ -248,6 +250,10 @@ func newMachines(mgr ctrl.Manager, hosts *hoststore.Store, options Options) *met
 		GuardImage:  options.GuardImage,
 		FastTrack:   options.FastTrack,
 	}
+}
+
+func recorder(mgr ctrl.Manager, controller string) events.EventRecorder {
+	return flow.NewRecorder(mgr.GetEventRecorder(controller))
 }
 
 func concurrency(workers int) controller.Options {

@@ -69,6 +69,9 @@ type Reconciler struct {
 	// secretReads holds the last secretRead of each Metal3Cluster.
 	secretReads sync.Map
 
+	// secretProblems holds since when a Secret of the endpoint of a Metal3Cluster is missing or must be corrected.
+	secretProblems sync.Map
+
 	// trials remember which hosts can be paused.
 	trials pauseTrials
 
@@ -106,6 +109,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Endpoints.Forget(req.NamespacedName)
 		r.Nodes.Forget(req.NamespacedName)
 		r.secretReads.Delete(req.NamespacedName)
+		r.secretProblems.Delete(req.NamespacedName)
 		r.gatherTimes.Delete(req.NamespacedName)
 		r.forgotten.Delete(req.NamespacedName)
 	case flow.Ignored:
@@ -130,7 +134,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return result, err
 	}
 	r.announceHolder(s)
-	result.RequeueAfter = s.again(s.withReads(result.RequeueAfter))
+	result.RequeueAfter = r.again(s, s.withReads(result.RequeueAfter))
 	return result, nil
 }
 
@@ -153,8 +157,8 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 			ironicReady.Stage(fence),
 			ironicReady.Stage(r.chooseIdentity),
 			ironicUnique.Stage(findConflicts),
-			infrastructureReady.Stage(findEndpoint),
 			readyForMove.Stage(r.settleMove),
+			infrastructureReady.Stage(findEndpoint),
 			ironicReady.Stage(r.keepSecret),
 			ironicReady.Stage(r.judgeIronic),
 			ironicReady.Stage(awaitClaim),

@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// busyIntervals is the number of intervals between two probes of a control plane that is incomplete or has just
-	// changed, calmIntervals that of a complete one.
-	busyIntervals, calmIntervals = 5, 60
+	// nodesIntervals is the number of intervals between two probes of a control plane. A probe reads caches, and costs a
+	// request only to claim the cluster, to arm a node, and while the caches cannot be read.
+	nodesIntervals = 5
 
 	// nodesLimit is how long one probe of a control plane may take.
 	nodesLimit = 10 * time.Second
@@ -106,13 +106,8 @@ func NewNodeProber(planes ControlPlanes, recorder events.EventRecorder, now cloc
 				!slices.Equal(before.nodes, after.nodes)
 		},
 		differs: nodesResult.differs,
-		pause: func(result nodesResult, isNews bool) time.Duration {
-			if isNews || result.problem != "" || !result.isComplete() {
-				return busyIntervals * interval
-			}
-			return calmIntervals * interval
-		},
-		limit: nodesLimit,
+		pause:   func(nodesResult, bool) time.Duration { return nodesIntervals * interval },
+		limit:   nodesLimit,
 	}, now, interval)}
 }
 
@@ -121,13 +116,6 @@ func (r nodesResult) differs(other nodesResult) bool {
 	isSameSeen := equality.Semantic.DeepEqual(r.seen, other.seen)
 	r.seen, other.seen = nil, nil
 	return !isSameSeen || r != other
-}
-
-// isComplete returns true if all nodes carry the endpoint and are ready.
-func (r nodesResult) isComplete() bool {
-	return r.seen != nil && !slices.ContainsFunc(r.seen.Nodes, func(node workload.ControlPlaneNode) bool {
-		return !node.PodsReady
-	})
 }
 
 // probeNodes reads a control plane. It arms the nodes of a cluster that manages itself, and disarms those of a cluster

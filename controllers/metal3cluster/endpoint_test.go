@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,7 +20,8 @@ func TestSharedEndpointIsReported(t *testing.T) {
 	r, _ := reconciler(infra, interceptor.Funcs{}, kept{})
 	stored := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(infra, build.Cluster("cluster"),
 		build.Metal3Cluster("other", build.InNamespace("elsewhere"))).WithStatusSubresource(infra).
-		WithIndex(&infrav1.Metal3Cluster{}, endpointIndex, byEndpoint).Build()
+		WithIndex(&infrav1.Metal3Cluster{}, endpointIndex, byEndpoint).
+		WithIndex(&clusterv1.Cluster{}, endpointIndex, byEndpoint).Build()
 	r.Client = stored
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(infra)}
 	if _, err := r.Reconcile(context.Background(), request); err != nil {
@@ -31,7 +33,7 @@ func TestSharedEndpointIsReported(t *testing.T) {
 	}
 	got := conditions.Get(after, infrav1.InfrastructureReadyCondition)
 	want := "Control-plane endpoint " + infra.Spec.ControlPlaneEndpoint.String() +
-		" is also that of Metal3Cluster elsewhere/other. Correct spec.controlPlaneEndpoint of one of them."
+		" is also that of Metal3Cluster elsewhere/other. Correct spec.controlPlaneEndpoint of one of them, or of its Cluster."
 	if got == nil || got.Status != "True" || got.Reason != infrav1.EndpointSharedReason || got.Message != want {
 		t.Errorf("got %+v, want %q", got, want)
 	}

@@ -27,8 +27,8 @@ const (
 )
 
 // userSecretsEvery is the time between two reads of the Secrets of an endpoint, three at most: no event announces a
-// change of a Secret that the user has created.
-const userSecretsEvery = 2 * time.Minute
+// change of a Secret of the user that has another owner.
+const userSecretsEvery = 5 * time.Minute
 
 // keepsIronic returns true if the Ironic endpoint is to be reconciled now.
 func (s *scope) keepsIronic() bool {
@@ -160,15 +160,18 @@ func (s *scope) missesHosts() bool {
 
 // again returns the time until the Secrets of an endpoint are read again: soon while one is missing or must be
 // corrected.
-func (s *scope) again(after time.Duration) time.Duration {
-	if !s.keepsIronic() {
+func (r *Reconciler) again(s *scope, after time.Duration) time.Duration {
+	key := client.ObjectKeyFromObject(s.infra)
+	switch {
+	case !s.keepsIronic():
 		return after
+	case !s.secretProblem:
+		r.secretProblems.Delete(key)
+		return flow.Soonest(after, userSecretsEvery)
 	}
-	next := userSecretsEvery
-	if s.secretProblem {
-		next = doubtEvery
-	}
-	return flow.Soonest(after, next)
+	began, _ := r.secretProblems.LoadOrStore(key, r.Clock.Now())
+	since, _ := began.(time.Time)
+	return flow.Soonest(after, patience(r.Clock.Since(since)))
 }
 
 // announceHolder emits an event for a changed holder. No answer before the first holder is no change.

@@ -2,17 +2,14 @@ package metal3cluster
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -30,6 +27,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/metrics"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
@@ -143,92 +141,6 @@ func TestSecretsAreReadAgain(t *testing.T) {
 	}
 }
 
-// countRequests counts the requests that the cache does not answer: reads of Secrets and ConfigMaps, and writes.
-func countRequests(requests *int) interceptor.Funcs {
-	return interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
-			options ...client.GetOption,
-		) error {
-			switch object.(type) {
-			case *corev1.Secret, *corev1.ConfigMap:
-				*requests++
-			}
-			return c.Get(ctx, key, object, options...)
-		},
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if list.GetObjectKind().GroupVersionKind().Kind == "SecretList" {
-				*requests++
-			}
-			return c.List(ctx, list, options...)
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
-			options ...client.PatchOption,
-		) error {
-			*requests++
-			return c.Patch(ctx, object, patch, options...)
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch,
-			options ...client.SubResourcePatchOption,
-		) error {
-			*requests++
-			return c.SubResource(sub).Patch(ctx, object, patch, options...)
-		},
-	}
-}
-
-// idle makes a reconciler of a Metal3Cluster whose endpoint has a Secret of the user.
-func idle(t *testing.T, requests *int) (*Reconciler, client.ObjectKey) {
-	t.Helper()
-	infra := build.Metal3Cluster("cluster")
-	withEndpoint(infra)
-	infra.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "credentials"}
-	r, stored := reconciler(infra, countRequests(requests), nil)
-	given := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: infra.Namespace, Name: "credentials"}}
-	given.Data = map[string][]byte{"username": []byte("admin"), "password": []byte("given")}
-	if err := stored.Create(t.Context(), given); err != nil {
-		t.Fatal(err)
-	}
-	r.Secrets = &secrets.Keeper{
-		Client: r.Client, Random: rand.Reader, Clock: clock.RealClock{},
-		Hash: func(password []byte) ([]byte, error) { return password, nil },
-	}
-	return r, client.ObjectKeyFromObject(infra)
-}
-
-// TestAnIdleMetal3ClusterCostsFewRequests counts what reaches the API server in an hour in which nothing happens. The
-// test runs in the time of synctest, and reconciles when a result is news or when the reconcile has asked for it.
-func TestAnIdleMetal3ClusterCostsFewRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		requests, reconciles, began := 0, 0, time.Now()
-		r, key := idle(t, &requests)
-		ctx, cancel := context.WithCancel(t.Context())
-		for _, start := range []func(context.Context) error{r.Endpoints.Start, r.Nodes.Start} {
-			go func() { _ = start(ctx) }()
-		}
-		for time.Since(began) < time.Hour {
-			if time.Since(began) < time.Minute {
-				// The Secret is generated and the first results arrive.
-				requests, reconciles = 0, 0
-			}
-			reconciles++
-			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
-			if err != nil {
-				t.Fatal(err)
-			}
-			select {
-			case <-r.Endpoints.news:
-			case <-r.Nodes.news:
-			case <-time.After(result.RequeueAfter):
-			}
-		}
-		cancel()
-		t.Logf("%d requests and %d reconciles in an hour", requests, reconciles)
-		if requests > 2*60 {
-			t.Errorf("%d requests in an hour, want at most 2 a minute", requests)
-		}
-	})
-}
-
 // TestFailedRequests fails one request each, and demands that what was read before is not lost.
 func TestFailedRequests(t *testing.T) {
 	listFails := func(fails func(client.ObjectList) bool) interceptor.Funcs {
@@ -241,10 +153,14 @@ func TestFailedRequests(t *testing.T) {
 			},
 		}
 	}
+	ofKind := func(kind string) func(client.ObjectList) bool {
+		return func(list client.ObjectList) bool { return list.GetObjectKind().GroupVersionKind().Kind == kind }
+	}
 	cases := map[string]struct {
 		funcs       interceptor.Funcs
 		keeper      kept
 		provisioned bool
+		says        string
 	}{
 		"Machines": {funcs: listFails(func(list client.ObjectList) bool { _, is := list.(*clusterv1.MachineList); return is })},
 		"Hosts":    {funcs: listFails(func(list client.ObjectList) bool { _, is := list.(*bmov1alpha1.BareMetalHostList); return is })},
@@ -252,11 +168,13 @@ func TestFailedRequests(t *testing.T) {
 		"Remediations": {funcs: listFails(func(list client.ObjectList) bool {
 			_, is := list.(*infrav1.Metal3RemediationList)
 			return is
-		})},
-		"Definitions": {funcs: listFails(func(list client.ObjectList) bool {
-			_, is := list.(*metav1.PartialObjectMetadataList)
-			return is
-		})},
+		}), provisioned: true, says: "Listing Metal3Remediation objects"},
+		"ClusterClasses": {funcs: listFails(ofKind("ClusterClassList")), provisioned: true, says: "Listing ClusterClass objects"},
+		"Definitions": {
+			funcs: listFails(ofKind("CustomResourceDefinitionList")), provisioned: true, says: "Listing CustomResourceDefinitions",
+		},
+		"Secrets": {funcs: listFails(ofKind("SecretList")), provisioned: true, says: "Listing Secrets"},
+		"IPPools": {funcs: listFails(ofKind("IPPoolList")), provisioned: true, says: "Listing IPPools"},
 		"ClusterID": {funcs: interceptor.Funcs{
 			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 				return errAway
@@ -279,6 +197,17 @@ func TestFailedRequests(t *testing.T) {
 			}
 			if got := ptr.Deref(infra.Status.Initialization.Provisioned, false); got != tc.provisioned {
 				t.Errorf("provisioned is %t, want %t: the endpoint must not hold it up", got, tc.provisioned)
+			}
+			if tc.says == "" {
+				return
+			}
+			got := conditions.Get(infra, infrav1.ReadyForMoveCondition)
+			if got == nil || got.Status != metav1.ConditionFalse || got.Reason != infrav1.NotReadyForMoveReason ||
+				!strings.Contains(got.Message, tc.says) || !strings.Contains(got.Message, errAway.Error()) {
+				t.Errorf("ReadyForMove is %+v, want the failed read", got)
+			}
+			if !conditions.IsTrue(infra, infrav1.ReadyCondition) {
+				t.Errorf("Ready is %+v: a read for the move stops nothing else", conditions.Get(infra, infrav1.ReadyCondition))
 			}
 		})
 	}
@@ -398,13 +327,13 @@ func TestHoldersAreCollected(t *testing.T) {
 # TYPE metal3_ironic_holder gauge
 metal3_ironic_holder{kind="ControlPlane",metal3cluster="held",name="cp-0",namespace="metal3"} 1
 `
-	if err := testutil.CollectAndCompare(holderCollector{reader}, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(metrics.Collector(reader, holderGauge()), strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 	broken := interceptor.NewClient(reader, interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return errAway },
 	})
-	if err := testutil.CollectAndCompare(holderCollector{broken}, strings.NewReader("")); err != nil {
+	if err := testutil.CollectAndCompare(metrics.Collector(broken, holderGauge()), strings.NewReader("")); err != nil {
 		t.Error(err)
 	}
 }

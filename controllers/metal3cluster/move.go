@@ -25,10 +25,13 @@ import (
 )
 
 const (
-	// secretsEvery is the time between two reads of the Secrets of a namespace, doubtEvery the one while a referenced
-	// Secret is missing or would not move, or an IPPool is in the way. No event announces a change of these.
+	// secretsEvery is the time between two reads of the Secrets of a namespace. No event announces a change of these.
 	secretsEvery = 5 * time.Minute
-	doubtEvery   = 5 * time.Second
+
+	// doubtEvery is the least time between two reads while a referenced Secret is missing or would not move, or an IPPool
+	// is in the way. The time doubles up to doubtLimit while this lasts.
+	doubtEvery = 5 * time.Second
+	doubtLimit = 3 * time.Minute
 
 	// doubtPerSecret is added for each Secret of the namespace: each read lists all of them.
 	doubtPerSecret = 5 * time.Millisecond
@@ -44,7 +47,12 @@ const (
 
 // secretRead is a read of the Secrets of a namespace, and of its IPPools.
 type secretRead struct {
-	at        time.Time
+	at time.Time
+
+	// doubted is the time of the first of the reads in a row after which something was missing or in the way. Zero if
+	// nothing is.
+	doubted time.Time
+
 	seen      map[string]*metav1.PartialObjectMetadata
 	openPools []string
 }
@@ -52,7 +60,8 @@ type secretRead struct {
 // caresForMove returns true if ReadyForMove is reported now.
 func (s *scope) caresForMove() bool { return s.cluster != nil && s.infra.DeletionTimestamp.IsZero() }
 
-// readMove reads the facts that decide whether the namespace can be moved. It reads the cache.
+// readMove reads the facts that several stages use, and that decide whether the namespace can be moved. It reads the
+// cache.
 func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	if !s.caresForMove() {
 		return nil
@@ -66,16 +75,18 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	if s.move.Around, err = r.Hosts.Neighbours(ctx, s.infra.Namespace); err != nil {
 		return err
 	}
-	reads := []func(context.Context, *scope) error{r.readOwners, r.readNaming, r.readNames, r.tryPauses}
-	if !s.paused {
-		reads = append(reads, r.readSecrets)
+	if err := r.readOwners(ctx, s); err != nil {
+		return err
 	}
-	for _, read := range reads {
-		if err := read(ctx, s); err != nil {
-			return err
-		}
+	return r.readNaming(ctx, s)
+}
+
+// readObstacles reads the facts that only the stages of ReadyForMove use, so that a failed read stops no other stage.
+func (r *Reconciler) readObstacles(ctx context.Context, s *scope) error {
+	if err := r.readNames(ctx, s); err != nil {
+		return err
 	}
-	return nil
+	return r.tryPauses(ctx, s)
 }
 
 // readOwners reads Clusters and Machines. It reads the cache.
@@ -153,7 +164,7 @@ func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.infra)
 	value, _ := r.secretReads.Load(key)
 	last, _ := value.(secretRead)
-	s.move.OpenPools = last.openPools
+	s.move.OpenPools, s.secretRead = last.openPools, last
 	if s.move.Secrets = last.seen; last.seen != nil && r.Clock.Since(last.at) < s.secretsExpire() {
 		return nil
 	}
@@ -176,11 +187,19 @@ func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	if err := r.listPools(ctx, s); err != nil {
 		return err
 	}
-	r.secretReads.Store(client.ObjectKeyFromObject(s.infra), secretRead{
-		at: r.Clock.Now(), seen: s.move.Secrets, openPools: s.move.OpenPools,
-	})
+	read := secretRead{at: r.Clock.Now(), seen: s.move.Secrets, openPools: s.move.OpenPools}
+	if s.doubts() {
+		if read.doubted = s.secretRead.doubted; read.doubted.IsZero() {
+			read.doubted = read.at
+		}
+	}
+	s.secretRead = read
+	r.secretReads.Store(client.ObjectKeyFromObject(s.infra), read)
 	return nil
 }
+
+// doubts returns true if a referenced Secret is missing or would not move, or an IPPool is in the way.
+func (s *scope) doubts() bool { return !pivot.SecretsMove(s.move) || len(s.move.OpenPools) > 0 }
 
 // listPools reads the IPPools of the namespace. The client reads unstructured objects live. There are none without the
 // address manager of Metal3.
@@ -195,13 +214,20 @@ func (r *Reconciler) listPools(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// secretsExpire returns the time for which a read of the Secrets is valid.
+// secretsExpire returns the time for which the last read of the Secrets is valid.
 func (s *scope) secretsExpire() time.Duration {
-	if pivot.SecretsMove(s.move) && len(s.move.OpenPools) == 0 {
+	if !s.doubts() {
 		return secretsEvery
 	}
-	return min(secretsEvery, doubtEvery+time.Duration(len(s.move.Secrets))*doubtPerSecret)
+	lasts := time.Duration(0)
+	if doubted := s.secretRead.doubted; !doubted.IsZero() {
+		lasts = s.secretRead.at.Sub(doubted)
+	}
+	return patience(max(lasts, doubtEvery+time.Duration(len(s.move.Secrets))*doubtPerSecret))
 }
+
+// patience returns the time until something is read again that no event announces, and that was missing for a time.
+func patience(lasts time.Duration) time.Duration { return min(doubtLimit, max(doubtEvery, lasts)) }
 
 // withReads returns the time to the next reconcile, at the latest when the read of the Secrets expires, or when hosts
 // are tried again.
@@ -231,7 +257,7 @@ func clusterMatters(before, after *clusterv1.Cluster) bool {
 func (r *Reconciler) list(ctx context.Context, s *scope, list client.ObjectList) error {
 	if err := r.Client.List(ctx, list, client.InNamespace(s.infra.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		gvk, _ := r.Client.GroupVersionKindFor(list)
-		return fmt.Errorf("listing %ss: %w", strings.TrimSuffix(gvk.Kind, "List"), err)
+		return fmt.Errorf("listing %s objects: %w", strings.TrimSuffix(gvk.Kind, "List"), err)
 	}
 	return nil
 }
@@ -249,6 +275,9 @@ func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
 func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) {
 		return outcome.Done(), nil
+	}
+	if err := r.readObstacles(ctx, s); err != nil {
+		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
 	if waits := s.departure(); waits != "" {
 		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.trialsAgain), nil
@@ -301,21 +330,27 @@ func (s *scope) departure() string {
 	}
 }
 
-// settleMove does what remains to be done after a move, once the Cluster runs in this cluster and no other management
-// cluster has claimed it. An error of one task does not stop the other one, nor a stage of another condition.
+// settleMove reads the obstacles of the next move. It does what remains to be done after a move, once the Cluster runs
+// in this cluster and no other management cluster has claimed it. An error of one task does not stop the others, nor a
+// stage of another condition.
 func (r *Reconciler) settleMove(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	err := errors.Join(r.readObstacles(ctx, s), r.readSecrets(ctx, s))
 	if s.infra.Spec.Ironic != nil && !s.isClaimProbed || s.standing == pivot.Superseded {
-		return outcome.Done(), nil
+		return outcome.Done(), err
 	}
 	// The Ironic of the management cluster may hold the VIP again.
-	return outcome.Done(), errors.Join(r.tellIronic(ctx, s, false), r.forgetDeparture(ctx, s))
+	return outcome.Done(), errors.Join(err, r.tellIronic(ctx, s, false), r.forgetDeparture(ctx, s))
 }
 
-// forgetDeparture removes the record of what moved away. It costs a request once for each epoch and process.
+// forgetDeparture removes the record of what moved away, after it has stored the epoch that ends the move. It costs a
+// request once for each epoch and process.
 func (r *Reconciler) forgetDeparture(ctx context.Context, s *scope) error {
 	key, epoch := client.ObjectKeyFromObject(s.infra), pivot.EpochOf(s.infra)
 	if done, known := r.forgotten.Load(key); epoch == 0 || known && done == epoch {
 		return nil
+	}
+	if err := s.pass.Save(ctx); err != nil {
+		return err
 	}
 	if err := r.Departures.Forget(ctx, s.infra); err != nil {
 		return err

@@ -16,16 +16,23 @@ func TestSecretsExpire(t *testing.T) {
 		reason  string
 		secrets int
 		missing bool
+		lasts   time.Duration
 		want    time.Duration
 	}{
-		"Complete":    {"nothing is expected to change", 1000, false, secretsEvery},
-		"MissingOne":  {"the missing Secret may be created at any time", 0, true, doubtEvery},
-		"MissingMany": {"a read costs more where there are more Secrets", 1000, true, 10 * time.Second},
-		"MissingMost": {"a missing Secret is not noticed later than any other change", 1000000, true, secretsEvery},
+		"Complete":    {"nothing is expected to change", 1000, false, 0, secretsEvery},
+		"MissingOne":  {"the missing Secret may be created at any time", 0, true, 0, doubtEvery},
+		"MissingMany": {"a read costs more where there are more Secrets", 1000, true, 0, 10 * time.Second},
+		"MissingMost": {"a missing Secret is noticed before any other change", 1000000, true, 0, doubtLimit},
+		"MissingLong": {"it was not created in this time", 1000, true, time.Minute, time.Minute},
+		"MissingEver": {"it will probably stay so", 0, true, time.Hour, doubtLimit},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := &scope{move: pivot.MoveFacts{Secrets: make(map[string]*metav1.PartialObjectMetadata, tc.secrets)}}
+			s.secretRead.at = time.Unix(1_700_000_000, 0)
+			if tc.lasts > 0 {
+				s.secretRead.doubted = s.secretRead.at.Add(-tc.lasts)
+			}
 			for i := range tc.secrets {
 				s.move.Secrets[time.Duration(i).String()] = &metav1.PartialObjectMetadata{}
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +40,7 @@ type scope struct {
 	// endpoint is the control-plane endpoint. Invalid until findEndpoint sets it.
 	endpoint clusterv1.APIEndpoint
 
-	// sharers are the other Metal3Clusters with the control-plane endpoint of this one.
+	// sharers are the other Metal3Clusters with the control-plane endpoint of this one or of its Cluster.
 	sharers []string
 
 	// move are the facts that decide whether the namespace can be moved. While the Cluster is paused, only hosts and
@@ -52,6 +51,9 @@ type scope struct {
 	// tried again. 0 means never.
 	hostDefinition int64
 	trialsAgain    time.Duration
+
+	// secretRead is the last read of the Secrets of the namespace. Empty before the first one.
+	secretRead secretRead
 
 	// plane is the control plane as the last probe read it. Nil without spec.ironic, before the first probe, and while the
 	// workload cluster does not answer.
@@ -121,19 +123,6 @@ func (r *Reconciler) readMachines(ctx context.Context, s *scope) error {
 		return fmt.Errorf("listing the Machines of Cluster %s: %w", s.cluster.Name, err)
 	}
 	s.machines = len(machines.Items)
-	return nil
-}
-
-// readSharers finds the other Metal3Clusters with the control-plane endpoint of this one, in all namespaces of the
-// manager: they share a network.
-func (r *Reconciler) readSharers(ctx context.Context, s *scope) error {
-	if !s.infra.Spec.ControlPlaneEndpoint.IsValid() || !s.infra.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	for _, other := range r.withEndpointOf(ctx, s.infra) {
-		s.sharers = append(s.sharers, other.String())
-	}
-	slices.Sort(s.sharers)
 	return nil
 }
 

@@ -248,33 +248,29 @@ func (p *planes) Arm(_ context.Context, _ types.NamespacedName, node string, arm
 	return nil
 }
 
-func TestNodesAreProbedSeldomWhenAllIsWell(t *testing.T) {
+func TestNodesAreProbedEachFiveIntervals(t *testing.T) {
 	ready := workload.ControlPlaneNode{Name: "cp-0", Armed: pivot.ArmedByUser, Carries: true, PodsReady: true}
 	starting := workload.ControlPlaneNode{Name: "cp-0", Armed: pivot.ArmedByUser, Carries: true}
-	for name, tc := range map[string]struct {
-		planes planes
-		looks  int
-	}{
-		// The first result is news.
-		"Ready":       {planes{seen: workload.ControlPlane{Nodes: []workload.ControlPlaneNode{ready}}}, 11},
-		"Starting":    {planes{seen: workload.ControlPlane{Nodes: []workload.ControlPlaneNode{starting}}}, 120},
-		"Unreachable": {planes{err: workload.ErrUnreachable}, 120},
-		"Broken":      {planes{err: errAway}, 120},
+	for name, there := range map[string]planes{
+		"Ready":       {seen: workload.ControlPlane{Nodes: []workload.ControlPlaneNode{ready}}},
+		"Starting":    {seen: workload.ControlPlane{Nodes: []workload.ControlPlaneNode{starting}}},
+		"Unreachable": {err: workload.ErrUnreachable},
+		"Broken":      {err: errAway},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				prober := NewNodeProber(&tc.planes, events.NewFakeRecorder(10), clock.RealClock{}, time.Second)
+				prober := NewNodeProber(&there, events.NewFakeRecorder(10), clock.RealClock{}, time.Second)
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() { _ = prober.Start(ctx) }()
 				prober.See(types.NamespacedName{Name: "a"}, nodesTarget{infra: &infrav1.Metal3Cluster{}})
 				<-time.After(10*time.Minute - time.Millisecond)
 				synctest.Wait()
 				cancel()
-				if tc.planes.looks != tc.looks {
-					t.Errorf("%d probes in 10 minutes, want %d", tc.planes.looks, tc.looks)
+				if there.looks != 120 {
+					t.Errorf("%d probes in 10 minutes, want 120", there.looks)
 				}
 				result, _ := prober.See(types.NamespacedName{Name: "a"}, nodesTarget{infra: &infrav1.Metal3Cluster{}})
-				if (result.problem == "") != (tc.planes.err == nil) || (result.seen == nil) != (tc.planes.err != nil) {
+				if (result.problem == "") != (there.err == nil) || (result.seen == nil) != (there.err != nil) {
 					t.Errorf("got %+v", result)
 				}
 			})

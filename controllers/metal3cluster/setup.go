@@ -3,7 +3,6 @@ package metal3cluster
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -57,13 +56,12 @@ func (s *scope) gatherTime() time.Duration {
 	return least + time.Duration(len(s.move.Hosts))*gatherPerHost
 }
 
-// endpointIndex finds Metal3Clusters by spec.controlPlaneEndpoint.
-const endpointIndex = "spec.controlPlaneEndpoint"
-
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.Metal3Cluster{}, endpointIndex, byEndpoint); err != nil {
-		return fmt.Errorf("indexing Metal3Clusters by control-plane endpoint: %w", err)
+	for _, object := range []client.Object{&infrav1.Metal3Cluster{}, &clusterv1.Cluster{}} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, object, endpointIndex, byEndpoint); err != nil {
+			return fmt.Errorf("indexing %T by control-plane endpoint: %w", object, err)
+		}
 	}
 	log := ctrl.LoggerFrom(ctx)
 	kind := infrav1.GroupVersion.WithKind("Metal3Cluster")
@@ -78,7 +76,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WatchesMetadata(&clusterv1.ClusterClass{}, r.later(),
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&infrav1.Metal3Cluster{}, handler.EnqueueRequestsFromMapFunc(r.sameEndpoint),
-			builder.WithPredicates(flow.Updates(endpointMatters))).
+			builder.WithPredicates(flow.Updates(endpointMatters[*infrav1.Metal3Cluster]))).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.sameEndpoint),
+			builder.WithPredicates(flow.Updates(endpointMatters[*clusterv1.Cluster]))).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToInfrastructure),
 			builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(flow.Updates(nodeMatters))).
@@ -102,50 +102,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		}
 	}
 	return nil
-}
-
-func byEndpoint(object client.Object) []string {
-	infra, isInfra := object.(*infrav1.Metal3Cluster)
-	if !isInfra || !infra.Spec.ControlPlaneEndpoint.IsValid() {
-		return nil
-	}
-	return []string{infra.Spec.ControlPlaneEndpoint.String()}
-}
-
-// endpointMatters returns true for changes that begin or end a conflict about a control-plane endpoint.
-func endpointMatters(before, after *infrav1.Metal3Cluster) bool {
-	return !slices.Equal(byEndpoint(before), byEndpoint(after)) ||
-		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
-}
-
-// sameEndpoint requeues the other Metal3Clusters with the control-plane endpoint of a Metal3Cluster. It runs for the
-// old and the new object of an update.
-func (r *Reconciler) sameEndpoint(ctx context.Context, object client.Object) []ctrl.Request {
-	var requests []ctrl.Request
-	for _, other := range r.withEndpointOf(ctx, object) {
-		requests = append(requests, ctrl.Request{NamespacedName: other})
-	}
-	return requests
-}
-
-// withEndpointOf returns the other Metal3Clusters with the control-plane endpoint of a Metal3Cluster. It reads the
-// cache, which fails only while the manager stops.
-func (r *Reconciler) withEndpointOf(ctx context.Context, object client.Object) []client.ObjectKey {
-	var others []client.ObjectKey
-	for _, endpoint := range byEndpoint(object) {
-		var list infrav1.Metal3ClusterList
-		withEndpoint := client.MatchingFields{endpointIndex: endpoint}
-		if err := r.Client.List(ctx, &list, withEndpoint, client.UnsafeDisableDeepCopy); err != nil {
-			return nil
-		}
-		for i := range list.Items {
-			key := client.ObjectKeyFromObject(&list.Items[i])
-			if key != client.ObjectKeyFromObject(object) && list.Items[i].DeletionTimestamp.IsZero() {
-				others = append(others, key)
-			}
-		}
-	}
-	return others
 }
 
 // nodeMatters returns true for Machines that are deleted or get their Node.

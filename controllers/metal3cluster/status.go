@@ -92,6 +92,7 @@ func setStatus(s *scope, results flow.Results) {
 //	the Cluster        all hosts are parked   True, HostsPaused
 //	the Cluster        hosts are not parked   False, WaitingForHosts
 //	the Metal3Cluster                         False, NotReadyForMove: no obstacle is observed
+//	none               a write conflicted     as it was: the obstacles are not read yet
 //	none               nodes not probed yet   as it was, if it was set
 //	none               obstacles              False, NotReadyForMove
 //	none               no obstacle            True, ReadyForMove
@@ -116,6 +117,8 @@ func setReadyForMove(s *scope, results flow.Results) {
 		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 		condition.Message = fmt.Sprintf("Not ready for clusterctl move: Metal3Cluster %s is paused: remove its annotation %s",
 			s.infra.Name, clusterv1.PausedAnnotation)
+	case !asked:
+		return
 	case s.nodesPending && waits.Err == nil && conditions.Has(s.infra, infrav1.ReadyForMoveCondition):
 		// A manager that has just started knows no obstacle yet.
 		return
@@ -205,7 +208,7 @@ func endpointFound(s *scope) flow.Reached {
 		return flow.Reached{Reason: infrav1.InfrastructureReadyReason, Message: disagreement(s)}
 	}
 	return flow.Reached{Reason: infrav1.EndpointSharedReason, Message: fmt.Sprintf(
-		"Control-plane endpoint %s is also that of Metal3Cluster %s. Correct spec.controlPlaneEndpoint of one of them.",
+		"Control-plane endpoint %s is also that of Metal3Cluster %s. Correct spec.controlPlaneEndpoint of one of them, or of its Cluster.",
 		s.endpoint.String(), strings.Join(s.sharers, ", "))}
 }
 

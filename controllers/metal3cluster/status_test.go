@@ -22,20 +22,27 @@ func TestSetReadyForMove(t *testing.T) {
 		Status          metav1.ConditionStatus
 		Reason, Message string
 	}
+	failed := outcome.Waiting(infrav1.NotReadyForMoveReason, "Listing Secrets")
 	movable := verdict{metav1.ConditionTrue, infrav1.ReadyForMoveReason, ""}
 	cases := map[string]struct {
 		reason  string
 		cluster []build.ClusterOption
 		paused  bool
 		gate    *outcome.Outcome
+		err     error
 		busy    bool
 		want    verdict
 	}{
-		"Runs": {reason: "nothing is in the way", want: movable},
-		"Busy": {reason: "an obstacle", busy: true, want: verdict{
+		"Runs": {reason: "nothing is in the way", gate: ptr.To(outcome.Done()), want: movable},
+		"Busy": {reason: "an obstacle", gate: ptr.To(outcome.Done()), busy: true, want: verdict{
 			metav1.ConditionFalse, infrav1.NotReadyForMoveReason,
 			"Not ready for clusterctl move: host busy is provisioning: wait until it is done",
 		}},
+		"Failed": {
+			reason: "an obstacle that could not be read", gate: &failed, err: errAway,
+			want: verdict{metav1.ConditionFalse, infrav1.NotReadyForMoveReason, "Not ready for clusterctl move: Listing Secrets"},
+		},
+		"NotJudged": {reason: "a write conflicted before the obstacles were read", busy: true, want: movable},
 		"Paused": {reason: "nobody looks at what is in the way any more", paused: true, busy: true, want: verdict{
 			metav1.ConditionFalse, infrav1.NotReadyForMoveReason,
 			"Not ready for clusterctl move: Metal3Cluster cluster is paused: remove its annotation cluster.x-k8s.io/paused",
@@ -52,6 +59,10 @@ func TestSetReadyForMove(t *testing.T) {
 		"BothPaused": {
 			reason: "the Cluster decides", cluster: []build.ClusterOption{build.ClusterPaused()}, paused: true,
 			gate: ptr.To(outcome.Done()), want: verdict{metav1.ConditionTrue, infrav1.MovableReason, ""},
+		},
+		"GateFailed": {
+			reason: "the gate is tried again", cluster: []build.ClusterOption{build.ClusterPaused()}, gate: &failed, err: errAway,
+			want: verdict{metav1.ConditionFalse, infrav1.NotReadyForMoveReason, "Listing Secrets"},
 		},
 		"Conflict": {
 			reason: "True of before must not stay", cluster: []build.ClusterOption{build.ClusterPaused()}, paused: true,
@@ -77,7 +88,7 @@ func TestSetReadyForMove(t *testing.T) {
 				s.move.Around = []pivot.Neighbour{pivot.NeighbourOf(s.cluster, s.infra)}
 			}
 			if tc.gate != nil {
-				results[infrav1.ReadyForMoveCondition] = flow.Result{Outcome: *tc.gate}
+				results[infrav1.ReadyForMoveCondition] = flow.Result{Outcome: *tc.gate, Err: tc.err}
 			}
 			s.paused = flow.Paused(s.cluster, s.infra)
 			setReadyForMove(s, results)

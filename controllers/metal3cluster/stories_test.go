@@ -5,6 +5,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -58,6 +59,41 @@ func describeLife(s *suite) {
 			"Cluster cluster uses control-plane endpoint 192.0.2.20:6443, not 192.0.2.10:6443 of the Metal3Cluster")))
 	})
 
+	It("reports another Metal3Cluster with its endpoint, until one of them has another endpoint", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx))
+		w.another(ctx, "other", build.Endpoint("192.0.2.20", 6443))
+		change := func(host string) {
+			stage.Change(ctx, w.client, w.key("other"), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+				infra.Spec.ControlPlaneEndpoint = endpoint(host)
+			})
+		}
+		w.unique(ctx)
+		change(build.EndpointHost)
+		w.shared(ctx)
+		change("192.0.2.20")
+		w.unique(ctx)
+	})
+
+	It("reports another Metal3Cluster if their Clusters carry one endpoint", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx, build.Endpoint("192.0.2.10", 6443)), build.Endpoint("", 0))
+		w.another(ctx, "other", build.Endpoint("", 0))
+		change := func(host string) {
+			stage.Change(ctx, w.client, w.key("other"), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+				cluster.Spec.ControlPlaneEndpoint = endpoint(host)
+			})
+		}
+		change("192.0.2.20")
+		w.unique(ctx)
+		change("192.0.2.10")
+		w.shared(ctx)
+		change("192.0.2.20")
+		w.unique(ctx)
+	})
+
 	It("follows a change of its failure domains", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
@@ -101,6 +137,33 @@ func describeLife(s *suite) {
 		w.remove(ctx)
 		w.gone(ctx)
 	})
+}
+
+// unique waits until neither of two Metal3Clusters reports the other one, and nothing wakes them any more.
+func (w *world) unique(ctx context.Context) {
+	GinkgoHelper()
+	for _, name := range []string{clusterName, "other"} {
+		w.infrastructureReady(ctx, name, stage.IsTrueBecause(infrav1.InfrastructureReadyReason))
+	}
+	w.untouched(ctx)
+}
+
+// shared waits until two Metal3Clusters report each other.
+func (w *world) shared(ctx context.Context) {
+	GinkgoHelper()
+	for name, other := range map[string]string{clusterName: "other", "other": clusterName} {
+		w.infrastructureReady(ctx, name, And(stage.IsTrueBecause(infrav1.EndpointSharedReason), HaveField("Message",
+			ContainSubstring("is also that of Metal3Cluster "+w.namespace+"/"+other+". "))))
+	}
+}
+
+func (w *world) infrastructureReady(ctx context.Context, name string, want types.GomegaMatcher) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		infra := &infrav1.Metal3Cluster{}
+		g.Expect(w.client.Get(ctx, w.key(name), infra)).To(Succeed())
+		g.Expect(infra.Status.Conditions).To(stage.HaveCondition(infrav1.InfrastructureReadyCondition, want))
+	}).Should(Succeed())
 }
 
 // describeOthers are the stories in which somebody else is in charge.

@@ -71,11 +71,11 @@ metal3_data_addresses{kind="IPPool",namespace="metal3",pool="pool",state="waitin
 metal3_data_addresses{kind="InClusterIPPool",namespace="metal3",pool="pool",state="failed"} 1
 `
 	r := &Reconciler{Client: objects}
-	if err := testutil.CollectAndCompare(dataCollector{r}, strings.NewReader(alone)); err != nil {
+	if err := testutil.CollectAndCompare(r.collector(), strings.NewReader(alone)); err != nil {
 		t.Errorf("without an address manager: %v", err)
 	}
 	r.watched = map[string]bool{metal3API{}.kind(): true, clusterAPI{}.kind(): true}
-	if err := testutil.CollectAndCompare(dataCollector{r}, strings.NewReader(alone+addresses)); err != nil {
+	if err := testutil.CollectAndCompare(r.collector(), strings.NewReader(alone+addresses)); err != nil {
 		t.Error(err)
 	}
 	r.Client = interceptor.NewClient(objects, interceptor.Funcs{
@@ -83,7 +83,7 @@ metal3_data_addresses{kind="InClusterIPPool",namespace="metal3",pool="pool",stat
 			return errors.New("the cache stops")
 		},
 	})
-	if err := testutil.CollectAndCompare(dataCollector{r}, strings.NewReader("")); err != nil {
+	if err := testutil.CollectAndCompare(r.collector(), strings.NewReader("")); err != nil {
 		t.Errorf("after a failed read: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/metrics"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -36,7 +37,7 @@ metal3_remediations{namespace="metal3",phase="",reason=""} 1
 metal3_remediations{namespace="metal3",phase="",reason="ManagementClusterAtRisk"} 1
 metal3_remediations{namespace="metal3",phase="Running",reason="PoweringOff"} 2
 `
-	if err := testutil.CollectAndCompare(remediationCollector{requests}, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(metrics.Collector(requests, remediationsGauge()), strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 	broken := interceptor.NewClient(requests, interceptor.Funcs{
@@ -44,7 +45,7 @@ metal3_remediations{namespace="metal3",phase="Running",reason="PoweringOff"} 2
 			return errors.New("the cache stops")
 		},
 	})
-	if err := testutil.CollectAndCompare(remediationCollector{broken}, strings.NewReader("")); err != nil {
+	if err := testutil.CollectAndCompare(metrics.Collector(broken, remediationsGauge()), strings.NewReader("")); err != nil {
 		t.Errorf("after a failed read: %v", err)
 	}
 }

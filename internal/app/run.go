@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
@@ -95,7 +94,7 @@ func newClusterCache(ctx context.Context, mgr ctrl.Manager, settings *Flags) (cl
 		ClusterFilter:    isOurs,
 		Cache: clustercache.CacheOptions{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: workload.Slim}},
+			ByObject:         workload.Cached(),
 			Indexes: []clustercache.CacheOptionsIndex{
 				clustercache.NodeProviderIDIndex, workload.HostUIDIndex, workload.HostnameIndex,
 			},

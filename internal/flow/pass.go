@@ -230,14 +230,12 @@ func (p *Pass) emit() {
 	}
 }
 
-// note returns the text of an event. The API server rejects an empty text, and a text of over 1024 bytes.
+// note returns the text of an event. The API server rejects an empty text.
 func note(condition metav1.Condition) string {
-	const limit = 1000
-	text := condition.Message
-	if text == "" {
-		text = condition.Type + " is " + string(condition.Status)
+	if condition.Message != "" {
+		return condition.Message
 	}
-	return shorten(text, limit)
+	return condition.Type + " is " + string(condition.Status)
 }
 
 // The parts of an object with separate writes.

@@ -107,7 +107,9 @@ func (w *world) stored() *infrav1.Metal3Machine {
 func (w *world) begin() *infrav1.Metal3Machine {
 	w.t.Helper()
 	machine := w.stored()
-	reporter := flow.Reporter{Client: w.Client, Recorder: w.events, Announce: flow.Milestones(nil, []string{"Trouble"})}
+	reporter := flow.Reporter{
+		Client: w.Client, Recorder: flow.NewRecorder(w.events), Announce: flow.Milestones(nil, []string{"Trouble"}),
+	}
 	pass, err := reporter.Begin(machine)
 	if err != nil {
 		w.t.Fatal(err)

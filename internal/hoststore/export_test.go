@@ -4,6 +4,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/metrics"
 )
 
 // Indexes returns the index functions of the store by name.
@@ -15,7 +17,9 @@ func Indexes() map[string]client.IndexerFunc {
 func (s *Store) HandleDelete(object any) { s.handleDelete(object) }
 
 // HostCollector is the collector of the metric metal3_hosts.
-func HostCollector(reader client.Reader) prometheus.Collector { return hostCollector{reader} }
+func HostCollector(reader client.Reader) prometheus.Collector {
+	return metrics.Collector(reader, hostsGauge())
+}
 
 // Counters are the metrics that the store counts by itself.
 func Counters() (claimed, conflicting prometheus.Counter, seconds prometheus.Histogram) {

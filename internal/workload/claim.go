@@ -27,27 +27,54 @@ const claimAttempts = 3
 
 // Claim records in a workload cluster that this management cluster manages it with an epoch. It does not overwrite a
 // claim of another management cluster with the same or a newer epoch. It returns the recorded claim and the standing of
-// this management cluster, or ErrUnreachable without a connection. It blocks on live reads and writes.
+// this management cluster, or ErrUnreachable without a connection. A cached record counts unless it has to be written,
+// which requires a live read. Claim blocks on live reads and writes.
 func (c *ControlPlanes) Claim(
 	ctx context.Context, cluster types.NamespacedName, epoch pivot.Epoch,
 ) (recorded pivot.Claim, standing pivot.Standing, err error) {
-	there, err := c.clusters.GetUncachedClient(ctx, cluster)
-	if err != nil {
-		return pivot.Claim{}, "", unreachable(err)
-	}
 	manager, err := c.readOwn(ctx, client.ObjectKey{Name: metav1.NamespaceSystem})
 	if err != nil {
 		return pivot.Claim{}, "", err
 	}
 	own := pivot.Claim{Epoch: epoch, Manager: string(manager)}
-	for range claimAttempts {
-		recorded, standing, err = claim(ctx, there, cluster, own)
-		// If two management clusters write at the same time, one gets a conflict, and then reads the claim of the other.
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			break
+	if c.isWatched {
+		err := c.read(ctx, cluster, func(ctx context.Context, reader client.Reader) error {
+			_, recorded, standing, err = recordedClaim(ctx, reader, cluster, own)
+			return err
+		})
+		if err != nil || standing != pivot.Claims {
+			return recorded, standing, err
 		}
 	}
+	err = c.live(ctx, cluster, func(ctx context.Context, there client.Client) (err error) {
+		for range claimAttempts {
+			recorded, standing, err = claim(ctx, there, cluster, own)
+			// If two management clusters write at the same time, one gets a conflict, and then reads the claim of the other.
+			if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+				break
+			}
+		}
+		return err
+	})
 	return recorded, standing, err
+}
+
+// recordedClaim reads the recorded claim and compares it with the own one. The record has no resource version if it
+// does not exist.
+func recordedClaim(
+	ctx context.Context, reader client.Reader, cluster types.NamespacedName, own pivot.Claim,
+) (record *corev1.ConfigMap, recorded pivot.Claim, standing pivot.Standing, err error) {
+	record = &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: ironic.Namespace, Name: claimName}
+	if err := reader.Get(ctx, key, record); client.IgnoreNotFound(err) != nil {
+		return nil, pivot.Claim{}, "", fmt.Errorf("reading ConfigMap %s of cluster %s: %w", claimName, cluster, err)
+	}
+	record.Namespace, record.Name = key.Namespace, key.Name
+	found := claimIn(record)
+	if standing = pivot.StandingOf(own, found); standing != pivot.Claims {
+		recorded = *found
+	}
+	return record, recorded, standing, nil
 }
 
 // claim reads the recorded claim, and writes the own one if it counts. It returns a conflict if another management
@@ -55,19 +82,13 @@ func (c *ControlPlanes) Claim(
 func claim(
 	ctx context.Context, there client.Client, cluster types.NamespacedName, own pivot.Claim,
 ) (pivot.Claim, pivot.Standing, error) {
-	record := &corev1.ConfigMap{}
-	record.Namespace, record.Name = ironic.Namespace, claimName
-	err := there.Get(ctx, client.ObjectKeyFromObject(record), record)
-	if client.IgnoreNotFound(err) != nil {
-		return pivot.Claim{}, "", fmt.Errorf("reading ConfigMap %s of cluster %s: %w", claimName, cluster, err)
-	}
-	recorded := claimIn(record)
-	if standing := pivot.StandingOf(own, recorded); standing != pivot.Claims {
-		return *recorded, standing, nil
+	record, recorded, standing, err := recordedClaim(ctx, there, cluster, own)
+	if err != nil || standing != pivot.Claims {
+		return recorded, standing, err
 	}
 	metav1.SetMetaDataAnnotation(&record.ObjectMeta, infrav1.MoveEpochAnnotation, own.Epoch.String())
 	metav1.SetMetaDataAnnotation(&record.ObjectMeta, managerAnnotation, own.Manager)
-	if apierrors.IsNotFound(err) {
+	if record.ResourceVersion == "" {
 		err = there.Create(ctx, record)
 	} else {
 		err = there.Update(ctx, record)

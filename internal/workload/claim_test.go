@@ -134,6 +134,60 @@ func TestClaimFails(t *testing.T) {
 	}
 }
 
+// TestClaimOfAWatchedCluster reads the claim from a cache that may be outdated or broken.
+func TestClaimOfAWatchedCluster(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason       string
+		cached, live *corev1.ConfigMap
+		broken       bool
+		want         pivot.Standing
+		requests     int
+	}{
+		"Current":    {"the cache knows the claim", record("us", "2"), record("us", "2"), false, pivot.Current, 0},
+		"Superseded": {"the cache knows the claim of the others", record("them", "4"), record("them", "4"), false, pivot.Superseded, 0},
+		"New":        {"a claim is written after a live read", nil, nil, false, pivot.Current, 2},
+		"Newer":      {"a claim is written after a live read", record("us", "0"), record("us", "0"), false, pivot.Current, 2},
+		"Outdated":   {"the others were faster than the cache", record("us", "0"), record("them", "2"), false, pivot.Superseded, 1},
+		"Broken":     {"the cache cannot be read", nil, record("us", "2"), true, pivot.Current, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requests := 0
+			there := racing(func(context.Context, client.WithWatch) { requests++ })
+			there.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+				options ...client.GetOption,
+			) error {
+				requests++
+				return c.Get(ctx, key, object, options...)
+			}
+			cache := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
+				object client.Object, options ...client.GetOption,
+			) error {
+				if tc.broken {
+					return errBroken
+				}
+				return c.Get(ctx, key, object, options...)
+			}}
+			here := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(system("us")).Build()
+			connected := &clusters{cached: holding(cache, tc.cached)}
+			connected.clients = map[string]client.Client{cluster().Name: holding(there, tc.live)}
+			planes := workload.NewWatchedControlPlanes(connected, here)
+			_, standing, err := planes.Claim(t.Context(), cluster(), 2)
+			if err != nil || standing != tc.want || requests != tc.requests {
+				t.Errorf("%s: got %s, %v with %d requests, want %s with %d", tc.reason, standing, err, requests, tc.want, tc.requests)
+			}
+		})
+	}
+}
+
+// holding returns a client of a cluster with a claim. Nil means none.
+func holding(funcs interceptor.Funcs, claim *corev1.ConfigMap) client.Client {
+	builder := fake.NewClientBuilder().WithScheme(build.Scheme()).WithInterceptorFuncs(funcs)
+	if claim != nil {
+		builder = builder.WithObjects(claim)
+	}
+	return builder.Build()
+}
+
 // record returns the ConfigMap of a claim.
 func record(manager, epoch string) *corev1.ConfigMap {
 	found := &corev1.ConfigMap{}

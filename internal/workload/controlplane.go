@@ -23,19 +23,50 @@ const ControlPlaneRole = "node-role.kubernetes.io/control-plane"
 
 // ControlPlanes reads and arms the nodes with an Ironic endpoint.
 type ControlPlanes struct {
-	clusters clustercache.ClusterCache
+	breaker
+
+	// isWatched is true if reads use the cache.
+	isWatched bool
+
 	// own reads the management cluster live.
 	own client.Reader
 
 	// ownUID is the UID of the namespace kube-system of the management cluster. It is immutable, so it is read once.
-	mutex  sync.Mutex
-	ownUID types.UID
+	ownMutex sync.Mutex
+	ownUID   types.UID
 }
 
-// NewControlPlanes returns the control planes of the clusters in a ClusterCache. The own reader reads the management
-// cluster.
+// NewControlPlanes returns the control planes of the clusters in a ClusterCache, with live reads. The own reader reads
+// the management cluster.
 func NewControlPlanes(clusters clustercache.ClusterCache, own client.Reader) *ControlPlanes {
-	return &ControlPlanes{clusters: clusters, own: own}
+	return &ControlPlanes{breaker: breaker{clusters: clusters}, own: own}
+}
+
+// NewWatchedControlPlanes returns the control planes of the clusters in a ClusterCache, which must hold what Cached
+// returns. Reads cost no request while the watches of the cache run.
+func NewWatchedControlPlanes(clusters clustercache.ClusterCache, own client.Reader) *ControlPlanes {
+	planes := NewControlPlanes(clusters, own)
+	planes.isWatched = true
+	return planes
+}
+
+// read calls read with a cached reader, and again with a live one if the cache cannot be read, for example because the
+// kubeconfig does not permit a watch. It returns ErrUnreachable without a connection.
+func (c *ControlPlanes) read(
+	ctx context.Context, cluster types.NamespacedName, read func(context.Context, client.Reader) error,
+) error {
+	if c.isWatched {
+		reader, err := c.clusters.GetReader(ctx, cluster)
+		if err != nil {
+			return unreachable(err)
+		}
+		cachedCtx, cancel := context.WithTimeout(ctx, requestLimit)
+		defer cancel()
+		if err := read(cachedCtx, reader); err == nil {
+			return nil
+		}
+	}
+	return c.live(ctx, cluster, func(ctx context.Context, live client.Client) error { return read(ctx, live) })
 }
 
 // ControlPlane is the observed state of a control plane.
@@ -61,21 +92,25 @@ type ControlPlaneNode struct {
 	ConfigHash string
 }
 
-// Look reads the nodes of a control plane and the pods of its Ironic endpoint. It reads live, because the cache lacks
-// pods and the annotations of nodes. It returns ErrUnreachable without a connection.
+// Look reads the nodes of a control plane and the pods of its Ironic endpoint. It returns ErrUnreachable without a
+// connection.
 func (c *ControlPlanes) Look(
 	ctx context.Context, cluster types.NamespacedName, clusterID string,
-) (ControlPlane, error) {
-	reader, err := c.clusters.GetUncachedClient(ctx, cluster)
-	if err != nil {
-		return ControlPlane{}, unreachable(err)
-	}
-	seen := ControlPlane{}
+) (seen ControlPlane, err error) {
+	err = c.read(ctx, cluster, func(ctx context.Context, reader client.Reader) error {
+		seen, err = c.look(ctx, reader, cluster, clusterID)
+		return err
+	})
+	return seen, err
+}
+
+func (c *ControlPlanes) look(
+	ctx context.Context, reader client.Reader, cluster types.NamespacedName, clusterID string,
+) (seen ControlPlane, err error) {
 	if seen.Own, err = c.isOwn(ctx, reader); err != nil {
 		return ControlPlane{}, err
 	}
-	nodes := metav1.PartialObjectMetadataList{}
-	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	var nodes corev1.NodeList
 	if err := reader.List(ctx, &nodes, client.HasLabels{ControlPlaneRole}); err != nil {
 		return ControlPlane{}, fmt.Errorf("listing the control-plane nodes of cluster %s: %w", cluster, err)
 	}
@@ -149,8 +184,8 @@ func (c *ControlPlanes) isOwn(ctx context.Context, workload client.Reader) (bool
 
 // readOwn returns the UID of a namespace of the management cluster.
 func (c *ControlPlanes) readOwn(ctx context.Context, key client.ObjectKey) (types.UID, error) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
+	c.ownMutex.Lock()
+	defer c.ownMutex.Unlock()
 	if c.ownUID != "" {
 		return c.ownUID, nil
 	}
@@ -164,10 +199,6 @@ func (c *ControlPlanes) readOwn(ctx context.Context, key client.ObjectKey) (type
 
 // Arm arms a node, so that it may hold the VIP, or disarms it.
 func (c *ControlPlanes) Arm(ctx context.Context, cluster types.NamespacedName, node string, armed bool) error {
-	writer, err := c.clusters.GetUncachedClient(ctx, cluster)
-	if err != nil {
-		return unreachable(err)
-	}
 	// Null removes an annotation.
 	annotations := map[string]any{ironic.ArmedAnnotation: nil, ironic.ArmedByAnnotation: nil}
 	if armed {
@@ -178,10 +209,9 @@ func (c *ControlPlanes) Arm(ctx context.Context, cluster types.NamespacedName, n
 	if err != nil {
 		return fmt.Errorf("arming Node %s: %w", node, err)
 	}
-	target := &corev1.Node{}
-	target.Name = node
-	if err := writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("arming Node %s: %w", node, err)
-	}
-	return nil
+	return c.live(ctx, cluster, func(ctx context.Context, writer client.Client) error {
+		target := &corev1.Node{}
+		target.Name = node
+		return wrap(writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)), "arming Node %s", node)
+	})
 }

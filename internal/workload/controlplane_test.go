@@ -96,7 +96,7 @@ func TestLookFails(t *testing.T) {
 		"nodes": {interceptor.Funcs{List: func(
 			ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
 		) error {
-			if _, metadata := list.(*metav1.PartialObjectMetadataList); metadata {
+			if _, nodes := list.(*corev1.NodeList); nodes {
 				return errBroken
 			}
 			return c.List(ctx, list, options...)

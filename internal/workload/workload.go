@@ -1,7 +1,8 @@
 // Package workload reads and writes the nodes of workload clusters.
 //
-// It uses the ClusterCache of Cluster API: one connection and one cache of nodes per cluster. Package baremetal/host
-// decides which node belongs to which machine.
+// It uses the ClusterCache of Cluster API: one connection and one cache per cluster. Package baremetal/host decides
+// which node belongs to which machine. A workload cluster that accepts connections and does not answer blocks a worker
+// of a controller for one request only: see breaker.
 package workload
 
 import (
@@ -32,12 +33,12 @@ var HostnameIndex = labelIndex("hostname", corev1.LabelHostname)
 
 // Nodes reads and writes the nodes of workload clusters.
 type Nodes struct {
-	clusters clustercache.ClusterCache
+	breaker
 }
 
 // New returns the nodes of the clusters in a ClusterCache, which must have NodeProviderIDIndex, HostUIDIndex and
 // HostnameIndex.
-func New(clusters clustercache.ClusterCache) *Nodes { return &Nodes{clusters: clusters} }
+func New(clusters clustercache.ClusterCache) *Nodes { return &Nodes{breaker{clusters: clusters}} }
 
 // Query selects the nodes of a machine. Empty fields match no node.
 type Query struct{ ProviderID, HostUID, Hostname string }
@@ -54,10 +55,6 @@ func OfHost(current *bmov1alpha1.BareMetalHost) Query {
 // Find returns the cached nodes that match the query, without OtherHosts and SharedHostname. It returns ErrUnreachable
 // without a connection.
 func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Query) (host.NodeFacts, error) {
-	reader, err := n.clusters.GetReader(ctx, cluster)
-	if err != nil {
-		return host.NodeFacts{}, unreachable(err)
-	}
 	var facts host.NodeFacts
 	lookups := []struct {
 		field, value string
@@ -67,20 +64,26 @@ func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Qu
 		{HostUIDIndex.Field, query.HostUID, &facts.ByHostUID},
 		{HostnameIndex.Field, query.Hostname, &facts.ByHostname},
 	}
-	for _, lookup := range lookups {
-		if lookup.value == "" {
-			continue
+	err := n.cached(ctx, cluster, func(ctx context.Context, reader client.Reader) error {
+		for _, lookup := range lookups {
+			if lookup.value == "" {
+				continue
+			}
+			var nodes corev1.NodeList
+			if err := reader.List(ctx, &nodes, client.MatchingFields{lookup.field: lookup.value}); err != nil {
+				return fmt.Errorf("listing Nodes of cluster %s: %w", cluster, err)
+			}
+			for _, node := range nodes.Items {
+				*lookup.result = append(*lookup.result, host.Node{
+					Name: node.Name, ProviderID: node.Spec.ProviderID, HostUID: node.Labels[infrav1.HostUIDLabel],
+					Created: node.CreationTimestamp.Time,
+				})
+			}
 		}
-		var nodes corev1.NodeList
-		if err := reader.List(ctx, &nodes, client.MatchingFields{lookup.field: lookup.value}); err != nil {
-			return host.NodeFacts{}, fmt.Errorf("listing Nodes of cluster %s: %w", cluster, err)
-		}
-		for _, node := range nodes.Items {
-			*lookup.result = append(*lookup.result, host.Node{
-				Name: node.Name, ProviderID: node.Spec.ProviderID, HostUID: node.Labels[infrav1.HostUIDLabel],
-				Created: node.CreationTimestamp.Time,
-			})
-		}
+		return nil
+	})
+	if err != nil {
+		return host.NodeFacts{}, err
 	}
 	return facts, nil
 }
@@ -95,37 +98,28 @@ func (n *Nodes) SetProviderID(ctx context.Context, cluster types.NamespacedName,
 func (n *Nodes) patch(
 	ctx context.Context, cluster types.NamespacedName, node string, changes map[string]any, what string,
 ) error {
-	writer, err := n.clusters.GetClient(ctx, cluster)
-	if err != nil {
-		return unreachable(err)
-	}
 	patch, err := json.Marshal(changes)
 	if err != nil {
 		return fmt.Errorf("writing %s of Node %s: %w", what, node, err)
 	}
-	target := &corev1.Node{}
-	target.Name = node
-	if err := writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("writing %s of Node %s: %w", what, node, err)
-	}
-	return nil
+	return n.live(ctx, cluster, func(ctx context.Context, c client.Client) error {
+		target := &corev1.Node{}
+		target.Name = node
+		return wrap(c.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)), "writing %s of Node %s", what, node)
+	})
 }
 
 // Labels returns the cached labels of a node, and false if the node does not exist.
 func (n *Nodes) Labels(
 	ctx context.Context, cluster types.NamespacedName, name string,
 ) (labels map[string]string, found bool, err error) {
-	reader, err := n.clusters.GetReader(ctx, cluster)
-	if err != nil {
-		return nil, false, unreachable(err)
-	}
-	node := &corev1.Node{}
-	if err := reader.Get(ctx, client.ObjectKey{Name: name}, node); client.IgnoreNotFound(err) != nil {
-		return nil, false, fmt.Errorf("reading Node %s of cluster %s: %w", name, cluster, err)
-	} else if err != nil {
-		return nil, false, nil
-	}
-	return node.Labels, true, nil
+	err = n.cached(ctx, cluster, func(ctx context.Context, reader client.Reader) error {
+		node := &corev1.Node{}
+		err := reader.Get(ctx, client.ObjectKey{Name: name}, node)
+		labels, found = node.Labels, err == nil
+		return wrap(client.IgnoreNotFound(err), "reading Node %s of cluster %s", name, cluster)
+	})
+	return labels, found, err
 }
 
 // SetLabels sets labels of a node. A nil value removes a label.
@@ -167,16 +161,4 @@ func labelIndex(field, label string) clustercache.CacheOptionsIndex {
 			return nil
 		},
 	}
-}
-
-// Slim removes the unused fields of a cached node to save memory.
-func Slim(object any) (any, error) {
-	node, isNode := object.(*corev1.Node)
-	if !isNode {
-		return object, nil
-	}
-	node.ManagedFields = nil
-	node.Annotations = nil
-	node.Status = corev1.NodeStatus{}
-	return node, nil
 }

@@ -241,24 +241,3 @@ func TestUnreachable(t *testing.T) {
 		})
 	}
 }
-
-func TestSlim(t *testing.T) {
-	full := node("new", "metal3://a/b/c", "uid-1", "host-1")
-	full.ResourceVersion, full.UID = "7", "u"
-	want := full.DeepCopy()
-	full.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
-	full.Annotations = map[string]string{"a": "b"}
-	full.Status.Images = []corev1.ContainerImage{{Names: []string{"x"}}}
-	full.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
-	slim, err := workload.Slim(full)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, slim); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	secret := &corev1.Secret{}
-	if slim, err := workload.Slim(secret); err != nil || slim != secret {
-		t.Errorf("another kind became %v, %v", slim, err)
-	}
-}

@@ -1,0 +1,225 @@
+package metal3cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
+)
+
+// countRequests counts the requests that no cache answers. Live returns true for objects that no cache holds.
+func countRequests(requests *int, isLive func(object any) bool) interceptor.Funcs {
+	return interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			options ...client.GetOption,
+		) error {
+			if isLive(object) {
+				*requests++
+			}
+			return c.Get(ctx, key, object, options...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if isLive(list) {
+				*requests++
+			}
+			return c.List(ctx, list, options...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			*requests++
+			return c.Create(ctx, object, options...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+			options ...client.PatchOption,
+		) error {
+			*requests++
+			return c.Patch(ctx, object, patch, options...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch,
+			options ...client.SubResourcePatchOption,
+		) error {
+			*requests++
+			return c.SubResource(sub).Patch(ctx, object, patch, options...)
+		},
+	}
+}
+
+// isUncached returns true for what the cache of the manager does not hold.
+func isUncached(object any) bool {
+	switch object := object.(type) {
+	case *corev1.Secret, *corev1.ConfigMap:
+		return true
+	case client.ObjectList:
+		return slices.Contains([]string{"SecretList", "IPPoolList"}, object.GetObjectKind().GroupVersionKind().Kind)
+	default:
+		return false
+	}
+}
+
+// connection is a ClusterCache with one workload cluster.
+type connection struct {
+	clustercache.ClusterCache
+
+	cached, live client.Client
+}
+
+func (c connection) GetReader(context.Context, client.ObjectKey) (client.Reader, error) {
+	return c.cached, nil
+}
+
+func (c connection) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
+	return c.live, nil
+}
+
+func (c connection) GetHealthCheckingState(context.Context, client.ObjectKey) clustercache.HealthCheckingState {
+	return clustercache.HealthCheckingState{}
+}
+
+// idleCluster is a cluster in which nothing happens.
+type idleCluster struct {
+	// hasNodes makes a control plane of three nodes, and bare one that lacks the pods of the endpoint.
+	hasNodes, bare bool
+
+	// missing lacks a Secret that a host names.
+	missing bool
+}
+
+// planes returns the workload cluster. It counts requests that its cache does not answer.
+func (c idleCluster) planes(t *testing.T, requests *int) ControlPlanes {
+	t.Helper()
+	if !c.hasNodes {
+		return nobody{}
+	}
+	system := func(uid types.UID) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: uid}}
+	}
+	objects := []client.Object{system("there")}
+	for _, name := range []string{"cp-0", "cp-1", "cp-2"} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		node.Labels = map[string]string{workload.ControlPlaneRole: ""}
+		objects = append(objects, node)
+		if c.bare && name == "cp-2" {
+			continue
+		}
+		for _, component := range []string{"vip", "ironic"} {
+			pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: name}}
+			pod.Namespace, pod.Name = ironic.Namespace, component+"-"+name
+			pod.Labels = map[string]string{ironic.ComponentLabel: component, ironic.ClusterLabel: "c1"}
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+			objects = append(objects, pod)
+		}
+	}
+	there := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(objects...).Build()
+	here := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(system("here")).Build()
+	all := func(any) bool { return true }
+	live := interceptor.NewClient(there, countRequests(requests, all))
+	return workload.NewWatchedControlPlanes(
+		connection{cached: there, live: live}, interceptor.NewClient(here, countRequests(requests, all)))
+}
+
+// reconciler makes a reconciler of a Metal3Cluster whose endpoint has a Secret of the user.
+func (c idleCluster) reconciler(t *testing.T, requests *int) (*Reconciler, client.ObjectKey) {
+	t.Helper()
+	infra := build.Metal3Cluster("cluster")
+	withEndpoint(infra)
+	infra.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "credentials"}
+	r, stored := reconciler(infra, countRequests(requests, isUncached), nil)
+	given := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: infra.Namespace, Name: "credentials"}}
+	given.Data = map[string][]byte{"username": []byte("admin"), "password": []byte("given")}
+	objects := []client.Object{given}
+	for _, name := range []string{"host-0", "host-1", "host-2"} {
+		host := build.Host(name, build.Provisioned())
+		objects = append(objects, host)
+		if c.missing && name == "host-2" {
+			continue
+		}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: infra.Namespace}}
+		secret.Name, secret.Labels = host.Spec.BMC.CredentialsName, map[string]string{infrav1.MoveLabel: ""}
+		objects = append(objects, secret)
+	}
+	if c.hasNodes {
+		for _, name := range []string{"cp-0", "cp-1", "cp-2"} {
+			machine := build.ControlPlaneMachine(name, "cluster")
+			machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: name}
+			objects = append(objects, machine)
+		}
+	}
+	for _, object := range objects {
+		if err := stored.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Secrets = &secrets.Keeper{
+		Client: r.Client, Random: rand.Reader, Clock: clock.RealClock{},
+		Hash: func(password []byte) ([]byte, error) { return password, nil },
+	}
+	r.Nodes = NewNodeProber(c.planes(t, requests), events.NewFakeRecorder(10), clock.RealClock{}, time.Second)
+	return r, client.ObjectKeyFromObject(infra)
+}
+
+// TestAnIdleMetal3ClusterCostsFewRequests counts what reaches the API servers of the management cluster and of the
+// workload cluster in an hour in which nothing happens. The test runs in the time of synctest, and reconciles when a
+// result is news or when the reconcile has asked for it.
+func TestAnIdleMetal3ClusterCostsFewRequests(t *testing.T) {
+	for name, tc := range map[string]idleCluster{
+		"NoNodes":       {},
+		"Nodes":         {hasNodes: true},
+		"BareNode":      {hasNodes: true, bare: true},
+		"MissingSecret": {hasNodes: true, missing: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				requests, reconciles, began := 0, 0, time.Now()
+				r, key := tc.reconciler(t, &requests)
+				ctx, cancel := context.WithCancel(t.Context())
+				for _, start := range []func(context.Context) error{r.Endpoints.Start, r.Nodes.Start} {
+					go func() { _ = start(ctx) }()
+				}
+				for time.Since(began) < time.Hour {
+					if time.Since(began) < time.Minute {
+						// The Secret is generated and the first results arrive.
+						requests, reconciles = 0, 0
+					}
+					reconciles++
+					result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+					if err != nil {
+						t.Fatal(err)
+					}
+					select {
+					case <-r.Endpoints.news:
+					case <-r.Nodes.news:
+					case <-time.After(result.RequeueAfter):
+					}
+				}
+				result, known := r.Nodes.Last(key, nodesTarget{cluster: key, clusterID: "c1"})
+				if tc.hasNodes && (!known || len(result.seen.Nodes) != 3 || result.seen.Nodes[2].Carries == tc.bare) {
+					t.Errorf("the nodes were not probed: %+v", result)
+				}
+				cancel()
+				t.Logf("%d requests and %d reconciles in an hour", requests, reconciles)
+				if requests > 2*60 {
+					t.Errorf("%d requests in an hour, want at most 2 a minute", requests)
+				}
+			})
+		})
+	}
+}
