@@ -16,6 +16,7 @@ const (
 	CodeEndpointTaken       Code = "EndpointTaken"
 	CodeGateMissing         Code = "GateMissing"
 	CodeHostBusy            Code = "HostBusy"
+	CodeHostLate            Code = "HostLate"
 	CodeHostLost            Code = "HostLost"
 	CodeHostParking         Code = "HostParking"
 	CodeHostPaused          Code = "HostPaused"
@@ -84,6 +85,7 @@ func Codes() []Meaning {
 		{CodeEndpointTaken, "Something else uses the VIP or the virtual router ID of the Ironic endpoint."},
 		{CodeGateMissing, "The Metal3Cluster has no block-move annotation. clusterctl would not wait for its hosts."},
 		{CodeHostBusy, "BMO is working on the host."},
+		{CodeHostLate, "The host was created after clusterctl had discovered the objects. It would stay behind."},
 		{CodeHostLost, "The Metal3Machine has lost its host."},
 		{CodeHostParking, "The Cluster is paused, and the host is not parked yet."},
 		{CodeHostPaused, "The host is still paused, or was paused in the middle of what BMO was doing."},

@@ -8,6 +8,8 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
 // Departure is what the source remembers of the objects of a namespace that a move takes away. It is written when the
@@ -98,15 +100,44 @@ func (d *Departure) HostRefusal(host *bmov1alpha1.BareMetalHost) string {
 	if status || EpochOf(host) > 0 || slices.Contains(host.Finalizers, bmov1alpha1.BareMetalHostFinalizer) {
 		return ""
 	}
-	same := func(left DepartedHost) bool {
-		return left.Name == host.Name || left.Controller != "" && left.Controller == host.Spec.BMC.Address ||
-			left.BootMAC != "" && strings.EqualFold(left.BootMAC, host.Spec.BootMACAddress)
-	}
-	i := slices.IndexFunc(d.Hosts, same)
+	i := d.find(host)
 	if i < 0 {
 		return ""
 	}
 	return refusal(host, "BareMetalHost "+d.Hosts[i].Name, "BMO here would inspect the host, which reboots the machine")
+}
+
+// find returns the index of a host, also under a new name, and -1 if it is not among those that left.
+func (d *Departure) find(host *bmov1alpha1.BareMetalHost) int {
+	return slices.IndexFunc(d.Hosts, func(left DepartedHost) bool {
+		return left.Name == host.Name || left.Controller != "" && left.Controller == host.Spec.BMC.Address ||
+			left.BootMAC != "" && strings.EqualFold(left.BootMAC, host.Spec.BootMACAddress)
+	})
+}
+
+// MayHaveStayed returns true for a paused host that a move may have left behind: only what is remembered of the move
+// tells. It has no Cluster here, and no status from another cluster.
+func MayHaveStayed(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
+	origin := host.Annotations[infrav1.StatusOriginAnnotation]
+	return host.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider && len(local(around)) == 0 &&
+		!infrav1.IsLeaving(host) && host.DeletionTimestamp.IsZero() && !LostStatus(host) &&
+		(origin == string(host.UID) || origin == "" && host.Annotations[bmov1alpha1.StatusAnnotation] == "")
+}
+
+// HasStayed returns true for a host that MayHaveStayed and that no move took: it was created after the gate had opened,
+// so clusterctl had discovered the objects before, and no other management cluster has the host.
+//
+//	remembered                     host                                       has stayed
+//	no move                        any                                        no
+//	a move with the host           any                                        no: it left, or its copy did
+//	a move of an earlier epoch     has a later epoch                          no: it arrives, before its Cluster
+//	a move without the host        any other                                  yes
+func (d *Departure) HasStayed(host *bmov1alpha1.BareMetalHost) bool {
+	var last Epoch
+	for _, epoch := range d.Infras {
+		last = max(last, epoch)
+	}
+	return len(d.Infras) > 0 && d.find(host) < 0 && EpochOf(host) <= last
 }
 
 // InfraRefusal says why a Metal3Cluster must not be created where the departure is remembered. Empty if it may: it is

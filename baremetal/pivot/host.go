@@ -50,6 +50,9 @@ const (
 	// Resume takes back the own pause.
 	Resume Step = "Resume"
 
+	// Stay takes back the own pause from a host that no move took, and that has no Cluster here.
+	Stay Step = "Stay"
+
 	// MarkProvisioned keeps a system that runs: the Ironic that was deploying it is gone, or the status is lost, and BMO
 	// would deploy it again.
 	MarkProvisioned Step = "MarkProvisioned"
@@ -78,6 +81,9 @@ type HostFacts struct {
 
 	// Unknown says that the workload cluster does not answer, so that it is unknown whether the host has a Node.
 	Unknown bool
+
+	// Stayed says that the Clusters of the namespace have moved away without the host: see HasStayed.
+	Stayed bool
 }
 
 // PlanHost returns the next step of a host, by the phase that its Clusters want (GoalOf). The first row that fits
@@ -106,6 +112,7 @@ type HostFacts struct {
 //	                    no Cluster with an Ironic endpoint
 //	Fenced              not paused, or paused for another reason       FenceOff
 //	Fenced              paused by anybody                              Leave
+//	WaitingForEndpoint  has no Cluster here, and no move took it       Stay
 //	WaitingForEndpoint  anything else                                  Leave
 //	Running             paused by the provider, status lost, its Node  MarkProvisioned
 //	                    has joined
@@ -145,6 +152,8 @@ func planStaying(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts Host
 		return planParking(host, around, paused, ours, facts.Settled)
 	case !paused && outOfDate(host, around):
 		return Forget
+	case goal == PhaseWaitingForEndpoint && facts.Stayed && MayHaveStayed(host, around):
+		return Stay
 	case goal == PhaseWaitingForEndpoint:
 		return Leave
 	case ours:
@@ -353,7 +362,7 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 		explain(changed, pausedBecauseOf(host, around))
 	case Stamp:
 		stamp(changed, around)
-	case Resume:
+	case Resume, Stay:
 		delete(changed.Annotations, bmov1alpha1.PausedAnnotation)
 		delete(changed.Annotations, infrav1.StatusOriginAnnotation)
 		delete(changed.Annotations, infrav1.MoveEpochAnnotation)

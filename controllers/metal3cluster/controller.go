@@ -41,7 +41,9 @@ type Handover interface {
 
 // Reconciler reconciles Metal3Clusters.
 type Reconciler struct {
-	Client   client.Client
+	Client client.Client
+	// Live reads control planes from the API server.
+	Live     client.Reader
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 	Hosts    Hosts

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -40,14 +41,20 @@ const (
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=list
 // +kubebuilder:rbac:groups=ipam.metal3.io,resources=ippools,verbs=list
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusterclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=*,verbs=get
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines;metal3machinetemplates,verbs=get;list;watch
 
-// secretRead is a read of the Secrets of a namespace, and of its IPPools.
+// secretRead is a read of what the manager does not keep in memory: the Secrets of a namespace, its IPPools, and the
+// control planes of its Clusters.
 type secretRead struct {
 	at        time.Time
 	seen      map[string]*metav1.PartialObjectMetadata
 	openPools []string
+	planes    []*metav1.PartialObjectMetadata
 }
+
+// controlPlaneGroup is the API group of control planes. The manager may read others nowhere.
+const controlPlaneGroup = "controlplane.cluster.x-k8s.io"
 
 // caresForMove returns true if ReadyForMove is reported now.
 func (s *scope) caresForMove() bool { return s.cluster != nil && s.infra.DeletionTimestamp.IsZero() }
@@ -94,7 +101,33 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
 	for i := range machines.Items {
 		s.move.Machines = append(s.move.Machines, &machines.Items[i])
 	}
+	if s.waitsAtGate() {
+		s.move.PausedSince = pausedSince(s.move.Clusters)
+	}
+	for _, kind := range []string{"MachineSet", "MachineDeployment"} {
+		owners := partial(clusterv1.GroupVersion.WithKind(kind + "List"))
+		if err := r.list(ctx, s, owners); err != nil {
+			return err
+		}
+		for i := range owners.Items {
+			s.move.AddOwner(kind, &owners.Items[i])
+		}
+	}
 	return nil
+}
+
+// pausedSince returns when Cluster API saw the first of the paused Clusters paused. Zero if it saw none.
+func pausedSince(clusters []*clusterv1.Cluster) (first time.Time) {
+	for _, cluster := range clusters {
+		paused := conditions.Get(cluster, clusterv1.PausedCondition)
+		if paused == nil || paused.Status != metav1.ConditionTrue || !ptr.Deref(cluster.Spec.Paused, false) {
+			continue
+		}
+		if since := paused.LastTransitionTime.Time; first.IsZero() || since.Before(first) {
+			first = since
+		}
+	}
+	return first
 }
 
 // readNaming reads the objects besides hosts that reference Secrets. It reads the cache.
@@ -147,24 +180,30 @@ func (r *Reconciler) readNames(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readSecrets reads the metadata of the Secrets of the namespace. It reads live, because the manager keeps
-// only Secrets of clusters in memory, and keeps the result for a while.
+// readSecrets reads the metadata of the Secrets of the namespace and of the control planes. It reads live, because the
+// manager keeps only Secrets of clusters in memory, and keeps the result for a while.
 func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.infra)
 	value, _ := r.secretReads.Load(key)
 	last, _ := value.(secretRead)
 	s.move.OpenPools = last.openPools
 	if s.move.Secrets = last.seen; last.seen != nil && r.Clock.Since(last.at) < s.secretsExpire() {
+		s.addPlanes(last.planes)
 		return nil
 	}
 	return r.listSecrets(ctx, s)
 }
 
-// listSecrets reads the metadata of the Secrets of the namespace live, and its IPPools. It keeps the result.
+// listSecrets reads the metadata of the Secrets of the namespace and of the control planes live, and its IPPools. It
+// keeps the result.
 func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	secrets := partial(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	if err := r.Client.List(ctx, secrets, client.InNamespace(s.infra.Namespace)); err != nil {
 		return fmt.Errorf("listing Secrets: %w", err)
+	}
+	planes, err := r.getPlanes(ctx, s)
+	if err != nil {
+		return err
 	}
 	s.move.Secrets = make(map[string]*metav1.PartialObjectMetadata, len(secrets.Items))
 	for i := range secrets.Items {
@@ -176,8 +215,9 @@ func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	if err := r.listPools(ctx, s); err != nil {
 		return err
 	}
+	s.addPlanes(planes)
 	r.secretReads.Store(client.ObjectKeyFromObject(s.infra), secretRead{
-		at: r.Clock.Now(), seen: s.move.Secrets, openPools: s.move.OpenPools,
+		at: r.Clock.Now(), seen: s.move.Secrets, openPools: s.move.OpenPools, planes: planes,
 	})
 	return nil
 }
@@ -193,6 +233,40 @@ func (r *Reconciler) listPools(ctx context.Context, s *scope) error {
 	s.move.OpenPools = nil
 	s.move.AddPools(pools)
 	return nil
+}
+
+// getPlanes reads the metadata of the control planes of the Clusters live. A kind that is not served has no objects.
+func (r *Reconciler) getPlanes(ctx context.Context, s *scope) ([]*metav1.PartialObjectMetadata, error) {
+	var planes []*metav1.PartialObjectMetadata
+	for _, cluster := range s.move.Clusters {
+		reference := cluster.Spec.ControlPlaneRef
+		if reference.APIGroup != controlPlaneGroup {
+			continue
+		}
+		kind := schema.GroupKind{Group: reference.APIGroup, Kind: reference.Kind}
+		mapping, err := r.Client.RESTMapper().RESTMapping(kind)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		plane := &metav1.PartialObjectMetadata{}
+		if err == nil {
+			plane.SetGroupVersionKind(mapping.GroupVersionKind)
+			err = r.Live.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: reference.Name}, plane)
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading %s %s: %w", reference.Kind, reference.Name, err)
+		}
+		if err == nil {
+			planes = append(planes, plane)
+		}
+	}
+	return planes, nil
+}
+
+func (s *scope) addPlanes(planes []*metav1.PartialObjectMetadata) {
+	for _, plane := range planes {
+		s.move.AddOwner(plane.Kind, plane)
+	}
 }
 
 // secretsExpire returns the time for which a read of the Secrets is valid.
