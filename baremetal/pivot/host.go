@@ -152,10 +152,8 @@ func planStaying(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts Host
 		return planParking(host, around, paused, ours, facts.Settled)
 	case !paused && outOfDate(host, around):
 		return Forget
-	case goal == PhaseWaitingForEndpoint && facts.Stayed && MayHaveStayed(host, around):
-		return Stay
 	case goal == PhaseWaitingForEndpoint:
-		return Leave
+		return planWaiting(host, around, facts.Stayed)
 	case ours:
 		return planResuming(host, facts.Joined)
 	case another:
@@ -213,6 +211,14 @@ func planParking(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused, ou
 	default:
 		return Record
 	}
+}
+
+// planWaiting is about hosts whose Clusters are not there, or whose Ironic endpoint is not verified.
+func planWaiting(host *bmov1alpha1.BareMetalHost, around []Neighbour, stayed bool) Step {
+	if stayed && MayHaveStayed(host, around) {
+		return Stay
+	}
+	return Leave
 }
 
 func planResuming(host *bmov1alpha1.BareMetalHost, joined bool) Step {
