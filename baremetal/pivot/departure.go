@@ -46,7 +46,7 @@ const (
 // Enter adds the hosts of a namespace.
 func (d *Departure) Enter(hosts []*bmov1alpha1.BareMetalHost) {
 	for _, host := range byName(hosts) {
-		d.Hosts = append(d.Hosts, DepartedHost{host.Name, host.Spec.BMC.Address, host.Spec.BootMACAddress})
+		d.Hosts = append(d.Hosts, departed(host))
 	}
 }
 
@@ -109,10 +109,25 @@ func (d *Departure) HostRefusal(host *bmov1alpha1.BareMetalHost) string {
 
 // find returns the index of a host, also under a new name, and -1 if it is not among those that left.
 func (d *Departure) find(host *bmov1alpha1.BareMetalHost) int {
-	return slices.IndexFunc(d.Hosts, func(left DepartedHost) bool {
-		return left.Name == host.Name || left.Controller != "" && left.Controller == host.Spec.BMC.Address ||
-			left.BootMAC != "" && strings.EqualFold(left.BootMAC, host.Spec.BootMACAddress)
-	})
+	return slices.IndexFunc(d.Hosts, func(left DepartedHost) bool { return left.Is(host) })
+}
+
+// Is returns true for the host that left, also under a new name.
+func (d DepartedHost) Is(host *bmov1alpha1.BareMetalHost) bool {
+	return d.Name == host.Name || d.isMachine(host)
+}
+
+// isMachine returns true for a host with the BMC address or the boot MAC address of the one that left.
+func (d DepartedHost) isMachine(host *bmov1alpha1.BareMetalHost) bool {
+	return d.Controller != "" && d.Controller == host.Spec.BMC.Address ||
+		d.BootMAC != "" && strings.EqualFold(d.BootMAC, host.Spec.BootMACAddress)
+}
+
+// IsSameMachine returns true for two hosts with one BMC address or boot MAC address.
+func IsSameMachine(one, other *bmov1alpha1.BareMetalHost) bool { return departed(one).isMachine(other) }
+
+func departed(host *bmov1alpha1.BareMetalHost) DepartedHost {
+	return DepartedHost{host.Name, host.Spec.BMC.Address, host.Spec.BootMACAddress}
 }
 
 // MayHaveStayed returns true for a paused host that a move may have left behind: only what is remembered of the move

@@ -91,6 +91,7 @@ func (c *recovery) dependsOnSource(ctx context.Context) ([]obstacle, error) {
 	}
 	because := slices.Concat(c.done.Refusals, at(targetSide, arrived.deadOperators()), facts.obstacles())
 	because = append(because, at(targetSide, arrived.handoverObstacles(facts.vips))...)
+	because = append(because, at(sourceSide, c.staying)...)
 	for _, look := range []func(context.Context) ([]pivot.Obstacle, error){c.clustersLeft, c.hostsLeft} {
 		found, err := look(ctx)
 		if err != nil {

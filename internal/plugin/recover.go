@@ -40,6 +40,9 @@ type recovery struct {
 	// left and arrived are what was seen of the two sides last.
 	left, arrived *scope
 
+	// staying say which hosts stay in the source, because a user created them during the move.
+	staying []pivot.Obstacle
+
 	done outcome
 }
 
