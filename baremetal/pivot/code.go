@@ -12,6 +12,7 @@ const (
 	CodeControlPlaneScaling Code = "ControlPlaneScaling"
 	CodeDefinitionDiffers   Code = "DefinitionDiffers"
 	CodeDefinitionMissing   Code = "DefinitionMissing"
+	CodeDefinitionOutdated  Code = "DefinitionOutdated"
 	CodeEndpointNotReady    Code = "EndpointNotReady"
 	CodeEndpointTaken       Code = "EndpointTaken"
 	CodeGateMissing         Code = "GateMissing"
@@ -81,6 +82,7 @@ func Codes() []Meaning {
 		{CodeControlPlaneScaling, "The control plane has more or fewer replicas than it has to have."},
 		{CodeDefinitionDiffers, "A CustomResourceDefinition has another storage version in the target."},
 		{CodeDefinitionMissing, "A CustomResourceDefinition is missing in the target."},
+		{CodeDefinitionOutdated, "A CustomResourceDefinition lacks fields in the target that objects of the source use."},
 		{CodeEndpointNotReady, "The Ironic endpoint does not answer, or another Ironic answers."},
 		{CodeEndpointTaken, "Something else uses the VIP or the virtual router ID of the Ironic endpoint."},
 		{CodeGateMissing, "The Metal3Cluster has no block-move annotation. clusterctl would not wait for its hosts."},
