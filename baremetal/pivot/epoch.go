@@ -94,7 +94,8 @@ func StampFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Epoch {
 // parkedFor says whether a host is parked for the move that is under way.
 func parkedFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	stamp := StampFor(host, around)
-	return Parked(host) && (stamp == 0 || EpochOf(host) == stamp)
+	return Parked(host) && (stamp == 0 || EpochOf(host) == stamp &&
+		host.Annotations[infrav1.IronicClusterIDAnnotation] == ironicOf(host, around))
 }
 
 // Abandoned says whether a paused host was left by an earlier move, and did not arrive with the last one. The first row

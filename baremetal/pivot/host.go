@@ -60,6 +60,9 @@ const (
 	// Await keeps the pause of a host whose status was lost until its node shows that what was deployed runs.
 	Await Step = "Await"
 
+	// AwaitIronic keeps the pause of a host that arrived before the Metal3Cluster with the Ironic endpoint that serves it.
+	AwaitIronic Step = "AwaitIronic"
+
 	// Hold keeps a host paused, by whomever, that BMO would begin anew with, until it is known whether its
 	// node has joined.
 	Hold Step = "Hold"
@@ -113,6 +116,8 @@ type HostFacts struct {
 //	Fenced              not paused, or paused for another reason       FenceOff
 //	Fenced              paused by anybody                              Leave
 //	WaitingForEndpoint  has no Cluster here, and no move took it       Stay
+//	WaitingForEndpoint  waits for the endpoint of another namespace,   AwaitIronic
+//	                    and does not say so
 //	WaitingForEndpoint  anything else                                  Leave
 //	Running             paused by the provider, status lost, its Node  MarkProvisioned
 //	                    has joined
@@ -362,7 +367,7 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 			stamp(changed, around)
 		}
 		explain(changed, step)
-	case Keep, Await:
+	case Keep, Await, AwaitIronic:
 		explain(changed, step)
 	case Explain:
 		explain(changed, pausedBecauseOf(host, around))
@@ -372,6 +377,7 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 		delete(changed.Annotations, bmov1alpha1.PausedAnnotation)
 		delete(changed.Annotations, infrav1.StatusOriginAnnotation)
 		delete(changed.Annotations, infrav1.MoveEpochAnnotation)
+		delete(changed.Annotations, infrav1.IronicClusterIDAnnotation)
 		delete(changed.Annotations, infrav1.PauseReasonAnnotation)
 		delete(changed.Annotations, infrav1.MoveWhileBusyAnnotation)
 	case Nudge:
@@ -386,14 +392,4 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 	case Leave, Settle, Record, Restore:
 	}
 	return changed
-}
-
-// stamp writes the epoch of the move onto a host, or removes the epoch of an earlier one.
-func stamp(host *bmov1alpha1.BareMetalHost, around []Neighbour) {
-	epoch := StampFor(host, around)
-	if epoch == 0 {
-		delete(host.Annotations, infrav1.MoveEpochAnnotation)
-		return
-	}
-	metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.MoveEpochAnnotation, epoch.String())
 }
