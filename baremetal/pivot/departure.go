@@ -104,7 +104,8 @@ func (d *Departure) HostRefusal(host *bmov1alpha1.BareMetalHost) string {
 	if i < 0 {
 		return ""
 	}
-	return refusal(host, "BareMetalHost "+d.Hosts[i].Name, "BMO here would inspect the host, which reboots the machine")
+	return refusal("BareMetalHost "+d.Hosts[i].Name, "BMO here would inspect the host, which reboots the machine",
+		pluginCommand("forget", host.Namespace, "--host "+d.Hosts[i].Name))
 }
 
 // find returns the index of a host, also under a new name, and -1 if it is not among those that left.
@@ -161,11 +162,12 @@ func (d *Departure) InfraRefusal(infra metav1.Object) string {
 	if _, left := d.Infras[infra.GetName()]; !left || len(infra.GetFinalizers()) > 0 || EpochOf(infra) > 0 {
 		return ""
 	}
-	return refusal(infra, "Metal3Cluster "+infra.GetName(), "a second management cluster would act on its machines")
+	return refusal("Metal3Cluster "+infra.GetName(), "a second management cluster would act on its machines",
+		pluginCommand("forget", infra.GetNamespace()))
 }
 
-func refusal(object metav1.Object, what, danger string) string {
+func refusal(what, danger, forget string) string {
 	return fmt.Sprintf("%s moved to another management cluster, and %s: stop the GitOps controller that applies it here, "+
 		"and apply it in the other cluster. If it did not move, or does not run there any more, remove what is remembered "+
-		"of the move: `kubectl delete configmap %s --namespace %s`", what, danger, DepartureName, object.GetNamespace())
+		"of the move: %s", what, danger, forget)
 }

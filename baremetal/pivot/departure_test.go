@@ -74,7 +74,7 @@ func TestHostRefusal(t *testing.T) {
 	created.Namespace = "metal3"
 	for _, want := range []string{
 		"BareMetalHost host moved to another management cluster", "reboots the machine", "stop the GitOps controller",
-		"`kubectl delete configmap metal3-moved-away --namespace metal3`",
+		"`clusterctl metal3 pivot forget --namespace metal3 --host ",
 	} {
 		if refusal := left.HostRefusal(created); !strings.Contains(refusal, want) {
 			t.Errorf("%q does not say %q", refusal, want)

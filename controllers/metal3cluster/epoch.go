@@ -82,7 +82,7 @@ func fence(_ context.Context, s *scope) (outcome.Outcome, error) {
 	switch s.standing {
 	case pivot.Superseded:
 		return outcome.Waiting(infrav1.ManagedElsewhereReason,
-			pivot.SupersededMessage(s.infra, s.cluster.Name, s.claim)), nil
+			pivot.SupersededMessage(s.infra, s.claim)), nil
 	case pivot.Behind:
 		metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveEpochAnnotation, s.claim.Epoch.String())
 	case pivot.Claims, pivot.Current:

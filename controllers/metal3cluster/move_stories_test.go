@@ -715,7 +715,7 @@ func describeMoves(s *suite) {
 		w.pause(ctx, false)
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.ManagedElsewhereReason, "UID there"))
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.ManagedElsewhereReason,
-			infrav1.MoveEpochAnnotation+"=4"))
+			"`clusterctl metal3 pivot takeover --namespace "+w.namespace+"`"))
 		Consistently(func(g Gomega) {
 			g.Expect(w.crew.told("c1")).To(BeTrue(), "the Ironic here must not take the address back")
 			g.Expect(w.crew.armed()).To(Equal([]bool{false}), "the other side arms nodes")
