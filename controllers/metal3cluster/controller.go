@@ -140,7 +140,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch {
 	case s.paused:
-		return []flow.Stage[*scope]{readyForMove.Stage(beginMove), readyForMove.Stage(r.openGate)}
+		return []flow.Stage[*scope]{readyForMove.Stage(r.beginMove), readyForMove.Stage(r.openGate)}
 	case !s.infra.DeletionTimestamp.IsZero():
 		return []flow.Stage[*scope]{
 			deleting.Stage(waitForMachines),
