@@ -106,6 +106,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Hosts:    moving,
 		Statuses: moving,
 		Nodes:    workload.New(options.Clusters),
+
+		Departures: departure.New(mgr.GetClient()),
 	}
 	if err := moves.SetupWithManager(ctx, mgr, concurrency(hostMoves)); err != nil {
 		return err
@@ -160,6 +162,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 	planes := workload.NewWatchedControlPlanes(options.Clusters, mgr.GetAPIReader())
 	clusters := &metal3cluster.Reconciler{
 		Client:      mgr.GetClient(),
+		Live:        mgr.GetAPIReader(),
 		Recorder:    announced,
 		Clock:       now,
 		Hosts:       hosts,

@@ -90,6 +90,11 @@ const (
 	// paused for. A host that arrives has the epoch of its Metal3Cluster. A leftover of an earlier move has a lower epoch.
 	MoveEpochAnnotation = "infrastructure.cluster.x-k8s.io/move-epoch"
 
+	// IronicClusterIDAnnotation on a host that is paused for a move holds the clusterID of the Ironic endpoint that serves
+	// the host, if a Metal3Cluster of another namespace has the endpoint. It travels with the host. The target resumes the
+	// host when such an endpoint is verified there.
+	IronicClusterIDAnnotation = "infrastructure.cluster.x-k8s.io/ironic-cluster-id"
+
 	// MoveWhileBusyAnnotation on a host lets a move take the host along while it is inspected, prepared or deprovisioned.
 	// Ironic continues meanwhile, and BMO in the target cluster continues from there. The value does not matter. The
 	// manager removes the annotation after the move.

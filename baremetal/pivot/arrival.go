@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 
@@ -109,7 +110,14 @@ func arrivalObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Obs
 
 // keepCommand is the command that resumes a held host, and keeps what runs on it.
 func keepCommand(host *bmov1alpha1.BareMetalHost) string {
-	return fmt.Sprintf("`clusterctl metal3 pivot keep --namespace %s --host %s`", host.Namespace, host.Name)
+	return pluginCommand("keep", host.Namespace, "--host "+host.Name)
+}
+
+// pluginCommand is a command of the plugin for a namespace, as messages quote it. Docs/pivot.md has the commands of
+// kubectl that do the same.
+func pluginCommand(name, namespace string, flags ...string) string {
+	words := append([]string{"clusterctl metal3 pivot", name, "--namespace", namespace}, flags...)
+	return "`" + strings.Join(words, " ") + "`"
 }
 
 // Leftover says why a host in the target of a move stands in the way of the host that arrives under its name, and what

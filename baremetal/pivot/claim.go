@@ -61,16 +61,12 @@ func StandingOf(own Claim, recorded *Claim) Standing {
 }
 
 // SupersededMessage says that a management cluster has stopped, and what to do.
-func SupersededMessage(infra *infrav1.Metal3Cluster, cluster string, recorded Claim) string {
-	next := recorded.Epoch + 2 //nolint:mnd // The next even one.
-	return fmt.Sprintf("Another management cluster (UID %[1]s of its namespace kube-system) manages the cluster with "+
-		"move epoch %[2]d, and this one has %[3]d. This one has stopped, and keeps its BareMetalHosts paused. Pause the "+
-		"Cluster here with `kubectl patch cluster %[4]s --namespace %[5]s --type merge "+
-		"--patch '{\"spec\":{\"paused\":true}}'`. "+
-		"If the other management cluster is gone for good, take over with `kubectl annotate metal3cluster %[6]s "+
-		"--namespace %[5]s --overwrite %[7]s=%[8]d`.",
-		recorded.Manager, recorded.Epoch, EpochOf(infra), cluster, infra.Namespace, infra.Name,
-		infrav1.MoveEpochAnnotation, next)
+func SupersededMessage(infra *infrav1.Metal3Cluster, recorded Claim) string {
+	return fmt.Sprintf("Another management cluster (UID %s of its namespace kube-system) manages the cluster with move "+
+		"epoch %d, and this one has %d. This one has stopped, and keeps its BareMetalHosts paused. Pause the Cluster here "+
+		"with %s. If the other management cluster is gone for good, take over with %s",
+		recorded.Manager, recorded.Epoch, EpochOf(infra), pluginCommand("fence", infra.Namespace),
+		pluginCommand("takeover", infra.Namespace))
 }
 
 // IsSuperseded says whether another management cluster manages the cluster of a Metal3Cluster. Nil is false.

@@ -134,8 +134,11 @@ func TestIsSuperseded(t *testing.T) {
 	if pivot.IsSuperseded(infra) {
 		t.Error("without an endpoint, the condition is one of before")
 	}
-	message := pivot.SupersededMessage(infra, "cluster", pivot.Claim{Epoch: 4, Manager: "uid"})
-	for _, want := range []string{"UID uid", "epoch 4", "kubectl patch cluster cluster", infrav1.MoveEpochAnnotation + "=6"} {
+	message := pivot.SupersededMessage(infra, pivot.Claim{Epoch: 4, Manager: "uid"})
+	for _, want := range []string{
+		"UID uid", "move epoch 4", "`clusterctl metal3 pivot fence --namespace metal3`",
+		"`clusterctl metal3 pivot takeover --namespace metal3`",
+	} {
 		if !strings.Contains(message, want) {
 			t.Errorf("%q is missing: %s", want, message)
 		}

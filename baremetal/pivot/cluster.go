@@ -105,6 +105,7 @@ func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 //	              runs and is verified, and so is the Ironic that     Running
 //	              serves the host
 //	              runs and one of them is not                         WaitingForEndpoint
+//	              runs, and the host AwaitsIronic                     WaitingForEndpoint
 //	              does not exist, and all others are paused           Parked
 //	              does not exist otherwise                            WaitingForEndpoint
 //	none of ours  another management cluster has claimed one of them  Fenced
@@ -113,6 +114,7 @@ func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 //	              some run, and all of those are verified, and so is  Running
 //	              the Ironic that serves the host
 //	              some run and one is not                             WaitingForEndpoint
+//	              some run, and the host AwaitsIronic                 WaitingForEndpoint
 //	              there are none, the host is not paused, and the     Running
 //	              Ironic that serves it is verified
 //	              there are none otherwise                            WaitingForEndpoint
@@ -145,7 +147,7 @@ func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	case len(running) == 0:
 		return PhaseParked
 	case slices.ContainsFunc(running, ungated), slices.ContainsFunc(running, unverified),
-		slices.ContainsFunc(serving, unverified):
+		slices.ContainsFunc(serving, unverified), AwaitsIronic(host, around) != "":
 		return PhaseWaitingForEndpoint
 	default:
 		return PhaseRunning

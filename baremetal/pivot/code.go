@@ -12,10 +12,12 @@ const (
 	CodeControlPlaneScaling Code = "ControlPlaneScaling"
 	CodeDefinitionDiffers   Code = "DefinitionDiffers"
 	CodeDefinitionMissing   Code = "DefinitionMissing"
+	CodeDefinitionOutdated  Code = "DefinitionOutdated"
 	CodeEndpointNotReady    Code = "EndpointNotReady"
 	CodeEndpointTaken       Code = "EndpointTaken"
 	CodeGateMissing         Code = "GateMissing"
 	CodeHostBusy            Code = "HostBusy"
+	CodeHostLate            Code = "HostLate"
 	CodeHostLost            Code = "HostLost"
 	CodeHostParking         Code = "HostParking"
 	CodeHostPaused          Code = "HostPaused"
@@ -80,10 +82,12 @@ func Codes() []Meaning {
 		{CodeControlPlaneScaling, "The control plane has more or fewer replicas than it has to have."},
 		{CodeDefinitionDiffers, "A CustomResourceDefinition has another storage version in the target."},
 		{CodeDefinitionMissing, "A CustomResourceDefinition is missing in the target."},
+		{CodeDefinitionOutdated, "A CustomResourceDefinition lacks fields in the target that objects of the source use."},
 		{CodeEndpointNotReady, "The Ironic endpoint does not answer, or another Ironic answers."},
 		{CodeEndpointTaken, "Something else uses the VIP or the virtual router ID of the Ironic endpoint."},
 		{CodeGateMissing, "The Metal3Cluster has no block-move annotation. clusterctl would not wait for its hosts."},
 		{CodeHostBusy, "BMO is working on the host."},
+		{CodeHostLate, "The host was created after clusterctl had discovered the objects. It would stay behind."},
 		{CodeHostLost, "The Metal3Machine has lost its host."},
 		{CodeHostParking, "The Cluster is paused, and the host is not parked yet."},
 		{CodeHostPaused, "The host is still paused, or was paused in the middle of what BMO was doing."},

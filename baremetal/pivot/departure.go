@@ -8,6 +8,8 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
 // Departure is what the source remembers of the objects of a namespace that a move takes away. It is written when the
@@ -44,7 +46,7 @@ const (
 // Enter adds the hosts of a namespace.
 func (d *Departure) Enter(hosts []*bmov1alpha1.BareMetalHost) {
 	for _, host := range byName(hosts) {
-		d.Hosts = append(d.Hosts, DepartedHost{host.Name, host.Spec.BMC.Address, host.Spec.BootMACAddress})
+		d.Hosts = append(d.Hosts, departed(host))
 	}
 }
 
@@ -98,15 +100,60 @@ func (d *Departure) HostRefusal(host *bmov1alpha1.BareMetalHost) string {
 	if status || EpochOf(host) > 0 || slices.Contains(host.Finalizers, bmov1alpha1.BareMetalHostFinalizer) {
 		return ""
 	}
-	same := func(left DepartedHost) bool {
-		return left.Name == host.Name || left.Controller != "" && left.Controller == host.Spec.BMC.Address ||
-			left.BootMAC != "" && strings.EqualFold(left.BootMAC, host.Spec.BootMACAddress)
-	}
-	i := slices.IndexFunc(d.Hosts, same)
+	i := d.find(host)
 	if i < 0 {
 		return ""
 	}
-	return refusal(host, "BareMetalHost "+d.Hosts[i].Name, "BMO here would inspect the host, which reboots the machine")
+	return refusal("BareMetalHost "+d.Hosts[i].Name, "BMO here would inspect the host, which reboots the machine",
+		pluginCommand("forget", host.Namespace, "--host "+d.Hosts[i].Name))
+}
+
+// find returns the index of a host, also under a new name, and -1 if it is not among those that left.
+func (d *Departure) find(host *bmov1alpha1.BareMetalHost) int {
+	return slices.IndexFunc(d.Hosts, func(left DepartedHost) bool { return left.Is(host) })
+}
+
+// Is returns true for the host that left, also under a new name.
+func (d DepartedHost) Is(host *bmov1alpha1.BareMetalHost) bool {
+	return d.Name == host.Name || d.isMachine(host)
+}
+
+// isMachine returns true for a host with the BMC address or the boot MAC address of the one that left.
+func (d DepartedHost) isMachine(host *bmov1alpha1.BareMetalHost) bool {
+	return d.Controller != "" && d.Controller == host.Spec.BMC.Address ||
+		d.BootMAC != "" && strings.EqualFold(d.BootMAC, host.Spec.BootMACAddress)
+}
+
+// IsSameMachine returns true for two hosts with one BMC address or boot MAC address.
+func IsSameMachine(one, other *bmov1alpha1.BareMetalHost) bool { return departed(one).isMachine(other) }
+
+func departed(host *bmov1alpha1.BareMetalHost) DepartedHost {
+	return DepartedHost{host.Name, host.Spec.BMC.Address, host.Spec.BootMACAddress}
+}
+
+// MayHaveStayed returns true for a paused host that a move may have left behind: only what is remembered of the move
+// tells. It has no Cluster here, and no status from another cluster.
+func MayHaveStayed(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
+	origin := host.Annotations[infrav1.StatusOriginAnnotation]
+	return host.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider && len(local(around)) == 0 &&
+		!infrav1.IsLeaving(host) && host.DeletionTimestamp.IsZero() && !LostStatus(host) &&
+		(origin == string(host.UID) || origin == "" && host.Annotations[bmov1alpha1.StatusAnnotation] == "")
+}
+
+// HasStayed returns true for a host that MayHaveStayed and that no move took: it was created after the gate had opened,
+// so clusterctl had discovered the objects before, and no other management cluster has the host.
+//
+//	remembered                     host                                       has stayed
+//	no move                        any                                        no
+//	a move with the host           any                                        no: it left, or its copy did
+//	a move of an earlier epoch     has a later epoch                          no: it arrives, before its Cluster
+//	a move without the host        any other                                  yes
+func (d *Departure) HasStayed(host *bmov1alpha1.BareMetalHost) bool {
+	var last Epoch
+	for _, epoch := range d.Infras {
+		last = max(last, epoch)
+	}
+	return len(d.Infras) > 0 && d.find(host) < 0 && EpochOf(host) <= last
 }
 
 // InfraRefusal says why a Metal3Cluster must not be created where the departure is remembered. Empty if it may: it is
@@ -115,11 +162,12 @@ func (d *Departure) InfraRefusal(infra metav1.Object) string {
 	if _, left := d.Infras[infra.GetName()]; !left || len(infra.GetFinalizers()) > 0 || EpochOf(infra) > 0 {
 		return ""
 	}
-	return refusal(infra, "Metal3Cluster "+infra.GetName(), "a second management cluster would act on its machines")
+	return refusal("Metal3Cluster "+infra.GetName(), "a second management cluster would act on its machines",
+		pluginCommand("forget", infra.GetNamespace()))
 }
 
-func refusal(object metav1.Object, what, danger string) string {
+func refusal(what, danger, forget string) string {
 	return fmt.Sprintf("%s moved to another management cluster, and %s: stop the GitOps controller that applies it here, "+
 		"and apply it in the other cluster. If it did not move, or does not run there any more, remove what is remembered "+
-		"of the move: `kubectl delete configmap %s --namespace %s`", what, danger, DepartureName, object.GetNamespace())
+		"of the move: %s", what, danger, forget)
 }

@@ -74,7 +74,7 @@ func TestHostRefusal(t *testing.T) {
 	created.Namespace = "metal3"
 	for _, want := range []string{
 		"BareMetalHost host moved to another management cluster", "reboots the machine", "stop the GitOps controller",
-		"`kubectl delete configmap metal3-moved-away --namespace metal3`",
+		"`clusterctl metal3 pivot forget --namespace metal3 --host ",
 	} {
 		if refusal := left.HostRefusal(created); !strings.Contains(refusal, want) {
 			t.Errorf("%q does not say %q", refusal, want)
@@ -127,6 +127,79 @@ func TestIsOver(t *testing.T) {
 			infra.Annotations = map[string]string{infrav1.MoveEpochAnnotation: tc.epoch.String()}
 			if got := leaves.IsOver(infra); got != tc.want {
 				t.Errorf("%s: got %t", tc.reason, got)
+			}
+		})
+	}
+}
+
+func TestHasStayed(t *testing.T) {
+	leaves := departed(t)
+	epoch := func(epoch pivot.Epoch) build.HostOption {
+		return build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: epoch.String()})
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		host   *bmov1alpha1.BareMetalHost
+		memory pivot.Departure
+		want   bool
+	}{
+		"Late":     {"created after the gate had opened", left("late", "", ""), leaves, true},
+		"Stamped":  {"created while the gate opened", left("late", "", "", epoch(5)), leaves, true},
+		"Arrives":  {"another move brings it before its Cluster", left("late", "", "", epoch(7)), leaves, false},
+		"Left":     {"a leftover of a move that was interrupted", left("host", "", "", epoch(5)), leaves, false},
+		"Renamed":  {"the same machine under a new name", left("late", leftController, ""), leaves, false},
+		"Nowhere":  {"nothing moved away", left("late", "", ""), pivot.Departure{}, false},
+		"Unstated": {"the record names no Metal3Cluster", left("late", "", ""), pivot.Departure{Hosts: leaves.Hosts}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.memory.HasStayed(tc.host); got != tc.want {
+				t.Errorf("%s: got %t", tc.reason, got)
+			}
+		})
+	}
+}
+
+// TestStay resumes a host that no move took, and no other one.
+func TestStay(t *testing.T) {
+	away := pivot.Neighbour{Elsewhere: true, Endpoint: true, ClusterID: "c2"}
+	image := func(host *bmov1alpha1.BareMetalHost) {
+		host.Spec.Image = &bmov1alpha1.Image{URL: "http://images.example/node"}
+		host.Finalizers, host.Status = []string{bmov1alpha1.BareMetalHostFinalizer}, bmov1alpha1.BareMetalHostStatus{}
+	}
+	brings := func(host *bmov1alpha1.BareMetalHost) {
+		host.Annotations[bmov1alpha1.StatusAnnotation] = "{}"
+		host.Annotations[infrav1.StatusOriginAnnotation] = "another"
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		edit   func(*bmov1alpha1.BareMetalHost)
+		around []pivot.Neighbour
+		stayed bool
+		want   pivot.Step
+	}{
+		"Stayed":      {"no Cluster would resume it", func(*bmov1alpha1.BareMetalHost) {}, nil, true, pivot.Stay},
+		"Served":      {"an Ironic elsewhere decides nothing", func(*bmov1alpha1.BareMetalHost) {}, []pivot.Neighbour{away}, true, pivot.Stay},
+		"NotKnown":    {"it may arrive, or be a leftover", func(*bmov1alpha1.BareMetalHost) {}, nil, false, pivot.Leave},
+		"HasACluster": {"the Cluster decides", func(*bmov1alpha1.BareMetalHost) {}, []pivot.Neighbour{unverified}, true, pivot.Leave},
+		"Brings":      {"it arrives", brings, nil, true, pivot.Leave},
+		"StatusLost":  {"BMO would write the image again", image, nil, true, pivot.Leave},
+		"ByUser": {"the pause is the user's", func(host *bmov1alpha1.BareMetalHost) {
+			host.Annotations[bmov1alpha1.PausedAnnotation] = "maintenance"
+		}, nil, true, pivot.Leave},
+		"Deleted": {"clusterctl deletes it", func(host *bmov1alpha1.BareMetalHost) {
+			host.Annotations[infrav1.DeleteForMoveAnnotation] = ""
+		}, nil, true, pivot.Leave},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := created("late", 101)
+			tc.edit(host)
+			got := pivot.PlanHost(host, tc.around, pivot.HostFacts{Stayed: tc.stayed})
+			if got != tc.want {
+				t.Fatalf("%s: got %s, want %s", tc.reason, got, tc.want)
+			}
+			changed := pivot.Apply(got, host, tc.around)
+			if _, paused := changed.Annotations[bmov1alpha1.PausedAnnotation]; paused == (tc.want == pivot.Stay) {
+				t.Errorf("%s: got %v", tc.reason, changed.Annotations)
 			}
 		})
 	}

@@ -94,7 +94,8 @@ func StampFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Epoch {
 // parkedFor says whether a host is parked for the move that is under way.
 func parkedFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	stamp := StampFor(host, around)
-	return Parked(host) && (stamp == 0 || EpochOf(host) == stamp)
+	return Parked(host) && (stamp == 0 || EpochOf(host) == stamp &&
+		host.Annotations[infrav1.IronicClusterIDAnnotation] == ironicOf(host, around))
 }
 
 // Abandoned says whether a paused host was left by an earlier move, and did not arrive with the last one. The first row
@@ -120,18 +121,9 @@ func Abandoned(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 
 // abandonedObstacle says why an abandoned host stays paused, and what to do.
 func abandonedObstacle(host *bmov1alpha1.BareMetalHost) Obstacle {
-	remedy := fmt.Sprintf("remove it with `%s`, or keep it with %s",
-		RemovalOf("baremetalhost", host.Namespace, host.Name), keepCommand(host))
+	remedy := fmt.Sprintf("keep it with %s, or remove it as docs/pivot.md says", keepCommand(host))
 	return About(hostKind, host).Blocks(CodeLeftover, remedy, "BareMetalHost %s was left by an earlier move, is not in "+
 		"the last one, and stays paused, because it was deleted in the source since", host.Name)
-}
-
-// RemovalOf is the command that removes what a move has left, as clusterctl does, without anybody acting on it.
-func RemovalOf(resource, namespace, name string) string {
-	object := fmt.Sprintf("%s %s --namespace %s", resource, name, namespace)
-	return fmt.Sprintf("kubectl annotate %s --overwrite %s= && kubectl delete %s --wait=false && "+
-		`kubectl patch %s --type merge --patch '{"metadata":{"finalizers":null}}'`,
-		object, infrav1.DeleteForMoveAnnotation, object, object)
 }
 
 // decidingFor are the Clusters that decide about a host, and all of the namespace if its own is not there.

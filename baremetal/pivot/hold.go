@@ -41,6 +41,9 @@ func endOfPause(host *bmov1alpha1.BareMetalHost, goal Phase, around []Neighbour)
 		return "another management cluster manages it, as condition IronicEndpointReady of the Metal3Cluster says"
 	case goal == PhaseParked:
 		return "unpause its Cluster"
+	case AwaitsIronic(host, around) != "":
+		return fmt.Sprintf("move the Metal3Cluster whose spec.ironic.clusterID is %s to this cluster, and wait until its "+
+			"condition IronicEndpointReady is true", AwaitsIronic(host, around))
 	case len(dependsOn(host, around)) == 0:
 		return fmt.Sprintf("Cluster %s does not exist. Restore it, or remove annotation %s of the host to let BMO "+
 			"deprovision it with the Ironic that answers", cmp.Or(ClusterOf(host), "of the host"),

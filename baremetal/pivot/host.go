@@ -50,12 +50,18 @@ const (
 	// Resume takes back the own pause.
 	Resume Step = "Resume"
 
+	// Stay takes back the own pause from a host that no move took, and that has no Cluster here.
+	Stay Step = "Stay"
+
 	// MarkProvisioned keeps a system that runs: the Ironic that was deploying it is gone, or the status is lost, and BMO
 	// would deploy it again.
 	MarkProvisioned Step = "MarkProvisioned"
 
 	// Await keeps the pause of a host whose status was lost until its node shows that what was deployed runs.
 	Await Step = "Await"
+
+	// AwaitIronic keeps the pause of a host that arrived before the Metal3Cluster with the Ironic endpoint that serves it.
+	AwaitIronic Step = "AwaitIronic"
 
 	// Hold keeps a host paused, by whomever, that BMO would begin anew with, until it is known whether its
 	// node has joined.
@@ -78,6 +84,9 @@ type HostFacts struct {
 
 	// Unknown says that the workload cluster does not answer, so that it is unknown whether the host has a Node.
 	Unknown bool
+
+	// Stayed says that the Clusters of the namespace have moved away without the host: see HasStayed.
+	Stayed bool
 }
 
 // PlanHost returns the next step of a host, by the phase that its Clusters want (GoalOf). The first row that fits
@@ -106,6 +115,9 @@ type HostFacts struct {
 //	                    no Cluster with an Ironic endpoint
 //	Fenced              not paused, or paused for another reason       FenceOff
 //	Fenced              paused by anybody                              Leave
+//	WaitingForEndpoint  has no Cluster here, and no move took it       Stay
+//	WaitingForEndpoint  waits for the endpoint of another namespace,   AwaitIronic
+//	                    and does not say so
 //	WaitingForEndpoint  anything else                                  Leave
 //	Running             paused by the provider, status lost, its Node  MarkProvisioned
 //	                    has joined
@@ -146,7 +158,7 @@ func planStaying(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts Host
 	case !paused && outOfDate(host, around):
 		return Forget
 	case goal == PhaseWaitingForEndpoint:
-		return Leave
+		return planWaiting(host, around, facts.Stayed)
 	case ours:
 		return planResuming(host, facts.Joined)
 	case another:
@@ -204,6 +216,14 @@ func planParking(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused, ou
 	default:
 		return Record
 	}
+}
+
+// planWaiting is about hosts whose Clusters are not there, or whose Ironic endpoint is not verified.
+func planWaiting(host *bmov1alpha1.BareMetalHost, around []Neighbour, stayed bool) Step {
+	if stayed && MayHaveStayed(host, around) {
+		return Stay
+	}
+	return Leave
 }
 
 func planResuming(host *bmov1alpha1.BareMetalHost, joined bool) Step {
@@ -347,16 +367,17 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 			stamp(changed, around)
 		}
 		explain(changed, step)
-	case Keep, Await:
+	case Keep, Await, AwaitIronic:
 		explain(changed, step)
 	case Explain:
 		explain(changed, pausedBecauseOf(host, around))
 	case Stamp:
 		stamp(changed, around)
-	case Resume:
+	case Resume, Stay:
 		delete(changed.Annotations, bmov1alpha1.PausedAnnotation)
 		delete(changed.Annotations, infrav1.StatusOriginAnnotation)
 		delete(changed.Annotations, infrav1.MoveEpochAnnotation)
+		delete(changed.Annotations, infrav1.IronicClusterIDAnnotation)
 		delete(changed.Annotations, infrav1.PauseReasonAnnotation)
 		delete(changed.Annotations, infrav1.MoveWhileBusyAnnotation)
 	case Nudge:
@@ -371,14 +392,4 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 	case Leave, Settle, Record, Restore:
 	}
 	return changed
-}
-
-// stamp writes the epoch of the move onto a host, or removes the epoch of an earlier one.
-func stamp(host *bmov1alpha1.BareMetalHost, around []Neighbour) {
-	epoch := StampFor(host, around)
-	if epoch == 0 {
-		delete(host.Annotations, infrav1.MoveEpochAnnotation)
-		return
-	}
-	metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.MoveEpochAnnotation, epoch.String())
 }

@@ -68,7 +68,7 @@ func Arrives(before, after metav1.Object) bool {
 //	an object that does not      it comes alive: a MachineSet with one Machine too many deletes any of them
 //	arrive
 func Revived(namespace string, arriving, here, deleted Inventory) string {
-	var names, halves, commands []string
+	var names, halves []string
 	for _, kind := range slices.Sorted(maps.Keys(here)) {
 		for _, name := range slices.Sorted(slices.Values(here[kind])) {
 			isHalf := slices.Contains(deleted[kind], name)
@@ -77,10 +77,7 @@ func Revived(namespace string, arriving, here, deleted Inventory) string {
 				halves = append(halves, kind+" "+name)
 			case !slices.Contains(arriving[kind], name):
 				names = append(names, kind+" "+name)
-			default:
-				continue
 			}
-			commands = append(commands, RemovalOf(strings.ToLower(kind), namespace, name))
 		}
 	}
 	var found []string
@@ -95,5 +92,6 @@ func Revived(namespace string, arriving, here, deleted Inventory) string {
 	if len(found) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: remove them here, and move again: `%s`", strings.Join(found, "; "), Enumerate(commands))
+	return fmt.Sprintf("%s: remove them here with %s, and move again", strings.Join(found, "; "),
+		pluginCommand("clean", namespace, "--target", "--to-kubeconfig target.kubeconfig"))
 }

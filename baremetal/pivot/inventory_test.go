@@ -106,8 +106,7 @@ func TestRevived(t *testing.T) {
 				t.Fatalf("%s: got %q", tc.reason, got)
 			}
 			for _, want := range tc.want {
-				kind, name, _ := strings.Cut(want, " ")
-				remedy := "kubectl delete " + strings.ToLower(kind) + " " + name + " --namespace metal3"
+				const remedy = "`clusterctl metal3 pivot clean --namespace metal3 --target --to-kubeconfig target.kubeconfig`"
 				if !strings.Contains(got, want) || !strings.Contains(got, remedy) {
 					t.Errorf("%s: got %q, want %q and %q", tc.reason, got, want, remedy)
 				}

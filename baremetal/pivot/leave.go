@@ -21,6 +21,8 @@ import (
 //	seen                                             is     because
 //	Cluster, Machine or Metal3Machine being deleted  lost   the deletion does not travel: the target would keep the
 //	                                                        Machine, or deploy the image again
+//	MachineDeployment, MachineSet or control plane   lost   the same: its Machines are deleted a moment later
+//	being deleted
 //	Cluster that another management cluster claimed  lost   the target would get what is out of date
 //	Machine without a node                           lost   clusterctl has not discovered it: it refuses to begin where
 //	                                                        there is one
@@ -30,6 +32,7 @@ import (
 //	label missing on a CRD                           lost   clusterctl passes over the whole kind
 //	owner that does not move                         lost   clusterctl passes over what it owns
 //	Secret without owner and label                   lost   clusterctl passes over it
+//	host created after the Clusters were paused      lost   clusterctl has not discovered it: it would stay behind
 //	host claimed by a Metal3Machine that is missing  waits  no controller would release it
 //	host of a Cluster that does not exist            waits  no controller would resume it
 //	host whose pause is refused, or was not tried    waits  its status cannot be recorded
@@ -57,7 +60,7 @@ func MayLeave(facts MoveFacts) (lost, waits []Obstacle) {
 		lost = append(lost, AboutNamed("CustomResourceDefinition", "", name).Blocks(CodeMoveLabelMissing,
 			"set this label, or run the manager with --keep-move-labels", "CustomResourceDefinition %s is missing", label))
 	}
-	lost = slices.Concat(lost, leftBehind(facts), losses(facts))
+	lost = slices.Concat(lost, facts.Deleting, leftBehind(facts), losses(facts), facts.late())
 	if facts.Untried {
 		waits = append(waits, AboutNothing().Blocks(CodePauseUntried, "wait some seconds",
 			"the pause of some BareMetalHosts was not tried yet"))
@@ -79,6 +82,25 @@ func MayLeave(facts MoveFacts) (lost, waits []Obstacle) {
 func deletionOf(kind string, object metav1.Object) Obstacle {
 	return About(kind, object).Blocks(CodeBeingDeleted, "wait until it is gone",
 		"%s %s is being deleted, which a move would forget", kind, object.GetName())
+}
+
+// AddOwner enters an object that owns Machines, such as a MachineSet or a control plane.
+func (f *MoveFacts) AddOwner(kind string, owner metav1.Object) {
+	if owner.GetDeletionTimestamp() != nil {
+		f.Deleting = append(f.Deleting, deletionOf(kind, owner))
+	}
+}
+
+// late names the hosts that were created after the Clusters were paused.
+func (f *MoveFacts) late() []Obstacle {
+	var found []Obstacle
+	for _, host := range f.Hosts {
+		if !f.PausedSince.IsZero() && host.CreationTimestamp.After(f.PausedSince) && !infrav1.IsLeaving(host) {
+			found = append(found, About(hostKind, host).Blocks(CodeHostLate, "move again, or delete it",
+				"BareMetalHost %s was created after clusterctl had discovered the objects, and would stay behind", host.Name))
+		}
+	}
+	return found
 }
 
 // losses names the Machines, Metal3Machines and Metal3Remediations that a move would lose. The facts are in order.

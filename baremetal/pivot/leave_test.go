@@ -32,6 +32,23 @@ func pooled(spec, indexes map[string]any) pivot.MoveFacts {
 	return facts
 }
 
+// owners are facts about objects that own Machines, by their kinds.
+func owners(deletions map[string]*metav1.Time) (facts pivot.MoveFacts) {
+	for kind, deletion := range deletions {
+		facts.AddOwner(kind, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "o", DeletionTimestamp: deletion}})
+	}
+	return facts
+}
+
+// created is a parked host that was created at a time, and that BMO has not seen.
+func created(name string, at int64) *bmov1alpha1.BareMetalHost {
+	host := free()
+	host.Name, host.CreationTimestamp = name, metav1.Unix(at, 0)
+	host.Status = bmov1alpha1.BareMetalHostStatus{}
+	host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+	return host
+}
+
 // TestMayLeave is about what is lost when clusterctl goes on, and about what ReadyForMove says of it beforehand.
 func TestMayLeave(t *testing.T) {
 	deleted := &metav1.Time{Time: time.Unix(1, 0)}
@@ -94,6 +111,32 @@ func TestMayLeave(t *testing.T) {
 				{ObjectMeta: metav1.ObjectMeta{Name: "c", DeletionTimestamp: deleted}},
 			}},
 			lost: []string{"Cluster c is being deleted, which a move would forget: wait until it is gone"},
+		},
+		"OwnersDeleted": {
+			reason: "their Machines are deleted a moment later",
+			facts: owners(map[string]*metav1.Time{
+				"KubeadmControlPlane": deleted, "MachineDeployment": deleted, "MachineSet": deleted, "MachinePool": nil,
+			}),
+			lost: []string{
+				"KubeadmControlPlane o is being deleted, which a move would forget: wait until it is gone",
+				"MachineDeployment o is being deleted, which a move would forget: wait until it is gone",
+				"MachineSet o is being deleted, which a move would forget: wait until it is gone",
+			},
+		},
+		"HostLate": {
+			reason: "clusterctl has discovered the objects before it paused the Cluster",
+			facts: pivot.MoveFacts{
+				PausedSince: time.Unix(100, 0), Naming: []metav1.Object{consumer()},
+				Hosts: []*bmov1alpha1.BareMetalHost{created("late", 101), created("before", 99), created("with", 100)},
+			},
+			lost: []string{"BareMetalHost late was created after clusterctl had discovered the objects, and would stay " +
+				"behind: move again, or delete it"},
+		},
+		"HostCreated": {
+			reason: "clusterctl does not wait",
+			facts: pivot.MoveFacts{
+				Naming: []metav1.Object{consumer()}, Hosts: []*bmov1alpha1.BareMetalHost{created("late", 101)},
+			},
 		},
 		"ConsumerYoung": {
 			reason: "clusterctl passes over it, and its host would be claimed by nobody",

@@ -78,6 +78,9 @@ func PauseReason(step Step) string {
 			"of the host has joined"
 	case Keep:
 		return "Left by an earlier move, or arrived on a leftover: see condition ReadyForMove of the Metal3Cluster"
+	case AwaitIronic:
+		return "The Ironic endpoint of another namespace serves the host: resumed when its Metal3Cluster has arrived and is " +
+			"ready"
 	case Await:
 		return "The host has an image and arrived without its status: resumed when the Machine that holds it has its Node"
 	default:
@@ -109,6 +112,8 @@ func pausedBecauseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Step {
 	switch {
 	case GoalOf(host, around) == PhaseFenced:
 		return FenceOff
+	case GoalOf(host, around) == PhaseWaitingForEndpoint && AwaitsIronic(host, around) != "":
+		return AwaitIronic
 	case LostStatus(host):
 		return Await
 	default:

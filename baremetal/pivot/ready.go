@@ -47,6 +47,12 @@ type MoveFacts struct {
 	Machines []*clusterv1.Machine
 	Infras   []*infrav1.Metal3Cluster
 
+	// Deleting says which owners of Machines are being deleted. AddOwner enters them.
+	Deleting []Obstacle
+
+	// PausedSince is when the first Cluster was paused, while clusterctl waits at the gate. Zero otherwise.
+	PausedSince time.Time
+
 	// PausedClasses and Remediations are the names of the ClusterClasses of the namespace that are paused, and of its
 	// Metal3Remediations that have begun.
 	PausedClasses, Remediations []string
@@ -150,6 +156,9 @@ func (f *MoveFacts) AddPools(pools *unstructured.UnstructuredList) {
 func (f MoveFacts) inOrder() MoveFacts {
 	f.Hosts, f.Clusters, f.Machines = byName(f.Hosts), byName(f.Clusters), byName(f.Machines)
 	f.Infras, f.Naming = byName(f.Infras), byName(f.Naming)
+	f.Deleting = slices.SortedFunc(slices.Values(f.Deleting), func(a, b Obstacle) int {
+		return cmp.Compare(a.Message, b.Message)
+	})
 	for _, names := range []*[]string{&f.PausedClasses, &f.Remediations, &f.MissingLabels, &f.BareNodes, &f.OpenPools} {
 		*names = slices.Sorted(slices.Values(*names))
 	}

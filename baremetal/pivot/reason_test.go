@@ -52,6 +52,11 @@ func TestThePauseReasonIsTrue(t *testing.T) {
 			},
 			"The host has an image and arrived without its status: resumed when the Machine that holds it has its Node",
 		},
+		"WaitingForIronic": {
+			"the Ironic endpoint of another namespace has not arrived", runs, pivot.HostFacts{},
+			func(host *bmov1alpha1.BareMetalHost) { bringIronic(host, "c2") },
+			"The Ironic endpoint of another namespace serves the host: resumed when its Metal3Cluster has arrived and is ready",
+		},
 		"WaitingForEndpoint": {
 			"the Ironic endpoint is not ready", waits, pivot.HostFacts{}, image,
 			"Paused for clusterctl move: resumed when the Cluster runs and its Ironic endpoint is ready",

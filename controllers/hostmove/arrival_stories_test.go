@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -187,6 +188,37 @@ func describeArrivals(s *suite) {
 			delete(host.Annotations, infrav1.MoveEpochAnnotation)
 		})
 		w.running(ctx, "left")
+	})
+
+	It("resumes a host that no move took, and no other one", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx, build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "1"}))
+		w.host(ctx, "left", build.Available())
+		w.pause(ctx, true)
+		w.manager.Start()
+		w.parked(ctx, "left", ours)
+
+		By("opening the gate")
+		leaves := pivot.Departure{Infras: map[string]pivot.Epoch{"cluster": 1}}
+		leaves.Enter([]*bmov1alpha1.BareMetalHost{w.get(ctx, Default, "left")})
+		Expect(departure.New(w.client).Remember(ctx, w.namespace, leaves)).To(Succeed())
+		stage.Change(ctx, w.client, w.key("cluster"), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			delete(infra.Annotations, infrav1.BlockMoveAnnotation)
+		})
+		w.host(ctx, "late", stage.With(func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.BMC.Address, host.Spec.BootMACAddress = "redfish://late.example/1", "02:00:00:00:00:ff"
+		}))
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g, "late").Annotations).To(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours))
+		}).Should(Succeed())
+
+		By("deleting the Cluster, as clusterctl does at the end")
+		Expect(w.client.Delete(ctx, build.Metal3Cluster("cluster", build.InNamespace(w.namespace)))).To(Succeed())
+		Expect(w.client.Delete(ctx, build.Cluster("cluster", build.InNamespace(w.namespace)))).To(Succeed())
+		w.running(ctx, "late")
+		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g, "late")).To(ContainElement("NotMoved")) }).Should(Succeed())
+		w.stays(ctx, "left")
+		Expect(w.get(ctx, Default, "left").Annotations).To(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours))
 	})
 
 	It("restores nothing while a host is not paused", func(ctx context.Context) {

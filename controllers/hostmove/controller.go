@@ -57,6 +57,11 @@ type Nodes interface {
 	Joined(ctx context.Context, cluster types.NamespacedName, query workload.Query, since time.Time) (bool, error)
 }
 
+// Departures tell what moved away from a namespace.
+type Departures interface {
+	Of(ctx context.Context, namespace string) (pivot.Departure, error)
+}
+
 // Reconciler parks hosts before a move, resumes them after it, and nudges them when another Ironic takes over.
 type Reconciler struct {
 	Client   client.Client
@@ -65,6 +70,9 @@ type Reconciler struct {
 	Hosts    Hosts
 	Statuses Statuses
 	Nodes    Nodes
+
+	// Departures are read for hosts that are paused and have no Cluster.
+	Departures Departures
 
 	// mutex guards the maps. After a restart of the manager they are empty, and hosts wait a little longer.
 	mutex sync.Mutex
@@ -78,6 +86,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts/status,verbs=patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters;metal3machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=metal3-moved-away,verbs=get
 
 // Reconcile does the next step for one host.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -152,6 +161,13 @@ func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost,
 	since time.Duration,
 ) (pivot.HostFacts, error) {
 	facts := pivot.HostFacts{Settled: since >= settleTime}
+	if pivot.MayHaveStayed(host, around) {
+		left, err := r.Departures.Of(ctx, host.Namespace)
+		if err != nil {
+			return facts, err
+		}
+		facts.Stayed = left.HasStayed(host)
+	}
 	if !pivot.DependsOnNode(host) {
 		return facts, nil
 	}
@@ -219,6 +235,9 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 		return corev1.EventTypeWarning, "ArrivalHeld", "The host was left over from an earlier move and is not in the last " +
 			"one, or it arrived on a leftover that is being deleted or has a newer status. It stays paused, because BMO could " +
 			"wipe it. ReadyForMove of its Metal3Cluster says what to do"
+	case pivot.AwaitIronic:
+		return corev1.EventTypeWarning, "WaitingForIronic", "The host arrived before the Metal3Cluster whose Ironic endpoint " +
+			"serves it. It stays paused until that has arrived, and its IronicEndpointReady is true"
 	case pivot.Pause:
 		return corev1.EventTypeNormal, "PausedForMove", "Paused because the Cluster of the host is paused"
 	case pivot.FenceOff:
@@ -229,6 +248,10 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 	case pivot.Resume:
 		return corev1.EventTypeNormal, "ResumedAfterMove",
 			"Removed the pause: the Cluster of the host runs, and its Ironic endpoint is ready"
+	case pivot.Stay:
+		return corev1.EventTypeWarning, "NotMoved", "Removed the pause: the host was created after clusterctl had " +
+			"discovered the objects of the namespace, so it did not move. Create it in the other management cluster, and " +
+			"delete it here"
 	default:
 		return "", "", ""
 	}

@@ -55,7 +55,7 @@ func hostMatters() predicate.Funcs {
 		}
 		for _, annotation := range []string{
 			bmov1alpha1.PausedAnnotation, bmov1alpha1.StatusAnnotation, infrav1.IronicHolderAnnotation,
-			infrav1.MoveEpochAnnotation,
+			infrav1.MoveEpochAnnotation, infrav1.IronicClusterIDAnnotation,
 		} {
 			if before.Annotations[annotation] != after.Annotations[annotation] {
 				return true

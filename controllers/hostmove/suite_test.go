@@ -25,6 +25,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostmove"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
@@ -111,6 +112,8 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.Clus
 		Hosts:    hosts,
 		Statuses: hosts,
 		Nodes:    w.nodes,
+
+		Departures: departure.New(mgr.GetClient()),
 	}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})
 }
 

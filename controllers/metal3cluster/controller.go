@@ -41,7 +41,9 @@ type Handover interface {
 
 // Reconciler reconciles Metal3Clusters.
 type Reconciler struct {
-	Client   client.Client
+	Client client.Client
+	// Live reads control planes from the API server.
+	Live     client.Reader
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 	Hosts    Hosts
@@ -142,7 +144,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch {
 	case s.paused:
-		return []flow.Stage[*scope]{readyForMove.Stage(beginMove), readyForMove.Stage(r.openGate)}
+		return []flow.Stage[*scope]{readyForMove.Stage(r.beginMove), readyForMove.Stage(r.openGate)}
 	case !s.infra.DeletionTimestamp.IsZero():
 		return []flow.Stage[*scope]{
 			deleting.Stage(waitForMachines),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -11,6 +12,12 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// Reasons of the events of a pause.
+const (
+	eventMoveBegan  = "MoveBegan"
+	eventHandedOver = "IronicHandedOver"
 )
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets;machinedeployments,verbs=get;list;watch
@@ -21,16 +28,30 @@ func (s *scope) waitsAtGate() bool {
 	return gated && s.cluster != nil && ptr.Deref(s.cluster.Spec.Paused, false)
 }
 
-// beginMove raises the epoch when the Cluster was paused. The gate stays closed until the hosts have the epoch, too.
-func beginMove(_ context.Context, s *scope) (outcome.Outcome, error) {
+// beginMove raises the epoch when the Cluster was paused. The gate stays closed until the hosts have the epoch, too. A
+// pause by a user begins a move as well, so the event is a warning.
+func (r *Reconciler) beginMove(_ context.Context, s *scope) (outcome.Outcome, error) {
 	epoch := pivot.EpochOf(s.infra)
 	begun := pivot.Depart(epoch, s.move.Around)
 	if !s.waitsAtGate() || begun == epoch {
 		return outcome.Done(), nil
 	}
 	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveEpochAnnotation, begun.String())
+	r.Recorder.Eventf(s.infra, nil, corev1.EventTypeWarning, eventMoveBegan, "Move", "Cluster %s is paused, so its "+
+		"BareMetalHosts are paused for a move, and BMO does not manage them. If no move is wanted, unpause the Cluster",
+		s.cluster.Name)
 	return outcome.Waiting(infrav1.WaitingForHostsReason,
 		"The move waits: the hosts have to get the epoch of the move").WithAfter(claimDelay), nil
+}
+
+// warnOfHandover emits an event when the gate opens: the management Ironic is told at the same time.
+func (r *Reconciler) warnOfHandover(s *scope) {
+	if s.infra.Spec.Ironic == nil || !s.waitsAtGate() {
+		return
+	}
+	r.Recorder.Eventf(s.infra, nil, corev1.EventTypeWarning, eventHandedOver, "Move", "Cluster %s is paused. The management "+
+		"Ironic keeps the VIP while it holds it. If it loses the VIP, it does not reclaim it until the Cluster is unpaused",
+		s.cluster.Name)
 }
 
 // endMove sets the epoch of a running Cluster, and removes the annotations of the move. If the gate never opened,
@@ -82,7 +103,7 @@ func fence(_ context.Context, s *scope) (outcome.Outcome, error) {
 	switch s.standing {
 	case pivot.Superseded:
 		return outcome.Waiting(infrav1.ManagedElsewhereReason,
-			pivot.SupersededMessage(s.infra, s.cluster.Name, s.claim)), nil
+			pivot.SupersededMessage(s.infra, s.claim)), nil
 	case pivot.Behind:
 		metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveEpochAnnotation, s.claim.Epoch.String())
 	case pivot.Claims, pivot.Current:

@@ -77,7 +77,7 @@ func reconciler(infra *infrav1.Metal3Cluster, funcs interceptor.Funcs, keeper Se
 		WithStatusSubresource(infra).Build()
 	watched := interceptor.NewClient(stored, funcs)
 	return &Reconciler{
-		Client: watched, Recorder: events.NewFakeRecorder(10), Secrets: keeper,
+		Client: watched, Live: watched, Recorder: events.NewFakeRecorder(10), Secrets: keeper,
 		Endpoints: NewEndpointProber(unreachable, clock.RealClock{}, time.Second),
 		Nodes:     NewNodeProber(nobody{}, events.NewFakeRecorder(10), clock.RealClock{}, time.Second),
 		Clock:     clock.RealClock{}, Hosts: hoststore.New(watched, watched), Handover: nobody{},

@@ -43,9 +43,11 @@ const (
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=list
 // +kubebuilder:rbac:groups=ipam.metal3.io,resources=ippools,verbs=list
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusterclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=*,verbs=get
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines;metal3machinetemplates,verbs=get;list;watch
 
-// secretRead is a read of the Secrets of a namespace, and of its IPPools.
+// secretRead is a read of what the manager does not keep in memory: the Secrets of a namespace, its IPPools, and the
+// control planes of its Clusters.
 type secretRead struct {
 	at time.Time
 
@@ -55,6 +57,7 @@ type secretRead struct {
 
 	seen      map[string]*metav1.PartialObjectMetadata
 	openPools []string
+	planes    []*metav1.PartialObjectMetadata
 }
 
 // caresForMove returns true if ReadyForMove is reported now.
@@ -104,6 +107,18 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
 	}
 	for i := range machines.Items {
 		s.move.Machines = append(s.move.Machines, &machines.Items[i])
+	}
+	if s.waitsAtGate() {
+		s.move.PausedSince = pausedSince(s.move.Clusters)
+	}
+	for _, kind := range []string{"MachineSet", "MachineDeployment"} {
+		owners := partial(clusterv1.GroupVersion.WithKind(kind + "List"))
+		if err := r.list(ctx, s, owners); err != nil {
+			return err
+		}
+		for i := range owners.Items {
+			s.move.AddOwner(kind, &owners.Items[i])
+		}
 	}
 	return nil
 }
@@ -158,24 +173,30 @@ func (r *Reconciler) readNames(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readSecrets reads the metadata of the Secrets of the namespace. It reads live, because the manager keeps
-// only Secrets of clusters in memory, and keeps the result for a while.
+// readSecrets reads the metadata of the Secrets of the namespace and of the control planes. It reads live, because the
+// manager keeps only Secrets of clusters in memory, and keeps the result for a while.
 func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.infra)
 	value, _ := r.secretReads.Load(key)
 	last, _ := value.(secretRead)
 	s.move.OpenPools, s.secretRead = last.openPools, last
 	if s.move.Secrets = last.seen; last.seen != nil && r.Clock.Since(last.at) < s.secretsExpire() {
+		s.addPlanes(last.planes)
 		return nil
 	}
 	return r.listSecrets(ctx, s)
 }
 
-// listSecrets reads the metadata of the Secrets of the namespace live, and its IPPools. It keeps the result.
+// listSecrets reads the metadata of the Secrets of the namespace and of the control planes live, and its IPPools. It
+// keeps the result.
 func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	secrets := partial(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	if err := r.Client.List(ctx, secrets, client.InNamespace(s.infra.Namespace)); err != nil {
 		return fmt.Errorf("listing Secrets: %w", err)
+	}
+	planes, err := r.getPlanes(ctx, s)
+	if err != nil {
+		return err
 	}
 	s.move.Secrets = make(map[string]*metav1.PartialObjectMetadata, len(secrets.Items))
 	for i := range secrets.Items {
@@ -187,7 +208,8 @@ func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	if err := r.listPools(ctx, s); err != nil {
 		return err
 	}
-	read := secretRead{at: r.Clock.Now(), seen: s.move.Secrets, openPools: s.move.OpenPools}
+	s.addPlanes(planes)
+	read := secretRead{at: r.Clock.Now(), seen: s.move.Secrets, openPools: s.move.OpenPools, planes: planes}
 	if s.doubts() {
 		if read.doubted = s.secretRead.doubted; read.doubted.IsZero() {
 			read.doubted = read.at
@@ -301,6 +323,7 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 	if err := r.tellIronic(ctx, s, true); err != nil {
 		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
+	r.warnOfHandover(s)
 	delete(s.infra.Annotations, infrav1.BlockMoveAnnotation)
 	return outcome.Done(), nil
 }

@@ -17,8 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -437,6 +439,77 @@ func describeMoves(s *suite) {
 			"BareMetalHost new cannot be paused, because the API server refuses to change it"))
 	})
 
+	It("keeps the gate closed while owners of Machines are being deleted", func(ctx context.Context) {
+		w := s.world(ctx)
+		const stay = "example.com/stay"
+		plane := &controlplanev1.KubeadmControlPlane{ObjectMeta: named(w.namespace, "plane")}
+		plane.Finalizers = []string{stay}
+		plane.Spec.Version = "v1.36.3"
+		plane.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
+			APIGroup: infrav1.GroupVersion.Group, Kind: "Metal3MachineTemplate", Name: "template",
+		}
+		w.create(ctx, plane)
+		workers := &clusterv1.MachineDeployment{ObjectMeta: named(w.namespace, "workers")}
+		workers.Finalizers, workers.Spec.ClusterName = []string{stay}, clusterName
+		workers.Spec.Selector.MatchLabels = map[string]string{"example.com/workers": ""}
+		workers.Spec.Template.Labels = workers.Spec.Selector.MatchLabels
+		workers.Spec.Template.Spec = build.Machine("m", clusterName).Spec
+		w.create(ctx, workers)
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx, begun(), stage.With(func(cluster *clusterv1.Cluster) {
+			cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+			cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{
+				APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: "plane",
+			}
+		})))
+		w.gate(ctx, true)
+		w.movable(ctx)
+		Expect(w.client.Delete(ctx, plane)).To(Succeed())
+		Expect(w.client.Delete(ctx, workers)).To(Succeed())
+		w.obstacle(ctx, "MachineDeployment workers is being deleted")
+		w.pause(ctx, true)
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+			"MachineDeployment workers is being deleted, which a move would forget"))
+		stage.Change(ctx, w.client, w.key("workers"), workers, func(workers *clusterv1.MachineDeployment) { workers.Finalizers = nil })
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+			"The move waits: KubeadmControlPlane plane is being deleted, which a move would forget"))
+		w.gate(ctx, true)
+		stage.Change(ctx, w.client, w.key("plane"), plane, func(plane *controlplanev1.KubeadmControlPlane) { plane.Finalizers = nil })
+		w.gate(ctx, false)
+	})
+
+	It("keeps the gate closed for a host that clusterctl has not discovered", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "early", build.Available())
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx, begun()))
+		w.gate(ctx, true)
+		w.pause(ctx, true)
+		early, late := &bmov1alpha1.BareMetalHost{}, &bmov1alpha1.BareMetalHost{}
+		Expect(w.client.Get(ctx, w.key("early"), early)).To(Succeed())
+		Eventually(func(g Gomega) {
+			late = build.Host("late", build.InNamespace(w.namespace))
+			g.Expect(client.IgnoreNotFound(w.client.Delete(ctx, late))).To(Succeed())
+			late.ResourceVersion = ""
+			g.Expect(w.client.Create(ctx, late)).To(Succeed())
+			g.Expect(late.CreationTimestamp.After(early.CreationTimestamp.Time)).To(BeTrue(), "times have no fractions")
+		}).Should(Succeed())
+		stage.ChangeStatus(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+			conditions.Set(cluster, metav1.Condition{
+				Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Reason: clusterv1.PausedReason,
+				LastTransitionTime: early.CreationTimestamp,
+			})
+		})
+		for _, name := range []string{"early", "late"} {
+			w.park(ctx, name)
+		}
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+			"BareMetalHost late was created after clusterctl had discovered the objects"))
+		w.gate(ctx, true)
+		Expect(w.client.Delete(ctx, late)).To(Succeed())
+		w.gate(ctx, false)
+	})
+
 	It("names what clusterctl itself refuses", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
@@ -608,12 +681,17 @@ func describeMoves(s *suite) {
 		w.pause(ctx, true)
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host host"))
 		Expect(w.crew.told("c1")).To(BeFalse())
+		warned := func(reason string) int { return w.warnings(ctx, Default, reason) }
+		Eventually(warned).WithArguments("MoveBegan").Should(Equal(1))
+		Expect(warned("IronicHandedOver")).To(BeZero())
 		w.crew.change(func(c *crew) { c.err = errors.New("no connection") })
 		w.park(ctx, "host")
 		Eventually(func() bool { return w.crew.told("c1") }).Should(BeTrue())
 		w.gate(ctx, true)
 		w.crew.change(func(c *crew) { c.err = nil })
 		w.gate(ctx, false)
+		Eventually(warned).WithArguments("IronicHandedOver").Should(Equal(1))
+		Expect(warned("MoveBegan")).To(Equal(1), "one pause begins one move")
 		w.pause(ctx, false)
 		Eventually(func() bool { return w.crew.told("c1") }).Should(BeFalse())
 	})
@@ -642,7 +720,7 @@ func describeMoves(s *suite) {
 		w.pause(ctx, false)
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.ManagedElsewhereReason, "UID there"))
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.ManagedElsewhereReason,
-			infrav1.MoveEpochAnnotation+"=4"))
+			"`clusterctl metal3 pivot takeover --namespace "+w.namespace+"`"))
 		Consistently(func(g Gomega) {
 			g.Expect(w.crew.told("c1")).To(BeTrue(), "the Ironic here must not take the address back")
 			g.Expect(w.crew.armed()).To(Equal([]bool{false}), "the other side arms nodes")

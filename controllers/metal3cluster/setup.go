@@ -84,6 +84,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(flow.Updates(nodeMatters))).
 		Watches(&bmov1alpha1.BareMetalHost{}, r.later(), builder.WithPredicates(flow.Updates(hostMatters))).
 		Watches(&infrav1.Metal3Machine{}, r.later(), builder.WithPredicates(flow.Updates(consumerMatters))).
+		WatchesMetadata(&clusterv1.MachineSet{}, r.later(), builder.WithPredicates(flow.ComesOrLeaves())).
+		WatchesMetadata(&clusterv1.MachineDeployment{}, r.later(), builder.WithPredicates(flow.ComesOrLeaves())).
 		Watches(&infrav1.Metal3Remediation{}, r.later(), builder.WithPredicates(flow.Updates(finalizersMatter))).
 		Watches(&infrav1.Metal3Cluster{}, r.conflicting(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(),

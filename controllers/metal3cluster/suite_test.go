@@ -103,6 +103,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.Clus
 	recorder := mgr.GetEventRecorder("metal3cluster")
 	return (&metal3cluster.Reconciler{
 		Client:      mgr.GetClient(),
+		Live:        mgr.GetAPIReader(),
 		Recorder:    recorder,
 		Clock:       now,
 		Hosts:       hoststore.New(mgr.GetClient(), mgr.GetAPIReader()),

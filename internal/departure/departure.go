@@ -42,7 +42,7 @@ func (m Memory) Remember(ctx context.Context, namespace string, departure pivot.
 // Forget removes what is remembered of the namespace of a Metal3Cluster whose Cluster runs, if the departure of the
 // Metal3Cluster is over.
 func (m Memory) Forget(ctx context.Context, infra metav1.Object) error {
-	left, err := Of(ctx, m.client, infra.GetNamespace())
+	left, err := m.Of(ctx, infra.GetNamespace())
 	if err != nil || !left.IsOver(infra) {
 		return err
 	}
@@ -51,6 +51,11 @@ func (m Memory) Forget(ctx context.Context, infra metav1.Object) error {
 			pivot.DepartureName, err)
 	}
 	return nil
+}
+
+// Of returns what is remembered of a namespace.
+func (m Memory) Of(ctx context.Context, namespace string) (pivot.Departure, error) {
+	return Of(ctx, m.client, namespace)
 }
 
 // Of returns what is remembered of a namespace. It is empty if nothing is.

@@ -86,7 +86,16 @@ func (c *recovery) clean(ctx context.Context) error {
 	if paused := pausedIn(c.left, c.arrived); len(paused) > 0 {
 		return c.refuse(targetSide, paused...)
 	}
-	err := c.sweep(ctx, nil)
+	late, refusals, err := c.lateHosts(ctx)
+	if err != nil {
+		return err
+	}
+	if len(refusals) > 0 {
+		return c.refuse(sourceSide, refusals...)
+	}
+	// The hosts that can be moved are not to be lost.
+	late.belongings = nil
+	err = c.sweep(ctx, late)
 	c.done.Done = err == nil && len(c.done.Refusals) == 0
 	return err
 }
@@ -105,8 +114,8 @@ func pausedIn(left, arrived *scope) []pivot.Obstacle {
 	return paused
 }
 
-// sweep removes what is left in the source, if all of it is in the target and nothing acts on it. Spared objects stay.
-func (c *recovery) sweep(ctx context.Context, spared map[located]bool) error {
+// sweep removes what is left in the source, if all of it is in the target and nothing acts on it. Late hosts stay.
+func (c *recovery) sweep(ctx context.Context, late lateHosts) error {
 	for _, cluster := range c.left.clusters {
 		if !isPaused(cluster) {
 			return c.refuse(sourceSide, pivot.About("Cluster", cluster).Blocks(pivot.CodeClusterRuns,
@@ -115,7 +124,7 @@ func (c *recovery) sweep(ctx context.Context, spared map[located]bool) error {
 	}
 	var lost []pivot.Obstacle
 	for _, each := range (arrival{scope: c.arrived, from: c.left}).notHere() {
-		if !spared[each] {
+		if !late.spares(each) {
 			lost = append(lost, pivot.AboutNamed(each.kind.Kind, c.left.namespace, each.name).Blocks(pivot.CodeNotInTarget,
 				"move it with pivot resume if it belongs to a host that was created during the move, or delete it in the source "+
 					"yourself if nothing needs it", "%s of the source is not in the target, and would be lost", each))
@@ -124,7 +133,7 @@ func (c *recovery) sweep(ctx context.Context, spared map[located]bool) error {
 	if len(lost) > 0 {
 		return c.refuse(sourceSide, lost...)
 	}
-	left := removals(c.left, c.arrived)
+	left := slices.DeleteFunc(removals(c.left, c.arrived), func(each removal) bool { return late.kept[each.located] })
 	if live := liveLeftover(left, c.left.hosts); len(live) > 0 {
 		return c.refuse(sourceSide, live...)
 	}
@@ -159,11 +168,14 @@ func (c *recovery) resume(ctx context.Context) error {
 
 // complete does what clusterctl does after it has copied everything, and moves the hosts that it has not discovered.
 func (c *recovery) complete(ctx context.Context) error {
-	late, refusals := lateIn(c.left, c.arrived)
+	late, refusals, err := c.lateHosts(ctx)
+	if err != nil {
+		return err
+	}
 	if len(refusals) > 0 {
 		return c.refuse(sourceSide, refusals...)
 	}
-	if err := c.sweep(ctx, late.belongings); err != nil || len(c.done.Refusals) > 0 {
+	if err := c.sweep(ctx, late); err != nil || len(c.done.Refusals) > 0 {
 		return err
 	}
 	if len(late.hosts) > 0 {

@@ -19,6 +19,9 @@ const (
 	stageMoving   stage = "Moving"
 	stageArriving stage = "Arriving"
 	stageMoved    stage = "Moved"
+
+	// stageWaiting means that the namespace has moved, and that its hosts wait for the Ironic endpoint of another one.
+	stageWaiting stage = "WaitingForIronic"
 )
 
 // namespaceView is where one namespace is.
@@ -60,7 +63,9 @@ func (v view) campaign(flags string) []namespaceView {
 			all = append(all, one)
 		}
 	}
-	serves := slices.ContainsFunc(all, func(one namespaceView) bool { return one.Stage != stageMoved })
+	serves := slices.ContainsFunc(all, func(one namespaceView) bool {
+		return one.Stage != stageMoved && one.Stage != stageWaiting
+	})
 	all = append(all, last...)
 	for i := range all {
 		all[i].Next = all[i].next(serves, flags)
@@ -79,6 +84,8 @@ func (v view) campaign(flags string) []namespaceView {
 //	has hosts, and no Cluster                   has none                   NotReady: hosts move with a Cluster
 //	has nothing                                 has a paused Cluster, or   Arriving
 //	                                            a host that still waits
+//	has nothing                                 has hosts that wait for    WaitingForIronic
+//	                                            an Ironic that is to move
 //	has nothing                                 anything else              Moved
 func stageOf(source, target sideView) stage {
 	paused := func(cluster clusterView) bool { return cluster.Paused }
@@ -94,8 +101,10 @@ func stageOf(source, target sideView) stage {
 		return stageMoving
 	case len(source.Hosts) > 0:
 		return stageNotReady
-	case slices.ContainsFunc(target.Clusters, paused), slices.ContainsFunc(target.Hosts, waits):
+	case slices.ContainsFunc(target.Clusters, paused), slices.ContainsFunc(target.Hosts, arrives):
 		return stageArriving
+	case slices.ContainsFunc(target.Hosts, awaitsIronic):
+		return stageWaiting
 	default:
 		return stageMoved
 	}
@@ -109,6 +118,8 @@ func (n namespaceView) next(serves bool, flags string) string {
 	switch {
 	case n.Stage == stageMoved:
 		return ""
+	case n.Stage == stageWaiting:
+		return "wait until the namespace with the Ironic endpoint has moved"
 	case n.Stage == stageArriving:
 		return "wait: " + command("status --watch --until=arrived")
 	case n.Stage == stageMoving:

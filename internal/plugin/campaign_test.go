@@ -29,6 +29,8 @@ func TestStageOf(t *testing.T) {
 	unready := clusterView{ReadyForMove: metav1.ConditionFalse}
 	paused := clusterView{ReadyForMove: metav1.ConditionTrue, Paused: true}
 	free := &sideView{Hosts: []hostView{{Phase: pivot.PhaseRunning}}}
+	awaiting := ready.side("a", pivot.PhaseWaitingForEndpoint)
+	awaiting.Hosts[1].Reason = pivot.PauseReason(pivot.AwaitIronic)
 	for name, tc := range map[string]struct {
 		source, target *sideView
 		want           stage
@@ -43,6 +45,10 @@ func TestStageOf(t *testing.T) {
 		"Leftovers":     {free, ready.side("a", pivot.PhaseRunning), stageMoving},
 		"NotUnpaused":   {nothing, paused.side("a", pivot.PhaseParked), stageArriving},
 		"HostWaits":     {nothing, ready.side("a", pivot.PhaseWaitingForEndpoint), stageArriving},
+		"IronicMissing": {nothing, awaiting, stageWaiting},
+		"Both": {
+			nothing, merge(awaiting, ready.side("a", pivot.PhaseResuming)), stageArriving,
+		},
 		"Arrived":       {nothing, ready.side("a", pivot.PhaseRunning), stageMoved},
 		"ArrivedAndHas": {nothing, ready.side("a", pivot.PhasePausedByUser), stageMoved},
 	} {
@@ -82,10 +88,17 @@ func TestCampaign(t *testing.T) {
 	golden.Equal(t, "status/campaign.text", text.Bytes())
 	golden.Equal(t, "status/campaign.json", document.Bytes())
 
-	// The last one moves once nobody depends on its Ironic.
-	seen.Source, seen.Target = merge(ironic.side("management", pivot.PhaseRunning)), merge(ready.side("site-0", pivot.PhaseRunning))
+	// The last one moves once all others have arrived, also if their hosts wait for its Ironic.
+	awaiting := ready.side("site-1", pivot.PhaseWaitingForEndpoint)
+	awaiting.Hosts[1].Reason = pivot.PauseReason(pivot.AwaitIronic)
+	seen.Source = merge(ironic.side("management", pivot.PhaseRunning))
+	seen.Target = merge(ready.side("site-0", pivot.PhaseRunning), awaiting)
 	want := []namespaceView{
 		{Namespace: "site-0", Stage: stageMoved, Clusters: 1, Hosts: 2},
+		{
+			Namespace: "site-1", Stage: stageWaiting, Clusters: 1, Hosts: 2,
+			Next: "wait until the namespace with the Ironic endpoint has moved",
+		},
 		{
 			Namespace: "management", Stage: stageReady, Clusters: 1, Hosts: 2, Ironic: true,
 			Next: "clusterctl metal3 pivot run --namespace management --to-kubeconfig target.kubeconfig",

@@ -91,6 +91,8 @@ func (c *recovery) dependsOnSource(ctx context.Context) ([]obstacle, error) {
 	}
 	because := slices.Concat(c.done.Refusals, at(targetSide, arrived.deadOperators()), facts.obstacles())
 	because = append(because, at(targetSide, arrived.handoverObstacles(facts.vips))...)
+	because = append(because, at(targetSide, seen.awaitingIronic())...)
+	because = append(because, at(sourceSide, c.staying)...)
 	for _, look := range []func(context.Context) ([]pivot.Obstacle, error){c.clustersLeft, c.hostsLeft} {
 		found, err := look(ctx)
 		if err != nil {
@@ -99,6 +101,23 @@ func (c *recovery) dependsOnSource(ctx context.Context) ([]obstacle, error) {
 		because = append(because, at(sourceSide, found)...)
 	}
 	return because, nil
+}
+
+// awaitingIronic says for which Ironic endpoints of other namespaces hosts wait.
+func (s *sight) awaitingIronic() []pivot.Obstacle {
+	counts := map[string]int{}
+	for _, host := range s.hosts {
+		if clusterID := pivot.AwaitsIronic(host, s.around); clusterID != "" {
+			counts[clusterID]++
+		}
+	}
+	var found []pivot.Obstacle
+	for _, clusterID := range sortedKeys(counts) {
+		found = append(found, pivot.AboutNamed("Namespace", "", s.namespace).Blocks(pivot.CodeEndpointNotReady,
+			"move the namespace whose Metal3Cluster has it in spec.ironic.clusterID",
+			"%s wait paused for the Ironic endpoint of clusterID %s", number(counts[clusterID], "BareMetalHost"), clusterID))
+	}
+	return found
 }
 
 // observeIronics reads the BMOs of both sides, and what runs Ironic in the source.

@@ -165,3 +165,11 @@ func owned(name string) *metav1.PartialObjectMetadata {
 	}}
 	return object
 }
+
+func namesOf(hosts []*bmov1alpha1.BareMetalHost) []string {
+	var names []string
+	for _, host := range hosts {
+		names = append(names, host.Name)
+	}
+	return names
+}

@@ -114,10 +114,7 @@ func forgetful(departed pivot.Departure, host string, there *sight,
 func managedThere(hosts []pivot.DepartedHost, infras []string, there *sight) []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for _, host := range there.hosts {
-		same := func(left pivot.DepartedHost) bool {
-			return left.Name == host.Name || left.Controller != "" && left.Controller == host.Spec.BMC.Address ||
-				left.BootMAC != "" && strings.EqualFold(left.BootMAC, host.Spec.BootMACAddress)
-		}
+		same := func(left pivot.DepartedHost) bool { return left.Is(host) }
 		if slices.ContainsFunc(hosts, same) && !infrav1.IsLeaving(host) {
 			found = append(found, inTarget("BareMetalHost", host))
 		}

@@ -109,6 +109,22 @@ func TestSourceObstacles(t *testing.T) {
 				"IPPool pool is owned by Bundle b, which does not move: remove the owner reference",
 			},
 		},
+		"OwnersOfMachines": {
+			reason: "the deletion of what owns Machines does not move",
+			edit: func(s *scope) {
+				going := func(name string) belongings {
+					object := partial(name, "c")
+					object.DeletionTimestamp = ptr.To(metav1.Now())
+					return belongings{name: object}
+				}
+				s.objects[clusterv1.GroupVersion.WithKind("MachineDeployment").GroupKind()] = going("workers")
+				s.objects[schema.GroupKind{Group: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane"}] = going("plane")
+			},
+			want: []string{
+				"KubeadmControlPlane plane is being deleted, which a move would forget: wait until it is gone",
+				"MachineDeployment workers is being deleted, which a move would forget: wait until it is gone",
+			},
+		},
 		"Endpoint": {
 			reason: "the condition has the message, the status has the nodes",
 			edit: func(s *scope) {

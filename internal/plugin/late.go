@@ -9,52 +9,75 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	departures "github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 )
 
 // lateHosts are hosts that a user created between the discovery of clusterctl and the end of the move. They stay in the
-// source, paused, and no Cluster is left there that would resume them.
+// source, and no Cluster is left there.
 type lateHosts struct {
+	// hosts are paused. No manager resumes them.
 	hosts []*bmov1alpha1.BareMetalHost
 
-	// belongings are the hosts, what they own, and their Secrets: all that the target lacks.
-	belongings map[located]bool
+	// staying are those that BMO of the source manages, or will manage when the manager has resumed them.
+	staying []*bmov1alpha1.BareMetalHost
+
+	// belongings and kept are these two kinds of hosts, what they own, and their Secrets: all that the target lacks.
+	belongings, kept map[located]bool
 }
 
-// lateIn finds the hosts that a second clusterctl move can bring to the target, or says why one cannot be moved. The
-// first row that fits counts.
+// spares returns true for an object that the target lacks and does not have to have before the source is swept.
+func (l lateHosts) spares(object located) bool { return l.belongings[object] || l.kept[object] }
+
+// lateIn finds the hosts that a second clusterctl move can bring to the target, and those that stay in the source. It
+// says why one can be neither. The source remembers the hosts of the last move. The first row that fits counts.
 //
 //	source                                           moved by a second clusterctl move
 //	has a Cluster                                    none: the move is not complete
 //	has objects that the target lacks, besides       none: a person has to decide
 //	hosts, what these own, and their Secrets
-//	has a host that is not paused                    refused: BMO manages the host in the source
+//	has a host that is also in the target, under     refused: two BMOs would manage one machine
+//	another name
+//	has a claimed host that is not paused            refused: its machine is in the target
+//	has a host that is not paused                    stays: BMO manages the host in the source
+//	has a host that the manager resumes              stays: see pivot.HasStayed
 //	has a host whose status is not recorded          refused: BMO in the target would begin anew with the host
 //	has a host with a Secret that would stay behind  refused
 //	has any other hosts that the target lacks        these hosts
-func lateIn(source, target *scope) (lateHosts, []pivot.Obstacle) {
-	late := lateHosts{belongings: map[located]bool{}}
+func lateIn(source, target *scope, remembered pivot.Departure) (lateHosts, []pivot.Obstacle) {
+	late := lateHosts{belongings: map[located]bool{}, kept: map[located]bool{}}
 	missing := (arrival{scope: target, from: source}).notHere()
 	if len(source.clusters) > 0 || len(missing) == 0 {
 		return lateHosts{}, nil
 	}
+	var refusals []pivot.Obstacle
 	for _, host := range source.hosts {
 		each := located{hostKindOf(), host.Name}
-		if !infrav1.IsLeaving(host) && slices.Contains(missing, each) {
+		if infrav1.IsLeaving(host) || !slices.Contains(missing, each) {
+			continue
+		}
+		belongings := late.belongings
+		if stays(source, host, remembered) {
+			late.staying, belongings = append(late.staying, host), late.kept
+			refusals = append(refusals, stayingObstacles(target, host)...)
+		} else {
 			late.hosts = append(late.hosts, host)
-			source.addBelongings(each, late.belongings)
-			for _, name := range pivot.NamedSecrets(host) {
-				late.belongings[located{secretKind(), name}] = true
-			}
+			refusals = append(refusals, lateObstacles(source, target, host)...)
+		}
+		source.addBelongings(each, belongings)
+		for _, name := range pivot.NamedSecrets(host) {
+			belongings[located{secretKind(), name}] = true
 		}
 	}
-	if slices.ContainsFunc(missing, func(each located) bool { return !late.belongings[each] }) {
+	if slices.ContainsFunc(missing, func(each located) bool { return !late.spares(each) }) {
 		return lateHosts{}, nil
 	}
-	var refusals []pivot.Obstacle
-	for _, host := range late.hosts {
-		refusals = append(refusals, lateObstacles(source, target, host)...)
-	}
 	return late, refusals
+}
+
+// stays returns true for a host that BMO of the source manages, now or as soon as the manager has resumed it.
+func stays(source *scope, host *bmov1alpha1.BareMetalHost, remembered pivot.Departure) bool {
+	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+	return !paused || pivot.MayHaveStayed(host, source.around) && remembered.HasStayed(host)
 }
 
 // addBelongings adds an object of the source and all that it owns.
@@ -69,17 +92,37 @@ func (s *scope) addBelongings(owner located, found map[located]bool) {
 	}
 }
 
-// lateObstacles say why a second clusterctl move would not bring a host as it is.
+// stayingObstacles say why a host cannot stay in the source, where BMO manages it.
+func stayingObstacles(target *scope, host *bmov1alpha1.BareMetalHost) []pivot.Obstacle {
+	if found := sameMachine(target, host); len(found) > 0 || host.Spec.ConsumerRef == nil {
+		return found
+	}
+	return []pivot.Obstacle{pivot.About("BareMetalHost", host).Blocks(pivot.CodeLeftoverRuns,
+		"find out which Machine runs on it, and remove its spec.consumerRef in the source if none does",
+		"BareMetalHost %s is in the source only, is claimed by %s %s, and BMO manages it there", host.Name,
+		host.Spec.ConsumerRef.Kind, host.Spec.ConsumerRef.Name)}
+}
+
+// sameMachine says that the target has a host under another name.
+func sameMachine(target *scope, host *bmov1alpha1.BareMetalHost) []pivot.Obstacle {
+	for _, there := range target.hosts {
+		if pivot.IsSameMachine(there, host) {
+			return []pivot.Obstacle{pivot.About("BareMetalHost", host).Blocks(pivot.CodeMoveUnclear,
+				"find out which of them is right, and remove the other one",
+				"BareMetalHost %s of the source and BareMetalHost %s of the target have one BMC address or boot MAC address",
+				host.Name, there.Name)}
+		}
+	}
+	return nil
+}
+
+// lateObstacles say why a second clusterctl move would not bring a paused host as it is.
 func lateObstacles(source, target *scope, host *bmov1alpha1.BareMetalHost) []pivot.Obstacle {
-	about := pivot.About("BareMetalHost", host)
-	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
-	switch {
-	case !paused:
-		return []pivot.Obstacle{about.Blocks(pivot.CodeLeftoverRuns,
-			"delete it here and create it in the target, or leave it here and remove the rest with pivot clean",
-			"BareMetalHost %s is in the source only, and BMO manages it there", host.Name)}
-	case !pivot.Parked(host):
-		return []pivot.Obstacle{about.Blocks(pivot.CodeHostParking,
+	if found := sameMachine(target, host); len(found) > 0 {
+		return found
+	}
+	if !pivot.Parked(host) {
+		return []pivot.Obstacle{pivot.About("BareMetalHost", host).Blocks(pivot.CodeHostParking,
 			fmt.Sprintf("remove its annotation %s, wait until BMO is done with it, delete it here and create it in the target",
 				bmov1alpha1.PausedAnnotation),
 			"BareMetalHost %s is in the source only, paused, and its status is not recorded, so BMO in the target would begin "+
@@ -125,4 +168,32 @@ func (c *recovery) moveLate(ctx context.Context, late lateHosts) error {
 	}
 	c.done.Actions = append(c.done.Actions, what)
 	return nil
+}
+
+// tellStaying says which hosts stay in the source.
+func (c *recovery) tellStaying(late lateHosts) error {
+	for _, host := range late.staying {
+		c.staying = append(c.staying, pivot.About("BareMetalHost", host).Blocks(pivot.CodeHostLate,
+			"create it in the target, and delete it in the source",
+			"BareMetalHost %s was created during the move, stays in the source, and BMO manages it there", host.Name))
+	}
+	for _, each := range c.staying {
+		if err := c.progress.say("%s", each.Message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lateHosts finds the hosts that clusterctl has not discovered.
+func (c *recovery) lateHosts(ctx context.Context) (lateHosts, []pivot.Obstacle, error) {
+	remembered, err := departures.Of(ctx, c.source.client, c.where.namespace)
+	if err != nil {
+		return lateHosts{}, nil, c.source.blind(err)
+	}
+	late, refusals := lateIn(c.left, c.arrived, remembered)
+	if len(refusals) > 0 {
+		return late, refusals, nil
+	}
+	return late, nil, c.tellStaying(late)
 }

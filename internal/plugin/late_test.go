@@ -15,20 +15,32 @@ import (
 
 func TestLateHosts(t *testing.T) {
 	as := func(*bmov1alpha1.BareMetalHost) {}
-	running := func(host *bmov1alpha1.BareMetalHost) { delete(host.Annotations, bmov1alpha1.PausedAnnotation) }
+	free := func(host *bmov1alpha1.BareMetalHost) { host.Spec.ConsumerRef = nil }
+	claimed := func(host *bmov1alpha1.BareMetalHost) { delete(host.Annotations, bmov1alpha1.PausedAnnotation) }
+	running := func(host *bmov1alpha1.BareMetalHost) {
+		claimed(host)
+		free(host)
+	}
 	unrecorded := func(host *bmov1alpha1.BareMetalHost) { host.Status.LastUpdated = ptr.To(metav1.Now()) }
 	leaving := func(host *bmov1alpha1.BareMetalHost) { host.Annotations[infrav1.DeleteForMoveAnnotation] = "" }
+	in := func(name string) func(*bmov1alpha1.BareMetalHost) {
+		return func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.BMC.Address = build.Host(name).Spec.BMC.Address
+		}
+	}
 	named := func(name string) func(*bmov1alpha1.BareMetalHost) {
 		return func(host *bmov1alpha1.BareMetalHost) { host.Spec.BMC.CredentialsName = name }
 	}
 	credentials := func() *metav1.PartialObjectMetadata { return belongingTo("late-bmc", "BareMetalHost", "late") }
 	loose := func() *metav1.PartialObjectMetadata { return partial("late-bmc", "") }
 	for name, tc := range map[string]struct {
-		reason  string
-		source  *scope
-		target  *scope
-		want    []string
-		refused []pivot.Code
+		reason string
+		source *scope
+		target *scope
+		// left is what the source remembers, the names of hosts and the epoch.
+		left          pivot.Departure
+		want, staying []string
+		refused       []pivot.Code
 	}{
 		"Late": {
 			reason: "no Cluster is left that would resume it", source: nothing().leftHost("late", as).put("Secret", credentials()),
@@ -42,8 +54,30 @@ func TestLateHosts(t *testing.T) {
 		"Cluster": {reason: "the move is not complete", source: copied(true, "3").leftHost("late", as)},
 		"Machine": {reason: "a person has to decide", source: nothing().leftHost("late", as).put("Machine", belongingTo("m", "Cluster", "c"))},
 		"Runs": {
-			reason: "BMO manages it in the source", source: nothing().leftHost("late", running), want: []string{"late"},
+			reason: "BMO manages it in the source", source: nothing().leftHost("late", running), staying: []string{"late"},
+		},
+		"RunsClaimed": {
+			reason: "its machine is in the target", source: nothing().leftHost("late", claimed), staying: []string{"late"},
 			refused: []pivot.Code{pivot.CodeLeftoverRuns},
+		},
+		"RunsTwice": {
+			reason: "two BMOs would manage it", source: nothing().leftHost("late", running),
+			target: copied(false, "4").leftHost("moved", in("late")), staying: []string{"late"},
+			refused: []pivot.Code{pivot.CodeMoveUnclear},
+		},
+		"Twice": {
+			reason: "two BMOs would manage it", source: nothing().leftHost("late", free),
+			target: copied(false, "4").leftHost("moved", in("late")), want: []string{"late"},
+			refused: []pivot.Code{pivot.CodeMoveUnclear},
+		},
+		"ToBeResumed": {
+			reason: "the manager of the source resumes it", source: nothing().leftHost("late", free),
+			left: pivot.Departure{Infras: map[string]pivot.Epoch{"c": 3}}, staying: []string{"late"},
+		},
+		"Remembered": {
+			reason: "the manager of the source does not know that it did not move", source: nothing().leftHost("late", as),
+			left: pivot.Departure{Hosts: []pivot.DepartedHost{{Name: "late"}}, Infras: map[string]pivot.Epoch{"c": 3}},
+			want: []string{"late"},
 		},
 		"NotRecorded": {
 			reason: "BMO would begin anew", source: nothing().leftHost("late", unrecorded), want: []string{"late"},
@@ -74,13 +108,11 @@ func TestLateHosts(t *testing.T) {
 				}
 				side.identify()
 			}
-			late, refusals := lateIn(tc.source, tc.target)
-			var got []string
-			for _, host := range late.hosts {
-				got = append(got, host.Name)
-			}
-			if !slices.Equal(tc.want, got) || !slices.Equal(tc.refused, codesOf(refusals)) {
-				t.Errorf("%s: got %v, %v", tc.reason, got, refusals)
+			late, refusals := lateIn(tc.source, tc.target, tc.left)
+			got, staying := namesOf(late.hosts), namesOf(late.staying)
+			if !slices.Equal(tc.want, got) || !slices.Equal(tc.staying, staying) ||
+				!slices.Equal(tc.refused, codesOf(refusals)) {
+				t.Errorf("%s: got %v, %v, %v", tc.reason, got, staying, refusals)
 			}
 		})
 	}

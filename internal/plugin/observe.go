@@ -156,6 +156,9 @@ type scope struct {
 
 	definitions []definition
 
+	// fieldObstacles say which fields of the hosts that arrive the definition here lacks.
+	fieldObstacles []pivot.Obstacle
+
 	// dependants say which other namespaces depend on the Ironics of the namespace.
 	dependants []string
 
@@ -181,6 +184,9 @@ type definition struct {
 	Name, Storage string
 	Kind          schema.GroupKind
 	Labels        map[string]string
+
+	// Fields are those of the stored version, of the definition of hosts. Nil for others.
+	Fields *pivot.FieldSchema
 }
 
 // moves says whether clusterctl looks at the kind.
@@ -234,8 +240,15 @@ func (c *cluster) readDefinitions(ctx context.Context, s *scope) error {
 			Kind: schema.GroupKind{Group: item.Spec.Group, Kind: item.Spec.Names.Kind},
 		}
 		for _, version := range item.Spec.Versions {
-			if version.Storage {
-				found.Storage = version.Name
+			if !version.Storage {
+				continue
+			}
+			found.Storage = version.Name
+			if item.Name == pivot.HostDefinition && version.Schema != nil {
+				var err error
+				if found.Fields, err = fieldsOf(version.Schema.OpenAPIV3Schema); err != nil {
+					return fmt.Errorf("parsing the schema of CustomResourceDefinition %s: %w", item.Name, err)
+				}
 			}
 		}
 		s.definitions = append(s.definitions, found)

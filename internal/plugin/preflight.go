@@ -128,7 +128,10 @@ func (m plannedMove) inspect(ctx context.Context) (preflight, error) {
 	}
 	var entered *scope
 	if m.target != nil {
-		if entered, err = m.target.survey(ctx, m.namespace); err != nil {
+		if entered, err = m.target.survey(ctx, m.namespace); err == nil {
+			err = m.source.compareFields(ctx, left, entered)
+		}
+		if err != nil {
 			return preflight{}, err
 		}
 	}

@@ -2,6 +2,7 @@ package plugin_test
 
 import (
 	"context"
+	"maps"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/handover"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
@@ -110,6 +112,34 @@ func describePreflight(c *clusters) {
 		scale(ctx, 1)
 		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "target: BMO: "+operatorKey().String()+" (1 replica available), "+
 			"its Ironic endpoint: https://192.0.2.2:6385; CustomResourceDefinitions: "))
+	})
+
+	It("names fields of hosts that the target would drop", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		w := settle(ctx, c.source, namespace)
+		var spec map[string]apiextensionsv1.JSONSchemaProps
+		definition := func(ctx context.Context, edit func(fields map[string]apiextensionsv1.JSONSchemaProps)) {
+			stage.Change(ctx, c.target.Client, client.ObjectKey{Name: pivot.HostDefinition},
+				&apiextensionsv1.CustomResourceDefinition{}, func(hosts *apiextensionsv1.CustomResourceDefinition) {
+					edit(hosts.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties)
+				})
+		}
+		definition(ctx, func(fields map[string]apiextensionsv1.JSONSchemaProps) {
+			spec = maps.Clone(fields)
+			delete(fields, "disablePowerOff")
+		})
+		DeferCleanup(func(ctx context.Context) {
+			definition(ctx, func(fields map[string]apiextensionsv1.JSONSchemaProps) { maps.Copy(fields, spec) })
+		})
+		Expect(c.run(ctx, namespace, "preflight")).To(end(0))
+		var hosts bmov1alpha1.BareMetalHostList
+		Expect(w.client.List(ctx, &hosts, client.InNamespace(namespace))).To(Succeed())
+		stage.Change(ctx, w.client, client.ObjectKeyFromObject(&hosts.Items[0]), &bmov1alpha1.BareMetalHost{},
+			func(host *bmov1alpha1.BareMetalHost) { host.Spec.DisablePowerOff = true })
+		for _, command := range []string{"preflight", "run --yes"} {
+			Expect(c.run(ctx, namespace, command)).To(end(1, "CustomResourceDefinition baremetalhosts.metal3.io lacks fields that "+
+				"hosts use: spec.disablePowerOff (BareMetalHost "+hosts.Items[0].Name+")"), command)
+		}
 	})
 
 	It("names hosts that run an image and serve no machine", func(ctx context.Context) {

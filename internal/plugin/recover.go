@@ -40,6 +40,9 @@ type recovery struct {
 	// left and arrived are what was seen of the two sides last.
 	left, arrived *scope
 
+	// staying say which hosts stay in the source, because a user created them during the move.
+	staying []pivot.Obstacle
+
 	done outcome
 }
 
@@ -334,12 +337,13 @@ func (c *recovery) awaitHosts(ctx context.Context, at *cluster) ([]pivot.Obstacl
 	}
 }
 
-// pausedHosts names the hosts that are paused for the move, and shows the progress.
+// pausedHosts names the hosts that are paused for the move, and shows the progress. Hosts that wait for the Ironic
+// endpoint of another namespace have arrived.
 func (c *recovery) pausedHosts(seen *sight, isFirst bool) []pivot.Obstacle {
 	hosts := summarize([]*sight{seen}).Hosts
 	var paused []pivot.Obstacle
 	for _, host := range hosts {
-		if waits(host) {
+		if arrives(host) {
 			paused = append(paused, pivot.AboutNamed("BareMetalHost", host.Namespace, host.Name).Blocks(pivot.CodeHostPaused,
 				host.Reason, "BareMetalHost %s is %s", host.Name, host.Phase))
 		}

@@ -27,6 +27,9 @@ func (c *recovery) run(ctx context.Context) error {
 		return nil
 	case courseNone, courseGivenUp:
 	}
+	if err := c.source.compareFields(ctx, c.left, c.arrived); err != nil {
+		return err
+	}
 	verdict := judge(c.left, c.arrived, c.ignored)
 	if !verdict.Ready {
 		c.done.Refusals = verdict.Obstacles

@@ -141,7 +141,7 @@ func (w world) superseded(ctx context.Context) {
 	w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
 		infra.Status.Conditions = []metav1.Condition{{
 			Type: infrav1.IronicEndpointReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.ManagedElsewhereReason,
-			Message:            pivot.SupersededMessage(infra, clusterName, pivot.Claim{Epoch: 6, Manager: "uid"}),
+			Message:            pivot.SupersededMessage(infra, pivot.Claim{Epoch: 6, Manager: "uid"}),
 			LastTransitionTime: metav1.Now(),
 		}}
 	})

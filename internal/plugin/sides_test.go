@@ -37,7 +37,7 @@ func (s *sight) claimed(message string) *sight {
 
 func claimedSide() *sight {
 	side := managed(false, "4")
-	return side.claimed(pivot.SupersededMessage(side.infras[0], "c", pivot.Claim{Epoch: 6, Manager: "uid"}))
+	return side.claimed(pivot.SupersededMessage(side.infras[0], pivot.Claim{Epoch: 6, Manager: "uid"}))
 }
 
 func codesOf(found []pivot.Obstacle) []pivot.Code {

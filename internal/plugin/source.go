@@ -8,7 +8,10 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -57,10 +60,23 @@ func (s departure) facts() pivot.MoveFacts {
 		facts.Naming = append(facts.Naming, infra)
 	}
 	facts.Others = s.others()
+	for kind, objects := range s.objects {
+		if ownsMachines(kind) {
+			for _, owner := range objects {
+				facts.AddOwner(kind.Kind, owner)
+			}
+		}
+	}
 	for _, definition := range s.definitions {
 		facts.AddDefinition(definition.Name, definition.Labels)
 	}
 	return facts
+}
+
+// ownsMachines returns true for kinds whose objects own Machines.
+func ownsMachines(kind schema.GroupKind) bool {
+	return kind.Group == controlplanev1.GroupVersion.Group || kind.Group == clusterv1.GroupVersion.Group &&
+		slices.Contains([]string{"MachineDeployment", "MachineSet", "MachinePool"}, kind.Kind)
 }
 
 // others are the objects that could move and are not read for other reasons, by what messages call them.

@@ -167,6 +167,14 @@ func waits(host hostView) bool {
 	}
 }
 
+// awaitsIronic returns true for a host that waits until the Ironic endpoint of another namespace has moved.
+func awaitsIronic(host hostView) bool {
+	return host.Phase == pivot.PhaseWaitingForEndpoint && host.Reason == pivot.PauseReason(pivot.AwaitIronic)
+}
+
+// arrives returns true for a host that waits, and not for another namespace.
+func arrives(host hostView) bool { return waits(host) && !awaitsIronic(host) }
+
 // adopted returns true if the control plane holds each Ironic endpoint, and its Ironic knows all hosts.
 func (s *sideView) adopted() bool {
 	return !slices.ContainsFunc(s.Clusters, func(cluster clusterView) bool {

@@ -32,8 +32,8 @@ func (a arrival) obstacles() []pivot.Obstacle {
 		a.strangers(), a.abandoned(), a.endpointObstacles())
 }
 
-// definitionObstacles compares the kinds of BMO, of this provider, and the one that clusterctl looks at
-// itself. Other providers are compared by the versions that clusterctl has installed.
+// definitionObstacles compares the kinds of BMO, of this provider, and the one that clusterctl looks at itself, and the
+// fields of hosts. Other providers are compared by the versions that clusterctl has installed.
 func (a arrival) definitionObstacles() []pivot.Obstacle {
 	there := map[string]definition{}
 	for _, known := range a.definitions {
@@ -56,7 +56,7 @@ func (a arrival) definitionObstacles() []pivot.Obstacle {
 				"CustomResourceDefinition %s stores %s, in the source %s", wanted.Name, known.Storage, wanted.Storage))
 		}
 	}
-	return found
+	return append(found, a.fieldObstacles...)
 }
 
 func clusterKind() schema.GroupKind {

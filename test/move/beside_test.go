@@ -45,7 +45,7 @@ func describeStories(whole, broken *clusters) {
 	later := chosen(slices.Concat([]story{chaos(whole), chaosOfHandovers(whole).atNight()},
 		directories(whole)))
 	// Hosts without a Cluster belong to the Ironic endpoint of any namespace, so the stories with one are the last.
-	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), byPlugin(broken), leftBehind(broken),
+	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), byPlugin(broken), late(broken), leftBehind(broken),
 		laterReleases(broken), endpoints(broken), fences(broken)))
 	told := &endings{}
 

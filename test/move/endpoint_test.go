@@ -24,8 +24,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -210,6 +212,42 @@ func (w *world) open(ctx context.Context, e *endpoint, cluster string) {
 // the condition ReadyForMove says that the nodes are not known.
 func endpoints(c *clusters) []story {
 	return []story{
+		{"resumes hosts that arrive before the Ironic endpoint when that has proven itself", func(ctx context.Context) {
+			home, served := c.world(ctx), c.world(ctx)
+			e := newEndpoint(accessTo(home.ironic))
+			home.cluster(ctx, "cluster", e.at())
+			home.open(ctx, e, "cluster")
+			served.fleet(ctx, "cluster", 1, 1)
+			served.readyForMove(ctx)
+			before := served.trace(ctx)
+
+			By("arriving before the namespace with the endpoint")
+			served.move(ctx)
+			for _, host := range []string{"cluster-0", "cluster-free-0"} {
+				served.eventually(ctx, host, isPausedBy(infrav1.HostPausedByProvider), HaveField("Annotations", And(
+					HaveKeyWithValue(infrav1.IronicClusterIDAnnotation, clusterID),
+					HaveKeyWithValue(infrav1.PauseReasonAnnotation, pivot.PauseReason(pivot.AwaitIronic)))))
+			}
+			journey := home.begin(ctx)
+			home.await(ctx, home.there, watch.Added, &infrav1.Metal3ClusterList{})
+			e.heldBy("other-node")
+			home.arrive(ctx, journey)
+			home.infras(ctx, stage.HaveCondition(infrav1.IronicEndpointReadyCondition,
+				stage.IsFalseBecause(infrav1.EndpointForeignReason, "other-node")))
+			Consistently(func(g Gomega) {
+				g.Expect(served.hosts(ctx, g, served.here)).To(HaveEach(And(
+					isPausedBy(infrav1.HostPausedByProvider), inState(bmov1alpha1.StateNone))))
+			}).Should(Succeed())
+			served.nothingDone(before)
+
+			By("finding the own one there")
+			e.heldBy(clusterID + "-management")
+			served.unharmed(ctx, before)
+			served.settled(ctx)
+
+			// The next story has an endpoint with this VIP.
+			home.clear(ctx, home.here)
+		}},
 		{"resumes hosts with the own Ironic only, and has all of them adopted by another one", func(ctx context.Context) {
 			w := c.world(ctx)
 			e := newEndpoint(accessTo(w.ironic))

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,27 +37,6 @@ func byPlugin(c *clusters) []story {
 			w.goOnThere(ctx)
 			w.unharmed(ctx, before)
 			w.settled(ctx)
-		}},
-		{"moves a host that was created after clusterctl had discovered the others", func(ctx context.Context) {
-			w := c.world(ctx)
-			before := w.readyFleet(ctx)
-			journey := w.begin(ctx)
-			// clusterctl pauses the Clusters after its discovery.
-			Eventually(func(g Gomega) {
-				cluster := &clusterv1.Cluster{}
-				g.Expect(w.here.client.Get(ctx, w.key("cluster"), cluster)).To(Succeed())
-				g.Expect(cluster.Spec.Paused).To(HaveValue(BeTrue()))
-			}).Should(Succeed())
-			w.host(ctx, "late")
-			Eventually(journey.ended).WithTimeout(4 * patience).Should(Receive(BeNil()))
-			Expect(w.hosts(ctx, Default, w.here)).To(And(HaveLen(1), HaveKey("late")))
-			Expect(w.pivot(ctx, "clean")).To(Equal(refused))
-			Expect(w.pivot(ctx, "resume")).To(Equal(done))
-			w.vacated(ctx, w.here)
-			w.goOnThere(ctx)
-			w.eventually(ctx, "late", isNotPaused(), inState(bmov1alpha1.StateAvailable))
-			w.settled(ctx)
-			w.unharmed(ctx, before)
 		}},
 		{"runs a move from the preflight to the end", func(ctx context.Context) {
 			w := c.world(ctx)

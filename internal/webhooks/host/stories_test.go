@@ -140,7 +140,7 @@ func describeMove(s *suite) {
 			Expect(memory.Remember(ctx, namespace, leaves)).To(Succeed())
 			Expect(s.server.Client.Create(ctx, manifest("host"))).To(MatchError(And(
 				ContainSubstring("again.baremetalhost.metal3.io"), ContainSubstring("host moved to another management cluster"),
-				ContainSubstring("kubectl delete configmap metal3-moved-away --namespace "+namespace))))
+				ContainSubstring("clusterctl metal3 pivot forget --namespace "+namespace+" --host host"))))
 			renamed := manifest("renamed")
 			renamed.Spec.BootMACAddress = manifest("host").Spec.BootMACAddress
 			Expect(s.server.Client.Create(ctx, renamed)).To(MatchError(ContainSubstring("host moved to another")))

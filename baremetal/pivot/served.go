@@ -1,0 +1,66 @@
+package pivot
+
+import (
+	"slices"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+)
+
+// AwaitsIronic returns the clusterID of the Ironic endpoint that a host waits for. The endpoint served the host where
+// the host comes from. It belongs to a Metal3Cluster of another namespace, which may move later. Until then nothing in
+// this cluster proves which Ironic answers. Empty if the host does not wait. The first row that fits counts.
+//
+//	host                                                   waits
+//	is not paused                                          no: BMO acts on it already
+//	brings no clusterID                                    no: an endpoint of its own namespace served it, or none
+//	was recorded from this object                          no: the move was given up
+//	brings a clusterID, and an endpoint with it is         no
+//	verified here, in any namespace
+//	brings a clusterID                                     yes
+func AwaitsIronic(host *bmov1alpha1.BareMetalHost, around []Neighbour) string {
+	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+	brought := host.Annotations[infrav1.IronicClusterIDAnnotation]
+	proves := func(other Neighbour) bool { return other.Endpoint && other.Verified && other.ClusterID == brought }
+	if !paused || brought == "" || host.Annotations[infrav1.StatusOriginAnnotation] == string(host.UID) ||
+		slices.ContainsFunc(around, proves) {
+		return ""
+	}
+	return brought
+}
+
+// ironicOf returns the clusterID that a host has to bring to the target: that of the Ironic endpoint in another
+// namespace that serves the host, or of the one that the host still waits for. Empty if there is none, or if it is not
+// known which endpoint serves the host.
+func ironicOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) string {
+	serving := servedBy(host, around)
+	if len(serving) == 0 || !serving[0].Elsewhere {
+		return AwaitsIronic(host, around)
+	}
+	return serving[0].ClusterID
+}
+
+// nameIronic writes onto a host that is to move which Ironic endpoint of another namespace serves it, or removes that.
+func nameIronic(host *bmov1alpha1.BareMetalHost, around []Neighbour) {
+	clusterID := ironicOf(host, around)
+	if clusterID == "" {
+		delete(host.Annotations, infrav1.IronicClusterIDAnnotation)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.IronicClusterIDAnnotation, clusterID)
+}
+
+// stamp writes onto a host the epoch of the move and which Ironic serves the host, or removes what an earlier move has
+// written.
+func stamp(host *bmov1alpha1.BareMetalHost, around []Neighbour) {
+	epoch := StampFor(host, around)
+	if epoch == 0 {
+		delete(host.Annotations, infrav1.MoveEpochAnnotation)
+		delete(host.Annotations, infrav1.IronicClusterIDAnnotation)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.MoveEpochAnnotation, epoch.String())
+	nameIronic(host, around)
+}
