@@ -1,9 +1,9 @@
-// Command podnetwork gives a machine of a lab its pod network: it writes the CNI configuration that follows from the MAC
-// address of the machine, and lets the kernel forward packets.
+// Command podnetwork gives a machine of a lab its pod network: it writes the CNI configuration that follows from the
+// MAC address of the machine, and lets the kernel forward packets.
 //
 // The machine with the MAC address 02:22:00:00:00:X has the pods 10.244.X.0/24 and the switch of the lab routes them
-// there, so nodes need no routes to one another and no address is translated. The trade-off: the file is right for a lab
-// and nothing else.
+// there, so nodes need no routes to one another and no address is translated. The trade-off: the file is right for a
+// lab and nothing else.
 package main
 
 import (
