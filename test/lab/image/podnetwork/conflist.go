@@ -10,8 +10,8 @@ import (
 // cards is how the MAC addresses of all machines of a lab begin. The number of the machine follows.
 var cards = []byte{0x02, 0x22, 0, 0, 0}
 
-// machineNumber is the last byte of the MAC address of a machine. IP addresses do not tell: the network data of a machine
-// may give it any.
+// machineNumber is the last byte of the MAC address of a machine. IP addresses do not tell: the network data of a
+// machine may give it any.
 func machineNumber(card net.HardwareAddr) (number byte, found bool) {
 	if len(card) != len(cards)+1 || !bytes.HasPrefix(card, cards) {
 		return 0, false
