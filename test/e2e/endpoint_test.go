@@ -266,6 +266,7 @@ func (e *endpoint) remove(ctx context.Context) {
 	e.removeCompany(ctx)
 	e.removeCluster(ctx, endpointCluster)
 	Eventually(func(g Gomega) {
+		g.Expect(e.allocated(ctx, g)).To(BeEmpty(), "addresses were not released")
 		for _, host := range e.hosts(ctx, g) {
 			g.Expect(host.Spec.ConsumerRef).To(BeNil(), host.Name)
 			g.Expect(host.Status.Provisioning.State).To(Equal(bmov1alpha1.StateAvailable), host.Name)

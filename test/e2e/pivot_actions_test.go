@@ -221,6 +221,7 @@ func (e *endpoint) removeWorkers(ctx context.Context) {
 	}
 	e.scaleWorkers(ctx, -e.workers)
 	e.untilSettled(ctx)
+	e.untilAddressed(ctx)
 	e.untilHostsKnown(ctx)
 }
 

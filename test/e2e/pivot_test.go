@@ -35,6 +35,7 @@ func describePivot(e *endpoint) {
 	e.story("provisions one more worker for a cluster that manages itself", alone, alone, func(ctx context.Context) {
 		began := time.Now()
 		added := e.addWorker(ctx)
+		e.untilAddressed(ctx)
 		e.untilSettled(ctx)
 		e.untilHostsKnown(ctx)
 		changed := changes(began)
@@ -105,7 +106,10 @@ func describePivot(e *endpoint) {
 func describeReturn(e *endpoint) {
 	e.story("goes back to the management cluster when its cluster moves back", beside, movable, func(ctx context.Context) {
 		e.untouched = time.Now()
+		before := e.allocated(ctx, Default)
 		e.comeBack(ctx, e.move)
+		Expect(e.allocated(ctx, Default)).To(Equal(before))
+		e.untilAddressed(ctx)
 	}, Label(spine))
 
 	e.story("stays with the management cluster when hosts of every kind move", movable, arrived, func(ctx context.Context) {

@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/issuer"
@@ -41,6 +43,9 @@ const (
 
 	issuerImage   = "lab.invalid/issuer:lab"
 	operatorImage = "lab.invalid/baremetal-operator:lab"
+
+	// addressManagerProgram is the command of the released Deployment of the IP address manager.
+	addressManagerProgram = "/manager"
 )
 
 // program is one that is built from the checkout and runs in the clusters of a lab.
@@ -118,12 +123,43 @@ func (l *Lab) packPrograms(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 	}
-	operator, err := l.packOperator(ctx, folder)
+	released, err := l.packReleased(ctx, folder)
 	if err != nil {
 		return nil, err
 	}
 	more, err := l.packEndpoint(ctx, folder)
-	return append(append(archives, operator), more...), err
+	return slices.Concat(archives, released, more), err
+}
+
+// packReleased packs the programs that come as they are released, and that no node image has.
+func (l *Lab) packReleased(ctx context.Context, folder string) ([]string, error) {
+	addressManager, err := l.source().AddressManagerImage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var archives []string
+	for _, released := range []struct {
+		set         binaries.Set
+		image, path string
+	}{
+		{binaries.BaremetalOperator(), operatorImage, operatorProgram},
+		{binaries.AddressManager(), addressManager, addressManagerProgram},
+	} {
+		programs, err := binaries.Ensure(ctx, l.checkout, released.set, &lines{progress: l.options.Progress})
+		if err != nil {
+			return nil, err
+		}
+		name := released.set.Programs[0].Name
+		archive := filepath.Join(folder, name+".tar")
+		if err := image.Pack(image.Image{
+			Names: []string{released.image}, Entrypoint: []string{released.path}, User: unprivileged,
+			Files: []image.File{{Path: released.path, From: filepath.Join(programs, name)}},
+		}, archive); err != nil {
+			return nil, err
+		}
+		archives = append(archives, archive)
+	}
+	return archives, nil
 }
 
 // packEndpoint packs the images of Ironic's pods.

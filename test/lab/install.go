@@ -33,8 +33,9 @@ const (
 	writers = 8
 )
 
-// Install makes a management cluster of a cluster: the stand-in for cert-manager, BMO, Cluster API and this provider.
-// The endpoint is the Ironic that BMO talks to. It returns when all Deployments are available.
+// Install makes a management cluster of a cluster: the stand-in for cert-manager, BMO, Cluster API, the IP address
+// manager of Metal3 and this provider. The endpoint is the Ironic that BMO talks to. It returns when all
+// Deployments are available.
 func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.Endpoint) error {
 	if err := l.InstallPrerequisites(ctx, cluster, endpoint); err != nil {
 		return err
@@ -78,7 +79,7 @@ func (l *Lab) installProvider(ctx context.Context, cluster *Cluster) error {
 	l.options.Progress("clusterctl init on cluster %s", cluster.Name)
 	limited, cancel := context.WithTimeout(ctx, initLimit)
 	defer cancel()
-	if _, err := cluster.Clusterctl().Run(limited, "init", "--infrastructure=metal3"); err != nil {
+	if _, err := cluster.Clusterctl().Run(limited, "init", "--infrastructure=metal3", "--ipam=metal3"); err != nil {
 		return err
 	}
 	return l.WaitForDeployments(ctx, cluster)
@@ -196,7 +197,7 @@ func (l *Lab) source() components.Source {
 func (l *Lab) writeRepository(ctx context.Context) error {
 	var err error
 	l.clusterctlConfig, err = l.source().WriteRepository(ctx, components.Repository{
-		Folder: filepath.Join(l.folder, "repository"), Release: l.options.Release, AddressManager: false,
+		Folder: filepath.Join(l.folder, "repository"), Release: l.options.Release, AddressManager: true,
 	})
 	if err != nil {
 		return fmt.Errorf("writing the clusterctl repository: %w", err)

@@ -21,8 +21,6 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
 )
 
 // The Baremetal Operator (BMO) runs as it is released. What an administrator chooses is how it reaches Ironic.
@@ -38,19 +36,6 @@ const (
 	operatorManifests = "config/render/capm3.yaml"
 	operatorConfig    = "ironic"
 )
-
-// packOperator packs the program of BMO.
-func (l *Lab) packOperator(ctx context.Context, folder string) (string, error) {
-	programs, err := binaries.Ensure(ctx, l.checkout, binaries.BaremetalOperator(), &lines{progress: l.options.Progress})
-	if err != nil {
-		return "", err
-	}
-	archive := filepath.Join(folder, "baremetal-operator.tar")
-	return archive, image.Pack(image.Image{
-		Names: []string{operatorImage}, Entrypoint: []string{operatorProgram}, User: unprivileged,
-		Files: []image.File{{Path: operatorProgram, From: filepath.Join(programs, "baremetal-operator")}},
-	}, archive)
-}
 
 // operatorObjects are the released manifests of BMO, for an Ironic, without the definitions.
 func (l *Lab) operatorObjects(ctx context.Context, endpoint ironicapi.Endpoint) ([]client.Object, error) {

@@ -30,7 +30,8 @@ const wakeEvery = 10 * time.Second
 // Template is the flavour ubuntu for the machines of the lab, for clusterctl generate cluster --from.
 func (l *Lab) Template() string { return l.template("plain") }
 
-// TemplateWithIronic is the flavour ironic for the machines of the lab. Its clusters need ShareIronic.
+// TemplateWithIronic is the flavour ironic for the machines of the lab. Its clusters need ShareIronic. Their workers
+// have addresses of an IPPool.
 func (l *Lab) TemplateWithIronic() string { return l.template("ironic") }
 
 func (l *Lab) template(name string) string {

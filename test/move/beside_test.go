@@ -41,7 +41,7 @@ func (s story) atNight() story {
 // those that kill managers or cut lines take turns, in clusters of their own.
 func describeStories(whole, broken *clusters) {
 	quietly := chosen(slices.Concat(undisturbed(whole), survival(whole), addressed(whole), unfinished(whole),
-		[]story{belongingsMove(whole), killedWhileWaiting(whole)}))
+		[]story{belongingsMove(whole), killedWhileWaiting(whole), simulated(whole)}))
 	later := chosen(slices.Concat([]story{chaos(whole), chaosOfHandovers(whole).atNight()},
 		directories(whole)))
 	// Hosts without a Cluster belong to the Ironic endpoint of any namespace, so the stories with one are the last.

@@ -174,6 +174,12 @@ func (s Source) addressManager(ctx context.Context) (module, error) {
 	return module{Path: addressManagerModule, Version: found.Version, Dir: folder}, err
 }
 
+// AddressManagerImage is the container image that the components of the IP address manager name.
+func (s Source) AddressManagerImage(ctx context.Context) (string, error) {
+	found, err := s.required(ctx, addressManagerAPI)
+	return addressManagerProvider().release + ":" + found.Version, err
+}
+
 func (s Source) kustomize(ctx context.Context) (string, error) {
 	tools, err := binaries.Ensure(ctx, s.Root, binaries.Tools(), s.progress())
 	return filepath.Join(tools, "kustomize"), err

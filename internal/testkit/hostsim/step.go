@@ -102,6 +102,15 @@ func nextOfDeletion(host *bmov1alpha1.BareMetalHost, delays Delays) step {
 			finishDeprovisioning(host, now)
 			host.Status.Provisioning.State = bmov1alpha1.StatePoweringOffBeforeDelete
 		}}
+	case bmov1alpha1.StateNone, bmov1alpha1.StateUnmanaged, bmov1alpha1.StateRegistering:
+		return step{status: func(host *bmov1alpha1.BareMetalHost, _ metav1.Time) {
+			host.Status.Provisioning.State = bmov1alpha1.StateDeleting
+		}}
+	case bmov1alpha1.StatePoweringOffBeforeDelete:
+		return step{status: func(host *bmov1alpha1.BareMetalHost, _ metav1.Time) {
+			host.Status.PoweredOn = false
+			host.Status.Provisioning.State = bmov1alpha1.StateDeleting
+		}}
 	case bmov1alpha1.StateDeleting:
 		if !controllerutil.ContainsFinalizer(host, bmov1alpha1.BareMetalHostFinalizer) {
 			return step{}
@@ -111,8 +120,7 @@ func nextOfDeletion(host *bmov1alpha1.BareMetalHost, delays Delays) step {
 		}}
 	default:
 		return step{status: func(host *bmov1alpha1.BareMetalHost, _ metav1.Time) {
-			host.Status.PoweredOn = false
-			host.Status.Provisioning.State = bmov1alpha1.StateDeleting
+			host.Status.Provisioning.State = bmov1alpha1.StatePoweringOffBeforeDelete
 		}}
 	}
 }
@@ -159,7 +167,10 @@ func nextOfState(host *bmov1alpha1.BareMetalHost, delays Delays) step {
 func nextOfNew(host *bmov1alpha1.BareMetalHost) step {
 	switch {
 	case host.HasBMCDetails():
-		return enter(bmov1alpha1.StateRegistering)
+		return step{status: func(host *bmov1alpha1.BareMetalHost, now metav1.Time) {
+			enterAt(host, bmov1alpha1.StateRegistering, now)
+			host.Status.OperationalStatus = ""
+		}}
 	case host.Status.Provisioning.State == bmov1alpha1.StateUnmanaged:
 		return step{}
 	default:
@@ -170,7 +181,11 @@ func nextOfNew(host *bmov1alpha1.BareMetalHost) step {
 	}
 }
 
+// nextOfRegistration gives the host an operational status before anything else, in a write of its own.
 func nextOfRegistration(host *bmov1alpha1.BareMetalHost, delays Delays) step {
+	if host.Status.OperationalStatus == "" {
+		return setOperationalStatus(host, bmov1alpha1.OperationalStatusOK)
+	}
 	target := bmov1alpha1.StateInspecting
 	switch {
 	case host.Spec.ExternallyProvisioned:
@@ -285,19 +300,19 @@ func finish(host *bmov1alpha1.BareMetalHost, to bmov1alpha1.ProvisioningState, n
 	enterAt(host, to, now)
 }
 
+// finishProvisioning leaves the power as it was read last. BMO reads it with its next look at the host.
 func finishProvisioning(host *bmov1alpha1.BareMetalHost, now metav1.Time) {
 	if host.Spec.Image != nil {
 		host.Status.Provisioning.Image = *host.Spec.Image
 	}
 	host.Status.Provisioning.CustomDeploy = host.Spec.CustomDeploy
-	host.Status.PoweredOn = true
 	finish(host, bmov1alpha1.StateProvisioned, now)
 }
 
+// finishDeprovisioning leaves the power as it was read last, although cleaning has switched the machine off.
 func finishDeprovisioning(host *bmov1alpha1.BareMetalHost, now metav1.Time) {
 	host.Status.Provisioning.Image = bmov1alpha1.Image{}
 	host.Status.Provisioning.CustomDeploy = nil
-	host.Status.PoweredOn = false
 	finish(host, bmov1alpha1.StateAvailable, now)
 }
 

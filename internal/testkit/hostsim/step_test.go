@@ -165,6 +165,11 @@ func TestNext(t *testing.T) {
 			edit(build.Host("host", build.Provisioned()), deleted),
 			outcome{States: []state{"deprovisioning", "powering off before delete", "deleting"}, Released: true},
 		},
+		"DeletedFree": {
+			"a free host is switched off before it goes",
+			edit(build.Host("host", build.Available()), deleted),
+			outcome{States: []state{"powering off before delete", "deleting"}, Released: true},
+		},
 		"DeletedNew": {
 			"a host that was never looked at goes at once",
 			edit(build.Host("host"), deleted),

@@ -103,6 +103,7 @@ func configure(ctx context.Context) {
 	known := map[string]string{
 		"REPOSITORY": repository, "TEMPLATES": templates,
 		"CLUSTER_API_VERSION": onlyVersion(repository, "cluster-api"), "METAL3_VERSION": version,
+		"ADDRESS_MANAGER_VERSION": onlyVersion(repository, "ipam-metal3"),
 	}
 	content, err := os.ReadFile("metal3.yaml")
 	Expect(err).NotTo(HaveOccurred())

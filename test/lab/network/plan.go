@@ -42,6 +42,10 @@ func PodNetwork(number byte) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, number, 0}), 24)
 }
 
+// nextHop stands for the machine with that number in routes to its pods. No machine answers for it: the switch knows
+// the MAC address. So the routes do not depend on the IP address of the machine.
+func nextHop(number byte) netip.Addr { return netip.AddrFrom4([4]byte{169, 254, 22, number}) }
+
 // on puts an address into the network that surrounds it.
 func on(network string, address netip.Addr) *net.IPNet {
 	bits := netip.MustParsePrefix(network).Bits()

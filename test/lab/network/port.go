@@ -74,7 +74,7 @@ func (s *Switch) connect(port Port, name string) error {
 	if err != nil {
 		return fmt.Errorf("finding %s: %w", cable.Name, err)
 	}
-	route, err := s.podRoute(port)
+	route, neighbour, err := s.podRoute(port)
 	if err != nil {
 		return err
 	}
@@ -83,6 +83,7 @@ func (s *Switch) connect(port Port, name string) error {
 		func() error { return s.handle.LinkSetIP6AddrGenMode(link, noLinkLocal) },
 		func() error { return s.place(link, port.Machine) },
 		func() error { return s.handle.LinkSetUp(link) },
+		func() error { return s.handle.NeighSet(neighbour) },
 		func() error { return s.handle.RouteReplace(route) },
 	}
 	for _, step := range steps {
@@ -93,20 +94,22 @@ func (s *Switch) connect(port Port, name string) error {
 	return nil
 }
 
-// podRoute leads to the pods of a machine. The next hop is on the bridge whether or not the machine has its address
-// yet.
-func (s *Switch) podRoute(port Port) (*netlink.Route, error) {
+// podRoute leads to the pods of a machine, and says which network card its next hop is.
+func (s *Switch) podRoute(port Port) (*netlink.Route, *netlink.Neigh, error) {
 	bridge, err := s.handle.LinkByName(bridgeName)
 	if err != nil {
-		return nil, fmt.Errorf("finding bridge %s: %w", bridgeName, err)
+		return nil, nil, fmt.Errorf("finding bridge %s: %w", bridgeName, err)
 	}
-	pods := PodNetwork(port.Number)
+	pods, index, hop := PodNetwork(port.Number), bridge.Attrs().Index, nextHop(port.Number).AsSlice()
 	return &netlink.Route{
-		LinkIndex: bridge.Attrs().Index,
-		Dst:       &net.IPNet{IP: pods.Addr().AsSlice(), Mask: net.CIDRMask(pods.Bits(), pods.Addr().BitLen())},
-		Gw:        Address4(port.Number).AsSlice(),
-		Flags:     int(netlink.FLAG_ONLINK),
-	}, nil
+			LinkIndex: index,
+			Dst:       &net.IPNet{IP: pods.Addr().AsSlice(), Mask: net.CIDRMask(pods.Bits(), pods.Addr().BitLen())},
+			Gw:        hop,
+			Flags:     int(netlink.FLAG_ONLINK),
+		}, &netlink.Neigh{
+			LinkIndex: index, Family: unix.AF_INET, State: unix.NUD_PERMANENT,
+			IP: hop, HardwareAddr: HardwareAddress(port.Number),
+		}, nil
 }
 
 // Unplug removes a machine's cable and its namespace. A machine that is not plugged in is left as it is.
@@ -128,13 +131,16 @@ func (s *Switch) unplug(port Port) error {
 	if err := s.handle.LinkDel(link); err != nil {
 		return fmt.Errorf("removing %s of machine %s: %w", port.link(), port.Machine, err)
 	}
-	route, err := s.podRoute(port)
+	route, neighbour, err := s.podRoute(port)
 	if err != nil {
 		return err
 	}
 	// A route through the bridge stays when one of its ports goes.
 	if err := s.handle.RouteDel(route); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("removing the route to the pods of machine %s: %w", port.Machine, err)
+	}
+	if err := s.handle.NeighDel(neighbour); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("removing the next hop to the pods of machine %s: %w", port.Machine, err)
 	}
 	return remove(MachineName(s.lab, port.Machine))
 }

@@ -73,6 +73,7 @@ func TestPodsReachOneAnotherThroughTheSwitch(t *testing.T) {
 	for _, port := range []network.Port{first, second} {
 		plug(t, lab, port)
 		name := network.MachineName(lab.Lab(), port.Machine)
+		exchange4(t, name, port)
 		pod := network.PodNetwork(port.Number).Addr().Next().Next()
 		configure(t, name, "lo", netip.PrefixFrom(pod, 32))
 		inside(t, name, func() error {
@@ -96,6 +97,19 @@ func TestPodsReachOneAnotherThroughTheSwitch(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// exchange4 gives a machine another IPv4 address than that of the plan, as network data from a pool does.
+func exchange4(t *testing.T, namespace string, port network.Port) {
+	t.Helper()
+	inside(t, namespace, func() error {
+		card, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		return netlink.AddrDel(card, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(network.Address4(port.Number), 24))})
+	})
+	configure(t, namespace, "eth0", netip.PrefixFrom(network.Address4(port.Number+100), 24))
 }
 
 func TestPulledCableCutsTheMachineAndItsCardNotices(t *testing.T) {

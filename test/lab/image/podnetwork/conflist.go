@@ -1,24 +1,22 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"net"
 	"net/netip"
 )
 
-// provisioning is the network that the machines of a lab are plugged into.
-var provisioning = netip.MustParsePrefix("172.22.0.0/24")
+// cards is how the MAC addresses of all machines of a lab begin. The number of the machine follows.
+var cards = []byte{0x02, 0x22, 0, 0, 0}
 
-// machineNumber is the last byte of the address of the machine. An address with another mask than the network's is a
-// virtual one that the machine holds for a while.
-func machineNumber(addresses []net.Addr) (number byte, found bool) {
-	for _, address := range addresses {
-		prefix, err := netip.ParsePrefix(address.String())
-		if err == nil && prefix.Masked() == provisioning {
-			return prefix.Addr().As4()[3], true
-		}
+// machineNumber is the last byte of the MAC address of a machine. IP addresses do not tell: the network data of a
+// machine may give it any.
+func machineNumber(card net.HardwareAddr) (number byte, found bool) {
+	if len(card) != len(cards)+1 || !bytes.HasPrefix(card, cards) {
+		return 0, false
 	}
-	return 0, false
+	return card[len(cards)], true
 }
 
 // podSubnet is where the pods of a machine have their addresses.

@@ -9,27 +9,22 @@ import (
 
 func TestMachineNumber(t *testing.T) {
 	for name, test := range map[string]struct {
-		addresses []string
-		number    byte
-		found     bool
+		card   string
+		number byte
+		found  bool
 	}{
-		"the address of the machine": {addresses: []string{"172.22.0.21/24"}, number: 21, found: true},
-		"among others":               {addresses: []string{"fd00:172:22::15/64", "172.22.0.254/24"}, number: 254, found: true},
-		"not a virtual address":      {addresses: []string{"172.22.0.100/32"}},
-		"virtual address first":      {addresses: []string{"172.22.0.2/32", "172.22.0.22/24"}, number: 22, found: true},
-		"another network":            {addresses: []string{"192.168.1.5/24"}},
-		"none":                       {},
+		"the card of a machine":       {card: "02:22:00:00:00:15", number: 21, found: true},
+		"the last machine":            {card: "02:22:00:00:00:fe", number: 254, found: true},
+		"a card of another vendor":    {card: "52:54:00:00:00:15"},
+		"a longer address":            {card: "02:22:00:00:00:15:00:01"},
+		"a machine of another number": {card: "02:22:00:00:01:15"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var addresses []net.Addr
-			for _, text := range test.addresses {
-				address, network, err := net.ParseCIDR(text)
-				if err != nil {
-					t.Fatal(err)
-				}
-				addresses = append(addresses, &net.IPNet{IP: address, Mask: network.Mask})
+			card, err := net.ParseMAC(test.card)
+			if err != nil {
+				t.Fatal(err)
 			}
-			number, found := machineNumber(addresses)
+			number, found := machineNumber(card)
 			if number != test.number || found != test.found {
 				t.Errorf("got %d, %v; want %d, %v", number, found, test.number, test.found)
 			}

@@ -1,0 +1,188 @@
+package e2e_test
+
+import (
+	"context"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
+)
+
+const (
+	// single is a host without a cluster.
+	single = "single"
+
+	// bmcUser is the user of every BMC of the lab.
+	bmcUser = "operator"
+)
+
+// A host without a cluster shows what BMO and Ironic do, on which the provider builds.
+var _ = Describe("A host without a cluster", Ordered, func() {
+	w := &world{}
+
+	BeforeAll(func() {
+		w.Client = bed.proxy.GetClient()
+		DeferCleanup(w.dismissSingle, NodeTimeout(storyLimit))
+	})
+
+	It("is inspected and gets its image once although BMO is killed in every state", func(ctx context.Context) {
+		began := time.Now()
+		Expect(bed.lab.AddHost(ctx, single)).To(Succeed())
+		for _, state := range []bmov1alpha1.ProvisioningState{bmov1alpha1.StateRegistering, bmov1alpha1.StateInspecting} {
+			w.untilSingle(ctx, inState(state))
+			killBMO(ctx)
+		}
+		w.untilSingle(ctx, inState(bmov1alpha1.StateAvailable), isWell(), isOn())
+		Expect(inserted(began)).To(Equal(1), "its agent boots once to inspect it")
+
+		finish, err := bed.lab.BMC().HoldImage(lab.NodeImage)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(finish)
+		provisioning := time.Now()
+		w.changeSingle(ctx, func(host *bmov1alpha1.BareMetalHost) {
+			format := "raw"
+			host.Spec.Image = &bmov1alpha1.Image{
+				URL: bmc.ImageURL(lab.NodeImage), Checksum: bmc.ChecksumURL(lab.NodeImage),
+				ChecksumType: bmov1alpha1.SHA256, DiskFormat: &format,
+			}
+		})
+		w.untilSingle(ctx, inState(bmov1alpha1.StateProvisioning))
+		killBMO(ctx)
+		Eventually(func() int { return bed.lab.BMC().Held(lab.NodeImage) }, patiently()...).Should(Equal(1), "an agent waits")
+		killBMO(ctx)
+		finish()
+		w.untilSingle(ctx, inState(bmov1alpha1.StateProvisioned), isWell(), isOn())
+		Expect(inserted(provisioning)).To(Equal(2), "its agent boots once to clean it and once to write the image")
+		provisioned := time.Now()
+		killBMO(ctx)
+		w.untilSingle(ctx, inState(bmov1alpha1.StateProvisioned), isWell(), isOn())
+		Expect(changesOf(provisioned)).To(BeEmpty())
+	}, NodeTimeout(storyLimit))
+
+	It("keeps running when the password of its BMC changes, and obeys with the new one", func(ctx context.Context) {
+		const password = "a-new-password"
+		changed := time.Now()
+		Expect(bed.lab.BMC().SetCredentials(single, bmcUser, password)).To(Succeed())
+		w.changeSecret(ctx, single+"-bmc", func(credentials *corev1.Secret) {
+			credentials.Data["password"] = []byte(password)
+		})
+		w.untilSingle(ctx, inState(bmov1alpha1.StateProvisioned), isWell(), isOn(), w.triedCredentials(ctx))
+		Expect(changesOf(changed)).To(BeEmpty())
+
+		for _, online := range []bool{false, true} {
+			w.changeSingle(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = online })
+			w.untilSingle(ctx, inState(bmov1alpha1.StateProvisioned), isWell(), HaveField("Status.PoweredOn", online))
+			Expect(bed.lab.Machine(single).Powered()).To(Equal(online))
+		}
+	}, NodeTimeout(storyLimit))
+
+	It("is wiped once although BMO is killed meanwhile", func(ctx context.Context) {
+		released := time.Now()
+		w.changeSingle(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Image = nil })
+		w.untilSingle(ctx, inState(bmov1alpha1.StateDeprovisioning))
+		killBMO(ctx)
+		w.untilSingle(ctx, inState(bmov1alpha1.StateAvailable), isWell())
+		Expect(inserted(released)).To(Equal(1), "its agent boots once to clean it")
+		Expect(bed.lab.Machine(single).Installed()).To(BeEmpty(), "the disk")
+	}, NodeTimeout(storyLimit))
+
+	It("is taken over as it is when it is externally provisioned, and only its power changes", func(ctx context.Context) {
+		w.changeSingle(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.ExternallyProvisioned = true })
+		w.untilSingle(ctx, inState(bmov1alpha1.StateExternallyProvisioned), isWell(), isOn())
+		taken := time.Now()
+		killBMO(ctx)
+		w.changeSingle(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = false })
+		w.untilSingle(ctx, inState(bmov1alpha1.StateExternallyProvisioned), isWell(), HaveField("Status.PoweredOn", false))
+		Expect(changesOf(taken)).To(And(Not(BeEmpty()), HaveEach(HaveField("Resource", "reset"))))
+	}, NodeTimeout(storyLimit))
+})
+
+// killBMO kills BMO with SIGKILL, and waits until its Deployment has started another one.
+func killBMO(ctx context.Context) {
+	GinkgoHelper()
+	management := bed.lab.Management()
+	var before, after corev1.PodList
+	Expect(management.Client.List(ctx, &before, client.InNamespace(lab.OperatorNamespace))).To(Succeed())
+	Expect(before.Items).NotTo(BeEmpty())
+	_, err := management.Kubectl(ctx, "delete", "pods", "--all", "--namespace", lab.OperatorNamespace,
+		"--grace-period=0", "--force", "--wait=false")
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func(g Gomega) {
+		g.Expect(management.Client.List(ctx, &after, client.InNamespace(lab.OperatorNamespace))).To(Succeed())
+		g.Expect(after.Items).To(HaveLen(1))
+		for _, killed := range before.Items {
+			g.Expect(after.Items[0].UID).NotTo(Equal(killed.UID))
+		}
+		g.Expect(after.Items[0].Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodReady),
+			HaveField("Status", corev1.ConditionTrue))))
+	}, patiently()...).Should(Succeed())
+}
+
+func (w *world) untilSingle(ctx context.Context, want ...types.GomegaMatcher) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(w.host(ctx, g, single)).To(And(want...))
+	}, patiently()[0], often).Should(Succeed())
+}
+
+// changeSingle changes the host as a person does.
+func (w *world) changeSingle(ctx context.Context, change func(*bmov1alpha1.BareMetalHost)) {
+	GinkgoHelper()
+	// The webhooks of a BMO that was killed are reached again a moment after its pod is ready.
+	Eventually(func(g Gomega) {
+		host := w.host(ctx, g, single)
+		before := host.DeepCopy()
+		change(host)
+		g.Expect(w.Patch(ctx, host, client.MergeFrom(before))).To(Succeed())
+	}, patiently()...).Should(Succeed())
+}
+
+// triedCredentials matches a host whose current credentials BMO has used with success.
+func (w *world) triedCredentials(ctx context.Context) types.GomegaMatcher {
+	GinkgoHelper()
+	secret := &corev1.Secret{}
+	Expect(w.Get(ctx, named(single+"-bmc"), secret)).To(Succeed())
+	return HaveField("Status.GoodCredentials.Version", secret.ResourceVersion)
+}
+
+// changesOf are the requests to change the host since a time.
+func changesOf(since time.Time) []bmc.Operation {
+	var found []bmc.Operation
+	for _, operation := range changes(since) {
+		if operation.Machine == single {
+			found = append(found, operation)
+		}
+	}
+	return found
+}
+
+// inserted is how often a medium was inserted into the host since a time.
+func inserted(since time.Time) int {
+	count := 0
+	for _, operation := range changesOf(since) {
+		if operation.Resource == "insert" {
+			count++
+		}
+	}
+	return count
+}
+
+// dismissSingle deletes the host and waits until it is gone, in whatever way a story has left it.
+func (w *world) dismissSingle(ctx context.Context) {
+	host := &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: single}}
+	Expect(client.IgnoreNotFound(w.Delete(ctx, host))).To(Succeed())
+	Eventually(func(g Gomega) {
+		g.Expect(apierrors.IsNotFound(w.Get(ctx, named(single), host))).To(BeTrue(), "the host is still there")
+	}, patiently()...).Should(Succeed())
+	addresses := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: single + "-network"}}
+	Expect(client.IgnoreNotFound(w.Delete(ctx, addresses))).To(Succeed())
+}
