@@ -176,6 +176,15 @@ func (c idleCluster) reconciler(t *testing.T, requests *int) (*Reconciler, clien
 	return r, client.ObjectKeyFromObject(infra)
 }
 
+// checkProbed demands that the nodes were probed, if there are any.
+func (c idleCluster) checkProbed(t *testing.T, r *Reconciler, key client.ObjectKey) {
+	t.Helper()
+	result, known := r.Nodes.Last(key, nodesTarget{cluster: key, clusterID: "c1"})
+	if c.hasNodes && (!known || len(result.seen.Nodes) != 3 || result.seen.Nodes[2].Carries == c.bare) {
+		t.Errorf("the nodes were not probed: %+v", result)
+	}
+}
+
 // TestAnIdleMetal3ClusterCostsFewRequests counts what reaches the API servers of the management cluster and of the
 // workload cluster in an hour in which nothing happens. The test runs in the time of synctest, and reconciles when a
 // result is news or when the reconcile has asked for it.
@@ -210,10 +219,7 @@ func TestAnIdleMetal3ClusterCostsFewRequests(t *testing.T) {
 					case <-time.After(result.RequeueAfter):
 					}
 				}
-				result, known := r.Nodes.Last(key, nodesTarget{cluster: key, clusterID: "c1"})
-				if tc.hasNodes && (!known || len(result.seen.Nodes) != 3 || result.seen.Nodes[2].Carries == tc.bare) {
-					t.Errorf("the nodes were not probed: %+v", result)
-				}
+				tc.checkProbed(t, r, key)
 				cancel()
 				t.Logf("%d requests and %d reconciles in an hour", requests, reconciles)
 				if requests > 2*60 {

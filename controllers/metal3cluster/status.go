@@ -106,13 +106,8 @@ func setReadyForMove(s *scope, results flow.Results) {
 	}
 	waits, asked := results.Of(infrav1.ReadyForMoveCondition)
 	switch {
-	case moving && !asked:
-		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
-		condition.Message = "The move waits: the manager has not judged the gate yet"
-	case moving && waits.IsDone():
-		condition.Reason = infrav1.MovableReason
 	case moving:
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, waits.Reason, waits.Message
+		judgeGate(&condition, waits, asked)
 	case s.paused:
 		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 		condition.Message = fmt.Sprintf("Not ready for clusterctl move: Metal3Cluster %s is paused: remove its annotation %s",
@@ -129,6 +124,19 @@ func setReadyForMove(s *scope, results flow.Results) {
 		}
 	}
 	conditions.Set(s.infra, condition)
+}
+
+// judgeGate reports the gate of a move that has begun.
+func judgeGate(condition *metav1.Condition, gate flow.Result, judged bool) {
+	switch {
+	case !judged:
+		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
+		condition.Message = "The move waits: the manager has not judged the gate yet"
+	case gate.IsDone():
+		condition.Reason = infrav1.MovableReason
+	default:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, gate.Reason, gate.Message
+	}
 }
 
 // setMoveInProgress reports the progress of a move.
@@ -208,7 +216,8 @@ func endpointFound(s *scope) flow.Reached {
 		return flow.Reached{Reason: infrav1.InfrastructureReadyReason, Message: disagreement(s)}
 	}
 	return flow.Reached{Reason: infrav1.EndpointSharedReason, Message: fmt.Sprintf(
-		"Control-plane endpoint %s is also that of Metal3Cluster %s. Correct spec.controlPlaneEndpoint of one of them, or of its Cluster.",
+		"Control-plane endpoint %s is also that of Metal3Cluster %s. Correct spec.controlPlaneEndpoint of one of them, "+
+			"or of its Cluster.",
 		s.endpoint.String(), strings.Join(s.sharers, ", "))}
 }
 
