@@ -18,7 +18,7 @@ import (
 
 // keepFiles makes the track files say what is true, at once when told to and often enough otherwise.
 func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
-	g.pages, g.tracks = pages{}, newTracks(settings)
+	g.pages = pages{}
 	due := time.NewTimer(0)
 	defer due.Stop()
 	for {
@@ -44,19 +44,6 @@ func (g *guard) untilNextFiles(settings vip.NodeSettings) time.Duration {
 	return filesInterval
 }
 
-// tracks are the files of one version of the settings.
-type tracks struct {
-	ironicOK, armed, holder, term track.Keeper
-}
-
-func newTracks(settings vip.NodeSettings) tracks {
-	keeper := func(name string) track.Keeper { return track.Keeper{Path: inState(settings, name)} }
-	return tracks{
-		ironicOK: keeper(track.IronicOK), armed: keeper(track.Armed), holder: keeper(track.Holder),
-		term: keeper(track.Term),
-	}
-}
-
 // nudge wakes whoever waits for the channel. One that is awake already looks again.
 func nudge(channel chan<- struct{}) {
 	select {
@@ -79,8 +66,9 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	}
 	g.facts.setVerdict(fit, decision, now)
 	err := errors.Join(
-		g.tracks.ironicOK.Ensure(fit), g.tracks.armed.Ensure(decision.Armed), g.tracks.holder.Ensure(current.holding),
-		g.tracks.term.Say(g.book.Record().String()))
+		track.Ensure(inState(settings, track.IronicOK), fit), track.Ensure(inState(settings, track.Armed), decision.Armed),
+		track.Ensure(inState(settings, track.Holder), current.holding),
+		track.Say(inState(settings, track.Term), g.book.Record().String()))
 	g.logOnce("files", "Cannot write the track files, so keepalived must not run", err)
 	g.wish(settings, current.seen, err == nil)
 }

@@ -76,7 +76,6 @@ type guard struct {
 
 	// Only for keepFiles: what was last rendered and decided, and who was last heard.
 	pages     pages
-	tracks    tracks
 	decision  policy.Decision
 	strangers []advert.Stranger
 	book      term.Book
