@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -19,24 +18,16 @@ import (
 
 // keepFiles makes the track files say what is true, at once when told to and often enough otherwise.
 func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
-	g.pages, g.tracks = pages{}, newTracks(settings)
-	due, soon := time.NewTimer(0), false
+	g.pages = pages{}
+	due := time.NewTimer(0)
 	defer due.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-g.touched:
-			// Whoever writes all the time, and be it this guard in vain, is heard once in an interval.
-			if !soon {
-				soon = true
-				due.Reset(filesInterval)
-			}
-			continue
 		case <-due.C:
 		case <-g.look:
 		}
-		soon = false
 		g.writeFiles(settings, time.Now())
 		g.reportSpeakers(time.Now())
 		due.Reset(g.untilNextFiles(settings))
@@ -46,41 +37,11 @@ func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
 // untilNextFiles is the time to the next look at the files. The end of the patience with an interface that is down is
 // met exactly: soon after, another node may take the address.
 func (g *guard) untilNextFiles(settings vip.NodeSettings) time.Duration {
-	current := g.facts.snapshot()
-	if g.told.Load() && current.seen.Up && !current.pending {
-		return toldInterval
-	}
-	if left := time.Until(current.downSince.Add(linkPatience(time.Duration(settings.AdvertisementInterval)))); left > 0 {
+	patience := linkPatience(time.Duration(settings.AdvertisementInterval))
+	if left := time.Until(g.facts.snapshot().downSince.Add(patience)); left > 0 {
 		return min(filesInterval, left)
 	}
 	return filesInterval
-}
-
-// watchFiles has the kernel tell of what happens to the track files and the override file.
-func (g *guard) watchFiles(ctx context.Context, settings vip.NodeSettings) {
-	for ctx.Err() == nil {
-		err := track.Watch(ctx, func() {
-			g.told.Store(true)
-			nudge(g.touched)
-		}, settings.Files.State, filepath.Dir(g.options.Settings))
-		g.told.Store(false)
-		nudge(g.touched)
-		g.logOnce("watch", "Is not told of changes of files, and looks at them more often", err)
-		pause(ctx, listenPause)
-	}
-}
-
-// tracks are the files of one version of the settings.
-type tracks struct {
-	ironicOK, armed, holder, term track.Keeper
-}
-
-func newTracks(settings vip.NodeSettings) tracks {
-	keeper := func(name string) track.Keeper { return track.Keeper{Path: inState(settings, name)} }
-	return tracks{
-		ironicOK: keeper(track.IronicOK), armed: keeper(track.Armed), holder: keeper(track.Holder),
-		term: keeper(track.Term),
-	}
 }
 
 // nudge wakes whoever waits for the channel. One that is awake already looks again.
@@ -105,8 +66,9 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	}
 	g.facts.setVerdict(fit, decision, now)
 	err := errors.Join(
-		g.tracks.ironicOK.Ensure(fit), g.tracks.armed.Ensure(decision.Armed), g.tracks.holder.Ensure(current.holding),
-		g.tracks.term.Say(g.book.Record().String()))
+		track.Ensure(inState(settings, track.IronicOK), fit), track.Ensure(inState(settings, track.Armed), decision.Armed),
+		track.Ensure(inState(settings, track.Holder), current.holding),
+		track.Say(inState(settings, track.Term), g.book.Record().String()))
 	g.logOnce("files", "Cannot write the track files, so keepalived must not run", err)
 	g.wish(settings, current.seen, err == nil)
 }

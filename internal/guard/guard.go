@@ -74,13 +74,8 @@ type guard struct {
 	// look asks for the track files to be written at once, arrived for a lease of the address.
 	look, arrived chan struct{}
 
-	// told says that the kernel reports changes of files, and touched that it did, so that the guard need not poll.
-	told    atomic.Bool
-	touched chan struct{}
-
 	// Only for keepFiles: what was last rendered and decided, and who was last heard.
 	pages     pages
-	tracks    tracks
 	decision  policy.Decision
 	strangers []advert.Stranger
 	book      term.Book
@@ -99,7 +94,7 @@ func Run(ctx context.Context, options Options, signals <-chan os.Signal, log *sl
 	g := &guard{
 		options: options, log: log, facts: newFacts(), reaper: process.NewReaper(), signals: signals,
 		reread: make(chan struct{}, 1), look: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
-		touched: make(chan struct{}, 1), said: map[string]string{},
+		said: map[string]string{},
 	}
 	defer g.reaper.Close()
 	var others sync.WaitGroup
@@ -234,7 +229,6 @@ func (g *guard) generation(ctx context.Context) {
 	rounds.Go(func() { g.followInterface(ctx, settings) })
 	rounds.Go(func() { g.checkIronic(ctx, settings) })
 	rounds.Go(func() { g.keepFiles(ctx, settings) })
-	rounds.Go(func() { g.watchFiles(ctx, settings) })
 	rounds.Go(func() { g.keepLease(ctx, settings) })
 	if settings.Files.Kubeconfig != "" && settings.ArmedAnnotation.Name != "" {
 		rounds.Go(func() { g.readNode(ctx, settings) })

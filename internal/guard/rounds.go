@@ -23,9 +23,6 @@ const (
 	// filesInterval is how soon an edit of the override file counts, and how long a damaged track file stays damaged.
 	filesInterval = 200 * time.Millisecond
 
-	// toldInterval is how often the files are looked at while the kernel tells of changes and has told of none.
-	toldInterval = time.Second
-
 	// checkPatience is how old the last check of Ironic may be before its result counts no longer.
 	checkPatience = 10 * time.Second
 
@@ -45,7 +42,7 @@ const (
 	// doubtPause lies between a check that failed at once and the next one, while Ironic still counts as well.
 	doubtPause = 500 * time.Millisecond
 
-	// listenPause lies between two attempts to listen: to VRRP, or to what the kernel tells.
+	// listenPause lies between two attempts to listen: to VRRP, or to changes of the interface.
 	listenPause = 5 * time.Second
 )
 

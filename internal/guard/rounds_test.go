@@ -19,7 +19,7 @@ func TestChecksThatEnd(t *testing.T) {
 	began := time.Now()
 	g := &guard{
 		log: slog.New(slog.DiscardHandler), facts: newFacts(), keeper: &supervisor{}, ledger: advert.NewLedger(began),
-		tracks: newTracks(settings), said: map[string]string{},
+		said: map[string]string{},
 	}
 	g.facts.setSeen(address.Interface{Up: true}, nil, began)
 	g.facts.setIronic(true, began)

@@ -41,47 +41,13 @@ func Value(yes bool) string {
 	return "0\n"
 }
 
-// Keeper keeps one file saying what it should, and looks at it so cheaply that it may do so many times a second. Not
-// safe for concurrent use.
-type Keeper struct {
-	// Path of the file.
-	Path string
-
-	said  string
-	known os.FileInfo
-}
-
-// Ensure makes the file say the value.
-func (k *Keeper) Ensure(yes bool) error {
-	return k.Say(Value(yes))
-}
-
-// Say makes the file say the text. It reads nothing while the file is the one that it left.
-func (k *Keeper) Say(text string) error {
-	found, err := os.Stat(k.Path)
-	if err == nil && k.known != nil && k.said == text && Unchanged(found, k.known) {
-		return nil
-	}
-	k.known = nil
-	if err := say(k.Path, text); err != nil {
-		return err
-	}
-	k.said = text
-	k.known, err = os.Stat(k.Path)
-	return err
-}
-
-// Unchanged says whether a file is the same one as before, and was not written since.
-func Unchanged(now, before os.FileInfo) bool {
-	return os.SameFile(now, before) && now.Size() == before.Size() && now.ModTime().Equal(before.ModTime())
-}
-
 // Ensure makes the file say the value. It writes nothing when the file does already.
 func Ensure(path string, yes bool) error {
-	return say(path, Value(yes))
+	return Say(path, Value(yes))
 }
 
-func say(path, text string) error {
+// Say makes the file say the text. It writes nothing when the file does already.
+func Say(path, text string) error {
 	data, err := os.ReadFile(path)
 	if err == nil && string(data) == text {
 		return nil

@@ -1,13 +1,10 @@
 package track_test
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
@@ -109,40 +106,5 @@ func TestReadersSeeAllOrNothing(t *testing.T) {
 	writer.Wait()
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("mode %v, %v", info, err)
-	}
-}
-
-func TestKeeper(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "state", "armed")
-	keeper := track.Keeper{Path: path}
-	for i, step := range []struct {
-		reason string
-		damage func() error
-		say    bool
-	}{
-		{reason: "there is no file", say: true},
-		{reason: "nothing changed", say: true},
-		{reason: "it is another word", say: false},
-		{reason: "somebody wrote the other word", damage: func() error { return os.WriteFile(path, []byte("1\n"), 0o600) }},
-		{reason: "somebody replaced the file", say: true, damage: func() error { return track.Replace(path, []byte("0\n")) }},
-		{reason: "somebody removed it", say: true, damage: func() error { return os.Remove(path) }},
-		{reason: "somebody wrote garbage", say: true, damage: func() error { return os.WriteFile(path, []byte("perhaps"), 0o600) }},
-	} {
-		if step.damage != nil {
-			if err := step.damage(); err != nil {
-				t.Fatal(err)
-			}
-			// A file that is written twice within one tick of the kernel's clock looks the same.
-			if err := os.Chtimes(path, time.Time{}, time.Unix(int64(i), 0)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				t.Fatal(err)
-			}
-		}
-		if err := keeper.Ensure(step.say); err != nil {
-			t.Fatal(err)
-		}
-		if content, err := os.ReadFile(path); err != nil || string(content) != track.Value(step.say) {
-			t.Errorf("%s: the file says %q, %v", step.reason, content, err)
-		}
 	}
 }
