@@ -13,7 +13,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
 
-// trackOf returns a track of what the witness has observed. Ironic answers with its cluster ID and the name of its node.
+// trackOf returns a track of what the witness has observed. Ironic answers with its cluster ID and the name of its
+// node.
 func trackOf(name string, seen []witness.Span) timeline.Track {
 	track := timeline.Track{Name: name}
 	for _, span := range seen {
