@@ -130,7 +130,7 @@ func describeProvider(m *management) {
 		))
 	})
 
-	It("could be moved as far as clusterctl can tell without a target", func(ctx context.Context) {
+	It("passes the checks of clusterctl move without a target", func(ctx context.Context) {
 		_, log, err := m.clusterctl.RunWithLog(ctx, "move", "--dry-run", "--namespace="+build.DefaultNamespace, "-v=1")
 		Expect(err).NotTo(HaveOccurred())
 		for _, kind := range []string{"Metal3Cluster", "Metal3Machine", "Metal3MachineTemplate", "BareMetalHost"} {
@@ -173,7 +173,7 @@ func (m *management) apply(ctx context.Context, manifests string, flags ...strin
 // managerVariable names a manager that was built already.
 const managerVariable = "METAL3_MANAGER"
 
-// buildManager builds the manager of this provider.
+// buildManager builds the manager of this provider, beside the repository, which all specs of a container share.
 func (m *management) buildManager(ctx context.Context) string {
 	GinkgoHelper()
 	if path := os.Getenv(managerVariable); path != "" {
@@ -182,7 +182,7 @@ func (m *management) buildManager(ctx context.Context) string {
 	root := m.server.Root()
 	_, err := os.Stat(filepath.Join(root, "main.go"))
 	Expect(errors.Is(err, fs.ErrNotExist)).To(BeFalse(), "there is no main.go, so there is no manager to run")
-	path := filepath.Join(GinkgoT().TempDir(), "manager")
+	path := filepath.Join(filepath.Dir(m.clusterctl.Config), "manager")
 	command := exec.CommandContext(ctx, "go", "build", "-tags=fieldsv1string", "-o", path, ".")
 	command.Dir = root
 	output, err := command.CombinedOutput()

@@ -8,7 +8,6 @@ package integration_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -48,6 +47,9 @@ type management struct {
 	// release is the folder of the release under test. Without one, missing says what to do.
 	release string
 	missing error
+
+	// capm3 is the folder of a release of CAPM3, or of one with its shape. Empty if the cluster begins with this provider.
+	capm3 string
 }
 
 func TestIntegration(t *testing.T) {
@@ -85,11 +87,7 @@ var _ = Describe("A management cluster with CAPM3", Ordered, func() {
 	BeforeAll(func(ctx context.Context) {
 		SetDefaultEventuallyTimeout(patience)
 		SetDefaultEventuallyPollingInterval(pollEvery)
-		earlier := os.Getenv(earlierVariable)
-		if earlier == "" {
-			Skip(earlierVariable + " does not name the folder of a release of CAPM3")
-		}
-		m.start(ctx, earlier)
+		m.startWithEarlier(ctx)
 	}, NodeTimeout(buildPatience))
 
 	AfterEach(m.reportFailure)
