@@ -15,8 +15,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
 
 // scaleManagement starts or stops Ironic on the management cluster, and does not wait.
@@ -84,14 +86,72 @@ func (e *endpoint) armOnce(ctx context.Context) {
 	}
 }
 
-// loseContainer kills a container on the node that has the address, which goes to another one and stays there.
-func (e *endpoint) loseContainer(ctx context.Context, name string) {
+// expectKept kills Ironic on the holder of the VIP, and demands that the holder continues with the same database. An
+// Ironic with an empty database has another term.
+func (e *endpoint) expectKept(ctx context.Context) {
 	GinkgoHelper()
-	lost := e.holder(ctx)
-	e.killContainer(ctx, lost, name)
-	e.untilMoved(ctx, lost)
+	holder, before := e.holder(ctx), e.reported(ctx, Default)
+	Expect(before.Name).To(Equal(holder))
+	began := time.Now()
+	e.crashIronic(ctx, holder)
 	e.settle(ctx)
-	Expect(e.holder(ctx)).NotTo(Equal(lost))
+	e.untilHolder(ctx, infrav1.HolderControlPlane)
+	Expect(e.reported(ctx, Default)).To(Equal(before))
+	Expect(e.seen.Held.Since(began)).To(HaveEach(HaveField("Who", BeElementOf(holder, witness.Nobody))))
+}
+
+// reported is the holder that the Metal3Cluster reports.
+func (e *endpoint) reported(ctx context.Context, g Gomega) infrav1.IronicHolder {
+	var infra infrav1.Metal3Cluster
+	g.Expect(e.Get(ctx, named(endpointCluster), &infra)).To(Succeed())
+	g.Expect(infra.Status.Ironic).To(HaveValue(HaveField("Holder", Not(BeNil()))))
+	return *infra.Status.Ironic.Holder
+}
+
+// crashIronic kills Ironic on a machine and waits until another process serves. Its gate, which is the first process of
+// the container, lives on.
+func (e *endpoint) crashIronic(ctx context.Context, machine string) {
+	GinkgoHelper()
+	gate := e.ironicGate(ctx, machine)
+	children := func() string {
+		// There is none for a moment.
+		found, _ := bed.lab.Machine(machine).Run(ctx, "pgrep", "--parent", gate)
+		return strings.TrimSpace(string(found))
+	}
+	before := children()
+	Expect(before).NotTo(BeEmpty(), "the gate of machine %s runs no Ironic", machine)
+	_, err := bed.lab.Machine(machine).Run(ctx, "pkill", "--signal=KILL", "--parent", gate)
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(children, patiently()...).Should(And(Not(BeEmpty()), Not(Equal(before))))
+	Expect(e.ironicGate(ctx, machine)).To(Equal(gate), "the container was started again")
+	e.eventually(ctx, machine, "ironic-ok", "1")
+}
+
+// ironicGate is the process of the gate of Ironic on a machine.
+func (e *endpoint) ironicGate(ctx context.Context, machine string) string {
+	GinkgoHelper()
+	found, err := bed.lab.Machine(machine).Run(ctx, "pgrep", "--full", "gate .*--until-lost.*runironic$")
+	Expect(err).NotTo(HaveOccurred())
+	gates := strings.Fields(string(found))
+	Expect(gates).To(HaveLen(1))
+	return gates[0]
+}
+
+// killGuard kills the guard of a machine with its keepalived, and waits until the kubelet reports that the next one is
+// ready. Another node that takes the VIP has done so by then.
+func (e *endpoint) killGuard(ctx context.Context, machine string) {
+	GinkgoHelper()
+	guard := func(g Gomega) corev1.ContainerStatus {
+		var pod corev1.Pod
+		key := client.ObjectKey{Namespace: ironic.Namespace, Name: ironic.VIPPod + "-" + machine}
+		g.Expect(e.workload.Client.Get(ctx, key, &pod)).To(Succeed())
+		g.Expect(pod.Status.ContainerStatuses).To(HaveLen(1))
+		return pod.Status.ContainerStatuses[0]
+	}
+	before := guard(Default)
+	e.killContainer(ctx, machine, before.Name)
+	Eventually(guard, patiently()...).Should(And(HaveField("RestartCount", BeNumerically(">", before.RestartCount)),
+		HaveField("Ready", true)))
 }
 
 // killContainer kills all that runs under the name of a container on a machine.
