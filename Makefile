@@ -40,7 +40,7 @@ LDFLAGS = -s -w \
 	-X $(VERSION_PACKAGE).gitTreeState=$(TREE_STATE) \
 	-X $(VERSION_PACKAGE).buildDate=$(COMMIT_DATE)
 
-MODULES := . hack/bmo hack/capi hack/controlplane hack/coredns hack/ipam hack/linters hack/nodes hack/tools hack/vuln
+MODULES := . hack/bmo hack/capi hack/controlplane hack/coredns hack/inclusteripam hack/ipam hack/linters hack/nodes hack/tools hack/vuln
 
 ##@ Daily
 
@@ -233,7 +233,7 @@ images: ## Build the images of the manager and of the guard for all PLATFORMS
 
 .PHONY: programs
 programs: ## Build the pinned programs, unless they are cached
-	@for set in tools controlplane capi bmo ipam linters; do go run ./hack/binaries $$set >/dev/null; done
+	@for set in tools controlplane capi bmo ipam inclusteripam linters; do go run ./hack/binaries $$set >/dev/null; done
 
 .PHONY: clean
 clean: ## Remove what was built in the checkout; the pinned programs stay in the cache

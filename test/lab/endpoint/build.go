@@ -77,7 +77,7 @@ func entryProgram(checkout string) source {
 func guardSource(checkout string) source {
 	return source{
 		checkout: checkout, pkg: "./cmd/guard",
-		flags: []string{"-tags=nethttpomithttp2,netgo,osusergo", "-gcflags=all=-l"},
+		flags: []string{"-tags=nethttpomithttp2,netgo,osusergo"},
 	}
 }
 
