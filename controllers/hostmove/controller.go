@@ -236,8 +236,8 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 			"one, or it arrived on a leftover that is being deleted or has a newer status. It stays paused, because BMO could " +
 			"wipe it. ReadyForMove of its Metal3Cluster says what to do"
 	case pivot.AwaitIronic:
-		return corev1.EventTypeWarning, "WaitingForIronic", "The host arrived before the Metal3Cluster whose Ironic endpoint " +
-			"serves it. It stays paused until that has arrived, and its IronicEndpointReady is true"
+		return corev1.EventTypeWarning, "WaitingForIronic", "The host arrived before the Metal3Cluster whose Ironic " +
+			"endpoint serves it. It stays paused until that has arrived, and its IronicEndpointReady is true"
 	case pivot.Pause:
 		return corev1.EventTypeNormal, "PausedForMove", "Paused because the Cluster of the host is paused"
 	case pivot.FenceOff:
