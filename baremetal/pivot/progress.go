@@ -79,8 +79,8 @@ func PauseReason(step Step) string {
 	case Keep:
 		return "Left by an earlier move, or arrived on a leftover: see condition ReadyForMove of the Metal3Cluster"
 	case AwaitIronic:
-		return "The Ironic endpoint of another namespace serves the host: resumed when its Metal3Cluster has arrived and " +
-			"is ready"
+		return "The Ironic endpoint of another namespace serves the host: resumed when its Metal3Cluster has arrived " +
+			"and is ready"
 	case Await:
 		return "The host has an image and arrived without its status: resumed when the Machine that holds it has its Node"
 	default:

@@ -35,8 +35,8 @@ func goFiles(t *testing.T, folders ...string) []string {
 	return files
 }
 
-// conditionEvents is the package that writes the events of conditions, whose reasons docs/troubleshooting.md lists with the conditions, and
-// passes on those of controllers.
+// conditionEvents is the package that writes the events of conditions, whose reasons docs/troubleshooting.md lists with
+// the conditions, and passes on those of controllers.
 const conditionEvents = "internal/flow"
 
 // eventReasons returns the reasons of the events that controllers write by themselves. Events of conditions have the

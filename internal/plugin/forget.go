@@ -26,19 +26,28 @@ func setupForget(set *pflag.FlagSet) runner {
 	return setupSource(set, &c.recovery, "PivotForget", c.forget)
 }
 
-// forget removes what the source remembers of the objects that moved away.
-func (c *forgetting) forget(ctx context.Context) error {
+// departed reads what a cluster remembers of the last move of a namespace. The ConfigMap is nil if there is none.
+func (c *cluster) departed(ctx context.Context, namespace string) (*corev1.ConfigMap, pivot.Departure, error) {
 	kept := &corev1.ConfigMap{}
-	key := client.ObjectKey{Namespace: c.where.namespace, Name: pivot.DepartureName}
-	if err := c.source.client.Get(ctx, key, kept); client.IgnoreNotFound(err) != nil {
-		return c.source.blind(fmt.Errorf("reading ConfigMap %s: %w", key, err))
+	key := client.ObjectKey{Namespace: namespace, Name: pivot.DepartureName}
+	if err := c.client.Get(ctx, key, kept); client.IgnoreNotFound(err) != nil {
+		return nil, pivot.Departure{}, c.blind(fmt.Errorf("reading ConfigMap %s: %w", key, err))
 	} else if err != nil {
-		c.done.Done = true
-		return nil
+		return nil, pivot.Departure{}, nil
 	}
 	departed, err := pivot.DepartureOf(kept.Data)
 	if err != nil {
-		return fmt.Errorf("%w; delete the ConfigMap if you do not need it", err)
+		return nil, departed, fmt.Errorf("%w; delete the ConfigMap if you do not need it", err)
+	}
+	return kept, departed, nil
+}
+
+// forget removes what the source remembers of the objects that moved away.
+func (c *forgetting) forget(ctx context.Context) error {
+	kept, departed, err := c.source.departed(ctx, c.where.namespace)
+	if err != nil || kept == nil {
+		c.done.Done = err == nil
+		return err
 	}
 	var there *sight
 	if c.target != nil {

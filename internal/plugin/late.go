@@ -9,7 +9,6 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
-	departures "github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 )
 
 // lateHosts are hosts that a user created between the discovery of clusterctl and the end of the move. They stay in the
@@ -187,9 +186,9 @@ func (c *recovery) tellStaying(late lateHosts) error {
 
 // lateHosts finds the hosts that clusterctl has not discovered.
 func (c *recovery) lateHosts(ctx context.Context) (lateHosts, []pivot.Obstacle, error) {
-	remembered, err := departures.Of(ctx, c.source.client, c.where.namespace)
+	_, remembered, err := c.source.departed(ctx, c.where.namespace)
 	if err != nil {
-		return lateHosts{}, nil, c.source.blind(err)
+		return lateHosts{}, nil, err
 	}
 	late, refusals := lateIn(c.left, c.arrived, remembered)
 	if len(refusals) > 0 {

@@ -40,11 +40,12 @@ func (s story) atNight() story {
 // again after five seconds, and for hosts to stay as they are. Those that disturb no other story run in parallel;
 // those that kill managers or cut lines take turns, in clusters of their own.
 func describeStories(whole, broken *clusters) {
-	quietly := chosen(slices.Concat(undisturbed(whole), survival(whole), addressed(whole), unfinished(whole),
+	quietly := chosen(slices.Concat(undisturbed(whole), addressed(whole), unfinished(whole),
 		[]story{belongingsMove(whole), killedWhileWaiting(whole), simulated(whole)}))
-	later := chosen(slices.Concat([]story{chaos(whole), chaosOfHandovers(whole).atNight()},
-		directories(whole)))
-	// Hosts without a Cluster belong to the Ironic endpoint of any namespace, so the stories with one are the last.
+	// An Ironic endpoint serves the hosts of other namespaces, and they wait for it where they arrive. So the stories with
+	// an endpoint are the last.
+	later := chosen(slices.Concat([]story{chaos(whole)}, directories(whole), survival(whole),
+		[]story{chaosOfHandovers(whole).atNight()}))
 	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), byPlugin(broken), late(broken), leftBehind(broken),
 		laterReleases(broken), endpoints(broken), fences(broken)))
 	told := &endings{}
