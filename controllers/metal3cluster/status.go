@@ -117,10 +117,7 @@ func setReadyForMove(s *scope, results flow.Results) {
 		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 		condition.Message = fmt.Sprintf("Not ready for clusterctl move: Metal3Cluster %s is paused: remove its annotation %s",
 			s.infra.Name, clusterv1.PausedAnnotation)
-	case !asked:
-		return
-	case s.nodesPending && waits.Err == nil && conditions.Has(s.infra, infrav1.ReadyForMoveCondition):
-		// A manager that has just started knows no obstacle yet.
+	case !asked, s.awaitsNodes() && waits.Err == nil:
 		return
 	default:
 		if obstacles := obstaclesOf(s, results); len(obstacles) > 0 {
@@ -129,6 +126,11 @@ func setReadyForMove(s *scope, results flow.Results) {
 		}
 	}
 	conditions.Set(s.infra, condition)
+}
+
+// awaitsNodes returns true if a manager that has just started knows no obstacle yet, and an earlier one has reported.
+func (s *scope) awaitsNodes() bool {
+	return s.nodesPending && conditions.Has(s.infra, infrav1.ReadyForMoveCondition)
 }
 
 // setMoveInProgress reports the progress of a move.
@@ -208,7 +210,8 @@ func endpointFound(s *scope) flow.Reached {
 		return flow.Reached{Reason: infrav1.InfrastructureReadyReason, Message: disagreement(s)}
 	}
 	return flow.Reached{Reason: infrav1.EndpointSharedReason, Message: fmt.Sprintf(
-		"Control-plane endpoint %s is also that of Metal3Cluster %s. Correct spec.controlPlaneEndpoint of one of them, or of its Cluster.",
+		"Control-plane endpoint %s is also that of Metal3Cluster %s. Correct spec.controlPlaneEndpoint of one of them, "+
+			"or of its Cluster.",
 		s.endpoint.String(), strings.Join(s.sharers, ", "))}
 }
 

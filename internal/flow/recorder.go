@@ -19,6 +19,8 @@ type recorder struct{ events.EventRecorder }
 func NewRecorder(to events.EventRecorder) events.EventRecorder { return recorder{to} }
 
 // Eventf implements events.EventRecorder.
+//
+//nolint:revive // The interface defines the number of arguments.
 func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
 	text := shorten(fmt.Sprintf(note, args...), noteLimit)
 	r.EventRecorder.Eventf(regarding, related, eventType, reason, action, "%s", text)

@@ -43,8 +43,8 @@ func (s *Store) RegisterMetrics() error {
 func hostsGauge() metrics.Gauge {
 	return metrics.Gauge{
 		Name: "metal3_hosts",
-		Help: "BareMetalHosts by namespace, provisioning state, and why a machine without a hostSelector cannot claim them; " +
-			"free if it can.",
+		Help: "BareMetalHosts by namespace, provisioning state, and why a machine without a hostSelector cannot claim " +
+			"them; free if it can.",
 		Labels: []string{"state", "reason"},
 		Lists:  metrics.Of[bmov1alpha1.BareMetalHostList](),
 		Values: func(object client.Object) []string {
