@@ -176,15 +176,6 @@ func (c idleCluster) reconciler(t *testing.T, requests *int) (*Reconciler, clien
 	return r, client.ObjectKeyFromObject(infra)
 }
 
-// checkProbed demands that the nodes were probed, if there are any.
-func (c idleCluster) checkProbed(t *testing.T, r *Reconciler, key client.ObjectKey) {
-	t.Helper()
-	result, known := r.Nodes.Last(key, nodesTarget{cluster: key, clusterID: "c1"})
-	if c.hasNodes && (!known || len(result.seen.Nodes) != 3 || result.seen.Nodes[2].Carries == c.bare) {
-		t.Errorf("the nodes were not probed: %+v", result)
-	}
-}
-
 // TestAnIdleMetal3ClusterCostsFewRequests counts what reaches the API servers of the management cluster and of the
 // workload cluster in an hour in which nothing happens. The test runs in the time of synctest, and reconciles when a
 // result is news or when the reconcile has asked for it.
@@ -197,29 +188,20 @@ func TestAnIdleMetal3ClusterCostsFewRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				requests, reconciles, began := 0, 0, time.Now()
+				requests := 0
 				r, key := tc.reconciler(t, &requests)
 				ctx, cancel := context.WithCancel(t.Context())
 				for _, start := range []func(context.Context) error{r.Endpoints.Start, r.Nodes.Start} {
 					go func() { _ = start(ctx) }()
 				}
-				for time.Since(began) < time.Hour {
-					if time.Since(began) < time.Minute {
-						// The Secret is generated and the first results arrive.
-						requests, reconciles = 0, 0
-					}
-					reconciles++
-					result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
-					if err != nil {
-						t.Fatal(err)
-					}
-					select {
-					case <-r.Endpoints.news:
-					case <-r.Nodes.news:
-					case <-time.After(result.RequeueAfter):
-					}
+				// The Secret is generated and the first results arrive.
+				reconcileFor(t, r, key, time.Minute)
+				requests = 0
+				reconciles := reconcileFor(t, r, key, time.Hour)
+				result, known := r.Nodes.Last(key, nodesTarget{cluster: key, clusterID: "c1"})
+				if tc.hasNodes && (!known || len(result.seen.Nodes) != 3 || result.seen.Nodes[2].Carries == tc.bare) {
+					t.Errorf("the nodes were not probed: %+v", result)
 				}
-				tc.checkProbed(t, r, key)
 				cancel()
 				t.Logf("%d requests and %d reconciles in an hour", requests, reconciles)
 				if requests > 2*60 {
@@ -228,4 +210,21 @@ func TestAnIdleMetal3ClusterCostsFewRequests(t *testing.T) {
 			})
 		})
 	}
+}
+
+// reconcileFor reconciles a Metal3Cluster for a time and returns how often.
+func reconcileFor(t *testing.T, r *Reconciler, key client.ObjectKey, span time.Duration) (reconciles int) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < span; reconciles++ {
+		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-r.Endpoints.news:
+		case <-r.Nodes.news:
+		case <-time.After(result.RequeueAfter):
+		}
+	}
+	return reconciles
 }

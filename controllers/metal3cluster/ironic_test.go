@@ -77,7 +77,7 @@ func reconciler(infra *infrav1.Metal3Cluster, funcs interceptor.Funcs, keeper Se
 		WithStatusSubresource(infra).Build()
 	watched := interceptor.NewClient(stored, funcs)
 	return &Reconciler{
-		Client: watched, Live: watched, Recorder: events.NewFakeRecorder(10), Secrets: keeper,
+		Client: watched, Recorder: events.NewFakeRecorder(10), Secrets: keeper,
 		Endpoints: NewEndpointProber(unreachable, clock.RealClock{}, time.Second),
 		Nodes:     NewNodeProber(nobody{}, events.NewFakeRecorder(10), clock.RealClock{}, time.Second),
 		Clock:     clock.RealClock{}, Hosts: hoststore.New(watched, watched), Handover: nobody{},
@@ -199,14 +199,14 @@ func TestFailedRequests(t *testing.T) {
 				t.Errorf("provisioned is %t, want %t: the endpoint must not hold it up", got, tc.provisioned)
 			}
 			if tc.says != "" {
-				checkMoveNotRead(t, infra, tc.says)
+				onlyNotReadyForMove(t, infra, tc.says)
 			}
 		})
 	}
 }
 
-// checkMoveNotRead demands that a failed read is in ReadyForMove, and nowhere else.
-func checkMoveNotRead(t *testing.T, infra *infrav1.Metal3Cluster, says string) {
+// onlyNotReadyForMove demands that a failed read is told in ReadyForMove, and stops nothing else.
+func onlyNotReadyForMove(t *testing.T, infra *infrav1.Metal3Cluster, says string) {
 	t.Helper()
 	got := conditions.Get(infra, infrav1.ReadyForMoveCondition)
 	if got == nil || got.Status != metav1.ConditionFalse || got.Reason != infrav1.NotReadyForMoveReason ||

@@ -106,16 +106,18 @@ func setReadyForMove(s *scope, results flow.Results) {
 	}
 	waits, asked := results.Of(infrav1.ReadyForMoveCondition)
 	switch {
+	case moving && !asked:
+		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
+		condition.Message = "The move waits: the manager has not judged the gate yet"
+	case moving && waits.IsDone():
+		condition.Reason = infrav1.MovableReason
 	case moving:
-		judgeGate(&condition, waits, asked)
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, waits.Reason, waits.Message
 	case s.paused:
 		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 		condition.Message = fmt.Sprintf("Not ready for clusterctl move: Metal3Cluster %s is paused: remove its annotation %s",
 			s.infra.Name, clusterv1.PausedAnnotation)
-	case !asked:
-		return
-	case s.nodesPending && waits.Err == nil && conditions.Has(s.infra, infrav1.ReadyForMoveCondition):
-		// A manager that has just started knows no obstacle yet.
+	case !asked, s.awaitsNodes() && waits.Err == nil:
 		return
 	default:
 		if obstacles := obstaclesOf(s, results); len(obstacles) > 0 {
@@ -126,17 +128,9 @@ func setReadyForMove(s *scope, results flow.Results) {
 	conditions.Set(s.infra, condition)
 }
 
-// judgeGate reports the gate of a move that has begun.
-func judgeGate(condition *metav1.Condition, gate flow.Result, judged bool) {
-	switch {
-	case !judged:
-		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
-		condition.Message = "The move waits: the manager has not judged the gate yet"
-	case gate.IsDone():
-		condition.Reason = infrav1.MovableReason
-	default:
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, gate.Reason, gate.Message
-	}
+// awaitsNodes returns true if a manager that has just started knows no obstacle yet, and an earlier one has reported.
+func (s *scope) awaitsNodes() bool {
+	return s.nodesPending && conditions.Has(s.infra, infrav1.ReadyForMoveCondition)
 }
 
 // setMoveInProgress reports the progress of a move.
