@@ -50,8 +50,8 @@ func (r *Reconciler) warnOfHandover(s *scope) {
 		return
 	}
 	r.Recorder.Eventf(s.infra, nil, corev1.EventTypeWarning, eventHandedOver, "Move", "Cluster %s is paused. The "+
-		"management Ironic keeps the VIP while it holds it. If it loses the VIP, it does not reclaim it until the Cluster is "+
-		"unpaused",
+		"management Ironic keeps the VIP while it holds it. If it loses the VIP, it does not reclaim it until the Cluster "+
+		"is unpaused",
 		s.cluster.Name)
 }
 
