@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -30,6 +31,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "init":
 		os.Exit(playInit())
+	case "doomed":
+		os.Exit(playDoomed())
 	}
 	child, err := process.NewReaper().Start(process.Program{Path: "/bin/sleep", Arguments: []string{"1000"}})
 	if err != nil {
@@ -61,6 +64,56 @@ func playInit() int {
 		}
 	}
 	return 12
+}
+
+// playDoomed is process 1: it runs a program that says so when it is asked to end, and waits to be killed.
+func playDoomed() int {
+	child, err := process.NewReaper().Start(process.Program{
+		Path: "/bin/sh", Arguments: []string{"-c", "trap 'echo asked' TERM; echo ready; while :; do :; done"}, Output: os.Stdout,
+	})
+	if err != nil {
+		return 10
+	}
+	<-child.Done()
+	return 11
+}
+
+// TestNobodyIsAskedToEndWhenProcess1IsKilled: the kernel kills all programs of a container with its process 1. A
+// keepalived that is asked to end before gives the VIP away, although the guard is back within its lease.
+func TestNobodyIsAskedToEndWhenProcess1IsKilled(t *testing.T) {
+	t.Parallel()
+	const attempts = 20
+	for range attempts {
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := exec.CommandContext(t.Context(), os.Args[0])
+		command.Env = append(os.Environ(), helper+"=doomed")
+		command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+		command.Stdout = write
+		err = command.Start()
+		_ = write.Close()
+		if errors.Is(err, syscall.EPERM) {
+			t.Skip("needs root, to be process 1 somewhere")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := bufio.NewReader(read)
+		if line, err := said.ReadString('\n'); err != nil || line != "ready\n" {
+			t.Fatalf("the program said %q: %v", line, err)
+		}
+		if err := command.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		// Process 1 is gone when all programs of its container are.
+		_ = command.Wait()
+		if left, err := io.ReadAll(said); err != nil || len(left) != 0 {
+			t.Fatalf("the program said %q: %v", left, err)
+		}
+		_ = read.Close()
+	}
 }
 
 func TestProcess1CollectsWhatOthersLeaveBehind(t *testing.T) {

@@ -94,8 +94,7 @@ func (r *Reaper) fork(program Program) (*Child, error) {
 	pid, err := syscall.ForkExec(program.Path, append([]string{program.Path}, program.Arguments...), &syscall.ProcAttr{
 		Env:   append(os.Environ(), program.Variables...),
 		Files: []uintptr{nothing.Fd(), output, output},
-		// A group of its own, so that Kill ends what the child has started as well.
-		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true},
+		Sys:   r.attributes(),
 	})
 	if err != nil {
 		return nil, err
@@ -103,6 +102,16 @@ func (r *Reaper) fork(program Program) (*Child, error) {
 	child := &Child{pid: pid, reaper: r, done: make(chan struct{})}
 	r.children[pid] = child
 	return child, nil
+}
+
+// attributes ask for a group of its own, so that Kill ends what the child has started as well, and for a child that does
+// not survive this process. The kernel kills everything below process 1 with it: to ask before that would let a keepalived
+// give the VIP away.
+func (r *Reaper) attributes() *syscall.SysProcAttr {
+	if r.adopts {
+		return &syscall.SysProcAttr{Setpgid: true}
+	}
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
 func (r *Reaper) collect() {
