@@ -104,9 +104,9 @@ func (r *Reaper) fork(program Program) (*Child, error) {
 	return child, nil
 }
 
-// attributes ask for a group of its own, so that Kill ends what the child has started as well, and for a child that does
-// not survive this process. The kernel kills everything below process 1 with it: to ask before that would let a keepalived
-// give the VIP away.
+// attributes ask for a group of its own, so that Kill ends what the child has started as well, and for a child that
+// does not survive this process. The kernel kills everything below process 1 with it: to ask before that would let a
+// keepalived give the VIP away.
 func (r *Reaper) attributes() *syscall.SysProcAttr {
 	if r.adopts {
 		return &syscall.SysProcAttr{Setpgid: true}
