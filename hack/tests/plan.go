@@ -30,6 +30,8 @@ type step struct {
 	beside bool
 	// yields leaves the processors to steps that do not, where both want them.
 	yields bool
+	// roomy lets programs in Go use more memory, and so collect garbage less often.
+	roomy bool
 	// environment is added to that of this program.
 	environment []string
 	// passed runs after the step has passed. Nil does nothing.
@@ -61,7 +63,7 @@ var (
 	withManagers = []string{"./internal/plugin", "./test/move", "./test/rbac", "./test/upgrade"}
 
 	// withRealIronic has terms that end when Ironic takes more than ten seconds to start again. Beside other packages it
-	// does, on two processors, so these yield.
+	// does, on two processors.
 	withRealIronic = "./internal/guard"
 
 	// labItself is what the stories on real nodes stand on. Its tests run when it changed, or the pods that it runs did.
@@ -111,17 +113,14 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 			raced = append(raced, path)
 		}
 	}
-	// The guard waits for most of its time, and so do the last packages of the other steps.
+	// Each step ends with a few packages that wait for most of their time, so the two run beside each other.
 	result := &tier{name: "test", steps: []step{
-		{name: "unit tests and stories", packages: plain, parallel: 3, timeout: stepLimit, yields: true},
+		{name: "unit tests and stories", packages: plain, parallel: 3, timeout: stepLimit, roomy: true},
 		{
 			name: "suites of controllers, and other goroutines", packages: raced, race: true, parallel: 3, timeout: stepLimit,
-			beside: true, yields: true,
+			roomy: true, beside: true,
 		},
-		{
-			name: "the guard with keepalived and Ironic", packages: []string{withRealIronic}, race: true, timeout: stepLimit,
-			beside: true,
-		},
+		{name: "the guard with keepalived and Ironic", packages: []string{withRealIronic}, race: true, timeout: stepLimit},
 	}}
 	unchanged, err := newMark("lab", slices.Concat(labItself, podsOfNode)...)
 	if err != nil {

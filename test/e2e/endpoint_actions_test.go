@@ -86,14 +86,14 @@ func (e *endpoint) armOnce(ctx context.Context) {
 	}
 }
 
-// expectKept kills Ironic on the holder of the VIP, and demands that the holder continues with the same database. An
-// Ironic with an empty database has another term.
-func (e *endpoint) expectKept(ctx context.Context) {
+// expectKept disturbs the holder of the VIP, and demands that the holder continues with the same database. An Ironic with
+// an empty database has another term.
+func (e *endpoint) expectKept(ctx context.Context, disturb func(ctx context.Context, machine string)) {
 	GinkgoHelper()
 	holder, before := e.holder(ctx), e.reported(ctx, Default)
 	Expect(before.Name).To(Equal(holder))
 	began := time.Now()
-	e.crashIronic(ctx, holder)
+	disturb(ctx, holder)
 	e.settle(ctx)
 	e.untilHolder(ctx, infrav1.HolderControlPlane)
 	Expect(e.reported(ctx, Default)).To(Equal(before))
