@@ -90,7 +90,8 @@ func (n *node) startGate(container bool, script string, flags ...string) *gated 
 	must(t, err)
 	command.Stdout, command.Stderr = input, input
 	g := &gated{node: n, said: &safeBuffer{}, dead: make(chan struct{})}
-	started := make(chan error)
+	// Room for one: it is also told if the namespace cannot be entered, and nobody listens any more after the start.
+	started := make(chan error, 1)
 	go func() {
 		defer close(g.dead)
 		g.err = within(n.space, func() error {
@@ -102,6 +103,7 @@ func (n *node) startGate(container bool, script string, flags ...string) *gated 
 			_, _ = io.Copy(g.said, bufio.NewReader(output))
 			return errors.Join(command.Wait(), output.Close())
 		})
+		started <- g.err
 	}()
 	must(t, <-started)
 	g.process = command.Process
