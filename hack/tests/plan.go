@@ -30,8 +30,6 @@ type step struct {
 	beside bool
 	// yields leaves the processors to steps that do not, where both want them.
 	yields bool
-	// roomy lets programs in Go use more memory, and so collect garbage less often.
-	roomy bool
 	// environment is added to that of this program.
 	environment []string
 	// passed runs after the step has passed. Nil does nothing.
@@ -83,6 +81,9 @@ var (
 // stepLimit is how long a test binary of the tier test may take.
 const stepLimit = 20 * time.Minute
 
+// roomy lets programs in Go use more memory, and so collect garbage less often.
+func roomy() []string { return []string{"GOGC=300"} }
+
 func plan(ctx context.Context, name string, chosen options) (*tier, error) {
 	switch name {
 	case "test":
@@ -115,10 +116,10 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	}
 	// Each step ends with a few packages that wait for most of their time, so the two run beside each other.
 	result := &tier{name: "test", steps: []step{
-		{name: "unit tests and stories", packages: plain, parallel: 3, timeout: stepLimit, roomy: true},
+		{name: "unit tests and stories", packages: plain, parallel: 3, timeout: stepLimit, environment: roomy()},
 		{
 			name: "suites of controllers, and other goroutines", packages: raced, race: true, parallel: 3, timeout: stepLimit,
-			roomy: true, beside: true,
+			environment: roomy(), beside: true,
 		},
 		{name: "the guard with keepalived and Ironic", packages: []string{withRealIronic}, race: true, timeout: stepLimit},
 	}}
@@ -144,12 +145,14 @@ func planE2E(chosen options) *tier {
 	if chosen.story != "" {
 		stories = endToEnd("stories on real nodes", onNodes, "-ginkgo.focus="+chosen.story)
 	}
-	return &tier{name: "e2e", steps: []step{
-		stories, {
-			name: "the release on an API server", packages: []string{"./test/integration"}, timeout: stepLimit,
-			beside: true, yields: true,
-		},
-	}}
+	beside := onAPIServer()
+	beside.beside, beside.yields = true, true
+	return &tier{name: "e2e", steps: []step{stories, beside}}
+}
+
+// onAPIServer returns a step with the release on an API server, and the real programs of Cluster API.
+func onAPIServer() step {
+	return step{name: "the release on an API server", packages: []string{"./test/integration"}, timeout: stepLimit}
 }
 
 // endToEnd returns a step with stories on real nodes, one package after the other. Ginkgo ends a suite that takes too

@@ -153,23 +153,30 @@ func TestMarkFollowsContent(t *testing.T) {
 func TestEveryPackageIsInOneStep(t *testing.T) {
 	t.Setenv("METAL3_CACHE", t.TempDir())
 	t.Chdir("../..")
-	planned, err := planTest(t.Context(), options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	packages, err := listPackages(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	count := map[string]int{"./test/integration": 1, "./test/e2e": 1, "./test/e2e/clusterapi": 1}
-	for _, step := range planned.steps {
-		for _, path := range step.packages {
+	for tier, elsewhere := range map[string][]string{
+		"test": {"./test/integration", "./test/e2e", "./test/e2e/clusterapi"}, "nightly": nil,
+	} {
+		planned, err := plan(t.Context(), tier, options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := map[string]int{}
+		for _, path := range elsewhere {
 			count[path]++
 		}
-	}
-	for _, path := range packages {
-		if count[path] != 1 {
-			t.Errorf("%s is in %d steps", path, count[path])
+		for _, step := range planned.steps {
+			for _, path := range step.packages {
+				count[path]++
+			}
+		}
+		for _, path := range packages {
+			if count[path] != 1 {
+				t.Errorf("%s: %s is in %d steps", tier, path, count[path])
+			}
 		}
 	}
 }

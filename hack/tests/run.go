@@ -172,9 +172,6 @@ func (s step) start(ctx context.Context, command []string, folder string, outcom
 ) error {
 	program := exec.CommandContext(ctx, command[0], command[1:]...)
 	program.Env = append(append(os.Environ(), reports.Variable+"="+folder), s.environment...)
-	if s.roomy {
-		program.Env = append(program.Env, "GOGC=300")
-	}
 	// go test hands no signal on to the test binaries.
 	program.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	program.Cancel = func() error { return syscall.Kill(-program.Process.Pid, syscall.SIGINT) }
