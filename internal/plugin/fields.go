@@ -6,39 +6,41 @@ import (
 	"fmt"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// fieldsOf returns the fields of a schema.
-func fieldsOf(schema *apiextensionsv1.JSONSchemaProps) (*pivot.FieldSchema, error) {
-	content, err := json.Marshal(schema)
-	if err != nil {
-		return nil, err
-	}
-	fields := &pivot.FieldSchema{}
-	return fields, json.Unmarshal(content, fields)
-}
-
 // hostFields are the fields of the definition of hosts. Nil if there is no definition.
-func (s *scope) hostFields() *pivot.FieldSchema {
+func (s *scope) hostFields() (*pivot.FieldSchema, error) {
 	for _, known := range s.definitions {
-		if known.Name == pivot.HostDefinition {
-			return known.Fields
+		if known.Name != pivot.HostDefinition || known.schema == nil {
+			continue
 		}
+		content, err := json.Marshal(known.schema)
+		fields := &pivot.FieldSchema{}
+		if err == nil {
+			err = json.Unmarshal(content, fields)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("parsing the schema of CustomResourceDefinition %s: %w", known.Name, err)
+		}
+		return fields, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // compareFields finds the fields that hosts of a source use and that the definition of the target lacks. The types of
 // BMO here may lack these fields too, so it reads the hosts as they are. It reads none if the target lacks no field.
 func (c *cluster) compareFields(ctx context.Context, source, target *scope) error {
-	here, there := source.hostFields(), target.hostFields()
-	if here == nil || there == nil || there.Covers(*here) {
-		return nil
+	here, err := source.hostFields()
+	if err != nil {
+		return err
+	}
+	there, err := target.hostFields()
+	if err != nil || here == nil || there == nil || there.Covers(*here) {
+		return err
 	}
 	var hosts []map[string]any
 	for more := ""; ; {
@@ -55,7 +57,6 @@ func (c *cluster) compareFields(ctx context.Context, source, target *scope) erro
 			break
 		}
 	}
-	var err error
 	target.fieldObstacles, err = pivot.MissingFields(*there, hosts)
 	return err
 }

@@ -185,8 +185,8 @@ type definition struct {
 	Kind          schema.GroupKind
 	Labels        map[string]string
 
-	// Fields are those of the stored version, of the definition of hosts. Nil for others.
-	Fields *pivot.FieldSchema
+	// schema is that of the stored version. Nil if it has none.
+	schema *apiextensionsv1.JSONSchemaProps
 }
 
 // moves says whether clusterctl looks at the kind.
@@ -244,11 +244,8 @@ func (c *cluster) readDefinitions(ctx context.Context, s *scope) error {
 				continue
 			}
 			found.Storage = version.Name
-			if item.Name == pivot.HostDefinition && version.Schema != nil {
-				var err error
-				if found.Fields, err = fieldsOf(version.Schema.OpenAPIV3Schema); err != nil {
-					return fmt.Errorf("parsing the schema of CustomResourceDefinition %s: %w", item.Name, err)
-				}
+			if version.Schema != nil {
+				found.schema = version.Schema.OpenAPIV3Schema
 			}
 		}
 		s.definitions = append(s.definitions, found)
