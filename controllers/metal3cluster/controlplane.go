@@ -106,7 +106,7 @@ func NewNodeProber(planes ControlPlanes, recorder events.EventRecorder, now cloc
 				!slices.Equal(before.nodes, after.nodes)
 		},
 		differs: nodesResult.differs,
-		pause:   func(nodesResult, bool) time.Duration { return nodesIntervals * interval },
+		pause:   nodesIntervals * interval,
 		limit:   nodesLimit,
 	}, now, interval)}
 }

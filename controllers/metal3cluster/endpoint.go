@@ -81,7 +81,6 @@ func NewEndpointProber(probe Probe, now clock.WithTicker, interval time.Duration
 		differs: func(before, after endpointResult) bool {
 			return !equality.Semantic.DeepEqual(before.Observation, after.Observation)
 		},
-		pause: func(endpointResult, bool) time.Duration { return 0 },
 		limit: endpointLimit,
 	}, now, interval)}
 }

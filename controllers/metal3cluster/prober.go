@@ -50,8 +50,8 @@ type probing[T, R any] struct {
 	// differs returns true if a result must enqueue the Metal3Cluster.
 	differs func(before, after R) bool
 
-	// pause is the time until the next probe. Zero probes at each tick.
-	pause func(result R, isNews bool) time.Duration
+	// pause is the time between two probes. Zero probes at each tick.
+	pause time.Duration
 
 	// limit is how long one probe may take.
 	limit time.Duration
@@ -118,7 +118,7 @@ func (p *prober[T, R]) run(
 	isNews := last == nil || p.differs(*last, result)
 	current.result, current.isRunning = &result, false
 	if !current.due.IsZero() {
-		current.due = began.Add(p.pause(result, isNews))
+		current.due = began.Add(p.pause)
 	}
 	isKnown := p.targets[cluster] == current
 	p.mutex.Unlock()
