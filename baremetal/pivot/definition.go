@@ -27,7 +27,7 @@ type FieldSchema struct {
 }
 
 // Covers returns true if no host that fits another schema can have a field that this one lacks. MissingFields finds
-// nothing then, so nobody has to read the hosts.
+// nothing then, so the hosts need not be read.
 //
 //	the other schema, in spec and status  this schema             covers
 //	has a field                           has it, and covers it   yes

@@ -218,7 +218,7 @@ func planParking(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused, ou
 	}
 }
 
-// planWaiting is about hosts whose Clusters are not there, or whose Ironic endpoint is not verified.
+// planWaiting returns the step of a host without a Cluster here, or without a verified Ironic endpoint.
 func planWaiting(host *bmov1alpha1.BareMetalHost, around []Neighbour, stayed bool) Step {
 	if stayed && MayHaveStayed(host, around) {
 		return Stay

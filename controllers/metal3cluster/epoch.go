@@ -44,7 +44,7 @@ func (r *Reconciler) beginMove(_ context.Context, s *scope) (outcome.Outcome, er
 		"The move waits: the hosts have to get the epoch of the move").WithAfter(claimDelay), nil
 }
 
-// warnOfHandover emits an event when the gate opens: the management Ironic is told at the same time.
+// warnOfHandover emits an event when the gate opens, because the same stage hands the endpoint over.
 func (r *Reconciler) warnOfHandover(s *scope) {
 	if s.infra.Spec.Ironic == nil || !s.waitsAtGate() {
 		return

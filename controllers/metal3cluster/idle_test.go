@@ -136,7 +136,7 @@ func (c idleCluster) planes(t *testing.T, requests *int) ControlPlanes {
 		connection{cached: there, live: live}, interceptor.NewClient(here, countRequests(requests, all)))
 }
 
-// reconciler makes a reconciler of a Metal3Cluster whose endpoint has a Secret of the user.
+// reconciler returns a reconciler of a Metal3Cluster whose endpoint has a Secret of the user.
 func (c idleCluster) reconciler(t *testing.T, requests *int) (*Reconciler, client.ObjectKey) {
 	t.Helper()
 	infra := build.Metal3Cluster("cluster")
