@@ -269,9 +269,9 @@ type VRRP struct {
 	// +kubebuilder:validation:MaxItems=64
 	Peers []string `json:"peers,omitempty"`
 
-	// advertisementInterval is the time between advertisements; a dead holder is replaced after three to four of them.
-	// Between 10ms and 40s, in steps of 10ms. Default: 1s. A holder that is silent for less than two intervals keeps the
-	// address and the database of its Ironic.
+	// advertisementInterval is the time between advertisements. Between 10ms and 40s, in steps of 10ms. Default: 300ms.
+	// A dead holder is replaced within 4s, or after three to four intervals where they are longer. With the default, a
+	// holder that is silent for less than 3s keeps the address and the database of its Ironic.
 	// +optional
 	AdvertisementInterval *metav1.Duration `json:"advertisementInterval,omitempty"`
 }

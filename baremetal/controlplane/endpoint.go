@@ -52,6 +52,7 @@ func (e Endpoint) settings(role vip.Role, addresses []vip.Address) (vip.NodeSett
 		VirtualRouterID:       groupOf(described).ID(),
 		Mode:                  vip.Mode(described.VRRP.Mode),
 		AdvertisementInterval: vip.Duration(keepalived.DefaultAdvertisementInterval),
+		TakeoverWithin:        vip.Duration(keepalived.DefaultTakeoverWithin),
 		Takeover:              vip.Takeover(described.Takeover),
 		Standby:               vip.Standby(described.Standby),
 		Ports: vip.Ports{

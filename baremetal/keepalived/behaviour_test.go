@@ -26,7 +26,7 @@ func newStory(t *testing.T, family string, unicast bool, interval time.Duration)
 	s.add("a", 21)
 	s.add("b", 22)
 	for name, config := range s.configs() {
-		config.AdvertisementInterval = interval
+		config.Interval = interval
 		s.start(name, config)
 	}
 	return s
@@ -77,6 +77,36 @@ func TestBehaviour(t *testing.T) {
 				s.goBack(s.failOver(holder, other))
 			})
 		}
+	}
+}
+
+// TestTimersOfTwoReleases has nodes of a release that misses three advertisements of one second beside nodes with the
+// defaults, as a rollout does. A standby counts in intervals of the holder, so it takes over from a dead holder only.
+func TestTimersOfTwoReleases(t *testing.T) {
+	before := keepalived.Timers{Interval: time.Second}
+	now := keepalived.Timers{Interval: keepalived.DefaultAdvertisementInterval, Within: keepalived.DefaultTakeoverWithin}
+	for name, timers := range map[string]map[string]keepalived.Timers{
+		"holder of the release before":  {"a": before, "b": now},
+		"standby of the release before": {"a": now, "b": before},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &story{world: newWorld(t), family: "v4", unicast: true, each: 1}
+			s.add("a", 21)
+			s.add("b", 22)
+			for node, config := range s.configs() {
+				if config.Timers = timers[node]; node != "m" {
+					s.start(node, config)
+				}
+			}
+			s.sayAll("ironic-ok", "1")
+			s.say("a", "armed", "1")
+			s.until("the first one takes the addresses", s.holder("a"))
+			s.say("b", "armed", "1")
+			s.stays("the standby hears the holder", s.holder("a"), 3*before.DownTime(1))
+			s.crash("a")
+			s.until("the holder loses power", s.holder("b"))
+		})
 	}
 }
 

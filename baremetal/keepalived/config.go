@@ -11,11 +11,6 @@ import (
 	"unicode"
 )
 
-// DefaultAdvertisementInterval is the time between two advertisements. A node is missed after three intervals and a
-// fraction that depends on the priority, less than four seconds in all. Shorter intervals would take a node for dead
-// that is merely busy, and a takeover costs the database of its Ironic.
-const DefaultAdvertisementInterval = time.Second
-
 // Limits of the advertisement interval. VRRP counts it in hundredths of a second, with twelve bits.
 const (
 	advertisementStep = 10 * time.Millisecond
@@ -62,8 +57,8 @@ type Config struct {
 	// Unicast sends advertisements to the peers alone. All nodes of a group agree on it.
 	Unicast bool
 
-	// AdvertisementInterval is a multiple of 10 ms. Zero means DefaultAdvertisementInterval.
-	AdvertisementInterval time.Duration
+	// Timers with an Interval that is a multiple of 10 ms. Zero means the defaults.
+	Timers
 
 	// Resume makes a node that held the addresses a moment ago take them back before the others miss it. It is for a few
 	// seconds after the start: such a node takes the addresses after one advertisement that it did not hear.
@@ -87,8 +82,8 @@ type Instance struct {
 	Peers []netip.Addr
 }
 
-// Priorities. Between two ranks lies a gap, because keepalived turns priorities into time and neighbours would come
-// so close that the wrong one wins: with a second between advertisements a gap of 20 is 78 ms.
+// Priorities. keepalived turns the gap between two ranks into time: with the default interval a gap of 20 is 23 ms.
+// Guards tell members of a group from others by their priorities, so all releases have the same ones.
 const (
 	managementPriority = 150
 	handedOverPriority = 10
@@ -119,20 +114,10 @@ func Priorities() []int {
 	return all
 }
 
-// DownTime is how long a node of the priority hears nothing before it takes the addresses.
-func DownTime(interval time.Duration, priority int) time.Duration {
-	return 3*interval + SkewTime(interval, priority)
-}
-
-// SkewTime is how long a node of the priority waits after the holder said that it gives the addresses away.
-func SkewTime(interval time.Duration, priority int) time.Duration {
-	return time.Duration(256-priority) * interval / 256
-}
-
 // withDefaults also brings instances and peers into the form that is rendered.
 func (c Config) withDefaults() Config {
-	if c.AdvertisementInterval == 0 {
-		c.AdvertisementInterval = DefaultAdvertisementInterval
+	if c.Interval == 0 {
+		c.Timers = Timers{Interval: DefaultAdvertisementInterval, Within: DefaultTakeoverWithin}
 	}
 	c.Instances = slices.Clone(c.Instances)
 	for i, instance := range c.Instances {
@@ -154,7 +139,7 @@ func (c Config) check() error {
 			return fmt.Errorf("%s is %q; use letters, digits and the characters . _ / : - only", name, word)
 		}
 	}
-	interval := c.AdvertisementInterval
+	interval := c.Interval
 	switch {
 	case !path.IsAbs(c.HealthFile) || !path.IsAbs(c.ArmedFile):
 		return fmt.Errorf("track files are %q and %q; use absolute paths", c.HealthFile, c.ArmedFile)

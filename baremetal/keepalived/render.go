@@ -19,6 +19,7 @@ type view struct {
 	Management bool
 	Priority   int
 	Interval   string
+	Adverts    int
 	Instances  []instanceView
 }
 
@@ -37,7 +38,8 @@ func Render(config Config) ([]byte, error) {
 		Config:     config,
 		Management: config.Role == Management,
 		Priority:   Priority(config.Role, config.Ordinal),
-		Interval:   seconds(config.AdvertisementInterval),
+		Interval:   seconds(config.Interval),
+		Adverts:    config.Adverts(),
 	}
 	for _, instance := range config.Instances {
 		name := "IRONIC_V6"

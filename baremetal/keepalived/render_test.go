@@ -141,11 +141,11 @@ func TestRenderRefuses(t *testing.T) {
 		},
 		"too fast": {
 			reason: "hundredths of a second", want: "advertisement interval is 15ms; use a multiple of 10ms up to 40s",
-			change: func(c *keepalived.Config) { c.AdvertisementInterval = 15 * time.Millisecond },
+			change: func(c *keepalived.Config) { c.Interval = 15 * time.Millisecond },
 		},
 		"too slow": {
 			reason: "twelve bits", want: "advertisement interval is 41s",
-			change: func(c *keepalived.Config) { c.AdvertisementInterval = 41 * time.Second },
+			change: func(c *keepalived.Config) { c.Interval = 41 * time.Second },
 		},
 		"nothing to share": {
 			reason: "an instance needs an address", want: "there are 0 virtual addresses",
@@ -223,21 +223,5 @@ func TestPriority(t *testing.T) {
 	}
 	if priority := keepalived.Priority(keepalived.ControlPlane, -1); priority != 100 {
 		t.Errorf("ordinal -1 has priority %d, want 100", priority)
-	}
-}
-
-// TestDownTime holds the default interval against what a takeover may take.
-func TestDownTime(t *testing.T) {
-	for ordinal := range 5 {
-		priority := keepalived.Priority(keepalived.ControlPlane, ordinal)
-		if down := keepalived.DownTime(keepalived.DefaultAdvertisementInterval, priority); down > 4*time.Second {
-			t.Errorf("ordinal %d misses a dead holder after %s, want at most 4s", ordinal, down)
-		}
-		if skew := keepalived.SkewTime(keepalived.DefaultAdvertisementInterval, priority); skew > time.Second {
-			t.Errorf("ordinal %d follows a demoted holder after %s, want at most 1s", ordinal, skew)
-		}
-	}
-	if got := keepalived.DownTime(time.Second, 100); got != 3609375*time.Microsecond {
-		t.Errorf("with 1s and priority 100 it is %s, want 3.609375s", got)
 	}
 }

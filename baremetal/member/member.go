@@ -23,15 +23,15 @@ func Keepalived(settings vip.NodeSettings, node string, own func(vip.Address) (n
 	keepalived.Config, error,
 ) {
 	config := keepalived.Config{
-		Name:                  plainName(settings.Conductor(node)),
-		Role:                  keepalived.ControlPlane,
-		Ordinal:               vip.OrdinalOfName(node),
-		Interface:             settings.Interface,
-		VirtualRouterID:       settings.VirtualRouterID,
-		Unicast:               settings.Mode == vip.Unicast,
-		AdvertisementInterval: time.Duration(settings.AdvertisementInterval),
-		HealthFile:            path.Join(settings.Files.State, vip.HealthFile),
-		ArmedFile:             path.Join(settings.Files.State, vip.ArmedFile),
+		Name:            plainName(settings.Conductor(node)),
+		Role:            keepalived.ControlPlane,
+		Ordinal:         vip.OrdinalOfName(node),
+		Interface:       settings.Interface,
+		VirtualRouterID: settings.VirtualRouterID,
+		Unicast:         settings.Mode == vip.Unicast,
+		Timers:          Timers(settings),
+		HealthFile:      path.Join(settings.Files.State, vip.HealthFile),
+		ArmedFile:       path.Join(settings.Files.State, vip.ArmedFile),
 	}
 	if settings.Role == vip.Management {
 		config.Role = keepalived.Management
@@ -46,8 +46,8 @@ func Keepalived(settings vip.NodeSettings, node string, own func(vip.Address) (n
 			}
 			if !slices.Contains(settings.Peers, source) {
 				// The peers ignore this node. It would receive no advertisement and become a second VRRP master.
-				return keepalived.Config{}, fmt.Errorf("address %s of the node is not in spec.ironic.vrrp.peers; "+
-					"add it, and roll out the control plane", source)
+				return keepalived.Config{}, fmt.Errorf("address %s of the node is not in spec.ironic.vrrp.peers; add it, and "+
+					"annotate all control-plane Nodes with %s=%s", source, vip.PeersAnnotation, source)
 			}
 			instance.Source, instance.Peers = source, settings.Peers
 			// The first family sets the priority for both families, which move together.
@@ -58,6 +58,13 @@ func Keepalived(settings vip.NodeSettings, node string, own func(vip.Address) (n
 		config.Instances = append(config.Instances, instance)
 	}
 	return config, nil
+}
+
+// Timers returns the timers of the group.
+func Timers(settings vip.NodeSettings) keepalived.Timers {
+	return keepalived.Timers{
+		Interval: time.Duration(settings.AdvertisementInterval), Within: time.Duration(settings.TakeoverWithin),
+	}
 }
 
 // plainName replaces the characters that keepalived rejects in a name.

@@ -32,7 +32,8 @@ func settings(change func(*vip.NodeSettings)) vip.NodeSettings {
 	made := vip.NodeSettings{
 		ClusterID: "3f9c1a7e", Role: vip.ControlPlane, Interface: "eth0", VirtualRouterID: 51, Mode: vip.Unicast,
 		VirtualIPs: []vip.Address{virtual4, virtual6}, Peers: peers,
-		AdvertisementInterval: vip.Duration(200 * time.Millisecond), Files: vip.Files{State: "/run/metal3-ironic"},
+		AdvertisementInterval: vip.Duration(200 * time.Millisecond), TakeoverWithin: vip.Duration(time.Second),
+		Files: vip.Files{State: "/run/metal3-ironic"},
 	}
 	if change != nil {
 		change(&made)
@@ -44,7 +45,7 @@ func settings(change func(*vip.NodeSettings)) vip.NodeSettings {
 func wanted(change func(*keepalived.Config)) keepalived.Config {
 	made := keepalived.Config{
 		Name: "3f9c1a7e-node-21", Role: keepalived.ControlPlane, Ordinal: 1, Interface: "eth0", VirtualRouterID: 51,
-		Unicast: true, AdvertisementInterval: 200 * time.Millisecond,
+		Unicast: true, Timers: keepalived.Timers{Interval: 200 * time.Millisecond, Within: time.Second},
 		HealthFile: "/run/metal3-ironic/ironic-ok", ArmedFile: "/run/metal3-ironic/armed",
 		Instances: []keepalived.Instance{
 			{Address: virtual4.OnInterface(), Source: own4, Peers: peers},
@@ -127,7 +128,7 @@ func TestKeepalivedOutsideThePeers(t *testing.T) {
 	} {
 		outside := settings(func(s *vip.NodeSettings) { s.Peers = listed })
 		_, err := member.Keepalived(outside, "node-21", own)
-		if err == nil || !strings.Contains(err.Error(), "is not in spec.ironic.vrrp.peers; add it") {
+		if err == nil || !strings.Contains(err.Error(), vip.PeersAnnotation+"=") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

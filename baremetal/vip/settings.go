@@ -91,6 +91,10 @@ type NodeSettings struct {
 	// AdvertisementInterval is the time between two advertisements of the holder, a multiple of 10 ms.
 	AdvertisementInterval Duration `json:"advertisementInterval"`
 
+	// TakeoverWithin is the time in which a silent holder is replaced, if the interval is short enough. Zero means after
+	// three advertisements.
+	TakeoverWithin Duration `json:"takeoverWithin,omitzero"`
+
 	// Takeover says when the node may hold the addresses. Role Management may always, unless it was demoted.
 	Takeover Takeover `json:"takeover"`
 

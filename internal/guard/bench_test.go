@@ -10,6 +10,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
 )
@@ -91,7 +92,9 @@ func newStage(b *testing.B) *stage {
 	for _, n := range s.nodes {
 		n.configure(vip.ControlPlane, s.nodes...)
 		settings := n.settings
-		settings.Takeover, settings.AdvertisementInterval = vip.Always, vip.Duration(time.Second)
+		settings.Takeover = vip.Always
+		settings.AdvertisementInterval = vip.Duration(keepalived.DefaultAdvertisementInterval)
+		settings.TakeoverWithin = vip.Duration(keepalived.DefaultTakeoverWithin)
 		n.use(settings)
 		n.startAPIServer()
 		n.startKubelet(root)

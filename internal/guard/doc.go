@@ -23,7 +23,7 @@
 //	the guard dies          as process 1 of its container it takes keepalived along without a word. A new guard that
 //	                        finds the address takes it back; without one the kernel removes the address when its
 //	                        lease ends, within leaseValidity
-//	the interface is down   the node stays the holder for linkPatience
+//	the interface is down   the node stays the holder as long as the others forgive silence
 //	the guard is told to    keepalived says goodbye to its peers and removes the address
 //	  end
 //	a file cannot be        the guard stops keepalived until it can: a file that stays at "1" would lie

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
 )
@@ -184,8 +185,8 @@ type snapshot struct {
 }
 
 // linked says whether the interface works, or has stopped so shortly ago that no other node can have missed the holder.
-func (s snapshot) linked(interval time.Duration, now time.Time) bool {
-	return s.seen.Up || (s.holding || s.pending) && now.Sub(s.downSince) < linkPatience(interval)
+func (s snapshot) linked(timers keepalived.Timers, now time.Time) bool {
+	return s.seen.Up || (s.holding || s.pending) && now.Sub(s.downSince) < timers.Forgiven()
 }
 
 func (f *facts) snapshot() snapshot {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/member"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
@@ -37,7 +38,7 @@ func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
 // untilNextFiles is the time to the next look at the files. The end of the patience with an interface that is down is
 // met exactly: soon after, another node may take the address.
 func (g *guard) untilNextFiles(settings vip.NodeSettings) time.Duration {
-	patience := linkPatience(time.Duration(settings.AdvertisementInterval))
+	patience := member.Timers(settings).Forgiven()
 	if left := time.Until(g.facts.snapshot().downSince.Add(patience)); left > 0 {
 		return min(filesInterval, left)
 	}
@@ -57,7 +58,7 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	g.keepSilence(settings, current, now)
 	well := current.ironicWell && now.Sub(current.checkedAt) < checkPatience
 	current.pending = g.enterTerm(settings, current, well, now)
-	fit := current.linked(time.Duration(settings.AdvertisementInterval), now) &&
+	fit := current.linked(member.Timers(settings), now) &&
 		policy.Fit(settings.Standby, well, current.holding, now.Sub(current.holdingSince))
 	decision := policy.Decide(g.observePolicy(settings, current, now))
 	if decision != g.decision {
@@ -95,7 +96,7 @@ func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool
 func (g *guard) keepSilence(settings vip.NodeSettings, current snapshot, now time.Time) {
 	limit := time.Duration(settings.TakeoverAfterSilence)
 	silent := limit > 0 && g.ledger.Silence(now) >= limit
-	if !current.linked(time.Duration(settings.AdvertisementInterval), now) {
+	if !current.linked(member.Timers(settings), now) {
 		g.ledger.CannotHear(now, limit)
 	}
 	_, err := os.Stat(g.silenceFile())

@@ -114,7 +114,7 @@ func testMeetStrangers(t *testing.T, n *node) {
 			Name: "stranger", Interface: "eth0", VirtualRouterID: routerID,
 			Instances:  []keepalived.Instance{{Address: netip.MustParsePrefix("172.22.0.77/24")}},
 			HealthFile: stranger.path("run", "well"), ArmedFile: stranger.path("run", "free"),
-			AdvertisementInterval: 200 * time.Millisecond,
+			Timers: keepalived.Timers{Interval: 200 * time.Millisecond},
 		})
 		must(t, err)
 		stranger.write("run/keepalived.conf", strings.ReplaceAll(string(config), "init_file 0 overwrite", ""))

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/member"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/advert"
@@ -30,7 +32,7 @@ const (
 	nodeInterval = 5 * time.Second
 
 	// leaseInterval is how often the guard extends the lease of the address.
-	leaseInterval = 600 * time.Millisecond
+	leaseInterval = 250 * time.Millisecond
 
 	// shortestLease is long enough for a guard that gets no processor for a second and a half.
 	shortestLease = 2 * time.Second
@@ -49,14 +51,9 @@ const (
 // leaseValidity is for how long the kernel keeps the address without the guard: as long as the others wait for a
 // holder that is silent, in whole seconds. So a stall that the others forgive does not cost the address, and an address
 // that is left behind is on two nodes for less than a second.
-func leaseValidity(interval time.Duration) time.Duration {
-	return max((3*interval + time.Second - 1).Truncate(time.Second), shortestLease)
-}
-
-// linkPatience is for how long a holder without a carrier stays the holder. None of the others misses it sooner: they
-// wait for three advertisements, and the last one was sent at most one interval before.
-func linkPatience(interval time.Duration) time.Duration {
-	return 2 * interval
+func leaseValidity(timers keepalived.Timers) time.Duration {
+	others := time.Duration(timers.Adverts()) * timers.Interval
+	return max((others + time.Second - 1).Truncate(time.Second), shortestLease)
 }
 
 // checkIronic looks at the Ironic of this node, again and again.
@@ -100,9 +97,8 @@ func (g *guard) untilNextCheck(began time.Time, well bool, failure error) time.D
 }
 
 func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error {
-	interval := time.Duration(settings.AdvertisementInterval)
 	switch {
-	case !g.facts.snapshot().linked(interval, time.Now()):
+	case !g.facts.snapshot().linked(member.Timers(settings), time.Now()):
 		return &health.Failure{Reason: "InterfaceDown", Cause: fmt.Errorf("interface %s is not up", settings.Interface)}
 	case !looksAtIronic(settings):
 		return nil
@@ -204,7 +200,7 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 			}
 		}
 		err := leases.Extend(g.facts.snapshot().seen.Index, virtualAddresses(settings),
-			leaseValidity(time.Duration(settings.AdvertisementInterval)))
+			leaseValidity(member.Timers(settings)))
 		g.logOnce("lease", "Cannot extend the lease of the address", err)
 	}
 }

@@ -6,11 +6,35 @@ import (
 	"testing"
 	"time"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/advert"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
+
+// TestLease holds the lease of the address against what the other nodes forgive, and against when they take over.
+func TestLease(t *testing.T) {
+	for name, timers := range map[string]keepalived.Timers{
+		"default":        {Interval: keepalived.DefaultAdvertisementInterval, Within: keepalived.DefaultTakeoverWithin},
+		"half a second":  {Interval: 500 * time.Millisecond, Within: keepalived.DefaultTakeoverWithin},
+		"one second":     {Interval: time.Second, Within: keepalived.DefaultTakeoverWithin},
+		"release before": {Interval: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := leaseValidity(timers)
+			if shortest := lease - leaseInterval; shortest < timers.Forgiven() {
+				t.Errorf("a stall of %s may cost the address, and the others forgive %s", shortest, timers.Forgiven())
+			}
+			for _, priority := range keepalived.Priorities() {
+				// The last advertisement was sent at most an interval before the guard died.
+				if shared := lease - (timers.DownTime(priority) - timers.Interval); shared >= time.Second {
+					t.Errorf("a node of priority %d has the address %s before the lease of %s ends", priority, shared, lease)
+				}
+			}
+		})
+	}
+}
 
 // TestChecksThatEnd is the one way to lose an Ironic that no program outside can bring about: nobody asks for it any more.
 func TestChecksThatEnd(t *testing.T) {

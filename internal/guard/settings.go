@@ -72,6 +72,7 @@ func settingsFromEnvironment(getenv func(string) string, state string) (vip.Node
 		VirtualRouterID:       routerID,
 		Mode:                  vip.Multicast,
 		AdvertisementInterval: vip.Duration(keepalived.DefaultAdvertisementInterval),
+		TakeoverWithin:        vip.Duration(keepalived.DefaultTakeoverWithin),
 		Takeover:              vip.Always,
 		Standby:               vip.Warm,
 		Files:                 vip.Files{State: state},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
@@ -348,7 +349,8 @@ func wantSettings(id, device string, address netip.Prefix, network string, route
 			Address: address.Addr(), Prefix: address.Bits(), Network: netip.MustParsePrefix(network),
 		}},
 		VirtualRouterID: routerID, Mode: vip.Multicast,
-		AdvertisementInterval: vip.Duration(time.Second),
+		AdvertisementInterval: vip.Duration(keepalived.DefaultAdvertisementInterval),
+		TakeoverWithin:        vip.Duration(keepalived.DefaultTakeoverWithin),
 		Takeover:              vip.AfterMove, Standby: vip.Warm,
 		Ports: vip.Ports{API: 6385, Image: 6180, ImageTLS: 6183},
 		Files: vip.Files{

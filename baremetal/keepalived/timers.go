@@ -1,0 +1,61 @@
+package keepalived
+
+import "time"
+
+const (
+	// DefaultAdvertisementInterval is the time between two advertisements.
+	DefaultAdvertisementInterval = 300 * time.Millisecond
+
+	// DefaultTakeoverWithin is the time in which a silent holder is replaced.
+	DefaultTakeoverWithin = 4 * time.Second
+)
+
+// Limits of the number of advertisements that a standby misses before it takes the VIPs: VRRP demands 3, and keepalived
+// reads no more than 100.
+const (
+	leastAdverts = 3
+	mostAdverts  = 100
+)
+
+// Timers decide when a standby takes the VIPs from a silent holder. A takeover costs the database of the holder, so a
+// standby waits as long as the limit allows:
+//
+//	interval   limit   advertisements   forgiven   taken over after, ranks 0 to 4   after a handover
+//	300ms      4s      12               3.3s       3.78s to 3.88s                   0.18s to 0.28s
+//	500ms      4s       7               3s         3.80s to 3.96s                   0.30s to 0.46s
+//	1s         4s       3               2s         3.61s to 3.92s                   0.61s to 0.92s
+//	2s         4s       3               4s         7.22s to 7.84s                   1.22s to 1.84s
+//	200ms      none     3               0.4s       0.72s to 0.78s                   0.12s to 0.18s
+//
+// keepalived counts both times in intervals of the holder, which its advertisements name, and the advertisements in the
+// number of the standby.
+type Timers struct {
+	// Interval between two advertisements.
+	Interval time.Duration
+
+	// Within is the limit of a takeover. Zero means that a standby takes over after three advertisements. A limit that is
+	// too short for three has no effect.
+	Within time.Duration
+}
+
+// Adverts is the number of advertisements that a standby misses before it takes the VIPs. The standby waits for less
+// than one interval more, by its rank.
+func (t Timers) Adverts() int {
+	return min(max(int(t.Within/t.Interval)-1, leastAdverts), mostAdverts)
+}
+
+// Forgiven is the silence of a holder that no standby takes for its death: the last advertisement was sent at most one
+// interval before the silence began.
+func (t Timers) Forgiven() time.Duration {
+	return time.Duration(t.Adverts()-1) * t.Interval
+}
+
+// DownTime is how long a node of the priority hears nothing before it takes the VIPs.
+func (t Timers) DownTime(priority int) time.Duration {
+	return time.Duration(t.Adverts())*t.Interval + t.SkewTime(priority)
+}
+
+// SkewTime is how long a node of the priority waits after the holder gave the VIPs away.
+func (t Timers) SkewTime(priority int) time.Duration {
+	return time.Duration(256-priority) * t.Interval / 256
+}
