@@ -174,7 +174,10 @@ func (s *supervisor) start(wanted wish) <-chan time.Time {
 	s.startedAt = time.Now()
 	s.facts.setRunning(true)
 	s.log.Info("keepalived runs", "pid", s.child.PID())
-	return nil
+	if s.reloadAt.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(s.reloadAt))
 }
 
 func (s *supervisor) spawn() error {
