@@ -9,14 +9,17 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
 )
 
-func TestMetaData(t *testing.T) {
+// metaDataCase is a spec.metaData with what is rendered of it.
+type metaDataCase struct {
+	edit     func(*hostdata.Subject)
+	template string
+	want     string
+	problems []string
+}
+
+func metaDataCases() map[string]metaDataCase {
 	const always = "\nproviderid: metal3/host/m3m\n"
-	cases := map[string]struct {
-		edit     func(*hostdata.Subject)
-		template string
-		want     string
-		problems []string
-	}{
+	return map[string]metaDataCase{
 		"nothing":  {template: "{}", want: always},
 		"a string": {template: "strings: [{key: a, value: b}]", want: "a: b" + always},
 		"a string that looks like a number stays a string": {
@@ -47,6 +50,10 @@ func TestMetaData(t *testing.T) {
 			template: `ipAddressesFromPool: [{key: a, name: pool4}, {key: b, name: pool4, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]`,
 			want:     "{a: 192.168.0.14, b: 10.0.0.14, providerid: metal3/host/m3m}",
 		},
+		"what a provider of the IPAM contract gives": {
+			template: `{ipAddressesFromPool: [{key: a, name: pool6, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}], prefixesFromPool: [{key: b, name: pool6, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}], gatewaysFromPool: [{key: c, name: pool6, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}], dnsServersFromPool: [{key: d, name: pool6, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}`,
+			want:     `{a: "fd00::14", b: "64", c: "fd00::1", d: "", providerid: metal3/host/m3m}`,
+		},
 		"a pool without gateway": {template: "gatewaysFromPool: [{key: a, name: unrouted4}]", want: `a: ""` + always},
 		"later lists win, and the provider ID over all": {
 			template: "{fromHostInterfaces: [{key: a, interface: eth0}], namespaces: [{key: a}, {key: b}], fromAnnotations: [{key: b, object: machine, annotation: pool}], strings: [{key: a, value: last}, {key: providerid, value: mine}]}",
@@ -76,7 +83,10 @@ func TestMetaData(t *testing.T) {
 			problems: []string{"fromHostInterfaces[a]", "ipAddressesFromPool[b]", `objectNames[c].object: Unsupported value: "node"`},
 		},
 	}
-	for name, tc := range cases {
+}
+
+func TestMetaData(t *testing.T) {
+	for name, tc := range metaDataCases() {
 		t.Run(name, func(t *testing.T) {
 			template, of := read[infrav1.MetaData](t, tc.template), subject()
 			if tc.edit != nil {

@@ -1,20 +1,18 @@
 package hostdata_test
 
-import (
-	"testing"
+import "testing"
 
-	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
-)
+// networkDataCase is a spec.networkData with what is rendered of it.
+type networkDataCase struct {
+	template string
+	want     string
+	problems []string
+}
 
-func TestNetworkData(t *testing.T) {
+func networkDataCases() map[string]networkDataCase {
 	links := func(content string) string { return "{links: [" + content + "], networks: [], services: []}" }
 	networks := func(content string) string { return "{links: [], networks: [" + content + "], services: []}" }
-	cases := map[string]struct {
-		template string
-		want     string
-		problems []string
-	}{
+	return map[string]networkDataCase{
 		"nothing": {template: "{}", want: links("")},
 
 		"a physical interface": {
@@ -119,15 +117,10 @@ func TestNetworkData(t *testing.T) {
 			problems: []string{"ipv4[a].ipAddressFromIPPool", "routes[0].gateway.fromIPPool", "ipv4[b].fromPoolRef.name: Required", "services.dnsFromIPPool"},
 		},
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			template := read[infrav1.NetworkData](t, tc.template)
-			got, err := hostdata.NetworkData(&template, subject(), addresses())
-			check(t, tc.want, tc.problems, got, err)
-			if old := throughOldVersion(t, infrav1.Metal3DataTemplateSpec{NetworkData: &template}); old != nil {
-				got, err = hostdata.NetworkData(old.NetworkData, subject(), addresses())
-				check(t, tc.want, tc.problems, got, err)
-			}
-		})
+}
+
+func TestNetworkData(t *testing.T) {
+	for name, tc := range networkDataCases() {
+		t.Run(name, func(t *testing.T) { testNetworkData(t, tc) })
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -30,6 +31,10 @@ func subject() hostdata.Subject {
 	host.Status.HardwareDetails = &bmov1alpha1.HardwareDetails{NIC: []bmov1alpha1.NIC{
 		{Name: "eth0", MAC: "52:54:00:00:00:01"}, {Name: "eth1", MAC: "52:54:00:00:00:02"}, {Name: "ib0", MAC: "not-a-mac"},
 	}}
+	for _, object := range []metav1.Object{machine, metal3Machine, host} {
+		annotations := object.GetAnnotations()
+		annotations["ipv4"], annotations["ipv6"] = "pool4", "pool6"
+	}
 	return hostdata.Subject{Machine: machine, Metal3Machine: metal3Machine, Host: host, Index: 2}
 }
 
@@ -53,6 +58,7 @@ func addresses() map[hostdata.Pool]hostdata.Address {
 		metal3("bare"):      {Address: "10.0.0.5"},
 		metal3("beyond"):    {Address: "10.0.0.5", Prefix: ptr.To[int32](64)},
 		inCluster("pool4"):  {Address: "10.0.0.14", Prefix: ptr.To[int32](16), Gateway: "10.0.0.1"},
+		inCluster("pool6"):  {Address: "fd00::14", Prefix: ptr.To[int32](64), Gateway: "fd00::1"},
 		metal3("unrouted4"): {Address: "10.1.0.14", Prefix: ptr.To[int32](16)},
 	}
 }
