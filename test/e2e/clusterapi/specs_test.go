@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -99,9 +100,11 @@ func artefacts(spec string) string { return filepath.Join(bed.folder, spec) }
 func withHosts(count int) func(framework.ClusterProxy, string) {
 	return func(_ framework.ClusterProxy, namespace string) {
 		GinkgoHelper()
+		// The names of machines belong to the lab, which has one namespace more. They are short, because paths of sockets
+		// have them, and only the end of a namespace is random.
+		id := namespace[strings.LastIndex(namespace, "-")+1:]
 		for i := range count {
-			// The names of machines belong to the lab, which has one namespace more.
-			name := fmt.Sprintf("%s-%d", namespace, i)
+			name := fmt.Sprintf("host-%s-%d", id, i)
 			Expect(bed.lab.AddHost(background, name, func(object client.Object) {
 				object.SetNamespace(namespace)
 			})).To(Succeed())
