@@ -44,15 +44,20 @@ func (t Timers) Adverts() int {
 	return min(max(int(t.Within/t.Interval)-1, leastAdverts), mostAdverts)
 }
 
+// Missed is how long each standby waits for a silent holder, whatever its rank.
+func (t Timers) Missed() time.Duration {
+	return time.Duration(t.Adverts()) * t.Interval
+}
+
 // Forgiven is the silence of a holder that no standby takes for its death: the last advertisement was sent at most one
 // interval before the silence began.
 func (t Timers) Forgiven() time.Duration {
-	return time.Duration(t.Adverts()-1) * t.Interval
+	return t.Missed() - t.Interval
 }
 
 // DownTime is how long a node of the priority hears nothing before it takes the VIPs.
 func (t Timers) DownTime(priority int) time.Duration {
-	return time.Duration(t.Adverts())*t.Interval + t.SkewTime(priority)
+	return t.Missed() + t.SkewTime(priority)
 }
 
 // SkewTime is how long a node of the priority waits after the holder gave the VIPs away.

@@ -54,5 +54,5 @@ func renderFor(settings vip.NodeSettings, node string, seen address.Interface, h
 	}
 	config.Resume = true
 	resume, err := keepalived.Render(config)
-	return page{normal, resume, config.Forgiven() + config.Interval}, err
+	return page{normal, resume, config.Missed()}, err
 }

@@ -52,8 +52,7 @@ const (
 // holder that is silent, in whole seconds. So a stall that the others forgive does not cost the address, and an address
 // that is left behind is on two nodes for less than a second.
 func leaseValidity(timers keepalived.Timers) time.Duration {
-	others := time.Duration(timers.Adverts()) * timers.Interval
-	return max((others + time.Second - 1).Truncate(time.Second), shortestLease)
+	return max((timers.Missed() + time.Second - 1).Truncate(time.Second), shortestLease)
 }
 
 // checkIronic looks at the Ironic of this node, again and again.
