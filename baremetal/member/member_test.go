@@ -128,7 +128,8 @@ func TestKeepalivedOutsideThePeers(t *testing.T) {
 	} {
 		outside := settings(func(s *vip.NodeSettings) { s.Peers = listed })
 		_, err := member.Keepalived(outside, "node-21", own)
-		if err == nil || !strings.Contains(err.Error(), vip.PeersAnnotation+"=") {
+		if err == nil || !strings.Contains(err.Error(), "is not in spec.ironic.vrrp.peers; add it") ||
+			!strings.Contains(err.Error(), vip.PeersAnnotation+"=") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
