@@ -1,6 +1,11 @@
 package hostdata_test
 
-import "testing"
+import (
+	"testing"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
+)
 
 // networkDataCase is a spec.networkData with what is rendered of it.
 type networkDataCase struct {
@@ -122,5 +127,16 @@ func networkDataCases() map[string]networkDataCase {
 func TestNetworkData(t *testing.T) {
 	for name, tc := range networkDataCases() {
 		t.Run(name, func(t *testing.T) { testNetworkData(t, tc) })
+	}
+}
+
+// testNetworkData renders a template as it is, and as it is after v1beta1 wrote it.
+func testNetworkData(t *testing.T, tc networkDataCase) {
+	template := read[infrav1.NetworkData](t, tc.template)
+	got, err := hostdata.NetworkData(&template, subject(), addresses())
+	check(t, tc.want, tc.problems, got, err)
+	if old := throughOldVersion(t, infrav1.Metal3DataTemplateSpec{NetworkData: &template}); old != nil {
+		got, err = hostdata.NetworkData(old.NetworkData, subject(), addresses())
+		check(t, tc.want, tc.problems, got, err)
 	}
 }

@@ -5,9 +5,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-
-	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
 )
 
 // sourceCases are the values of network-data that several fields share: each source of each MAC address, address and
@@ -181,16 +178,5 @@ func servers(addresses []string) string {
 func TestNetworkDataSources(t *testing.T) {
 	for name, tc := range sourceCases() {
 		t.Run(name, func(t *testing.T) { testNetworkData(t, tc) })
-	}
-}
-
-// testNetworkData renders a template as it is, and as it is after v1beta1 wrote it.
-func testNetworkData(t *testing.T, tc networkDataCase) {
-	template := read[infrav1.NetworkData](t, tc.template)
-	got, err := hostdata.NetworkData(&template, subject(), addresses())
-	check(t, tc.want, tc.problems, got, err)
-	if old := throughOldVersion(t, infrav1.Metal3DataTemplateSpec{NetworkData: &template}); old != nil {
-		got, err = hostdata.NetworkData(old.NetworkData, subject(), addresses())
-		check(t, tc.want, tc.problems, got, err)
 	}
 }
