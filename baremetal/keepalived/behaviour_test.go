@@ -80,14 +80,14 @@ func TestBehaviour(t *testing.T) {
 	}
 }
 
-// TestTimersOfTwoReleases has nodes of a release that misses three advertisements of one second beside nodes with the
-// defaults, as a rollout does. A standby counts in intervals of the holder, so it takes over from a dead holder only.
-func TestTimersOfTwoReleases(t *testing.T) {
+// TestTimersOfARollout has nodes that miss three advertisements of one second beside nodes with the defaults, as the
+// rollout of another interval does. A standby counts in intervals of the holder, so it takes over from a dead holder only.
+func TestTimersOfARollout(t *testing.T) {
 	before := keepalived.Timers{Interval: time.Second}
 	now := keepalived.Timers{Interval: keepalived.DefaultAdvertisementInterval, Within: keepalived.DefaultTakeoverWithin}
 	for name, timers := range map[string]map[string]keepalived.Timers{
-		"holder of the release before":  {"a": before, "b": now},
-		"standby of the release before": {"a": now, "b": before},
+		"holder before the rollout":  {"a": before, "b": now},
+		"standby before the rollout": {"a": now, "b": before},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

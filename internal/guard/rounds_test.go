@@ -16,10 +16,10 @@ import (
 // TestLease holds the lease of the address against what the other nodes forgive, and against when they take over.
 func TestLease(t *testing.T) {
 	for name, timers := range map[string]keepalived.Timers{
-		"default":        {Interval: keepalived.DefaultAdvertisementInterval, Within: keepalived.DefaultTakeoverWithin},
-		"half a second":  {Interval: 500 * time.Millisecond, Within: keepalived.DefaultTakeoverWithin},
-		"one second":     {Interval: time.Second, Within: keepalived.DefaultTakeoverWithin},
-		"release before": {Interval: time.Second},
+		"default":       {Interval: keepalived.DefaultAdvertisementInterval, Within: keepalived.DefaultTakeoverWithin},
+		"half a second": {Interval: 500 * time.Millisecond, Within: keepalived.DefaultTakeoverWithin},
+		"one second":    {Interval: time.Second, Within: keepalived.DefaultTakeoverWithin},
+		"no limit":      {Interval: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := leaseValidity(timers)
