@@ -19,6 +19,7 @@ type facts struct {
 	holding      bool
 	holdingSince time.Time
 	arrivedAt    time.Time
+	doubtedAt    time.Time
 	downSince    time.Time
 	pending      bool
 	ironicWell   bool
@@ -104,8 +105,11 @@ func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.T
 	if arrived {
 		f.arrivedAt = now
 	}
-	f.seen = seen
 	holding := seen.Has(virtual)
+	if holding && f.holding && !seen.Kept(f.seen, virtual) {
+		f.doubtedAt = now
+	}
+	f.seen = seen
 	f.holder.Set(asNumber(holding))
 	if holding == f.holding {
 		return false, arrived
@@ -174,6 +178,7 @@ type snapshot struct {
 	holding      bool
 	holdingSince time.Time
 	arrivedAt    time.Time
+	doubtedAt    time.Time
 	downSince    time.Time
 	pending      bool
 	ironicWell   bool
@@ -182,6 +187,12 @@ type snapshot struct {
 	running      bool
 	fitAndArmed  bool
 	beat         time.Time
+}
+
+// doubts says whether the lease of the VIP was renewed so late, and so shortly ago, that another holder may not have
+// been heard yet. A holder speaks once in an interval.
+func (s snapshot) doubts(interval time.Duration, now time.Time) bool {
+	return now.Sub(s.doubtedAt) < 2*interval
 }
 
 // linked says whether the interface works, or has stopped so shortly ago that no other node can have missed the holder.
@@ -194,7 +205,7 @@ func (f *facts) snapshot() snapshot {
 	defer f.mutex.Unlock()
 	return snapshot{
 		seen: f.seen, holding: f.holding, holdingSince: f.holdingSince, arrivedAt: f.arrivedAt,
-		downSince: f.downSince, pending: f.pending,
+		doubtedAt: f.doubtedAt, downSince: f.downSince, pending: f.pending,
 		ironicWell: f.ironicWell, checkedAt: f.checkedAt, annotation: f.annotation, running: f.running,
 		fitAndArmed: f.fitAndArmed, beat: f.beat,
 	}

@@ -66,10 +66,12 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 		g.decision = decision
 	}
 	g.facts.setVerdict(fit, decision, now)
+	record := g.book.Record()
+	record.Patience = member.Timers(settings).Forgiven()
 	err := errors.Join(
 		track.Ensure(inState(settings, track.IronicOK), fit), track.Ensure(inState(settings, track.Armed), decision.Armed),
 		track.Ensure(inState(settings, track.Holder), current.holding),
-		track.Say(inState(settings, track.Term), g.book.Record().String()))
+		track.Say(inState(settings, track.Term), record.String()))
 	g.logOnce("files", "Cannot write the track files, so keepalived must not run", err)
 	g.wish(settings, current.seen, err == nil)
 }
@@ -80,7 +82,7 @@ func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool
 	before := g.book.Record().Term
 	seen := term.Sight{
 		Holding: current.holding, Stamp: current.seen.Stamp(virtualAddresses(settings)), Well: well,
-		MayHaveHeld: g.ledger.MayHaveHeld(), Margin: interval,
+		Doubt: current.doubts(interval, now), MayHaveHeld: g.ledger.MayHaveHeld(), Margin: interval,
 	}
 	g.book.Enter(now, seen)
 	if after := g.book.Record().Term; after != before {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -75,6 +76,9 @@ type passage struct {
 
 	// life is that of the program in its term. Only with UntilLost.
 	life life
+
+	// patience is that of the term, for those who watch the interface.
+	patience atomic.Int64
 }
 
 // Run returns the exit code of the program when that ends by itself: whoever started the gate decides what then. When
@@ -84,6 +88,7 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 	p := &passage{Gate: g, log: log, reaper: process.NewReaper()}
 	defer p.reaper.Close()
 	p.remove(g.Sweep)
+	p.said()
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	looks := make(chan address.Interface, 1)
@@ -118,13 +123,18 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 func (p *passage) watch(ctx context.Context, changed func(address.Interface)) {
 	isBlind := false
 	for ctx.Err() == nil {
-		err := address.Watch(ctx, p.Interface, func(now address.Interface) {
-			if isBlind {
-				isBlind = false
-				p.log.Info("Sees the interface again", "interface", p.Interface)
-			}
-			changed(now)
-		})
+		err := address.Watcher{
+			Interface: p.Interface, Virtual: p.Virtual,
+			Patience: func() time.Duration { return time.Duration(p.patience.Load()) },
+			Changed: func(now address.Interface) {
+				if isBlind {
+					isBlind = false
+					p.log.Info("Sees the interface again", "interface", p.Interface)
+				}
+				changed(now)
+			},
+			Renewed: changed,
+		}.Run(ctx)
 		if err != nil && !isBlind {
 			isBlind = true
 			p.log.Error("Cannot see the interface", "interface", p.Interface, "error", err)
@@ -137,6 +147,7 @@ func (p *passage) watch(ctx context.Context, changed func(address.Interface)) {
 // look compares what the interface is like with what it was like.
 func (p *passage) look(now address.Interface) error {
 	p.seen = now
+	p.enterLease(now)
 	here := now.HasAny(p.Virtual)
 	if p.UntilLost && p.life.began {
 		return p.follow()

@@ -176,7 +176,7 @@ func (k *kubelet) start() (stop func()) {
 		}
 	})
 	both.Go(func() {
-		err := within(k.node.space, func() error { return address.Watch(ctx, "eth0", k.look()) })
+		err := within(k.node.space, func() error { return address.Watcher{Interface: "eth0", Changed: k.look()}.Run(ctx) })
 		if err != nil {
 			t.Errorf("watching the address of %s: %v", k.node.name, err)
 		}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/process"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
@@ -20,6 +22,10 @@ const (
 
 	// blindPause lies between two attempts to see the address.
 	blindPause = 100 * time.Millisecond
+
+	// staleMargin keeps a gate from finding a lease stale that the guard counts as renewed in time: the kernel tells times
+	// in hundredths of a second.
+	staleMargin = 20 * time.Millisecond
 )
 
 // life is that of a program in its term.
@@ -47,14 +53,42 @@ type life struct {
 
 	// read is the term that the guard named last.
 	read term.Record
+
+	// clock tells the age of leases, and renewed is when that of the address was last renewed.
+	clock   address.Clock
+	renewed time.Time
 }
 
 // again fires when there may be something to decide without a change of the interface. Otherwise it never does.
 func (l *life) again(interval time.Duration) <-chan time.Time {
-	if !l.unsettled {
+	switch {
+	case l.unsettled:
+		return time.After(interval)
+	case l.read.Patience > 0 && !l.renewed.IsZero():
+		return time.After(time.Until(l.renewed.Add(l.read.Patience + staleMargin)))
+	default:
 		return nil
 	}
-	return time.After(interval)
+}
+
+// isStale returns true if the lease of the address was not renewed for so long that another node may hold it soon.
+func (l *life) isStale(now time.Time) bool {
+	return l.read.Patience > 0 && now.Sub(l.renewed) >= l.read.Patience+staleMargin
+}
+
+// enterLease notes when the lease was renewed, also if this process stood still meanwhile, or the whole node.
+func (p *passage) enterLease(seen address.Interface) {
+	stamp, found := seen.Renewed(p.Virtual)
+	if !found {
+		p.life.renewed = time.Time{}
+		return
+	}
+	var boot unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
+		p.log.Error("Cannot read the clock", "error", err)
+		return
+	}
+	p.life.renewed = time.Now().Add(-p.life.clock.Heard(stamp, time.Duration(boot.Nano())))
 }
 
 // decide looks at the address and at its term, and returns what to do with the program.
@@ -69,17 +103,15 @@ func (p *passage) observe(now time.Time) term.Observation {
 	if !l.at.HasAny(p.Virtual) && p.seen.HasAny(p.Virtual) {
 		l.at = p.seen
 	}
+	said := p.said()
+	isStale := l.isStale(now)
 	seen := term.Observation{
-		Process: p.state(), Held: l.at.HasAny(p.Virtual), Kept: p.seen.Kept(l.at, p.Virtual),
+		Process: p.state(), Held: l.at.HasAny(p.Virtual), Kept: p.seen.Kept(l.at, p.Virtual) && !isStale,
 	}
 	if seen.Kept {
 		l.at, l.kept = p.seen, now
 	}
-	said := l.mine
-	if seen.Held && (!seen.Kept || l.mine.Term == 0) {
-		said = p.said()
-	}
-	names := p.seen.AddedAt(p.Virtual, said.Stamp)
+	names := p.seen.HasSince(p.Virtual, said.Stamp) && !isStale
 	if seen.Kept && l.mine.Term == 0 && names {
 		l.mine = said
 		p.log.Info("The term of the address began", "term", said.Term)
@@ -95,6 +127,7 @@ func (p *passage) said() term.Record {
 	content, err := os.ReadFile(p.Term)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		p.life.read = term.Parse(string(content))
+		p.patience.Store(int64(p.life.read.Patience))
 	}
 	return p.life.read
 }
@@ -116,7 +149,8 @@ func (p *passage) follow() error {
 	switch action {
 	case term.Freeze:
 		p.life.frozen = true
-		p.log.Info("The address left: the program is frozen", "program", p.Command[0])
+		p.log.Info("The address left: the program is frozen", "program", p.Command[0],
+			"unrenewed", time.Since(p.life.renewed).String())
 		return p.child.Freeze()
 	case term.Thaw:
 		p.log.Info("The address is back in the same term: the program continues", "program", p.Command[0],

@@ -174,7 +174,10 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 		}
 	}
 	for ctx.Err() == nil {
-		err := address.Watch(ctx, settings.Interface, changed)
+		err := address.Watcher{
+			Interface: settings.Interface, Virtual: virtualAddresses(settings),
+			Patience: member.Timers(settings).Forgiven, Changed: changed,
+		}.Run(ctx)
 		g.logOnce("interface", "Cannot watch the interface", err)
 		pause(ctx, listenPause)
 	}

@@ -24,8 +24,12 @@ const counting = "echo started $AGAIN; sleep 3600 & wait"
 
 // confirm writes what the guard writes when the VIP of the node belongs to the term.
 func (n *node) confirm(name int64) {
-	record := term.Record{Term: name, Stamp: n.observe().Stamp(virtuals)}
-	n.write("run/term", record.String())
+	n.record(term.Record{Term: name, Stamp: n.observe().Stamp(virtuals)})
+}
+
+// record writes a term as the guard does.
+func (n *node) record(said term.Record) {
+	n.write("run/term", said.String())
 	must(n.lab.t, os.Chmod(n.path("run", "term"), 0o644))
 }
 
@@ -86,6 +90,69 @@ func TestGateFreezes(t *testing.T) {
 	eventually(t, generous, "the VIP left once more", g.frozen)
 	g.write("run/term", term.Record{}.String())
 	g.diesAtOnce(time.Now())
+}
+
+// TestGateFreezesByItself: no standby takes the VIP while its lease is renewed in time, so the program runs just then. It
+// stands still before the VIP leaves, also after its node stood still.
+func TestGateFreezesByItself(t *testing.T) {
+	t.Parallel()
+	const patience = 2 * time.Second
+	for name, test := range map[string]struct {
+		reason string
+		stall  bool
+	}{
+		"unrenewed": {"the guard is dead", false},
+		"stalled":   {"the gate stood still with the guard, and the next renewal came too late", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newLab(t).addNode("n")
+			g := n.startTermGate(counting)
+			eventually(t, generous, "the program starts", g.says("started"))
+			n.lease()
+			before, _ := n.observe().Renewed(virtuals)
+			n.record(term.Record{Term: 1, Stamp: before, Patience: patience})
+			eventually(t, generous, "the gate knows the term", g.says("The term of the address began"))
+			renewed := time.Now()
+			throughout(t, patience+time.Second, "the lease is renewed", func() string {
+				if time.Since(renewed) > patience/8 {
+					n.lease()
+					renewed = time.Now()
+				}
+				return g.states("R")()
+			})
+			if test.stall {
+				must(t, g.process.Signal(syscall.SIGSTOP))
+				<-time.After(patience + patience/4)
+				n.lease()
+				must(t, g.process.Signal(syscall.SIGCONT))
+			}
+			eventually(t, generous, test.reason, g.frozen)
+			if !n.holds(vip4) {
+				t.Error("the VIP left, so this shows nothing")
+			}
+			n.lease()
+			throughout(t, time.Second, "the guard has not confirmed the term", g.frozen)
+			now, _ := n.observe().Renewed(virtuals)
+			n.record(term.Record{Term: 1, Stamp: now, Patience: patience})
+			n.lease()
+			eventually(t, generous, "the term is confirmed", g.runs)
+			if count := strings.Count(g.said.String(), "started"); count != 1 {
+				t.Errorf("the program was started %d times: %s", count, g.said)
+			}
+		})
+	}
+}
+
+// lease gives the node the VIP for a minute, or a minute more.
+func (n *node) lease() {
+	t := n.lab.t
+	t.Helper()
+	link, err := n.links.LinkByName("eth0")
+	must(t, err)
+	entry, err := netlink.ParseAddr(vip4.String() + "/24")
+	must(t, err)
+	entry.ValidLft, entry.PreferedLft = 60, 60
+	must(t, n.links.AddrReplace(link, entry))
 }
 
 // TestGateStartsAgainInItsTerm: an Ironic that crashes comes back with its database, as long as nobody else may have

@@ -27,8 +27,12 @@ type Interface struct {
 	Unusable []netip.Addr
 
 	// Added is when each of the addresses was added, in hundredths of a second since the start of the machine. An
-	// address that left and came back has another time than before, one that was given more time has not.
+	// address that left and came back has another time than before, one that was given more time has not. A VIP whose
+	// lease a Watcher saw renewed too late counts as added then.
 	Added map[netip.Prefix]uint32
+
+	// leases are the times of each address as the kernel says them.
+	leases map[netip.Prefix]lease
 
 	// uplinks are the ports of a bridge that lead to other machines.
 	uplinks []int
@@ -55,7 +59,9 @@ func Observe(name string) (Interface, error) {
 		return Interface{}, fmt.Errorf("looking up interface %s: %w", name, err)
 	}
 	index := link.Attrs().Index
-	observed := Interface{Index: index, Up: isUp(link), Added: map[netip.Prefix]uint32{}}
+	observed := Interface{
+		Index: index, Up: isUp(link), Added: map[netip.Prefix]uint32{}, leases: map[netip.Prefix]lease{},
+	}
 	connection, err := dial()
 	if err != nil {
 		return Interface{}, err
@@ -73,6 +79,7 @@ func Observe(name string) (Interface, error) {
 	for _, entry := range entries {
 		observed.Addresses = append(observed.Addresses, entry.prefix)
 		observed.Added[entry.prefix] = entry.added
+		observed.leases[entry.prefix] = lease{created: entry.added, renewed: entry.renewed}
 		if entry.isUnusable() {
 			observed.Unusable = append(observed.Unusable, entry.prefix.Addr())
 		}
@@ -115,10 +122,10 @@ func (i Interface) Kept(earlier Interface, addresses []netip.Addr) bool {
 	return false
 }
 
-// AddedAt says whether one of the addresses is on the interface since then.
-func (i Interface) AddedAt(addresses []netip.Addr, stamp uint32) bool {
+// HasSince says whether one of the addresses was on the interface then, and has been since.
+func (i Interface) HasSince(addresses []netip.Addr, stamp uint32) bool {
 	for prefix, added := range i.Added {
-		if added == stamp && slices.Contains(addresses, prefix.Addr()) {
+		if later(stamp, added) >= 0 && slices.Contains(addresses, prefix.Addr()) {
 			return true
 		}
 	}

@@ -26,8 +26,8 @@ const listAttempts = 10
 // entry is what the kernel tells of one address. It is read here because netlink.AddrList keeps for itself when an
 // address was added.
 type entry struct {
-	prefix       netip.Prefix
-	flags, added uint32
+	prefix                netip.Prefix
+	flags, added, renewed uint32
 
 	// message is all that the kernel said.
 	message []byte
@@ -98,11 +98,11 @@ func readEntry(message []byte) (entry, error) {
 		// The prefix is that of the other end of the line.
 		bits = address.BitLen()
 	}
+	said := nl.DeserializeIfaCacheInfo(times)
 	return entry{
 		prefix: netip.PrefixFrom(address, bits),
 		flags:  binary.NativeEndian.Uint32(flags),
-		added:  nl.DeserializeIfaCacheInfo(times).Cstamp,
-
+		added:  said.Cstamp, renewed: said.Tstamp,
 		message: message,
 	}, nil
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -24,29 +26,82 @@ const (
 	address6Group = 9
 )
 
-// Watch calls the function with what is observed of the interface, at once and after each change of it or of its
-// addresses, until the context ends. The function is not called twice at a time. That an address is given more time is
-// no change, nor is anything of another interface: both happen all the time.
-func Watch(ctx context.Context, name string, changed func(Interface)) error {
+// Watcher looks at an interface and its VIPs.
+type Watcher struct {
+	// Interface is the name of the interface.
+	Interface string
+
+	// Virtual are the addresses with a lease.
+	Virtual []netip.Addr
+
+	// Patience returns for how long the lease of the VIPs may go without a renewal. A VIP whose lease is renewed later
+	// counts as one that left and came back. Nil and zero mean no limit.
+	Patience func() time.Duration
+
+	// Changed is called with what is observed, at once and after each change of the interface or its addresses. More time
+	// for an address is no change, and neither is anything of another interface: both happen all the time.
+	Changed func(Interface)
+
+	// Renewed is called when an address was given more time. Optional.
+	Renewed func(Interface)
+}
+
+// Run watches until the context ends. It calls one function at a time.
+func (w Watcher) Run(ctx context.Context) error {
 	events, err := dial(linkGroup, address4Group, address6Group)
 	if err != nil {
 		return err
 	}
 	defer events.close()
 	defer context.AfterFunc(ctx, events.close)()
+	var before Interface
 	for ctx.Err() == nil {
 		// What happens from here on waits to be read.
-		observed, err := Observe(name)
+		seen, err := Observe(w.Interface)
 		if err != nil {
 			return err
 		}
-		changed(observed)
-		if err := events.await(func(event syscall.NetlinkMessage) bool { return observed.lacks(event, name) }); err != nil &&
-			ctx.Err() == nil {
+		seen = seen.following(before, w.Virtual, w.patience())
+		w.Changed(seen)
+		err = events.await(func(event syscall.NetlinkMessage) bool {
+			if seen.lacks(event, w.Interface) {
+				return true
+			}
+			next, isRenewal := w.renewed(seen, event)
+			if isRenewal && !maps.Equal(next.Added, seen.Added) {
+				return true
+			}
+			if seen = next; isRenewal && w.Renewed != nil {
+				w.Renewed(seen)
+			}
+			return false
+		})
+		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("waiting for changes of addresses: %w", err)
 		}
+		before = seen
 	}
 	return nil
+}
+
+func (w Watcher) patience() time.Duration {
+	if w.Patience == nil {
+		return 0
+	}
+	return w.Patience()
+}
+
+// renewed returns what is observed after an event that gives a VIP more time, and whether it does.
+func (w Watcher) renewed(seen Interface, event syscall.NetlinkMessage) (Interface, bool) {
+	if event.Header.Type != syscall.RTM_NEWADDR || int(nl.DeserializeIfAddrmsg(event.Data).Index) != seen.Index {
+		return seen, false
+	}
+	// What cannot be read is news.
+	told, err := readEntry(event.Data)
+	if err != nil || !slices.Contains(w.Virtual, told.prefix.Addr()) {
+		return seen, false
+	}
+	return seen.renewing(told).following(seen, w.Virtual, w.patience()), true
 }
 
 // await returns when the kernel told news or dropped some, which it does for a slow reader, and after lookAgain.

@@ -54,6 +54,12 @@ func TestWatch(t *testing.T) {
 // watch watches an interface on a thread with a network of its own, until the test ends.
 func watch(t *testing.T, name string) (*netlink.Handle, <-chan address.Interface) {
 	t.Helper()
+	return watchAs(t, address.Watcher{Interface: name})
+}
+
+// watchAs watches what the watcher names.
+func watchAs(t *testing.T, watcher address.Watcher) (*netlink.Handle, <-chan address.Interface) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to make a network namespace")
 	}
@@ -68,7 +74,8 @@ func watch(t *testing.T, name string) (*netlink.Handle, <-chan address.Interface
 			if err != nil {
 				return err
 			}
-			return address.Watch(ctx, name, func(now address.Interface) { seen <- now })
+			watcher.Changed = func(now address.Interface) { seen <- now }
+			return watcher.Run(ctx)
 		})
 	}()
 	handle := <-ready

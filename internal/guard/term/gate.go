@@ -43,7 +43,8 @@ type Observation struct {
 	// Held says that the VIP has been on the node since Ironic started.
 	Held bool
 
-	// Kept says that the VIP is here and never left since then, or since the term was last confirmed.
+	// Kept says that the VIP is here, and that it never left and its lease was always renewed in time since then, or since
+	// the term was last confirmed.
 	Kept bool
 
 	// Begun says that the guard has confirmed the term of the database once.
@@ -75,6 +76,8 @@ type Observation struct {
 //	left, may be back           goes on       else      Leave
 //	is back                     confirmed     ended     Restart
 //	is back                     confirmed     else      Thaw
+//
+// A VIP whose lease was not renewed in time has left, even if it is still here: another node may hold it soon.
 func Decide(seen Observation) Action {
 	switch {
 	case !seen.Held:

@@ -4,9 +4,12 @@ import "time"
 
 // Sight is what the guard knows of the VIP and of the other nodes.
 type Sight struct {
-	// Holding says that the VIP is here, since Stamp.
+	// Holding says that the VIP is here with a lease that was renewed in time, since Stamp.
 	Holding bool
 	Stamp   uint32
+
+	// Doubt says that this node may not have heard another holder yet: the lease was renewed too late a moment ago.
+	Doubt bool
 
 	// Well says that Ironic of the node counts as well.
 	Well bool
@@ -52,6 +55,7 @@ func (b *Book) has(seen Sight) bool {
 //	left, may be back    well       silent, and could have been heard, for Grace  goes on
 //	left, may be back    well       else                                          ends
 //	left, may be back    not well   any                                           ends
+//	here, in doubt       well       silent                                        goes on, and is not confirmed yet
 //	here, of no term     well       any                                           begins
 func (b *Book) Enter(now time.Time, seen Sight) {
 	switch {
@@ -62,7 +66,7 @@ func (b *Book) Enter(now time.Time, seen Sight) {
 	case !seen.Well, now.Sub(b.kept) >= Grace, seen.MayHaveHeld.After(b.kept.Add(-seen.Margin)):
 		b.record = Record{}
 	}
-	if !seen.Holding || !seen.Well {
+	if !seen.Holding || !seen.Well || seen.Doubt {
 		return
 	}
 	if b.record.Term == 0 {

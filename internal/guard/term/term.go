@@ -5,7 +5,10 @@
 // guard writes a Record of the term into the state directory, and the gate follows it:
 //
 //	the VIP leaves                     the gate freezes Ironic
-//	it returns in the same term        the guard confirms the term with a new Record, and the gate thaws Ironic
+//	its lease was not renewed for      the gate freezes Ironic: no standby has taken the VIP yet
+//	  Record.Patience
+//	it returns, or is renewed, in the  the guard confirms the term with a new Record, and the gate thaws Ironic
+//	  same term
 //	another holder was heard, the      the guard ends the term, and the gate kills Ironic: the database is out of date
 //	  node was deaf, or Grace is over
 //	Ironic ends during its term        the gate starts it again with its database
@@ -29,22 +32,31 @@ type Record struct {
 	// Term is when the term began, in nanoseconds since 1970. Zero is no term.
 	Term int64
 
-	// Stamp is when the kernel added the VIP, in hundredths of a second since the node started.
+	// Stamp is since when the VIP is here with a lease that was renewed in time, in hundredths of a second since the node
+	// started.
 	Stamp uint32
+
+	// Patience is for how long the lease may go without a renewal before another node may hold the VIP. Zero is no limit.
+	Patience time.Duration
 }
 
 // String writes the record as Parse reads it.
 func (r Record) String() string {
-	return fmt.Sprintf("%d %d\n", r.Term, r.Stamp)
+	return fmt.Sprintf("%d %d %d\n", r.Term, r.Stamp, r.Patience.Milliseconds())
 }
 
-// Parse reads a record. What it cannot read is of no term.
+// Parse reads a record. What it cannot read is of no term. An older guard wrote no patience.
 func Parse(text string) Record {
-	begin, stamp, _ := strings.Cut(strings.TrimSpace(text), " ")
-	began, beginErr := strconv.ParseInt(begin, 10, 64)
-	added, stampErr := strconv.ParseUint(stamp, 10, 32)
-	if beginErr != nil || stampErr != nil {
+	fields := append(strings.Fields(text), "0")
+	if len(fields) != 3 && len(fields) != 4 {
 		return Record{}
 	}
-	return Record{Term: began, Stamp: uint32(added)}
+	began, beginErr := strconv.ParseInt(fields[0], 10, 64)
+	added, stampErr := strconv.ParseUint(fields[1], 10, 32)
+	patience, patienceErr := strconv.ParseUint(fields[2], 10, 32)
+	if beginErr != nil || stampErr != nil || patienceErr != nil {
+		return Record{}
+	}
+	//nolint:gosec // It has 32 bits.
+	return Record{Term: began, Stamp: uint32(added), Patience: time.Duration(patience) * time.Millisecond}
 }

@@ -63,6 +63,8 @@ func TestBook(t *testing.T) {
 	held := term.Sight{Holding: true, Stamp: 7, Well: true, Margin: margin}
 	away := term.Sight{Well: true, Margin: margin}
 	back := term.Sight{Holding: true, Stamp: 9, Well: true, Margin: margin}
+	// late is a VIP whose lease was renewed too late.
+	late := term.Sight{Holding: true, Stamp: 9, Well: true, Margin: margin, Doubt: true}
 	heard := func(seen term.Sight, at time.Duration) term.Sight {
 		seen.MayHaveHeld = begin.Add(at)
 		return seen
@@ -86,6 +88,11 @@ func TestBook(t *testing.T) {
 		"away":        {"the VIP may return", []step{{time.Second, away}}, term.Record{Term: first, Stamp: 7}},
 		"back":        {"nobody else was heard", []step{{time.Second, away}, {2 * time.Second, back}}, term.Record{Term: first, Stamp: 9}},
 		"back unseen": {"the guard missed that it left", []step{{time.Second, back}}, term.Record{Term: first, Stamp: 9}},
+		"late":        {"another holder may not have been heard yet", []step{{5 * time.Second, late}}, term.Record{Term: first, Stamp: 7}},
+		"late, quiet": {"nobody else was heard", []step{{5 * time.Second, late}, {6 * time.Second, back}}, term.Record{Term: first, Stamp: 9}},
+		"late, another holder": {
+			"no term begins before it is clear who holds the VIP", []step{{5 * time.Second, heard(late, 5*time.Second)}}, term.Record{},
+		},
 		"another holder": {
 			"it was heard before the VIP left this node",
 			[]step{{5 * time.Second, held}, {6 * time.Second, heard(away, 4001*time.Millisecond)}}, term.Record{},
@@ -134,8 +141,9 @@ func TestPending(t *testing.T) {
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]term.Record{
-		term.Record{Term: 12, Stamp: 7}.String(): {Term: 12, Stamp: 7},
-		"":                                       {}, "12": {}, "12 ": {}, "x 7": {}, "12 -1": {}, "12 4294967296": {}, "0 0\n": {}, "12 7 8": {},
+		term.Record{Term: 12, Stamp: 7, Patience: 3300 * time.Millisecond}.String(): {Term: 12, Stamp: 7, Patience: 3300 * time.Millisecond},
+		"12 7": {Term: 12, Stamp: 7}, "12 7 8": {Term: 12, Stamp: 7, Patience: 8 * time.Millisecond},
+		"": {}, "12": {}, "12 ": {}, "x 7": {}, "12 -1": {}, "12 4294967296": {}, "0 0\n": {}, "12 7 x": {}, "12 7 -8": {}, "12 7 8 9": {},
 	} {
 		if got := term.Parse(text); got != want {
 			t.Errorf("%q: got %v, want %v", text, got, want)
