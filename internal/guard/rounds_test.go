@@ -38,7 +38,9 @@ func TestLease(t *testing.T) {
 
 // TestChecksThatEnd is the one way to lose an Ironic that no program outside can bring about: nobody asks for it any more.
 func TestChecksThatEnd(t *testing.T) {
-	settings := vip.NodeSettings{Role: vip.Management, Standby: vip.Warm}
+	settings := vip.NodeSettings{
+		Role: vip.Management, Standby: vip.Warm, AdvertisementInterval: vip.Duration(300 * time.Millisecond),
+	}
 	settings.Files.State = t.TempDir()
 	began := time.Now()
 	g := &guard{
