@@ -27,6 +27,7 @@ type claim struct {
 // sees when two answer.
 type census struct {
 	names  map[string]string
+	every  time.Duration
 	mutex  sync.Mutex
 	claims []claim
 }
@@ -34,7 +35,7 @@ type census struct {
 // takeCensus starts to ask from a client until the test ends. Answers of others than these nodes are kept as well.
 func (l *lab) takeCensus(tb testing.TB, client *node, nodes ...*node) *census {
 	tb.Helper()
-	c := &census{names: map[string]string{}}
+	c := &census{names: map[string]string{}, every: askInterval}
 	for _, n := range nodes {
 		link, err := n.links.LinkByName("eth0")
 		must(tb, err)
@@ -172,13 +173,13 @@ func (c *census) stretches(then time.Time) []stretch {
 	latest := map[string]int{}
 	for _, claim := range c.since(then) {
 		i, known := latest[claim.who]
-		if !known || claim.at.Sub(all[i].to) > 5*askInterval {
+		if !known || claim.at.Sub(all[i].to) > 5*c.every {
 			i = len(all)
 			all = append(all, stretch{who: claim.who, from: claim.at})
 			latest[claim.who] = i
 		}
 		// What was said holds until the next question.
-		all[i].to = claim.at.Add(askInterval)
+		all[i].to = claim.at.Add(c.every)
 	}
 	return all
 }
@@ -235,7 +236,7 @@ func TestShared(t *testing.T) {
 	began := time.Now()
 	// Each letter is the answer to one question; a dot is none, and 2 are those of a and of b.
 	heard := func(text string) *census {
-		c := &census{}
+		c := &census{every: askInterval}
 		for i, letter := range text {
 			at := began.Add(time.Duration(i) * askInterval)
 			switch letter {

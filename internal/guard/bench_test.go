@@ -72,6 +72,7 @@ type stage struct {
 	*lab
 	nodes  []*node
 	census *census
+	active *activity
 	meter  *meter
 	// api is Ironic at the VIP.
 	api *gophercloud.ServiceClient
@@ -103,6 +104,7 @@ func newStage(b *testing.B) *stage {
 	client := s.addNode("client")
 	s.api = client.api(vip4)
 	s.census = s.takeCensus(b, client, s.nodes...)
+	s.active = s.takeActivity(b, s.nodes...)
 	s.meter = s.watch(b, 300*time.Millisecond)
 	s.rest(b)
 	return s

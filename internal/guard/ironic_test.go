@@ -55,6 +55,9 @@ type kubelet struct {
 	// ends is when nothing was left of each container, and lost when the address last left the node.
 	ends []time.Time
 	lost time.Time
+	// held says that the address is on the node, and heldIn is the number of the container that ran when it last was.
+	held   bool
+	heldIn int
 }
 
 // playsContainer makes the test program play the entry point of a container: it names a file with the options of Ironic.
@@ -238,14 +241,16 @@ func (k *kubelet) ironics() []int {
 // look notes when the address leaves.
 func (k *kubelet) look() func(address.Interface) {
 	virtual := []netip.Addr{vip4, vip6}
-	held := false
 	return func(now address.Interface) {
 		k.mutex.Lock()
 		defer k.mutex.Unlock()
-		if held && !now.HasAny(virtual) {
+		if k.held && !now.HasAny(virtual) {
 			k.lost = time.Now()
 		}
-		held = now.HasAny(virtual)
+		if k.held || now.HasAny(virtual) {
+			k.heldIn = k.starts
+		}
+		k.held = now.HasAny(virtual)
 	}
 }
 

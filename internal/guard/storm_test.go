@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -25,20 +26,23 @@ type storm struct {
 	moves bool
 	// shares is true where two nodes answer for the VIP for a while.
 	shares bool
+	// divides is true where no node can know of the others, so that two Ironics are active.
+	divides bool
 }
 
 // storms are ordered by how much they harm.
 func (s *stage) storms() []storm {
 	return []storm{
-		{name: "CPU stalled for 1 s", strike: stall(time.Second)},
+		{name: "CPU stalled for 1 s", strike: s.stall(time.Second)},
 		{name: "cable out for 1 s", strike: flap(time.Second)},
 		{name: "30 % of packets lost for 10 s", strike: lose(10 * time.Second), moves: true},
 		{name: "guard killed", strike: s.killGuard},
 		{name: "keepalived killed", strike: s.killKeepalived},
 		{name: "httpd of the images away for 3 s", strike: s.restartImages},
 		{name: "Ironic killed", strike: s.crashIronic},
-		{name: "CPU stalled for 3 s", strike: stall(3 * time.Second), moves: true, shares: true},
-		{name: "CPU stalled for 5 s", strike: stall(5 * time.Second), moves: true, shares: true},
+		{name: "CPU stalled for 3 s", strike: s.stall(3 * time.Second), moves: true, shares: true},
+		{name: "CPU stalled for 5 s", strike: s.stall(5 * time.Second), moves: true, shares: true},
+		{name: "CPU stalled for 3.7 s", strike: s.stall(3700 * time.Millisecond), moves: true, shares: true},
 		{name: "cable out for 3 s", strike: flap(3 * time.Second), moves: true},
 		{name: "cable out for 10 s", strike: flap(10 * time.Second), moves: true},
 		{name: "guard told to end", strike: s.endGuard, moves: true},
@@ -46,7 +50,7 @@ func (s *stage) storms() []storm {
 		{name: "vip pod killed, and not started", strike: s.killPod, moves: true, shares: true},
 		{name: "node rebooted", strike: s.reboot, moves: true},
 		{name: "power off", strike: s.loseHost, moves: true},
-		{name: "network divided for 10 s, and healed", strike: s.divide, moves: true, shares: true},
+		{name: "network divided for 10 s, and healed", strike: s.divide, moves: true, shares: true, divides: true},
 	}
 }
 
@@ -55,6 +59,7 @@ type suffering struct {
 	storm        storm
 	address, api []time.Duration
 	shared       time.Duration
+	active       time.Duration
 	kept, struck int
 }
 
@@ -73,6 +78,8 @@ func (s *stage) suffer(b *testing.B, what storm, entered *suffering) {
 	entered.api = append(entered.api, s.meter.outage(began))
 	shared := s.census.shared(began)
 	entered.shared = max(entered.shared, shared)
+	active := s.active.shared(began)
+	entered.active = max(entered.active, active)
 	if s.forget(b, name) {
 		entered.kept++
 	} else if !what.moves {
@@ -80,6 +87,9 @@ func (s *stage) suffer(b *testing.B, what storm, entered *suffering) {
 	}
 	if shared > 0 && !what.shares {
 		b.Errorf("%s: two nodes answered for the VIP for %s", what.name, shared)
+	}
+	if active > 0 && !what.divides {
+		b.Errorf("%s: two Ironics were active for %s", what.name, active)
 	}
 }
 
@@ -114,7 +124,7 @@ func text(err error) string {
 }
 
 // benchmarkStorms prints the matrix: how long the VIP and the API of Ironic were away, whether the database was kept, and
-// for how long two nodes answered for the VIP.
+// for how long two nodes answered for the VIP, and two Ironics were active.
 func benchmarkStorms(b *testing.B) {
 	b.Helper()
 	s := newStage(b)
@@ -135,12 +145,14 @@ func benchmarkStorms(b *testing.B) {
 
 func printStorms(matrix []*suffering) {
 	var table strings.Builder
-	fmt.Fprintf(&table, "\n%-38s %8s %8s %8s %8s %9s %8s\n", "", "VIP away", "worst", "API away", "worst", "database", "shared")
+	fmt.Fprintf(&table, "\n%-38s %8s %8s %8s %8s %9s %8s %8s\n", "", "VIP away", "worst", "API away", "worst", "database", "shared",
+		"active")
 	for _, row := range matrix {
 		slices.Sort(row.address)
 		slices.Sort(row.api)
-		fmt.Fprintf(&table, "%-38s %6.2f s %6.2f s %6.2f s %6.2f s %4d/%-4d %6.2f s\n", row.storm.name,
-			middle(row.address), worst(row.address), middle(row.api), worst(row.api), row.kept, row.struck, row.shared.Seconds())
+		fmt.Fprintf(&table, "%-38s %6.2f s %6.2f s %6.2f s %6.2f s %4d/%-4d %6.2f s %6.3f s\n", row.storm.name,
+			middle(row.address), worst(row.address), middle(row.api), worst(row.api), row.kept, row.struck, row.shared.Seconds(),
+			row.active.Seconds())
 	}
 	_, _ = fmt.Fprint(os.Stdout, table.String())
 }
@@ -148,16 +160,22 @@ func printStorms(matrix []*suffering) {
 func middle(sorted []time.Duration) float64 { return sorted[len(sorted)/2].Seconds() }
 func worst(sorted []time.Duration) float64  { return sorted[len(sorted)-1].Seconds() }
 
-// stall stops all processes of the holder, as a hypervisor or a broken disk does.
-func stall(span time.Duration) func(*testing.B, *node) {
+// stall stops all processes of the holder, as a hypervisor or a broken disk does. Ironic continues first.
+func (s *stage) stall(span time.Duration) func(*testing.B, *node) {
 	return func(b *testing.B, holder *node) {
 		b.Helper()
 		stopped := holder.processes("")
 		for _, pid := range stopped {
 			must(b, syscall.Kill(pid, syscall.SIGSTOP))
 		}
+		s.active.stalled.Store(holder.name, true)
 		<-time.After(span)
-		for _, pid := range slices.Backward(stopped) {
+		ironics := holder.kubelet.ironics()
+		slices.SortStableFunc(stopped, func(one, other int) int {
+			return cmp.Compare(slices.Index(ironics, other), slices.Index(ironics, one))
+		})
+		s.active.stalled.Delete(holder.name)
+		for _, pid := range stopped {
 			must(b, syscall.Kill(pid, syscall.SIGCONT))
 		}
 	}

@@ -1,0 +1,72 @@
+package guard_test
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// activeInterval is the resolution of the times in which an Ironic is active.
+const activeInterval = 2 * time.Millisecond
+
+// activity looks at the Ironics of some nodes all the time, and notes which of them are active.
+type activity struct {
+	census
+
+	// stalled are nodes whose processes the test has stopped.
+	stalled sync.Map
+}
+
+// takeActivity looks until the test ends. An Ironic is active while it can act on a board controller: its node had the
+// VIP since its container started, so clients may have told it of hosts, and one of its processes is neither stopped nor
+// dead.
+func (l *lab) takeActivity(tb testing.TB, nodes ...*node) *activity {
+	tb.Helper()
+	a := &activity{census: census{every: activeInterval}}
+	stop := make(chan struct{})
+	var lookers sync.WaitGroup
+	for _, n := range nodes {
+		var pids atomic.Pointer[[]int]
+		pids.Store(&[]int{})
+		lookers.Go(func() { every(100*time.Millisecond, stop, func() { found := n.kubelet.ironics(); pids.Store(&found) }) })
+		lookers.Go(func() {
+			every(activeInterval, stop, func() {
+				_, isStalled := a.stalled.Load(n.name)
+				if isStalled || !n.kubelet.served() || !slices.ContainsFunc(*pids.Load(), func(pid int) bool { return !hasStopped(pid) }) {
+					return
+				}
+				a.mutex.Lock()
+				defer a.mutex.Unlock()
+				a.claims = append(a.claims, claim{time.Now(), n.name})
+			})
+		})
+	}
+	tb.Cleanup(func() {
+		close(stop)
+		lookers.Wait()
+	})
+	return a
+}
+
+// every calls the function again and again until the channel is closed.
+func every(interval time.Duration, stop <-chan struct{}, do func()) {
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticks.C:
+			do()
+		}
+	}
+}
+
+// served returns true if the VIP was on the node while the container that runs did.
+func (k *kubelet) served() bool {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	return k.held || k.heldIn == k.starts && k.starts > 0
+}
