@@ -46,7 +46,8 @@ func (c *allowing) allow(ctx context.Context) error {
 		return c.refuse(sourceSide, refusals...)
 	}
 	for _, host := range chosen {
-		question := fmt.Sprintf("BareMetalHost %s is %s: it moves meanwhile, and Ironic continues.", host.Name, pivot.Busy(host))
+		question := fmt.Sprintf("BareMetalHost %s is %s: it moves meanwhile, and Ironic continues.",
+			host.Name, pivot.Busy(host))
 		value, what := `""`, "Let BareMetalHost %s move while it is busy"
 		if c.undo {
 			question = fmt.Sprintf("The move waits until BareMetalHost %s is not busy.", host.Name)

@@ -45,9 +45,10 @@ func (c *keeping) discardHost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.ask(fmt.Sprintf("BareMetalHost %s/%s is saved in %s with %s that it owns, and removed. Nothing is done to the "+
-		"machine: it keeps its power and its disks, and no BMO manages it.",
-		host.Namespace, host.Name, c.backup, number(len(saved)-1, "object"))); err != nil {
+	question := fmt.Sprintf("BareMetalHost %s/%s is saved in %s with %s that it owns, and removed. Nothing is done to "+
+		"the machine: it keeps its power and its disks, and no BMO manages it.",
+		host.Namespace, host.Name, c.backup, number(len(saved)-1, "object"))
+	if err := c.ask(question); err != nil {
 		return err
 	}
 	err = c.act(func() error { return writeBackup(c.backup, saved) },

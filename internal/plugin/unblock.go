@@ -53,7 +53,8 @@ func (c *unblocking) unblock(ctx context.Context) error {
 		for _, infra := range blocked {
 			names = append(names, fmt.Sprintf("Metal3Cluster %s/%s", infra.Namespace, infra.Name))
 		}
-		if err := c.ask("clusterctl move does not wait for the hosts of " + pivot.Enumerate(names) + " any more."); err != nil {
+		question := "clusterctl move does not wait for the hosts of " + pivot.Enumerate(names) + " any more."
+		if err := c.ask(question); err != nil {
 			return err
 		}
 	}
@@ -113,7 +114,8 @@ func unblockable(infras []infrav1.Metal3Cluster, clusters []clusterv1.Cluster, r
 		switch about := pivot.About("Metal3Cluster", infra); {
 		case runs:
 			refusals = append(refusals, about.Blocks(pivot.CodeWrongStage, "stop it before",
-				"the manager of this provider runs, and removes block-move of Metal3Cluster %s when its hosts are parked", infra.Name))
+				"the manager of this provider runs, and removes block-move of Metal3Cluster %s when its hosts are parked",
+				infra.Name))
 		case slices.ContainsFunc(clusters, paused):
 			refusals = append(refusals, about.Blocks(pivot.CodePaused, "unpause it with pivot unpause",
 				"the Cluster of Metal3Cluster %s is paused, and clusterctl may wait for its hosts", infra.Name))

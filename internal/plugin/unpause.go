@@ -27,7 +27,8 @@ func setupUnpause(set *pflag.FlagSet) runner {
 	c := &unpausing{}
 	set.StringSliceVar(&c.clusters, "cluster", nil, "name of a Cluster; default: all paused Clusters of the namespace")
 	set.StringSliceVar(&c.hosts, "host", nil, "name of a BareMetalHost to unpause instead of Clusters")
-	set.BoolVar(&c.allHosts, "all-hosts", false, "unpause all hosts of the namespace that the provider has paused, instead of Clusters")
+	set.BoolVar(&c.allHosts, "all-hosts", false,
+		"unpause all hosts of the namespace that the provider has paused, instead of Clusters")
 	c.add(set)
 	return c.runner("PivotUnpause", c.openSource, func(ctx context.Context) error {
 		isOfHosts := len(c.hosts) > 0 || c.allHosts
@@ -71,8 +72,9 @@ func (c *unpausing) unpauseClusters(ctx context.Context) error {
 		c.done.Done = true
 		return nil
 	}
-	if err := c.ask(fmt.Sprintf("%s of namespace %s are unpaused. If clusterctl is moving them, BMO and Cluster API act on "+
-		"them in the middle of the move.", pivot.Enumerate(unpausedNames(&resumed)), c.left.namespace)); err != nil {
+	question := fmt.Sprintf("%s of namespace %s are unpaused. If clusterctl is moving them, BMO and Cluster API act on "+
+		"them in the middle of the move.", pivot.Enumerate(unpausedNames(&resumed)), c.left.namespace)
+	if err := c.ask(question); err != nil {
 		return err
 	}
 	if err := c.unpause(ctx, c.source, &resumed); err != nil {
@@ -199,8 +201,9 @@ func (c *unpausing) unpauseHosts(ctx context.Context) error {
 	for _, host := range chosen {
 		names = append(names, "BareMetalHost "+host.Name)
 	}
-	if err := c.ask(fmt.Sprintf("%s of namespace %s are unpaused, and BMO manages them with the Ironic that answers here. "+
-		"If another management cluster manages them, BMO acts on them twice.", pivot.Enumerate(names), seen.namespace)); err != nil {
+	question := fmt.Sprintf("%s of namespace %s are unpaused, and BMO manages them with the Ironic that answers here. "+
+		"If another management cluster manages them, BMO acts on them twice.", pivot.Enumerate(names), seen.namespace)
+	if err := c.ask(question); err != nil {
 		return err
 	}
 	for _, host := range chosen {
