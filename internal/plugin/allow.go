@@ -56,7 +56,8 @@ func (c *allowing) allow(ctx context.Context) error {
 		if err := c.ask(question); err != nil {
 			return err
 		}
-		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, host.UID, infrav1.MoveWhileBusyAnnotation, value)
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, host.UID,
+			infrav1.MoveWhileBusyAnnotation, value)
 		err := c.act(func() error { return mergePatch(ctx, c.source.client, host.DeepCopy(), patch) }, what, host.Name)
 		if err != nil {
 			return err
@@ -67,7 +68,9 @@ func (c *allowing) allow(ctx context.Context) error {
 }
 
 // allowable returns the named hosts whose annotation has to change, or why it must not.
-func allowable(seen *sight, names []string, undo bool) (chosen []*bmov1alpha1.BareMetalHost, refusals []pivot.Obstacle) {
+func allowable(seen *sight, names []string, undo bool) (
+	chosen []*bmov1alpha1.BareMetalHost, refusals []pivot.Obstacle,
+) {
 	for _, name := range names {
 		i := slices.IndexFunc(seen.hosts, func(host *bmov1alpha1.BareMetalHost) bool { return host.Name == name })
 		if i < 0 {
