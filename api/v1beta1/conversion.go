@@ -133,7 +133,8 @@ func newHalf[S, H any](spoke *S, hub *H, hubOf func(S) H, spokeOf func(H) S) hal
 func (p pair[S, H]) toHub(kept stdjson.RawMessage) (stdjson.RawMessage, error) {
 	hub := p.hubOf(*p.spoke)
 	if full, found := read[H](kept); found {
-		// An unedited spoke gives the same hub. If the two differ, a user has edited the spoke, and the edit takes precedence.
+		// An unedited spoke gives the same hub. If the two differ, a user has edited the spoke, and the edit takes
+		// precedence.
 		untouched := p.hubOf(p.spokeOf(full))
 		var err error
 		if hub, err = rebase(untouched, hub, full); err != nil {

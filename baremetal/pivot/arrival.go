@@ -135,7 +135,8 @@ func Leftover(host *bmov1alpha1.BareMetalHost) []Obstacle {
 	about := About(hostKind, host)
 	switch {
 	case !host.DeletionTimestamp.IsZero():
-		return []Obstacle{about.Blocks(CodeLeftover, "remove it with "+cleanCommand(host)+", or it stays paused after the move",
+		return []Obstacle{about.Blocks(CodeLeftover,
+			"remove it with "+cleanCommand(host)+", or it stays paused after the move",
 			"BareMetalHost %s is there already, and is being deleted", host.Name)}
 	case !host.Status.LastUpdated.IsZero():
 		return []Obstacle{about.Blocks(CodeLeftover, "remove it with "+cleanCommand(host),

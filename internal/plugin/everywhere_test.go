@@ -14,11 +14,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// TestReadsOfManyNamespaces counts what a status of 20 namespaces with a Cluster and some hosts each asks for, first and
-// again. It does not depend on the number of namespaces.
-func TestReadsOfManyNamespaces(t *testing.T) {
-	const namespaces, hosts = 20, 3
-	requests, objects := 0, 0
+// The namespaces of the API server of these tests, and the hosts in each.
+const namespaces, hosts = 20, 3
+
+// manyNamespaces is an API server with a Cluster and some hosts in each namespace. It counts lists, and the objects in
+// them.
+func manyNamespaces(t *testing.T) (from *cluster, requests, objects *int) {
+	t.Helper()
+	requests, objects = new(int), new(int)
 	count := interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			err := c.List(ctx, list, options...)
@@ -27,7 +30,7 @@ func TestReadsOfManyNamespaces(t *testing.T) {
 				Items []any `json:"items"`
 			}
 			_ = json.Unmarshal(content, &read)
-			requests, objects = requests+1, objects+len(read.Items)
+			*requests, *objects = *requests+1, *objects+len(read.Items)
 			return err
 		},
 	}
@@ -46,18 +49,27 @@ func TestReadsOfManyNamespaces(t *testing.T) {
 			}
 		}
 	}
+	return &cluster{client: stored, side: sourceSide, flag: "--kubeconfig"}, requests, objects
+}
+
+// What a status of all namespaces asks for, first and again, does not depend on their number.
+func TestReadsOfManyNamespaces(t *testing.T) {
+	from, requests, objects := manyNamespaces(t)
 	c := &statusCommand{all: true}
-	from := &cluster{client: stored, side: sourceSide, flag: "--kubeconfig"}
 	for _, again := range []bool{false, true} {
-		requests, objects = 0, 0
+		*requests, *objects = 0, 0
 		seen, err := c.side(t.Context(), from)
 		if err != nil || len(seen.Clusters) != namespaces || len(seen.Hosts) != namespaces*hosts || len(seen.Free) != namespaces {
 			t.Fatalf("again %v: got %+v, %v", again, seen, err)
 		}
-		if want := namespaces * (hosts + 2); requests != 3 || objects != want {
-			t.Errorf("again %v: %d requests with %d objects, want 3 with %d", again, requests, objects, want)
+		if want := namespaces * (hosts + 2); *requests != 3 || *objects != want {
+			t.Errorf("again %v: %d requests with %d objects, want 3 with %d", again, *requests, *objects, want)
 		}
 	}
+}
+
+func TestOneOfManyNamespaces(t *testing.T) {
+	from, _, _ := manyNamespaces(t)
 	one := &statusCommand{where: sides{namespace: "site-07"}}
 	seen, err := one.side(t.Context(), from)
 	if err != nil || len(seen.Clusters) != 1 || len(seen.Hosts) != hosts || seen.Clusters[0].Namespace != "site-07" {

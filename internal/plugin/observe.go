@@ -128,8 +128,8 @@ func sightOf(namespace string, hosts []*bmov1alpha1.BareMetalHost, clusters []cl
 	return seen
 }
 
-// lookEverywhere reads all namespaces with a Metal3Cluster or a host. It lists each kind once: a list for each namespace
-// would read all Metal3Clusters as often as there are namespaces. A target without the kinds is empty.
+// lookEverywhere reads all namespaces with a Metal3Cluster or a host. It lists each kind once: a list for each
+// namespace would read all Metal3Clusters as often as there are namespaces. A target without the kinds is empty.
 func (c *cluster) lookEverywhere(ctx context.Context) ([]*sight, error) {
 	hosts, err := c.readHosts(ctx, metav1.NamespaceAll)
 	if err != nil {
