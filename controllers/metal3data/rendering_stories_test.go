@@ -146,6 +146,24 @@ func describeRendering(s *suite) {
 		}
 	})
 
+	It("asks for a template that was deleted by force before the data was rendered", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		const spec = "metaData: {fromHostInterfaces: [{key: mac, interface: eth7}]}"
+		template := w.template(ctx, "template", spec)
+		w.machine(ctx, "machine", "template")
+		w.eventually(ctx, "template-0", infrav1.SecretsReadyCondition, stage.IsFalseBecause(infrav1.RenderingFailedReason, ""))
+		Expect(w.client.Delete(ctx, template)).To(Succeed())
+		stage.Change(ctx, w.client, w.key("template"), template, func(template *infrav1.Metal3DataTemplate) {
+			template.Finalizers = nil
+		})
+		w.gone(ctx, "template", template)
+		w.eventually(ctx, "template-0", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.TemplateMissingReason,
+			"Metal3DataTemplate template does not exist. Create it again."))
+		w.template(ctx, "template", "metaData: {fromHostInterfaces: [{key: mac, interface: eth0}]}")
+		w.ready(ctx, "template-0")
+	})
+
 	It("says which of two entries of the meta-data with one key it renders", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
