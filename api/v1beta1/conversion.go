@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/conversion"
 )
 
-// DataAnnotation on a v1beta2 object keeps, as JSON, the spec and the status of the v1beta1 object that it was made
-// from: each only where v1beta2 cannot express all of it. It is never seen on a v1beta1 object.
+// DataAnnotation on a v1beta2 object is the spec and status, as JSON, of the v1beta1 object from which it was
+// converted. Each is present only if v1beta2 cannot express all of it. A v1beta1 object never has the annotation.
 const DataAnnotation = "infrastructure.cluster.x-k8s.io/v1beta1-data"
 
 // twins are the same object in both versions. The spoke is v1beta1, the hub is v1beta2.
@@ -24,22 +24,22 @@ const DataAnnotation = "infrastructure.cluster.x-k8s.io/v1beta1-data"
 type twins struct {
 	spoke, hub         metav1.Object
 	spokeMeta, hubMeta *metav1.ObjectMeta
-	// halves are the spec and the status, by their name in the object.
+	// halves are spec and status, by their name in the object.
 	halves map[string]half
 }
 
 // half is the spec or the status of an object in both versions.
 type half interface {
-	// toHub fills the hub from the spoke, and from the hub that the spoke was made from, if that is kept. It returns
-	// the spoke if the hub does not say all of it.
+	// toHub sets the hub from the spoke, and from the hub from which the spoke was converted, if that is kept. It
+	// returns the spoke if the hub cannot express all of it.
 	toHub(kept stdjson.RawMessage) (stdjson.RawMessage, error)
 
-	// toSpoke fills the spoke from the hub, and from the spoke that the hub was made from, if that is kept. It returns
-	// whether the spoke says all of the hub.
+	// toSpoke sets the spoke from the hub, and from the spoke from which the hub was converted, if that is kept. It
+	// returns true if the spoke expresses all of the hub.
 	toSpoke(kept stdjson.RawMessage) (bool, error)
 }
 
-// toHub fills the hub.
+// toHub sets the hub.
 func (t twins) toHub() error {
 	t.spokeMeta.DeepCopyInto(t.hubMeta)
 	kept := takeKept(t.hub, conversion.DataAnnotation)
@@ -48,7 +48,7 @@ func (t twins) toHub() error {
 	for name, half := range t.halves {
 		before := kept[name]
 		if kept != nil && before == nil {
-			// The hub is kept as a whole, and what is empty is not written.
+			// The whole hub is kept, without empty fields.
 			before = stdjson.RawMessage("{}")
 		}
 		spoke, err := half.toHub(before)
@@ -62,8 +62,8 @@ func (t twins) toHub() error {
 	return keepUnsaid(t.hubMeta, unsaid)
 }
 
-// keepUnsaid puts halves of the spoke into the annotation of the hub. What would make the annotations longer than an
-// API server allows is not kept, the status first: no controller could write the hub any more.
+// keepUnsaid writes halves of the spoke into the annotation of the hub. If the annotations would exceed the limit of
+// the API server, it drops the status, then the spec: otherwise no controller could write the hub.
 func keepUnsaid(hub *metav1.ObjectMeta, unsaid map[string]stdjson.RawMessage) error {
 	for _, name := range []string{"", "status", "spec"} {
 		delete(unsaid, name)
@@ -83,7 +83,7 @@ func keepUnsaid(hub *metav1.ObjectMeta, unsaid map[string]stdjson.RawMessage) er
 	return nil
 }
 
-// toSpoke fills the spoke.
+// toSpoke sets the spoke.
 func (t twins) toSpoke() error {
 	t.hubMeta.DeepCopyInto(t.spokeMeta)
 	kept := takeKept(t.spoke, DataAnnotation)
@@ -105,8 +105,8 @@ func (t twins) toSpoke() error {
 	return nil
 }
 
-// takeKept removes an annotation and returns the halves that it holds, or nil if there is none. One that cannot be read
-// counts as none: an object that cannot be converted could not be read, repaired or deleted any more.
+// takeKept removes an annotation and returns its halves, or nil if there is no annotation. It ignores an annotation
+// that cannot be parsed: an object that cannot be converted could not be read, repaired or deleted.
 func takeKept(object metav1.Object, annotation string) map[string]stdjson.RawMessage {
 	var kept map[string]stdjson.RawMessage
 	annotations := object.GetAnnotations()
@@ -117,31 +117,32 @@ func takeKept(object metav1.Object, annotation string) map[string]stdjson.RawMes
 	return kept
 }
 
-// pair implements half with two pure functions that drop what the other version cannot say.
+// pair implements half with two pure functions that drop the fields that the other version does not have.
 type pair[S, H any] struct {
-	spoke *S
-	hub   *H
-	rise  func(S) H
-	fall  func(H) S
+	spoke   *S
+	hub     *H
+	hubOf   func(S) H
+	spokeOf func(H) S
 }
 
-// halves are made by this function so that the types follow from the arguments.
-func newHalf[S, H any](spoke *S, hub *H, rise func(S) H, fall func(H) S) half {
-	return pair[S, H]{spoke: spoke, hub: hub, rise: rise, fall: fall}
+// newHalf returns a pair. The compiler infers its types from the arguments.
+func newHalf[S, H any](spoke *S, hub *H, hubOf func(S) H, spokeOf func(H) S) half {
+	return pair[S, H]{spoke: spoke, hub: hub, hubOf: hubOf, spokeOf: spokeOf}
 }
 
 func (p pair[S, H]) toHub(kept stdjson.RawMessage) (stdjson.RawMessage, error) {
-	hub := p.rise(*p.spoke)
+	hub := p.hubOf(*p.spoke)
 	if full, found := read[H](kept); found {
-		// An unedited spoke gives the same hub. If the two differ, a user has edited the spoke, and the edit wins.
-		untouched := p.rise(p.fall(full))
+		// An unedited spoke gives the same hub. If the two differ, a user has edited the spoke, and the edit takes
+		// precedence.
+		untouched := p.hubOf(p.spokeOf(full))
 		var err error
 		if hub, err = rebase(untouched, hub, full); err != nil {
 			return nil, err
 		}
 	}
 	*p.hub = hub
-	same, err := equal(p.fall(hub), *p.spoke)
+	same, err := equal(p.spokeOf(hub), *p.spoke)
 	if err != nil || same {
 		return nil, err
 	}
@@ -149,21 +150,21 @@ func (p pair[S, H]) toHub(kept stdjson.RawMessage) (stdjson.RawMessage, error) {
 }
 
 func (p pair[S, H]) toSpoke(kept stdjson.RawMessage) (bool, error) {
-	spoke := p.fall(*p.hub)
+	spoke := p.spokeOf(*p.hub)
 	if full, found := read[S](kept); found {
-		// An edit of the hub makes what is kept about the spoke worthless: it may contradict the edit. Defaults that
-		// admission filled in are no edit.
-		untouched := p.fall(p.rise(full))
+		// After an edit of the hub, the kept spoke is dropped, because it may contradict the edit. Defaults that
+		// admission has set are no edit.
+		untouched := p.spokeOf(p.hubOf(full))
 		var err error
 		if spoke, err = rebaseUnlessEdited(untouched, spoke, full); err != nil {
 			return false, err
 		}
 	}
 	*p.spoke = spoke
-	return equal(p.rise(spoke), *p.hub)
+	return equal(p.hubOf(spoke), *p.hub)
 }
 
-// read decodes one half, and tells whether there was one.
+// read decodes one half. It returns false if there is none.
 func read[T any](data stdjson.RawMessage) (T, bool) {
 	var value T
 	if len(data) == 0 || json.Unmarshal(data, &value) != nil {
@@ -173,5 +174,5 @@ func read[T any](data stdjson.RawMessage) (T, bool) {
 	return value, true
 }
 
-// nothing is the half that one of the versions does not have.
+// nothing is the type of a half that one of the versions does not have.
 type nothing struct{}

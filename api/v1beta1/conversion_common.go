@@ -16,8 +16,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Limits of v1beta2 where v1beta1 has none. Nothing that exceeds one of them can work; it is cut so that the object can
-// still be written as v1beta2.
+// Limits of v1beta2 where v1beta1 has none. A longer value cannot work. It is cut, so that the object can still be
+// written as v1beta2.
 const (
 	maxObjectName    = 253
 	maxFailureDomain = 256
@@ -34,17 +34,17 @@ func clip(text string, length int) string {
 	return string([]rune(text)[:length])
 }
 
-// bounded is the number in the range that is nearest to a number.
+// bounded returns the nearest number in the range.
 func bounded(number, lowest, highest int) int32 {
 	return int32(min(max(number, lowest), highest)) //nolint:gosec // The callers' ranges are within int32.
 }
 
-// toInt32 is the 32-bit number that is nearest to a number.
+// toInt32 returns the nearest 32-bit number.
 func toInt32(number int) int32 {
 	return bounded(number, math.MinInt32, math.MaxInt32)
 }
 
-// unlessZero is a pointer to a value, or nil for the zero value.
+// unlessZero returns a pointer to a value, or nil for the zero value.
 func unlessZero[T comparable](value T) *T {
 	var zero T
 	if value == zero {
@@ -53,7 +53,7 @@ func unlessZero[T comparable](value T) *T {
 	return &value
 }
 
-// convertOptional converts what may be missing.
+// convertOptional converts a value that may be nil.
 func convertOptional[A, B any](in *A, convert func(A) B) *B {
 	if in == nil {
 		return nil
@@ -73,8 +73,8 @@ func convertList[A, B any](in []A, convert func(A) B) []B {
 	return out
 }
 
-// convertKeyed converts the elements of a list in which v1beta2 allows every key once. Of several elements with one key
-// the last one stays: where the key names something that is rendered, it is the one that wins.
+// convertKeyed converts the elements of a list in which v1beta2 allows every key once. It keeps the last of several
+// elements with the same key, which takes precedence in rendered data.
 func convertKeyed[A, B any, K comparable](in []A, convert func(A) (K, B)) []B {
 	if in == nil {
 		return nil
@@ -92,13 +92,13 @@ func convertKeyed[A, B any, K comparable](in []A, convert func(A) (K, B)) []B {
 	return out
 }
 
-// sortedKeys are the keys of a map in order, so that equal maps give equal lists.
+// sortedKeys returns the keys of a map in order, so that equal maps give equal lists.
 func sortedKeys[K cmp.Ordered, V any](in map[K]V) []K {
 	return slices.Sorted(maps.Keys(in))
 }
 
-// referenceToHub keeps the name and the namespace; the field implies the kind. A reference without a name refers to
-// nothing.
+// referenceToHub keeps the name and the namespace. The field implies the kind. It returns nil for a reference without a
+// name.
 func referenceToHub(in *corev1.ObjectReference) *infrav1.Metal3ObjectRef {
 	if in == nil || in.Name == "" {
 		return nil
@@ -140,12 +140,12 @@ func failureDomainsFromHub(in []clusterv1.FailureDomain) clusterv1beta1.FailureD
 	return out
 }
 
-// initializationToHub knows only one way: what is ready is provisioned, what is not says nothing.
+// initializationToHub sets provisioned if the spoke is ready, and nothing otherwise.
 func initializationToHub(ready bool) infrav1.InitializationStatus {
 	return infrav1.InitializationStatus{Provisioned: unlessZero(ready)}
 }
 
-// conditionsToHub takes the conditions in the format of v1beta2 out of their drawer.
+// conditionsToHub returns the conditions of status.v1beta2.
 func conditionsToHub(in *V1Beta2Status) []metav1.Condition {
 	return ptr.Deref(in, V1Beta2Status{}).Conditions
 }
@@ -157,7 +157,7 @@ func conditionsFromHub(in []metav1.Condition) *V1Beta2Status {
 	return &V1Beta2Status{Conditions: in}
 }
 
-// deprecatedToHub collects what v1beta2 does not report any more.
+// deprecatedToHub collects the status fields that v1beta2 does not have.
 func deprecatedToHub(conditions clusterv1beta1.Conditions, reason, message *string) *infrav1.DeprecatedStatus {
 	out := infrav1.Metal3V1Beta1Status{
 		Conditions: convertList(conditions, func(in clusterv1beta1.Condition) clusterv1.Condition {
@@ -175,7 +175,7 @@ func deprecatedToHub(conditions clusterv1beta1.Conditions, reason, message *stri
 	return &infrav1.DeprecatedStatus{V1Beta1: &out}
 }
 
-// deprecatedFromHub is empty where nothing deprecated is reported.
+// deprecatedFromHub returns an empty status if there are no deprecated fields.
 func deprecatedFromHub(in *infrav1.DeprecatedStatus) infrav1.Metal3V1Beta1Status {
 	return ptr.Deref(ptr.Deref(in, infrav1.DeprecatedStatus{}).V1Beta1, infrav1.Metal3V1Beta1Status{})
 }

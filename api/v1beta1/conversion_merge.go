@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// equal tells whether two values mean the same when they are written as JSON.
+// equal returns true if two values are the same as JSON.
 func equal[T any](a, b T) (bool, error) {
 	if apiequality.Semantic.DeepEqual(a, b) {
 		return true, nil
@@ -24,12 +24,12 @@ func equal[T any](a, b T) (bool, error) {
 	return reflect.DeepEqual(one, other), nil
 }
 
-// rebase moves the edits that lead from base to edited over to full, which says more than base.
+// rebase applies the edits from base to edited to full, which has more fields than base.
 func rebase[T any](base, edited, full T) (T, error) {
 	return rebaseIf(func(any, any) bool { return true }, base, edited, full)
 }
 
-// rebaseUnlessEdited is rebase where all edits only add to base. Otherwise it returns edited.
+// rebaseUnlessEdited returns the result of rebase if all edits only add to base. Otherwise it returns edited.
 func rebaseUnlessEdited[T any](base, edited, full T) (T, error) {
 	return rebaseIf(extends, base, edited, full)
 }
@@ -52,8 +52,8 @@ func rebaseIf[T any](allowed func(edited, base any) bool, base, edited, full T) 
 	return merged, transcribe(merge(trees[0], trees[1], trees[2]), &merged)
 }
 
-// merge returns full with the edits that lead from base to edited. Objects are merged field by field. A list is edited
-// as a whole: no list holds anything of weight that only one of the versions can say.
+// merge returns full with the edits from base to edited. Objects are merged field by field. Lists are replaced as a
+// whole: no list has an important field that only one of the versions has.
 func merge(base, edited, full any) any {
 	if reflect.DeepEqual(base, edited) {
 		return full
@@ -79,7 +79,7 @@ func merge(base, edited, full any) any {
 	return merged
 }
 
-// extends tells whether edited has all that base has, and perhaps more fields. A longer list is not an extension.
+// extends returns true if edited has all fields of base, and perhaps more. A longer list is not an extension.
 func extends(edited, base any) bool {
 	switch before := base.(type) {
 	case map[string]any:
@@ -109,8 +109,8 @@ func extends(edited, base any) bool {
 	}
 }
 
-// tree is a value as it is written in JSON. It is read back and written again, because only then is a field missing
-// whose parts are all empty but not nil.
+// tree is the JSON of a value. It is decoded and encoded again, which drops fields whose parts are all empty but not
+// nil.
 func tree[T any](value T) (any, error) {
 	var (
 		normal  T

@@ -47,7 +47,7 @@ func clusterSpecFromHub(in infrav1.Metal3ClusterSpec) Metal3ClusterSpec {
 	}
 }
 
-// endpointToHub leaves out a port that no server can listen on.
+// endpointToHub drops a port that is out of range.
 func endpointToHub(in APIEndpoint) clusterv1.APIEndpoint {
 	out := clusterv1.APIEndpoint{Host: clip(in.Host, maxHost)}
 	if in.Port > 0 && in.Port <= maxPort {
@@ -56,7 +56,7 @@ func endpointToHub(in APIEndpoint) clusterv1.APIEndpoint {
 	return out
 }
 
-// cloudProviderToHub lets the older field count where the newer one is missing.
+// cloudProviderToHub uses the older field if the newer one is missing.
 //
 //	cloudProviderEnabled  noCloudProvider  v1beta2
 //	set                   any              as it is

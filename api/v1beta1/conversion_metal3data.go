@@ -29,7 +29,7 @@ func metal3DataTwins(spoke *Metal3Data, hub *infrav1.Metal3Data) twins {
 	}
 }
 
-// dataSpecToHub always sets the index: v1beta1 leaves out the first one, which is 0.
+// dataSpecToHub always sets the index: v1beta1 omits index 0.
 func dataSpecToHub(in Metal3DataSpec) infrav1.Metal3DataSpec {
 	return infrav1.Metal3DataSpec{
 		Index:       ptr.To(bounded(in.Index, 0, math.MaxInt32)),

@@ -57,8 +57,8 @@ func dataTemplateStatusFromHub(in infrav1.Metal3DataTemplateStatus) Metal3DataTe
 	return Metal3DataTemplateStatus{Indexes: indexesFromHub(in.Indexes), LastUpdated: in.LastUpdated}
 }
 
-// indexesToHub turns a map into a list in the order of the indexes. Of several claims with one index, of which only one
-// can be right, the last by name stays. An index that cannot be one is left out.
+// indexesToHub turns a map into a list in the order of the indexes. Of several claims with the same index it keeps the
+// last by name. It drops invalid indexes.
 func indexesToHub(in map[string]int) []infrav1.DataIndex {
 	if in == nil {
 		return nil

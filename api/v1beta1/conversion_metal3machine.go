@@ -60,7 +60,7 @@ func machineSpecFromHub(in infrav1.Metal3MachineSpec) Metal3MachineSpec {
 	}
 }
 
-// imageToHub takes an image that says nothing for no image: v1beta1 cannot tell the two apart.
+// imageToHub returns nil for an empty image: v1beta1 does not distinguish the two.
 func imageToHub(in Image) *infrav1.Image {
 	return unlessZero(infrav1.Image{
 		URL:          in.URL,

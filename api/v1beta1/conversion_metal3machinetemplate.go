@@ -25,7 +25,7 @@ func metal3MachineTemplateTwins(spoke *Metal3MachineTemplate, hub *infrav1.Metal
 		spoke: spoke, hub: hub, spokeMeta: &spoke.ObjectMeta, hubMeta: &hub.ObjectMeta,
 		halves: map[string]half{
 			"spec": newHalf(&spoke.Spec, &hub.Spec, machineTemplateSpecToHub, machineTemplateSpecFromHub),
-			// v1beta1 has no status. It is a half all the same, so that a write in that version does not lose it.
+			// v1beta1 has no status. With this half, a write in v1beta1 does not lose the status.
 			"status": newHalf(&nothing{}, &hub.Status,
 				func(nothing) infrav1.Metal3MachineTemplateStatus { return infrav1.Metal3MachineTemplateStatus{} },
 				func(infrav1.Metal3MachineTemplateStatus) nothing { return nothing{} }),

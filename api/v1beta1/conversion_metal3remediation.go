@@ -33,7 +33,7 @@ func remediationSpecToHub(in Metal3RemediationSpec) infrav1.Metal3RemediationSpe
 	return infrav1.Metal3RemediationSpec{
 		Strategy: convertOptional(in.Strategy, func(in RemediationStrategy) infrav1.RemediationStrategy {
 			return infrav1.RemediationStrategy{
-				// Admission refuses a type that does not exist, which is better than another one in its place.
+				// The type is kept even if it is unknown. Admission then refuses it.
 				Type:           infrav1.RemediationType(in.Type),
 				RetryLimit:     toInt32(in.RetryLimit),
 				TimeoutSeconds: secondsToHub(in),
@@ -56,7 +56,7 @@ func remediationSpecFromHub(in infrav1.Metal3RemediationSpec) Metal3RemediationS
 	}
 }
 
-// secondsToHub takes the field that belongs to v1beta1, and where it is missing the one that also belongs to v1beta2.
+// secondsToHub returns timeoutSeconds, or timeout if timeoutSeconds is missing.
 func secondsToHub(in RemediationStrategy) *int32 {
 	if in.TimeoutSeconds != nil {
 		return in.TimeoutSeconds
@@ -64,7 +64,7 @@ func secondsToHub(in RemediationStrategy) *int32 {
 	return convertOptional(in.Timeout, timeoutToHub)
 }
 
-// timeoutToHub rounds up: a timeout is never shorter than asked for.
+// timeoutToHub rounds up, so that a timeout is never shorter than requested.
 func timeoutToHub(in metav1.Duration) int32 {
 	seconds := in.Duration / time.Second
 	if in.Duration%time.Second > 0 {
@@ -89,7 +89,7 @@ func remediationStatusFromHub(in infrav1.Metal3RemediationStatus) Metal3Remediat
 	}
 }
 
-// phaseToHub leaves out a phase that v1beta2 does not know. The remediation then starts at the beginning.
+// phaseToHub drops a phase that v1beta2 does not have. The remediation then starts at the beginning.
 func phaseToHub(in string) infrav1.RemediationPhase {
 	switch phase := infrav1.RemediationPhase(in); phase {
 	case infrav1.RemediationRunning, infrav1.RemediationWaiting,

@@ -1,6 +1,6 @@
 package v1beta1
 
-// MetaData lists the keys of the rendered meta-data. An entry further down a list wins over one with the same key.
+// MetaData lists the keys of the rendered meta-data. If a list has a key twice, the later entry takes precedence.
 type MetaData struct {
 	// strings are fixed values.
 	// +optional
@@ -10,11 +10,11 @@ type MetaData struct {
 	// +optional
 	ObjectNames []MetaDataObjectName `json:"objectNames,omitempty"`
 
-	// indexes are computed from the index of the machine.
+	// indexes are values computed from the index of the machine.
 	// +optional
 	Indexes []MetaDataIndex `json:"indexes,omitempty"`
 
-	// namespaces are the namespace of the machine.
+	// namespaces are keys whose value is the namespace of the machine.
 	// +optional
 	Namespaces []MetaDataNamespace `json:"namespaces,omitempty"`
 
@@ -38,11 +38,11 @@ type MetaData struct {
 	// +optional
 	FromHostInterfaces []MetaDataHostInterface `json:"fromHostInterfaces,omitempty"`
 
-	// fromLabels are label values of objects. A missing label gives an empty value.
+	// fromLabels are label values of objects. The value of a missing label is empty.
 	// +optional
 	FromLabels []MetaDataFromLabel `json:"fromLabels,omitempty"`
 
-	// fromAnnotations are annotation values of objects. A missing annotation gives an empty value.
+	// fromAnnotations are annotation values of objects. The value of a missing annotation is empty.
 	// +optional
 	FromAnnotations []MetaDataFromAnnotation `json:"fromAnnotations,omitempty"`
 }
@@ -64,7 +64,7 @@ type MetaDataObjectName struct {
 	// +required
 	Key string `json:"key"`
 
-	// object whose name is taken.
+	// object whose name is used.
 	// +required
 	// +kubebuilder:validation:Enum=machine;metal3machine;baremetalhost
 	Object string `json:"object"`
@@ -80,7 +80,7 @@ type MetaDataIndex struct {
 	// +optional
 	Offset int `json:"offset,omitempty"`
 
-	// step that the index is multiplied with.
+	// step by which the index is multiplied.
 	// +optional
 	// +kubebuilder:default=1
 	Step int `json:"step,omitempty"`
@@ -101,7 +101,7 @@ type MetaDataNamespace struct {
 	Key string `json:"key"`
 }
 
-// FromPool is a value taken from an address pool.
+// FromPool is a value from an address pool.
 type FromPool struct {
 	// key in the meta-data.
 	// +required
@@ -132,7 +132,7 @@ type MetaDataHostInterface struct {
 	// +optional
 	Interface string `json:"interface,omitempty"`
 
-	// fromBootMAC takes the MAC address that the host boots from.
+	// fromBootMAC uses the boot MAC address of the host.
 	// +optional
 	FromBootMAC *bool `json:"fromBootMAC,omitempty"`
 }
@@ -143,12 +143,12 @@ type MetaDataFromLabel struct {
 	// +required
 	Key string `json:"key"`
 
-	// object whose label is taken.
+	// object that has the label.
 	// +required
 	// +kubebuilder:validation:Enum=machine;metal3machine;baremetalhost
 	Object string `json:"object"`
 
-	// label whose value is taken.
+	// label whose value is used.
 	// +required
 	Label string `json:"label"`
 }
@@ -159,12 +159,12 @@ type MetaDataFromAnnotation struct {
 	// +required
 	Key string `json:"key"`
 
-	// object whose annotation is taken.
+	// object that has the annotation.
 	// +required
 	// +kubebuilder:validation:Enum=machine;metal3machine;baremetalhost
 	Object string `json:"object"`
 
-	// annotation whose value is taken.
+	// annotation whose value is used.
 	// +required
 	Annotation string `json:"annotation"`
 }

@@ -5,39 +5,39 @@ import (
 	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1"
 )
 
-// Metal3ClusterSpec is what the user wants of the infrastructure that the machines of a cluster share.
+// Metal3ClusterSpec is the desired state of a Metal3Cluster.
 type Metal3ClusterSpec struct {
-	// controlPlaneEndpoint is where the API server of the cluster will answer.
+	// controlPlaneEndpoint is the address of the API server of the cluster.
 	// +optional
 	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 
-	// noCloudProvider says that no cloud provider sets the provider ID of the nodes. It counts only where
-	// cloudProviderEnabled is missing.
+	// noCloudProvider is true if no cloud provider sets the provider ID of the Nodes. It has an effect only if
+	// cloudProviderEnabled is not set.
 	//
 	// Deprecated: set cloudProviderEnabled to the opposite instead.
 	// +optional
 	NoCloudProvider *bool `json:"noCloudProvider,omitempty"`
 
-	// cloudProviderEnabled says that a cloud provider sets the provider ID of the nodes.
+	// cloudProviderEnabled is true if a cloud provider sets the provider ID of the Nodes.
 	// +optional
 	CloudProviderEnabled *bool `json:"cloudProviderEnabled,omitempty"`
 
-	// failureDomains are the places that machines can be spread over, by name.
+	// failureDomains over which Cluster API spreads machines, by name.
 	// +optional
 	FailureDomains clusterv1beta1.FailureDomains `json:"failureDomains,omitempty"`
 }
 
-// Metal3ClusterStatus is what the provider observed.
+// Metal3ClusterStatus is the observed state of a Metal3Cluster.
 type Metal3ClusterStatus struct {
 	// lastUpdated is the time of the last change.
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 
-	// failureReason is the short text of an error that is considered final.
+	// failureReason is the reason of an error that CAPM3 considered final.
 	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
 
-	// failureMessage is the long text of an error that is considered final.
+	// failureMessage is the message of an error that CAPM3 considered final.
 	// +optional
 	FailureMessage *string `json:"failureMessage,omitempty"`
 
@@ -53,7 +53,7 @@ type Metal3ClusterStatus struct {
 	// +optional
 	Conditions clusterv1beta1.Conditions `json:"conditions,omitempty"`
 
-	// v1beta2 holds what v1beta2 reports.
+	// v1beta2 has the conditions in the format of v1beta2.
 	// +optional
 	V1Beta2 *V1Beta2Status `json:"v1beta2,omitempty"`
 }
@@ -64,20 +64,20 @@ type Metal3ClusterStatus struct {
 // +kubebuilder:resource:path=metal3clusters,scope=Namespaced,categories=cluster-api,shortName=m3c;m3cluster;m3clusters;metal3c;metal3cluster
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Whether the infrastructure is complete"
-// +kubebuilder:printcolumn:name="Error",type=string,JSONPath=`.status.failureReason`,description="Error that is considered final"
+// +kubebuilder:printcolumn:name="Error",type=string,JSONPath=`.status.failureReason`,description="Error that CAPM3 considered final"
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels.cluster\.x-k8s\.io/cluster-name`,description="Cluster that owns it"
-// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.controlPlaneEndpoint`,description="Where the API server answers"
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.controlPlaneEndpoint`,description="Address of the API server"
 
 // Metal3Cluster is the infrastructure that the machines of a cluster share.
 type Metal3Cluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the user wants.
+	// spec is the desired state.
 	// +optional
 	Spec Metal3ClusterSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what the provider observed.
+	// status is the observed state.
 	// +optional
 	Status Metal3ClusterStatus `json:"status,omitempty,omitzero"`
 }

@@ -4,16 +4,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Metal3ClusterTemplateSpec wraps the template.
+// Metal3ClusterTemplateSpec contains the template.
 type Metal3ClusterTemplateSpec struct {
-	// template of the Metal3Clusters that are made from it.
+	// template of the Metal3Clusters.
 	// +required
 	Template Metal3ClusterTemplateResource `json:"template"`
 }
 
-// Metal3ClusterTemplateResource is what a Metal3Cluster is made from.
+// Metal3ClusterTemplateResource is the template of a Metal3Cluster.
 type Metal3ClusterTemplateResource struct {
-	// spec of the Metal3Cluster.
+	// spec of the Metal3Clusters.
 	// +required
 	Spec Metal3ClusterSpec `json:"spec"`
 }
@@ -27,7 +27,7 @@ type Metal3ClusterTemplate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the template. It is written even where it is empty: Cluster API looks for spec.template.
+	// spec contains the template. An empty spec is written too, because Cluster API reads spec.template.
 	// +optional
 	Spec Metal3ClusterTemplateSpec `json:"spec,omitempty"`
 }

@@ -5,21 +5,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Metal3DataSpec says what to render for one machine.
+// Metal3DataSpec is the desired state of a Metal3Data.
 type Metal3DataSpec struct {
 	// index of the machine in its template. It counts from 0, and missing is 0.
 	// +optional
 	Index int `json:"index,omitempty"`
 
-	// templateReference is not used any more.
+	// templateReference has no effect.
 	// +optional
 	TemplateReference string `json:"templateReference,omitempty"`
 
-	// metaData is the Secret that holds the rendered meta-data.
+	// metaData is the Secret with the rendered meta-data.
 	// +optional
 	MetaData *corev1.SecretReference `json:"metaData,omitempty"`
 
-	// networkData is the Secret that holds the rendered network-data.
+	// networkData is the Secret with the rendered network-data.
 	// +optional
 	NetworkData *corev1.SecretReference `json:"networkData,omitempty"`
 
@@ -32,13 +32,13 @@ type Metal3DataSpec struct {
 	Template *corev1.ObjectReference `json:"template,omitempty"`
 }
 
-// Metal3DataStatus is what the provider observed.
+// Metal3DataStatus is the observed state of a Metal3Data.
 type Metal3DataStatus struct {
 	// ready is true once the Secrets exist.
 	// +optional
 	Ready bool `json:"ready"`
 
-	// errorMessage says why rendering failed.
+	// errorMessage is the reason why rendering failed.
 	// +optional
 	ErrorMessage *string `json:"errorMessage,omitempty"`
 }
@@ -54,11 +54,11 @@ type Metal3Data struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says what to render.
+	// spec is the desired state.
 	// +optional
 	Spec Metal3DataSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what the provider observed.
+	// status is the observed state.
 	// +optional
 	Status Metal3DataStatus `json:"status,omitempty,omitzero"`
 }

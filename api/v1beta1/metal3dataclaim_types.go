@@ -5,20 +5,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Metal3DataClaimSpec asks for data rendered from a template.
+// Metal3DataClaimSpec is the desired state of a Metal3DataClaim.
 type Metal3DataClaimSpec struct {
 	// template to render.
 	// +optional
 	Template *corev1.ObjectReference `json:"template,omitempty"`
 }
 
-// Metal3DataClaimStatus is what the provider observed.
+// Metal3DataClaimStatus is the observed state of a Metal3DataClaim.
 type Metal3DataClaimStatus struct {
-	// renderedData is the Metal3Data that answers the claim.
+	// renderedData is the Metal3Data of the claim.
 	// +optional
 	RenderedData *corev1.ObjectReference `json:"renderedData,omitempty"`
 
-	// errorMessage says why the claim has no answer.
+	// errorMessage is the reason why the claim has no Metal3Data.
 	// +optional
 	ErrorMessage *string `json:"errorMessage,omitempty"`
 }
@@ -29,16 +29,16 @@ type Metal3DataClaimStatus struct {
 // +kubebuilder:resource:path=metal3dataclaims,scope=Namespaced,categories=cluster-api,shortName=m3dc;m3dataclaim;m3dataclaims;metal3dc;metal3dataclaim
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// Metal3DataClaim asks for the data of one machine.
+// Metal3DataClaim requests data for one machine, rendered from a Metal3DataTemplate.
 type Metal3DataClaim struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is asked for.
+	// spec is the desired state.
 	// +optional
 	Spec Metal3DataClaimSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what the provider observed.
+	// status is the observed state.
 	// +optional
 	Status Metal3DataClaimStatus `json:"status,omitempty,omitzero"`
 }

@@ -4,32 +4,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Metal3DataTemplateSpec says how meta-data and network-data are rendered.
+// Metal3DataTemplateSpec is the desired state of a Metal3DataTemplate.
 type Metal3DataTemplateSpec struct {
-	// clusterName is not used any more: a template serves all clusters of its namespace.
+	// clusterName has no effect: all clusters of the namespace can use the template.
 	// +optional
 	ClusterName string `json:"clusterName,omitempty"`
 
-	// templateReference is not used any more.
+	// templateReference has no effect.
 	// +optional
 	TemplateReference string `json:"templateReference,omitempty"`
 
-	// metaData says how the meta-data is rendered.
+	// metaData is the template of the meta-data.
 	// +optional
 	MetaData *MetaData `json:"metaData,omitempty"`
 
-	// networkData says how the network-data is rendered.
+	// networkData is the template of the network-data.
 	// +optional
 	NetworkData *NetworkData `json:"networkData,omitempty"`
 }
 
-// Metal3DataTemplateStatus is what the provider observed.
+// Metal3DataTemplateStatus is the observed state of a Metal3DataTemplate.
 type Metal3DataTemplateStatus struct {
 	// lastUpdated is the time of the last change.
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 
-	// indexes that are in use, by the name of the Metal3DataClaim that uses them.
+	// indexes that are allocated, by the name of the Metal3DataClaim.
 	// +optional
 	Indexes map[string]int `json:"indexes,omitempty"`
 }
@@ -38,19 +38,19 @@ type Metal3DataTemplateStatus struct {
 // +kubebuilder:deprecatedversion:warning="infrastructure.cluster.x-k8s.io/v1beta1 Metal3DataTemplate is deprecated; use infrastructure.cluster.x-k8s.io/v1beta2 Metal3DataTemplate"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=metal3datatemplates,scope=Namespaced,categories=cluster-api,shortName=m3dt;m3datatemplate;m3datatemplates;metal3dt;metal3datatemplate
-// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels.cluster\.x-k8s\.io/cluster-name`,description="Cluster that it belongs to"
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels.cluster\.x-k8s\.io/cluster-name`,description="Cluster of the object"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// Metal3DataTemplate says how the data of machines is rendered.
+// Metal3DataTemplate is a template of the meta-data and network-data of machines.
 type Metal3DataTemplate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says how to render.
+	// spec is the desired state.
 	// +optional
 	Spec Metal3DataTemplateSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what the provider observed.
+	// status is the observed state.
 	// +optional
 	Status Metal3DataTemplateStatus `json:"status,omitempty,omitzero"`
 }

@@ -6,13 +6,13 @@ import (
 	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1"
 )
 
-// Metal3MachineSpec is what the user wants of one machine.
+// Metal3MachineSpec is the desired state of a Metal3Machine.
 type Metal3MachineSpec struct {
 	// providerID of the machine, metal3://<namespace>/<host>/<metal3machine>.
 	// +optional
 	ProviderID *string `json:"providerID,omitempty"`
 
-	// image to write to the disk of the host. Needed unless customDeploy is set.
+	// image to write to the disk of the host. Required unless customDeploy is set.
 	// +optional
 	Image Image `json:"image,omitempty,omitzero"`
 
@@ -24,11 +24,11 @@ type Metal3MachineSpec struct {
 	// +optional
 	UserData *corev1.SecretReference `json:"userData,omitempty"`
 
-	// hostSelector says which hosts are eligible.
+	// hostSelector selects eligible hosts.
 	// +optional
 	HostSelector HostSelector `json:"hostSelector,omitempty,omitzero"`
 
-	// dataTemplate is the Metal3DataTemplate that meta-data and network-data are rendered from.
+	// dataTemplate is the Metal3DataTemplate for meta-data and network-data.
 	// +optional
 	DataTemplate *corev1.ObjectReference `json:"dataTemplate,omitempty"`
 
@@ -40,28 +40,28 @@ type Metal3MachineSpec struct {
 	// +optional
 	NetworkData *corev1.SecretReference `json:"networkData,omitempty"`
 
-	// automatedCleaningMode is handed to the host: metadata wipes partition tables when the host is released,
-	// disabled leaves the disks alone.
+	// automatedCleaningMode of the host: metadata wipes partition tables when the host is released, and disabled leaves
+	// the disks unchanged.
 	// +optional
 	// +kubebuilder:validation:Enum=metadata;disabled
 	AutomatedCleaningMode *string `json:"automatedCleaningMode,omitempty"`
 
-	// failureDomain that the host should stand in.
+	// failureDomain of the host to choose.
 	// +optional
 	FailureDomain *string `json:"failureDomain,omitempty"`
 }
 
-// Metal3MachineStatus is what the provider observed.
+// Metal3MachineStatus is the observed state of a Metal3Machine.
 type Metal3MachineStatus struct {
 	// lastUpdated is the time of the last change.
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 
-	// failureReason is the short text of an error that is considered final.
+	// failureReason is the reason of an error that CAPM3 considered final.
 	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
 
-	// failureMessage is the long text of an error that is considered final.
+	// failureMessage is the message of an error that CAPM3 considered final.
 	// +optional
 	FailureMessage *string `json:"failureMessage,omitempty"`
 
@@ -69,7 +69,7 @@ type Metal3MachineStatus struct {
 	// +optional
 	Addresses clusterv1beta1.MachineAddresses `json:"addresses,omitempty"`
 
-	// phase is not used.
+	// phase has no meaning.
 	// +optional
 	Phase string `json:"phase,omitempty"`
 
@@ -77,19 +77,19 @@ type Metal3MachineStatus struct {
 	// +optional
 	Ready bool `json:"ready"`
 
-	// userData is the Secret that the host was given as user data.
+	// userData is the Secret with the user data of the host.
 	// +optional
 	UserData *corev1.SecretReference `json:"userData,omitempty"`
 
-	// renderedData is the Metal3Data that was rendered for this machine.
+	// renderedData is the Metal3Data of this machine.
 	// +optional
 	RenderedData *corev1.ObjectReference `json:"renderedData,omitempty"`
 
-	// metaData is the Secret that the host was given as meta-data.
+	// metaData is the Secret with the meta-data of the host.
 	// +optional
 	MetaData *corev1.SecretReference `json:"metaData,omitempty"`
 
-	// networkData is the Secret that the host was given as network-data.
+	// networkData is the Secret with the network-data of the host.
 	// +optional
 	NetworkData *corev1.SecretReference `json:"networkData,omitempty"`
 
@@ -97,7 +97,7 @@ type Metal3MachineStatus struct {
 	// +optional
 	Conditions clusterv1beta1.Conditions `json:"conditions,omitempty"`
 
-	// v1beta2 holds what v1beta2 reports.
+	// v1beta2 has the conditions in the format of v1beta2.
 	// +optional
 	V1Beta2 *V1Beta2Status `json:"v1beta2,omitempty"`
 }
@@ -109,19 +109,19 @@ type Metal3MachineStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="ProviderID",type=string,JSONPath=`.spec.providerID`,description="Provider ID"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Whether the machine is complete"
-// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels.cluster\.x-k8s\.io/cluster-name`,description="Cluster that it belongs to"
-// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Not used"
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels.cluster\.x-k8s\.io/cluster-name`,description="Cluster of the object"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="No meaning"
 
-// Metal3Machine is one machine on one host.
+// Metal3Machine is a machine on a BareMetalHost.
 type Metal3Machine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the user wants.
+	// spec is the desired state.
 	// +optional
 	Spec Metal3MachineSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what the provider observed.
+	// status is the observed state.
 	// +optional
 	Status Metal3MachineStatus `json:"status,omitempty,omitzero"`
 }

@@ -4,22 +4,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Metal3MachineTemplateSpec is what Metal3Machines are made from.
+// Metal3MachineTemplateSpec contains the template of Metal3Machines.
 type Metal3MachineTemplateSpec struct {
 	// template of the Metal3Machines.
 	// +required
 	Template Metal3MachineTemplateResource `json:"template"`
 
-	// nodeReuse keeps a host, after its machine is deleted, for the next machine of the same control plane or
+	// nodeReuse reserves the host of a deleted machine for the next machine of the same control plane or
 	// MachineDeployment.
 	// +optional
 	// +kubebuilder:default=false
 	NodeReuse bool `json:"nodeReuse"`
 }
 
-// Metal3MachineTemplateResource is what a Metal3Machine is made from.
+// Metal3MachineTemplateResource is the template of a Metal3Machine.
 type Metal3MachineTemplateResource struct {
-	// spec of the Metal3Machine.
+	// spec of the Metal3Machines.
 	// +required
 	Spec Metal3MachineSpec `json:"spec"`
 }
@@ -34,7 +34,7 @@ type Metal3MachineTemplate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the template. It is written even where it is empty: Cluster API looks for spec.template.
+	// spec contains the template. An empty spec is written too, because Cluster API reads spec.template.
 	// +optional
 	Spec Metal3MachineTemplateSpec `json:"spec,omitempty"`
 }

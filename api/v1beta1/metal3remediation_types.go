@@ -4,36 +4,36 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RemediationStrategy says how to remediate.
+// RemediationStrategy configures a remediation.
 type RemediationStrategy struct {
-	// type of the remediation. Reboot is the only one.
+	// type of the remediation. Reboot is the only type.
 	// +optional
 	Type string `json:"type,omitempty"`
 
-	// retryLimit is how often a try that left the machine unhealthy is repeated.
+	// retryLimit is the number of tries after the first one while the machine is unhealthy.
 	// +optional
 	RetryLimit int `json:"retryLimit,omitempty"`
 
-	// timeout is how long to wait for the node before the next try.
+	// timeout is the time in which a try must make the machine healthy.
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// timeoutSeconds is the same in seconds, as v1beta2 has it. CAPM3's documentation uses it in this version too. It
-	// wins over timeout.
+	// timeoutSeconds is the timeout in seconds, as in v1beta2. It takes precedence over timeout. The documentation of
+	// CAPM3 uses this field in v1beta1 too.
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 
-// Metal3RemediationSpec asks for the remediation of the host of one machine.
+// Metal3RemediationSpec is the desired state of a Metal3Remediation.
 type Metal3RemediationSpec struct {
 	// strategy of the remediation.
 	// +optional
 	Strategy *RemediationStrategy `json:"strategy,omitempty"`
 }
 
-// Metal3RemediationStatus is what the provider observed.
+// Metal3RemediationStatus is the observed state of a Metal3Remediation.
 type Metal3RemediationStatus struct {
-	// phase is how far the remediation got.
+	// phase of the remediation.
 	// +optional
 	Phase string `json:"phase,omitempty"`
 
@@ -41,7 +41,7 @@ type Metal3RemediationStatus struct {
 	// +optional
 	RetryCount int `json:"retryCount,omitempty"`
 
-	// lastRemediated is when the last try began.
+	// lastRemediated is the time at which the last try began.
 	// +optional
 	LastRemediated *metav1.Time `json:"lastRemediated,omitempty"`
 }
@@ -50,22 +50,22 @@ type Metal3RemediationStatus struct {
 // +kubebuilder:deprecatedversion:warning="infrastructure.cluster.x-k8s.io/v1beta1 Metal3Remediation is deprecated; use infrastructure.cluster.x-k8s.io/v1beta2 Metal3Remediation"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=metal3remediations,scope=Namespaced,categories=cluster-api,shortName=m3r;m3remediation
-// +kubebuilder:printcolumn:name="Retry limit",type=string,JSONPath=`.spec.strategy.retryLimit`,description="How often a try is repeated"
+// +kubebuilder:printcolumn:name="Retry limit",type=string,JSONPath=`.spec.strategy.retryLimit`,description="Maximum number of tries after the first one"
 // +kubebuilder:printcolumn:name="Retry count",type=string,JSONPath=`.status.retryCount`,description="Tries after the first one"
 // +kubebuilder:printcolumn:name="Last Remediated",type=string,JSONPath=`.status.lastRemediated`,description="When the last try began"
 // +kubebuilder:printcolumn:name="Strategy",type=string,JSONPath=`.spec.strategy.type`,description="Type of the remediation"
-// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="How far the remediation got"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Phase of the remediation"
 
-// Metal3Remediation asks for the remediation of the host of one machine.
+// Metal3Remediation requests the remediation of the host of one Machine.
 type Metal3Remediation struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is asked for.
+	// spec is the desired state.
 	// +optional
 	Spec Metal3RemediationSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what the provider observed.
+	// status is the observed state.
 	// +optional
 	Status Metal3RemediationStatus `json:"status,omitempty,omitzero"`
 }

@@ -4,23 +4,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Metal3RemediationTemplateSpec wraps the template.
+// Metal3RemediationTemplateSpec contains the template.
 type Metal3RemediationTemplateSpec struct {
-	// template of the Metal3Remediations that are made from it.
+	// template of the Metal3Remediations.
 	// +required
 	Template Metal3RemediationTemplateResource `json:"template"`
 }
 
-// Metal3RemediationTemplateResource is what a Metal3Remediation is made from.
+// Metal3RemediationTemplateResource is the template of a Metal3Remediation.
 type Metal3RemediationTemplateResource struct {
-	// spec of the Metal3Remediation.
+	// spec of the Metal3Remediations.
 	// +required
 	Spec Metal3RemediationSpec `json:"spec"`
 }
 
-// Metal3RemediationTemplateStatus is what the provider observed.
+// Metal3RemediationTemplateStatus is the observed state of a Metal3RemediationTemplate.
 type Metal3RemediationTemplateStatus struct {
-	// status of the latest remediation made from the template.
+	// status of the latest Metal3Remediation of the template. This provider does not write it.
 	// +optional
 	Status Metal3RemediationStatus `json:"status,omitempty,omitzero"`
 }
@@ -35,11 +35,11 @@ type Metal3RemediationTemplate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the template. It is written even where it is empty: Cluster API looks for spec.template.
+	// spec contains the template. An empty spec is written too, because Cluster API reads spec.template.
 	// +optional
 	Spec Metal3RemediationTemplateSpec `json:"spec,omitempty"`
 
-	// status is what the provider observed.
+	// status is the observed state.
 	// +optional
 	Status Metal3RemediationTemplateStatus `json:"status,omitempty,omitzero"`
 }

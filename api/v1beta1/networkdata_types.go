@@ -69,7 +69,7 @@ type BondLink struct {
 	// +kubebuilder:validation:Enum=balance-rr;active-backup;balance-xor;broadcast;balance-tlb;balance-alb;"802.3ad"
 	BondMode string `json:"bondMode"`
 
-	// bondXmitHashPolicy spreads the traffic over the links.
+	// bondXmitHashPolicy distributes the traffic over the links.
 	// +optional
 	// +kubebuilder:validation:Enum=layer2;layer3+4;layer2+3
 	BondXmitHashPolicy string `json:"bondXmitHashPolicy,omitempty"`
@@ -94,11 +94,11 @@ type BondLink struct {
 	// +optional
 	MACAddress *LinkMAC `json:"macAddress,omitempty"`
 
-	// parameters are further settings of the bond by name, without the prefix bond_. A value is any JSON value.
+	// parameters are additional settings of the bond by name, without the prefix bond_. A value is any JSON value.
 	// +optional
 	Parameters map[string]apiextensionsv1.JSON `json:"parameters,omitempty"`
 
-	// bondLinks are the ids of the links that are bonded.
+	// bondLinks are the IDs of the bonded links.
 	// +optional
 	BondLinks []string `json:"bondLinks,omitempty"`
 }
@@ -130,14 +130,14 @@ type VlanLink struct {
 	// +optional
 	MACAddress *LinkMAC `json:"macAddress,omitempty"`
 
-	// vlanLink is the id of the link that carries the VLAN.
+	// vlanLink is the ID of the parent link of the VLAN.
 	// +required
 	VlanLink string `json:"vlanLink"`
 }
 
-// LinkMAC says where the MAC address of a link comes from.
+// LinkMAC is the source of the MAC address of a link.
 type LinkMAC struct {
-	// string is the MAC address itself.
+	// string is the MAC address.
 	// +optional
 	String *string `json:"string,omitempty"`
 
@@ -152,12 +152,12 @@ type LinkMAC struct {
 
 // AnnotationSource is an annotation of an object.
 type AnnotationSource struct {
-	// object that carries the annotation.
+	// object that has the annotation.
 	// +required
 	// +kubebuilder:validation:Enum=machine;metal3machine;baremetalhost
 	Object string `json:"object"`
 
-	// annotation whose value is taken.
+	// annotation whose value is used.
 	// +required
 	Annotation string `json:"annotation"`
 }
@@ -216,7 +216,7 @@ type StaticNetwork struct {
 	// +optional
 	IPAddressFromIPPool string `json:"ipAddressFromIPPool,omitempty"`
 
-	// fromPoolRef is the pool that the address is taken from.
+	// fromPoolRef is the pool of the address.
 	// +optional
 	FromPoolRef *PoolRef `json:"fromPoolRef,omitempty"`
 
@@ -229,7 +229,7 @@ type StaticNetwork struct {
 	Routes []NetworkRoute `json:"routes,omitempty"`
 }
 
-// DynamicNetwork is an address on a link that the network hands out.
+// DynamicNetwork is an address on a link that the network assigns.
 type DynamicNetwork struct {
 	// id of the network.
 	// +required
@@ -259,37 +259,37 @@ type NetworkRoute struct {
 	// +required
 	Gateway NetworkGateway `json:"gateway"`
 
-	// services reached through the route.
+	// services that are reached through the route.
 	// +optional
 	Services NetworkServices `json:"services,omitempty,omitzero"`
 }
 
-// NetworkGateway says where the address of a gateway comes from.
+// NetworkGateway is the source of the address of a gateway.
 type NetworkGateway struct {
-	// string is the address itself.
+	// string is the address.
 	// +optional
 	String *string `json:"string,omitempty"`
 
-	// fromIPPool is the name of an IPPool of Metal3 whose gateway is taken.
+	// fromIPPool is the name of an IPPool of Metal3 whose gateway is used.
 	// +optional
 	FromIPPool *string `json:"fromIPPool,omitempty"`
 
-	// fromPoolRef is the pool whose gateway is taken.
+	// fromPoolRef is the pool whose gateway is used.
 	// +optional
 	FromPoolRef *PoolRef `json:"fromPoolRef,omitempty"`
 
-	// fromPoolAnnotation is the annotation that names the IPPool of Metal3 whose gateway is taken.
+	// fromPoolAnnotation is the annotation that names the IPPool of Metal3 whose gateway is used.
 	// +optional
 	FromPoolAnnotation *AnnotationSource `json:"fromPoolAnnotation,omitempty"`
 }
 
-// NetworkServices are services that the network offers.
+// NetworkServices are services of the network.
 type NetworkServices struct {
 	// dns are addresses of DNS servers.
 	// +optional
 	DNS []string `json:"dns,omitempty"`
 
-	// dnsFromIPPool is the name of an IPPool of Metal3 whose DNS servers are taken.
+	// dnsFromIPPool is the name of an IPPool of Metal3 whose DNS servers are used.
 	// +optional
 	DNSFromIPPool *string `json:"dnsFromIPPool,omitempty"`
 }

@@ -6,10 +6,11 @@ import (
 
 // Names of disk formats and checksum types that need special treatment.
 const (
-	// LiveISODiskFormat is the disk format of an image that is booted and never written to disk.
+	// LiveISODiskFormat is the disk format of an image that hosts boot and do not write to disk.
 	LiveISODiskFormat = "live-iso"
 
-	// OCIScheme starts the URL of an image in an OCI registry, which carries its own digest.
+	// OCIScheme starts the URL of an image in an OCI registry. Such an image needs no checksum: the registry has its
+	// digest.
 	OCIScheme = "oci://"
 )
 
@@ -30,96 +31,96 @@ type Metal3ObjectRef struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
-	// namespace of the object. Empty means the namespace of the object that holds the reference, and only that
-	// namespace is accepted.
+	// namespace of the object. Only the namespace of the object that has the reference is accepted. Defaults to that
+	// namespace.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// Image is what gets written to the disk of a host.
+// Image is an image that Ironic writes to the disk of a host.
 type Image struct {
 	// url of the image: http, https, file or oci.
 	// +required
 	URL string `json:"url"`
 
-	// checksum of the image, or the URL of a file that holds it. Required unless the image is a live ISO or comes
+	// checksum of the image, or the URL of a file with the checksum. Required unless the image is a live ISO or comes
 	// from an OCI registry.
 	// +optional
 	Checksum string `json:"checksum,omitempty"`
 
-	// checksumType is the algorithm of the checksum. Empty means md5; auto lets BMO recognise it by
-	// its length.
+	// checksumType is the algorithm of the checksum. With auto, BMO detects it by the length of the checksum. Defaults
+	// to md5.
 	// +optional
 	// +kubebuilder:validation:Enum=md5;sha256;sha512;auto
 	ChecksumType string `json:"checksumType,omitempty"`
 
-	// diskFormat of the image. Needed for a live ISO; otherwise recognised by BMO.
+	// diskFormat of the image. Required for a live ISO. Ironic detects the other formats.
 	// +optional
 	// +kubebuilder:validation:Enum=raw;qcow2;vdi;vmdk;live-iso
 	DiskFormat string `json:"diskFormat,omitempty"`
 }
 
-// CustomDeploy names a deploy step of a custom Ironic ramdisk that replaces writing an image.
+// CustomDeploy names a deploy step of a custom deploy ramdisk, which Ironic runs instead of writing an image.
 type CustomDeploy struct {
 	// method is the name of the deploy step.
 	// +required
 	Method string `json:"method"`
 }
 
-// HostSelector says which hosts are eligible. All its parts must match.
+// HostSelector selects hosts by their labels. All requirements must match.
 type HostSelector struct {
-	// matchLabels are label values that a host must have.
+	// matchLabels are labels that a host must have.
 	// +optional
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
 
-	// matchExpressions are rules that the labels of a host must meet.
+	// matchExpressions are requirements on the labels of a host.
 	// +optional
 	// +listType=atomic
 	MatchExpressions []HostSelectorRequirement `json:"matchExpressions,omitempty"`
 }
 
-// HostSelectorRequirement is one rule about one label.
+// HostSelectorRequirement is a requirement on one label.
 type HostSelectorRequirement struct {
 	// key of the label.
 	// +required
 	Key string `json:"key"`
 
-	// operator is one of In, NotIn, Exists, DoesNotExist, Gt, Lt, =, ==, != and ! (the same as DoesNotExist); case
-	// does not matter.
+	// operator is one of In, NotIn, Exists, DoesNotExist, Gt, Lt, =, ==, != and ! (the same as DoesNotExist), in any
+	// case.
 	// +required
 	Operator string `json:"operator"`
 
-	// values that the operator compares with. In and NotIn need at least one, Exists and DoesNotExist none, the
-	// others exactly one.
+	// values for the operator. In and NotIn require at least one, Exists and DoesNotExist none, and the others exactly
+	// one.
 	// +optional
 	// +listType=atomic
 	Values []string `json:"values,omitempty"`
 }
 
-// Metal3V1Beta1Status keeps what the v1beta1 version reported and v1beta2 no longer does.
+// Metal3V1Beta1Status has the fields of the v1beta1 status that v1beta2 does not have.
 type Metal3V1Beta1Status struct {
 	// conditions in the format of v1beta1.
 	// +optional
 	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
 
-	// failureReason is the short text of an error that the provider once considered final.
+	// failureReason is the reason of an error that CAPM3 considered final.
 	// +optional
 	FailureReason string `json:"failureReason,omitempty"`
 
-	// failureMessage is the long text of an error that the provider once considered final.
+	// failureMessage is the message of an error that CAPM3 considered final.
 	// +optional
 	FailureMessage string `json:"failureMessage,omitempty"`
 }
 
-// DeprecatedStatus groups what older versions of the API reported.
+// DeprecatedStatus has the status fields of older API versions.
 type DeprecatedStatus struct {
-	// v1beta1 holds what the v1beta1 version reported.
+	// v1beta1 has the status fields of v1beta1.
 	// +optional
 	V1Beta1 *Metal3V1Beta1Status `json:"v1beta1,omitempty"`
 }
 
-// InitializationStatus says how far the first provisioning got. Cluster API reads it.
+// InitializationStatus reports the first provisioning to Cluster API.
 // +kubebuilder:validation:MinProperties=1
 type InitializationStatus struct {
 	// provisioned is true once the infrastructure is complete. It never returns to false.

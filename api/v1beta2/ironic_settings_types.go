@@ -5,10 +5,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DefaultExporterPort is where the Prometheus exporter of Ironic answers.
+// DefaultExporterPort is the port of the Prometheus exporter of Ironic.
 const DefaultExporterPort int32 = 9608
 
-// IronicOption sets an option of ironic.conf. It is an environment variable of the container: do not put secrets here.
+// IronicOption sets an option of ironic.conf, as an environment variable of the container. Do not put secrets here.
 type IronicOption struct {
 	// group is the section of ironic.conf. Defaults to DEFAULT.
 	// +optional
@@ -22,53 +22,54 @@ type IronicOption struct {
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
 
-	// value of the option, in the form that ironic.conf has it.
+	// value of the option, as in ironic.conf.
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
 	Value string `json:"value"`
 }
 
-// IronicProxy is the HTTP proxy of Ironic, which downloads images and reaches BMCs, and of the ramdisk downloader. The
-// addresses and networks of the endpoint and those of the node itself never go through it.
+// IronicProxy is the HTTP proxy of the ramdisk downloader and of Ironic, for images and BMCs. Requests to the addresses
+// and networks of the endpoint, and to those of the node, do not use the proxy.
 type IronicProxy struct {
-	// httpProxy is for URLs with http. Empty means no proxy.
+	// httpProxy is the proxy for http URLs. Empty means no proxy.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	HTTPProxy string `json:"httpProxy,omitempty"`
 
-	// httpsProxy is for URLs with https. Empty means no proxy.
+	// httpsProxy is the proxy for https URLs. Empty means no proxy.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	HTTPSProxy string `json:"httpsProxy,omitempty"`
 
-	// noProxy are names, domains, addresses and networks that are reached without the proxy. List the networks of the
-	// BMCs unless the proxy is the way to them.
+	// noProxy are names, domains, addresses and networks for which no proxy is used. List the networks of the BMCs,
+	// unless the proxy routes to them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	NoProxy []string `json:"noProxy,omitempty"`
 }
 
-// IronicTLS tunes the encryption of the services beside the API, and says which servers Ironic trusts.
+// IronicTLS has the CAs that Ironic trusts, and the TLS settings of virtual media.
 type IronicTLS struct {
-	// bmcCABundle are certificates of CAs in PEM format. Ironic verifies the certificates of BMCs with them instead of the
+	// bmcCABundle are CA certificates in PEM format. Ironic verifies the certificates of BMCs with them instead of the
 	// CAs of its image. A host with bmc.disableCertificateVerification is not verified.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	BMCCABundle string `json:"bmcCABundle,omitempty"`
 
-	// trustedCABundle are certificates of CAs in PEM format. Ironic, the deploy ramdisk and the ramdisk downloader verify
+	// trustedCABundle are CA certificates in PEM format. Ironic, the deploy ramdisk and the ramdisk downloader verify
 	// image servers with them instead of the CAs of their images.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	TrustedCABundle string `json:"trustedCABundle,omitempty"`
 
-	// disableVirtualMediaTLS serves virtual media over HTTP, for BMCs that do not accept the certificate. Default: false.
+	// disableVirtualMediaTLS serves virtual media over HTTP, for BMCs that do not accept the certificate. Defaults to
+	// false.
 	// +optional
 	DisableVirtualMediaTLS *bool `json:"disableVirtualMediaTLS,omitempty"`
 }
 
-// IronicInspection tunes the inspection by the deploy ramdisk.
+// IronicInspection configures the inspection by the deploy ramdisk.
 type IronicInspection struct {
 	// collectors of the deploy ramdisk. Defaults to default and logs.
 	// +optional
@@ -78,8 +79,8 @@ type IronicInspection struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	Collectors []string `json:"collectors,omitempty"`
 
-	// vlanInterfaces are the VLANs that the inspection looks at: all, an interface, or an interface and a VLAN like
-	// eth0.100. Defaults to all.
+	// vlanInterfaces are the VLANs to inspect: all, an interface, or an interface and a VLAN such as eth0.100. Defaults
+	// to all.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -88,14 +89,14 @@ type IronicInspection struct {
 	VLANInterfaces []string `json:"vlanInterfaces,omitempty"`
 }
 
-// IronicPrometheusExporter serves what the sensors of the BMCs report.
+// IronicPrometheusExporter exports the sensor data of the BMCs.
 type IronicPrometheusExporter struct {
-	// enabled runs the exporter beside Ironic, and has Ironic read the sensors. Default: false.
+	// enabled runs the exporter beside Ironic, and makes Ironic read the sensors. Defaults to false.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// bindAddress is the address of the nodes that the exporter listens on. It asks for no credentials. Defaults to
-	// 127.0.0.1; 0.0.0.0 and :: mean all.
+	// bindAddress is the address of the nodes that the exporter listens on, without authentication. 0.0.0.0 and :: mean
+	// all addresses. Defaults to 127.0.0.1.
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
 	BindAddress string `json:"bindAddress,omitempty"`
@@ -106,23 +107,23 @@ type IronicPrometheusExporter struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
 
-	// sensorCollectionInterval is the time between two reads of the sensors, at least 1m. Default: 160s.
+	// sensorCollectionInterval is the time between two reads of the sensors, at least 1m. Defaults to 160s.
 	// +optional
 	SensorCollectionInterval *metav1.Duration `json:"sensorCollectionInterval,omitempty"`
 }
 
-// IronicGuardMetrics says where the guard of a node serves its metrics.
+// IronicGuardMetrics configures the metrics of the guard.
 type IronicGuardMetrics struct {
-	// bindAddress is the address of the nodes that the guard serves metrics and health on, at port 9650. It asks for no
-	// credentials. Defaults to 127.0.0.1; 0.0.0.0 means all addresses of IPv4, and :: all addresses of both families.
+	// bindAddress is the address of the nodes on which the guard serves metrics and health, at port 9650 and without
+	// authentication. 0.0.0.0 means all IPv4 addresses, and :: all addresses of both families. Defaults to 127.0.0.1.
 	// +optional
 	// +kubebuilder:validation:Enum="127.0.0.1";"0.0.0.0";"::"
 	BindAddress string `json:"bindAddress,omitempty"`
 }
 
-// IronicOverrides change what the provider renders for the containers of the static pods.
+// IronicOverrides override settings of the containers of the static pods.
 type IronicOverrides struct {
-	// containers to change, by name.
+	// containers to override, by name.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -130,43 +131,43 @@ type IronicOverrides struct {
 	Containers []IronicContainerOverride `json:"containers,omitempty"`
 }
 
-// IronicContainerOverride changes a container.
+// IronicContainerOverride overrides settings of a container.
 type IronicContainerOverride struct {
 	// name of the container.
 	// +required
 	// +kubebuilder:validation:Enum=guard;ironic;httpd;ramdisk-logs;download;exporter;dnsmasq
 	Name string `json:"name"`
 
-	// resources replace the requests of the provider, and set limits. The provider sets none: out of memory, Ironic is
-	// killed with its database.
+	// resources replace the requests of the provider, and set limits. By default there are no limits: an Ironic that is
+	// killed at its memory limit loses its database.
 	// +optional
 	Resources IronicResources `json:"resources,omitempty,omitzero"`
 }
 
-// IronicResources are the compute resources of a container. An empty request means that of the provider, or the limit
-// where that is lower.
+// IronicResources are the compute resources of a container. An empty request defaults to that of the provider, or to
+// the limit if the limit is lower.
 type IronicResources struct {
 	// requests are reserved for the container.
 	// +optional
 	Requests IronicResourceList `json:"requests,omitempty,omitzero"`
 
-	// limits are the most that the container gets.
+	// limits are the maximum for the container.
 	// +optional
 	Limits IronicResourceList `json:"limits,omitempty,omitzero"`
 }
 
-// IronicResourceList has an amount for each resource.
+// IronicResourceList has a quantity for each resource.
 type IronicResourceList struct {
-	// cpu in processors, like 250m.
+	// cpu in cores, for example 250m.
 	// +optional
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
-	// memory in bytes, like 1Gi.
+	// memory in bytes, for example 1Gi.
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
 }
 
-// IronicDHCPRange is a range of addresses for a network behind a DHCP relay, or a further one of the same network.
+// IronicDHCPRange is an additional range of addresses: of a network behind a DHCP relay, or of the same network.
 type IronicDHCPRange struct {
 	// networkCIDR is the network of the range, of the same family as the first range.
 	// +required
@@ -183,14 +184,14 @@ type IronicDHCPRange struct {
 	// +kubebuilder:validation:MaxLength=45
 	RangeEnd string `json:"rangeEnd"`
 
-	// gatewayAddress is the router that is handed out, of IPv4 only. Empty hands out none, and then hosts of another
-	// network do not reach Ironic.
+	// gatewayAddress is the IPv4 router for the hosts. Empty means no router: hosts of another network then do not
+	// reach Ironic.
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
 	GatewayAddress string `json:"gatewayAddress,omitempty"`
 }
 
-// IronicRamdiskChecksums are those of the files that the download leaves on the node.
+// IronicRamdiskChecksums are checksums of the unpacked files on the node.
 type IronicRamdiskChecksums struct {
 	// kernel is the SHA-256 of the deploy kernel, in hexadecimal.
 	// +required

@@ -1,77 +1,76 @@
 package v1beta2
 
-// HolderKind says who holds the Ironic address.
+// HolderKind is the kind of the VIP holder.
 // +kubebuilder:validation:Enum=Management;ControlPlane;Foreign;None
 type HolderKind string
 
 // Values of HolderKind.
 const (
-	// HolderManagement is the management cluster that created this one.
+	// HolderManagement is the management cluster that created this cluster.
 	HolderManagement HolderKind = "Management"
 
 	// HolderControlPlane is a control-plane node of this cluster.
 	HolderControlPlane HolderKind = "ControlPlane"
 
-	// HolderForeign is an Ironic with another clusterID.
+	// HolderForeign is an Ironic that has another clusterID.
 	HolderForeign HolderKind = "Foreign"
 
 	// HolderNone means that no Ironic answers.
 	HolderNone HolderKind = "None"
 )
 
-// IronicHolder is who answers on the Ironic address.
+// IronicHolder is the VIP holder: its Ironic answers on the VIP.
 type IronicHolder struct {
-	// kind of the holder.
+	// kind of the VIP holder.
 	// +required
 	Kind HolderKind `json:"kind"`
 
-	// name of the holder: the conductor name without the clusterID, which is the node's name. Of a foreign holder it
-	// is the whole conductor name.
+	// name of the node: the conductor name without the clusterID. For kind Foreign, it is the whole conductor name.
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// term is the time at which the conductor of the holder registered with its database, in RFC 3339 and UTC, as Ironic
-	// reports it. An Ironic that restarts on the same node with an empty database has another term: it knows no host.
-	// Empty if Ironic does not report it.
+	// term is the time at which the conductor registered with its database, in RFC 3339 and UTC. An Ironic that
+	// restarts on the same node with an empty database has another term, and no host is registered with it. Empty if
+	// Ironic does not report the time.
 	// +optional
 	Term string `json:"term,omitempty"`
 }
 
-// IronicNode is what was observed of the endpoint on one control-plane node.
+// IronicNode is the observed state of the endpoint on one control-plane node.
 type IronicNode struct {
 	// name of the node.
 	// +required
 	Name string `json:"name"`
 
-	// armed says whether the node may hold the address.
+	// armed is true if the node may hold the VIP.
 	// +optional
 	Armed *bool `json:"armed,omitempty"`
 
-	// podsReady says whether the static pods are ready.
+	// podsReady is true if the static pods are ready.
 	// +optional
 	PodsReady *bool `json:"podsReady,omitempty"`
 
-	// configHash is the hash of the configuration that the static pods run with.
+	// configHash is the hash of the configuration of the static pods.
 	// +optional
 	ConfigHash string `json:"configHash,omitempty"`
 }
 
-// IronicStatus is what was observed of the Ironic endpoint.
+// IronicStatus is the observed state of the Ironic endpoint.
 // +kubebuilder:validation:MinProperties=1
 type IronicStatus struct {
-	// holder is who answers on the address. Empty while it is not known: before the first request, or where what answers
-	// does not tell.
+	// holder is the VIP holder. Empty before the first probe, and while the Ironic that answers has no conductor or its
+	// conductor cannot be read.
 	// +optional
 	Holder *IronicHolder `json:"holder,omitempty"`
 
-	// nodes are the control-plane nodes that carry the endpoint.
+	// nodes are the control-plane nodes that run the endpoint.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Nodes []IronicNode `json:"nodes,omitempty"`
 
-	// knownHosts is how many hosts of the cluster the answering Ironic knows, without those that are detached or paused
-	// by another node or process. Set only while it is this cluster's.
+	// knownHosts is the number of hosts of the cluster that are registered with the Ironic of the VIP holder. Hosts
+	// that are detached, or paused by a user, are not counted. Set only while the Ironic of this cluster answers.
 	// +optional
 	KnownHosts *int32 `json:"knownHosts,omitempty"`
 }

@@ -1,6 +1,6 @@
 package v1beta2
 
-// SourceObject is the object that a value is taken from.
+// SourceObject is the object that a value is read from.
 // +kubebuilder:validation:Enum=machine;metal3machine;baremetalhost
 type SourceObject string
 
@@ -12,12 +12,12 @@ const (
 	// SourceMetal3Machine is the Metal3Machine.
 	SourceMetal3Machine SourceObject = "metal3machine"
 
-	// SourceBareMetalHost is the host that the machine claimed.
+	// SourceBareMetalHost is the host that the machine has claimed.
 	SourceBareMetalHost SourceObject = "baremetalhost"
 )
 
-// MetaData lists the keys of the rendered meta-data. Where two entries have the same key, the one listed further down
-// in this type is taken, except that fromHostInterfaces is evaluated first and strings last.
+// MetaData lists the keys of the rendered meta-data. If two lists have the same key, the later field of this type takes
+// precedence, except that fromHostInterfaces is evaluated first and strings last.
 type MetaData struct {
 	// strings are fixed values.
 	// +optional
@@ -31,7 +31,7 @@ type MetaData struct {
 	// +listMapKey=key
 	ObjectNames []MetaDataObjectName `json:"objectNames,omitempty"`
 
-	// indexes are computed from the index of the machine.
+	// indexes are values computed from the index of the machine.
 	// +optional
 	// +listType=map
 	// +listMapKey=key
@@ -67,19 +67,19 @@ type MetaData struct {
 	// +listMapKey=key
 	FromHostInterfaces []MetaDataHostInterface `json:"fromHostInterfaces,omitempty"`
 
-	// fromLabels are label values of objects. A missing label gives an empty value.
+	// fromLabels are label values of objects. The value of a missing label is empty.
 	// +optional
 	// +listType=map
 	// +listMapKey=key
 	FromLabels []MetaDataFromLabel `json:"fromLabels,omitempty"`
 
-	// fromAnnotations are annotation values of objects. A missing annotation gives an empty value.
+	// fromAnnotations are annotation values of objects. The value of a missing annotation is empty.
 	// +optional
 	// +listType=map
 	// +listMapKey=key
 	FromAnnotations []MetaDataFromAnnotation `json:"fromAnnotations,omitempty"`
 
-	// namespaces are the namespace of the machine.
+	// namespaces are keys whose value is the namespace of the machine.
 	// +optional
 	// +listType=map
 	// +listMapKey=key
@@ -103,7 +103,7 @@ type MetaDataObjectName struct {
 	// +required
 	Key string `json:"key"`
 
-	// object whose name is taken.
+	// object whose name is used.
 	// +required
 	Object SourceObject `json:"object"`
 }
@@ -118,7 +118,7 @@ type MetaDataIndex struct {
 	// +optional
 	Offset int32 `json:"offset,omitempty"`
 
-	// step that the index is multiplied with.
+	// step by which the index is multiplied.
 	// +optional
 	// +kubebuilder:default=1
 	Step int32 `json:"step,omitempty"`
@@ -132,7 +132,7 @@ type MetaDataIndex struct {
 	Suffix string `json:"suffix,omitempty"`
 }
 
-// FromPool is a value taken from an address pool.
+// FromPool is a value from an address pool.
 type FromPool struct {
 	// key in the meta-data.
 	// +required
@@ -163,7 +163,7 @@ type MetaDataHostInterface struct {
 	// +optional
 	Interface string `json:"interface,omitempty"`
 
-	// fromBootMAC takes the MAC address that the host boots from.
+	// fromBootMAC uses the boot MAC address of the host.
 	// +optional
 	FromBootMAC *bool `json:"fromBootMAC,omitempty"`
 }
@@ -174,11 +174,11 @@ type MetaDataFromLabel struct {
 	// +required
 	Key string `json:"key"`
 
-	// object whose label is taken.
+	// object that has the label.
 	// +required
 	Object SourceObject `json:"object"`
 
-	// label whose value is taken.
+	// label whose value is used.
 	// +required
 	Label string `json:"label"`
 }
@@ -189,11 +189,11 @@ type MetaDataFromAnnotation struct {
 	// +required
 	Key string `json:"key"`
 
-	// object whose annotation is taken.
+	// object that has the annotation.
 	// +required
 	Object SourceObject `json:"object"`
 
-	// annotation whose value is taken.
+	// annotation whose value is used.
 	// +required
 	Annotation string `json:"annotation"`
 }

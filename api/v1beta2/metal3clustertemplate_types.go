@@ -5,20 +5,20 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// Metal3ClusterTemplateSpec wraps the template.
+// Metal3ClusterTemplateSpec contains the template.
 type Metal3ClusterTemplateSpec struct {
-	// template of the Metal3Clusters that are made from it.
+	// template of the Metal3Clusters.
 	// +required
 	Template Metal3ClusterTemplateResource `json:"template"`
 }
 
-// Metal3ClusterTemplateResource is what a Metal3Cluster is made from.
+// Metal3ClusterTemplateResource is the template of a Metal3Cluster.
 type Metal3ClusterTemplateResource struct {
-	// metadata are labels and annotations of the Metal3Cluster.
+	// metadata has the labels and annotations of the Metal3Clusters.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec of the Metal3Cluster.
+	// spec of the Metal3Clusters.
 	// +required
 	Spec Metal3ClusterSpec `json:"spec"`
 }
@@ -36,7 +36,7 @@ type Metal3ClusterTemplate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the template.
+	// spec contains the template.
 	// +optional
 	Spec Metal3ClusterTemplateSpec `json:"spec,omitempty"`
 }

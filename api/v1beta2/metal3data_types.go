@@ -5,31 +5,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Metal3DataSpec says what to render for one machine.
+// Metal3DataSpec is the desired state of a Metal3Data.
 type Metal3DataSpec struct {
-	// index of the machine in its template. It counts from 0 and does not change.
+	// index of the machine in its template, counted from 0. Immutable.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Index *int32 `json:"index,omitempty"`
 
-	// template that is rendered. It does not change.
+	// template to render. Immutable.
 	// +optional
 	Template *Metal3ObjectRef `json:"template,omitempty"`
 
-	// claim that this data answers. It does not change.
+	// claim of this data. Immutable.
 	// +optional
 	Claim *Metal3ObjectRef `json:"claim,omitempty"`
 
-	// metaData is the Secret that holds the rendered meta-data.
+	// metaData is the Secret with the rendered meta-data.
 	// +optional
 	MetaData *corev1.SecretReference `json:"metaData,omitempty"`
 
-	// networkData is the Secret that holds the rendered network-data.
+	// networkData is the Secret with the rendered network-data.
 	// +optional
 	NetworkData *corev1.SecretReference `json:"networkData,omitempty"`
 }
 
-// Metal3DataStatus is what the provider observed.
+// Metal3DataStatus is the observed state of a Metal3Data.
 // +kubebuilder:validation:MinProperties=1
 type Metal3DataStatus struct {
 	// conditions of the data: Ready, IPAddressesReady, SecretsReady, Deleting and Paused.
@@ -43,7 +43,7 @@ type Metal3DataStatus struct {
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
-	// errorMessage says why rendering failed.
+	// errorMessage is the reason why rendering failed.
 	// +optional
 	ErrorMessage string `json:"errorMessage,omitempty"`
 }
@@ -53,12 +53,12 @@ type Metal3DataStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:annotations="clusterctl.cluster.x-k8s.io/skip-crd-name-preflight-check="
 // +kubebuilder:resource:path=metal3datas,scope=Namespaced,categories=cluster-api,shortName=m3d;m3data;m3datas;metal3d;metal3data
-// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels.cluster\.x-k8s\.io/cluster-name`,description="Cluster that it belongs to"
-// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template.name`,description="Template that is rendered"
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels.cluster\.x-k8s\.io/cluster-name`,description="Cluster of the object"
+// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template.name`,description="Template to render"
 // +kubebuilder:printcolumn:name="Index",type=integer,JSONPath=`.spec.index`,description="Index in the template"
-// +kubebuilder:printcolumn:name="Claim",type=string,JSONPath=`.spec.claim.name`,description="Claim that it answers, named after the Metal3Machine"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all is well"
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not ready"
+// +kubebuilder:printcolumn:name="Claim",type=string,JSONPath=`.spec.claim.name`,description="Claim of the data, named after the Metal3Machine"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the object is ready"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Reason of the Ready condition"
 // +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10,description="Whether reconciliation is paused"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
@@ -67,11 +67,11 @@ type Metal3Data struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says what to render.
+	// spec is the desired state.
 	// +optional
 	Spec Metal3DataSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what the provider observed.
+	// status is the observed state.
 	// +optional
 	Status Metal3DataStatus `json:"status,omitempty,omitzero"`
 }

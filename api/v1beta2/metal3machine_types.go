@@ -6,28 +6,28 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// FailureDomainPolicy says what happens when no host of the wanted failure domain is free.
+// FailureDomainPolicy decides what happens if the failure domain has no available host.
 // +kubebuilder:validation:Enum=Preferred;Strict
 type FailureDomainPolicy string
 
 // Values of FailureDomainPolicy.
 const (
-	// FailureDomainPreferred takes a host of another failure domain when the wanted one has none free.
+	// FailureDomainPreferred chooses a host of another failure domain.
 	FailureDomainPreferred FailureDomainPolicy = "Preferred"
 
-	// FailureDomainStrict waits for a host of the wanted failure domain.
+	// FailureDomainStrict waits for a host of the failure domain.
 	FailureDomainStrict FailureDomainPolicy = "Strict"
 )
 
-// Metal3MachineSpec is what the user wants of one machine.
+// Metal3MachineSpec is the desired state of a Metal3Machine.
 type Metal3MachineSpec struct {
 	// providerID of the machine, metal3://<namespace>/<host>/<metal3machine>. The provider sets it together with
-	// status.initialization.provisioned; a pivot relies on a set provider ID meaning "was provisioned".
+	// status.initialization.provisioned. After a move, a machine with a provider ID counts as provisioned.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	ProviderID string `json:"providerID,omitempty"`
 
-	// image to write to the disk of the host. Needed unless customDeploy is set.
+	// image to write to the disk of the host. Required unless customDeploy is set.
 	// +optional
 	Image *Image `json:"image,omitempty"`
 
@@ -35,47 +35,47 @@ type Metal3MachineSpec struct {
 	// +optional
 	CustomDeploy *CustomDeploy `json:"customDeploy,omitempty"`
 
-	// userData is a Secret with the user data of the host. It is used only when the Machine brings no bootstrap
-	// data. Its namespace must be that of the machine.
+	// userData is a Secret with the user data of the host, in the namespace of the Metal3Machine. It is used only if
+	// the Machine has no bootstrap data.
 	// +optional
 	UserData *corev1.SecretReference `json:"userData,omitempty"`
 
-	// dataTemplate is the Metal3DataTemplate that meta-data and network-data are rendered from.
+	// dataTemplate is the Metal3DataTemplate for meta-data and network-data.
 	// +optional
 	DataTemplate *Metal3ObjectRef `json:"dataTemplate,omitempty"`
 
-	// metaData is a Secret with the meta-data of the host. It wins over rendered meta-data. Its namespace must be
-	// that of the machine.
+	// metaData is a Secret with the meta-data of the host, in the namespace of the Metal3Machine. It takes precedence
+	// over rendered meta-data.
 	// +optional
 	MetaData *corev1.SecretReference `json:"metaData,omitempty"`
 
-	// networkData is a Secret with the network-data of the host. It wins over rendered network-data. Its namespace
-	// must be that of the machine.
+	// networkData is a Secret with the network-data of the host, in the namespace of the Metal3Machine. It takes
+	// precedence over rendered network-data.
 	// +optional
 	NetworkData *corev1.SecretReference `json:"networkData,omitempty"`
 
-	// hostSelector says which hosts are eligible. Empty means all hosts of the namespace.
+	// hostSelector selects eligible hosts. Empty means all hosts of the namespace.
 	// +optional
 	HostSelector HostSelector `json:"hostSelector,omitempty,omitzero"`
 
-	// automatedCleaningMode is handed to the host: metadata wipes partition tables when the host is released,
-	// disabled leaves the disks alone. Empty leaves the host's own setting.
+	// automatedCleaningMode of the host: metadata wipes partition tables when the host is released, and disabled leaves
+	// the disks unchanged. Empty keeps the setting of the host.
 	// +optional
 	// +kubebuilder:validation:Enum=metadata;disabled
 	AutomatedCleaningMode string `json:"automatedCleaningMode,omitempty"`
 
-	// failureDomain that the host should stand in. The failure domain of the Machine wins over it.
+	// failureDomain of the host to choose. The failure domain of the Machine takes precedence.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
 
-	// failureDomainPolicy says what happens when no host of the wanted failure domain is free. Defaults to
-	// Preferred, which takes another host.
+	// failureDomainPolicy decides what happens if the failure domain has no available host: Preferred chooses a host of
+	// another failure domain, and Strict waits. Defaults to Preferred.
 	// +optional
 	FailureDomainPolicy FailureDomainPolicy `json:"failureDomainPolicy,omitempty"`
 }
 
-// Metal3MachineStatus is what the provider observed.
+// Metal3MachineStatus is the observed state of a Metal3Machine.
 // +kubebuilder:validation:MinProperties=1
 type Metal3MachineStatus struct {
 	// conditions of the Metal3Machine: Ready, AssociateBareMetalHost, Metal3DataReady, AssociateMetal3MachineMetaData,
@@ -86,7 +86,7 @@ type Metal3MachineStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization says whether the machine is complete.
+	// initialization reports whether the machine is provisioned.
 	// +optional
 	Initialization InitializationStatus `json:"initialization,omitempty,omitzero"`
 
@@ -95,32 +95,32 @@ type Metal3MachineStatus struct {
 	// +listType=atomic
 	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
 
-	// failureDomain that the host really stands in.
+	// failureDomain of the claimed host.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
 
-	// userData is the Secret that the host was given as user data.
+	// userData is the Secret with the user data of the host.
 	// +optional
 	UserData *corev1.SecretReference `json:"userData,omitempty"`
 
-	// metaData is the Secret that the host was given as meta-data.
+	// metaData is the Secret with the meta-data of the host.
 	// +optional
 	MetaData *corev1.SecretReference `json:"metaData,omitempty"`
 
-	// networkData is the Secret that the host was given as network-data.
+	// networkData is the Secret with the network-data of the host.
 	// +optional
 	NetworkData *corev1.SecretReference `json:"networkData,omitempty"`
 
-	// renderedData is the Metal3Data that was rendered for this machine.
+	// renderedData is the Metal3Data of this machine.
 	// +optional
 	RenderedData *Metal3ObjectRef `json:"renderedData,omitempty"`
 
-	// lastUpdated is the time of the last change by CAPM3. This provider keeps it and does not write it.
+	// lastUpdated is the time of the last change by CAPM3. This provider keeps the value and does not write it.
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 
-	// deprecated holds what older versions of the API reported.
+	// deprecated has the status fields of older API versions.
 	// +optional
 	Deprecated *DeprecatedStatus `json:"deprecated,omitempty"`
 }
@@ -129,26 +129,26 @@ type Metal3MachineStatus struct {
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=metal3machines,scope=Namespaced,categories=cluster-api,shortName=m3m;m3machine;m3machines;metal3m;metal3machine
-// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels.cluster\.x-k8s\.io/cluster-name`,description="Cluster that it belongs to"
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels.cluster\.x-k8s\.io/cluster-name`,description="Cluster of the object"
 // +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.metadata.ownerReferences[?(@.kind=="Machine")].name`,priority=1,description="Machine that owns it"
-// +kubebuilder:printcolumn:name="Host",type=string,JSONPath=`.metadata.annotations.metal3\.io/BareMetalHost`,description="Host that it claimed"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all is well"
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not ready"
+// +kubebuilder:printcolumn:name="Host",type=string,JSONPath=`.metadata.annotations.metal3\.io/BareMetalHost`,description="Claimed host"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the object is ready"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Reason of the Ready condition"
 // +kubebuilder:printcolumn:name="Provisioned",type=boolean,JSONPath=`.status.initialization.provisioned`,description="Whether the first provisioning is complete"
 // +kubebuilder:printcolumn:name="ProviderID",type=string,JSONPath=`.spec.providerID`,priority=1,description="Provider ID"
 // +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10,description="Whether reconciliation is paused"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// Metal3Machine is one machine on one host.
+// Metal3Machine is a machine on a BareMetalHost.
 type Metal3Machine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the user wants.
+	// spec is the desired state.
 	// +optional
 	Spec Metal3MachineSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what the provider observed.
+	// status is the observed state.
 	// +optional
 	Status Metal3MachineStatus `json:"status,omitempty,omitzero"`
 }

@@ -6,9 +6,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// Metal3MachineTemplateSpec is what Metal3Machines are made from.
+// Metal3MachineTemplateSpec contains the template of Metal3Machines.
 type Metal3MachineTemplateSpec struct {
-	// nodeReuse keeps a host, after its machine is deleted, for the next machine of the same control plane or
+	// nodeReuse reserves the host of a deleted machine for the next machine of the same control plane or
 	// MachineDeployment.
 	// +optional
 	// +kubebuilder:default=false
@@ -19,48 +19,48 @@ type Metal3MachineTemplateSpec struct {
 	Template Metal3MachineTemplateResource `json:"template"`
 }
 
-// Metal3MachineTemplateResource is what a Metal3Machine is made from.
+// Metal3MachineTemplateResource is the template of a Metal3Machine.
 type Metal3MachineTemplateResource struct {
-	// metadata are labels and annotations of the Metal3Machine.
+	// metadata has the labels and annotations of the Metal3Machines.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec of the Metal3Machine.
+	// spec of the Metal3Machines.
 	// +required
 	Spec Metal3MachineSpec `json:"spec"`
 }
 
-// Metal3MachineTemplateStatus is what the provider observed about the hosts that the template selects.
+// Metal3MachineTemplateStatus is the observed state of the hosts that the template selects.
 type Metal3MachineTemplateStatus struct {
-	// conditions of the template: Paused, and Ready, which says whether capacity is known.
+	// conditions of the template: Paused, and Ready, which is true if the capacity is known.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// capacity is the least that any host matching the hostSelector offers. The cluster autoscaler reads it to
-	// scale from zero.
+	// capacity is the minimum of the hosts that match the hostSelector. The cluster autoscaler reads it to scale from
+	// zero.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
-	// nodeInfo is the architecture and operating system of the hosts matching the hostSelector. The cluster
+	// nodeInfo is the architecture and operating system of the hosts that match the hostSelector. The cluster
 	// autoscaler reads it to scale from zero.
 	// +optional
 	NodeInfo *NodeInfo `json:"nodeInfo,omitempty"`
 }
 
-// Architecture of a node, in the words of Kubernetes.
+// Architecture of a node, as the label kubernetes.io/arch has it.
 // +kubebuilder:validation:Enum=amd64;arm64;s390x;ppc64le
 type Architecture string
 
-// OperatingSystem of a node, in the words of Kubernetes.
+// OperatingSystem of a node, as the label kubernetes.io/os has it.
 // +kubebuilder:validation:Enum=linux;windows
 type OperatingSystem string
 
-// NodeInfo describes the nodes that a template will give.
+// NodeInfo describes the nodes of a template.
 type NodeInfo struct {
-	// architecture of the hosts. Empty when they differ.
+	// architecture of the hosts. Empty if they differ.
 	// +optional
 	Architecture Architecture `json:"architecture,omitempty"`
 
@@ -74,10 +74,10 @@ type NodeInfo struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=metal3machinetemplates,scope=Namespaced,categories=cluster-api,shortName=m3mt;m3machinetemplate;m3machinetemplates;metal3mt;metal3machinetemplate
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.template.spec.image.url`,description="Image of the machines"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the capacity of its hosts is known"
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is not ready"
-// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.status.capacity.cpu`,priority=1,description="Least CPU of the hosts it selects"
-// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.capacity.memory`,priority=1,description="Least memory of the hosts it selects"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the capacity of the selected hosts is known"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Reason of the Ready condition"
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.status.capacity.cpu`,priority=1,description="Minimum CPU of the selected hosts"
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.capacity.memory`,priority=1,description="Minimum memory of the selected hosts"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
 // Metal3MachineTemplate is a template of Metal3Machines.
@@ -85,12 +85,12 @@ type Metal3MachineTemplate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the template. A changed automatedCleaningMode is carried to the machines made from it; other changes of
-	// template.spec reach only machines that are made later, and the webhook warns of them.
+	// spec contains the template. The provider copies a change of automatedCleaningMode to existing machines. Other
+	// changes of template.spec apply only to new machines, and the webhook warns about them.
 	// +optional
 	Spec Metal3MachineTemplateSpec `json:"spec,omitempty"`
 
-	// status is what the provider observed.
+	// status is the observed state.
 	// +optional
 	Status Metal3MachineTemplateStatus `json:"status,omitempty,omitzero"`
 }

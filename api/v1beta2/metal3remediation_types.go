@@ -4,14 +4,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RemediationType is a way to remediate.
+// RemediationType is the type of a remediation.
 // +kubebuilder:validation:Enum=Reboot
 type RemediationType string
 
 // RebootRemediation powers the host off and on again.
 const RebootRemediation RemediationType = "Reboot"
 
-// RemediationPhase is how far a remediation got.
+// RemediationPhase is the phase of a remediation.
 // +kubebuilder:validation:Enum=Running;Waiting;Deleting machine;Failed
 type RemediationPhase string
 
@@ -20,10 +20,10 @@ const (
 	// RemediationRunning means that the host is being powered off.
 	RemediationRunning RemediationPhase = "Running"
 
-	// RemediationWaiting means that the host is powered on and its node has not come back yet.
+	// RemediationWaiting means that the host is powered on and its Machine is not healthy yet.
 	RemediationWaiting RemediationPhase = "Waiting"
 
-	// RemediationDeletingMachine means that the retries are used up and the machine is to be replaced.
+	// RemediationDeletingMachine means that no retries are left and the owner of the Machine replaces it.
 	RemediationDeletingMachine RemediationPhase = "Deleting machine"
 
 	// RemediationFailed means that the host cannot be remediated.
@@ -42,31 +42,32 @@ const (
 	DefaultRemediationRetryLimit int32 = 1
 )
 
-// RemediationStrategy says how to remediate.
+// RemediationStrategy configures a remediation.
 type RemediationStrategy struct {
-	// type of the remediation. Reboot is the only one.
+	// type of the remediation. Reboot is the only type.
 	// +optional
 	Type RemediationType `json:"type,omitempty"`
 
-	// retryLimit is how often a try that left the machine unhealthy is repeated. At least 1; defaults to 1. With the
-	// first try, the host is rebooted up to retryLimit + 1 times.
+	// retryLimit is the number of tries after the first one while the machine is unhealthy, at least 1. The host is
+	// rebooted up to retryLimit + 1 times. Defaults to 1.
 	// +optional
 	RetryLimit int32 `json:"retryLimit,omitempty"`
 
-	// timeoutSeconds is how long a try may take, in seconds, until the machine is healthy. At least 100; defaults to
+	// timeoutSeconds is the time in seconds in which a try must make the machine healthy, at least 100. Zero means the
+	// default. Defaults to
 	// 600. Zero means the default.
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 
-// Metal3RemediationSpec asks for the remediation of the host of one machine.
+// Metal3RemediationSpec is the desired state of a Metal3Remediation.
 type Metal3RemediationSpec struct {
 	// strategy of the remediation.
 	// +optional
 	Strategy *RemediationStrategy `json:"strategy,omitempty"`
 }
 
-// Metal3RemediationStatus is what the provider observed.
+// Metal3RemediationStatus is the observed state of a Metal3Remediation.
 type Metal3RemediationStatus struct {
 	// conditions of the remediation: Ready, BareMetalHostRebooted, NodeRestored, Deleting and Paused.
 	// +optional
@@ -75,7 +76,7 @@ type Metal3RemediationStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// phase is how far the remediation got.
+	// phase of the remediation.
 	// +optional
 	Phase RemediationPhase `json:"phase,omitempty"`
 
@@ -83,7 +84,7 @@ type Metal3RemediationStatus struct {
 	// +optional
 	RetryCount int32 `json:"retryCount,omitempty"`
 
-	// lastRemediated is when the last try began.
+	// lastRemediated is the time at which the last try began.
 	// +optional
 	LastRemediated *metav1.Time `json:"lastRemediated,omitempty"`
 }
@@ -93,26 +94,26 @@ type Metal3RemediationStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=metal3remediations,scope=Namespaced,categories=cluster-api,shortName=m3r;m3remediation
 // +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.metadata.ownerReferences[?(@.kind=="Machine")].name`,description="Machine that is remediated"
-// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="How far the remediation got"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Phase of the remediation"
 // +kubebuilder:printcolumn:name="Retry count",type=string,JSONPath=`.status.retryCount`,description="Tries after the first one"
-// +kubebuilder:printcolumn:name="Retry limit",type=string,JSONPath=`.spec.strategy.retryLimit`,description="How often a try is repeated"
+// +kubebuilder:printcolumn:name="Retry limit",type=string,JSONPath=`.spec.strategy.retryLimit`,description="Maximum number of tries after the first one"
 // +kubebuilder:printcolumn:name="Last Remediated",type=string,JSONPath=`.status.lastRemediated`,description="When the last try began"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all is well"
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not ready"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the object is ready"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Reason of the Ready condition"
 // +kubebuilder:printcolumn:name="Strategy",type=string,JSONPath=`.spec.strategy.type`,priority=10,description="Type of the remediation"
 // +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10,description="Whether reconciliation is paused"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// Metal3Remediation asks for the remediation of the host of one machine.
+// Metal3Remediation requests the remediation of the host of one Machine.
 type Metal3Remediation struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is asked for.
+	// spec is the desired state.
 	// +optional
 	Spec Metal3RemediationSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what the provider observed.
+	// status is the observed state.
 	// +optional
 	Status Metal3RemediationStatus `json:"status,omitempty,omitzero"`
 }

@@ -9,7 +9,7 @@ func IsLeaving(object metav1.Object) bool {
 	return leaving
 }
 
-// IsGoing returns true for an object that is being deleted, by clusterctl move or by anybody else.
+// IsGoing returns true for an object that is being deleted, by clusterctl move or otherwise.
 func IsGoing(object metav1.Object) bool {
 	return IsLeaving(object) || !object.GetDeletionTimestamp().IsZero()
 }

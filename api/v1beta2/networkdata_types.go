@@ -75,7 +75,7 @@ type BondLink struct {
 	// +kubebuilder:validation:Enum=balance-rr;active-backup;balance-xor;broadcast;balance-tlb;balance-alb;"802.3ad"
 	BondMode string `json:"bondMode"`
 
-	// bondXmitHashPolicy spreads the traffic over the links.
+	// bondXmitHashPolicy distributes the traffic over the links.
 	// +optional
 	// +kubebuilder:validation:Enum=layer2;layer3+4;layer2+3
 	BondXmitHashPolicy string `json:"bondXmitHashPolicy,omitempty"`
@@ -100,19 +100,19 @@ type BondLink struct {
 	// +optional
 	MACAddress *LinkMAC `json:"macAddress,omitempty"`
 
-	// bondLinks are the ids of the links that are bonded.
+	// bondLinks are the IDs of the bonded links.
 	// +optional
 	// +listType=atomic
 	BondLinks []string `json:"bondLinks,omitempty"`
 
-	// parameters are further settings of the bond, written as bond_<name>.
+	// parameters are additional settings of the bond, rendered as bond_<name>.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Parameters []BondParameter `json:"parameters,omitempty"`
 }
 
-// BondParameter is one further setting of a bond.
+// BondParameter is an additional setting of a bond.
 type BondParameter struct {
 	// name of the setting, without the prefix bond_.
 	// +required
@@ -133,7 +133,7 @@ type VlanLink struct {
 	// +kubebuilder:validation:Maximum=4096
 	VlanID int32 `json:"vlanID"`
 
-	// vlanLink is the id of the link that carries the VLAN.
+	// vlanLink is the ID of the parent link of the VLAN.
 	// +required
 	VlanLink string `json:"vlanLink"`
 
@@ -158,10 +158,10 @@ type VlanLink struct {
 	MACAddress *LinkMAC `json:"macAddress,omitempty"`
 }
 
-// LinkMAC says where the MAC address of a link comes from. If several are set, string wins over fromHostInterface,
-// and that over fromAnnotation.
+// LinkMAC is the source of the MAC address of a link. If several fields are set, string takes precedence over
+// fromHostInterface, and fromHostInterface over fromAnnotation.
 type LinkMAC struct {
-	// string is the MAC address itself.
+	// string is the MAC address.
 	// +optional
 	String string `json:"string,omitempty"`
 
@@ -176,11 +176,11 @@ type LinkMAC struct {
 
 // AnnotationSource is an annotation of an object.
 type AnnotationSource struct {
-	// object that carries the annotation.
+	// object that has the annotation.
 	// +required
 	Object SourceObject `json:"object"`
 
-	// annotation whose value is taken.
+	// annotation whose value is used.
 	// +required
 	Annotation string `json:"annotation"`
 }
@@ -235,8 +235,8 @@ type NetworkAddresses struct {
 	IPv6SLAAC []DynamicNetwork `json:"ipv6SLAAC,omitempty"`
 }
 
-// StaticNetwork is a static address on a link. One of ipAddressFromIPPool, fromPoolRef and fromPoolAnnotation is set;
-// if several are, fromPoolAnnotation wins over fromPoolRef, and that over ipAddressFromIPPool.
+// StaticNetwork is a static address on a link. One of ipAddressFromIPPool, fromPoolRef and fromPoolAnnotation is set.
+// If several are set, fromPoolAnnotation takes precedence over fromPoolRef, and fromPoolRef over ipAddressFromIPPool.
 type StaticNetwork struct {
 	// id of the network, unique in the network data.
 	// +required
@@ -250,7 +250,7 @@ type StaticNetwork struct {
 	// +optional
 	IPAddressFromIPPool string `json:"ipAddressFromIPPool,omitempty"`
 
-	// fromPoolRef is the pool that the address is taken from.
+	// fromPoolRef is the pool of the address.
 	// +optional
 	FromPoolRef *PoolRef `json:"fromPoolRef,omitempty"`
 
@@ -264,7 +264,7 @@ type StaticNetwork struct {
 	Routes []NetworkRoute `json:"routes,omitempty"`
 }
 
-// DynamicNetwork is an address on a link that the network hands out.
+// DynamicNetwork is an address on a link that the network assigns.
 type DynamicNetwork struct {
 	// id of the network, unique in the network data.
 	// +required
@@ -280,7 +280,7 @@ type DynamicNetwork struct {
 	Routes []NetworkRoute `json:"routes,omitempty"`
 }
 
-// NetworkRoute is a route. Several routes may lead to the same destination.
+// NetworkRoute is a route. Several routes may have the same destination.
 type NetworkRoute struct {
 	// network is the destination address.
 	// +required
@@ -296,39 +296,39 @@ type NetworkRoute struct {
 	// +required
 	Gateway NetworkGateway `json:"gateway"`
 
-	// services reached through the route.
+	// services that are reached through the route.
 	// +optional
 	Services NetworkServices `json:"services,omitempty,omitzero"`
 }
 
-// NetworkGateway says where the address of a gateway comes from. If several are set, string wins over
-// fromPoolAnnotation, that over fromPoolRef, and that over fromIPPool.
+// NetworkGateway is the source of the address of a gateway. The first of string, fromPoolAnnotation, fromPoolRef and
+// fromIPPool that is set takes precedence.
 type NetworkGateway struct {
-	// string is the address itself.
+	// string is the address.
 	// +optional
 	String string `json:"string,omitempty"`
 
-	// fromIPPool is the name of an IPPool of Metal3 whose gateway is taken.
+	// fromIPPool is the name of an IPPool of Metal3 whose gateway is used.
 	// +optional
 	FromIPPool string `json:"fromIPPool,omitempty"`
 
-	// fromPoolRef is the pool whose gateway is taken.
+	// fromPoolRef is the pool whose gateway is used.
 	// +optional
 	FromPoolRef *PoolRef `json:"fromPoolRef,omitempty"`
 
-	// fromPoolAnnotation is the annotation that names the IPPool of Metal3 whose gateway is taken.
+	// fromPoolAnnotation is the annotation that names the IPPool of Metal3 whose gateway is used.
 	// +optional
 	FromPoolAnnotation *AnnotationSource `json:"fromPoolAnnotation,omitempty"`
 }
 
-// NetworkServices are services that the network offers.
+// NetworkServices are services of the network.
 type NetworkServices struct {
 	// dns are addresses of DNS servers.
 	// +optional
 	// +listType=atomic
 	DNS []string `json:"dns,omitempty"`
 
-	// dnsFromIPPool is the name of an IPPool of Metal3 whose DNS servers are taken.
+	// dnsFromIPPool is the name of an IPPool of Metal3 whose DNS servers are used.
 	// +optional
 	DNSFromIPPool string `json:"dnsFromIPPool,omitempty"`
 }

@@ -2,7 +2,6 @@ package hostdata
 
 import (
 	"maps"
-	"regexp"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -11,9 +10,6 @@ import (
 
 // smallestMTU is the smallest that IPv4 allows.
 const smallestMTU = 68
-
-// macPattern matches six pairs of hexadecimal digits.
-var macPattern = regexp.MustCompile(`^([0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}$`)
 
 // link is what all types of links have in common.
 type link struct {
@@ -84,20 +80,20 @@ func (n *network) mac(path *field.Path, from *infrav1.LinkMAC) string {
 	var err *field.Error
 	switch {
 	case from.String != "":
-		address, path = from.String, path.Child("string")
+		address = from.String
+		if !macPattern.MatchString(address) {
+			err = field.Invalid(path.Child("string"), address,
+				"is not a MAC address; use "+macFormat+", in a new Metal3DataTemplate")
+		}
 	case from.FromHostInterface != "":
-		path = path.Child("fromHostInterface")
-		address, err = n.subject.mac(path, from.FromHostInterface)
+		address, err = n.subject.ethernet(path.Child("fromHostInterface"), from.FromHostInterface)
 	case from.FromAnnotation != nil:
-		path = path.Child("fromAnnotation")
-		address, err = n.subject.annotated(path, from.FromAnnotation)
+		address, err = n.subject.annotatedMAC(path.Child("fromAnnotation"), from.FromAnnotation)
+	default:
+		err = field.Required(path, "set string, fromHostInterface or fromAnnotation in a new Metal3DataTemplate")
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		n.refuse(err)
-	case !macPattern.MatchString(address):
-		n.refuse(field.Invalid(path, address,
-			"is not a MAC address; use six pairs of hexadecimal digits, such as 52:54:00:12:34:56"))
 	}
 	return address
 }

@@ -1,6 +1,7 @@
 package hostdata
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 
@@ -53,6 +54,12 @@ func ipv6() family { return family{"IPv6", 8 * net.IPv6len, netip.Addr.Is6} }
 func (f family) mask(prefix int32) (string, bool) {
 	mask := net.CIDRMask(int(prefix), f.bits)
 	return net.IP(mask).String(), mask != nil
+}
+
+// parses returns true for an address of the family.
+func (f family) parses(value string) bool {
+	address, err := netip.ParseAddr(value)
+	return err == nil && f.holds(address)
 }
 
 func (n *network) networks(path *field.Path, networks infrav1.NetworkAddresses) []document {
@@ -131,7 +138,7 @@ func (n *network) given(path *field.Path, from source) (*Address, *Pool, *field.
 }
 
 func (n *network) inFamily(path *field.Path, pool Pool, what, value string, of family) {
-	if address, err := netip.ParseAddr(value); err != nil || !of.holds(address) {
+	if !of.parses(value) {
 		n.refuse(field.Invalid(path, pool.Name, "gave the "+what+" "+value+", which is not of "+of.name+
 			"; use a pool of "+of.name+" addresses in a new Metal3DataTemplate"))
 	}
@@ -143,10 +150,12 @@ func (n *network) routes(path *field.Path, routes []infrav1.NetworkRoute, of fam
 		route, at := &routes[i], path.Index(i)
 		mask, valid := of.mask(ptr.Deref(route.Prefix, 0))
 		if !valid {
-			n.refuse(field.Invalid(at.Child("prefix"), *route.Prefix, "is not the length of a prefix of "+of.name))
+			n.refuse(field.Invalid(at.Child("prefix"), *route.Prefix, fmt.Sprintf(
+				"is not the length of an %s prefix; use 0 to %d in a new Metal3DataTemplate", of.name, of.bits)))
 		}
-		if network, err := netip.ParseAddr(route.Network); err != nil || !of.holds(network) {
-			n.refuse(field.Invalid(at.Child("network"), route.Network, "is not an address of "+of.name))
+		if !of.parses(route.Network) {
+			n.refuse(field.Invalid(at.Child("network"), route.Network, "is not an "+of.name+
+				" address; use the network address of the destination in a new Metal3DataTemplate"))
 		}
 		all = append(all, document{
 			"network": route.Network, "netmask": mask,
@@ -160,6 +169,10 @@ func (n *network) routes(path *field.Path, routes []infrav1.NetworkRoute, of fam
 // gateway returns the gateway of a route. It is empty if no field names one, and if the pool has none.
 func (n *network) gateway(path *field.Path, gateway *infrav1.NetworkGateway, of family) string {
 	if gateway.String != "" {
+		if !of.parses(gateway.String) {
+			n.refuse(field.Invalid(path.Child("string"), gateway.String, "is not an "+of.name+
+				" address; use the address of the gateway in a new Metal3DataTemplate"))
+		}
 		return gateway.String
 	}
 	given, pool, at := n.given(path, gatewaySource(gateway))

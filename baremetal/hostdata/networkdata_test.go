@@ -92,7 +92,12 @@ func networkDataCases() map[string]networkDataCase {
 
 		"a MAC address that is none": {
 			template: "links: {ethernets: [{type: phy, id: a, mtu: 1500, macAddress: {string: \"XX:XX\"}}, {type: phy, id: b, mtu: 1500, macAddress: {fromHostInterface: ib0}}, {type: phy, id: c, mtu: 1500, macAddress: {fromAnnotation: {object: machine, annotation: bad}}}, {type: phy, id: d, mtu: 1500, macAddress: {}}]}",
-			problems: []string{`spec.networkData.links.ethernets[a].macAddress.string: Invalid value: "XX:XX": is not a MAC address`, `ethernets[b].macAddress.fromHostInterface: Invalid value: "not-a-mac"`, `ethernets[c].macAddress.fromAnnotation: Invalid value: "nonsense"`, `ethernets[d].macAddress: Invalid value: ""`},
+			problems: []string{
+				`spec.networkData.links.ethernets[a].macAddress.string: Invalid value: "XX:XX": is not a MAC address; use six pairs of hexadecimal digits, such as 52:54:00:12:34:56, in a new Metal3DataTemplate`,
+				`ethernets[b].macAddress.fromHostInterface: Invalid value: "ib0": has the MAC address "not-a-mac" on BareMetalHost host, which is not one of Ethernet; name another interface in a new Metal3DataTemplate, or inspect the host again`,
+				`ethernets[c].macAddress.fromAnnotation.annotation: Invalid value: "bad": has the value "nonsense" on Machine machine, which is not a MAC address; set the annotation to six pairs of hexadecimal digits, such as 52:54:00:12:34:56`,
+				`ethernets[d].macAddress: Required value: set string, fromHostInterface or fromAnnotation in a new Metal3DataTemplate`,
+			},
 		},
 		"an interface that the host lacks": {
 			template: "links: {vlans: [{id: v, vlanID: 1, vlanLink: b, mtu: 1500, macAddress: {fromHostInterface: eth7}}]}",
@@ -110,8 +115,25 @@ func networkDataCases() map[string]networkDataCase {
 			problems: []string{`links.bonds[a].parameters[mode].name: Invalid value: "mode": has a field of its own`, "parameters[links].name"},
 		},
 		"addresses of the wrong family": {
-			template: `networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: pool6}], ipv6: [{id: b, link: l, fromPoolRef: {name: pool4}, routes: [{network: 10.0.0.0, prefix: 129, gateway: {fromIPPool: pool4}}]}]}`,
-			problems: []string{`networks.ipv4[a].ipAddressFromIPPool: Invalid value: "pool6": gave the address 2001:db8::14, which is not of IPv4`, `networks.ipv6[b].fromPoolRef: Invalid value: "pool4": gave the address 192.168.0.14`, `ipv6[b].routes[0].gateway.fromIPPool: Invalid value: "pool4": gave the gateway 192.168.0.1`, "ipv6[b].routes[0].network", "ipv6[b].routes[0].prefix: Invalid value: 129"},
+			template: `networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: pool6}], ipv6: [{id: b, link: l, fromPoolRef: {name: pool4}, routes: [{network: "::", gateway: {fromIPPool: pool4}}]}]}`,
+			problems: []string{
+				`networks.ipv4[a].ipAddressFromIPPool: Invalid value: "pool6": gave the address 2001:db8::14, which is not of IPv4; use a pool of IPv4 addresses in a new Metal3DataTemplate`,
+				`networks.ipv6[b].fromPoolRef: Invalid value: "pool4": gave the address 192.168.0.14, which is not of IPv6; use a pool of IPv6 addresses in a new Metal3DataTemplate`,
+				`ipv6[b].routes[0].gateway.fromIPPool: Invalid value: "pool4": gave the gateway 192.168.0.1, which is not of IPv6; use a pool of IPv6 addresses in a new Metal3DataTemplate`,
+			},
+		},
+		"routes that are none": {
+			template: `networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: pool4, routes: [{network: "2001:db8::", prefix: 64, gateway: {string: "fe80::1"}}]}], ipv4DHCP: [{id: c, link: l, routes: [{network: default, gateway: {string: the router}}]}], ipv6: [{id: b, link: l, ipAddressFromIPPool: pool6, routes: [{network: 10.0.0.0, prefix: 129, gateway: {string: 10.0.0.1}}]}]}`,
+			problems: []string{
+				`ipv4[a].routes[0].network: Invalid value: "2001:db8::": is not an IPv4 address; use the network address of the destination in a new Metal3DataTemplate`,
+				`ipv4[a].routes[0].prefix: Invalid value: 64: is not the length of an IPv4 prefix; use 0 to 32 in a new Metal3DataTemplate`,
+				`ipv4[a].routes[0].gateway.string: Invalid value: "fe80::1": is not an IPv4 address; use the address of the gateway in a new Metal3DataTemplate`,
+				`ipv4DHCP[c].routes[0].network: Invalid value: "default": is not an IPv4 address`,
+				`ipv4DHCP[c].routes[0].gateway.string: Invalid value: "the router": is not an IPv4 address`,
+				`ipv6[b].routes[0].network: Invalid value: "10.0.0.0": is not an IPv6 address; use the network address`,
+				`ipv6[b].routes[0].prefix: Invalid value: 129: is not the length of an IPv6 prefix; use 0 to 128 in a new`,
+				`ipv6[b].routes[0].gateway.string: Invalid value: "10.0.0.1": is not an IPv6 address; use the address of the gateway`,
+			},
 		},
 		"pools without a usable prefix": {
 			template: "networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: bare}, {id: b, link: l, ipAddressFromIPPool: beyond}]}",

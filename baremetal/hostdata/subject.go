@@ -1,6 +1,9 @@
 package hostdata
 
 import (
+	"fmt"
+	"regexp"
+
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -8,6 +11,12 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
+
+// macFormat describes a MAC address in messages.
+const macFormat = "six pairs of hexadecimal digits, such as 52:54:00:12:34:56"
+
+// macPattern matches macFormat.
+var macPattern = regexp.MustCompile(`^([0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}$`)
 
 // Subject is the machine that data is rendered for. All fields are required.
 type Subject struct {
@@ -60,6 +69,27 @@ func (s Subject) mac(path *field.Path, name string) (string, *field.Error) {
 	}
 	return "", field.Invalid(path, name, "cannot be looked up, because BareMetalHost "+s.Host.Name+
 		" has no status.hardware; inspect the host")
+}
+
+// ethernet returns the MAC address of a network interface of the host that has one of Ethernet.
+func (s Subject) ethernet(path *field.Path, name string) (string, *field.Error) {
+	address, err := s.mac(path, name)
+	if err == nil && !macPattern.MatchString(address) {
+		err = field.Invalid(path, name, fmt.Sprintf("has the MAC address %q on BareMetalHost %s, which is not one of "+
+			"Ethernet; name another interface in a new Metal3DataTemplate, or inspect the host again", address, s.Host.Name))
+	}
+	return address, err
+}
+
+// annotatedMAC returns the MAC address in an annotation.
+func (s Subject) annotatedMAC(path *field.Path, from *infrav1.AnnotationSource) (string, *field.Error) {
+	address, err := s.annotated(path, from)
+	if err == nil && !macPattern.MatchString(address) {
+		err = field.Invalid(path.Child("annotation"), from.Annotation, fmt.Sprintf("has the value %q on %s %s, which is "+
+			"not a MAC address; set the annotation to "+macFormat, address, kindOf(from.Object),
+			s.object(from.Object).GetName()))
+	}
+	return address, err
 }
 
 func unknownObject(path *field.Path, source infrav1.SourceObject) *field.Error {

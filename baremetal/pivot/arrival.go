@@ -113,8 +113,17 @@ func keepCommand(host *bmov1alpha1.BareMetalHost) string {
 	return pluginCommand("keep", host.Namespace, "--host "+host.Name)
 }
 
-// pluginCommand is a command of the plugin for a namespace, as messages quote it. Docs/pivot.md has the commands of
-// kubectl that do the same.
+// discardCommand is the command that removes a held host without BMO acting on it.
+func discardCommand(host *bmov1alpha1.BareMetalHost) string {
+	return pluginCommand("discard", host.Namespace, "--host "+host.Name)
+}
+
+// cleanCommand is the command that removes what an earlier move has left in the target.
+func cleanCommand(host *bmov1alpha1.BareMetalHost) string {
+	return pluginCommand("clean", host.Namespace, "--target", "--to-kubeconfig target.kubeconfig")
+}
+
+// pluginCommand is a command of the plugin for a namespace, as messages quote it.
 func pluginCommand(name, namespace string, flags ...string) string {
 	words := append([]string{"clusterctl metal3 pivot", name, "--namespace", namespace}, flags...)
 	return "`" + strings.Join(words, " ") + "`"
@@ -126,10 +135,11 @@ func Leftover(host *bmov1alpha1.BareMetalHost) []Obstacle {
 	about := About(hostKind, host)
 	switch {
 	case !host.DeletionTimestamp.IsZero():
-		return []Obstacle{about.Blocks(CodeLeftover, "remove it as docs/pivot.md says, or it stays paused after the move",
+		return []Obstacle{about.Blocks(CodeLeftover,
+			"remove it with "+cleanCommand(host)+", or it stays paused after the move",
 			"BareMetalHost %s is there already, and is being deleted", host.Name)}
 	case !host.Status.LastUpdated.IsZero():
-		return []Obstacle{about.Blocks(CodeLeftover, "remove it as docs/pivot.md says",
+		return []Obstacle{about.Blocks(CodeLeftover, "remove it with "+cleanCommand(host),
 			"BareMetalHost %s is there already, with the status of an earlier time", host.Name)}
 	default:
 		return nil

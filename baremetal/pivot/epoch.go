@@ -121,7 +121,7 @@ func Abandoned(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 
 // abandonedObstacle says why an abandoned host stays paused, and what to do.
 func abandonedObstacle(host *bmov1alpha1.BareMetalHost) Obstacle {
-	remedy := fmt.Sprintf("keep it with %s, or remove it as docs/pivot.md says", keepCommand(host))
+	remedy := fmt.Sprintf("keep it with %s, or remove it with %s", keepCommand(host), discardCommand(host))
 	return About(hostKind, host).Blocks(CodeLeftover, remedy, "BareMetalHost %s was left by an earlier move, is not in "+
 		"the last one, and stays paused, because it was deleted in the source since", host.Name)
 }

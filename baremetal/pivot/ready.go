@@ -231,7 +231,7 @@ func (f *MoveFacts) hostObstacles(host *bmov1alpha1.BareMetalHost) []Obstacle {
 	case len(held) > 0:
 		found = held
 	case left:
-		found = append(found, about.Blocks(CodeLeftover, "remove it as docs/pivot.md says",
+		found = append(found, about.Blocks(CodeLeftover, "remove it with "+discardCommand(host),
 			"BareMetalHost %s is a leftover of an earlier move", host.Name))
 	case refusal != "":
 		found = append(found, about.Blocks(CodePauseRefused, "correct the host",

@@ -78,8 +78,18 @@ type Reconciler struct {
 	mutex sync.Mutex
 	// paused is the time since which a host was seen paused.
 	paused map[types.NamespacedName]time.Time
-	// holders is the time since which a VIP holder was seen in a namespace, by namespace and name of the holder.
-	holders map[string]map[string]time.Time
+	// holders are the turns of the VIP holders that were seen in a namespace, by namespace and name of the holder.
+	holders map[string]map[string]turn
+}
+
+// turn is the order in which the hosts of a namespace are nudged for a VIP holder. A host that is created later takes
+// the place that its name has.
+type turn struct {
+	// since is when the holder was seen first.
+	since time.Time
+
+	// names are those of the hosts at that time, in order.
+	names []string
 }
 
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
@@ -285,38 +295,59 @@ func (r *Reconciler) forget(host types.NamespacedName) {
 func (r *Reconciler) untilTurn(ctx context.Context, host *bmov1alpha1.BareMetalHost, holder string,
 	around []pivot.Neighbour,
 ) (time.Duration, error) {
-	hosts, err := r.Hosts.Hosts(ctx, host.Namespace)
+	turn, err := r.turnOf(ctx, host.Namespace, holder, around)
 	if err != nil {
 		return 0, err
 	}
-	place := 0
-	for _, other := range hosts {
-		if strings.Compare(other.Name, host.Name) < 0 {
-			place++
-		}
-	}
-	return max(0, pivot.WaveDelay(place)-r.heldFor(host.Namespace, holder, around)), nil
+	place, _ := slices.BinarySearch(turn.names, host.Name)
+	return max(0, pivot.WaveDelay(place)-r.Clock.Since(turn.since)), nil
 }
 
-// heldFor returns the time for which a holder was seen. It drops holders that the namespace no longer has.
-func (r *Reconciler) heldFor(namespace, holder string, around []pivot.Neighbour) time.Duration {
+// turnOf returns the turn of a holder. It reads the hosts when it sees the holder for the first time: with one list for
+// each of n hosts, a handover would copy n*n hosts.
+func (r *Reconciler) turnOf(ctx context.Context, namespace, holder string, around []pivot.Neighbour) (turn, error) {
+	if known, is := r.heldSince(namespace, holder, around); is {
+		return known, nil
+	}
+	hosts, err := r.Hosts.Hosts(ctx, namespace)
+	if err != nil {
+		return turn{}, err
+	}
+	begun := turn{since: r.Clock.Now(), names: make([]string, 0, len(hosts))}
+	for _, host := range hosts {
+		begun.names = append(begun.names, host.Name)
+	}
+	slices.Sort(begun.names)
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	seen := map[string]time.Time{holder: r.Clock.Now()}
+	if known, is := r.holders[namespace][holder]; is {
+		// Another worker has seen the holder meanwhile.
+		return known, nil
+	}
+	r.holders[namespace][holder] = begun
+	return begun, nil
+}
+
+// heldSince returns the turn of a holder that was seen before. It drops holders that the namespace no longer has.
+func (r *Reconciler) heldSince(namespace, holder string, around []pivot.Neighbour) (turn, bool) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	kept := map[string]turn{}
 	for _, other := range around {
 		if other.Holder == nil {
 			continue
 		}
 		name := pivot.HolderName(*other.Holder)
-		if since, known := r.holders[namespace][name]; known {
-			seen[name] = since
+		if known, is := r.holders[namespace][name]; is {
+			kept[name] = known
 		}
 	}
 	if r.holders == nil {
-		r.holders = map[string]map[string]time.Time{}
+		r.holders = map[string]map[string]turn{}
 	}
-	r.holders[namespace] = seen
-	return r.Clock.Since(seen[holder])
+	r.holders[namespace] = kept
+	known, is := kept[holder]
+	return known, is
 }
 
 // sortedKeys returns the keys of hosts by name, the order in which they are nudged.

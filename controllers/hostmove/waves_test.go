@@ -24,9 +24,13 @@ import (
 type crowd struct {
 	hosts   []*bmov1alpha1.BareMetalHost
 	written []string
+
+	// reads counts how often all hosts were read.
+	reads int
 }
 
 func (c *crowd) Hosts(context.Context, string) ([]*bmov1alpha1.BareMetalHost, error) {
+	c.reads++
 	return c.hosts, nil
 }
 
@@ -82,5 +86,11 @@ func TestTurnsOfTwoEndpoints(t *testing.T) {
 	clock.SetTime(clock.Now().Add(delay))
 	if got := []time.Duration{wait(ofA), wait(ofB), wait(ofA)}; got[0]+got[1]+got[2] != 0 || len(all.written) != 3 {
 		t.Errorf("it is their turn, and they wait %v; %q were told", got, all.written)
+	}
+	for _, host := range all.hosts {
+		wait(host)
+	}
+	if all.reads > 2 {
+		t.Errorf("%d hosts were read %d times, want once for each holder", len(all.hosts), all.reads)
 	}
 }

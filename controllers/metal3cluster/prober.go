@@ -82,23 +82,26 @@ func newProber[T, R any](how probing[T, R], now clock.WithTicker, interval time.
 func (p *prober[T, R]) Start(ctx context.Context) error {
 	ticker := p.clock.NewTicker(p.interval)
 	defer ticker.Stop()
+	p.tick(ctx, false)
 	for {
-		p.tick(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.hurry:
+			p.tick(ctx, true)
 		case <-ticker.C():
+			p.tick(ctx, false)
 		}
 	}
 }
 
-// tick begins the probes that are due.
-func (p *prober[T, R]) tick(ctx context.Context) {
+// tick begins the probes that are due: those of new and of urgent targets only, if it is between two intervals.
+func (p *prober[T, R]) tick(ctx context.Context, isBetween bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	for cluster, current := range p.targets {
-		if current.isRunning || current.isResting || p.clock.Now().Before(current.due) {
+		isLater := isBetween && !current.due.IsZero() || p.clock.Now().Before(current.due)
+		if current.isRunning || current.isResting || isLater {
 			continue
 		}
 		current.isRunning, current.due = true, p.clock.Now()

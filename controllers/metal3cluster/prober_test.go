@@ -116,6 +116,41 @@ func TestANewTargetIsProbedAtOnceAndThenAtEachTick(t *testing.T) {
 	})
 }
 
+func TestATargetBeforeTheStartIsProbedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		number := 0
+		prober := newProber(probing[string, int]{
+			probe:    func(context.Context, types.NamespacedName, string, *int) int { number++; return number },
+			isSame:   func(before, after string) bool { return before == after },
+			isUrgent: func(string, string) bool { return false },
+			differs:  func(before, after int) bool { return before != after },
+			limit:    time.Second,
+		}, clock.RealClock{}, time.Minute)
+		prober.See(types.NamespacedName{Name: "a"}, "first")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- prober.Start(ctx) }()
+		synctest.Wait()
+		if number != 1 {
+			t.Errorf("%d probes at the start, want 1", number)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestANewTargetHurriesNoOther(t *testing.T) {
+	probes(t, func(a *asked) {
+		a.see("a", "first", false)
+		a.see("b", "second", false)
+		if first, second := a.number(a.count, "first"), a.number(a.count, "second"); first != 1 || second != 1 {
+			t.Errorf("%d and %d probes within an interval, want 1 and 1", first, second)
+		}
+	})
+}
+
 func TestOnlyNewsEnqueueAMetal3Cluster(t *testing.T) {
 	probes(t, func(a *asked) {
 		a.see("a", "first", false)

@@ -33,7 +33,7 @@ func describeLateAddresses(s *suite) {
 			"spec.metaData.ipAddressesFromPool[ip] refers to IPPool pool, but the kind IPClaim is not installed. Install the provider of this pool."))
 		Expect(s.server.InstallDefinitions(ctx, components.AddressManager)).To(Succeed())
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.PoolMissingReason,
-			"spec.metaData.ipAddressesFromPool[ip] refers to IPPool pool, which does not exist. Create it"))
+			"spec.metaData.ipAddressesFromPool[ip] refers to IPPool pool, which does not exist. Create it, or use another pool in a new Metal3DataTemplate."))
 		Expect(managers.StartAddressManager(ctx, s.server, "")).To(Succeed())
 		w.pool(ctx, "pool", "10.0.0.20")
 		w.ready(ctx, "template-0")
@@ -101,7 +101,8 @@ func describeAddresses(s *suite) {
 			}}
 		})
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressFailedReason,
-			"spec.metaData.ipAddressesFromPool[a]: InClusterIPPool p allocated no address for IPAddressClaim template-0-p: no address is left."))
+			"spec.metaData.ipAddressesFromPool[a]: InClusterIPPool p allocated no address for IPAddressClaim template-0-p: no address is left. "+
+				"Correct or enlarge the pool, or delete machines that use it."))
 		w.create(ctx, &ipamv1.IPAddress{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "a1"},
 			Spec: ipamv1.IPAddressSpec{
@@ -125,7 +126,8 @@ func describeAddresses(s *suite) {
 		w.ready(ctx, "template-0")
 		w.machine(ctx, "second", "template")
 		w.eventually(ctx, "template-1", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressFailedReason,
-			"spec.metaData.ipAddressesFromPool[ip]: IPPool pool allocated no address for IPClaim template-1-pool: Exhausted IP Pools."))
+			"spec.metaData.ipAddressesFromPool[ip]: IPPool pool allocated no address for IPClaim template-1-pool: Exhausted IP Pools. "+
+				"Correct or enlarge the pool, or delete machines that use it."))
 		stage.Change(ctx, w.client, w.key("pool"), &metal3ipamv1.IPPool{}, func(pool *metal3ipamv1.IPPool) {
 			pool.Spec.Pools[0].End = ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.11")
 		})
@@ -145,7 +147,7 @@ func describeAddresses(s *suite) {
 		w.template(ctx, "template", "networkData: {networks: {ipv6: [{id: net, link: nic0, ipAddressFromIPPool: pool}]}}")
 		w.machine(ctx, "machine", "template")
 		w.eventually(ctx, "template-0", infrav1.SecretsReadyCondition, stage.IsFalseBecause(infrav1.RenderingFailedReason,
-			`Metal3DataTemplate template cannot be rendered for Metal3Machine machine: spec.networkData.networks.ipv6[net].ipAddressFromIPPool: Invalid value: "pool": gave the address 10.0.0.10, which is not of IPv6`))
+			`Metal3DataTemplate template cannot be rendered for Metal3Machine machine: spec.networkData.networks.ipv6[net].ipAddressFromIPPool: Invalid value: "pool": gave the address 10.0.0.10, which is not of IPv6; use a pool of IPv6 addresses in a new Metal3DataTemplate`))
 		w.eventually(ctx, "template-0", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.RenderingFailedReason, ""))
 	})
 
@@ -156,7 +158,7 @@ func describeAddresses(s *suite) {
 		w.template(ctx, "template", "networkData: {networks: {ipv4DHCP: [{id: net, link: nic0, routes: [{network: 0.0.0.0, gateway: {fromPoolAnnotation: {object: machine, annotation: pool}}}]}]}}")
 		w.machine(ctx, "machine", "template")
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.RenderingFailedReason,
-			"is missing on Machine machine; set the annotation"))
+			`spec.networkData.networks.ipv4DHCP[net].routes[0].gateway.fromPoolAnnotation.annotation: Invalid value: "pool": is missing on Machine machine; set the annotation`))
 		stage.Change(ctx, w.client, w.key("machine"), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
 			machine.Annotations = map[string]string{"pool": "rack-7"}
 		})

@@ -201,7 +201,7 @@ func describeCrowds(s *suite) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.orphan(ctx, "early", "template")
-		w.told(ctx, "early", infrav1.TemplateMissingReason, "Metal3DataTemplate template does not exist. Create it")
+		w.told(ctx, "early", infrav1.TemplateMissingReason, "Metal3DataTemplate template does not exist. Create it, or name another one in a new Metal3MachineTemplate.")
 		template := w.template(ctx, "template", plain)
 		Eventually(func(g Gomega) { w.indexes(ctx, g) }).Should(Succeed())
 		Eventually(func(g Gomega) {
@@ -211,10 +211,12 @@ func describeCrowds(s *suite) {
 		Expect(w.client.Delete(ctx, template)).To(Succeed())
 		Eventually(func(g Gomega) {
 			g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
-			g.Expect(template.Status.Conditions).To(stage.HaveCondition(infrav1.DeletingCondition, HaveField("Reason", infrav1.TemplateInUseReason)))
+			g.Expect(template.Status.Conditions).To(stage.HaveCondition(infrav1.DeletingCondition, And(
+				HaveField("Reason", infrav1.TemplateInUseReason), HaveField("Message", And(ContainSubstring("Waiting for Metal3Data template-0"),
+					ContainSubstring(" to be deleted. They are deleted with their Metal3Machines."))))))
 		}).Should(Succeed())
 		w.orphan(ctx, "late", "template")
-		w.told(ctx, "late", infrav1.TemplateDeletingReason, "Metal3DataTemplate template is being deleted.")
+		w.told(ctx, "late", infrav1.TemplateDeletingReason, "Metal3DataTemplate template is being deleted. Name another one in a new Metal3MachineTemplate.")
 		Expect(w.client.Delete(ctx, &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "early"}})).To(Succeed())
 		w.gone(ctx, "template", template)
 		w.told(ctx, "late", infrav1.TemplateMissingReason, "")

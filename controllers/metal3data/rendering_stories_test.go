@@ -102,6 +102,84 @@ func describeRendering(s *suite) {
 		Expect(w.data(ctx, Default, "template-0").Status.ErrorMessage).To(BeEmpty())
 	})
 
+	It("names field, value and remedy of what cannot be rendered", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		cases := map[string]struct{ template, want string }{
+			"route": {
+				"networkData: {networks: {ipv4DHCP: [{id: net, link: nic0, routes: [{network: default, gateway: {string: 10.0.0.1}}]}]}}",
+				`spec.networkData.networks.ipv4DHCP[net].routes[0].network: Invalid value: "default": is not an IPv4 address; use the network address of the destination in a new Metal3DataTemplate`,
+			},
+			"prefix": {
+				"networkData: {networks: {ipv4DHCP: [{id: net, link: nic0, routes: [{network: 0.0.0.0, prefix: 33, gateway: {string: 10.0.0.1}}]}]}}",
+				`spec.networkData.networks.ipv4DHCP[net].routes[0].prefix: Invalid value: 33: is not the length of an IPv4 prefix; use 0 to 32 in a new Metal3DataTemplate`,
+			},
+			"gateway": {
+				`networkData: {networks: {ipv6SLAAC: [{id: net, link: nic0, routes: [{network: "::", gateway: {string: 10.0.0.1}}]}]}}`,
+				`spec.networkData.networks.ipv6SLAAC[net].routes[0].gateway.string: Invalid value: "10.0.0.1": is not an IPv6 address; use the address of the gateway in a new Metal3DataTemplate`,
+			},
+			"mac": {
+				"networkData: {links: {ethernets: [{type: phy, id: a, macAddress: {string: nonsense}}]}}",
+				`spec.networkData.links.ethernets[a].macAddress.string: Invalid value: "nonsense": is not a MAC address; use six pairs of hexadecimal digits, such as 52:54:00:12:34:56, in a new Metal3DataTemplate`,
+			},
+			"mtu": {
+				"networkData: {links: {ethernets: [{type: phy, id: a, mtu: 67}]}}",
+				`spec.networkData.links.ethernets[a].mtu: Invalid value: 67: is smaller than any network allows; use 68 to 9000 in a new Metal3DataTemplate`,
+			},
+			"interface": {
+				"metaData: {fromHostInterfaces: [{key: mac, interface: eth7}]}",
+				`spec.metaData.fromHostInterfaces[mac].interface: Invalid value: "eth7": is not a network interface of BareMetalHost host-interface; name one of its status.hardware.nics in a new Metal3DataTemplate, or inspect the host again`,
+			},
+			"annotation": {
+				"networkData: {networks: {ipv4: [{id: net, link: nic0, fromPoolAnnotation: {object: baremetalhost, annotation: pool}}]}}",
+				`spec.networkData.networks.ipv4[net].fromPoolAnnotation.annotation: Invalid value: "pool": is missing on BareMetalHost host-annotation; set the annotation`,
+			},
+		}
+		for name, tc := range cases {
+			w.template(ctx, name, tc.template)
+			w.machine(ctx, name, name)
+		}
+		for name, tc := range cases {
+			w.eventually(ctx, name+"-0", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.RenderingFailedReason,
+				"Metal3DataTemplate "+name+" cannot be rendered for Metal3Machine "+name+": "+tc.want))
+			Expect(w.data(ctx, Default, name+"-0").Status.ErrorMessage).To(ContainSubstring(tc.want))
+		}
+	})
+
+	It("asks for a template that was deleted by force before the data was rendered", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		const spec = "metaData: {fromHostInterfaces: [{key: mac, interface: eth7}]}"
+		template := w.template(ctx, "template", spec)
+		w.machine(ctx, "machine", "template")
+		w.eventually(ctx, "template-0", infrav1.SecretsReadyCondition, stage.IsFalseBecause(infrav1.RenderingFailedReason, ""))
+		Expect(w.client.Delete(ctx, template)).To(Succeed())
+		stage.Change(ctx, w.client, w.key("template"), template, func(template *infrav1.Metal3DataTemplate) {
+			template.Finalizers = nil
+		})
+		w.gone(ctx, "template", template)
+		w.eventually(ctx, "template-0", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.TemplateMissingReason,
+			"Metal3DataTemplate template does not exist. Create it again."))
+		w.template(ctx, "template", "metaData: {fromHostInterfaces: [{key: mac, interface: eth0}]}")
+		w.ready(ctx, "template-0")
+	})
+
+	It("says which of two entries of the meta-data with one key it renders", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", "metaData: {namespaces: [{key: a}], strings: [{key: a, value: b}]}")
+		w.machine(ctx, "machine", "template")
+		w.ready(ctx, "template-0")
+		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(MatchYAML(
+			`{a: b, providerid: ` + w.namespace + `/host-machine/machine}`))
+		Eventually(func(g Gomega) {
+			template := &infrav1.Metal3DataTemplate{}
+			g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
+			g.Expect(template.Status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, HaveField("Message",
+				"Key a of spec.metaData is taken from strings, and not from namespaces. Remove all but one of these entries.")))
+		}).Should(Succeed())
+	})
+
 	It("waits for its host", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()

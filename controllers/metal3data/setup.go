@@ -40,7 +40,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.Metal3DataClaim{}, handler.EnqueueRequestsFromMapFunc(r.claimToData),
 			builder.WithPredicates(flow.ComesOrLeaves())).
 		Watches(&infrav1.Metal3DataTemplate{}, handler.EnqueueRequestsFromMapFunc(r.templateToData),
-			builder.WithPredicates(flow.OnlyCreates())).
+			builder.WithPredicates(flow.ComesOrGoes())).
 		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToData),
 			builder.WithPredicates(flow.Updates(valuesChange))).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ownerToData),

@@ -2,8 +2,11 @@ package metal3remediation_test
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +33,20 @@ func describeDeletions(s *suite) {
 		w.remove(ctx, w.request(ctx, Default))
 		clean(ctx, w)
 	})
+
+	reach := phases(s)
+	for _, phase := range slices.Sorted(maps.Keys(reach)) {
+		It("is deleted in phase "+string(phase), func(ctx context.Context) {
+			w := reach[phase](ctx)
+			Eventually(func(g Gomega) { g.Expect(w.request(ctx, g).Status.Phase).To(Equal(phase)) }).Should(Succeed())
+			w.remove(ctx, w.request(ctx, Default))
+			clean(ctx, w)
+			Expect(w.host(ctx, Default).Annotations).NotTo(HaveKey(infrav1.UnhealthyAnnotation))
+			node := w.getNode(ctx, Default)
+			Expect(node.Spec.Taints).NotTo(ContainElement(outOfService()))
+			Expect(node.Labels).To(HaveKeyWithValue("rack", "a"))
+		})
+	}
 
 	It("is deleted while pods leave the Node", func(ctx context.Context) {
 		w := s.world(ctx)
@@ -69,6 +86,44 @@ func describeDeletions(s *suite) {
 		w.remove(ctx, w.request(ctx, Default))
 		w.gone(ctx)
 	})
+}
+
+// phases returns for each phase a function that returns a world with a Metal3Remediation in it.
+func phases(s *suite) map[infrav1.RemediationPhase]func(context.Context) *world {
+	begun := func(ctx context.Context, simulated bool, edits ...func(*infrav1.Metal3Remediation)) *world {
+		GinkgoHelper()
+		w := s.world(ctx)
+		w.machine(ctx)
+		if simulated {
+			w.simulate()
+		}
+		w.start()
+		w.remediate(ctx, edits...)
+		return w
+	}
+	return map[infrav1.RemediationPhase]func(context.Context) *world{
+		infrav1.RemediationRunning: func(ctx context.Context) *world {
+			w := begun(ctx, false)
+			w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
+			Expect(w.askedOff(ctx, Default)).NotTo(BeEmpty())
+			return w
+		},
+		infrav1.RemediationWaiting: func(ctx context.Context) *world {
+			w := begun(ctx, true)
+			w.done(ctx)
+			return w
+		},
+		infrav1.RemediationDeletingMachine: s.exhausted,
+		infrav1.RemediationFailed: func(ctx context.Context) *world {
+			w := begun(ctx, false)
+			w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
+			Expect(w.askedOff(ctx, Default)).NotTo(BeEmpty())
+			w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = false })
+			w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.HostOfflineReason,
+				"spec.online of BareMetalHost host is false. Set it to true to reboot the host, or delete Machine machine to replace it."))
+			return w
+		},
+	}
 }
 
 // deletedNode returns a world with a deleted Node that has not joined again.

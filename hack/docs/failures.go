@@ -88,8 +88,8 @@ func failures() []failure {
 			state{source: resting(parked), target: resting(parked)},
 			pivotCommand("resume"), back},
 		{"the management cluster dies before the target was unpaused", state{target: resting(parked)},
-			"once all objects have arrived: `kubectl patch cluster my-cluster -n metal3 --kubeconfig target.kubeconfig " +
-				`--type merge -p '{"spec":{"paused":null}}'` + "`", &state{target: site{hosts: []hostState{parked}}}},
+			"once all objects have arrived: `clusterctl metal3 pivot unpause -n metal3 --kubeconfig target.kubeconfig`",
+			&state{target: site{hosts: []hostState{parked}}}},
 		{"the target cannot reach the endpoint",
 			state{target: site{hosts: []hostState{parked}}, management: true},
 			"correct what `IronicEndpointReady` says; " + pivotCommand("status"), forth},

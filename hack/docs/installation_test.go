@@ -202,10 +202,12 @@ func TestTheNodeImageHasWhatTheFlavoursCall(t *testing.T) {
 
 // Each document that writes clusterctl.yaml writes one that clusterctl reads, with this provider in it.
 func TestClusterctlReadsWhatDocumentsPaste(t *testing.T) {
-	written := regexp.MustCompile(`(?ms)^cat > clusterctl\.yaml <<(?:END\n.*?^END|EOF\n.*?^EOF)$`)
+	written := regexp.MustCompile(`(?ms)^( *)cat > clusterctl\.yaml <<(?:END\n.*?^ *END|EOF\n.*?^ *EOF)$`)
 	found := 0
 	for name, text := range texts(t) {
-		for _, block := range written.FindAllString(text, -1) {
+		for _, match := range written.FindAllStringSubmatch(text, -1) {
+			// Blocks of numbered steps are indented.
+			block := strings.ReplaceAll(match[0], "\n"+match[1], "\n")
 			found++
 			folder := t.TempDir()
 			paste := exec.CommandContext(t.Context(), "bash", "-euc", block)

@@ -24,10 +24,15 @@ func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neigh
 	if err := s.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing Metal3Clusters: %w", err)
 	}
-	infras := make(map[string]*infrav1.Metal3Cluster, len(list.Items))
+	return NeighboursOf(namespace, clusters.Items, list.Items), nil
+}
+
+// NeighboursOf is Neighbours of the Clusters of the namespace and of all Metal3Clusters.
+func NeighboursOf(namespace string, clusters []clusterv1.Cluster, all []infrav1.Metal3Cluster) []pivot.Neighbour {
+	infras := make(map[string]*infrav1.Metal3Cluster, len(all))
 	var elsewhere []pivot.Neighbour
-	for i := range list.Items {
-		infra := &list.Items[i]
+	for i := range all {
+		infra := &all[i]
 		switch {
 		case namespace == "" || infra.Namespace == namespace:
 			infras[infra.Name] = infra
@@ -36,8 +41,8 @@ func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neigh
 		}
 	}
 	var around []pivot.Neighbour
-	for i := range clusters.Items {
-		cluster := &clusters.Items[i]
+	for i := range clusters {
+		cluster := &clusters[i]
 		if cluster.Spec.InfrastructureRef.Kind == "Metal3Cluster" {
 			around = append(around, pivot.NeighbourOf(cluster, infras[cluster.Spec.InfrastructureRef.Name]))
 		}
@@ -45,5 +50,5 @@ func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neigh
 	// The cache returns them in any order, and the caller uses the first one with a VIP holder.
 	slices.SortFunc(around, func(a, b pivot.Neighbour) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(elsewhere, func(a, b pivot.Neighbour) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
-	return append(around, elsewhere...), nil
+	return append(around, elsewhere...)
 }

@@ -69,6 +69,10 @@ func movingCommands() []command {
 				"the same command again: it continues the move.", setupRun,
 		},
 		{
+			"allow-busy", "", "Let hosts move while they are inspected, prepared or deprovisioned",
+			"It refuses for work that a move would interrupt.", setupAllowBusy,
+		},
+		{
 			"status", "", "Show the phase of each Cluster and host on both sides",
 			"It writes nothing.", setupStatus,
 		},
@@ -110,6 +114,17 @@ func repairingCommands() []command {
 				"where BMO would wipe the host.", setupKeep,
 		},
 		{
+			"discard", "", "Remove a host that is held, without BMO acting on it",
+			"It is for hosts in the phases ArrivalHeld and StatusLost that are not wanted here. The machine keeps its power " +
+				"and its disks. It saves the host and what it owns in a file. It refuses if a Machine uses the host.", setupDiscard,
+		},
+		{
+			"unpause", "", "Let paused Clusters run here, or hosts that wait for what does not come",
+			"It is for Clusters that are paused without a move, for the target of a move whose source is gone, and for hosts " +
+				"that wait for an Ironic endpoint or a Cluster. It refuses where BMO would wipe a host, or act on it twice. " +
+				"--to-kubeconfig names the other cluster of a move, if there was one.", setupUnpause,
+		},
+		{
 			"fence", "", "Pause the Clusters that another management cluster manages",
 			"It is for a cluster that was unpaused on both sides. --kubeconfig names the side that stops, --to-kubeconfig the " +
 				"other one. It refuses where no other management cluster manages a Cluster: a pause begins a move.", setupFence,
@@ -128,6 +143,11 @@ func repairingCommands() []command {
 			"yield", "", "Keep the Ironic of a management cluster from taking the VIP, or let it take the VIP with --undo",
 			"It is for a management cluster that a cluster moves back to, before Ironic is installed there. --kubeconfig " +
 				"names the cluster whose Ironic waits, --to-kubeconfig the cluster that the hosts live in now.", setupYield,
+		},
+		{
+			"unblock", "", "Remove block-move from Metal3Clusters that CAPM3 manages",
+			"clusterctl move waits for this annotation, and CAPM3 does not remove it. It refuses while the manager of this " +
+				"provider runs, which removes the annotation for each move.", setupUnblock,
 		},
 	}
 }

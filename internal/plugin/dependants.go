@@ -6,18 +6,18 @@ import (
 	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
 // dependants are the namespaces of a cluster whose hosts the Ironic of a clusterID serves, without the hosts that the
 // filter drops. A cluster without the kinds has none.
 func (c *cluster) dependants(ctx context.Context, clusterID string, drop func(*bmov1alpha1.BareMetalHost) bool,
 ) ([]pivot.Dependants, error) {
-	hosts, err := hoststore.New(c.client, c.client).Hosts(ctx, "")
+	hosts, err := c.listHosts(ctx, metav1.NamespaceAll)
 	if lacksKind(err) {
 		return nil, nil
 	}

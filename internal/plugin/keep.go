@@ -32,19 +32,21 @@ type keeping struct {
 
 func setupKeep(set *pflag.FlagSet) runner {
 	c := &keeping{}
-	c.where.addOne(set, "file for the cluster of the host; default: as kubectl finds it")
-	set.StringVar(&c.name, "host", "", "name of the BareMetalHost")
-	set.StringVar(&c.backup, "backup", "",
-		"file for the host and what it owns, before the object is replaced; default: <namespace>-<host>.yaml")
-	set.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
+	c.addFlags(set)
 	set.DurationVar(&c.timeout, "timeout", defaultTimeout, "how long to wait until the old object is gone")
-	addYes(set, &c.yes)
-	c.form.add(set)
 	return c.runner("PivotKeep", c.open, func(ctx context.Context) error {
 		err := c.keep(ctx)
 		c.done.Done = len(c.done.Refusals) == 0
 		return err
 	})
+}
+
+// addFlags adds the flags of a command about one held host.
+func (c *keeping) addFlags(set *pflag.FlagSet) {
+	set.StringVar(&c.name, "host", "", "name of the BareMetalHost")
+	set.StringVar(&c.backup, "backup", "",
+		"file for the host and what it owns, before the object is removed; default: <namespace>-<host>.yaml")
+	c.addSingle(set)
 }
 
 func (c *keeping) open(environment Environment) error {
@@ -207,6 +209,15 @@ func (c *keeping) replace(ctx context.Context, host *bmov1alpha1.BareMetalHost) 
 
 // save reads the host and all that it owns, the host first.
 func (c *keeping) save(ctx context.Context, host *bmov1alpha1.BareMetalHost) ([]*unstructured.Unstructured, error) {
+	found, err := c.withBelongings(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	return c.read(ctx, host.Namespace, found)
+}
+
+// withBelongings returns the host and all that it owns, the host first.
+func (c *keeping) withBelongings(ctx context.Context, host *bmov1alpha1.BareMetalHost) ([]removal, error) {
 	seen, err := c.source.survey(ctx, c.where.namespace)
 	if err != nil {
 		return nil, err
@@ -224,10 +235,15 @@ func (c *keeping) save(ctx context.Context, host *bmov1alpha1.BareMetalHost) ([]
 			}
 		}
 	}
+	return found, nil
+}
+
+// read reads whole objects.
+func (c *keeping) read(ctx context.Context, namespace string, found []removal) ([]*unstructured.Unstructured, error) {
 	saved := make([]*unstructured.Unstructured, 0, len(found))
 	for _, each := range found {
 		whole := each.whole()
-		key := client.ObjectKey{Namespace: host.Namespace, Name: each.name}
+		key := client.ObjectKey{Namespace: namespace, Name: each.name}
 		if err := c.source.client.Get(ctx, key, whole); err != nil {
 			return nil, c.source.blind(fmt.Errorf("reading %s: %w", each, err))
 		}

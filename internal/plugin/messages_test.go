@@ -32,7 +32,9 @@ func TestCommandsInMessages(t *testing.T) {
 		"RefusedHost":  {left.HostRefusal(build.Host("host")), []string{"forget"}},
 		"RefusedInfra": {left.InfraRefusal(build.Metal3Cluster("c")), []string{"forget"}},
 		"Revived":      {pivot.Revived("metal3", nil, pivot.Inventory{"Machine": {"m"}}, nil), []string{"clean"}},
-		"Abandoned":    {pivot.HoldOf(abandoned, around), []string{"keep"}},
+		"Abandoned":    {pivot.HoldOf(abandoned, around), []string{"keep", "discard"}},
+		"Leftover":     {pivot.Leftover(build.Host("host", build.Available()))[0].String(), []string{"clean"}},
+		"Unpause":      {pivot.UnpauseObstacles(abandoned, around, left)[0].String(), []string{"keep", "discard"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if strings.Contains(tc.message, "kubectl ") {

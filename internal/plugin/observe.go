@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,30 +74,83 @@ func (c *cluster) blind(err error) error {
 // look reads a namespace. A cluster without the kinds of this provider, or of BMO, is an error: asking
 // for what nobody could have there is a mistake.
 func (c *cluster) look(ctx context.Context, namespace string) (*sight, error) {
-	seen := &sight{namespace: namespace}
-	store := hoststore.New(c.client, c.client)
-	var err error
-	if seen.hosts, err = c.readHosts(ctx, namespace); err != nil {
+	hosts, err := c.readHosts(ctx, namespace)
+	if err != nil {
 		return nil, c.blind(err)
 	}
-	if seen.around, err = store.Neighbours(ctx, namespace); err != nil {
+	clusters, infras, err := c.readClusters(ctx, namespace)
+	if err != nil {
 		return nil, c.blind(err)
 	}
+	return sightOf(namespace, hosts, clusters, infras), nil
+}
+
+// readClusters reads the Clusters of a namespace, and all Metal3Clusters: those of other namespaces may have the Ironic
+// of its hosts.
+func (c *cluster) readClusters(ctx context.Context, namespace string) (
+	[]clusterv1.Cluster, []infrav1.Metal3Cluster, error,
+) {
 	var clusters clusterv1.ClusterList
 	if err := c.client.List(ctx, &clusters, client.InNamespace(namespace)); err != nil {
-		return nil, c.blind(fmt.Errorf("listing Clusters: %w", err))
-	}
-	for i := range clusters.Items {
-		seen.clusters = append(seen.clusters, &clusters.Items[i])
+		return nil, nil, fmt.Errorf("listing Clusters: %w", err)
 	}
 	var infras infrav1.Metal3ClusterList
-	if err := c.client.List(ctx, &infras, client.InNamespace(namespace)); err != nil {
-		return nil, c.blind(fmt.Errorf("listing Metal3Clusters: %w", err))
+	if err := c.client.List(ctx, &infras); err != nil {
+		return nil, nil, fmt.Errorf("listing Metal3Clusters: %w", err)
 	}
-	for i := range infras.Items {
-		seen.infras = append(seen.infras, &infras.Items[i])
+	return clusters.Items, infras.Items, nil
+}
+
+// sightOf is what was seen of a namespace. The objects may be those of all namespaces. An empty namespace means all.
+func sightOf(namespace string, hosts []*bmov1alpha1.BareMetalHost, clusters []clusterv1.Cluster,
+	infras []infrav1.Metal3Cluster,
+) *sight {
+	seen := &sight{namespace: namespace}
+	isHere := func(object client.Object) bool { return namespace == "" || object.GetNamespace() == namespace }
+	for _, host := range hosts {
+		if isHere(host) {
+			seen.hosts = append(seen.hosts, host)
+		}
 	}
-	return seen, nil
+	var here []clusterv1.Cluster
+	for i := range clusters {
+		if isHere(&clusters[i]) {
+			here = append(here, clusters[i])
+			seen.clusters = append(seen.clusters, &clusters[i])
+		}
+	}
+	for i := range infras {
+		if isHere(&infras[i]) {
+			seen.infras = append(seen.infras, &infras[i])
+		}
+	}
+	seen.around = hoststore.NeighboursOf(namespace, here, infras)
+	return seen
+}
+
+// lookEverywhere reads all namespaces with a Metal3Cluster or a host. It lists each kind once: a list for each
+// namespace would read all Metal3Clusters as often as there are namespaces. A target without the kinds is empty.
+func (c *cluster) lookEverywhere(ctx context.Context) ([]*sight, error) {
+	hosts, err := c.readHosts(ctx, metav1.NamespaceAll)
+	if err != nil {
+		return nil, c.missing(c.blind(err))
+	}
+	clusters, infras, err := c.readClusters(ctx, metav1.NamespaceAll)
+	if err != nil {
+		return nil, c.missing(c.blind(err))
+	}
+	found := sets.New[string]()
+	for _, host := range hosts {
+		found.Insert(host.Namespace)
+	}
+	for i := range infras {
+		found.Insert(infras[i].Namespace)
+	}
+	var sights []*sight
+	for _, namespace := range sets.List(found) {
+		sights = append(sights, sightOf(namespace, hosts, clusters, infras))
+	}
+	return sights, nil
 }
 
 // lookLeniently is look, but accepts of a target that nothing is installed yet: it is empty then.

@@ -21,7 +21,7 @@ import (
 // lookEvery is how often a command looks whether the hosts run.
 const lookEvery = time.Second
 
-// recovery is a command that changes one side or both: run, resume, abort, clean, fence, takeover, forget, yield, keep.
+// recovery is a command that changes one side or both.
 type recovery struct {
 	where   sides
 	form    output
@@ -100,6 +100,15 @@ func (c *recovery) add(set *pflag.FlagSet) {
 	c.where.add(set)
 	set.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
 	set.DurationVar(&c.timeout, "timeout", defaultTimeout, "how long to wait until the hosts run")
+	addYes(set, &c.yes)
+	c.form.add(set)
+}
+
+// addSingle adds the flags of a command that changes one side, and waits for nothing.
+func (c *recovery) addSingle(set *pflag.FlagSet) {
+	c.timeout = defaultTimeout
+	c.where.addOne(set, "file for the cluster; default: as kubectl finds it")
+	set.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
 	addYes(set, &c.yes)
 	c.form.add(set)
 }

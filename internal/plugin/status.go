@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -199,40 +198,19 @@ func (c *statusCommand) look(ctx context.Context) (view, error) {
 }
 
 func (c *statusCommand) side(ctx context.Context, from *cluster) (*sideView, error) {
-	namespaces := []string{c.where.namespace}
+	var sights []*sight
 	var err error
 	if c.all {
-		namespaces, err = from.namespaces(ctx)
-	}
-	var sights []*sight
-	for _, namespace := range namespaces {
+		sights, err = from.lookEverywhere(ctx)
+	} else {
 		var seen *sight
-		if seen, err = from.lookLeniently(ctx, namespace); err != nil {
-			break
-		}
-		sights = append(sights, seen)
+		seen, err = from.lookLeniently(ctx, c.where.namespace)
+		sights = []*sight{seen}
 	}
 	if err != nil {
 		return &sideView{Problem: err.Error(), Clusters: []clusterView{}, Free: []freeView{}, Hosts: []hostView{}}, err
 	}
 	return summarize(sights), nil
-}
-
-// namespaces are those with a Metal3Cluster or a host.
-func (c *cluster) namespaces(ctx context.Context) ([]string, error) {
-	found := sets.New[string]()
-	infras, err := c.list(ctx, infrav1.GroupVersion.WithKind("Metal3Cluster"), "")
-	if err != nil {
-		return nil, c.blind(err)
-	}
-	hosts, err := c.list(ctx, bmov1alpha1.GroupVersion.WithKind("BareMetalHost"), "")
-	if err != nil {
-		return nil, c.blind(err)
-	}
-	for _, object := range slices.Concat(infras, hosts) {
-		found.Insert(object.Namespace)
-	}
-	return sets.List(found), nil
 }
 
 // reporter returns what tells of each view that is seen one after the other.

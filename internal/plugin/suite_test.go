@@ -83,6 +83,7 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 		describeIronic(c)
 		describeTimeline(c)
 		describeSides(c)
+		describeUnpausing(c)
 		describeWaiting(c)
 	})
 })
@@ -219,7 +220,10 @@ func commandLine(source, target, namespace, arguments string) []string {
 	if target != "" {
 		line = append(line, "--to-kubeconfig="+target)
 	}
-	for _, writes := range []string{"demote", "handover", "abort", "clean", "resume", "run", "keep", "fence", "takeover", "forget", "yield"} {
+	for _, writes := range []string{
+		"demote", "handover", "abort", "clean", "resume", "run", "keep", "fence", "takeover", "forget", "yield",
+		"unpause", "discard", "allow-busy", "unblock",
+	} {
 		if strings.HasPrefix(arguments, writes) && !strings.Contains(arguments, "--yes=false") {
 			line = append(line, "--yes")
 		}

@@ -145,6 +145,9 @@ func describeNodes(e *endpoint) {
 		Expect(e.holder(ctx)).NotTo(Equal(lost))
 	})
 
+	e.story("goes to another node when a MachineHealthCheck reboots its node, whose kubelet hangs", handed, handed,
+		e.rebootHolder)
+
 	e.story("survives a rollout of the control plane with rotated credentials", handed, handed, func(ctx context.Context) {
 		before := e.machineNames(ctx)
 		userBefore := e.rotateCredentials(ctx)

@@ -70,25 +70,43 @@ func describeRemediation(w *world) {
 // checkHealth has the hosts of unhealthy workers rebooted, with one retry, until the story ends.
 func (w *world) checkHealth(ctx context.Context) {
 	GinkgoHelper()
-	meta := metav1.ObjectMeta{Namespace: lab.Namespace, Name: w.workers.Name}
+	check{
+		cluster: clusterName, machines: map[string]string{clusterv1.MachineDeploymentNameLabel: w.workers.Name},
+		timeout: remediationTimeout,
+	}.apply(ctx, w.Client)
+}
+
+// check is a MachineHealthCheck that has the hosts of unhealthy Machines of a cluster rebooted.
+type check struct {
+	cluster  string
+	machines map[string]string
+
+	// timeout is for how many seconds a Node may be unhealthy after a reboot began.
+	timeout int32
+}
+
+// apply creates the MachineHealthCheck and its Metal3RemediationTemplate until the story ends.
+func (c check) apply(ctx context.Context, in client.Client) {
+	GinkgoHelper()
+	meta := metav1.ObjectMeta{Namespace: lab.Namespace, Name: "health"}
 	template := &infrav1.Metal3RemediationTemplate{ObjectMeta: meta}
 	template.Spec.Template.Spec.Strategy = &infrav1.RemediationStrategy{
-		Type: infrav1.RebootRemediation, RetryLimit: 1, TimeoutSeconds: ptr.To[int32](remediationTimeout),
+		Type: infrav1.RebootRemediation, RetryLimit: 1, TimeoutSeconds: ptr.To(c.timeout),
 	}
-	check := &clusterv1.MachineHealthCheck{ObjectMeta: meta}
-	check.Spec.ClusterName = clusterName
-	check.Spec.Selector.MatchLabels = map[string]string{clusterv1.MachineDeploymentNameLabel: w.workers.Name}
+	made := &clusterv1.MachineHealthCheck{ObjectMeta: meta}
+	made.Spec.ClusterName = c.cluster
+	made.Spec.Selector.MatchLabels = c.machines
 	for _, status := range []corev1.ConditionStatus{corev1.ConditionUnknown, corev1.ConditionFalse} {
-		check.Spec.Checks.UnhealthyNodeConditions = append(check.Spec.Checks.UnhealthyNodeConditions,
+		made.Spec.Checks.UnhealthyNodeConditions = append(made.Spec.Checks.UnhealthyNodeConditions,
 			clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: status, TimeoutSeconds: ptr.To[int32](unhealthyAfter)})
 	}
-	check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{
+	made.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{
 		APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3RemediationTemplate", Name: template.Name,
 	}
-	for _, object := range []client.Object{template, check} {
-		Expect(w.Create(ctx, object)).To(Succeed())
+	for _, object := range []client.Object{template, made} {
+		Expect(in.Create(ctx, object)).To(Succeed())
 		DeferCleanup(func(ctx context.Context) {
-			Expect(client.IgnoreNotFound(w.Delete(ctx, object))).To(Succeed())
+			Expect(client.IgnoreNotFound(in.Delete(ctx, object))).To(Succeed())
 		})
 	}
 }
@@ -97,14 +115,26 @@ const (
 	// unhealthyAfter is for how many seconds a Node may be not ready.
 	unhealthyAfter = 10
 
-	// remediationTimeout is for how many seconds a Node may be unhealthy after a reboot began: the least that is accepted.
+	// remediationTimeout is the shortest timeout of a try that is accepted.
 	remediationTimeout = 100
+
+	// controlPlaneTimeout is the timeout of a try for a node that starts a control plane and Ironic.
+	controlPlaneTimeout = 900
 )
 
-func (w *world) remediations(ctx context.Context, g Gomega) []infrav1.Metal3Remediation {
+// ofControlPlane is the label of the Machines of a control plane.
+func ofControlPlane() map[string]string {
+	return map[string]string{clusterv1.MachineControlPlaneLabel: ""}
+}
+
+func remediations(ctx context.Context, g Gomega, in client.Client) []infrav1.Metal3Remediation {
 	var list infrav1.Metal3RemediationList
-	g.Expect(w.List(ctx, &list, client.InNamespace(lab.Namespace))).To(Succeed())
+	g.Expect(in.List(ctx, &list, client.InNamespace(lab.Namespace))).To(Succeed())
 	return list.Items
+}
+
+func (w *world) remediations(ctx context.Context, g Gomega) []infrav1.Metal3Remediation {
+	return remediations(ctx, g, w.Client)
 }
 
 // onlyMachine is the name of the only worker.

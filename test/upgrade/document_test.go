@@ -49,6 +49,19 @@ func (w *world) commands(section string) []string {
 	return commands
 }
 
+// checks runs the commands of kubectl after the prompts in a section of the document, and returns their answers. It omits
+// commands about Deployments, because managers run outside of the cluster here.
+func (w *world) checks(ctx context.Context, section string) map[string]string {
+	GinkgoHelper()
+	answers := map[string]string{}
+	for _, command := range w.commands(section) {
+		if !strings.Contains(command, "deployment") {
+			answers[command] = w.bash(ctx, GinkgoT().TempDir(), command)
+		}
+	}
+	return answers
+}
+
 // bash runs a script of the document in a folder, and returns its output. It finds kubectl, which talks to the
 // management cluster.
 func (w *world) bash(ctx context.Context, folder, script string) string {

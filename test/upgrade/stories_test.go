@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	metal3ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -59,6 +61,17 @@ func describeTakeover(w *world) {
 		info, err := os.Stat(file)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(info.Mode().Perm()).To(BeEquivalentTo(0o600), "it contains Secrets")
+		var machines infrav1.Metal3MachineList
+		Expect(w.server.Client.List(ctx, &machines)).To(Succeed())
+		Expect(w.bash(ctx, folder, w.blocks("Before you begin", "sh")[1])).To(Equal(strconv.Itoa(len(machines.Items)) + "\n"))
+	})
+
+	It("answers the checks before the upgrade, as the document says", func(ctx context.Context) {
+		w.answers = w.checks(ctx, "Before you begin")
+		Expect(w.answers).To(HaveLen(4))
+		Expect(w.answers).To(HaveEach(ContainSubstring("NAME")))
+		Expect(w.answers).To(ContainElement(MatchRegexp(`(?m)^%s +%s +provisioned +%s +true$`,
+			w.namespace, hostOf(machineName(0)), machineName(0))))
 	})
 
 	It("keeps ready machines ready", func(ctx context.Context) {
@@ -117,6 +130,24 @@ func describeTakeover(w *world) {
 			Expect(now.Status.NetworkData).To(Equal(before.Status.NetworkData), name)
 			Expect(now.Status.RenderedData).To(Equal(before.Status.RenderedData), name)
 		}
+	})
+
+	It("answers the checks after the upgrade, as the document says", func(ctx context.Context) {
+		answers := w.checks(ctx, "Replace")
+		repeated := 0
+		for command, answer := range answers {
+			before, isRepeated := w.answers[command]
+			switch {
+			case isRepeated:
+				Expect(answer).To(Equal(before), command)
+				repeated++
+			case strings.Contains(command, "metal3machines"):
+				Expect(answer).To(MatchRegexp(`(?m)^%s +True `, machineName(0)))
+			case strings.Contains(command, "LeftoversRemoved"):
+				Expect(answer).To(ContainSubstring(" LeftoversRemoved "))
+			}
+		}
+		Expect(repeated).To(Equal(1), "the hosts")
 	})
 
 	It("releases a host with the networkData of its administrator", func(ctx context.Context) {

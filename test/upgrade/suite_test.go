@@ -63,6 +63,9 @@ type world struct {
 	dataNamespace       string
 	rendered, addresses map[string]string
 
+	// answers are those to the checks of the document before the upgrade, by command.
+	answers map[string]string
+
 	// hosts and machines are as CAPM3 left them, by name.
 	hosts    map[string]bmov1alpha1.BareMetalHost
 	machines map[string]infrav1.Metal3Machine

@@ -17,7 +17,7 @@ const (
 	// progressEvery is how often a long step says that it still runs.
 	progressEvery = 10 * time.Second
 	// stepLimit is how long one step of building the root file system may take.
-	stepLimit = 20 * time.Minute
+	stepLimit = 40 * time.Minute
 )
 
 // builder runs the steps that fill a folder, at low priority.

@@ -1,0 +1,91 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"github.com/spf13/pflag"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// allowing is the command that lets hosts move while BMO works on them.
+type allowing struct {
+	recovery
+	hosts []string
+	undo  bool
+}
+
+func setupAllowBusy(set *pflag.FlagSet) runner {
+	c := &allowing{}
+	set.StringSliceVar(&c.hosts, "host", nil, "name of a BareMetalHost")
+	set.BoolVar(&c.undo, "undo", false, "let the move wait for the hosts")
+	c.addSingle(set)
+	return c.runner("PivotAllowBusy", c.open, c.allow)
+}
+
+func (c *allowing) open(environment Environment) error {
+	if len(c.hosts) == 0 {
+		return errors.New("--host is empty: name the BareMetalHost")
+	}
+	return c.openSource(environment)
+}
+
+// allow writes or removes the annotation that lets a host move while BMO works on it.
+func (c *allowing) allow(ctx context.Context) error {
+	seen, err := c.source.look(ctx, c.where.namespace)
+	if err != nil {
+		return err
+	}
+	chosen, refusals := allowable(seen, c.hosts, c.undo)
+	if len(refusals) > 0 {
+		return c.refuse(sourceSide, refusals...)
+	}
+	for _, host := range chosen {
+		question := fmt.Sprintf("BareMetalHost %s is %s: it moves meanwhile, and Ironic continues.",
+			host.Name, pivot.Busy(host))
+		value, what := `""`, "Let BareMetalHost %s move while it is busy"
+		if c.undo {
+			question = fmt.Sprintf("The move waits until BareMetalHost %s is not busy.", host.Name)
+			value, what = "null", "Let the move wait for BareMetalHost %s"
+		}
+		if err := c.ask(question); err != nil {
+			return err
+		}
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, host.UID,
+			infrav1.MoveWhileBusyAnnotation, value)
+		err := c.act(func() error { return mergePatch(ctx, c.source.client, host.DeepCopy(), patch) }, what, host.Name)
+		if err != nil {
+			return err
+		}
+	}
+	c.done.Done = true
+	return nil
+}
+
+// allowable returns the named hosts whose annotation has to change, or why it must not.
+func allowable(seen *sight, names []string, undo bool) (
+	chosen []*bmov1alpha1.BareMetalHost, refusals []pivot.Obstacle,
+) {
+	for _, name := range names {
+		i := slices.IndexFunc(seen.hosts, func(host *bmov1alpha1.BareMetalHost) bool { return host.Name == name })
+		if i < 0 {
+			refusals = append(refusals, pivot.AboutNamed("BareMetalHost", seen.namespace, name).Blocks(pivot.CodeHostLost,
+				"name another one", "BareMetalHost %s does not exist", name))
+			continue
+		}
+		host := seen.hosts[i]
+		if _, allowed := host.Annotations[infrav1.MoveWhileBusyAnnotation]; allowed != undo {
+			continue
+		}
+		if !undo {
+			refusals = append(refusals, pivot.AllowObstacles(host)...)
+		}
+		chosen = append(chosen, host)
+	}
+	return chosen, refusals
+}

@@ -1,0 +1,242 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"github.com/spf13/pflag"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// unpausing is the command that ends the pause of Clusters or of hosts.
+type unpausing struct {
+	recovery
+	clusters, hosts []string
+	allHosts        bool
+}
+
+func setupUnpause(set *pflag.FlagSet) runner {
+	c := &unpausing{}
+	set.StringSliceVar(&c.clusters, "cluster", nil, "name of a Cluster; default: all paused Clusters of the namespace")
+	set.StringSliceVar(&c.hosts, "host", nil, "name of a BareMetalHost to unpause instead of Clusters")
+	set.BoolVar(&c.allHosts, "all-hosts", false,
+		"unpause all hosts of the namespace that the provider has paused, instead of Clusters")
+	c.add(set)
+	return c.runner("PivotUnpause", c.openSource, func(ctx context.Context) error {
+		isOfHosts := len(c.hosts) > 0 || c.allHosts
+		switch {
+		case len(c.clusters) > 0 && isOfHosts, len(c.hosts) > 0 && c.allHosts:
+			return errors.New("--cluster, --host and --all-hosts exclude one another: use one of them")
+		case isOfHosts:
+			return c.unpauseHosts(ctx)
+		default:
+			return c.unpauseClusters(ctx)
+		}
+	})
+}
+
+// unpauseClusters lets paused Clusters run in the source, with their ClusterClasses.
+func (c *unpausing) unpauseClusters(ctx context.Context) error {
+	var err error
+	if c.left, err = c.source.survey(ctx, c.where.namespace); err != nil {
+		return err
+	}
+	_, departed, err := c.source.departed(ctx, c.where.namespace)
+	if err != nil {
+		return err
+	}
+	var there *sight
+	if c.target != nil {
+		if there, err = c.target.lookLeniently(ctx, c.where.namespace); err != nil {
+			return err
+		}
+	}
+	chosen, refusals := unpausable(c.left, there, departed, c.clusters)
+	if len(refusals) > 0 {
+		return c.refuse(sourceSide, refusals...)
+	}
+	resumed := *c.left
+	resumed.sight = &sight{namespace: c.left.namespace, clusters: chosen}
+	if len(c.clusters) > 0 {
+		resumed.pausedClasses = nil
+	}
+	if len(chosen)+len(resumed.pausedClasses) == 0 {
+		c.done.Done = true
+		return nil
+	}
+	question := fmt.Sprintf("%s of namespace %s are unpaused. If clusterctl is moving them, BMO and Cluster API act on "+
+		"them in the middle of the move.", pivot.Enumerate(unpausedNames(&resumed)), c.left.namespace)
+	if err := c.ask(question); err != nil {
+		return err
+	}
+	if err := c.unpause(ctx, c.source, &resumed); err != nil {
+		return err
+	}
+	return c.finish(ctx, c.source)
+}
+
+func unpausedNames(resumed *scope) []string {
+	var names []string
+	for _, name := range resumed.pausedClasses {
+		names = append(names, "ClusterClass "+name)
+	}
+	for _, cluster := range resumed.clusters {
+		names = append(names, "Cluster "+cluster.Name)
+	}
+	return names
+}
+
+// unpausable returns the paused Clusters of a side that may run there, or why not. Only are the names of those that the
+// user wants; none means all. There is nil if the other side is not named. The first row that fits counts for each.
+//
+//	Cluster    its objects here                      the other side             runs
+//	runs       any                                   any                        already
+//	is paused  another management cluster manages    any                        refused: take over
+//	is paused  any                                   has it, and it runs        refused: it is managed there
+//	is paused  any                                   has it, paused             refused: resume or abort the move
+//	is paused  one is missing of the inventory       has none, or is not known  refused: BMO would wipe hosts
+//	is paused  a host that was moved away is gone    has none, or is not known  refused: BMO would wipe hosts
+//	is paused  all are here                          has none, or is not known  yes
+func unpausable(here *scope, there *sight, departed pivot.Departure, only []string) (
+	chosen []*clusterv1.Cluster, refusals []pivot.Obstacle,
+) {
+	named := func(cluster *clusterv1.Cluster) bool { return len(only) == 0 || slices.Contains(only, cluster.Name) }
+	for _, name := range only {
+		if !slices.ContainsFunc(here.clusters, func(cluster *clusterv1.Cluster) bool { return cluster.Name == name }) {
+			refusals = append(refusals, pivot.AboutNamed("Cluster", here.namespace, name).Blocks(pivot.CodeClusterMissing,
+				"name another one", "Cluster %s does not exist", name))
+		}
+	}
+	for _, cluster := range here.clusters {
+		if !isPaused(cluster) || !named(cluster) {
+			continue
+		}
+		chosen = append(chosen, cluster)
+		refusals = append(refusals, unpauseRefusals(here, there, departed, cluster)...)
+	}
+	return chosen, refusals
+}
+
+func unpauseRefusals(here *scope, there *sight, departed pivot.Departure, cluster *clusterv1.Cluster) []pivot.Obstacle {
+	blocks := func(code pivot.Code, remedy, format string, values ...any) []pivot.Obstacle {
+		return []pivot.Obstacle{pivot.About("Cluster", cluster).Blocks(code, remedy, format, values...)}
+	}
+	infra := here.infraOf(cluster)
+	isThere := func(other *infrav1.Metal3Cluster) bool { return other.Name == infra.Name && !infrav1.IsLeaving(other) }
+	gone := goneSince(here, departed)
+	switch {
+	case pivot.IsSuperseded(infra):
+		return blocks(pivot.CodeSuperseded, "if that one is gone for good, use pivot takeover",
+			"another management cluster manages Cluster %s", cluster.Name)
+	case infra != nil && there != nil && runsThere(infra, there):
+		return blocks(pivot.CodeInTarget, "remove what is left here with pivot clean",
+			"Cluster %s runs in the other cluster, which manages it", cluster.Name)
+	case infra != nil && there != nil && slices.ContainsFunc(there.infras, isThere):
+		return blocks(pivot.CodeWrongStage, "complete the move with pivot resume, or give it up with pivot abort",
+			"a move of Cluster %s was interrupted, and a copy is in the other cluster", cluster.Name)
+	case len(gone) > 0:
+		return blocks(pivot.CodeMoveUnclear, "complete the move with pivot resume; if this is the target, and the source is "+
+			"gone for good, restore what is missing from a backup",
+			"a move of Cluster %s was interrupted, and %s is not here: Cluster API would replace Machines, and BMO would "+
+				"wipe their hosts", cluster.Name, pivot.Enumerate(gone))
+	default:
+		return nil
+	}
+}
+
+// goneSince names the objects that a move that is under way knows and that are not here: they have not arrived, or have
+// left.
+func goneSince(here *scope, departed pivot.Departure) []string {
+	var gone []string
+	for _, each := range lostSince(here) {
+		gone = append(gone, each.String())
+	}
+	for _, left := range departed.Hosts {
+		same := func(host *bmov1alpha1.BareMetalHost) bool { return host.Name == left.Name }
+		if !slices.ContainsFunc(here.hosts, same) {
+			gone = append(gone, "BareMetalHost "+left.Name)
+		}
+	}
+	for _, object := range here.naming {
+		machine, is := object.(*infrav1.Metal3Machine)
+		if !is {
+			continue
+		}
+		_, name, _ := strings.Cut(machine.Annotations[infrav1.HostAnnotation], "/")
+		same := func(host *bmov1alpha1.BareMetalHost) bool { return host.Name == name }
+		if name != "" && !slices.ContainsFunc(here.hosts, same) && !slices.Contains(gone, "BareMetalHost "+name) {
+			gone = append(gone, "BareMetalHost "+name)
+		}
+	}
+	return gone
+}
+
+// unpauseHosts ends the pause of hosts that wait for a Cluster or an Ironic that does not come.
+func (c *unpausing) unpauseHosts(ctx context.Context) error {
+	seen, err := c.source.look(ctx, c.where.namespace)
+	if err != nil {
+		return err
+	}
+	_, departed, err := c.source.departed(ctx, c.where.namespace)
+	if err != nil {
+		return err
+	}
+	chosen, refusals := unpausableHosts(seen, departed, c.hosts)
+	if len(refusals) > 0 {
+		return c.refuse(sourceSide, refusals...)
+	}
+	if len(chosen) == 0 {
+		c.done.Done = true
+		return nil
+	}
+	names := make([]string, 0, len(chosen))
+	for _, host := range chosen {
+		names = append(names, "BareMetalHost "+host.Name)
+	}
+	question := fmt.Sprintf("%s of namespace %s are unpaused, and BMO manages them with the Ironic that answers here. "+
+		"If another management cluster manages them, BMO acts on them twice.", pivot.Enumerate(names), seen.namespace)
+	if err := c.ask(question); err != nil {
+		return err
+	}
+	for _, host := range chosen {
+		resumed := pivot.Apply(pivot.Resume, host, seen.around)
+		err := c.act(func() error {
+			return c.source.client.Patch(ctx, resumed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
+		}, "Unpaused BareMetalHost %s", host.Name)
+		if err != nil {
+			return err
+		}
+	}
+	c.done.Done = true
+	return nil
+}
+
+// unpausableHosts returns the hosts to unpause: the named ones, or all that the provider has paused; or why not.
+func unpausableHosts(seen *sight, departed pivot.Departure, names []string) (
+	chosen []*bmov1alpha1.BareMetalHost, refusals []pivot.Obstacle,
+) {
+	for _, name := range names {
+		if !slices.ContainsFunc(seen.hosts, func(host *bmov1alpha1.BareMetalHost) bool { return host.Name == name }) {
+			refusals = append(refusals, pivot.AboutNamed("BareMetalHost", seen.namespace, name).Blocks(pivot.CodeHostLost,
+				"name another one", "BareMetalHost %s does not exist", name))
+		}
+	}
+	for _, host := range seen.hosts {
+		by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+		wanted := slices.Contains(names, host.Name) || len(names) == 0 && by == infrav1.HostPausedByProvider
+		if !paused || !wanted {
+			continue
+		}
+		chosen = append(chosen, host)
+		refusals = append(refusals, pivot.UnpauseObstacles(host, seen.around, departed)...)
+	}
+	return chosen, refusals
+}
