@@ -2,6 +2,7 @@ package guard
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -98,10 +99,10 @@ func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.T
 	if !seen.Up && (f.seen.Up || f.downSince.IsZero()) {
 		f.downSince = now
 	}
-	for _, one := range virtual {
+	arrived = slices.ContainsFunc(virtual, func(one netip.Addr) bool {
 		only := []netip.Addr{one}
-		arrived = arrived || seen.Has(only) && !f.seen.Has(only)
-	}
+		return seen.Has(only) && !f.seen.Has(only)
+	})
 	if arrived {
 		f.arrivedAt = now
 	}

@@ -259,6 +259,8 @@ type node struct {
 	address4 netip.Addr
 	address6 netip.Addr
 	space    netns.NsHandle
+	// inode is that of the namespace.
+	inode    uint64
 	links    *netlink.Handle
 	folder   string
 	settings vip.NodeSettings
@@ -287,6 +289,9 @@ func (l *lab) addNode(name string) *node {
 		address6: netip.MustParseAddr("fd00:22::" + strconv.Itoa(l.next)),
 	}
 	l.next++
+	var own syscall.Stat_t
+	must(l.t, syscall.Fstat(int(n.space), &own))
+	n.inode = own.Ino
 	n.links = linksIn(l.t, n.space)
 	n.annotation.Store(&map[string]string{})
 	must(l.t, os.MkdirAll(n.path("etc"), 0o755))
@@ -418,6 +423,11 @@ func (n *node) keepalivedProcesses() []int {
 func (n *node) processes(name string) []int {
 	var own syscall.Stat_t
 	must(n.lab.t, syscall.Fstat(int(n.space), &own))
+	if own.Ino != n.inode {
+		// Without this, none of them would be found, and whoever kills them would wait for ever.
+		other, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", int(n.space)))
+		n.lab.t.Fatalf("descriptor %d of the namespace of %s was closed by somebody, and is %s now", int(n.space), n.name, other)
+	}
 	entries, err := os.ReadDir("/proc")
 	must(n.lab.t, err)
 	var found []int

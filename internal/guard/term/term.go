@@ -57,6 +57,5 @@ func Parse(text string) Record {
 	if beginErr != nil || stampErr != nil || patienceErr != nil {
 		return Record{}
 	}
-	//nolint:gosec // It has 32 bits.
 	return Record{Term: began, Stamp: uint32(added), Patience: time.Duration(patience) * time.Millisecond}
 }
