@@ -115,6 +115,19 @@ func (n *node) startGate(container bool, script string, flags ...string) *gated 
 	return g
 }
 
+// TestKillAll: nothing is left of processes that start others all the time.
+func TestKillAll(t *testing.T) {
+	t.Parallel()
+	n := newLab(t).addNode("n")
+	g := n.startGate(false, "while :; do sleep 1000 & done", "--until-lost")
+	eventually(t, generous, "some have started", func() string {
+		return differs("true", fmt.Sprint(len(n.processes("sleep")) > 10))
+	})
+	killAll(t, n)
+	eventually(t, generous, "all have ended", func() string { return differs("[]", fmt.Sprint(n.processes(""))) })
+	<-g.dead
+}
+
 // says returns nothing once the program or the gate has said this.
 func (g *gated) says(text string) func() string {
 	return func() string {

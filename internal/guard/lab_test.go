@@ -259,8 +259,6 @@ type node struct {
 	address4 netip.Addr
 	address6 netip.Addr
 	space    netns.NsHandle
-	// inode is that of the namespace.
-	inode    uint64
 	links    *netlink.Handle
 	folder   string
 	settings vip.NodeSettings
@@ -289,9 +287,6 @@ func (l *lab) addNode(name string) *node {
 		address6: netip.MustParseAddr("fd00:22::" + strconv.Itoa(l.next)),
 	}
 	l.next++
-	var own syscall.Stat_t
-	must(l.t, syscall.Fstat(int(n.space), &own))
-	n.inode = own.Ino
 	n.links = linksIn(l.t, n.space)
 	n.annotation.Store(&map[string]string{})
 	must(l.t, os.MkdirAll(n.path("etc"), 0o755))
@@ -423,11 +418,6 @@ func (n *node) keepalivedProcesses() []int {
 func (n *node) processes(name string) []int {
 	var own syscall.Stat_t
 	must(n.lab.t, syscall.Fstat(int(n.space), &own))
-	if own.Ino != n.inode {
-		// Without this, none of them would be found, and whoever kills them would wait for ever.
-		other, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", int(n.space)))
-		n.lab.t.Fatalf("descriptor %d of the namespace of %s was closed by somebody, and is %s now", int(n.space), n.name, other)
-	}
 	entries, err := os.ReadDir("/proc")
 	must(n.lab.t, err)
 	var found []int
@@ -489,12 +479,39 @@ func leased(n *node) func() string {
 // killAll kills all processes of a node at once, as a power cut would, but leaves its network.
 func killAll(tb testing.TB, n *node) {
 	tb.Helper()
-	kill(tb, n.processes(""))
+	var stopped []int
+	for {
+		pids := n.processes("")
+		if !slices.ContainsFunc(pids, func(pid int) bool { return !slices.Contains(stopped, pid) }) {
+			kill(tb, pids)
+			return
+		}
+		// One may start another before it stops.
+		halt(tb, pids)
+		stopped = pids
+	}
 }
 
-// kill stops all of them before it kills the first, so that none has time to act on the death of another. On a busy
-// machine a process may take a moment to stop. Children die before their parents: the kernel continues the stopped
-// children of a process that dies, and keepalived would say goodbye in the moment that it has then.
+// halt stops processes. On a busy machine that may take a moment.
+func halt(tb testing.TB, pids []int) {
+	tb.Helper()
+	send(tb, syscall.SIGSTOP, pids)
+	eventually(tb, generous, "the processes stop", func() string { return running(pids) })
+}
+
+// send sends a signal to processes, some of which may have ended meanwhile.
+func send(tb testing.TB, number syscall.Signal, pids []int) {
+	tb.Helper()
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, number); err != nil && !errors.Is(err, syscall.ESRCH) {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// kill stops all of them before it kills the first, so that none has time to act on the death of another. Children die
+// before their parents: the kernel continues the stopped children of a process that dies, and keepalived would say
+// goodbye in the moment that it has then.
 func kill(tb testing.TB, pids []int) {
 	tb.Helper()
 	pids = slices.Clone(pids)
@@ -503,17 +520,8 @@ func kill(tb testing.TB, pids []int) {
 		depth[pid] = len(ancestors(pid))
 	}
 	slices.SortFunc(pids, func(a, b int) int { return depth[b] - depth[a] })
-	for _, number := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
-		for _, pid := range pids {
-			// A probe may have ended meanwhile.
-			if err := syscall.Kill(pid, number); err != nil && !errors.Is(err, syscall.ESRCH) {
-				tb.Fatal(err)
-			}
-		}
-		if number == syscall.SIGSTOP {
-			eventually(tb, generous, "the processes stop", func() string { return running(pids) })
-		}
-	}
+	halt(tb, pids)
+	send(tb, syscall.SIGKILL, pids)
 }
 
 // ancestors returns the process that has started a process, the one that has started that, and so on.

@@ -36,6 +36,7 @@ func TestRebootsOffline(t *testing.T) {
 		n.startIronic()
 		n.start()
 		eventually(t, patient, "the node takes the VIP", heldBy(n, n))
+		eventually(t, patient, "the guard gives the VIP a lease", leased(n))
 		n.stopIronic()
 		killAll(t, n)
 		eventually(t, generous, "the lease of the VIP ends", nobody(n))
