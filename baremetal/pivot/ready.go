@@ -259,8 +259,8 @@ func busyObstacle(host *bmov1alpha1.BareMetalHost, busy string) Obstacle {
 		return about.Blocks(CodeHostPaused, "remove its annotation "+bmov1alpha1.PausedAnnotation,
 			"host %s is paused in the middle of %s", host.Name, busy)
 	case MovesWhileBusy(host):
-		remedy := fmt.Sprintf("wait until it is done, or let it move meanwhile with `kubectl annotate baremetalhost %s "+
-			"--namespace %s %s=`", host.Name, host.Namespace, infrav1.MoveWhileBusyAnnotation)
+		remedy := "wait until it is done, or let it move meanwhile with " +
+			pluginCommand("allow-busy", host.Namespace, "--host "+host.Name)
 		return about.Blocks(CodeHostBusy, remedy, "host %s is %s", host.Name, busy)
 	default:
 		return about.Blocks(CodeHostBusy, "wait until it is done", "host %s is %s", host.Name, busy)

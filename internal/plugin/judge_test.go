@@ -78,8 +78,8 @@ func TestSourceObstacles(t *testing.T) {
 				"Metal3Remediation r is running: wait until it is done, or delete it",
 				"IPPool p has no spec.clusterName, so the address manager of the target could give its addresses to other " +
 					"machines: set it to the name of a Cluster of the namespace",
-				"host host is inspecting: wait until it is done, or let it move meanwhile with `kubectl annotate baremetalhost host " +
-					"--namespace metal3 infrastructure.cluster.x-k8s.io/move-while-busy=`",
+				"host host is inspecting: wait until it is done, or let it move meanwhile with " +
+					"`clusterctl metal3 pivot allow-busy --namespace metal3 --host host`",
 			},
 		},
 		"Refused": {

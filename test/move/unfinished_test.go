@@ -74,7 +74,7 @@ func unfinished(c *clusters) []story {
 			}
 			w.eventually(ctx, "cluster-1", inState(bmov1alpha1.StateDeprovisioning))
 			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason,
-				"kubectl annotate baremetalhost cluster-1 --namespace "+w.namespace+" "+infrav1.MoveWhileBusyAnnotation+"=")))
+				"clusterctl metal3 pivot allow-busy --namespace "+w.namespace+" --host cluster-1")))
 
 			By("letting it move")
 			w.change(ctx, "cluster-1", func(host *bmov1alpha1.BareMetalHost) {
