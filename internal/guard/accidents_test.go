@@ -48,6 +48,7 @@ func (c *cluster) killHolder() {
 	t := c.t
 	holder := c.holder("before", c.all...)
 	next := c.without(holder)[0]
+	eventually(t, patient, "the guard gives leases", leased(holder))
 	killAll(t, holder)
 	eventually(t, generous, "takeover after a kill", heldBy(next, c.without(holder)...))
 	eventually(t, generous, "the leftover goes by itself", heldBy(next, c.all...))
