@@ -8,12 +8,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 )
 
 // TestGate lets an address come and go under a gated program.
@@ -57,6 +60,31 @@ func TestGate(t *testing.T) {
 	if err := <-ended; !errors.As(err, &failed) || failed.ExitCode() != 9 {
 		t.Errorf("the program ended with 9, and the gate with %v", err)
 	}
+}
+
+// TestGateOfDHCP: a server of DHCP knows nothing that ends with a term. It runs as long as the VIP is here, also when its
+// lease is not renewed, and waits for the next VIP when it has left.
+func TestGateOfDHCP(t *testing.T) {
+	t.Parallel()
+	n := newLab(t).addNode("n")
+	must(t, os.MkdirAll(n.path("run"), 0o755))
+	const patience = time.Second
+	g := n.startGate(false, "trap 'exit 0' TERM; echo started; while :; do sleep 0.05; done", "--while-vip",
+		"--state="+n.path("run"))
+	for round := 1; round <= 2; round++ {
+		n.lease()
+		stamp, _ := n.observe().Renewed(virtuals)
+		n.record(term.Record{Term: int64(round), Stamp: stamp, Patience: patience})
+		eventually(t, generous, "the VIP is here", func() string {
+			return differs(strconv.Itoa(round), strconv.Itoa(strings.Count(g.said.String(), "started")))
+		})
+		throughout(t, 2*patience, "nobody renews the lease", g.states("R"))
+		g.leave()
+		eventually(t, generous, "the VIP left", func() string { return differs("[]", fmt.Sprint(g.processes("sh"))) })
+	}
+	must(t, g.process.Signal(syscall.SIGTERM))
+	<-g.dead
+	must(t, g.err)
 }
 
 // atOnce is what counts as that on a busy machine. Whoever is asked to end, and does not, has five seconds.
