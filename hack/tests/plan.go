@@ -60,8 +60,8 @@ var (
 	// with the race detector on every change, and these do at night.
 	withManagers = []string{"./internal/plugin", "./test/move", "./test/rbac", "./test/upgrade"}
 
-	// withRealIronic has terms that end when Ironic takes more than ten seconds to start again. Beside other packages it
-	// does, on two processors.
+	// withRealIronic has terms that end when Ironic takes more than ten seconds to start again, so the packages beside it
+	// yield to it. It waits for most of its time.
 	withRealIronic = "./internal/guard"
 
 	// labItself is what the stories on real nodes stand on. Its tests run when it changed, or the pods that it runs did.
@@ -114,14 +114,19 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 			raced = append(raced, path)
 		}
 	}
-	// Each step ends with a few packages that wait for most of their time, so the two run beside each other.
+	// Each step ends with a few packages that wait for most of their time, so they run beside one another.
 	result := &tier{name: "test", steps: []step{
-		{name: "unit tests and stories", packages: plain, parallel: 3, timeout: stepLimit, environment: roomy()},
+		{
+			name: "unit tests and stories", packages: plain, parallel: 3, timeout: stepLimit, environment: roomy(), yields: true,
+		},
 		{
 			name: "suites of controllers, and other goroutines", packages: raced, race: true, parallel: 3, timeout: stepLimit,
-			environment: roomy(), beside: true,
+			environment: roomy(), beside: true, yields: true,
 		},
-		{name: "the guard with keepalived and Ironic", packages: []string{withRealIronic}, race: true, timeout: stepLimit},
+		{
+			name: "the guard with keepalived and Ironic", packages: []string{withRealIronic}, race: true, timeout: stepLimit,
+			beside: true,
+		},
 	}}
 	unchanged, err := newMark("lab", slices.Concat(labItself, podsOfNode)...)
 	if err != nil {

@@ -148,7 +148,7 @@ func (s step) run(ctx context.Context, out io.Writer) (*result, error) {
 func (s step) goTest() []string {
 	command := []string{"go", "test", "-json", "-count=1", "-timeout=" + s.timeout.String()}
 	if s.yields {
-		command = append([]string{"nice"}, command...)
+		command = append([]string{"nice", "-n", "19"}, command...)
 	}
 	if !s.whole {
 		command = append(command, "-short")
