@@ -48,8 +48,12 @@ const (
 //	                                        different
 //	foreign              none               newer                               ArrivalOutdated
 func ArrivalOf(host *bmov1alpha1.BareMetalHost) Arrival {
+	brought := host.Annotations[bmov1alpha1.StatusAnnotation]
+	if brought == "" {
+		return NotArrived
+	}
 	var arrived bmov1alpha1.BareMetalHostStatus
-	if json.Unmarshal([]byte(host.Annotations[bmov1alpha1.StatusAnnotation]), &arrived) != nil {
+	if json.Unmarshal([]byte(brought), &arrived) != nil {
 		return NotArrived
 	}
 	own, none := host.Status.LastUpdated, host.Status.LastUpdated.IsZero()

@@ -130,7 +130,7 @@ func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	if orphaned {
 		deciding = local(around)
 	}
-	running := slices.DeleteFunc(slices.Clone(deciding), func(other Neighbour) bool { return other.Paused })
+	running := those(deciding, func(other Neighbour) bool { return !other.Paused })
 	unverified := func(other Neighbour) bool { return !other.Verified }
 	ungated := func(other Neighbour) bool { return other.Ungated }
 	superseded := func(other Neighbour) bool { return other.Superseded }
@@ -154,15 +154,28 @@ func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	}
 }
 
+// those are the neighbours that fit. Without one it allocates nothing: it runs several times for each host.
+func those(around []Neighbour, fits func(Neighbour) bool) []Neighbour {
+	var found []Neighbour
+	for _, other := range around {
+		if fits(other) {
+			found = append(found, other)
+		}
+	}
+	return found
+}
+
 // local are the Clusters in the namespace of the host.
 func local(around []Neighbour) []Neighbour {
-	return slices.DeleteFunc(slices.Clone(around), func(other Neighbour) bool { return other.Elsewhere })
+	return those(around, func(other Neighbour) bool { return !other.Elsewhere })
 }
 
 // dependsOn are the Clusters that decide about a host: its own, or, without a consumer, all of its namespace.
 func dependsOn(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour {
 	name := ClusterOf(host)
-	return slices.DeleteFunc(local(around), func(other Neighbour) bool { return name != "" && other.Name != name })
+	return those(around, func(other Neighbour) bool {
+		return !other.Elsewhere && (name == "" || other.Name == name)
+	})
 }
 
 // servedBy are the Clusters with the Ironic endpoint that serves a host. BMO knows a single Ironic for all its
@@ -187,13 +200,12 @@ func servedBy(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour {
 }
 
 func withEndpoint(around []Neighbour) []Neighbour {
-	return slices.DeleteFunc(slices.Clone(around), func(other Neighbour) bool { return !other.Endpoint })
+	return those(around, func(other Neighbour) bool { return other.Endpoint })
 }
 
 // onlyElsewhere are the endpoints of other namespaces if they are those of one Ironic.
 func onlyElsewhere(around []Neighbour) []Neighbour {
-	here := func(other Neighbour) bool { return !other.Elsewhere }
-	serving := withEndpoint(slices.DeleteFunc(slices.Clone(around), here))
+	serving := those(around, func(other Neighbour) bool { return other.Elsewhere && other.Endpoint })
 	another := func(other Neighbour) bool { return other.ClusterID != serving[0].ClusterID }
 	if len(serving) == 0 || serving[0].ClusterID == "" || slices.ContainsFunc(serving, another) {
 		return nil

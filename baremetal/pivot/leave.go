@@ -42,8 +42,10 @@ import (
 //	host of paused Clusters that is not parked       waits  its status would be lost
 //	IPPool without spec.clusterName                  waits  the address manager of the target would not wait for the
 //	                                                        IPAddresses, and give theirs to the first IPClaims
-func MayLeave(facts MoveFacts) (lost, waits []Obstacle) {
-	facts = facts.inOrder()
+func MayLeave(facts MoveFacts) (lost, waits []Obstacle) { return mayLeave(facts.inOrder()) }
+
+// mayLeave is MayLeave for facts that are in order.
+func mayLeave(facts MoveFacts) (lost, waits []Obstacle) {
 	for _, cluster := range facts.Clusters {
 		if !cluster.DeletionTimestamp.IsZero() {
 			lost = append(lost, deletionOf("Cluster", cluster))

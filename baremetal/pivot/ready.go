@@ -73,7 +73,13 @@ type MoveFacts struct {
 
 	// definitions are those of the cluster, by name, and say whether clusterctl looks at their kinds.
 	definitions map[string]bool
+
+	// owners are the names of the definitions of kinds of owners, as far as they were searched.
+	owners map[ownerKind]string
 }
+
+// ownerKind is the kind of an owner as an owner reference has it.
+type ownerKind struct{ apiVersion, kind string }
 
 // EndpointFacts decide whether the control plane could take the Ironic endpoint of a cluster. They are empty where
 // there is none.
@@ -100,6 +106,7 @@ func (f *MoveFacts) AddDefinition(name string, labels map[string]string) {
 		f.definitions = map[string]bool{}
 	}
 	_, labelled := labels[infrav1.DiscoverLabel]
+	f.owners = nil
 	// That a label of BMO's is missing is told already.
 	f.definitions[name] = labelled || len(MoveLabels(name)) > 0
 }
@@ -184,7 +191,7 @@ func byName[T metav1.Object](objects []T) []T {
 //	anything that MayLeave names                     the move would lose it
 func Obstacles(facts MoveFacts) []Obstacle {
 	facts = facts.inOrder()
-	lost, waits := MayLeave(facts)
+	lost, waits := mayLeave(facts)
 	return slices.Concat(refusals(facts), EndpointObstacles(facts.EndpointFacts), lost, waits)
 }
 

@@ -26,13 +26,12 @@ func NamedSecrets(object metav1.Object) []string {
 			names = append(names, reference.Name)
 		}
 	}
-	unique := map[string]bool{}
-	for _, name := range names {
-		if name != "" {
-			unique[name] = true
-		}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
+	if len(names) == 0 {
+		return nil
 	}
-	return slices.Sorted(maps.Keys(unique))
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // referred is what a spec refers to: in a namespace that it gives, and in its own.
@@ -94,20 +93,21 @@ func Moves(object metav1.Object) bool {
 func leftBehind(facts MoveFacts) []Obstacle {
 	var found []Obstacle
 	for _, cluster := range facts.Clusters {
-		found = append(found, facts.strangers(About("Cluster", cluster), "Cluster "+cluster.Name, cluster)...)
+		found = append(found, facts.strangers(About("Cluster", cluster), cluster, "Cluster ", cluster.Name)...)
 	}
 	for _, machine := range facts.Machines {
-		found = append(found, facts.strangers(About("Machine", machine), "Machine "+machine.Name, machine)...)
+		found = append(found, facts.strangers(About("Machine", machine), machine, "Machine ", machine.Name)...)
 	}
 	for _, host := range facts.Hosts {
-		found = append(found, facts.strangers(About(hostKind, host), called(host), host)...)
+		found = append(found, facts.strangers(About(hostKind, host), host, "host ", host.Name)...)
 	}
 	for _, object := range facts.Naming {
-		found = append(found, facts.strangers(About(kindOf(object), object), called(object), object)...)
+		kind := kindOf(object)
+		found = append(found, facts.strangers(About(kind, object), object, kind, " ", object.GetName())...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(facts.Others)) {
 		kind, _, _ := strings.Cut(name, " ")
-		found = append(found, facts.strangers(About(kind, facts.Others[name]), name, facts.Others[name])...)
+		found = append(found, facts.strangers(About(kind, facts.Others[name]), facts.Others[name], name)...)
 	}
 	told := map[string]bool{}
 	for object, name := range facts.named {
@@ -131,25 +131,36 @@ func SecretsMove(facts MoveFacts) bool {
 
 // named goes through everything that names Secrets, and what it names.
 func (f *MoveFacts) named(yield func(object metav1.Object, name string) bool) {
-	naming := slices.Clone(f.Naming)
-	for _, host := range f.Hosts {
-		naming = append(naming, host)
-	}
-	for _, object := range naming {
+	all := func(object metav1.Object) bool {
 		for _, name := range NamedSecrets(object) {
 			if !yield(object, name) {
-				return
+				return false
 			}
+		}
+		return true
+	}
+	for _, object := range f.Naming {
+		if !all(object) {
+			return
+		}
+	}
+	for _, host := range f.Hosts {
+		if !all(host) {
+			return
 		}
 	}
 }
 
 // secretObstacles says why a Secret that an object names would stay behind.
 func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret metav1.Object) []Obstacle {
-	of := fmt.Sprintf("Secret %s of %s", name, called(object))
 	about := AboutNamed("Secret", object.GetNamespace(), name)
+	kind := kindOf(object)
+	if kind == hostKind {
+		kind = "host"
+	}
+	called := []string{"Secret ", name, " of ", kind, " ", object.GetName()}
 	if Moves(secret) {
-		return f.strangers(about, of, secret)
+		return f.strangers(about, secret, called...)
 	}
 	remedy := fmt.Sprintf("set label %s on it", infrav1.MoveLabel)
 	switch object.(type) {
@@ -158,18 +169,20 @@ func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret me
 	default:
 		remedy += ", or run the manager with --keep-move-labels"
 	}
-	return []Obstacle{about.Blocks(CodeSecretStays, remedy, "%s has no owner and would stay behind", of)}
+	return []Obstacle{about.Blocks(CodeSecretStays, remedy, "%s has no owner and would stay behind",
+		strings.Join(called, ""))}
 }
 
 // strangers names the owners of an object that clusterctl does not move. With one such owner clusterctl leaves the
-// object out, independent of labels and other owners.
+// object out, independent of labels and other owners. Called are the words for the object: they are joined only for an
+// obstacle, because most objects have none.
 //
 //	definition of the owner                         remedy
 //	was not read, as none was                       nothing is said
 //	has the label that clusterctl looks for         none needed
 //	is one of Cluster API or of BMO   set the label, or remove the owner reference
 //	is another, or is none as it is no custom kind  remove the owner reference
-func (f *MoveFacts) strangers(about Subject, called string, object metav1.Object) []Obstacle {
+func (f *MoveFacts) strangers(about Subject, object metav1.Object, called ...string) []Obstacle {
 	var found []Obstacle
 	for _, owner := range object.GetOwnerReferences() {
 		name, moves := f.definitionOf(owner)
@@ -181,33 +194,37 @@ func (f *MoveFacts) strangers(about Subject, called string, object metav1.Object
 			remedy = fmt.Sprintf("set label %s on CustomResourceDefinition %s, or %s", infrav1.DiscoverLabel, name, remedy)
 		}
 		found = append(found, about.Blocks(CodeOwnerStays, remedy,
-			"%s is owned by %s %s, which does not move", called, owner.Kind, owner.Name))
+			"%s is owned by %s %s, which does not move", strings.Join(called, ""), owner.Kind, owner.Name))
 	}
 	return found
 }
 
 // definitionOf is the name of the definition of an owner, and whether clusterctl looks at its kind. The name is empty
-// if there is no definition. A definition is read without its kind, but its name begins with the singular or plural of
-// that.
+// if there is no definition. It searches once for each kind: thousands of objects have owners of few kinds.
 func (f *MoveFacts) definitionOf(owner metav1.OwnerReference) (name string, moves bool) {
-	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+	kind := ownerKind{owner.APIVersion, owner.Kind}
+	name, known := f.owners[kind]
+	if !known {
+		name = f.findDefinition(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
+		if f.owners == nil {
+			f.owners = map[ownerKind]string{}
+		}
+		f.owners[kind] = name
+	}
+	return name, f.definitions[name]
+}
+
+// findDefinition is the name of the definition of a kind, empty if there is none. A definition is read without its
+// kind, but its name begins with the singular or plural of that.
+func (f *MoveFacts) findDefinition(kind schema.GroupVersionKind) string {
 	plural, singular := meta.UnsafeGuessKindToResource(kind)
 	for _, resource := range []schema.GroupVersionResource{plural, singular} {
 		name := resource.GroupResource().String()
-		if moves, exists := f.definitions[name]; exists {
-			return name, moves
+		if _, exists := f.definitions[name]; exists {
+			return name
 		}
 	}
-	return "", false
-}
-
-// called is what messages call an object that names Secrets.
-func called(object metav1.Object) string {
-	kind := kindOf(object)
-	if kind == hostKind {
-		kind = "host"
-	}
-	return kind + " " + object.GetName()
+	return ""
 }
 
 // kindOf is the kind of an object that names Secrets: a typed object out of a list does not say it.
