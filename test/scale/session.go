@@ -86,7 +86,9 @@ type session struct {
 func measure(ctx context.Context, settings settings, size int) (_ result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	server, err := env.Start(ctx, env.Options{Definitions: definitions(), Webhooks: !settings.capm3, Audit: true, WatchCache: true})
+	server, err := env.Start(ctx, env.Options{
+		Definitions: definitions(), Webhooks: !settings.capm3, Audit: true, WatchCache: true,
+	})
 	if err != nil {
 		return result{}, err
 	}
