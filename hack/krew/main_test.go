@@ -2,8 +2,10 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +40,25 @@ func released(t *testing.T) []string {
 		t.Fatal("the release workflow builds the plugin for no platform")
 	}
 	return strings.Fields(string(match[1]))
+}
+
+// make plugin writes the version of a release into a package, which the command version must read.
+func TestThePluginPrintsTheVersionOfItsRelease(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := regexp.MustCompile(`(?m)^VERSION_PACKAGE := (\S+)$`).FindSubmatch(makefile)
+	if written == nil {
+		t.Fatal("the Makefile writes the version into no package")
+	}
+	imports, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{join .Imports "\n"}}`, "../../internal/plugin").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(strings.Fields(string(imports)), string(written[1])) {
+		t.Errorf("internal/plugin does not import %s, into which make plugin writes the version", written[1])
+	}
 }
 
 func TestRender(t *testing.T) {

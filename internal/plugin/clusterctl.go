@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// Stages of clusterctl move, as people are told of them.
+// Stages of clusterctl move, as the plugin prints them.
 const (
 	stageDiscovery = "Discovering"
 	stageParking   = "Parking"

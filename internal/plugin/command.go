@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
-	"k8s.io/component-base/version"
+	"sigs.k8s.io/cluster-api/version"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 

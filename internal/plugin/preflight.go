@@ -12,7 +12,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// preflight is what a person is told before a move.
+// preflight is the result of the command preflight.
 type preflight struct {
 	header `json:",inline"`
 

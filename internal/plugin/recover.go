@@ -162,7 +162,7 @@ func (c *recovery) openSource(environment Environment) error {
 	return nil
 }
 
-// messages is where people are told what goes on. With a document as the result, that is the standard error.
+// messages returns the writer for progress messages: the standard error if the result is a document.
 func (c *recovery) messages() io.Writer {
 	if c.form.machine() {
 		return c.environment.Errors

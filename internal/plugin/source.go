@@ -101,7 +101,7 @@ func (s departure) endpointObstacles(infra *infrav1.Metal3Cluster) []pivot.Obsta
 	found := pivot.EndpointObstacles(pivot.EndpointFacts{
 		Infra: aboutInfra(infra), Endpoint: pivot.EndpointOutcome(infra), BareNodes: bare, NodesUnknown: unknown,
 	})
-	found = append(found, rivalObstacles(infra)...)
+	found = append(found, conflictObstacles(infra)...)
 	if len(s.infras) > 1 {
 		for i := range found {
 			found[i].Message = fmt.Sprintf("Metal3Cluster %s: %s", infra.Name, found[i].Message)
@@ -110,10 +110,10 @@ func (s departure) endpointObstacles(infra *infrav1.Metal3Cluster) []pivot.Obsta
 	return found
 }
 
-// rivalObstacles names who else has a virtual address or the virtual router ID of the Ironic endpoint: nobody can tell
-// whose it is then, neither before the move nor after it. The manager compares them, in all namespaces that it sees. As
-// long as it has not, it has not looked at the endpoint either, and that is told already.
-func rivalObstacles(infra *infrav1.Metal3Cluster) []pivot.Obstacle {
+// conflictObstacles names conflicting users of the VIP or the virtual router ID of the Ironic endpoint. The manager
+// compares the Metal3Clusters of all namespaces that it watches. Until it has done so, the obstacle of an endpoint that
+// is not observed yet stands for the conflict.
+func conflictObstacles(infra *infrav1.Metal3Cluster) []pivot.Obstacle {
 	condition := meta.FindStatusCondition(infra.Status.Conditions, infrav1.IronicEndpointUniqueCondition)
 	if infra.Spec.Ironic == nil || condition == nil || condition.Status == metav1.ConditionTrue ||
 		condition.Reason == infrav1.NotYetObservedReason {

@@ -29,7 +29,7 @@ func (a arrival) obstacles() []pivot.Obstacle {
 			"it is the same cluster as the source")}
 	}
 	return slices.Concat(a.managerObstacles, a.operatorObstacles(), a.definitionObstacles(), a.providerObstacles(),
-		a.strangers(), a.abandoned(), a.endpointObstacles())
+		a.overwritten(), a.abandoned(), a.endpointObstacles())
 }
 
 // definitionObstacles compares the kinds of BMO, of this provider, and the one that clusterctl looks at itself, and the
@@ -112,14 +112,15 @@ func (a arrival) newest(wanted *clusterctlv1.Provider) (newest *version.Version,
 	return newest, nil
 }
 
-// strangers names the objects that clusterctl would overwrite although they are something else: it goes by names.
-func (a arrival) strangers() []pivot.Obstacle {
+// overwritten names the objects of the target that clusterctl would overwrite because they have the same name, although
+// they belong to another owner.
+func (a arrival) overwritten() []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for _, kind := range a.from.kinds() {
 		for _, name := range slices.Sorted(maps.Keys(a.from.objects[kind])) {
 			arriving := a.from.objects[kind][name]
 			if there, exists := a.objects[kind][name]; exists {
-				found = append(found, a.stranger(kind.Kind, belongsTo(arriving), there)...)
+				found = append(found, a.overwrites(kind.Kind, belongsTo(arriving), there)...)
 				found = append(found, halfDeleted(kind.Kind, there)...)
 			}
 		}
@@ -127,7 +128,7 @@ func (a arrival) strangers() []pivot.Obstacle {
 	for _, name := range slices.Sorted(maps.Keys(a.from.secrets)) {
 		there, exists := a.secrets[name]
 		if owner := belongsTo(a.from.secrets[name]); exists && owner != "" {
-			found = append(found, a.stranger("Secret", owner, there)...)
+			found = append(found, a.overwrites("Secret", owner, there)...)
 		}
 	}
 	return slices.Concat(found, a.otherHosts(), a.otherEndpoints())
@@ -157,8 +158,8 @@ func halfDeleted(kind string, there *metav1.PartialObjectMetadata) []pivot.Obsta
 		"%s %s is there already, and is being deleted, which would go on after the move", kind, there.Name)}
 }
 
-// stranger is empty for an object that an earlier move has left, or that has no owner.
-func (a arrival) stranger(kind, owner string, there *metav1.PartialObjectMetadata) []pivot.Obstacle {
+// overwrites returns no obstacle for an object without an owner, or with the same owner, as after an earlier move.
+func (a arrival) overwrites(kind, owner string, there *metav1.PartialObjectMetadata) []pivot.Obstacle {
 	other := belongsTo(there)
 	if other == "" || other == owner {
 		return nil
@@ -236,7 +237,7 @@ func (a arrival) endpointObstacles() []pivot.Obstacle {
 			found = append(found, aboutInfra(infra).Blocks(pivot.CodeEndpointNotReady, "",
 				"Ironic endpoint: %s", endpoint.Message))
 		}
-		found = append(found, rivalObstacles(infra)...)
+		found = append(found, conflictObstacles(infra)...)
 	}
 	return found
 }

@@ -8,6 +8,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"golang.org/x/sync/errgroup"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -60,6 +61,8 @@ func prepare(ctx context.Context, c client.Client, hosts, machines int, state bm
 		return nil, err
 	}
 	made.cluster = build.Cluster(clusterName, build.InfrastructureReady())
+	// CAPM3 reads this condition, and requires the format of the image.
+	v1beta1conditions.MarkTrue(made.cluster, clusterv1.InfrastructureReadyV1Beta1Condition)
 	if err := build.CreateWithStatus(ctx, c, made.cluster); err != nil {
 		return nil, err
 	}
@@ -110,7 +113,9 @@ func (f *fixture) createMachines(ctx context.Context, count int) error {
 	}
 	f.creation = time.Since(start)
 	for number, owner := range owners {
-		f.machines = append(f.machines, build.Metal3Machine(machineName(number), clusterName, build.OwnedBy(owner)))
+		machine := build.Metal3Machine(machineName(number), clusterName, build.OwnedBy(owner))
+		machine.Spec.Image.DiskFormat = "qcow2"
+		f.machines = append(f.machines, machine)
 	}
 	return nil
 }

@@ -13,6 +13,9 @@
 //
 // The same writes made by plain clients, without a manager, show how much of the time is the API server's.
 //
+// With -capm3, a manager of CAPM3 is measured in the same way, as an administrator and without webhooks, and nothing is
+// checked.
+//
 // The trade-off: the API server, the clients that create and the simulated BMO share the processors with the
 // manager. The numbers are those of a small computer, and only the ones of the same computer compare.
 package main
@@ -46,6 +49,7 @@ type settings struct {
 	association bool
 	arrivals    bool
 	manager     string
+	capm3       bool
 	profiles    string
 	patience    time.Duration
 }
@@ -100,6 +104,9 @@ func measureAll(ctx context.Context, settings settings) error {
 		}
 		printSize(os.Stdout, measured)
 		results = append(results, measured)
+		if settings.capm3 {
+			continue
+		}
 		for _, problem := range measured.problems[:min(len(measured.problems), problemsShown)] {
 			problems = append(problems, fmt.Errorf("%d machines: %s", size, problem))
 		}
@@ -111,6 +118,9 @@ func measureAll(ctx context.Context, settings settings) error {
 	if err := errors.Join(problems...); err != nil {
 		return err
 	}
+	if settings.capm3 {
+		return nil
+	}
 	left := "nothing left on any host, "
 	if settings.association {
 		left = ""
@@ -121,7 +131,7 @@ func measureAll(ctx context.Context, settings settings) error {
 
 func parse(args []string) (settings, error) {
 	var parsed settings
-	var sizes string
+	var sizes, capm3 string
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	flags.StringVar(&sizes, "sizes", "100,300,1000", "Numbers of machines to measure, separated by commas.")
 	flags.IntVar(&parsed.competitors, "competitors", 0,
@@ -133,6 +143,7 @@ func parse(args []string) (settings, error) {
 	flags.BoolVar(&parsed.arrivals, "arrivals", false,
 		"Measure hosts that become available one by one while all machines wait for a host. Sets -association.")
 	flags.StringVar(&parsed.manager, "manager", "", "Manager to measure. Empty builds the one of this checkout.")
+	flags.StringVar(&capm3, "capm3", "", "Manager of CAPM3 to measure instead. Sets -association.")
 	flags.StringVar(&parsed.profiles, "profiles", "",
 		"Folder to write a CPU profile of the association and a heap profile after it to. Profiling costs some time.")
 	flags.DurationVar(&parsed.patience, "patience", 5*time.Minute, "How long one phase of one size may take.")
@@ -153,7 +164,10 @@ func parse(args []string) (settings, error) {
 		return settings{}, fmt.Errorf("-competitors is %d, but with -arrivals there are none; leave one of them out",
 			parsed.competitors)
 	}
-	parsed.association = parsed.association || parsed.arrivals
+	if capm3 != "" {
+		parsed.manager, parsed.capm3 = capm3, true
+	}
+	parsed.association = parsed.association || parsed.arrivals || parsed.capm3
 	slices.Sort(parsed.sizes)
 	return parsed, nil
 }

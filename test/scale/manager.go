@@ -54,8 +54,15 @@ type manager struct {
 
 // startManager starts the manager with the rights that it gets when it is installed and waits until it is ready.
 func startManager(ctx context.Context, server *env.Server, settings settings) (*manager, error) {
-	if err := grantRights(ctx, server); err != nil {
+	if err := grantRights(ctx, server, settings.capm3); err != nil {
 		return nil, fmt.Errorf("granting the manager its rights: %w", err)
+	}
+	webhook := server.Webhook
+	if settings.capm3 {
+		var err error
+		if webhook, err = server.NewWebhookServer("capm3"); err != nil {
+			return nil, err
+		}
 	}
 	config, err := server.User(managerUser)
 	if err != nil {
@@ -72,8 +79,8 @@ func startManager(ctx context.Context, server *env.Server, settings settings) (*
 		}
 	}
 	args := []string{
-		"--webhook-port=" + strconv.Itoa(server.Webhook.Port),
-		"--webhook-cert-dir=" + server.Webhook.CertDir,
+		"--webhook-port=" + strconv.Itoa(webhook.Port),
+		"--webhook-cert-dir=" + webhook.CertDir,
 		"--health-addr=" + health,
 		"--diagnostics-address=" + diagnostics,
 	}
@@ -95,8 +102,11 @@ func startManager(ctx context.Context, server *env.Server, settings settings) (*
 	})
 }
 
-// grantRights installs the role of the manager as it is released.
-func grantRights(ctx context.Context, server *env.Server) error {
+// grantRights installs the role of the manager as it is released. CAPM3, whose role is not here, is an administrator.
+func grantRights(ctx context.Context, server *env.Server, capm3 bool) error {
+	if capm3 {
+		return bind(ctx, server, "cluster-admin")
+	}
 	content, err := os.ReadFile(filepath.Join(server.Root(), "config", "rbac", "role.yaml"))
 	if err != nil {
 		return err
@@ -108,9 +118,14 @@ func grantRights(ctx context.Context, server *env.Server) error {
 	if err := server.Client.Create(ctx, role); err != nil {
 		return err
 	}
+	return bind(ctx, server, role.Name)
+}
+
+// bind gives the manager a ClusterRole.
+func bind(ctx context.Context, server *env.Server, role string) error {
 	return server.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		ObjectMeta: metav1.ObjectMeta{Name: "manager"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: managerUser}},
 	})
 }

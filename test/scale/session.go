@@ -86,13 +86,17 @@ type session struct {
 func measure(ctx context.Context, settings settings, size int) (_ result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	server, err := env.Start(ctx, env.Options{Definitions: definitions(), Webhooks: true, Audit: true, WatchCache: true})
+	server, err := env.Start(ctx, env.Options{
+		Definitions: definitions(), Webhooks: !settings.capm3, Audit: true, WatchCache: true,
+	})
 	if err != nil {
 		return result{}, err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
-	if err := installWebhookPatches(ctx, server); err != nil {
-		return result{}, fmt.Errorf("installing the patches of the webhooks: %w", err)
+	if !settings.capm3 {
+		if err := installWebhookPatches(ctx, server); err != nil {
+			return result{}, fmt.Errorf("installing the patches of the webhooks: %w", err)
+		}
 	}
 	s := &session{settings: settings, server: server, result: result{size: size, hosts: size}}
 	if settings.competitors > 0 {
