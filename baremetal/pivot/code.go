@@ -65,6 +65,17 @@ const (
 	CodeWrongStage          Code = "WrongStage"
 )
 
+// Passes returns true for an obstacle that ends without a person: a controller or BMO is about to end it.
+func (c Code) Passes() bool {
+	switch c {
+	case CodeBeingDeleted, CodeControlPlaneScaling, CodeGateMissing, CodeHostBusy, CodeHostParking, CodeManagerNotReady,
+		CodeNodeMissing, CodeNotInitialized, CodeNotProvisioned, CodePauseUntried, CodeRemediationRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Meaning is a code and what it means.
 type Meaning struct {
 	Code  Code

@@ -51,3 +51,21 @@ func TestCodes(t *testing.T) {
 		t.Errorf("not in the order of the alphabet, or not unique: %q", codes)
 	}
 }
+
+// TestPasses lists the obstacles that end without a person. All others need one.
+func TestPasses(t *testing.T) {
+	want := []pivot.Code{
+		"BeingDeleted", "ControlPlaneNotInitialized", "ControlPlaneScaling", "GateMissing", "HostBusy", "HostParking",
+		"InfrastructureNotProvisioned", "ManagerNotReady", "NodeMissing", "PauseUntried", "RemediationRunning",
+	}
+	var got []pivot.Code
+	for _, each := range pivot.Codes() {
+		if each.Code.Passes() {
+			got = append(got, each.Code)
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

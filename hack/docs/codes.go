@@ -7,12 +7,16 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// codeTable lists the codes of obstacles.
+// codeTable lists the codes of obstacles, and those that pass by themselves.
 func codeTable() string {
 	var table strings.Builder
-	table.WriteString("| Code | Meaning |\n| --- | --- |\n")
+	table.WriteString("| Code | Meaning | `run` |\n| --- | --- | --- |\n")
 	for _, each := range pivot.Codes() {
-		fmt.Fprintf(&table, "| `%s` | %s |\n", each.Code, each.Means)
+		run := ""
+		if each.Code.Passes() {
+			run = "waits"
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", each.Code, each.Means, run)
 	}
 	return table.String()
 }

@@ -65,7 +65,8 @@ func movingCommands() []command {
 		},
 		{
 			"run", "", "Move the Clusters and hosts of a namespace to another management cluster",
-			"It runs preflight, then clusterctl move, and waits until the hosts run in the target. After an interrupt, run " +
+			"It runs preflight, then clusterctl move, and waits until the hosts run in the target. It waits for " +
+				"obstacles that end by themselves, such as a busy host, and refuses at once for others. After an interrupt, run " +
 				"the same command again: it continues the move.", setupRun,
 		},
 		{

@@ -66,7 +66,7 @@ type counts struct {
 	Hosts    int `json:"hosts"`
 }
 
-// waitEvery is how often preflight --wait looks.
+// waitEvery is how often preflight --wait and run look.
 const waitEvery = 5 * time.Second
 
 func setupPreflight(set *pflag.FlagSet) runner {
@@ -97,7 +97,7 @@ func setupPreflight(set *pflag.FlagSet) runner {
 		planned := plannedMove{source, target, where.namespace, ignored}
 		look := planned.inspect
 		if wait {
-			look = func(ctx context.Context) (preflight, error) { return planned.awaitReady(ctx, timeout) }
+			look = func(ctx context.Context) (preflight, error) { return planned.await(ctx, timeout, isReady) }
 		}
 		verdict, err := look(ctx)
 		if err != nil {
@@ -138,13 +138,13 @@ func (m plannedMove) inspect(ctx context.Context) (preflight, error) {
 	return judge(left, entered, m.ignored), nil
 }
 
-// awaitReady inspects until nothing is in the way, or until the time is over. It returns the last verdict. The first
-// one comes however long it takes.
-func (m plannedMove) awaitReady(ctx context.Context, limit time.Duration) (preflight, error) {
+// await inspects until a verdict is final, or until the time is over. It returns the last verdict. The first one comes
+// however long it takes.
+func (m plannedMove) await(ctx context.Context, limit time.Duration, final func(preflight) bool) (preflight, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	last, err := m.inspect(ctx)
-	for err == nil && !last.Ready {
+	for err == nil && !final(last) {
 		select {
 		case <-limited.Done():
 			return last, nil
@@ -158,6 +158,14 @@ func (m plannedMove) awaitReady(ctx context.Context, limit time.Duration) (prefl
 		}
 	}
 	return last, err
+}
+
+// isReady is final for a command that waits until nothing is in the way.
+func isReady(verdict preflight) bool { return verdict.Ready }
+
+// passes returns true if obstacles exist, and each of them ends without a person.
+func (p preflight) passes() bool {
+	return !p.Ready && !slices.ContainsFunc(p.Obstacles, func(each obstacle) bool { return !each.Code.Passes() })
 }
 
 // judge says whether what was seen can be moved. Without a target, only the source is judged.

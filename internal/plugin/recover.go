@@ -29,8 +29,9 @@ type recovery struct {
 	dryRun  bool
 	timeout time.Duration
 
-	// ignored is for commands that move, ofTarget and force for clean.
+	// ignored is for commands that move, noWait for run, ofTarget and force for clean.
 	ignored         ignorance
+	noWait          bool
 	ofTarget, force bool
 
 	environment    Environment

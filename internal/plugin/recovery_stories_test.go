@@ -117,7 +117,7 @@ func describeRecovery(c *clusters) {
 		namespace := stage.Namespace(ctx, c.source)
 		source := settle(ctx, c.source, namespace)
 		source.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateProvisioning)))
-		Expect(c.run(ctx, namespace, "run")).To(end(1, "Not done, because:", "source: host busy is provisioning"))
+		Expect(c.run(ctx, namespace, "run --no-wait")).To(end(1, "Not done, because:", "source: host busy is provisioning"))
 		Expect(source.isPaused(ctx)).To(BeFalse())
 		Expect(c.run(ctx, namespace, "resume")).To(end(1, "no move is under way: begin one with pivot run"))
 	})

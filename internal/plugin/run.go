@@ -11,7 +11,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-func setupRun(set *pflag.FlagSet) runner { return setupMove(set, "PivotRun", (*recovery).run) }
+func setupRun(set *pflag.FlagSet) runner {
+	c := &recovery{}
+	c.ignored.add(set)
+	set.BoolVar(&c.noWait, "no-wait", false, "refuse at once, also where an obstacle ends by itself")
+	run := c.setup(set, "PivotRun", (*recovery).run)
+	set.Lookup("timeout").Usage = "how long to wait until the move can begin, and then until the hosts run"
+	return run
+}
 
 // run moves a namespace, from wherever the move stands.
 func (c *recovery) run(ctx context.Context) error {
@@ -27,13 +34,13 @@ func (c *recovery) run(ctx context.Context) error {
 		return nil
 	case courseNone, courseGivenUp:
 	}
-	if err := c.source.compareFields(ctx, c.left, c.arrived); err != nil {
+	verdict, err := c.awaitPassing(ctx)
+	if err != nil {
 		return err
 	}
-	verdict := judge(c.left, c.arrived, c.ignored)
 	if !verdict.Ready {
 		c.done.Refusals = verdict.Obstacles
-		return nil
+		return ctx.Err()
 	}
 	if err := c.progress.say("Preflight: ready. %s, %s, %s.", number(verdict.Counted.Clusters, "Cluster"),
 		number(verdict.Counted.Machines, "Machine"), number(verdict.Counted.Hosts, "host")); err != nil {
@@ -51,11 +58,46 @@ func (c *recovery) run(ctx context.Context) error {
 	return c.move(ctx)
 }
 
+// awaitPassing judges the move. It waits while each obstacle ends without a person, and returns the last verdict.
+func (c *recovery) awaitPassing(ctx context.Context) (preflight, error) {
+	if err := c.source.compareFields(ctx, c.left, c.arrived); err != nil {
+		return preflight{}, err
+	}
+	verdict := judge(c.left, c.arrived, c.ignored)
+	if !verdict.passes() || c.noWait || c.dryRun {
+		return verdict, nil
+	}
+	tell := c.tellObstacles()
+	return c.planned().await(ctx, c.timeout, func(verdict preflight) bool {
+		tell(verdict)
+		return !verdict.passes()
+	})
+}
+
+// tellObstacles returns a function that says what is in the way, as often as that changes.
+func (c *recovery) tellObstacles() func(preflight) {
+	told := ""
+	return func(verdict preflight) {
+		if line := pivot.Enumerate(verdict.Obstacles); line != told && line != "" {
+			told = line
+			// What cannot be written is not told: the wait goes on.
+			_ = c.progress.say("Waiting: %s", line)
+		}
+	}
+}
+
+func (c *recovery) planned() plannedMove {
+	return plannedMove{c.source, c.target, c.where.namespace, c.ignored}
+}
+
 // move runs clusterctl as soon as the move is ready, and waits until the hosts run in the target.
 func (c *recovery) move(ctx context.Context) error {
 	c.progress.begin("Preflight", "", 0)
-	planned := plannedMove{c.source, c.target, c.where.namespace, c.ignored}
-	verdict, err := planned.awaitReady(ctx, c.timeout)
+	tell := c.tellObstacles()
+	verdict, err := c.planned().await(ctx, c.timeout, func(verdict preflight) bool {
+		tell(verdict)
+		return verdict.Ready
+	})
 	if err != nil {
 		return err
 	}

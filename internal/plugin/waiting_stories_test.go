@@ -6,6 +6,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -45,6 +46,11 @@ func (s started) ends(code int, words ...string) {
 	Eventually(s.ended).Should(Receive(end(code, words...)))
 }
 
+// says matches a command that printed the words.
+func says(words string) types.GomegaMatcher {
+	return WithTransform(func(r ran) string { return r.text }, ContainSubstring(words))
+}
+
 // describeWaiting are stories of scripts that wait.
 func describeWaiting(c *clusters) {
 	It("waits until the move is ready, and no longer than it is told", func(ctx context.Context) {
@@ -58,6 +64,36 @@ func describeWaiting(c *clusters) {
 			host.Status.Provisioning.State = bmov1alpha1.StateAvailable
 		})
 		waiting.ends(0, "Ready: clusterctl move of namespace "+namespace)
+	})
+
+	It("begins a move when hosts are no longer busy, and no later than it is told", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		source := settle(ctx, c.source, namespace)
+		source.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateInspecting)))
+		Expect(c.run(ctx, namespace, "run --timeout 1s")).To(end(1, "Waiting: source: host busy is inspecting",
+			"Not done, because:"))
+		for _, flag := range []string{"--no-wait", "--dry-run"} {
+			Expect(c.run(ctx, namespace, "run "+flag)).To(And(end(1, "source: host busy is inspecting"),
+				Not(says("Waiting"))), flag)
+		}
+		waiting := c.start(ctx, namespace, "run --yes=false")
+		waiting.goesOn("a host is busy")
+		stage.ChangeStatus(ctx, source.client, source.key("busy"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.Provisioning.State = bmov1alpha1.StateAvailable
+		})
+		waiting.ends(1, "Waiting: source: host busy is inspecting", "Preflight: ready", "2 hosts", "not confirmed")
+	})
+
+	It("waits for a busy host no longer when a person has to act", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		source := settle(ctx, c.source, namespace)
+		source.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateInspecting)))
+		waiting := c.start(ctx, namespace, "run")
+		waiting.goesOn("a host is busy")
+		source.create(ctx, build.Metal3Machine("early", clusterName))
+		waiting.ends(1, "Not done, because:", "host busy is inspecting", "Metal3Machine early has no ownerReference")
+		Expect(c.run(ctx, namespace, "run")).To(And(end(1, "Metal3Machine early has no ownerReference"),
+			Not(says("Waiting"))))
 	})
 
 	It("watches until all hosts are parked, have arrived, and are adopted, and no longer than it is told", func(ctx context.Context) {

@@ -188,13 +188,8 @@ func (w *world) pivotThroughChaos(ctx context.Context, dice chance, number int, 
 		w.keepHeld(ctx)
 		return true
 	default:
-		// Whether a move had begun, the plugin finds out. If none had, it may say that a host is still busy.
-		if w.pivot(ctx, "run") == done {
-			w.byHand("pivot run")
-		} else {
-			w.readyForMove(ctx)
-			w.command(ctx, "run")
-		}
+		// Whether a move had begun, and whether a host is still busy, the plugin finds out.
+		w.command(ctx, "run")
 		w.goOnThere(ctx)
 	}
 	w.keepHeld(ctx)

@@ -2,6 +2,7 @@ package move_test
 
 import (
 	"context"
+	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -64,7 +65,8 @@ func belongingsMove(c *clusters) story {
 			stage.With(func(template *infrav1.Metal3MachineTemplate) {
 				template.Spec.Template.Spec.NetworkData = &corev1.SecretReference{Name: "template-network"}
 			})))
-		belongings := belongings(running)
+		// BMO does not own what belongs to a paused host.
+		belongings := slices.Concat(belongings(running), lateOwned(running), lateOwned(free, build.OwnedBy(free)))
 		for _, object := range belongings {
 			Expect(c.source.client.Create(ctx, object)).To(Succeed())
 		}
@@ -90,7 +92,12 @@ func belongingsMove(c *clusters) story {
 		}
 		for _, object := range append([]client.Object{running, free}, belongings...) {
 			key := client.ObjectKeyFromObject(object)
+			Expect(c.source.client.Get(ctx, key, object)).To(MatchError(ContainSubstring("not found")), "%T", object)
 			Expect(c.target.client.Get(ctx, key, object)).To(Succeed(), "%T", object)
+		}
+		for _, object := range lateOwned(free) {
+			Expect(c.target.client.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed(), "%T", object)
+			Expect(object.GetOwnerReferences()).To(ContainElement(HaveField("UID", free.UID)), "%T", object)
 		}
 		Expect(running.Annotations).To(Equal(map[string]string{bmov1alpha1.PausedAnnotation: "maintenance"}))
 		Expect(free.Annotations).NotTo(HaveKey(bmov1alpha1.PausedAnnotation))
@@ -109,6 +116,20 @@ func belongings(host *bmov1alpha1.BareMetalHost) []client.Object {
 	subscription := &bmov1alpha1.BMCEventSubscription{ObjectMeta: meta}
 	subscription.Spec = bmov1alpha1.BMCEventSubscriptionSpec{HostName: host.Name, Destination: "https://events.example/"}
 	return []client.Object{hardware, settings, subscription}
+}
+
+// lateOwned are objects that the host owns only when BMO has reconciled it.
+func lateOwned(host *bmov1alpha1.BareMetalHost, options ...build.ObjectOption) []client.Object {
+	meta := metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}
+	image := &bmov1alpha1.DataImage{ObjectMeta: meta, Spec: bmov1alpha1.DataImageSpec{URL: "http://images.example/data.iso"}}
+	policy := &bmov1alpha1.HostUpdatePolicy{ObjectMeta: meta, Spec: bmov1alpha1.HostUpdatePolicySpec{
+		FirmwareSettings: bmov1alpha1.HostUpdatePolicyOnReboot,
+	}}
+	for _, option := range options {
+		option(image)
+		option(policy)
+	}
+	return []client.Object{image, policy}
 }
 
 func (c *clusters) eventuallyLabelled(ctx context.Context, namespace string, names []string) {
