@@ -59,7 +59,7 @@ func unpauseObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour, left 
 	here := slices.ContainsFunc(around, func(other Neighbour) bool {
 		return other.ClusterID != "" && other.ClusterID == AwaitsIronic(host, around)
 	})
-	switch goal := GoalOf(changed, around); {
+	switch goal := GoalOf(changed, withGates(around)); {
 	case goal == PhaseParked:
 		return blocks(CodePaused, "unpause the Cluster with "+pluginCommand("unpause", host.Namespace),
 			"BareMetalHost %s is paused with its Cluster")
@@ -77,6 +77,16 @@ func unpauseObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour, left 
 	default:
 		return nil
 	}
+}
+
+// withGates returns the Clusters as if the block-move annotation was back on those without an Ironic endpoint: CAPM3 sets
+// none, so hosts that move to it would wait for ever.
+func withGates(around []Neighbour) []Neighbour {
+	around = slices.Clone(around)
+	for i := range around {
+		around[i].Ungated = around[i].Ungated && around[i].Endpoint
+	}
+	return around
 }
 
 // DiscardObstacles says why the object of a host must not be removed without BMO acting on the host. Claimed says that

@@ -65,6 +65,8 @@ func TestUnpauseObstacles(t *testing.T) {
 		"Came":        {"the manager resumes it", pausedHost(free(), brings), []pivot.Neighbour{runs, endpoint(true)}, pivot.Departure{}, ""},
 		"Unverified":  {"another Ironic may answer", pausedHost(free()), []pivot.Neighbour{unverified}, pivot.Departure{}, pivot.CodeEndpointNotReady},
 		"Moving":      {"a move may be under way", pausedHost(free()), []pivot.Neighbour{paused}, pivot.Departure{}, pivot.CodePaused},
+		"CAPM3":       {"its manager sets no block-move", pausedHost(free()), []pivot.Neighbour{{Name: "c", Verified: true, Ungated: true}}, pivot.Departure{}, ""},
+		"Ungated":     {"its manager sets block-move first", pausedHost(free()), []pivot.Neighbour{{Name: "c", Verified: true, Endpoint: true, Ungated: true}}, pivot.Departure{}, pivot.CodeEndpointNotReady},
 		"Left":        {"the target manages it", pausedHost(free()), nil, left, pivot.CodeInTarget},
 		"Back":        {"it has moved back", pausedHost(free()), []pivot.Neighbour{runs}, left, ""},
 		"Orphan":      {"BMO would deprovision it when its Machine is deleted", pausedHost(claimed()), nil, pivot.Departure{}, pivot.CodeClusterMissing},
