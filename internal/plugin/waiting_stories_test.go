@@ -18,18 +18,22 @@ import (
 )
 
 // started is a command that goes on until what it waits for has come.
-type started struct{ ended chan ran }
+type started struct {
+	ended chan ran
+
+	// text and errors are what it has printed until now.
+	text, errors *buffer
+}
 
 func (c *clusters) start(ctx context.Context, namespace, arguments string) started {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := started{make(chan ran, 1)}
+	s := started{make(chan ran, 1), &buffer{}, &buffer{}}
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		var text, errors buffer
 		code := plugin.Main(ctx, commandLine(c.source.Kubeconfig, c.target.Kubeconfig, namespace, arguments),
-			plugin.Environment{Output: &text, Errors: &errors})
-		s.ended <- ran{code: code, text: text.String(), errors: errors.String()}
+			plugin.Environment{Output: s.text, Errors: s.errors})
+		s.ended <- ran{code: code, text: s.text.String(), errors: s.errors.String()}
 	}()
 	DeferCleanup(func() { stop(); <-gone })
 	return s
@@ -39,6 +43,12 @@ func (c *clusters) start(ctx context.Context, namespace, arguments string) start
 func (s started) goesOn(because string) {
 	GinkgoHelper()
 	Consistently(s.ended, stage.Quiet).ShouldNot(Receive(), because)
+}
+
+// tells waits until the command has printed the words.
+func (s started) tells(words string) {
+	GinkgoHelper()
+	Eventually(func() string { return s.text.String() + s.errors.String() }).Should(ContainSubstring(words))
 }
 
 func (s started) ends(code int, words ...string) {
@@ -77,7 +87,7 @@ func describeWaiting(c *clusters) {
 				Not(says("Waiting"))), flag)
 		}
 		waiting := c.start(ctx, namespace, "run --yes=false")
-		waiting.goesOn("a host is busy")
+		waiting.tells("Waiting: source: host busy is inspecting")
 		stage.ChangeStatus(ctx, source.client, source.key("busy"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateAvailable
 		})
@@ -89,7 +99,7 @@ func describeWaiting(c *clusters) {
 		source := settle(ctx, c.source, namespace)
 		source.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateInspecting)))
 		waiting := c.start(ctx, namespace, "run")
-		waiting.goesOn("a host is busy")
+		waiting.tells("host busy is inspecting")
 		source.create(ctx, build.Metal3Machine("early", clusterName))
 		waiting.ends(1, "Not done, because:", "host busy is inspecting", "Metal3Machine early has no ownerReference")
 		Expect(c.run(ctx, namespace, "run")).To(And(end(1, "Metal3Machine early has no ownerReference"),
