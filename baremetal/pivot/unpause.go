@@ -79,8 +79,8 @@ func unpauseObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour, left 
 	}
 }
 
-// withGates returns the Clusters as if the block-move annotation was back on those without an Ironic endpoint: CAPM3 sets
-// none, so hosts that move to it would wait for ever.
+// withGates returns the Clusters as if the block-move annotation was back on those without an Ironic endpoint: CAPM3
+// sets none, so hosts that move to it would wait for ever.
 func withGates(around []Neighbour) []Neighbour {
 	around = slices.Clone(around)
 	for i := range around {
