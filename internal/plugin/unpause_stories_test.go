@@ -91,16 +91,6 @@ func describeUnpausing(c *clusters) {
 		Expect(alone(ctx, w, "unpause --host stuck")).To(end(0, "Nothing to do."))
 	})
 
-	It("unpauses free hosts that moved to CAPM3, which sets no block-move", func(ctx context.Context) {
-		w := settle(ctx, c.source, stage.Namespace(ctx, c.source), withoutEndpoint, func(infra *infrav1.Metal3Cluster) {
-			delete(infra.Annotations, infrav1.BlockMoveAnnotation)
-			infra.Status.Conditions = nil
-		})
-		w.create(ctx, build.Host("free", build.Available(), build.Paused(infrav1.HostPausedByProvider)))
-		Expect(alone(ctx, w, "unpause --all-hosts")).To(end(0, "Unpaused BareMetalHost free", "Done."))
-		Expect(host(ctx, w, "free").Annotations).NotTo(HaveKey(bmov1alpha1.PausedAnnotation))
-	})
-
 	It("discards a host that an earlier move has left, and no other", func(ctx context.Context) {
 		w := settle(ctx, c.source, stage.Namespace(ctx, c.source), epoch("4"), func(infra *infrav1.Metal3Cluster) {
 			metav1.SetMetaDataAnnotation(&infra.ObjectMeta, infrav1.ArrivalEpochAnnotation, "3")
