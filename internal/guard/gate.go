@@ -88,7 +88,9 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 	p := &passage{Gate: g, log: log, reaper: process.NewReaper()}
 	defer p.reaper.Close()
 	p.remove(g.Sweep)
-	p.said()
+	if g.UntilLost {
+		p.said()
+	}
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	looks := make(chan address.Interface, 1)
@@ -147,11 +149,13 @@ func (p *passage) watch(ctx context.Context, changed func(address.Interface)) {
 // look compares what the interface is like with what it was like.
 func (p *passage) look(now address.Interface) error {
 	p.seen = now
-	p.enterLease(now)
-	here := now.HasAny(p.Virtual)
-	if p.UntilLost && p.life.began {
-		return p.follow()
+	if p.UntilLost {
+		p.enterLease(now)
+		if p.life.began {
+			return p.follow()
+		}
 	}
+	here := now.HasAny(p.Virtual)
 	switch {
 	case p.child == nil && !p.leaving && (here || !p.WhileHere):
 		p.log.Info("The program starts", "program", p.Command[0], "addressIsHere", here)

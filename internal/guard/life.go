@@ -30,7 +30,7 @@ const (
 
 // life is that of a program in its term.
 type life struct {
-	// began says that the program was started for a term.
+	// began says that the program was started.
 	began bool
 
 	// frozen says that the program is stopped.
@@ -62,8 +62,6 @@ type life struct {
 // again fires when there may be something to decide without a change of the interface. Otherwise it never does.
 func (l *life) again(interval time.Duration) <-chan time.Time {
 	switch {
-	case !l.began:
-		return nil
 	case l.unsettled:
 		return time.After(interval)
 	case l.read.Patience > 0 && !l.renewed.IsZero():
