@@ -67,37 +67,27 @@ func (c *recovery) awaitPassing(ctx context.Context) (preflight, error) {
 	if !verdict.passes() || c.noWait || c.dryRun {
 		return verdict, nil
 	}
-	tell := c.tellObstacles()
-	return c.planned().await(ctx, c.timeout, func(verdict preflight) bool {
-		tell(verdict)
-		return !verdict.passes()
-	})
+	return c.await(ctx, func(verdict preflight) bool { return !verdict.passes() })
 }
 
-// tellObstacles returns a function that says what is in the way, as often as that changes.
-func (c *recovery) tellObstacles() func(preflight) {
+// await inspects until a verdict is final or the time is over. It says what is in the way, as often as that changes.
+func (c *recovery) await(ctx context.Context, final func(preflight) bool) (preflight, error) {
 	told := ""
-	return func(verdict preflight) {
+	planned := plannedMove{c.source, c.target, c.where.namespace, c.ignored}
+	return planned.await(ctx, c.timeout, func(verdict preflight) bool {
 		if line := pivot.Enumerate(verdict.Obstacles); line != told && line != "" {
 			told = line
 			// What cannot be written is not told: the wait goes on.
 			_ = c.progress.say("Waiting: %s", line)
 		}
-	}
-}
-
-func (c *recovery) planned() plannedMove {
-	return plannedMove{c.source, c.target, c.where.namespace, c.ignored}
+		return final(verdict)
+	})
 }
 
 // move runs clusterctl as soon as the move is ready, and waits until the hosts run in the target.
 func (c *recovery) move(ctx context.Context) error {
 	c.progress.begin("Preflight", "", 0)
-	tell := c.tellObstacles()
-	verdict, err := c.planned().await(ctx, c.timeout, func(verdict preflight) bool {
-		tell(verdict)
-		return verdict.Ready
-	})
+	verdict, err := c.await(ctx, isReady)
 	if err != nil {
 		return err
 	}
