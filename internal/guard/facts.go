@@ -124,6 +124,13 @@ func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.T
 	return true, arrived
 }
 
+// setRenewed enters what was observed when an address was given more time, and nothing else happened.
+func (f *facts) setRenewed(seen address.Interface) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.seen = seen
+}
+
 // setIronic returns the verdict before this one.
 func (f *facts) setIronic(well bool, now time.Time) bool {
 	f.mutex.Lock()

@@ -124,18 +124,20 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 // lasts: the program is frozen, and continues if the address was there all the time.
 func (p *passage) watch(ctx context.Context, changed func(address.Interface)) {
 	isBlind := false
+	var seen address.Interface
+	told := func(now address.Interface) {
+		if isBlind {
+			isBlind = false
+			p.log.Info("Sees the interface again", "interface", p.Interface)
+		}
+		seen = now
+		changed(now)
+	}
 	for ctx.Err() == nil {
 		err := address.Watcher{
 			Interface: p.Interface, Virtual: p.Virtual,
 			Patience: func() time.Duration { return time.Duration(p.patience.Load()) },
-			Changed: func(now address.Interface) {
-				if isBlind {
-					isBlind = false
-					p.log.Info("Sees the interface again", "interface", p.Interface)
-				}
-				changed(now)
-			},
-			Renewed: changed,
+			Before:   seen, Changed: told, Renewed: told,
 		}.Run(ctx)
 		if err != nil && !isBlind {
 			isBlind = true

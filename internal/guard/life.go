@@ -149,11 +149,15 @@ func (p *passage) follow() error {
 	switch action {
 	case term.Freeze:
 		p.life.frozen = true
-		p.log.Info("The address left: the program is frozen", "program", p.Command[0],
-			"unrenewed", time.Since(p.life.renewed).String())
+		if p.seen.HasAny(p.Virtual) {
+			p.log.Info("The lease of the address was not renewed in time: the program is frozen", "program", p.Command[0],
+				"lastRenewal", p.life.renewed)
+		} else {
+			p.log.Info("The address left: the program is frozen", "program", p.Command[0])
+		}
 		return p.child.Freeze()
 	case term.Thaw:
-		p.log.Info("The address is back in the same term: the program continues", "program", p.Command[0],
+		p.log.Info("The term of the address goes on: the program continues", "program", p.Command[0],
 			"frozen", p.life.frozen)
 		p.keep()
 		p.life.frozen = false

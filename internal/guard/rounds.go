@@ -31,8 +31,8 @@ const (
 	// nodeInterval is how often the Node object is read.
 	nodeInterval = 5 * time.Second
 
-	// leaseInterval is how often the guard extends the lease of the address.
-	leaseInterval = 250 * time.Millisecond
+	// longestLeaseInterval is how often the guard extends the lease of the address at least.
+	longestLeaseInterval = 250 * time.Millisecond
 
 	// shortestLease is long enough for a guard that gets no processor for a second and a half.
 	shortestLease = 2 * time.Second
@@ -53,6 +53,11 @@ const (
 // that is left behind is on two nodes for less than a second.
 func leaseValidity(timers keepalived.Timers) time.Duration {
 	return max((timers.Missed() + time.Second - 1).Truncate(time.Second), shortestLease)
+}
+
+// leaseInterval is how often the guard extends the lease of the address: often enough for two renewals that come late.
+func leaseInterval(timers keepalived.Timers) time.Duration {
+	return min(longestLeaseInterval, timers.Forgiven()/3)
 }
 
 // checkIronic looks at the Ironic of this node, again and again.
@@ -176,7 +181,8 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 	for ctx.Err() == nil {
 		err := address.Watcher{
 			Interface: settings.Interface, Virtual: virtualAddresses(settings),
-			Patience: member.Timers(settings).Forgiven, Changed: changed,
+			Patience: member.Timers(settings).Forgiven, Before: g.facts.snapshot().seen,
+			Changed: changed, Renewed: g.facts.setRenewed,
 		}.Run(ctx)
 		g.logOnce("interface", "Cannot watch the interface", err)
 		pause(ctx, listenPause)
@@ -185,7 +191,8 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 
 // keepLease gives each address a lease as soon as it arrives, and extends that while this node means to hold it.
 func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
-	due := time.NewTimer(leaseInterval)
+	interval := leaseInterval(member.Timers(settings))
+	due := time.NewTimer(interval)
 	defer due.Stop()
 	contest := advert.Contest{Interval: time.Duration(settings.AdvertisementInterval)}
 	var leases address.Leases
@@ -196,7 +203,7 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 			return
 		case <-g.arrived:
 		case <-due.C:
-			due.Reset(leaseInterval)
+			due.Reset(interval)
 			if contest.Lost(time.Now(), g.ledger.HolderHeard(), g.facts.snapshot().arrivedAt) || !g.extends() {
 				continue
 			}

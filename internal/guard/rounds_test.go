@@ -23,7 +23,7 @@ func TestLease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := leaseValidity(timers)
-			if shortest := lease - leaseInterval; shortest < timers.Forgiven() {
+			if shortest := lease - leaseInterval(timers); shortest < timers.Forgiven() {
 				t.Errorf("a stall of %s may cost the address, and the others forgive %s", shortest, timers.Forgiven())
 			}
 			for _, priority := range keepalived.Priorities() {
@@ -33,6 +33,18 @@ func TestLease(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLeaseInterval: two renewals may fail before the lease counts as renewed too late.
+func TestLeaseInterval(t *testing.T) {
+	for _, timers := range []keepalived.Timers{
+		{Interval: keepalived.DefaultAdvertisementInterval, Within: keepalived.DefaultTakeoverWithin},
+		{Interval: 100 * time.Millisecond},
+	} {
+		if interval := leaseInterval(timers); 3*interval > timers.Forgiven() {
+			t.Errorf("%+v: renewed after %s, and too late after %s", timers, interval, timers.Forgiven())
+		}
 	}
 }
 

@@ -112,14 +112,8 @@ func TestGateFreezesByItself(t *testing.T) {
 			before, _ := n.observe().Renewed(virtuals)
 			n.record(term.Record{Term: 1, Stamp: before, Patience: patience})
 			eventually(t, generous, "the gate knows the term", g.says("The term of the address began"))
-			renewed := time.Now()
-			throughout(t, patience+time.Second, "the lease is renewed", func() string {
-				if time.Since(renewed) > patience/8 {
-					n.lease()
-					renewed = time.Now()
-				}
-				return g.states("R")()
-			})
+			n.renewing(patience+time.Second, patience/8, g.runs)
+			last, _ := n.observe().Renewed(virtuals)
 			if test.stall {
 				must(t, g.process.Signal(syscall.SIGSTOP))
 				<-time.After(patience + patience/4)
@@ -132,8 +126,8 @@ func TestGateFreezesByItself(t *testing.T) {
 			}
 			n.lease()
 			throughout(t, time.Second, "the guard has not confirmed the term", g.frozen)
-			now, _ := n.observe().Renewed(virtuals)
-			n.record(term.Record{Term: 1, Stamp: now, Patience: patience})
+			// The guard has seen the same renewals, however many there were when it looked.
+			n.record(term.Record{Term: 1, Stamp: last + uint32(patience/(10*time.Millisecond)), Patience: patience})
 			n.lease()
 			eventually(t, generous, "the term is confirmed", g.runs)
 			if count := strings.Count(g.said.String(), "started"); count != 1 {
@@ -141,6 +135,43 @@ func TestGateFreezesByItself(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestGateThatStoodStillAlone: the guard has renewed the lease all the time and has nothing to confirm anew.
+func TestGateThatStoodStillAlone(t *testing.T) {
+	t.Parallel()
+	const patience = 2 * time.Second
+	n := newLab(t).addNode("n")
+	g := n.startTermGate(counting)
+	eventually(t, generous, "the program starts", g.says("started"))
+	n.lease()
+	before, _ := n.observe().Renewed(virtuals)
+	n.record(term.Record{Term: 1, Stamp: before, Patience: patience})
+	eventually(t, generous, "the gate knows the term", g.says("The term of the address began"))
+	must(t, g.process.Signal(syscall.SIGSTOP))
+	// By then the gate would have looked at the interface again, also without an event.
+	n.renewing(11*time.Second, patience/8, func() string { return "" })
+	must(t, g.process.Signal(syscall.SIGCONT))
+	// It may freeze the program for as long as it reads.
+	n.renewing(patience+time.Second, patience/8, func() string { return "" })
+	n.renewing(time.Second, patience/8, g.runs)
+	if count := strings.Count(g.said.String(), "started"); count != 1 {
+		t.Errorf("the program was started %d times: %s", count, g.said)
+	}
+	eventually(t, generous, "the guard is dead", g.frozen)
+}
+
+// renewing renews the lease of the VIP again and again, and demands that the function returns nothing for as long.
+func (n *node) renewing(span, interval time.Duration, wrong func() string) {
+	n.lab.t.Helper()
+	renewed := time.Time{}
+	throughout(n.lab.t, span, "the lease is renewed", func() string {
+		if time.Since(renewed) > interval {
+			n.lease()
+			renewed = time.Now()
+		}
+		return wrong()
+	})
 }
 
 // lease gives the node the VIP for a minute, or a minute more.

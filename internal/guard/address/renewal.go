@@ -33,20 +33,38 @@ func (i Interface) Renewed(addresses []netip.Addr) (stamp uint32, found bool) {
 }
 
 // following returns what was observed after an earlier observation: a VIP stays added since then, unless its lease was
-// not renewed for as long as the patience. Zero is no limit.
+// not renewed for as long as the patience. Then it counts as added when the patience was over, for whoever sees that.
+// Zero is no limit.
 func (i Interface) following(earlier Interface, virtual []netip.Addr, patience time.Duration) Interface {
 	i.Added = maps.Clone(i.Added)
 	before, _ := earlier.Renewed(virtual)
 	now, _ := i.Renewed(virtual)
-	isLate := patience > 0 && later(now, before) >= int32(patience/tick) //nolint:gosec // Some seconds.
-	for prefix, lease := range i.leases {
-		was, known := earlier.leases[prefix]
+	limit := int32(patience / tick) //nolint:gosec // Some seconds.
+	isLate := patience > 0 && later(now, before) >= limit
+	for prefix := range i.leases {
 		switch {
-		case !known || i.Index != earlier.Index || was.created != lease.created || !slices.Contains(virtual, prefix.Addr()):
+		case !i.continues(earlier, prefix) || !slices.Contains(virtual, prefix.Addr()):
 		case isLate:
-			i.Added[prefix] = now
+			i.Added[prefix] = before + uint32(limit) //nolint:gosec // It is positive.
 		default:
 			i.Added[prefix] = earlier.Added[prefix]
+		}
+	}
+	return i
+}
+
+// continues returns true if an address was there in the earlier observation and was not added again.
+func (i Interface) continues(earlier Interface, prefix netip.Prefix) bool {
+	was, known := earlier.leases[prefix]
+	return known && i.Index == earlier.Index && was.created == i.leases[prefix].created
+}
+
+// withLeases returns the observation with renewals up to the earlier one: those since then are still to be told.
+func (i Interface) withLeases(earlier Interface) Interface {
+	i.leases = maps.Clone(i.leases)
+	for prefix := range i.leases {
+		if i.continues(earlier, prefix) {
+			i.leases[prefix] = earlier.leases[prefix]
 		}
 	}
 	return i

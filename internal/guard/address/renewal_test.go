@@ -1,10 +1,17 @@
 package address_test
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
 // TestWatcherFollowsLeases: a VIP whose lease is renewed too late counts as one that left and came back.
@@ -18,30 +25,151 @@ func TestWatcherFollowsLeases(t *testing.T) {
 	next(t, seen, "at once")
 	replace(t, handle, "eth0", "172.22.0.2/24", 60)
 	first := next(t, seen, "an address")
+	var last uint32
 	for range 4 {
 		<-time.After(200 * time.Millisecond)
 		replace(t, handle, "eth0", "172.22.0.2/24", 60)
 		now := next(t, renewals, "more time")
 		before, _ := first.Renewed(virtual)
-		if stamp, found := now.Renewed(virtual); !found || stamp <= before || !now.Kept(first, virtual) {
-			t.Errorf("renewed at %d, %t, after %d; added at %v, then %v", stamp, found, before, first.Added, now.Added)
+		var found bool
+		if last, found = now.Renewed(virtual); !found || last <= before || !now.Kept(first, virtual) {
+			t.Errorf("renewed at %d, %t, after %d; added at %v, then %v", last, found, before, first.Added, now.Added)
 		}
 	}
 	<-time.After(600 * time.Millisecond)
 	replace(t, handle, "eth0", "172.22.0.2/24", 60)
 	late := next(t, seen, "more time, too late")
-	stamp, _ := late.Renewed(virtual)
-	if late.Kept(first, virtual) || !late.HasSince(virtual, stamp) || late.HasSince(virtual, stamp-1) {
-		t.Errorf("renewed too late at %d: added at %v, then %v", stamp, first.Added, late.Added)
+	over := last + 50
+	if late.Kept(first, virtual) || !late.HasSince(virtual, over) || late.HasSince(virtual, over-1) {
+		t.Errorf("renewed in time until %d: added at %v, then %v", last, first.Added, late.Added)
 	}
 	replace(t, handle, "eth0", "172.22.0.2/24", 60)
-	if now := next(t, renewals, "more time in time"); !now.Kept(late, virtual) || !now.HasSince(virtual, stamp+1) {
+	if now := next(t, renewals, "more time in time"); !now.Kept(late, virtual) || !now.HasSince(virtual, over) {
 		t.Errorf("renewed in time: added at %v, then %v", late.Added, now.Added)
 	}
 	replace(t, handle, "eth1", "172.22.0.2/24", 60)
 	replace(t, handle, "eth0", "172.22.0.3/24", 60)
 	if now := next(t, seen, "another address"); !now.Kept(late, virtual) || len(now.Addresses) != 2 {
 		t.Errorf("another address: added at %v, then %v", late.Added, now.Added)
+	}
+}
+
+// TestWatcherStandsStill: a renewal is late or in time by what the kernel tells of it, however late that is read.
+func TestWatcherStandsStill(t *testing.T) {
+	t.Parallel()
+	// The kernel tells the times in hundredths of a second.
+	const patience, ticks = 600 * time.Millisecond, 60
+	virtual := addresses("172.22.0.2")
+	for name, test := range map[string]struct {
+		reason string
+		pauses []time.Duration
+		inTime int
+	}{
+		"in time": {"no renewal was late", []time.Duration{200, 200, 200, 200, 200}, 5},
+		"late":    {"one was late, and the next ones follow it at once", []time.Duration{200, 900, 30, 30}, 3},
+	} {
+		for _, isSlow := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, isSlow %t", name, isSlow), func(t *testing.T) {
+				t.Parallel()
+				var stands sync.Mutex
+				looks, renewals := make(chan address.Interface, 64), make(chan address.Interface, 64)
+				handle, seen := watchAs(t, address.Watcher{
+					Interface: "eth0", Virtual: virtual, Patience: func() time.Duration { return patience },
+					Changed: func(now address.Interface) {
+						looks <- now
+						stands.Lock()
+						defer stands.Unlock()
+					},
+					Renewed: func(now address.Interface) { renewals <- now },
+				})
+				next(t, seen, "at once")
+				replace(t, handle, "eth0", "172.22.0.2/24", 60)
+				first := next(t, seen, "the VIP")
+				if isSlow {
+					stands.Lock()
+				}
+				replace(t, handle, "eth0", "172.22.0.3/24", 60)
+				for now := first; len(now.Addresses) < 2; {
+					now = next(t, looks, "another address")
+				}
+				// A watcher who stands still reads of this one before it reads of renewals.
+				replace(t, handle, "eth0", "172.22.0.4/24", 60)
+				for _, pause := range test.pauses {
+					<-time.After(pause * time.Millisecond)
+					replace(t, handle, "eth0", "172.22.0.2/24", 60)
+				}
+				if isSlow {
+					stands.Unlock()
+				}
+				last := next(t, renewals, "the first renewal")
+				want := first.Stamp(virtual)
+				if test.inTime < len(test.pauses) {
+					renewed, _ := last.Renewed(virtual)
+					want = renewed + ticks
+				}
+				for range test.inTime - 1 {
+					last = next(t, renewals, "more time")
+				}
+				if got := last.Stamp(virtual); got != want {
+					t.Errorf("%s: added at %d, counts as added at %d, want %d", test.reason, first.Stamp(virtual), got, want)
+				}
+			})
+		}
+	}
+}
+
+// TestWatcherAnew: a VIP that counts as one that came back still does for the next Watcher.
+func TestWatcherAnew(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make a network namespace")
+	}
+	t.Parallel()
+	virtual := addresses("172.22.0.2")
+	var first, late, anew address.Interface
+	var handle *netlink.Handle
+	err := thread.Own(func() (err error) {
+		if handle, err = newNetwork(); err != nil {
+			return err
+		}
+		defer handle.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		watcher := address.Watcher{
+			Interface: "eth0", Virtual: virtual, Patience: func() time.Duration { return 50 * time.Millisecond },
+		}
+		watcher.Changed = func(now address.Interface) {
+			switch {
+			case !now.HasAny(virtual):
+				replace(t, handle, "eth0", "172.22.0.2/24", 60)
+				return
+			case !first.HasAny(virtual):
+				first = now
+			case !now.Kept(first, virtual):
+				late = now
+				cancel()
+				return
+			}
+			time.AfterFunc(100*time.Millisecond, func() { replace(t, handle, "eth0", "172.22.0.2/24", 60) })
+		}
+		if err := watcher.Run(ctx); err != nil {
+			return err
+		}
+		again, end := context.WithCancel(t.Context())
+		defer end()
+		watcher.Before, watcher.Changed = late, func(now address.Interface) {
+			anew = now
+			end()
+		}
+		return watcher.Run(again)
+	})
+	if handle == nil {
+		t.Skipf("cannot make a network: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !late.HasAny(virtual) || !anew.Kept(late, virtual) {
+		t.Errorf("added at %v, then too late %v, and %v for the next watcher", first.Added, late.Added, anew.Added)
 	}
 }
 

@@ -38,6 +38,9 @@ type Watcher struct {
 	// counts as one that left and came back. Nil and zero mean no limit.
 	Patience func() time.Duration
 
+	// Before is what was observed last, perhaps by another Watcher. Nothing if there was none.
+	Before Interface
+
 	// Changed is called with what is observed, at once and after each change of the interface or its addresses. More time
 	// for an address is no change, and neither is anything of another interface: both happen all the time.
 	Changed func(Interface)
@@ -46,7 +49,9 @@ type Watcher struct {
 	Renewed func(Interface)
 }
 
-// Run watches until the context ends. It calls one function at a time.
+// Run watches until the context ends. It calls one function at a time. A renewal is judged by what the kernel tells of
+// it, however late that is read: whoever stands still alone misses none. Where the kernel could not tell all, the
+// renewals that are missing count as late.
 func (w Watcher) Run(ctx context.Context) error {
 	events, err := dial(linkGroup, address4Group, address6Group)
 	if err != nil {
@@ -54,27 +59,31 @@ func (w Watcher) Run(ctx context.Context) error {
 	}
 	defer events.close()
 	defer context.AfterFunc(ctx, events.close)()
-	var before Interface
+	before, missed := w.Before, true
 	for ctx.Err() == nil {
 		// What happens from here on waits to be read.
 		seen, err := Observe(w.Interface)
 		if err != nil {
 			return err
 		}
+		if !missed {
+			seen = seen.withLeases(before)
+		}
 		seen = seen.following(before, w.Virtual, w.patience())
 		w.Changed(seen)
-		err = events.await(func(event syscall.NetlinkMessage) bool {
+		missed, err = events.await(func(event syscall.NetlinkMessage) bool {
 			if seen.lacks(event, w.Interface) {
 				return true
 			}
 			next, isRenewal := w.renewed(seen, event)
-			if isRenewal && !maps.Equal(next.Added, seen.Added) {
-				return true
+			if !isRenewal {
+				return false
 			}
-			if seen = next; isRenewal && w.Renewed != nil {
+			isLate := !maps.Equal(next.Added, seen.Added)
+			if seen = next; !isLate && w.Renewed != nil {
 				w.Renewed(seen)
 			}
-			return false
+			return isLate
 		})
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("waiting for changes of addresses: %w", err)
@@ -104,22 +113,27 @@ func (w Watcher) renewed(seen Interface, event syscall.NetlinkMessage) (Interfac
 	return seen.renewing(told).following(seen, w.Virtual, w.patience()), true
 }
 
-// await returns when the kernel told news or dropped some, which it does for a slow reader, and after lookAgain.
-func (k *kernel) await(isNews func(syscall.NetlinkMessage) bool) error {
+// await returns when the kernel told news, and after lookAgain. The kernel drops news for a reader that is slow, which
+// ends the wait as well; it returns true then.
+func (k *kernel) await(enter func(syscall.NetlinkMessage) (isNews bool)) (missed bool, err error) {
 	if err := k.file.SetReadDeadline(time.Now().Add(lookAgain)); err != nil {
-		return err
+		return false, err
 	}
-	for {
+	for isOver := false; !isOver; {
 		events, err := k.receive()
 		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.ENOBUFS):
-			return nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return false, nil
+		case errors.Is(err, syscall.ENOBUFS):
+			return true, nil
 		case err != nil:
-			return err
-		case slices.ContainsFunc(events, isNews):
-			return nil
+			return false, err
+		}
+		for _, event := range events {
+			isOver = enter(event) || isOver
 		}
 	}
+	return false, nil
 }
 
 // lacks says whether the event brings something new. One that cannot be read may.
@@ -143,7 +157,7 @@ func (i Interface) lacksAddress(event syscall.NetlinkMessage) bool {
 	}
 	read, err := readEntry(event.Data)
 	return err != nil || event.Header.Type == syscall.RTM_DELADDR || !slices.Contains(i.Addresses, read.prefix) ||
-		read.isUnusable() != slices.Contains(i.Unusable, read.prefix.Addr())
+		i.leases[read.prefix].created != read.added || read.isUnusable() != slices.Contains(i.Unusable, read.prefix.Addr())
 }
 
 // lacksLink also looks at other interfaces: one may get the name, or be a port of the bridge.

@@ -74,7 +74,13 @@ func watchAs(t *testing.T, watcher address.Watcher) (*netlink.Handle, <-chan add
 			if err != nil {
 				return err
 			}
-			watcher.Changed = func(now address.Interface) { seen <- now }
+			changed := watcher.Changed
+			watcher.Changed = func(now address.Interface) {
+				if changed != nil {
+					changed(now)
+				}
+				seen <- now
+			}
 			return watcher.Run(ctx)
 		})
 	}()

@@ -45,10 +45,11 @@ func (r Record) String() string {
 	return fmt.Sprintf("%d %d %d\n", r.Term, r.Stamp, r.Patience.Milliseconds())
 }
 
-// Parse reads a record. What it cannot read is of no term. An older guard wrote no patience.
+// Parse reads a record. What it cannot read is of no term. An older guard wrote no patience, and a later one may write
+// more: the guard of a node is not updated in the same moment as its gates.
 func Parse(text string) Record {
 	fields := append(strings.Fields(text), "0")
-	if len(fields) != 3 && len(fields) != 4 {
+	if len(fields) < 3 {
 		return Record{}
 	}
 	began, beginErr := strconv.ParseInt(fields[0], 10, 64)

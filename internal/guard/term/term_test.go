@@ -142,8 +142,8 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]term.Record{
 		term.Record{Term: 12, Stamp: 7, Patience: 3300 * time.Millisecond}.String(): {Term: 12, Stamp: 7, Patience: 3300 * time.Millisecond},
-		"12 7": {Term: 12, Stamp: 7}, "12 7 8": {Term: 12, Stamp: 7, Patience: 8 * time.Millisecond},
-		"": {}, "12": {}, "12 ": {}, "x 7": {}, "12 -1": {}, "12 4294967296": {}, "0 0\n": {}, "12 7 x": {}, "12 7 -8": {}, "12 7 8 9": {},
+		"12 7": {Term: 12, Stamp: 7}, "12 7 8": {Term: 12, Stamp: 7, Patience: 8 * time.Millisecond}, "12 7 8 9": {Term: 12, Stamp: 7, Patience: 8 * time.Millisecond},
+		"": {}, "12": {}, "12 ": {}, "x 7": {}, "12 -1": {}, "12 4294967296": {}, "0 0\n": {}, "12 7 x": {}, "12 7 -8": {},
 	} {
 		if got := term.Parse(text); got != want {
 			t.Errorf("%q: got %v, want %v", text, got, want)
