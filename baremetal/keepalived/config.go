@@ -107,7 +107,12 @@ func Priority(role Role, ordinal int) int {
 
 // Priorities are all that members of a group have.
 func Priorities() []int {
-	all := []int{managementPriority, handedOverPriority}
+	return append([]int{managementPriority, handedOverPriority}, ControlPlanePriorities()...)
+}
+
+// ControlPlanePriorities are those that nodes of the control plane have, in order of their ranks.
+func ControlPlanePriorities() []int {
+	var all []int
 	for priority := highestPriority; priority >= lowestPriority; priority -= priorityGap {
 		all = append(all, priority)
 	}

@@ -16,6 +16,9 @@
 //     plane never do (nopreempt), because a takeover throws the state of Ironic away.
 //   - keepalived does not track the interface (dont_track_primary): a holder that loses its carrier for a moment would
 //     lose the addresses. The guard says through the health file when the interface is down for too long.
+//   - A holder that hears one of a higher priority says that it was a holder before it gives in
+//     (vrrp_higher_prio_send_advert). The guard of the other node hears that the two were divided, and its keepalived
+//     tells the network once more where the addresses are.
 //   - Version 3 of VRRP, which has no passwords. In unicast mode only packets that crossed no router are believed
 //     (a TTL of 255); in multicast mode the protocol itself demands that.
 //   - Two families are two instances, since an instance has one family, in one sync group, which owns the track files:

@@ -81,7 +81,7 @@ func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool
 	interval := time.Duration(settings.AdvertisementInterval)
 	before := g.book.Record().Term
 	seen := term.Sight{
-		Holding: current.holding, Stamp: current.seen.Stamp(virtualAddresses(settings)), Well: well,
+		Holding: current.holding, Stamp: g.stamp(settings, current), Well: well,
 		Doubt: current.doubts(interval, now), MayHaveHeld: g.ledger.MayHaveHeld(), Margin: interval,
 	}
 	g.book.Enter(now, seen)
@@ -91,6 +91,36 @@ func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool
 	pending := g.book.Pending(seen)
 	g.facts.setPending(pending)
 	return pending
+}
+
+// division is when the control plane was last found divided.
+type division struct {
+	// heard is when the other holder spoke.
+	heard time.Time
+
+	// stamp is when the lease of the address was last renewed before that, in hundredths of a second since the start of
+	// the machine.
+	stamp uint32
+}
+
+// stamp is since when the address counts as here. When this node hears another one of its control plane that holds the
+// address as well, it counts as here since then: for a while the two have not heard one another, and nobody knows whose
+// Ironic the controllers used. No database of that time lasts, also where this node keeps the address.
+func (g *guard) stamp(settings vip.NodeSettings, current snapshot) uint32 {
+	virtual := virtualAddresses(settings)
+	rival := g.ledger.RivalHeard()
+	// Until then the other one may be the holder of before, or one that lost the election.
+	election := current.arrivedAt.Add(member.Timers(settings).Missed())
+	if settings.Role == vip.ControlPlane && current.holding && rival.After(election) && rival.After(g.division.heard) {
+		g.log.Warn("Another node of the control plane holds the address as well, so the term of both ends",
+			"since", current.holdingSince)
+		g.division.heard = rival
+		g.division.stamp, _ = current.seen.Renewed(virtual)
+	}
+	if g.division.heard.Before(current.arrivedAt) {
+		return current.seen.Stamp(virtual)
+	}
+	return g.division.stamp
 }
 
 // keepSilence lets silence count only while the interface could receive advertisements, and remembers across a restart

@@ -41,6 +41,7 @@ func groupOf(settings vip.NodeSettings, seen address.Interface) advert.Group {
 		Own:                own,
 		Peers:              settings.Peers,
 		ManagementPriority: keepalived.Priority(keepalived.Management, 0),
+		ControlPlane:       keepalived.ControlPlanePriorities(),
 		Priorities:         keepalived.Priorities(),
 	}
 }

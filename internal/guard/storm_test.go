@@ -80,9 +80,12 @@ func (s *stage) suffer(b *testing.B, what storm, entered *suffering) {
 	entered.shared = max(entered.shared, shared)
 	active := s.active.shared(began)
 	entered.active = max(entered.active, active)
-	if s.forget(b, name) {
+	switch known := s.forget(b, name); {
+	case known && what.divides:
+		b.Errorf("%s: the database that %s had before is back", what.name, holder.name)
+	case known:
 		entered.kept++
-	} else if !what.moves {
+	case !what.moves:
 		b.Errorf("%s: the database of %s is lost", what.name, holder.name)
 	}
 	if shared > 0 && !what.shares {

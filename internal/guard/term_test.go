@@ -334,6 +334,44 @@ func TestTerm(t *testing.T) {
 	}
 }
 
+// TestTermOfADividedControlPlane: two nodes have held the VIP at the same time, and nobody knows whose Ironic the
+// controllers used. Both databases end, also that of the node that keeps the VIP.
+func TestTermOfADividedControlPlane(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	a, b := l.addNode("a"), l.addNode("b")
+	both := []*node{a, b}
+	gates := map[*node]*gated{}
+	for _, n := range both {
+		n.configure(vip.ControlPlane, both...)
+		settings := n.settings
+		settings.Takeover = vip.Always
+		n.use(settings)
+		n.startAPIServer()
+		n.startIronic()
+		gates[n] = n.startTermGate(counting)
+		n.start()
+		if n == a {
+			eventually(t, generous, "the first one holds the VIP", heldBy(a, both...))
+		}
+	}
+	eventually(t, generous, "the second one takes part", b.ready)
+	a.move("br1")
+	eventually(t, generous, "each side has a holder", func() string { return heldBy(a, a)() + heldBy(b, b)() })
+	for _, n := range both {
+		eventually(t, generous, "each has its term", gates[n].says("The term of the address began"))
+	}
+	a.move("br0")
+	eventually(t, generous, "the one of the higher rank keeps the VIP", heldBy(a, both...))
+	for _, n := range both {
+		gates[n].diesAtOnce(time.Now())
+	}
+	throughout(t, 4*time.Second, "it still has it", heldBy(a, both...))
+	gate := a.startTermGate(counting)
+	eventually(t, generous, "the next database has its term", gate.says("The term of the address began"))
+	throughout(t, time.Second, "and keeps it", gate.runs)
+}
+
 // TestGateKillsWhatACrashLeaves: nothing of an Ironic that crashed goes on beside the next one.
 func TestGateKillsWhatACrashLeaves(t *testing.T) {
 	t.Parallel()

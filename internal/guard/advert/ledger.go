@@ -26,6 +26,9 @@ type Group struct {
 	// ManagementPriority is the lowest priority that only the management side uses.
 	ManagementPriority int
 
+	// ControlPlane are the priorities of nodes of the control plane.
+	ControlPlane []int
+
 	// Priorities of all members. They tell a member from others where no list of peers names it.
 	Priorities []int
 }
@@ -97,6 +100,7 @@ type Ledger struct {
 	foreign    map[netip.Addr]foreigner
 	management time.Time
 	holder     time.Time
+	rival      time.Time
 	deaf       time.Time
 }
 
@@ -122,6 +126,9 @@ func (l *Ledger) Record(now time.Time, group Group, source netip.Addr, heard Adv
 		}
 		if heard.Priority > 0 {
 			l.holder = now
+		}
+		if slices.Contains(group.ControlPlane, int(heard.Priority)) {
+			l.rival = now
 		}
 		if int(heard.Priority) >= group.ManagementPriority {
 			l.management = now
@@ -150,6 +157,13 @@ func (l *Ledger) HolderHeard() time.Time {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return l.holder
+}
+
+// RivalHeard is when another node of the control plane last said that it holds the address.
+func (l *Ledger) RivalHeard() time.Time {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.rival
 }
 
 // MayHaveHeld is when a peer last said that it holds the address, or could have said so without being heard.

@@ -11,6 +11,8 @@
 //	  same term
 //	another holder was heard, the      the guard ends the term, and the gate kills Ironic: the database is out of date
 //	  node was deaf, or Grace is over
+//	another node of the control plane  the guard ends the term, also if the VIP stays, and the gate kills Ironic
+//	  is heard that holds the VIP too
 //	Ironic ends during its term        the gate starts it again with its database
 //
 // In doubt the database is lost: a Record that cannot be read is of no term.
