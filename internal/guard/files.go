@@ -57,8 +57,13 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	current := g.facts.snapshot()
 	g.keepSilence(settings, current, now)
 	well := current.ironicWell && now.Sub(current.checkedAt) < checkPatience
-	current.pending = g.enterTerm(settings, current, well, now)
-	fit := current.linked(member.Timers(settings), now) &&
+	divided := g.isDivided(settings, current)
+	if divided && g.book.Record().Term != 0 {
+		g.log.Warn("Another node of the control plane holds the address as well: its database ends on both")
+		g.book = term.Book{}
+	}
+	current.pending = g.enterTerm(settings, current, well && !divided, now)
+	fit := !divided && current.linked(member.Timers(settings), now) &&
 		policy.Fit(settings.Standby, well, current.holding, now.Sub(current.holdingSince))
 	decision := policy.Decide(g.observePolicy(settings, current, now))
 	if decision != g.decision {
@@ -81,7 +86,7 @@ func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool
 	interval := time.Duration(settings.AdvertisementInterval)
 	before := g.book.Record().Term
 	seen := term.Sight{
-		Holding: current.holding, Stamp: g.stamp(settings, current), Well: well,
+		Holding: current.holding, Stamp: current.seen.Stamp(virtualAddresses(settings)), Well: well,
 		Doubt: current.doubts(interval, now), MayHaveHeld: g.ledger.MayHaveHeld(), Margin: interval,
 	}
 	g.book.Enter(now, seen)
@@ -93,34 +98,13 @@ func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool
 	return pending
 }
 
-// division is when the control plane was last found divided.
-type division struct {
-	// heard is when the other holder spoke.
-	heard time.Time
-
-	// stamp is when the lease of the address was last renewed before that, in hundredths of a second since the start of
-	// the machine.
-	stamp uint32
-}
-
-// stamp is since when the address counts as here. When this node hears another one of its control plane that holds the
-// address as well, it counts as here since then: for a while the two have not heard one another, and nobody knows whose
-// Ironic the controllers used. No database of that time lasts, also where this node keeps the address.
-func (g *guard) stamp(settings vip.NodeSettings, current snapshot) uint32 {
-	virtual := virtualAddresses(settings)
-	rival := g.ledger.RivalHeard()
+// isDivided returns true if this node hears another one of its control plane that holds the address as well. For a while
+// the two have not heard one another, and nobody knows whose Ironic the controllers used: both databases end, and both
+// nodes give the address away.
+func (g *guard) isDivided(settings vip.NodeSettings, current snapshot) bool {
 	// Until then the other one may be the holder of before, or one that lost the election.
 	election := current.arrivedAt.Add(member.Timers(settings).Missed())
-	if settings.Role == vip.ControlPlane && current.holding && rival.After(election) && rival.After(g.division.heard) {
-		g.log.Warn("Another node of the control plane holds the address as well, so the term of both ends",
-			"since", current.holdingSince)
-		g.division.heard = rival
-		g.division.stamp, _ = current.seen.Renewed(virtual)
-	}
-	if g.division.heard.Before(current.arrivedAt) {
-		return current.seen.Stamp(virtual)
-	}
-	return g.division.stamp
+	return settings.Role == vip.ControlPlane && current.holding && g.ledger.RivalHeard().After(election)
 }
 
 // keepSilence lets silence count only while the interface could receive advertisements, and remembers across a restart

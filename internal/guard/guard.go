@@ -79,7 +79,6 @@ type guard struct {
 	decision  policy.Decision
 	strangers []advert.Stranger
 	book      term.Book
-	division  division
 
 	// resume says that the guard before left this node with the address.
 	resume bool

@@ -106,8 +106,7 @@ func (p *passage) observe(now time.Time) term.Observation {
 	said := p.said()
 	isStale := l.isStale(now)
 	seen := term.Observation{
-		Process: p.state(), Held: l.at.HasAny(p.Virtual),
-		Kept: p.seen.Kept(l.at, p.Virtual) && !isStale && !p.isDisowned(said),
+		Process: p.state(), Held: l.at.HasAny(p.Virtual), Kept: p.seen.Kept(l.at, p.Virtual) && !isStale,
 	}
 	if seen.Kept {
 		l.at, l.kept = p.seen, now
@@ -120,13 +119,6 @@ func (p *passage) observe(now time.Time) term.Observation {
 	seen.Begun, seen.Over = l.mine.Term != 0, said.Term != l.mine.Term
 	seen.Confirmed, seen.Away = names && !seen.Over, now.Sub(l.kept)
 	return seen
-}
-
-// isDisowned returns true if the guard says that the address counts as here only since later than the gate has seen, and
-// that another term began with that.
-func (p *passage) isDisowned(said term.Record) bool {
-	mine := p.life.mine.Term
-	return mine != 0 && said.Term != 0 && said.Term != mine && p.seen.HasBefore(p.Virtual, said.Stamp)
 }
 
 // said is the term that the guard names. A file that cannot be read now, for example without a free descriptor, says

@@ -132,16 +132,6 @@ func (i Interface) HasSince(addresses []netip.Addr, stamp uint32) bool {
 	return false
 }
 
-// HasBefore says whether all of the addresses that the interface has were added before then.
-func (i Interface) HasBefore(addresses []netip.Addr, stamp uint32) bool {
-	for prefix, added := range i.Added {
-		if later(stamp, added) <= 0 && slices.Contains(addresses, prefix.Addr()) {
-			return false
-		}
-	}
-	return i.HasAny(addresses)
-}
-
 // Stamp is when the first of the addresses was added, if the interface has it.
 func (i Interface) Stamp(addresses []netip.Addr) uint32 {
 	for prefix, added := range i.Added {

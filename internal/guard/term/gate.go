@@ -44,7 +44,7 @@ type Observation struct {
 	Held bool
 
 	// Kept says that the VIP is here, and that it never left and its lease was always renewed in time since then, or since
-	// the term was last confirmed. A VIP that belongs to a term that began since then, as the guard says, was not kept.
+	// the term was last confirmed.
 	Kept bool
 
 	// Begun says that the guard has confirmed the term of the database once.
