@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -320,8 +321,9 @@ func (r removal) remove(ctx context.Context, c client.Client) error {
 	return client.IgnoreNotFound(err)
 }
 
-// awaitHosts waits until no host of a side is paused for the move. At the time limit it returns the hosts that are.
-func (c *recovery) awaitHosts(ctx context.Context, at *cluster) ([]pivot.Obstacle, error) {
+// awaitHosts waits until no host of a side is paused for the move. At the time limit it returns the hosts that are. Only
+// names the Clusters whose hosts it waits for; none means all.
+func (c *recovery) awaitHosts(ctx context.Context, at *cluster, only []string) ([]pivot.Obstacle, error) {
 	if c.dryRun {
 		return nil, nil
 	}
@@ -333,8 +335,9 @@ func (c *recovery) awaitHosts(ctx context.Context, at *cluster) ([]pivot.Obstacl
 		seen, err := at.look(limited, c.where.namespace)
 		switch {
 		case err == nil:
-			if waiting = c.pausedHosts(seen, !begun); len(waiting) == 0 {
-				return nil, nil
+			held := heldByOthers(seen, only)
+			if waiting = c.pausedHosts(seen, held, !begun); len(waiting) == 0 {
+				return nil, c.tellHeld(held)
 			}
 		case limited.Err() == nil:
 			return nil, err
@@ -348,26 +351,28 @@ func (c *recovery) awaitHosts(ctx context.Context, at *cluster) ([]pivot.Obstacl
 }
 
 // pausedHosts names the hosts that are paused for the move, and shows the progress. Hosts that wait for the Ironic
-// endpoint of another namespace have arrived.
-func (c *recovery) pausedHosts(seen *sight, isFirst bool) []pivot.Obstacle {
+// endpoint of another namespace have arrived. Held are hosts that do not count.
+func (c *recovery) pausedHosts(seen *sight, held []string, isFirst bool) []pivot.Obstacle {
 	hosts := summarize([]*sight{seen}).Hosts
 	var paused []pivot.Obstacle
 	for _, host := range hosts {
-		if arrives(host) {
+		if arrives(host) && !slices.Contains(held, host.Name) {
 			paused = append(paused, pivot.AboutNamed("BareMetalHost", host.Namespace, host.Name).Blocks(pivot.CodeHostPaused,
 				host.Reason, "BareMetalHost %s is %s", host.Name, host.Phase))
 		}
 	}
+	total := len(hosts) - len(held)
 	if isFirst {
-		c.progress.begin("Resuming", "hosts", len(hosts))
+		c.progress.begin("Resuming", "hosts", total)
 	}
-	c.progress.at(len(hosts)-len(paused), "")
+	c.progress.at(total-len(paused), "")
 	return paused
 }
 
-// finish waits until the hosts of a side run, and says whether they do.
-func (c *recovery) finish(ctx context.Context, at *cluster) error {
-	paused, err := c.awaitHosts(ctx, at)
+// finish waits until the hosts of a side run, and says whether they do. Only names the Clusters whose hosts count; none
+// means all.
+func (c *recovery) finish(ctx context.Context, at *cluster, only ...string) error {
+	paused, err := c.awaitHosts(ctx, at, only)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,40 @@ func (c *unpausing) unpauseClusters(ctx context.Context) error {
 	if err := c.unpause(ctx, c.source, &resumed); err != nil {
 		return err
 	}
-	return c.finish(ctx, c.source)
+	return c.finish(ctx, c.source, c.clusters...)
+}
+
+// heldByOthers names the paused hosts that Clusters besides the named ones hold back. No names mean all Clusters. The
+// first row that fits counts.
+//
+//	paused host                                          held by others
+//	serves another Cluster                               yes
+//	would run if the named Clusters were the only ones   yes
+//	any other                                            no
+func heldByOthers(seen *sight, names []string) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	others := func(other pivot.Neighbour) bool { return !other.Elsewhere && !slices.Contains(names, other.Name) }
+	alone := slices.DeleteFunc(slices.Clone(seen.around), others)
+	var held []string
+	for _, host := range seen.hosts {
+		cluster := pivot.ClusterOf(host)
+		isOther := cluster != "" && !slices.Contains(names, cluster)
+		isHeld := isOther || pivot.GoalOf(host, seen.around) != pivot.PhaseRunning && pivot.GoalOf(host, alone) == pivot.PhaseRunning
+		if isHeld && arrives(viewOf(host, seen.around)) {
+			held = append(held, host.Name)
+		}
+	}
+	return held
+}
+
+// tellHeld says which hosts stay paused because of other Clusters.
+func (c *recovery) tellHeld(held []string) error {
+	if len(held) == 0 {
+		return nil
+	}
+	return c.progress.say("Other Clusters keep %s paused: %s", number(len(held), "host"), pivot.Enumerate(held))
 }
 
 func unpausedNames(resumed *scope) []string {

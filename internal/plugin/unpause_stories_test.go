@@ -47,6 +47,23 @@ func describeUnpausing(c *clusters) {
 		Expect(w.isPaused(ctx)).To(BeFalse())
 	})
 
+	It("waits for no host of a Cluster that stays paused", func(ctx context.Context) {
+		w := settle(ctx, c.source, stage.Namespace(ctx, c.source))
+		other := build.Cluster("other", build.InfrastructureReady())
+		other.Spec.Paused = ptr.To(true)
+		w.create(ctx, other)
+		w.create(ctx, build.Metal3Cluster("other", build.OwnedBy(other)))
+		w.create(ctx, build.Host("parked", build.Provisioned(), build.Paused(infrav1.HostPausedByProvider),
+			build.Labels(map[string]string{clusterv1.ClusterNameLabel: "other"}), build.InNamespace(w.namespace),
+			build.Consumed(build.Metal3Machine("parked", "other", build.InNamespace(w.namespace)))))
+		w.pause(ctx)
+		Expect(alone(ctx, w, "unpause --cluster cluster --timeout 1s")).To(end(0, "Unpaused Cluster cluster",
+			"Resuming: 1 of 1 hosts", "Other Clusters keep 1 host paused: parked", "Done."))
+		Expect(w.isPaused(ctx)).To(BeFalse())
+		Expect(w.client.Get(ctx, w.key("other"), other)).To(Succeed())
+		Expect(other.Spec.Paused).To(HaveValue(BeTrue()))
+	})
+
 	It("leaves a Cluster paused of which a move has taken a part, or which the other cluster has", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		Expect(c.run(ctx, namespace, "unpause")).To(end(1, "a copy is in the other cluster", "pivot resume", "pivot abort"))

@@ -68,6 +68,42 @@ func TestUnpausable(t *testing.T) {
 	}
 }
 
+func TestHeldByOthers(t *testing.T) {
+	paused := build.Paused(infrav1.HostPausedByProvider)
+	serving := func(cluster string, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
+		host := build.Host("host", append(options, build.Consumed(build.Metal3Machine("m", cluster)))...)
+		host.Labels = map[string]string{clusterv1.ClusterNameLabel: cluster}
+		return host
+	}
+	runs := func(name string) pivot.Neighbour { return pivot.Neighbour{Name: name, Verified: true} }
+	parked, unverified, fenced := runs("d"), runs("d"), runs("d")
+	parked.Paused, unverified.Verified, fenced.Superseded = true, false, true
+	slow := runs("c")
+	slow.Verified = false
+	free := build.Host("free", paused)
+	for name, tc := range map[string]struct {
+		reason string
+		host   *bmov1alpha1.BareMetalHost
+		around []pivot.Neighbour
+		only   []string
+		want   bool
+	}{
+		"Own":        {"its Cluster runs", serving("c", paused), []pivot.Neighbour{runs("c"), parked}, []string{"c"}, false},
+		"Other":      {"its Cluster is paused", serving("d", paused), []pivot.Neighbour{runs("c"), parked}, []string{"c"}, true},
+		"All":        {"no Cluster is named", serving("d", paused), []pivot.Neighbour{runs("c"), parked}, nil, false},
+		"Running":    {"it is not paused", serving("d"), []pivot.Neighbour{runs("c"), runs("d")}, []string{"c"}, false},
+		"Free":       {"one Cluster that runs is enough", free, []pivot.Neighbour{runs("c"), parked}, []string{"c"}, false},
+		"Unverified": {"a free host waits for all Ironic endpoints", free, []pivot.Neighbour{runs("c"), unverified}, []string{"c"}, true},
+		"Fenced":     {"another management cluster may manage a free host", free, []pivot.Neighbour{runs("c"), fenced}, []string{"c"}, true},
+		"OwnSlow":    {"the named Cluster holds it back, too", free, []pivot.Neighbour{slow, unverified}, []string{"c"}, false},
+	} {
+		seen := &sight{hosts: []*bmov1alpha1.BareMetalHost{tc.host}, around: tc.around}
+		if got := len(heldByOthers(seen, tc.only)) > 0; got != tc.want {
+			t.Errorf("%s: %s: got %v", name, tc.reason, got)
+		}
+	}
+}
+
 func TestUnblockable(t *testing.T) {
 	gated, free := *runningInfra("c"), *build.Metal3Cluster("c")
 	metav1.SetMetaDataAnnotation(&gated.ObjectMeta, infrav1.BlockMoveAnnotation, "")
