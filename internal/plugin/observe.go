@@ -167,12 +167,21 @@ func lacksKind(err error) bool { return meta.IsNoMatchError(err) || apierrors.Is
 
 // manager says what is wrong with the manager of this provider. Empty if it runs.
 func (c *cluster) manager(ctx context.Context) ([]pivot.Obstacle, error) {
+	managers, err := c.managers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return managerObstacles(managers), nil
+}
+
+// managers reads the Deployments of the manager of this provider. CAPM3 gives its Deployment the same label.
+func (c *cluster) managers(ctx context.Context) ([]appsv1.Deployment, error) {
 	var deployments appsv1.DeploymentList
 	ours := client.MatchingLabels{clusterv1.ProviderNameLabel: providerName}
 	if err := c.client.List(ctx, &deployments, ours); err != nil {
 		return nil, c.blind(fmt.Errorf("listing Deployments: %w", err))
 	}
-	return managerObstacles(deployments.Items), nil
+	return deployments.Items, nil
 }
 
 // managerObstacles is empty if one of the Deployments runs. The condition alone would also be true with no replicas.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -70,11 +71,11 @@ func (c *unblocking) unblock(ctx context.Context) error {
 	return nil
 }
 
-// isManaged returns true if the manager of this provider runs. A manager of CAPM3 has the same label, but its
-// definition of a Metal3Cluster has no spec.ironic.
+// isManaged returns true if the manager of this provider runs, or is to run: during a rollout no replica may be
+// available. A manager of CAPM3 has the same label, but its definition of a Metal3Cluster has no spec.ironic.
 func (c *unblocking) isManaged(ctx context.Context) (bool, error) {
-	obstacles, err := c.source.manager(ctx)
-	if err != nil || len(obstacles) > 0 {
+	managers, err := c.source.managers(ctx)
+	if err != nil || !slices.ContainsFunc(managers, mayRun) {
 		return false, err
 	}
 	var seen scope
@@ -84,6 +85,11 @@ func (c *unblocking) isManaged(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(seen.definitions, func(found definition) bool {
 		return found.Kind == infraKind() && found.schema != nil && hasIronic(found)
 	}), nil
+}
+
+// mayRun returns true for a Deployment that has Pods, or is to have some.
+func mayRun(deployment appsv1.Deployment) bool {
+	return replicas(&deployment) > 0 || deployment.Status.Replicas > 0
 }
 
 func hasIronic(found definition) bool {
@@ -113,7 +119,7 @@ func unblockable(infras []infrav1.Metal3Cluster, clusters []clusterv1.Cluster, r
 		}
 		switch about := pivot.About("Metal3Cluster", infra); {
 		case runs:
-			refusals = append(refusals, about.Blocks(pivot.CodeWrongStage, "stop it before",
+			refusals = append(refusals, about.Blocks(pivot.CodeWrongStage, "scale its Deployment to 0 before",
 				"the manager of this provider runs, and removes block-move of Metal3Cluster %s when its hosts are parked",
 				infra.Name))
 		case slices.ContainsFunc(clusters, paused):

@@ -156,13 +156,25 @@ func describeUnpausing(c *clusters) {
 		w := settle(ctx, c.source, stage.Namespace(ctx, c.source))
 		Expect(alone(ctx, w, "unblock")).To(end(1, "the manager of this provider runs"))
 		key := client.ObjectKey{Namespace: managerNamespace, Name: "capm3-controller-manager"}
-		scale := func(ctx context.Context, available int32) {
+		has := func(ctx context.Context, pods, available int32) {
 			stage.ChangeStatus(ctx, c.source.Client, key, &appsv1.Deployment{}, func(manager *appsv1.Deployment) {
-				manager.Status.AvailableReplicas = available
+				manager.Status.Replicas, manager.Status.AvailableReplicas = pods, available
+				manager.Status.ReadyReplicas = available
 			})
 		}
-		scale(ctx, 0)
-		DeferCleanup(scale, int32(1))
+		wants := func(ctx context.Context, pods int32) {
+			stage.Change(ctx, c.source.Client, key, &appsv1.Deployment{}, func(manager *appsv1.Deployment) {
+				manager.Spec.Replicas = ptr.To(pods)
+			})
+		}
+		DeferCleanup(has, int32(1), int32(1))
+		DeferCleanup(wants, int32(1))
+		has(ctx, 0, 0)
+		Expect(alone(ctx, w, "unblock")).To(end(1, "the manager of this provider runs"), "its Pod is replaced")
+		wants(ctx, 0)
+		has(ctx, 1, 0)
+		Expect(alone(ctx, w, "unblock")).To(end(1, "the manager of this provider runs"), "its Pod is being deleted")
+		has(ctx, 0, 0)
 		w.pause(ctx)
 		Expect(alone(ctx, w, "unblock")).To(end(1, "clusterctl may wait for its hosts"))
 		w.unpause(ctx)
