@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -110,7 +111,7 @@ func unblockable(infras []infrav1.Metal3Cluster, clusters []clusterv1.Cluster, r
 ) {
 	for i := range infras {
 		infra := &infras[i]
-		if _, has := infra.Annotations[infrav1.BlockMoveAnnotation]; !has {
+		if _, has := infra.Annotations[infrav1.BlockMoveAnnotation]; !has || annotations.IsExternallyManaged(infra) {
 			continue
 		}
 		paused := func(cluster clusterv1.Cluster) bool {

@@ -105,8 +105,10 @@ func TestHeldByOthers(t *testing.T) {
 }
 
 func TestUnblockable(t *testing.T) {
-	gated, free := *runningInfra("c"), *build.Metal3Cluster("c")
+	gated, free, external := *runningInfra("c"), *build.Metal3Cluster("c"), *runningInfra("c")
 	metav1.SetMetaDataAnnotation(&gated.ObjectMeta, infrav1.BlockMoveAnnotation, "")
+	metav1.SetMetaDataAnnotation(&external.ObjectMeta, infrav1.BlockMoveAnnotation, "")
+	metav1.SetMetaDataAnnotation(&external.ObjectMeta, clusterv1.ManagedByAnnotation, "")
 	delete(free.Annotations, infrav1.BlockMoveAnnotation)
 	cluster, paused := *runningCluster("c"), *runningCluster("c")
 	paused.Spec.Paused = ptr.To(true)
@@ -118,10 +120,11 @@ func TestUnblockable(t *testing.T) {
 		want    int
 		refused []pivot.Code
 	}{
-		"CAPM3":   {"CAPM3 does not remove it", gated, cluster, false, 1, nil},
-		"Without": {"nothing is to be done", free, cluster, true, 0, nil},
-		"Manager": {"the manager removes it for each move", gated, cluster, true, 0, []pivot.Code{pivot.CodeWrongStage}},
-		"Paused":  {"clusterctl may wait for the hosts", gated, paused, false, 0, []pivot.Code{pivot.CodePaused}},
+		"CAPM3":    {"CAPM3 does not remove it", gated, cluster, false, 1, nil},
+		"Without":  {"nothing is to be done", free, cluster, true, 0, nil},
+		"External": {"an external system manages it", external, cluster, false, 0, nil},
+		"Manager":  {"the manager removes it for each move", gated, cluster, true, 0, []pivot.Code{pivot.CodeWrongStage}},
+		"Paused":   {"clusterctl may wait for the hosts", gated, paused, false, 0, []pivot.Code{pivot.CodePaused}},
 	} {
 		blocked, refusals := unblockable([]infrav1.Metal3Cluster{tc.infra}, []clusterv1.Cluster{tc.cluster}, tc.runs)
 		if len(blocked) != tc.want || !slices.Equal(tc.refused, codesOf(refusals)) {
