@@ -179,12 +179,15 @@ func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.infra)
 	value, _ := r.secretReads.Load(key)
 	last, _ := value.(secretRead)
-	s.move.OpenPools, s.secretRead = last.openPools, last
-	if s.move.Secrets = last.seen; last.seen != nil && r.Clock.Since(last.at) < s.secretsExpire() {
-		s.addPlanes(last.planes)
-		return nil
+	s.move.OpenPools, s.move.Secrets, s.secretRead = last.openPools, last.seen, last
+	if last.seen == nil {
+		return r.listSecrets(ctx, s)
 	}
-	return r.listSecrets(ctx, s)
+	if s.doubtful = s.doubts(); r.Clock.Since(last.at) >= s.secretsExpire() {
+		return r.listSecrets(ctx, s)
+	}
+	s.addPlanes(last.planes)
+	return nil
 }
 
 // listSecrets reads the metadata of the Secrets of the namespace and of the control planes live, and its IPPools. It
@@ -210,7 +213,7 @@ func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	}
 	s.addPlanes(planes)
 	read := secretRead{at: r.Clock.Now(), seen: s.move.Secrets, openPools: s.move.OpenPools, planes: planes}
-	if s.doubts() {
+	if s.doubtful = s.doubts(); s.doubtful {
 		if read.doubted = s.secretRead.doubted; read.doubted.IsZero() {
 			read.doubted = read.at
 		}
@@ -220,7 +223,8 @@ func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// doubts returns true if a referenced Secret is missing or would not move, or an IPPool is in the way.
+// doubts returns true if a referenced Secret is missing or would not move, or an IPPool is in the way. It looks at all
+// hosts and machines.
 func (s *scope) doubts() bool { return !pivot.SecretsMove(s.move) || len(s.move.OpenPools) > 0 }
 
 // listPools reads the IPPools of the namespace. The client reads unstructured objects live. There are none without the
@@ -238,7 +242,7 @@ func (r *Reconciler) listPools(ctx context.Context, s *scope) error {
 
 // secretsExpire returns the time for which the last read of the Secrets is valid.
 func (s *scope) secretsExpire() time.Duration {
-	if !s.doubts() {
+	if !s.doubtful {
 		return secretsEvery
 	}
 	lasts := time.Duration(0)

@@ -39,6 +39,7 @@ func TestSecretsExpire(t *testing.T) {
 			if tc.missing {
 				s.move.Hosts = []*bmov1alpha1.BareMetalHost{build.Host("host")}
 			}
+			s.doubtful = s.doubts()
 			if got := s.secretsExpire(); got != tc.want {
 				t.Errorf("%s: got %s, want %s", tc.reason, got, tc.want)
 			}

@@ -52,8 +52,10 @@ type scope struct {
 	hostDefinition int64
 	trialsAgain    time.Duration
 
-	// secretRead is the last read of the Secrets of the namespace. Empty before the first one.
+	// secretRead is the last read of the Secrets of the namespace. Empty before the first one. Doubtful is what doubts
+	// returns for it.
 	secretRead secretRead
+	doubtful   bool
 
 	// plane is the control plane as the last probe read it. Nil without spec.ironic, before the first probe, and while the
 	// workload cluster does not answer.
