@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -69,6 +70,44 @@ func (c *recovery) abort(ctx context.Context) error {
 
 func (c *recovery) ask(question string) error {
 	return confirm(c.environment, c.yes || c.dryRun, question)
+}
+
+// intent is what a command would do.
+type intent struct {
+	question string
+
+	// objects are those that would change. None means that there is nothing to do.
+	objects []string
+}
+
+// agree judges, asks the user, and judges again after the answer, which may take its time. It returns false if there is
+// nothing to do, or if something is in the way, and an error if the objects are not those that the user confirmed.
+func (c *recovery) agree(judge func() (intent, []pivot.Obstacle, error)) (bool, error) {
+	before, err := c.judged(judge)
+	if len(before.objects) == 0 || err != nil {
+		return false, err
+	}
+	if err := c.ask(before.question); err != nil || c.yes || c.dryRun {
+		return err == nil, err
+	}
+	after, err := c.judged(judge)
+	if len(after.objects) == 0 || err != nil {
+		return false, err
+	}
+	if !slices.Equal(before.objects, after.objects) {
+		return false, fmt.Errorf("not done: what you confirmed %w. Now: %s", errChanged, after.question)
+	}
+	return true, nil
+}
+
+// judged returns what a command would do: nothing if something is in the way.
+func (c *recovery) judged(judge func() (intent, []pivot.Obstacle, error)) (intent, error) {
+	intended, refusals, err := judge()
+	if err != nil || len(refusals) > 0 {
+		return intent{}, errors.Join(err, c.refuse(sourceSide, refusals...))
+	}
+	c.done.Done = len(intended.objects) == 0
+	return intended, nil
 }
 
 // clean removes what is left in the source, or in the target.
@@ -182,6 +221,10 @@ func (c *recovery) complete(ctx context.Context) error {
 		if err := c.moveLate(ctx, late); err != nil || len(c.done.Refusals) > 0 {
 			return err
 		}
+	}
+	// The Clusters were read long before.
+	if c.arrived.sight, err = c.target.lookLeniently(ctx, c.where.namespace); err != nil {
+		return err
 	}
 	if err := c.unpause(ctx, c.target, c.arrived); err != nil {
 		return err

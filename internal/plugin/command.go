@@ -25,7 +25,8 @@ const (
 	// exitDone means ready, or done.
 	exitDone = 0
 
-	// exitNotReady means that an obstacle exists, that a command refused, or that it did not complete in time.
+	// exitNotReady means that an obstacle exists, that a command refused, that it was not confirmed, that something changed
+	// meanwhile, or that it did not complete in time.
 	exitNotReady = 1
 
 	// exitBlind means that a cluster could not be read or written, or that the arguments were not understood.
@@ -163,7 +164,7 @@ func Main(ctx context.Context, arguments []string, environment Environment) int 
 	root.SetArgs(arguments[min(1, len(arguments)):])
 	if err := root.ExecuteContext(ctx); err != nil {
 		_, _ = fmt.Fprintf(environment.Errors, "%v\n", err)
-		if errors.Is(err, errNotConfirmed) {
+		if errors.Is(err, errNotConfirmed) || errors.Is(err, errChanged) {
 			return exitNotReady
 		}
 		return max(code, exitBlind)
@@ -272,6 +273,9 @@ func setupVersion(set *pflag.FlagSet) runner {
 
 // errNotConfirmed says that the user has not confirmed the command.
 var errNotConfirmed = errors.New("not confirmed: nothing was done")
+
+// errChanged says that an object is not as it was when the command judged it.
+var errChanged = errors.New("changed in the meantime: run the command again, which judges anew")
 
 // confirm asks the user whether to go on. Without a terminal, yes is required.
 func confirm(environment Environment, yes bool, question string) error {

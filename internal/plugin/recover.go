@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -254,13 +255,16 @@ func (c *recovery) act(do func() error, format string, values ...any) error {
 	if c.dryRun {
 		return nil
 	}
-	if err := do(); err != nil {
+	if err := do(); apierrors.IsConflict(err) {
+		return fmt.Errorf("not done: %s: the object %w", what, errChanged)
+	} else if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return c.progress.say("%s", what)
 }
 
-// unpause lets the Clusters of one side run: first ClusterClasses, then Clusters, as clusterctl does.
+// unpause lets the Clusters of one side run: first ClusterClasses, then Clusters, as clusterctl does. A Cluster that has
+// changed since it was read stays paused.
 func (c *recovery) unpause(ctx context.Context, at *cluster, seen *scope) error {
 	for _, name := range seen.pausedClasses {
 		class := &clusterv1.ClusterClass{}
@@ -276,7 +280,9 @@ func (c *recovery) unpause(ctx context.Context, at *cluster, seen *scope) error 
 		if !isPaused(cluster) {
 			continue
 		}
-		err := c.act(func() error { return mergePatch(ctx, at.client, cluster.DeepCopy(), `{"spec":{"paused":null}}`) },
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"paused":null}}`, cluster.UID,
+			cluster.ResourceVersion)
+		err := c.act(func() error { return mergePatch(ctx, at.client, cluster.DeepCopy(), patch) },
 			"Unpaused Cluster %s in the %s", cluster.Name, at.side)
 		if err != nil {
 			return err

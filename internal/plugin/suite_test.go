@@ -84,6 +84,7 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 		describeTimeline(c)
 		describeSides(c)
 		describeUnpausing(c)
+		describeChanges(c)
 		describeWaiting(c)
 	})
 })

@@ -30,38 +30,21 @@ func setupUnblock(set *pflag.FlagSet) runner {
 
 // unblock removes block-move from Metal3Clusters.
 func (c *unblocking) unblock(ctx context.Context) error {
-	namespace := c.where.namespace
-	if c.all {
-		namespace = ""
-	}
-	var infras infrav1.Metal3ClusterList
-	if err := c.source.client.List(ctx, &infras, client.InNamespace(namespace)); err != nil {
-		return c.source.blind(fmt.Errorf("listing Metal3Clusters: %w", err))
-	}
-	var clusters clusterv1.ClusterList
-	if err := c.source.client.List(ctx, &clusters, client.InNamespace(namespace)); err != nil {
-		return c.source.blind(fmt.Errorf("listing Clusters: %w", err))
-	}
-	runs, err := c.isManaged(ctx)
-	if err != nil {
+	var blocked []*infrav1.Metal3Cluster
+	agreed, err := c.agree(func() (intended intent, refusals []pivot.Obstacle, err error) {
+		blocked, refusals, err = c.judge(ctx)
+		for _, infra := range blocked {
+			intended.objects = append(intended.objects, fmt.Sprintf("Metal3Cluster %s/%s", infra.Namespace, infra.Name))
+		}
+		intended.question = "clusterctl move does not wait for the hosts of " + pivot.Enumerate(intended.objects) + " any more."
+		return intended, refusals, err
+	})
+	if !agreed || err != nil {
 		return err
 	}
-	blocked, refusals := unblockable(infras.Items, clusters.Items, runs)
-	if len(refusals) > 0 {
-		return c.refuse(sourceSide, refusals...)
-	}
-	if len(blocked) > 0 {
-		names := make([]string, 0, len(blocked))
-		for _, infra := range blocked {
-			names = append(names, fmt.Sprintf("Metal3Cluster %s/%s", infra.Namespace, infra.Name))
-		}
-		question := "clusterctl move does not wait for the hosts of " + pivot.Enumerate(names) + " any more."
-		if err := c.ask(question); err != nil {
-			return err
-		}
-	}
 	for _, infra := range blocked {
-		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:null}}}`, infra.UID, infrav1.BlockMoveAnnotation)
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q,"annotations":{%q:null}}}`, infra.UID,
+			infra.ResourceVersion, infrav1.BlockMoveAnnotation)
 		err := c.act(func() error { return mergePatch(ctx, c.source.client, infra.DeepCopy(), patch) },
 			"Removed block-move from Metal3Cluster %s/%s", infra.Namespace, infra.Name)
 		if err != nil {
@@ -70,6 +53,28 @@ func (c *unblocking) unblock(ctx context.Context) error {
 	}
 	c.done.Done = true
 	return nil
+}
+
+// judge reads the Metal3Clusters, and returns what unblockable says of them.
+func (c *unblocking) judge(ctx context.Context) ([]*infrav1.Metal3Cluster, []pivot.Obstacle, error) {
+	namespace := c.where.namespace
+	if c.all {
+		namespace = ""
+	}
+	var infras infrav1.Metal3ClusterList
+	if err := c.source.client.List(ctx, &infras, client.InNamespace(namespace)); err != nil {
+		return nil, nil, c.source.blind(fmt.Errorf("listing Metal3Clusters: %w", err))
+	}
+	var clusters clusterv1.ClusterList
+	if err := c.source.client.List(ctx, &clusters, client.InNamespace(namespace)); err != nil {
+		return nil, nil, c.source.blind(fmt.Errorf("listing Clusters: %w", err))
+	}
+	runs, err := c.isManaged(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	blocked, refusals := unblockable(infras.Items, clusters.Items, runs)
+	return blocked, refusals, nil
 }
 
 // isManaged returns true if the manager of this provider runs, or is to run: during a rollout no replica may be

@@ -45,42 +45,59 @@ func setupUnpause(set *pflag.FlagSet) runner {
 
 // unpauseClusters lets paused Clusters run in the source, with their ClusterClasses.
 func (c *unpausing) unpauseClusters(ctx context.Context) error {
+	var resumed *scope
+	agreed, err := c.agree(func() (intended intent, refusals []pivot.Obstacle, err error) {
+		if resumed, refusals, err = c.judgeClusters(ctx); err != nil {
+			return intended, nil, err
+		}
+		intended.objects = unpausedNames(resumed)
+		intended.question = fmt.Sprintf("%s of namespace %s are unpaused. If clusterctl is moving them, BMO and Cluster API "+
+			"act on them in the middle of the move.", pivot.Enumerate(intended.objects), resumed.namespace)
+		return intended, refusals, nil
+	})
+	if !agreed || err != nil {
+		return err
+	}
+	if err := c.unpause(ctx, c.source, resumed); err != nil {
+		return err
+	}
+	return c.finish(ctx, c.source, c.clusters...)
+}
+
+// judgeClusters reads both sides, and returns what is to be unpaused, or why not.
+func (c *unpausing) judgeClusters(ctx context.Context) (*scope, []pivot.Obstacle, error) {
 	var err error
 	if c.left, err = c.source.survey(ctx, c.where.namespace); err != nil {
-		return err
+		return nil, nil, err
 	}
 	_, departed, err := c.source.departed(ctx, c.where.namespace)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	var there *sight
 	if c.target != nil {
 		if there, err = c.target.lookLeniently(ctx, c.where.namespace); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	chosen, refusals := unpausable(c.left, there, departed, c.clusters)
-	if len(refusals) > 0 {
-		return c.refuse(sourceSide, refusals...)
-	}
 	resumed := *c.left
 	resumed.sight = &sight{namespace: c.left.namespace, clusters: chosen}
 	if len(c.clusters) > 0 {
 		resumed.pausedClasses = nil
 	}
-	if len(chosen)+len(resumed.pausedClasses) == 0 {
-		c.done.Done = true
-		return nil
+	return &resumed, refusals, nil
+}
+
+func unpausedNames(resumed *scope) []string {
+	var names []string
+	for _, name := range resumed.pausedClasses {
+		names = append(names, "ClusterClass "+name)
 	}
-	question := fmt.Sprintf("%s of namespace %s are unpaused. If clusterctl is moving them, BMO and Cluster API act on "+
-		"them in the middle of the move.", pivot.Enumerate(unpausedNames(&resumed)), c.left.namespace)
-	if err := c.ask(question); err != nil {
-		return err
+	for _, cluster := range resumed.clusters {
+		names = append(names, "Cluster "+cluster.Name)
 	}
-	if err := c.unpause(ctx, c.source, &resumed); err != nil {
-		return err
-	}
-	return c.finish(ctx, c.source, c.clusters...)
+	return names
 }
 
 // heldByOthers names the paused hosts that Clusters besides the named ones hold back. No names mean all Clusters. The
@@ -114,17 +131,6 @@ func (c *recovery) tellHeld(held []string) error {
 		return nil
 	}
 	return c.progress.say("Other Clusters keep %s paused: %s", number(len(held), "host"), pivot.Enumerate(held))
-}
-
-func unpausedNames(resumed *scope) []string {
-	var names []string
-	for _, name := range resumed.pausedClasses {
-		names = append(names, "ClusterClass "+name)
-	}
-	for _, cluster := range resumed.clusters {
-		names = append(names, "Cluster "+cluster.Name)
-	}
-	return names
 }
 
 // unpausable returns the paused Clusters of a side that may run there, or why not. Only are the names of those that the
@@ -214,33 +220,32 @@ func goneSince(here *scope, departed pivot.Departure) []string {
 
 // unpauseHosts ends the pause of hosts that wait for a Cluster or an Ironic that does not come.
 func (c *unpausing) unpauseHosts(ctx context.Context) error {
-	seen, err := c.source.look(ctx, c.where.namespace)
-	if err != nil {
+	var chosen []*bmov1alpha1.BareMetalHost
+	var around []pivot.Neighbour
+	agreed, err := c.agree(func() (intended intent, refusals []pivot.Obstacle, err error) {
+		seen, err := c.source.look(ctx, c.where.namespace)
+		if err != nil {
+			return intended, nil, err
+		}
+		_, departed, err := c.source.departed(ctx, c.where.namespace)
+		if err != nil {
+			return intended, nil, err
+		}
+		chosen, refusals = unpausableHosts(seen, departed, c.hosts)
+		around = seen.around
+		for _, host := range chosen {
+			intended.objects = append(intended.objects, "BareMetalHost "+host.Name)
+		}
+		intended.question = fmt.Sprintf("%s of namespace %s are unpaused, and BMO manages them with the Ironic that answers "+
+			"here. If another management cluster manages them, BMO acts on them twice.",
+			pivot.Enumerate(intended.objects), seen.namespace)
+		return intended, refusals, nil
+	})
+	if !agreed || err != nil {
 		return err
 	}
-	_, departed, err := c.source.departed(ctx, c.where.namespace)
-	if err != nil {
-		return err
-	}
-	chosen, refusals := unpausableHosts(seen, departed, c.hosts)
-	if len(refusals) > 0 {
-		return c.refuse(sourceSide, refusals...)
-	}
-	if len(chosen) == 0 {
-		c.done.Done = true
-		return nil
-	}
-	names := make([]string, 0, len(chosen))
 	for _, host := range chosen {
-		names = append(names, "BareMetalHost "+host.Name)
-	}
-	question := fmt.Sprintf("%s of namespace %s are unpaused, and BMO manages them with the Ironic that answers here. "+
-		"If another management cluster manages them, BMO acts on them twice.", pivot.Enumerate(names), seen.namespace)
-	if err := c.ask(question); err != nil {
-		return err
-	}
-	for _, host := range chosen {
-		resumed := pivot.Apply(pivot.Resume, host, seen.around)
+		resumed := pivot.Apply(pivot.Resume, host, around)
 		err := c.act(func() error {
 			return c.source.client.Patch(ctx, resumed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 		}, "Unpaused BareMetalHost %s", host.Name)

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -20,6 +21,125 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
+
+// answering starts a command on the source at a terminal, where a person answers its question. It returns the answer.
+func (c *clusters) answering(ctx context.Context, w world, arguments string) (started, func(string)) {
+	GinkgoHelper()
+	person, program := openTerminal()
+	s := startAt(ctx, program, c.source.Kubeconfig, "", w.namespace, arguments+" --yes=false")
+	return s, func(answer string) {
+		GinkgoHelper()
+		s.tells("Type yes to go on: ")
+		_, err := person.WriteString(answer + "\n")
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+// describeChanges are stories of what changes while a person thinks about the question of a command.
+func describeChanges(c *clusters) {
+	stuck := func(ctx context.Context) world {
+		w := world{client: c.source.Client, namespace: stage.Namespace(ctx, c.source)}
+		w.leaveNoHosts()
+		for _, name := range []string{"stuck", "other"} {
+			w.create(ctx, build.Host(name, build.Available(), build.Paused(infrav1.HostPausedByProvider)))
+		}
+		return w
+	}
+
+	It("does what the person confirms", func(ctx context.Context) {
+		w := stuck(ctx)
+		unpause, answer := c.answering(ctx, w, "unpause --all-hosts")
+		answer("yes")
+		unpause.ends(0, "BareMetalHost other; BareMetalHost stuck of namespace", "Unpaused BareMetalHost stuck", "Done.")
+	})
+
+	It("unpauses no host if another one has joined since the question", func(ctx context.Context) {
+		w := stuck(ctx)
+		unpause, answer := c.answering(ctx, w, "unpause --all-hosts")
+		unpause.tells("Type yes")
+		w.create(ctx, build.Host("third", build.Available(), build.Paused(infrav1.HostPausedByProvider)))
+		answer("yes")
+		unpause.ends(1, "what you confirmed changed in the meantime: run the command again", "Now: BareMetalHost other; "+
+			"BareMetalHost stuck; BareMetalHost third")
+		Expect(w.hosts(ctx)).To(HaveEach(HaveField("Annotations", HaveKey(bmov1alpha1.PausedAnnotation))))
+	})
+
+	It("leaves a Cluster paused that another management cluster has claimed since the question", func(ctx context.Context) {
+		w := settle(ctx, c.source, stage.Namespace(ctx, c.source))
+		w.pause(ctx)
+		unpause, answer := c.answering(ctx, w, "unpause")
+		unpause.tells("Type yes")
+		w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
+			meta.SetStatusCondition(&infra.Status.Conditions, metav1.Condition{
+				Type: infrav1.IronicEndpointReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.ManagedElsewhereReason,
+			})
+		})
+		answer("yes")
+		unpause.ends(1, "another management cluster manages Cluster cluster")
+		Expect(w.isPaused(ctx)).To(BeTrue())
+	})
+
+	It("keeps block-move if the manager was installed since the question", func(ctx context.Context) {
+		w := settle(ctx, c.source, stage.Namespace(ctx, c.source))
+		DeferCleanup(func(ctx context.Context) { c.scaleManager(ctx, true, true) })
+		c.scaleManager(ctx, false, false)
+		unblock, answer := c.answering(ctx, w, "unblock")
+		unblock.tells("Type yes")
+		c.scaleManager(ctx, true, true)
+		answer("yes")
+		unblock.ends(1, "the manager of this provider runs")
+		infra := &infrav1.Metal3Cluster{}
+		Expect(w.client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
+		Expect(infra.Annotations).To(HaveKey(infrav1.BlockMoveAnnotation))
+	})
+
+	It("discards no host that BMO manages since the question", func(ctx context.Context) {
+		w, stale := c.stale(ctx)
+		backup := filepath.Join(GinkgoT().TempDir(), "stale.yaml")
+		discard, answer := c.answering(ctx, w, "discard --host stale --backup "+backup)
+		discard.tells("Type yes")
+		stage.Change(ctx, w.client, client.ObjectKeyFromObject(stale), &bmov1alpha1.BareMetalHost{},
+			func(host *bmov1alpha1.BareMetalHost) { delete(host.Annotations, bmov1alpha1.PausedAnnotation) })
+		answer("yes")
+		discard.ends(1, "BareMetalHost stale is not paused, so BMO manages it")
+		Expect(backup).NotTo(BeAnExistingFile())
+	})
+}
+
+// scaleManager says whether the Deployment of the manager in the source wants a Pod, and has one.
+func (c *clusters) scaleManager(ctx context.Context, wants, has bool) {
+	GinkgoHelper()
+	count := map[bool]int32{true: 1}
+	key := client.ObjectKey{Namespace: managerNamespace, Name: "capm3-controller-manager"}
+	stage.Change(ctx, c.source.Client, key, &appsv1.Deployment{}, func(manager *appsv1.Deployment) {
+		manager.Spec.Replicas = ptr.To(count[wants])
+	})
+	stage.ChangeStatus(ctx, c.source.Client, key, &appsv1.Deployment{}, func(manager *appsv1.Deployment) {
+		manager.Status = appsv1.DeploymentStatus{Replicas: count[has], ReadyReplicas: count[has], AvailableReplicas: count[has]}
+	})
+}
+
+// stale makes a host that an earlier move has left, with a Secret.
+func (c *clusters) stale(ctx context.Context) (world, *bmov1alpha1.BareMetalHost) {
+	GinkgoHelper()
+	w := settle(ctx, c.source, stage.Namespace(ctx, c.source), epoch("4"), func(infra *infrav1.Metal3Cluster) {
+		metav1.SetMetaDataAnnotation(&infra.ObjectMeta, infrav1.ArrivalEpochAnnotation, "3")
+	})
+	stale := build.Host("stale", build.Available(), build.InNamespace(w.namespace), build.Annotations(map[string]string{
+		bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider, infrav1.MoveEpochAnnotation: "1",
+	}), build.Finalizers(bmov1alpha1.BareMetalHostFinalizer))
+	w.create(ctx, stale)
+	w.create(ctx, build.ControllerSecret(stale, build.OwnedBy(stale)))
+	DeferCleanup(func(ctx context.Context) {
+		left := &bmov1alpha1.BareMetalHost{}
+		err := w.client.Get(ctx, client.ObjectKeyFromObject(stale), left)
+		if left.Finalizers = nil; err == nil {
+			err = w.client.Update(ctx, left)
+		}
+		Expect(client.IgnoreNotFound(err)).To(Succeed())
+	})
+	return w, stale
+}
 
 // describeUnpausing are stories of people who end by hand what no move ends.
 func describeUnpausing(c *clusters) {
@@ -109,15 +229,8 @@ func describeUnpausing(c *clusters) {
 	})
 
 	It("discards a host that an earlier move has left, and no other", func(ctx context.Context) {
-		w := settle(ctx, c.source, stage.Namespace(ctx, c.source), epoch("4"), func(infra *infrav1.Metal3Cluster) {
-			metav1.SetMetaDataAnnotation(&infra.ObjectMeta, infrav1.ArrivalEpochAnnotation, "3")
-		})
-		stale := build.Host("stale", build.Available(), build.InNamespace(w.namespace), build.Annotations(map[string]string{
-			bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider, infrav1.MoveEpochAnnotation: "1",
-		}), build.Finalizers(bmov1alpha1.BareMetalHostFinalizer))
-		w.create(ctx, stale)
-		secret := build.ControllerSecret(stale, build.OwnedBy(stale))
-		w.create(ctx, secret)
+		w, stale := c.stale(ctx)
+		secret := build.ControllerSecret(stale)
 		backup := filepath.Join(GinkgoT().TempDir(), "stale.yaml")
 		Expect(alone(ctx, w, "discard")).To(end(2, "--host is empty"))
 		Expect(alone(ctx, w, "discard --host host")).To(end(1, "BareMetalHost host is not paused, so BMO manages it"))
@@ -155,26 +268,12 @@ func describeUnpausing(c *clusters) {
 	It("removes block-move for CAPM3, and not while the manager runs", func(ctx context.Context) {
 		w := settle(ctx, c.source, stage.Namespace(ctx, c.source))
 		Expect(alone(ctx, w, "unblock")).To(end(1, "the manager of this provider runs"))
-		key := client.ObjectKey{Namespace: managerNamespace, Name: "capm3-controller-manager"}
-		has := func(ctx context.Context, pods, available int32) {
-			stage.ChangeStatus(ctx, c.source.Client, key, &appsv1.Deployment{}, func(manager *appsv1.Deployment) {
-				manager.Status.Replicas, manager.Status.AvailableReplicas = pods, available
-				manager.Status.ReadyReplicas = available
-			})
-		}
-		wants := func(ctx context.Context, pods int32) {
-			stage.Change(ctx, c.source.Client, key, &appsv1.Deployment{}, func(manager *appsv1.Deployment) {
-				manager.Spec.Replicas = ptr.To(pods)
-			})
-		}
-		DeferCleanup(has, int32(1), int32(1))
-		DeferCleanup(wants, int32(1))
-		has(ctx, 0, 0)
+		DeferCleanup(func(ctx context.Context) { c.scaleManager(ctx, true, true) })
+		c.scaleManager(ctx, true, false)
 		Expect(alone(ctx, w, "unblock")).To(end(1, "the manager of this provider runs"), "its Pod is replaced")
-		wants(ctx, 0)
-		has(ctx, 1, 0)
+		c.scaleManager(ctx, false, true)
 		Expect(alone(ctx, w, "unblock")).To(end(1, "the manager of this provider runs"), "its Pod is being deleted")
-		has(ctx, 0, 0)
+		c.scaleManager(ctx, false, false)
 		w.pause(ctx)
 		Expect(alone(ctx, w, "unblock")).To(end(1, "clusterctl may wait for its hosts"))
 		w.unpause(ctx)

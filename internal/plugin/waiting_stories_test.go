@@ -2,6 +2,7 @@ package plugin_test
 
 import (
 	"context"
+	"io"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -26,13 +27,18 @@ type started struct {
 }
 
 func (c *clusters) start(ctx context.Context, namespace, arguments string) started {
+	return startAt(ctx, nil, c.source.Kubeconfig, c.target.Kubeconfig, namespace, arguments)
+}
+
+// startAt starts a command on clusters that files name. An empty one is left out. It reads answers from the input.
+func startAt(ctx context.Context, input io.Reader, source, target, namespace, arguments string) started {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := started{make(chan ran, 1), &buffer{}, &buffer{}}
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		code := plugin.Main(ctx, commandLine(c.source.Kubeconfig, c.target.Kubeconfig, namespace, arguments),
-			plugin.Environment{Output: s.text, Errors: s.errors})
+		code := plugin.Main(ctx, commandLine(source, target, namespace, arguments),
+			plugin.Environment{Input: input, Output: s.text, Errors: s.errors})
 		s.ended <- ran{code: code, text: s.text.String(), errors: s.errors.String()}
 	}()
 	DeferCleanup(func() { stop(); <-gone })
