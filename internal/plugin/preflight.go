@@ -32,6 +32,9 @@ type preflight struct {
 
 	// Counted counts the objects of the source. It tells an empty namespace from a ready one.
 	Counted counts `json:"counted"`
+
+	// moving names the Clusters and hosts of the source. Machines may change while a command waits for them.
+	moving []string
 }
 
 // obstacle is one thing that is in the way, and where.
@@ -64,6 +67,10 @@ type counts struct {
 	Clusters int `json:"clusters"`
 	Machines int `json:"machines"`
 	Hosts    int `json:"hosts"`
+}
+
+func (c counts) String() string {
+	return fmt.Sprintf("%s, %s, %s", number(c.Clusters, "Cluster"), number(c.Machines, "Machine"), number(c.Hosts, "host"))
 }
 
 // waitEvery is how often preflight --wait and run look.
@@ -173,6 +180,12 @@ func judge(source, target *scope, ignored ignorance) preflight {
 	verdict := preflight{
 		header: headerOf("PivotPreflight"), Namespace: source.namespace, Notes: []string{},
 		Counted: counts{Clusters: len(source.clusters), Machines: len(source.machines), Hosts: len(source.hosts)},
+	}
+	for _, cluster := range source.clusters {
+		verdict.moving = append(verdict.moving, "Cluster "+cluster.Name)
+	}
+	for _, host := range source.hosts {
+		verdict.moving = append(verdict.moving, "BareMetalHost "+host.Name)
 	}
 	verdict.Obstacles = at(sourceSide, departure{source}.obstacles())
 	verdict.Notes = append(verdict.Notes, departure{source}.notes()...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/pflag"
 	"k8s.io/utils/ptr"
@@ -34,20 +35,15 @@ func (c *recovery) run(ctx context.Context) error {
 		return nil
 	case courseNone, courseGivenUp:
 	}
-	verdict, err := c.awaitPassing(ctx)
+	verdict, err := c.judge(ctx)
 	if err != nil {
 		return err
 	}
-	if !verdict.Ready {
+	if !verdict.Ready && (!verdict.passes() || c.noWait || c.dryRun) {
 		c.done.Refusals = verdict.Obstacles
-		return ctx.Err()
+		return nil
 	}
-	if err := c.progress.say("Preflight: ready. %s, %s, %s.", number(verdict.Counted.Clusters, "Cluster"),
-		number(verdict.Counted.Machines, "Machine"), number(verdict.Counted.Hosts, "host")); err != nil {
-		return err
-	}
-	question := fmt.Sprintf("All Clusters and hosts of namespace %s are moved to the target.", c.where.namespace)
-	if err := c.ask(question); err != nil {
+	if err := c.askMove(verdict); err != nil {
 		return err
 	}
 	if c.dryRun {
@@ -55,19 +51,65 @@ func (c *recovery) run(ctx context.Context) error {
 		c.done.Actions = append(c.done.Actions, fmt.Sprintf("Moved namespace %s with clusterctl", c.where.namespace))
 		return nil
 	}
-	return c.move(ctx)
+	if verdict, err = c.awaitPassing(ctx, verdict); err != nil || !verdict.Ready {
+		c.done.Refusals = verdict.Obstacles
+		return errors.Join(err, ctx.Err())
+	}
+	return c.transfer(ctx)
 }
 
-// awaitPassing judges the move. It waits while each obstacle ends without a person, and returns the last verdict.
-func (c *recovery) awaitPassing(ctx context.Context) (preflight, error) {
+// judge judges the move by what was seen of both sides.
+func (c *recovery) judge(ctx context.Context) (preflight, error) {
 	if err := c.source.compareFields(ctx, c.left, c.arrived); err != nil {
 		return preflight{}, err
 	}
-	verdict := judge(c.left, c.arrived, c.ignored)
-	if !verdict.passes() || c.noWait || c.dryRun {
-		return verdict, nil
+	return judge(c.left, c.arrived, c.ignored), nil
+}
+
+// askMove asks whether to move. It asks before a wait: the user need not stay.
+func (c *recovery) askMove(verdict preflight) error {
+	question := fmt.Sprintf("All Clusters and hosts of namespace %s are moved to the target.", c.where.namespace)
+	if verdict.Ready {
+		if err := c.progress.say("Preflight: ready. %s.", verdict.Counted); err != nil {
+			return err
+		}
+	} else {
+		question += fmt.Sprintf(" The move of %s begins when this is over: %s.", verdict.Counted,
+			pivot.Enumerate(verdict.Obstacles))
 	}
-	return c.await(ctx, func(verdict preflight) bool { return !verdict.passes() })
+	return c.ask(question)
+}
+
+// awaitPassing judges again, waits while each obstacle ends without a person, and returns the last verdict. It asks
+// again if other Clusters or hosts would move than the user has confirmed.
+func (c *recovery) awaitPassing(ctx context.Context, confirmed preflight) (preflight, error) {
+	c.progress.begin("Preflight", "", 0)
+	verdict, err := c.await(ctx, func(verdict preflight) bool { return !verdict.passes() })
+	if err != nil || !verdict.Ready || slices.Equal(verdict.moving, confirmed.moving) {
+		return verdict, err
+	}
+	c.progress.end()
+	if err := c.progress.say("What would move has changed: %s.",
+		pivot.Enumerate(difference(confirmed.moving, verdict.moving))); err != nil {
+		return verdict, err
+	}
+	return verdict, c.askMove(verdict)
+}
+
+// difference says which names are new, and which are gone.
+func difference(before, after []string) []string {
+	var changed []string
+	for _, name := range after {
+		if !slices.Contains(before, name) {
+			changed = append(changed, name+" is new")
+		}
+	}
+	for _, name := range before {
+		if !slices.Contains(after, name) {
+			changed = append(changed, name+" is gone")
+		}
+	}
+	return changed
 }
 
 // await inspects until a verdict is final or the time is over. It says what is in the way, as often as that changes.
@@ -84,7 +126,7 @@ func (c *recovery) await(ctx context.Context, final func(preflight) bool) (prefl
 	})
 }
 
-// move runs clusterctl as soon as the move is ready, and waits until the hosts run in the target.
+// move transfers the namespace as soon as the move is ready.
 func (c *recovery) move(ctx context.Context) error {
 	c.progress.begin("Preflight", "", 0)
 	verdict, err := c.await(ctx, isReady)
@@ -95,6 +137,11 @@ func (c *recovery) move(ctx context.Context) error {
 		c.done.Refusals = append(c.done.Refusals, verdict.Obstacles...)
 		return ctx.Err()
 	}
+	return c.transfer(ctx)
+}
+
+// transfer runs clusterctl, and waits until the hosts run in the target.
+func (c *recovery) transfer(ctx context.Context) error {
 	total := 0
 	for _, kind := range append(c.left.kinds(), secretKind()) {
 		for _, object := range c.left.belongingsOf(kind) {

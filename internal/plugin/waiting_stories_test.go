@@ -3,6 +3,7 @@ package plugin_test
 import (
 	"context"
 	"io"
+	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -82,22 +83,58 @@ func describeWaiting(c *clusters) {
 		waiting.ends(0, "Ready: clusterctl move of namespace "+namespace)
 	})
 
-	It("begins a move when hosts are no longer busy, and no later than it is told", func(ctx context.Context) {
-		namespace := stage.Namespace(ctx, c.source)
-		source := settle(ctx, c.source, namespace)
-		source.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateInspecting)))
-		Expect(c.run(ctx, namespace, "run --timeout 1s")).To(end(1, "Waiting: source: host busy is inspecting",
+	// busy makes a cluster with a host that is inspected, and ends the inspection.
+	busy := func(ctx context.Context) (world, func()) {
+		w := settle(ctx, c.source, stage.Namespace(ctx, c.source))
+		w.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateInspecting)))
+		return w, func() {
+			stage.ChangeStatus(ctx, w.client, w.key("busy"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+				host.Status.Provisioning.State = bmov1alpha1.StateAvailable
+			})
+		}
+	}
+
+	It("waits with a move for busy hosts, and no longer than it is told", func(ctx context.Context) {
+		w, _ := busy(ctx)
+		Expect(c.run(ctx, w.namespace, "run --timeout 1s")).To(end(1, "Waiting: source: host busy is inspecting",
 			"Not done, because:"))
 		for _, flag := range []string{"--no-wait", "--dry-run"} {
-			Expect(c.run(ctx, namespace, "run "+flag)).To(And(end(1, "source: host busy is inspecting"),
+			Expect(c.run(ctx, w.namespace, "run "+flag)).To(And(end(1, "source: host busy is inspecting"),
 				Not(says("Waiting"))), flag)
 		}
-		waiting := c.start(ctx, namespace, "run --yes=false")
-		waiting.tells("Waiting: source: host busy is inspecting")
-		stage.ChangeStatus(ctx, source.client, source.key("busy"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
-			host.Status.Provisioning.State = bmov1alpha1.StateAvailable
-		})
-		waiting.ends(1, "Waiting: source: host busy is inspecting", "Preflight: ready", "2 hosts", "not confirmed")
+	})
+
+	It("asks before it waits, and begins the move without another question", func(ctx context.Context) {
+		w, ready := busy(ctx)
+		Expect(c.run(ctx, w.namespace, "run --yes=false --timeout 1s")).To(And(end(1, "not confirmed", "1 Cluster, 1 Machine, 2 hosts",
+			"begins when this is over: source: host busy is inspecting"), Not(says("Waiting"))))
+		person, program := openTerminal()
+		moving := startAt(ctx, program, c.source.Kubeconfig, c.target.Kubeconfig, w.namespace, "run --yes=false")
+		moving.tells("Type yes to go on")
+		Expect(moving.text.String()).NotTo(ContainSubstring("Waiting"))
+		_, err := person.WriteString("yes\n")
+		Expect(err).NotTo(HaveOccurred())
+		moving.tells("Waiting: source: host busy is inspecting")
+		ready()
+		moving.tells("Parking...")
+		Expect(strings.Count(moving.errors.String(), "Type yes")).To(Equal(1))
+	})
+
+	It("asks again after the wait if another host would move", func(ctx context.Context) {
+		w, ready := busy(ctx)
+		person, program := openTerminal()
+		moving := startAt(ctx, program, c.source.Kubeconfig, c.target.Kubeconfig, w.namespace, "run --yes=false")
+		moving.tells("Type yes to go on")
+		_, err := person.WriteString("yes\n")
+		Expect(err).NotTo(HaveOccurred())
+		moving.tells("Waiting: source: host busy is inspecting")
+		w.create(ctx, build.Host("young", build.Available()))
+		ready()
+		moving.tells("What would move has changed: BareMetalHost young is new")
+		_, err = person.WriteString("no\n")
+		Expect(err).NotTo(HaveOccurred())
+		moving.ends(1, "1 Cluster, 1 Machine, 3 hosts", "not confirmed")
+		Expect(w.isPaused(ctx)).To(BeFalse())
 	})
 
 	It("waits for a busy host no longer when a person has to act", func(ctx context.Context) {
