@@ -8,7 +8,9 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/spf13/pflag"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
@@ -207,6 +209,14 @@ func (c *recovery) resume(ctx context.Context) error {
 
 // complete does what clusterctl does after it has copied everything, and moves the hosts that it has not discovered.
 func (c *recovery) complete(ctx context.Context) error {
+	_, departed, err := c.source.departed(ctx, c.where.namespace)
+	if err != nil {
+		return err
+	}
+	brought, refusals := broughtBy(c.left, c.arrived, departed)
+	if len(refusals) > 0 {
+		return c.refuse(targetSide, refusals...)
+	}
 	late, refusals, err := c.lateHosts(ctx)
 	if err != nil {
 		return err
@@ -222,12 +232,63 @@ func (c *recovery) complete(ctx context.Context) error {
 			return err
 		}
 	}
-	// The Clusters were read long before.
-	if c.arrived.sight, err = c.target.lookLeniently(ctx, c.where.namespace); err != nil {
-		return err
+	if names := unpausedNames(brought); len(names) > 0 {
+		question := fmt.Sprintf("%s of namespace %s are unpaused in the target.", pivot.Enumerate(names), brought.namespace)
+		if err := c.ask(question); err != nil {
+			return err
+		}
 	}
-	if err := c.unpause(ctx, c.target, c.arrived); err != nil {
+	if err := c.unpause(ctx, c.target, brought); err != nil {
 		return err
 	}
 	return c.arrive(ctx)
+}
+
+// broughtBy returns the paused Clusters of the target that a move has brought, or why they may not run. The first row
+// that fits counts for each paused Cluster of the target:
+//
+//	the source                                     the target                 runs
+//	has no such Cluster, and remembers others      any                        no: it is of another move, or a user paused it
+//	has no such Cluster, and remembers nothing     any                        refused: nothing says that it is complete
+//	has it, or remembers that it went to a target  lacks what its inventory   refused: BMO would wipe hosts
+//	                                               has
+//	has it, or remembers that it went to a target  has all                    yes
+func broughtBy(source, target *scope, departed pivot.Departure) (*scope, []pivot.Obstacle) {
+	brought := *target
+	brought.sight = &sight{namespace: target.namespace}
+	var refusals []pivot.Obstacle
+	for _, cluster := range target.clusters {
+		if !isPaused(cluster) {
+			continue
+		}
+		infra := target.infraOf(cluster)
+		switch {
+		case comesFrom(source, cluster, infra, departed):
+			brought.clusters = append(brought.clusters, cluster)
+			if infra != nil {
+				brought.infras = append(brought.infras, infra)
+			}
+		case len(source.clusters)+len(departed.Infras) == 0:
+			refusals = append(refusals, pivot.About("Cluster", cluster).Blocks(pivot.CodeMoveUnclear,
+				"if it is complete, use pivot unpause there", "the source remembers no move, and Cluster %s of the target is paused",
+				cluster.Name))
+		}
+	}
+	for _, each := range lostSince(&brought) {
+		refusals = append(refusals, pivot.AboutNamed(each.kind.Kind, target.namespace, each.name).Blocks(pivot.CodeMoveUnclear,
+			"restore it from a backup in the target",
+			"%s had been there when clusterctl began to copy, and is on neither side: Cluster API would replace Machines, and "+
+				"BMO would wipe their hosts", each))
+	}
+	return &brought, refusals
+}
+
+// comesFrom says whether a Cluster of the target is one that the source has, or remembers to have had.
+func comesFrom(source *scope, cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster, departed pivot.Departure) bool {
+	if infra != nil {
+		if _, went := departed.Infras[infra.Name]; went {
+			return true
+		}
+	}
+	return slices.ContainsFunc(source.clusters, func(left *clusterv1.Cluster) bool { return left.Name == cluster.Name })
 }

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"strings"
 	"testing"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -10,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -103,5 +105,39 @@ func TestAssess(t *testing.T) {
 				t.Errorf("%s: got %+v, want %s", tc.reason, got, tc.want)
 			}
 		})
+	}
+}
+
+// TestBroughtBy unpauses in the target what a move has brought and is complete.
+func TestBroughtBy(t *testing.T) {
+	remembered := pivot.Departure{Infras: map[string]pivot.Epoch{"c": 2}}
+	for name, tc := range map[string]struct {
+		reason         string
+		source, target *scope
+		departed       pivot.Departure
+		want           int
+		refused        string
+	}{
+		"There":      {"the source still has it", copied(true, "3"), copied(true, "3", "m"), pivot.Departure{}, 1, ""},
+		"Remembered": {"the source has had it", nothing(), copied(true, "3", "m"), remembered, 1, ""},
+		"Runs":       {"there is nothing to do", nothing(), copied(false, "4", "m"), remembered, 0, ""},
+		"Another": {
+			"another move brings it, or a user has paused it", nothing(), copied(true, "3", "m"),
+			pivot.Departure{Infras: map[string]pivot.Epoch{"d": 2}}, 0, "",
+		},
+		"Reinstalled": {
+			"the source that could say what is missing is gone", nothing(), copied(true, "3", "m"), pivot.Departure{}, 0,
+			"the source remembers no move",
+		},
+		"Incomplete": {
+			"a Machine is on neither side", nothing(), recorded(copied(true, "3", "m"), `{"Machine":["m","n"]}`), remembered, 1,
+			"Machine n had been there",
+		},
+	} {
+		brought, refusals := broughtBy(tc.source, tc.target, tc.departed)
+		if len(brought.clusters) != tc.want || len(refusals) > 1 || tc.refused == "" != (len(refusals) == 0) ||
+			len(refusals) > 0 && !strings.Contains(refusals[0].Message, tc.refused) {
+			t.Errorf("%s: %s: got %d Clusters, refused %+v", name, tc.reason, len(brought.clusters), refusals)
+		}
 	}
 }

@@ -111,29 +111,48 @@ func (c *demoteCommand) run(ctx context.Context, environment Environment) (int, 
 	if c.undo {
 		return c.promote(ctx, deployment)
 	}
-	seen, err := c.home.look(ctx, c.where.namespace)
+	done, served, err := c.judge(ctx, deployment)
 	if err != nil {
 		return exitBlind, err
 	}
-	served, refusals := chooseServed(deployment, seen, c.home.flag)
-	done := demotion{
-		header: headerOf("Handover"), Deployment: ironicDeployment().String(), DryRun: c.dryRun, Refusals: refusals,
-		Before: replicas(deployment), After: replicas(deployment),
-	}
-	if served == nil {
-		return exitNotReady, c.refuse(done, false)
+	if served == nil || len(done.Refusals) > 0 && !c.force {
+		return exitNotReady, c.refuse(done, served != nil)
 	}
 	// One that is down has nothing left to give away: all there is to do is to wait.
-	if done.Before > 0 {
-		if done.Refusals, err = c.refusals(ctx, seen, served); err != nil {
+	if done.Before > 0 && !c.dryRun {
+		question := fmt.Sprintf("Deployment %s is scaled from %d to 0 replicas. The database of its Ironic is lost.",
+			ironicDeployment(), done.Before)
+		if err := confirm(c.environment, c.yes, question); err != nil {
+			return exitNotReady, err
+		}
+		// The answer may have taken long.
+		if done, served, err = c.judge(ctx, deployment); err != nil {
 			return exitBlind, err
 		}
-	}
-	if len(done.Refusals) > 0 && !c.force {
-		return exitNotReady, c.refuse(done, true)
+		if served == nil || len(done.Refusals) > 0 && !c.force {
+			return exitNotReady, c.refuse(done, served != nil)
+		}
 	}
 	done.Forced = len(done.Refusals) > 0
 	return c.demote(ctx, done, served)
+}
+
+// judge returns what the Deployment serves, and what is against its demotion. Nothing is if it is down.
+func (c *demoteCommand) judge(ctx context.Context, deployment *appsv1.Deployment) (
+	done demotion, served *infrav1.Metal3Cluster, err error,
+) {
+	seen, err := c.home.look(ctx, c.where.namespace)
+	if err != nil {
+		return demotion{}, nil, err
+	}
+	served, refusals := chooseServed(deployment, seen, c.home.flag)
+	if served != nil && replicas(deployment) > 0 {
+		refusals, err = c.refusals(ctx, seen, served)
+	}
+	return demotion{
+		header: headerOf("Handover"), Deployment: ironicDeployment().String(), DryRun: c.dryRun, Refusals: refusals,
+		Before: replicas(deployment), After: replicas(deployment),
+	}, served, err
 }
 
 func (c *demoteCommand) prepare(environment Environment) error {
@@ -198,15 +217,20 @@ func (c *demoteCommand) busyHosts(ctx context.Context, known []*bmov1alpha1.Bare
 	for _, host := range known {
 		seen[host.UID] = true
 	}
+	return busyAmong(hosts, c.management.side, seen), nil
+}
+
+// busyAmong names the hosts of a side that BMO works on, without those that are known.
+func busyAmong(hosts []*bmov1alpha1.BareMetalHost, at string, known map[types.UID]bool) []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for _, host := range hosts {
-		if busy := pivot.Busy(host); busy != "" && !infrav1.IsLeaving(host) && !seen[host.UID] {
+		if busy := pivot.Busy(host); busy != "" && !infrav1.IsLeaving(host) && !known[host.UID] {
 			found = append(found, pivot.About("BareMetalHost", host).Blocks(pivot.CodeHostBusy,
 				"wait until it is done, because the Ironic there may be at work on it",
-				"host %s/%s of the %s cluster is %s", host.Namespace, host.Name, c.management.side, busy))
+				"host %s/%s of the %s cluster is %s", host.Namespace, host.Name, at, busy))
 		}
 	}
-	return found, nil
+	return found
 }
 
 // demotionFacts are those of one Metal3Cluster.
@@ -260,13 +284,6 @@ func (c *demoteCommand) demote(ctx context.Context, done demotion, served *infra
 	}
 	if c.dryRun {
 		return exitDone, c.finish(done)
-	}
-	question := fmt.Sprintf("Deployment %s is scaled from %d to 0 replicas. The database of its Ironic is lost.",
-		ironicDeployment(), done.Before)
-	if done.Before > 0 {
-		if err := confirm(c.environment, c.yes, question); err != nil {
-			return exitNotReady, err
-		}
 	}
 	before, err := scaleDown(ctx, c.management.client)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -107,12 +108,25 @@ func (c *demoteCommand) promote(ctx context.Context, deployment *appsv1.Deployme
 	if len(problems) > 0 {
 		return exitNotReady, c.refuse(done, false)
 	}
-	done.After = before
-	note, err := c.takesBack(ctx, deployment.Labels[ironic.ClusterLabel])
+	isTaken, note, err := c.takesBack(ctx, deployment.Labels[ironic.ClusterLabel])
 	if err != nil {
 		return exitBlind, err
 	}
-	done.Notes = append(done.Notes, note)
+	if isTaken {
+		question := fmt.Sprintf("Deployment %s is scaled from %d to %d replicas. The database of the Ironic that has the VIP is "+
+			"lost.", ironicDeployment(), done.Before, before)
+		if err := confirm(c.environment, c.yes || c.dryRun, question); err != nil {
+			return exitNotReady, err
+		}
+		if done.Refusals, err = c.takingRefusals(ctx); err != nil {
+			return exitBlind, err
+		}
+		if len(done.Refusals) > 0 && !c.force {
+			return exitNotReady, c.refuse(done, true)
+		}
+		done.Forced = len(done.Refusals) > 0
+	}
+	done.After, done.Notes = before, append(done.Notes, note)
 	if !c.dryRun {
 		if err := scaleUp(ctx, c.management.client, before); err != nil {
 			return exitBlind, fmt.Errorf("scaling Deployment %s up: %w; see whether you may patch it", ironicDeployment(), err)
@@ -121,18 +135,28 @@ func (c *demoteCommand) promote(ctx context.Context, deployment *appsv1.Deployme
 	return exitDone, c.finish(done)
 }
 
-// takesBack says what the Ironic will do with the address once it runs again.
-func (c *demoteCommand) takesBack(ctx context.Context, clusterID string) (string, error) {
+// takingRefusals name the hosts that an Ironic may be at work on, in all namespaces of both clusters.
+func (c *demoteCommand) takingRefusals(ctx context.Context) ([]pivot.Obstacle, error) {
+	everywhere, err := c.home.look(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	stayed, err := c.busyHosts(ctx, everywhere.hosts)
+	return slices.Concat([]pivot.Obstacle{}, busyAmong(everywhere.hosts, c.home.side, nil), stayed), err
+}
+
+// takesBack returns whether the Ironic takes the address once it runs again, and why.
+func (c *demoteCommand) takesBack(ctx context.Context, clusterID string) (isTaken bool, note string, err error) {
 	notice := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: handover.Namespace, Name: handover.Name}
 	if err := c.management.client.Get(ctx, key, notice); client.IgnoreNotFound(err) != nil {
-		return "", c.management.blind(fmt.Errorf("reading ConfigMap %s: %w", key, err))
+		return false, "", c.management.blind(fmt.Errorf("reading ConfigMap %s: %w", key, err))
 	}
 	if _, handedOver := notice.Data[clusterID]; handedOver {
-		return fmt.Sprintf("it does not take the address, because ConfigMap %s names clusterID %s: pivot yield --undo "+
+		return false, fmt.Sprintf("it does not take the address, because ConfigMap %s names clusterID %s: pivot yield --undo "+
 			"--cluster-id %s removes that key", key, clusterID, clusterID), nil
 	}
-	return "it takes the address back as soon as it is healthy, because it has the higher priority", nil
+	return true, "it takes the address back as soon as it is healthy, because it has the higher priority", nil
 }
 
 // patience waits until the control plane of a cluster holds the endpoint and knows all hosts that it should.

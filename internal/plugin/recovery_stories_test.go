@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -101,6 +103,18 @@ func describeRecovery(c *clusters) {
 		Expect(c.run(ctx, namespace, "clean")).To(end(0, "Nothing to do."))
 	})
 
+	It("unpauses in the target what the move has brought, and nothing else", func(ctx context.Context) {
+		namespace, source, target := c.halfMoved(ctx)
+		source.discard(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: clusterName}})
+		other := build.Cluster("other")
+		other.Spec.Paused = ptr.To(true)
+		target.create(ctx, other)
+		target.resumed(ctx)
+		Expect(c.run(ctx, namespace, "resume")).To(end(0, "Unpaused Cluster cluster in the target", "Done."))
+		Expect(target.client.Get(ctx, target.key("other"), other)).To(Succeed())
+		Expect(other.Spec.Paused).To(HaveValue(BeTrue()))
+	})
+
 	It("takes nothing from a target that managed the cluster last", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		target.changeInfra(ctx, epoch("3"))
@@ -138,6 +152,8 @@ func (c *clusters) halfMoved(ctx context.Context, edits ...func(*infrav1.Metal3C
 			build.Annotations(map[string]string{bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider})(host)
 		})
 	}
+	left := pivot.Departure{Infras: map[string]pivot.Epoch{clusterName: 1}}
+	Expect(departure.New(c.source.Client).Remember(ctx, namespace, left)).To(Succeed())
 	return namespace, source, target
 }
 
