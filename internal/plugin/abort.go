@@ -52,7 +52,10 @@ func (c *recovery) abort(ctx context.Context) error {
 		return nil
 	case courseCopying, courseGivenUp:
 	}
-	copies := removals(c.arrived, c.left)
+	arriving := arrival{scope: c.arrived, from: c.left}
+	copies := slices.DeleteFunc(removals(c.arrived, c.left), func(each removal) bool {
+		return arriving.userOf(each.located, each.object) != ""
+	})
 	question := fmt.Sprintf("The Clusters of namespace %s are unpaused in the source, and %s are removed in the target.",
 		c.where.namespace, number(len(copies), "copied object"))
 	if live := liveLeftover(copies, c.arrived.hosts); len(live) > 0 {

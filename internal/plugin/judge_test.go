@@ -329,6 +329,28 @@ func TestTargetObstacles(t *testing.T) {
 					"or move to a cluster without it",
 			},
 		},
+		"Used": {
+			reason: "another host of the target would get other credentials, and another IPAddress another pool",
+			edit: func(source, target *scope) {
+				pools := schema.GroupKind{Group: "ipam.metal3.io", Kind: "IPPool"}
+				addresses := schema.GroupKind{Group: "ipam.metal3.io", Kind: "IPAddress"}
+				pool, address := partial("pool", ""), partial("address", "")
+				pool.UID, address.OwnerReferences = "pool", []metav1.OwnerReference{{Kind: "IPPool", Name: "pool", UID: "pool"}}
+				source.objects[pools] = belongings{"pool": partial("pool", "")}
+				target.objects = map[schema.GroupKind]belongings{pools: {"pool": pool}, addresses: {"address": address}}
+				moving := partial("own-bmc", "")
+				moving.Labels = map[string]string{infrav1.MoveLabel: ""}
+				source.secrets["own-bmc"] = moving
+				target.secrets = belongings{"own-bmc": partial("own-bmc", "")}
+				target.hosts = append(target.hosts, build.Host("own", build.Available()))
+			},
+			want: []string{
+				"IPPool pool is there already, is used by IPAddress address and would be overwritten: rename one of them, or move " +
+					"to a cluster without it",
+				"Secret own-bmc is there already, is used by BareMetalHost own and would be overwritten: rename one of them, or move " +
+					"to a cluster without it",
+			},
+		},
 		"HalfDeleted": {
 			reason: "the deletion goes on after the move; a host is held",
 			edit: func(source, target *scope) {

@@ -103,6 +103,20 @@ func describeRecovery(c *clusters) {
 		Expect(c.run(ctx, namespace, "clean")).To(end(0, "Nothing to do."))
 	})
 
+	It("gives a move up and leaves what else the target has with its Secrets", func(ctx context.Context) {
+		namespace, source, target := c.halfMoved(ctx)
+		for _, w := range []world{source, target} {
+			w.create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+				Name: "own-bmc", Labels: map[string]string{infrav1.MoveLabel: ""},
+			}})
+		}
+		target.create(ctx, build.Host("own", build.Available()))
+		source.resumed(ctx)
+		Expect(c.run(ctx, namespace, "abort")).To(end(0, "Done."))
+		Expect(target.client.Get(ctx, target.key("own-bmc"), &corev1.Secret{})).To(Succeed())
+		Expect(target.hosts(ctx)).To(HaveLen(1))
+	})
+
 	It("unpauses in the target what the move has brought, and nothing else", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		source.discard(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: clusterName}})

@@ -3,6 +3,7 @@ package plugin
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -120,15 +121,15 @@ func (a arrival) overwritten() []pivot.Obstacle {
 		for _, name := range slices.Sorted(maps.Keys(a.from.objects[kind])) {
 			arriving := a.from.objects[kind][name]
 			if there, exists := a.objects[kind][name]; exists {
-				found = append(found, a.overwrites(kind.Kind, belongsTo(arriving), there)...)
+				found = append(found, a.overwrites(kind, belongsTo(arriving), there)...)
 				found = append(found, halfDeleted(kind.Kind, there)...)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.from.secrets)) {
 		there, exists := a.secrets[name]
-		if owner := belongsTo(a.from.secrets[name]); exists && owner != "" {
-			found = append(found, a.overwrites("Secret", owner, there)...)
+		if owner := belongsTo(a.from.secrets[name]); exists && (owner != "" || pivot.Moves(a.from.secrets[name])) {
+			found = append(found, a.overwrites(secretKind(), owner, there)...)
 		}
 	}
 	return slices.Concat(found, a.otherHosts(), a.otherEndpoints())
@@ -158,15 +159,52 @@ func halfDeleted(kind string, there *metav1.PartialObjectMetadata) []pivot.Obsta
 		"%s %s is there already, and is being deleted, which would go on after the move", kind, there.Name)}
 }
 
-// overwrites returns no obstacle for an object without an owner, or with the same owner, as after an earlier move.
-func (a arrival) overwrites(kind, owner string, there *metav1.PartialObjectMetadata) []pivot.Obstacle {
+// overwrites returns no obstacle for an object without an owner, or with the same owner, as after an earlier move, if
+// nothing else here uses it.
+func (a arrival) overwrites(kind schema.GroupKind, owner string, there *metav1.PartialObjectMetadata) []pivot.Obstacle {
+	if user := a.userOf(located{kind, there.Name}, there); user != "" {
+		return []pivot.Obstacle{pivot.About(kind.Kind, there).Blocks(pivot.CodeWouldOverwrite,
+			"rename one of them, or move to a cluster without it",
+			"%s %s is there already, is used by %s and would be overwritten", kind.Kind, there.Name, user)}
+	}
 	other := belongsTo(there)
 	if other == "" || other == owner {
 		return nil
 	}
-	return []pivot.Obstacle{pivot.About(kind, there).Blocks(pivot.CodeWouldOverwrite,
+	return []pivot.Obstacle{pivot.About(kind.Kind, there).Blocks(pivot.CodeWouldOverwrite,
 		"rename one of them, or move to a cluster without it",
-		"%s %s is there already, belongs to Cluster %s and would be overwritten", kind, there.Name, other)}
+		"%s %s is there already, belongs to Cluster %s and would be overwritten", kind.Kind, there.Name, other)}
+}
+
+// userOf names an object of the target that does not arrive and that uses one that does: it names the Secret, or the
+// object owns it. Empty if there is none.
+func (a arrival) userOf(used located, there *metav1.PartialObjectMetadata) string {
+	stays := func(kind schema.GroupKind, name string) bool { return !a.from.has(located{kind, name}) }
+	if used.kind == secretKind() {
+		for _, host := range a.hosts {
+			if stays(hostKindOf(), host.Name) && slices.Contains(pivot.NamedSecrets(host), used.name) {
+				return "BareMetalHost " + host.Name
+			}
+		}
+		for _, object := range a.naming {
+			kind := reflect.TypeOf(object)
+			arrives := func(other metav1.Object) bool {
+				return reflect.TypeOf(other) == kind && other.GetName() == object.GetName()
+			}
+			if !slices.ContainsFunc(a.from.naming, arrives) && slices.Contains(pivot.NamedSecrets(object), used.name) {
+				return kind.Elem().Name() + " " + object.GetName()
+			}
+		}
+	}
+	isUsed := func(owner metav1.OwnerReference) bool { return owner.UID == there.UID && owner.UID != "" }
+	for _, kind := range append(a.kinds(), secretKind()) {
+		for _, name := range sortedKeys(a.belongingsOf(kind)) {
+			if object := a.belongingsOf(kind)[name]; stays(kind, name) && slices.ContainsFunc(object.OwnerReferences, isUsed) {
+				return kind.Kind + " " + name
+			}
+		}
+	}
+	return ""
 }
 
 // belongsTo is the Cluster that an object says it belongs to. Empty if it does not say.
