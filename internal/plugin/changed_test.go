@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -94,5 +97,37 @@ func TestChangedMeanwhile(t *testing.T) {
 		if !tc.kept(now) {
 			t.Errorf("%s: the object was changed", name)
 		}
+	}
+}
+
+// TestAwaitHosts goes on after an API server that is away for a moment, and ends where waiting is of no use.
+func TestAwaitHosts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason  string
+		failure error
+		want    bool
+	}{
+		"Away":      {"an API server restarts", errors.New("connection refused"), true},
+		"Forbidden": {"the user may not look", apierrors.NewForbidden(schema.GroupResource{}, "", nil), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			failed := false
+			c := fake.NewClientBuilder().WithScheme(scheme()).WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					if !failed {
+						failed = true
+						return tc.failure
+					}
+					return c.List(ctx, list, options...)
+				},
+			}).Build()
+			waiting := recovery{
+				where: sides{namespace: build.DefaultNamespace}, timeout: time.Minute, progress: newProgress(&bytes.Buffer{}),
+			}
+			left, err := waiting.awaitHosts(t.Context(), &cluster{client: c, side: targetSide}, nil)
+			if (err == nil) != tc.want || len(left) > 0 {
+				t.Errorf("%s: got %v, %v", tc.reason, left, err)
+			}
+		})
 	}
 }

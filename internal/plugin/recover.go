@@ -345,8 +345,11 @@ func (c *recovery) awaitHosts(ctx context.Context, at *cluster, only []string) (
 			if waiting = c.pausedHosts(seen, held, !begun); len(waiting) == 0 {
 				return nil, c.tellHeld(held)
 			}
-		case limited.Err() == nil:
+		case lacksKind(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 			return nil, err
+		case limited.Err() == nil:
+			waiting = []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeUnreachable, "see whether its API server runs",
+				"the %s does not answer: %v", at.side, err)}
 		}
 		select {
 		case <-limited.Done():

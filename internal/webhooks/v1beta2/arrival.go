@@ -18,8 +18,8 @@ import (
 )
 
 // WithArrivals adds to a validator of Metal3Clusters that a Metal3Cluster does not arrive with clusterctl where an
-// earlier move has left objects that the source does not have any more, and that none is created again where it moved
-// away from. It reads objects with the reader.
+// earlier move has left objects that the source does not have any more, or over one that was managed later, and that
+// none is created again where it moved away from. It reads objects with the reader.
 //
 // clusterctl repeats the write for some minutes and then fails. It has deleted nothing in the source by then. A later
 // rejection is impossible: clusterctl unpauses the Cluster itself, and Cluster API acts at once.
@@ -57,6 +57,10 @@ func (a arrivals) ValidateUpdate(
 	ctx context.Context, before, after *infrav1.Metal3Cluster,
 ) (admission.Warnings, error) {
 	if pivot.Arrives(before, after) {
+		if here, arriving := pivot.EpochOf(before), pivot.EpochOf(after); arriving < here {
+			return nil, forbid(after, fmt.Sprintf("move epoch %s is here and %s arrives, so the cluster was managed here last, and "+
+				"what arrives is out of date: unpause the Cluster here, and see pivot status of the source", here, arriving))
+		}
 		if err := a.compare(ctx, after); err != nil {
 			return nil, err
 		}

@@ -76,6 +76,10 @@ func TestArrivals(t *testing.T) {
 			reason: "all of the half copy arrives again", before: altered(validCluster, bring("1", "{}")), after: arriving,
 			here: []client.Object{kept},
 		},
+		"Out of date": {
+			reason: "the target has managed the cluster since", before: altered(validCluster, bring("4", "{}")), after: arriving,
+			want: "move epoch 4 is here and 3 arrives",
+		},
 		"Leftover": {
 			reason: "it was deleted in the source", before: altered(validCluster, bring("1", "{}")), after: arriving,
 			here: []client.Object{kept, gone}, want: "Machine gone here, which the source does not have any more",
