@@ -220,6 +220,17 @@ func (c *recovery) complete(ctx context.Context) error {
 	if len(refusals) > 0 {
 		return c.refuse(targetSide, refusals...)
 	}
+	if err := c.emptySource(ctx); err != nil || len(c.done.Refusals) > 0 {
+		return err
+	}
+	if err := c.unpauseBrought(ctx, brought); err != nil {
+		return err
+	}
+	return c.arrive(ctx)
+}
+
+// emptySource removes what the target has from the source, and moves the rest.
+func (c *recovery) emptySource(ctx context.Context) error {
 	late, refusals, err := c.lateHosts(ctx)
 	if err != nil {
 		return err
@@ -227,31 +238,29 @@ func (c *recovery) complete(ctx context.Context) error {
 	if len(refusals) > 0 {
 		return c.refuse(sourceSide, refusals...)
 	}
-	if err := c.sweep(ctx, late); err != nil || len(c.done.Refusals) > 0 {
+	if err := c.sweep(ctx, late); err != nil || len(c.done.Refusals) > 0 || len(late.hosts) == 0 {
 		return err
 	}
-	if len(late.hosts) > 0 {
-		if err := c.moveLate(ctx, late); err != nil || len(c.done.Refusals) > 0 {
-			return err
-		}
-	}
+	return c.moveLate(ctx, late)
+}
+
+// unpauseBrought lets the Clusters that a move has brought run in the target.
+func (c *recovery) unpauseBrought(ctx context.Context, brought *scope) error {
 	if names := unpausedNames(brought); len(names) > 0 {
 		question := fmt.Sprintf("%s of namespace %s are unpaused in the target.", pivot.Enumerate(names), brought.namespace)
 		if err := c.ask(question); err != nil {
 			return err
 		}
 	}
-	if err := c.unpause(ctx, c.target, brought); err != nil {
-		return err
-	}
-	return c.arrive(ctx)
+	return c.unpause(ctx, c.target, brought)
 }
 
 // broughtBy returns the paused Clusters of the target that a move has brought, or why they may not run. The first row
 // that fits counts for each paused Cluster of the target:
 //
 //	the source                                     the target                 runs
-//	has no such Cluster, and remembers others      any                        no: it is of another move, or a user paused it
+//	has no such Cluster, and remembers others      any                        no: another move brings it, or a user has
+//	                                                                          paused it
 //	has no such Cluster, and remembers nothing     any                        refused: nothing says that it is complete
 //	has it, or remembers that it went to a target  lacks what its inventory   refused: BMO would wipe hosts
 //	                                               has
@@ -273,13 +282,13 @@ func broughtBy(source, target *scope, departed pivot.Departure) (*scope, []pivot
 			}
 		case len(source.clusters)+len(departed.Infras) == 0:
 			refusals = append(refusals, pivot.About("Cluster", cluster).Blocks(pivot.CodeMoveUnclear,
-				"if it is complete, use pivot unpause there", "the source remembers no move, and Cluster %s of the target is paused",
-				cluster.Name))
+				"if it is complete, use pivot unpause there",
+				"the source remembers no move, and Cluster %s of the target is paused", cluster.Name))
 		}
 	}
 	for _, each := range lostSince(&brought) {
-		refusals = append(refusals, pivot.AboutNamed(each.kind.Kind, target.namespace, each.name).Blocks(pivot.CodeMoveUnclear,
-			"restore it from a backup in the target",
+		about := pivot.AboutNamed(each.kind.Kind, target.namespace, each.name)
+		refusals = append(refusals, about.Blocks(pivot.CodeMoveUnclear, "restore it from a backup in the target",
 			"%s had been there when clusterctl began to copy, and is on neither side: Cluster API would replace Machines, and "+
 				"BMO would wipe their hosts", each))
 	}

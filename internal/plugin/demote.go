@@ -112,29 +112,29 @@ func (c *demoteCommand) run(ctx context.Context, environment Environment) (int, 
 		return c.promote(ctx, deployment)
 	}
 	done, served, err := c.judge(ctx, deployment)
-	if err != nil {
-		return exitBlind, err
-	}
-	if served == nil || len(done.Refusals) > 0 && !c.force {
-		return exitNotReady, c.refuse(done, served != nil)
-	}
 	// One that is down has nothing left to give away: all there is to do is to wait.
-	if done.Before > 0 && !c.dryRun {
+	if err == nil && c.may(done, served) && done.Before > 0 && !c.dryRun {
 		question := fmt.Sprintf("Deployment %s is scaled from %d to 0 replicas. The database of its Ironic is lost.",
 			ironicDeployment(), done.Before)
 		if err := confirm(c.environment, c.yes, question); err != nil {
 			return exitNotReady, err
 		}
 		// The answer may have taken long.
-		if done, served, err = c.judge(ctx, deployment); err != nil {
-			return exitBlind, err
-		}
-		if served == nil || len(done.Refusals) > 0 && !c.force {
-			return exitNotReady, c.refuse(done, served != nil)
-		}
+		done, served, err = c.judge(ctx, deployment)
+	}
+	if err != nil {
+		return exitBlind, err
+	}
+	if !c.may(done, served) {
+		return exitNotReady, c.refuse(done, served != nil)
 	}
 	done.Forced = len(done.Refusals) > 0
 	return c.demote(ctx, done, served)
+}
+
+// may returns true if nothing is against a demotion, or nothing that force does not override.
+func (c *demoteCommand) may(done demotion, served *infrav1.Metal3Cluster) bool {
+	return served != nil && (len(done.Refusals) == 0 || c.force)
 }
 
 // judge returns what the Deployment serves, and what is against its demotion. Nothing is if it is down.

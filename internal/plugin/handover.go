@@ -113,18 +113,23 @@ func (c *demoteCommand) promote(ctx context.Context, deployment *appsv1.Deployme
 		return exitBlind, err
 	}
 	if isTaken {
-		question := fmt.Sprintf("Deployment %s is scaled from %d to %d replicas. The database of the Ironic that has the VIP is "+
-			"lost.", ironicDeployment(), done.Before, before)
-		if err := confirm(c.environment, c.yes || c.dryRun, question); err != nil {
-			return exitNotReady, err
+		done.Refusals, err = c.takingRefusals(ctx)
+		if err == nil && (len(done.Refusals) == 0 || c.force) && !c.dryRun {
+			question := fmt.Sprintf("Deployment %s is scaled from %d to %d replicas. The database of the Ironic that has the "+
+				"VIP is lost.", ironicDeployment(), done.Before, before)
+			if err := confirm(c.environment, c.yes, question); err != nil {
+				return exitNotReady, err
+			}
+			// The answer may have taken long.
+			done.Refusals, err = c.takingRefusals(ctx)
 		}
-		if done.Refusals, err = c.takingRefusals(ctx); err != nil {
+		switch done.Forced = len(done.Refusals) > 0; {
+		case err != nil:
 			return exitBlind, err
-		}
-		if len(done.Refusals) > 0 && !c.force {
+		case done.Forced && !c.force:
+			done.Forced = false
 			return exitNotReady, c.refuse(done, true)
 		}
-		done.Forced = len(done.Refusals) > 0
 	}
 	done.After, done.Notes = before, append(done.Notes, note)
 	if !c.dryRun {
@@ -153,8 +158,8 @@ func (c *demoteCommand) takesBack(ctx context.Context, clusterID string) (isTake
 		return false, "", c.management.blind(fmt.Errorf("reading ConfigMap %s: %w", key, err))
 	}
 	if _, handedOver := notice.Data[clusterID]; handedOver {
-		return false, fmt.Sprintf("it does not take the address, because ConfigMap %s names clusterID %s: pivot yield --undo "+
-			"--cluster-id %s removes that key", key, clusterID, clusterID), nil
+		return false, fmt.Sprintf("it does not take the address, because ConfigMap %s names clusterID %s: pivot yield "+
+			"--undo --cluster-id %s removes that key", key, clusterID, clusterID), nil
 	}
 	return true, "it takes the address back as soon as it is healthy, because it has the higher priority", nil
 }

@@ -179,29 +179,37 @@ func (a arrival) overwrites(kind schema.GroupKind, owner string, there *metav1.P
 // userOf names an object of the target that does not arrive and that uses one that does: it names the Secret, or the
 // object owns it. Empty if there is none.
 func (a arrival) userOf(used located, there *metav1.PartialObjectMetadata) string {
-	stays := func(kind schema.GroupKind, name string) bool { return !a.from.has(located{kind, name}) }
 	if used.kind == secretKind() {
-		for _, host := range a.hosts {
-			if stays(hostKindOf(), host.Name) && slices.Contains(pivot.NamedSecrets(host), used.name) {
-				return "BareMetalHost " + host.Name
-			}
-		}
-		for _, object := range a.naming {
-			kind := reflect.TypeOf(object)
-			arrives := func(other metav1.Object) bool {
-				return reflect.TypeOf(other) == kind && other.GetName() == object.GetName()
-			}
-			if !slices.ContainsFunc(a.from.naming, arrives) && slices.Contains(pivot.NamedSecrets(object), used.name) {
-				return kind.Elem().Name() + " " + object.GetName()
-			}
+		if user := a.namedBy(used.name); user != "" {
+			return user
 		}
 	}
 	isUsed := func(owner metav1.OwnerReference) bool { return owner.UID == there.UID && owner.UID != "" }
 	for _, kind := range append(a.kinds(), secretKind()) {
 		for _, name := range sortedKeys(a.belongingsOf(kind)) {
-			if object := a.belongingsOf(kind)[name]; stays(kind, name) && slices.ContainsFunc(object.OwnerReferences, isUsed) {
+			stays, object := !a.from.has(located{kind, name}), a.belongingsOf(kind)[name]
+			if stays && slices.ContainsFunc(object.OwnerReferences, isUsed) {
 				return kind.Kind + " " + name
 			}
+		}
+	}
+	return ""
+}
+
+// namedBy names an object of the target that does not arrive and names a Secret. Empty if there is none.
+func (a arrival) namedBy(secret string) string {
+	for _, host := range a.hosts {
+		if !a.from.has(located{hostKindOf(), host.Name}) && slices.Contains(pivot.NamedSecrets(host), secret) {
+			return "BareMetalHost " + host.Name
+		}
+	}
+	for _, object := range a.naming {
+		kind := reflect.TypeOf(object)
+		arrives := func(other metav1.Object) bool {
+			return reflect.TypeOf(other) == kind && other.GetName() == object.GetName()
+		}
+		if !slices.ContainsFunc(a.from.naming, arrives) && slices.Contains(pivot.NamedSecrets(object), secret) {
+			return kind.Elem().Name() + " " + object.GetName()
 		}
 	}
 	return ""
