@@ -191,6 +191,7 @@ type IronicKubelet struct {
 
 // IronicEndpoint is the network endpoint of Ironic.
 // +kubebuilder:validation:XValidation:rule="self.cidrs.size() <= self.virtualIPs.size()",message="cidrs has more entries than virtualIPs: give one per address, in the same order"
+// +kubebuilder:validation:XValidation:rule="[has(self.interface), has(self.macAddresses), has(self.interfaceCIDR)].filter(is, is).size() == 1",message="set exactly one of interface, macAddresses and interfaceCIDR"
 type IronicEndpoint struct {
 	// virtualIPs are the VIPs, at most one of each address family. URLs contain the first one.
 	// +required
@@ -206,11 +207,29 @@ type IronicEndpoint struct {
 	// +kubebuilder:validation:MaxItems=2
 	CIDRs []string `json:"cidrs"`
 
-	// interface is the network interface or bridge of the control-plane nodes to which the VIPs are added.
-	// +required
+	// interface is the network interface or bridge of the control-plane nodes to which the VIPs are added. Exactly one
+	// of interface, macAddresses and interfaceCIDR is set.
+	// +optional
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9._-]+$`
-	Interface string `json:"interface"`
+	Interface string `json:"interface,omitempty"`
+
+	// macAddresses let each node choose the interface that has one of these MAC addresses, or whose port has one: the
+	// bridge or the bond. List the MAC addresses of all control-plane nodes. The interface must be up and have an
+	// address of its own of the IP family of a VIP.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$`
+	MACAddresses []string `json:"macAddresses,omitempty"`
+
+	// interfaceCIDR lets each node choose the interface that has an address of its own in this network. VIPs do not
+	// count. The interface must be up.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=43
+	InterfaceCIDR string `json:"interfaceCIDR,omitempty"`
 
 	// port of the Ironic API. Defaults to 6385.
 	// +optional

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -48,6 +49,7 @@ func (e Endpoint) settings(role vip.Role, addresses []vip.Address) (vip.NodeSett
 		ClusterID:             described.ClusterID,
 		Role:                  role,
 		Interface:             described.Endpoint.Interface,
+		MACAddresses:          plainMACs(described.Endpoint.MACAddresses),
 		VirtualIPs:            addresses,
 		VirtualRouterID:       groupOf(described).ID(),
 		Mode:                  vip.Mode(described.VRRP.Mode),
@@ -62,6 +64,13 @@ func (e Endpoint) settings(role vip.Role, addresses []vip.Address) (vip.NodeSett
 		Files:           files(),
 		Images:          []string{ironic.KernelFile, ironic.RamdiskFile},
 		ArmedAnnotation: vip.Annotation{Name: ironic.ArmedAnnotation, Value: ironic.ArmedValue},
+	}
+	if text := described.Endpoint.InterfaceCIDR; text != "" {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return settings, fmt.Errorf("endpoint.interfaceCIDR is %q; write a network like 192.0.2.0/24", text)
+		}
+		settings.InterfaceCIDR = network.Masked()
 	}
 	if interval := described.VRRP.AdvertisementInterval; interval != nil {
 		settings.AdvertisementInterval = vip.Duration(interval.Duration)
@@ -78,6 +87,18 @@ func (e Endpoint) settings(role vip.Role, addresses []vip.Address) (vip.NodeSett
 		return settings, err
 	}
 	return settings, nil
+}
+
+// plainMACs are sorted and in the form of the settings. What is no MAC address stays, for the settings to refuse.
+func plainMACs(texts []string) []string {
+	plain := slices.Clone(texts)
+	for i, text := range plain {
+		if read, err := vip.MACAddress(text); err == nil {
+			plain[i] = read
+		}
+	}
+	slices.Sort(plain)
+	return slices.Compact(plain)
 }
 
 // kubelet is whose credentials the guard asks its own Node object with whether it may hold the address. Nil means that

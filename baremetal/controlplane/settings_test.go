@@ -14,6 +14,7 @@ import (
 // TestOperatorSettingsReachTheFiles finds each setting in the files of a node, and none of them without it.
 func TestOperatorSettingsReachTheFiles(t *testing.T) {
 	const pod, dnsmasq = "/etc/kubernetes/manifests/metal3-ironic.yaml", "/etc/kubernetes/metal3-ironic/dnsmasq.conf"
+	const guard = "/etc/kubernetes/metal3-ironic/guard.json"
 	on := true
 	for name, c := range map[string]struct {
 		change func(*infrav1.Ironic)
@@ -108,6 +109,20 @@ func TestOperatorSettingsReachTheFiles(t *testing.T) {
 				"name: IRONIC_RAMDISK_SSH_KEY\n      value: ssh-ed25519 AAAA",
 				"- --sha256=" + strings.Repeat("0a", 32) + "\n    - --sha256=" + strings.Repeat("0b", 32) + "\n",
 			},
+		},
+		"MAC addresses": {
+			change: func(i *infrav1.Ironic) {
+				i.Endpoint.Interface, i.Endpoint.MACAddresses = "", []string{"52:54:00:00:00:0B", "52:54:00:00:00:0a", "52:54:00:00:00:0b"}
+			},
+			file: guard, want: []string{"\"macAddresses\": [\n    \"52:54:00:00:00:0a\",\n    \"52:54:00:00:00:0b\"\n  ],\n"},
+		},
+		"CIDR": {
+			change: func(i *infrav1.Ironic) { i.Endpoint.Interface, i.Endpoint.InterfaceCIDR = "", "10.1.2.3/8" },
+			file:   guard, want: []string{"\"interfaceCIDR\": \"10.0.0.0/8\",\n"},
+		},
+		"interface that the guard chooses": {
+			change: func(i *infrav1.Ironic) { i.Endpoint.Interface, i.Endpoint.InterfaceCIDR = "", "10.1.2.3/8" },
+			file:   pod, want: []string{"- --interface-file=/run/metal3-ironic/interface\n"},
 		},
 		"DHCP": {
 			change: func(i *infrav1.Ironic) {

@@ -114,7 +114,8 @@ type Config struct {
 	// VirtualIPs are what Ironic answers on. The first one is in URLs.
 	VirtualIPs []netip.Addr
 
-	// Interface of the nodes that carries the addresses.
+	// Interface of the nodes that carries the addresses. Empty means that the guard of each node chooses it, and says so
+	// in interfaceFile.
 	Interface string
 
 	// Ports of the services.
@@ -232,8 +233,6 @@ func (c Config) check() error {
 		return errors.New("clusterID is empty; conductors of all clusters would have the same name")
 	case len(c.VirtualIPs) == 0:
 		return errors.New("there is no virtual address; Ironic would choose one of the node")
-	case c.Interface == "":
-		return errors.New("interface is empty; name the one that carries the virtual address")
 	case c.Images.Guard == "":
 		return errors.New("image of the guard is empty; give the one of this release")
 	case c.Ports.API < 1 || c.Ports.Image < 1 || c.Ports.ImageTLS < 1:
@@ -251,7 +250,11 @@ func (c Config) addressFlags() []string {
 	for i, address := range c.VirtualIPs {
 		addresses[i] = address.String()
 	}
-	return []string{"--interface=" + c.Interface, "--addresses=" + strings.Join(addresses, ",")}
+	device := "--interface=" + c.Interface
+	if c.Interface == "" {
+		device = "--interface-file=" + interfaceFile
+	}
+	return []string{device, "--addresses=" + strings.Join(addresses, ",")}
 }
 
 // onNode is the path of a file below NodeDirectory.

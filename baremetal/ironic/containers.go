@@ -198,7 +198,11 @@ func (c Config) environment() []corev1.EnvVar {
 		{Name: "IRONIC_CONDUCTOR_HOST", Value: c.ClusterID + "-$(NODE_NAME)"},
 		// With PROVISIONING_IP it would wait for the address, which waits for a healthy Ironic.
 		{Name: "IRONIC_IP", Value: c.VirtualIPs[0].String()},
-		{Name: "PROVISIONING_INTERFACE", Value: c.Interface},
+	}
+	if c.Interface != "" {
+		variables = append(variables, corev1.EnvVar{Name: "PROVISIONING_INTERFACE", Value: c.Interface})
+	}
+	variables = append(variables, []corev1.EnvVar{
 		{Name: "LISTEN_ALL_INTERFACES", Value: "true"},
 		{Name: "IRONIC_ACCESS_PORT", Value: api},
 		{Name: "IRONIC_LISTEN_PORT", Value: api},
@@ -211,7 +215,7 @@ func (c Config) environment() []corev1.EnvVar {
 		{Name: "IRONIC_EXPOSE_JSON_RPC", Value: "false"},
 		// A standby does nothing, and a holder has at most some hundreds of hosts.
 		{Name: "NUMWORKERS", Value: "1"},
-	}
+	}...)
 	return slices.Concat(variables, c.Ramdisk.environment(), c.Settings.environment(), c.proxy())
 }
 
@@ -233,6 +237,12 @@ func (c Config) dnsmasq() part {
 	container := c.container("dnsmasq", c.Images.Ironic, "5m", "16Mi")
 	gate := append([]string{tool, "gate", "--while-vip"}, c.addressFlags()...)
 	container.Command = append(gate, "--", "/usr/sbin/dnsmasq", "--no-daemon", "--conf-file="+onNode(DHCPFile))
+	if c.Interface == "" {
+		container.Command = append(container.Command, "--interface="+interfaceMark)
+		if c.DHCP.Begin.Is6() {
+			container.Command = append(container.Command, "--ra-param="+interfaceMark+routerIsNone)
+		}
+	}
 	container.SecurityContext = asRoot("NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW")
 	container.VolumeMounts = []corev1.VolumeMount{nodeMount(), stateMount(), toolsMount()}
 	return part{

@@ -19,6 +19,9 @@ const (
 	firmwareARM  = "snponly-arm64.efi"
 )
 
+// routerIsNone is the end of an ra-param that keeps the interval of dnsmasq and says that the sender is no router.
+const routerIsNone = ",0,0"
+
 // leases lie on the node and not in the container, so that a restart of dnsmasq keeps them.
 const leases = StateDirectory + "/leases"
 
@@ -41,7 +44,9 @@ func DNSMasq(config Config) ([]byte, error) {
 	}
 	var out lines
 	out.add("port=0")
-	out.add("interface=%s", config.Interface)
+	if config.Interface != "" {
+		out.add("interface=%s", config.Interface)
+	}
 	out.add("bind-dynamic")
 	out.add("dhcp-authoritative")
 	out.add("dhcp-leasefile=%s", leases)
@@ -87,7 +92,9 @@ func (c Config) dhcp4(out *lines) {
 func (c Config) dhcp6(out *lines) {
 	server := c.serverOf(c.DHCP.Begin)
 	out.add("enable-ra")
-	out.add("ra-param=%s,0,0", c.Interface)
+	if c.Interface != "" {
+		out.add("ra-param=%s", c.Interface+routerIsNone)
+	}
 	out.add("dhcp-range=%s,%s,%d,%s", c.DHCP.Begin, c.DHCP.End, c.DHCP.Network.Bits(), c.DHCP.lease())
 	for _, extra := range c.DHCP.Extra {
 		out.add("dhcp-range=%s,%s,%d,%s", extra.Begin, extra.End, extra.Network.Bits(), c.DHCP.lease())

@@ -27,10 +27,16 @@ const (
 
 // TestDHCP6Behaviour asks the real dnsmasq for a boot program over IPv6.
 func TestDHCP6Behaviour(t *testing.T) {
+	for name, device := range map[string]string{"named": "provisioning", "chosen": ""} {
+		t.Run(name, func(t *testing.T) { dhcp6Behaviour(t, device) })
+	}
+}
+
+func dhcp6Behaviour(t *testing.T, device string) {
 	program := dnsmasq(t)
 	server, client := cable(t, "fd00:172:22::21/64", "fd00:172:22::2/64")
 	config := full()
-	config.DHCP = dhcp6()
+	config.DHCP, config.Interface = dhcp6(), device
 	config.VirtualIPs = []netip.Addr{netip.MustParseAddr("fd00:172:22::2")}
 	serve(t, server, program, config)
 	for architecture, want := range map[uint16]string{

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -205,9 +206,8 @@ func serve(t *testing.T, namespace netns.NsHandle, program string, config ironic
 	}
 	directory := t.TempDir()
 	// On the node it is a file of the node; its name is all that differs.
-	text := strings.NewReplacer("/run/metal3-ironic", directory, "interface=br0", "interface=provisioning",
-		"ra-param=br0", "ra-param=provisioning").Replace(string(content))
-	text = strings.Replace(text, "tftp-root=/tftpboot", "tftp-root="+directory, 1)
+	text := strings.NewReplacer("/run/metal3-ironic", directory, "tftp-root=/tftpboot", "tftp-root="+directory).
+		Replace(string(content))
 	file := filepath.Join(directory, "dnsmasq.conf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func serve(t *testing.T, namespace netns.NsHandle, program string, config ironic
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(ctx, program, "--no-daemon", "--conf-file="+file)
+	command := exec.CommandContext(ctx, program, append([]string{"--no-daemon", "--conf-file=" + file}, flags(t, config)...)...)
 	command.Stdout, command.Stderr = log, log
 	err = inThread(func() error {
 		return errors.Join(netns.Set(namespace), keepOnly(unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_NET_BIND_SERVICE),
@@ -234,6 +234,22 @@ func serve(t *testing.T, namespace netns.NsHandle, program string, config ironic
 			t.Logf("dnsmasq says:\n%s", content)
 		}
 	})
+}
+
+// flags are what the pod tells dnsmasq beside the file, after the gate has named the interface.
+func flags(t *testing.T, config ironic.Config) []string {
+	t.Helper()
+	pods, err := ironic.Pods(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := pods[0].Spec.Containers[0].Command
+	last := slices.IndexFunc(command, func(argument string) bool { return strings.HasPrefix(argument, "--conf-file=") })
+	var named []string
+	for _, argument := range command[last+1:] {
+		named = append(named, strings.ReplaceAll(argument, "{interface}", "provisioning"))
+	}
+	return named
 }
 
 // keepOnly takes all other rights away from the thread and what it starts, as a runtime does for a container.

@@ -25,8 +25,10 @@ import "strings"
 //	                                              run a program until the images are there, each with its sum if sums
 //	                                              are given; not at all if they are, and have the sums given or recorded
 //
-// FLAGS are --interface=NAME and --addresses=ADDRESS,ADDRESS; any of them counts. The directories above a copy are made
-// as needed and belong to the user as well; a copy has the mode 0400.
+// FLAGS are --interface=NAME or --interface-file=FILE, and --addresses=ADDRESS,ADDRESS; any of them counts. The file has
+// the name; a gate waits for it, sets PROVISIONING_INTERFACE to it for the program, and puts it in the place of
+// interfaceMark in arguments. The directories above a copy are made as needed and belong to the user as well; a copy has
+// the mode 0400.
 //
 // GuardProgram is where the program is in its own image, and tool where containers of other images find it.
 const (
@@ -40,6 +42,14 @@ const (
 const (
 	userOfIronic  = 997
 	groupOfIronic = 994
+)
+
+const (
+	// interfaceFile is where the guard says which interface it chose.
+	interfaceFile = StateDirectory + "/interface"
+
+	// interfaceMark stands for the name of that interface.
+	interfaceMark = "{interface}"
 )
 
 // private is a folder in memory with what only Ironic may read.

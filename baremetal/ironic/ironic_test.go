@@ -81,7 +81,11 @@ func TestPods(t *testing.T) {
 	cold.Cold, cold.Ramdisk = true, ironic.Ramdisk{Present: true}
 	v6 := least()
 	v6.VirtualIPs = []netip.Addr{netip.MustParseAddr("fd00:172:22::2")}
-	for name, config := range map[string]ironic.Config{"least": least(), "full": full(), "cold": cold, "v6": v6} {
+	chosen := full()
+	chosen.Interface, chosen.DHCP = "", dhcp6()
+	for name, config := range map[string]ironic.Config{
+		"least": least(), "full": full(), "cold": cold, "v6": v6, "chosen": chosen,
+	} {
 		t.Run(name, func(t *testing.T) {
 			pods, err := ironic.Pods(config)
 			if err != nil {
@@ -96,6 +100,54 @@ func TestPods(t *testing.T) {
 				complete(t, pod.Spec)
 			}
 		})
+	}
+}
+
+// TestInterfaceOfTheNode: no file and no pod names an interface that the guard chooses, on either side.
+func TestInterfaceOfTheNode(t *testing.T) {
+	config := full()
+	config.Interface, config.DHCP = "", dhcp6()
+	pods, err := ironic.Pods(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployment, err := ironic.Deployment(config, ironic.Management{Name: "ironic", Namespace: "ironic", Secret: "files"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := ironic.DNSMasq(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(file), "interface=") || strings.Contains(string(file), "ra-param") {
+		t.Errorf("dnsmasq.conf names an interface:\n%s", file)
+	}
+	specs := []corev1.PodSpec{deployment.Spec.Template.Spec}
+	for _, pod := range pods {
+		specs = append(specs, pod.Spec)
+	}
+	gates := map[string]int{}
+	for _, spec := range specs {
+		for _, container := range spec.Containers {
+			for _, variable := range container.Env {
+				if variable.Name == "PROVISIONING_INTERFACE" {
+					t.Errorf("container %s has PROVISIONING_INTERFACE %q", container.Name, variable.Value)
+				}
+			}
+			if slices.Contains(container.Command, "gate") {
+				gates[container.Name]++
+				if !slices.Contains(container.Command, "--interface-file=/run/metal3-ironic/interface") {
+					t.Errorf("the gate of %s does not follow the guard: %q", container.Name, container.Command)
+				}
+			}
+			if container.Name == "dnsmasq" && (!slices.Contains(container.Command, "--interface={interface}") ||
+				!slices.Contains(container.Command, "--ra-param={interface},0,0")) {
+				t.Errorf("dnsmasq runs on all interfaces: %q", container.Command)
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"ironic": 2, "dnsmasq": 2}, gates); diff != "" {
+		t.Errorf("gates of both sides (-want +got):\n%s", diff)
 	}
 }
 
@@ -304,9 +356,6 @@ func TestRefuses(t *testing.T) {
 		"no address": {
 			reason: "nothing to serve on", want: "there is no virtual address",
 			change: func(c *ironic.Config) { c.VirtualIPs = nil },
-		},
-		"no interface": {
-			reason: "Ironic would guess", want: "interface is empty", change: func(c *ironic.Config) { c.Interface = "" },
 		},
 		"no guard": {
 			reason: "there is no default", want: "image of the guard is empty",

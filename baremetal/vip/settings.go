@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"path"
 	"slices"
@@ -73,8 +74,16 @@ type NodeSettings struct {
 	// Role of the node.
 	Role Role `json:"role"`
 
-	// Interface carries the virtual addresses. It may appear later than the guard.
-	Interface string `json:"interface"`
+	// Interface carries the virtual addresses. It may appear later than the guard. Exactly one of Interface,
+	// MACAddresses and InterfaceCIDR is set.
+	Interface string `json:"interface,omitempty"`
+
+	// MACAddresses let the node choose the interface with one of them, written like 52:54:00:00:00:0a.
+	MACAddresses []string `json:"macAddresses,omitempty"`
+
+	// InterfaceCIDR lets the node choose the interface with an address of its own in this network. It is in its masked
+	// form.
+	InterfaceCIDR netip.Prefix `json:"interfaceCIDR,omitzero"`
 
 	// VirtualIPs are one or two addresses of different families. The first one is in URLs and in the certificate.
 	VirtualIPs []Address `json:"virtualIPs"`
@@ -199,19 +208,51 @@ func (s NodeSettings) check() error {
 }
 
 func (s NodeSettings) checkWords() error {
-	switch {
-	case s.ClusterID == "":
+	if s.ClusterID == "" {
 		return errors.New("clusterID is empty; it tells whose Ironic answers")
-	case s.Interface == "":
-		return errors.New("interface is empty; name the one that carries the virtual addresses")
 	}
 	return errors.Join(
+		s.checkInterface(),
 		oneOf("role", s.Role, Management, ControlPlane),
 		oneOf("mode", s.Mode, Unicast, Multicast),
 		oneOf("takeover", s.Takeover, AfterMove, Always, Manual),
 		oneOf("standby", s.Standby, Warm, Cold),
 	)
 }
+
+func (s NodeSettings) checkInterface() error {
+	ways := 0
+	for _, given := range []bool{s.Interface != "", len(s.MACAddresses) > 0, s.InterfaceCIDR.IsValid()} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return fmt.Errorf("interface is %q, macAddresses are %q and interfaceCIDR is %q; give exactly one of them",
+			s.Interface, s.MACAddresses, s.InterfaceCIDR)
+	}
+	if s.InterfaceCIDR != s.InterfaceCIDR.Masked() {
+		return fmt.Errorf("interfaceCIDR is %s; write %s", s.InterfaceCIDR, s.InterfaceCIDR.Masked())
+	}
+	for _, text := range s.MACAddresses {
+		if canonical, err := MACAddress(text); err != nil || canonical != text {
+			return fmt.Errorf("macAddresses have %q; write addresses like 52:54:00:00:00:0a", text)
+		}
+	}
+	return nil
+}
+
+// MACAddress returns the address in the form of the settings. It returns an error unless it is one of 48 bits that a
+// single interface can have.
+func MACAddress(text string) (string, error) {
+	parsed, err := net.ParseMAC(text)
+	if err != nil || len(parsed) != 6 || parsed[0]&1 != 0 || !slices.ContainsFunc(parsed, isNotZero) {
+		return "", fmt.Errorf("%q is not the MAC address of an interface; write it like 52:54:00:00:00:0a", text)
+	}
+	return parsed.String(), nil
+}
+
+func isNotZero(part byte) bool { return part != 0 }
 
 func oneOf[word ~string](field string, value word, allowed ...word) error {
 	if slices.Contains(allowed, value) {

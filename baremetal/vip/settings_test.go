@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,10 @@ func TestDecodeRefuses(t *testing.T) {
 		"takeover":        {"unknown", change(`"AfterMove"`, `"Never"`), `takeover is "Never"`},
 		"standby":         {"unknown", change(`"Warm"`, `"Hot"`), `standby is "Hot"`},
 		"cluster":         {"identity", change(`"3f9c1a7e"`, `""`), "clusterID is empty"},
-		"interface":       {"nowhere to go", change(`"provisioning"`, `""`), "interface is empty"},
+		"interface":       {"nowhere to go", change(`"provisioning"`, `""`), "give exactly one of them"},
+		"two ways":        {"which one counts", change(`"interface"`, `"interfaceCIDR": "172.22.0.0/24", "interface"`), "give exactly one of them"},
+		"MAC":             {"the kernel writes others", change(`"interface": "provisioning"`, `"macAddresses": ["52-54-00-00-00-0A"]`), "write addresses like"},
+		"CIDR":            {"two spellings", change(`"interface": "provisioning"`, `"interfaceCIDR": "172.22.0.1/24"`), "interfaceCIDR is 172.22.0.1/24"},
 		"router ID":       {"left to others", change(`"virtualRouterID": 51`, `"virtualRouterID": 2`), "virtualRouterID is 2"},
 		"interval":        {"not a hundredth", change(`"200ms"`, `"15ms"`), "advertisementInterval is 15ms"},
 		"silence":         {"in the future", change(`"15m0s"`, `"-1s"`), "takeoverAfterSilence is -1s"},
@@ -98,6 +102,50 @@ func TestDecodeRefuses(t *testing.T) {
 			_, err := vip.Decode([]byte(c.content))
 			wanted(t, c.reason, c.want, err)
 		})
+	}
+}
+
+// TestChoices: each way to choose the interface is read as it was written, and leaves the others out.
+func TestChoices(t *testing.T) {
+	for want, change := range map[string]func(*vip.NodeSettings){
+		`"interface": "provisioning",`:                   func(s *vip.NodeSettings) { s.Interface = "provisioning" },
+		`"interfaceCIDR": "172.22.0.0/24",`:              func(s *vip.NodeSettings) { s.InterfaceCIDR = netip.MustParsePrefix("172.22.0.0/24") },
+		"\"macAddresses\": [\n    \"52:54:00:00:00:0a\"": func(s *vip.NodeSettings) { s.MACAddresses = []string{"52:54:00:00:00:0a"} },
+	} {
+		made := settings(t)
+		made.Interface = ""
+		change(&made)
+		content, err := made.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := vip.Decode(content)
+		if err != nil || got.Interface != made.Interface || got.InterfaceCIDR != made.InterfaceCIDR ||
+			!slices.Equal(got.MACAddresses, made.MACAddresses) {
+			t.Errorf("%s was read as %+v, %v", content, got, err)
+		}
+		words := []string{`"interface":`, `"interfaceCIDR":`, `"macAddresses":`}
+		given := slices.DeleteFunc(words, func(word string) bool { return !strings.Contains(string(content), word) })
+		if len(given) != 1 || !strings.Contains(string(content), want) {
+			t.Errorf("the settings have %q, want %s alone", given, want)
+		}
+	}
+}
+
+// TestMACAddress: only what one interface can have is a MAC address.
+func TestMACAddress(t *testing.T) {
+	for _, text := range []string{"52:54:00:00:00:0A", "52-54-00-00-00-0a", "5254.0000.000a"} {
+		if got, err := vip.MACAddress(text); err != nil || got != "52:54:00:00:00:0a" {
+			t.Errorf("%s: got %q, %v", text, got, err)
+		}
+	}
+	for text, reason := range map[string]string{
+		"": "nothing", "eth0": "a name", "00:00:00:00:00:00": "the loopback interface", "01:00:5e:00:00:12": "a multicast group",
+		"ff:ff:ff:ff:ff:ff": "all machines", "00:11:22:33:44:55:66:77": "Infiniband",
+	} {
+		if got, err := vip.MACAddress(text); err == nil {
+			t.Errorf("%s, %s: got %q", text, reason, got)
+		}
 	}
 }
 

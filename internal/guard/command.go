@@ -128,25 +128,30 @@ func nodeName(environment Environment) string {
 
 // place is where the address would be.
 type place struct {
-	settings, device, addresses, state string
+	settings, device, deviceFile, addresses, state string
 }
 
 func (p *place) add(flags *flag.FlagSet) {
 	flags.StringVar(&p.settings, "settings", DefaultSettings, "file of the settings")
 	flags.StringVar(&p.device, "interface", "", "network interface, instead of the settings")
+	flags.StringVar(&p.deviceFile, "interface-file", "", "file with the name of the network interface, which the guard of "+
+		"the node chooses; "+InterfaceMark+" in the arguments of the program stands for that name")
 	flags.StringVar(&p.addresses, "addresses", "", "addresses with commas between them, instead of the settings")
 	flags.StringVar(&p.state, "state", DefaultState, "directory with the term of the address, where no settings name one")
 }
 
 // find tells the gate where to look.
 func (p *place) find(environment Environment, gate *Gate) error {
-	if p.device == "" || p.addresses == "" {
+	if p.device == "" && p.deviceFile == "" || p.addresses == "" {
 		settings, err := loadSettings(Options{Settings: p.settings, State: p.state, Getenv: environment.Getenv})
 		gate.Interface, gate.Virtual = settings.Interface, virtualAddresses(settings)
 		gate.Term = inState(settings, track.Term)
+		if settings.Interface == "" {
+			gate.InterfaceFile = inState(settings, track.Interface)
+		}
 		return err
 	}
-	gate.Interface, gate.Term = p.device, filepath.Join(p.state, track.Term)
+	gate.Interface, gate.InterfaceFile, gate.Term = p.device, p.deviceFile, filepath.Join(p.state, track.Term)
 	for text := range strings.SplitSeq(p.addresses, ",") {
 		address, err := netip.ParseAddr(text)
 		if err != nil {

@@ -30,6 +30,7 @@ type facts struct {
 	fitAndArmed  bool
 	beat         time.Time
 	reason       string
+	unusable     error
 
 	registry    *prometheus.Registry
 	holder      prometheus.Gauge
@@ -173,6 +174,14 @@ func (f *facts) setVerdict(fit bool, decision policy.Decision, now time.Time) {
 	f.armed.WithLabelValues(decision.Reason).Set(asNumber(decision.Armed))
 }
 
+// setUnusable says why the first settings cannot be used, and nil when they can.
+func (f *facts) setUnusable(problem error) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.unusable = problem
+	f.valid.Set(asNumber(problem == nil))
+}
+
 // setBeat says that the guard lives, before it has anything to decide.
 func (f *facts) setBeat(now time.Time) {
 	f.mutex.Lock()
@@ -195,6 +204,7 @@ type snapshot struct {
 	running      bool
 	fitAndArmed  bool
 	beat         time.Time
+	unusable     error
 }
 
 // doubts says whether the lease of the VIP was renewed so late, and so shortly ago, that another holder may not have
@@ -215,6 +225,6 @@ func (f *facts) snapshot() snapshot {
 		seen: f.seen, holding: f.holding, holdingSince: f.holdingSince, arrivedAt: f.arrivedAt,
 		doubtedAt: f.doubtedAt, downSince: f.downSince, pending: f.pending,
 		ironicWell: f.ironicWell, checkedAt: f.checkedAt, annotation: f.annotation, running: f.running,
-		fitAndArmed: f.fitAndArmed, beat: f.beat,
+		fitAndArmed: f.fitAndArmed, beat: f.beat, unusable: f.unusable,
 	}
 }

@@ -76,6 +76,7 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	err := errors.Join(
 		track.Ensure(inState(settings, track.IronicOK), fit), track.Ensure(inState(settings, track.Armed), decision.Armed),
 		track.Ensure(inState(settings, track.Holder), current.holding),
+		track.Say(inState(settings, track.Interface), settings.Interface+"\n"),
 		track.Say(inState(settings, track.Term), record.String()))
 	g.logOnce("files", "Cannot write the track files, so keepalived must not run", err)
 	g.wish(settings, current.seen, err == nil)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
-	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -33,10 +32,15 @@ type Gate struct {
 	// Interface that the address is looked for on. One that is missing has no address.
 	Interface string
 
+	// InterfaceFile has the name of the interface in place of Interface: the guard of the node chooses it. Until there is
+	// one, the program does not start.
+	InterfaceFile string
+
 	// Virtual is the address, in one or two families. It is here while one of them is.
 	Virtual []netip.Addr
 
-	// Command is the program, by its path, and its arguments.
+	// Command is the program, by its path, and its arguments. With InterfaceFile, InterfaceMark in an argument stands for
+	// the name of the interface.
 	Command []string
 
 	// WhileHere starts the program only while the address is here.
@@ -79,6 +83,9 @@ type passage struct {
 
 	// patience is that of the term, for those who watch the interface.
 	patience atomic.Int64
+
+	// device is the last interface that InterfaceFile has named, a string.
+	device atomic.Value
 }
 
 // Run returns the exit code of the program when that ends by itself: whoever started the gate decides what then. When
@@ -94,7 +101,7 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	looks := make(chan address.Interface, 1)
-	go p.watch(watching, func(now address.Interface) { latest(looks, now) })
+	go p.watchNamed(watching, func(now address.Interface) { latest(looks, now) })
 	told := ctx.Done()
 	for {
 		select {
@@ -122,26 +129,26 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 
 // watch tells how the interface is. An interface that cannot be seen counts as one without the address, as long as that
 // lasts: the program is frozen, and continues if the address was there all the time.
-func (p *passage) watch(ctx context.Context, changed func(address.Interface)) {
+func (p *passage) watch(ctx context.Context, device string, changed func(address.Interface)) {
 	isBlind := false
 	var seen address.Interface
 	told := func(now address.Interface) {
 		if isBlind {
 			isBlind = false
-			p.log.Info("Sees the interface again", "interface", p.Interface)
+			p.log.Info("Sees the interface again", "interface", device)
 		}
 		seen = now
 		changed(now)
 	}
 	for ctx.Err() == nil {
 		err := address.Watcher{
-			Interface: p.Interface, Virtual: p.Virtual,
+			Interface: device, Virtual: p.Virtual,
 			Patience: func() time.Duration { return time.Duration(p.patience.Load()) },
 			Before:   seen, Changed: told, Renewed: told,
 		}.Run(ctx)
 		if err != nil && !isBlind {
 			isBlind = true
-			p.log.Error("Cannot see the interface", "interface", p.Interface, "error", err)
+			p.log.Error("Cannot see the interface", "interface", device, "error", err)
 			changed(address.Interface{})
 		}
 		pause(ctx, blindPause)
@@ -184,9 +191,7 @@ func (p *passage) remove(patterns []string) {
 func (p *passage) start(variables []string) error {
 	p.remove(p.Renew)
 	var err error
-	p.child, err = p.reaper.Start(process.Program{
-		Path: p.Command[0], Arguments: p.Command[1:], Variables: variables, Output: os.Stderr,
-	})
+	p.child, err = p.reaper.Start(p.program(variables))
 	return err
 }
 

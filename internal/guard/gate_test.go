@@ -104,10 +104,16 @@ type gated struct {
 
 // startGate runs a shell behind a gate. In a container it is process 1, and may do what Ironic may.
 func (n *node) startGate(container bool, script string, flags ...string) *gated {
+	n.lab.t.Helper()
+	return n.startGateOn("--interface=eth0", container, []string{"/bin/sh", "-c", script}, flags...)
+}
+
+// startGateOn runs a program behind a gate that gets its interface from the first flag.
+func (n *node) startGateOn(device string, container bool, program []string, flags ...string) *gated {
 	t := n.lab.t
 	t.Helper()
-	arguments := append([]string{"gate", "--interface=eth0", "--addresses=172.22.0.2,fd00:22::2"}, flags...)
-	command := exec.CommandContext(context.Background(), n.lab.binary, append(arguments, "--", "/bin/sh", "-c", script)...)
+	arguments := append([]string{"gate", device, "--addresses=172.22.0.2,fd00:22::2"}, flags...)
+	command := exec.CommandContext(context.Background(), n.lab.binary, append(append(arguments, "--"), program...)...)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if container {
 		command.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID

@@ -68,6 +68,10 @@ type guard struct {
 	settings vip.NodeSettings
 	reread   chan struct{}
 
+	// choice are the settings that the interface was last chosen for, and chosen is its name.
+	choice vip.NodeSettings
+	chosen string
+
 	// peers is what the annotation of the Node says of peers, a string. Nil before it was read.
 	peers atomic.Value
 
@@ -150,21 +154,24 @@ func (g *guard) dispatch(ctx context.Context) {
 func (g *guard) firstSettings(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		settings, err := g.load()
+		g.facts.setUnusable(err)
+		g.logOnce("settings", "Cannot use the settings", err)
 		if err == nil {
 			g.settings = settings
-			g.facts.valid.Set(1)
 			return true
 		}
 		g.facts.setBeat(time.Now())
-		g.logOnce("settings", "Cannot use the settings", err)
 		pause(ctx, settingsInterval)
 	}
 	return false
 }
 
-// load reads the settings, with the peers that the Node adds.
+// load reads the settings, with the interface that they let this node choose, and the peers that the Node adds.
 func (g *guard) load() (vip.NodeSettings, error) {
 	settings, err := loadSettings(g.options)
+	if err == nil {
+		settings, err = g.choose(settings)
+	}
 	text, _ := g.peers.Load().(string)
 	if err != nil || settings.Mode != vip.Unicast {
 		return settings, err
@@ -255,14 +262,15 @@ func (g *guard) awaitSettings(ctx context.Context) vip.NodeSettings {
 		if found == known {
 			continue
 		}
-		known = found
 		settings, err := g.load()
 		g.facts.valid.Set(asNumber(err == nil))
+		g.logOnce("new settings", "Cannot use the new settings and goes on with the old ones", err)
 		if err == nil {
 			g.log.Info("The settings changed")
 			return settings
 		}
-		g.log.Error("Cannot use the new settings and goes on with the old ones", "error", err)
+		// They may name an interface that comes later.
+		known = 0
 	}
 }
 

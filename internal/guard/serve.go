@@ -78,6 +78,8 @@ func (f *facts) ready(now time.Time) error {
 	switch {
 	case f.lives(now) != nil:
 		return f.lives(now)
+	case current.unusable != nil:
+		return fmt.Errorf("the settings cannot be used: %w", current.unusable)
 	case current.seen.Index == 0:
 		return errors.New("the network interface is not there")
 	case !current.running:

@@ -27,6 +27,9 @@ const (
 
 	// Term says which term of the address the database of Ironic on this node belongs to: see package term.
 	Term = "term"
+
+	// Interface has the name of the interface that carries the address on this node.
+	Interface = "interface"
 )
 
 // HandedOver is a folder in the state directory with one file for each clusterID that the management side gave to its

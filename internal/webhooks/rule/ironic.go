@@ -24,7 +24,7 @@ func Ironic(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	}
 	networks, errs := virtualNetworks(path.Child("endpoint"), ironic.Endpoint)
 	resolved := len(errs) == 0
-	errs = append(errs, interfaceName(path.Child("endpoint", "interface"), ironic.Endpoint.Interface)...)
+	errs = append(errs, interfaceChoice(path.Child("endpoint"), ironic.Endpoint, networks)...)
 	errs = append(errs, ports(path.Child("endpoint"), ironic.Endpoint)...)
 	errs = append(errs, advertisement(path.Child("vrrp"), ironic.VRRP)...)
 	if resolved {
@@ -73,24 +73,6 @@ func effectiveMode(vrrp infrav1.VRRP) infrav1.VRRPMode {
 	default:
 		return infrav1.VRRPMulticast
 	}
-}
-
-// interfaceName repeats the length and the letters of the schema, which lets the names of folders pass.
-func interfaceName(path *field.Path, name string) field.ErrorList {
-	switch {
-	case name == "":
-		return field.ErrorList{field.Required(path, "name the interface or bridge that carries the addresses")}
-	case name == ".", name == "..", len(name) > 15, strings.ContainsFunc(name, notInterfaceName):
-		return field.ErrorList{field.Invalid(path, name, "is not the name of a network interface; use at most 15 "+
-			"letters, digits, dots, dashes and underscores")}
-	default:
-		return nil
-	}
-}
-
-func notInterfaceName(char rune) bool {
-	letterOrDigit := char < unicode.MaxASCII && (unicode.IsLetter(char) || unicode.IsDigit(char))
-	return !letterOrDigit && !strings.ContainsRune("._-", char)
 }
 
 func ports(path *field.Path, endpoint infrav1.IronicEndpoint) field.ErrorList {

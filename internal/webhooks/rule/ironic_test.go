@@ -184,24 +184,6 @@ func TestIronicEndpoint(t *testing.T) {
 			reason: "what the node's address looks like with its prefix",
 			change: func(ironic *infrav1.Ironic) { ironic.Endpoint.CIDRs[0] = "172.22.0.2/24" },
 		},
-		"no interface": {
-			reason: "the address needs a place",
-			change: func(ironic *infrav1.Ironic) { ironic.Endpoint.Interface = "" },
-			want: []string{"ironic.endpoint.interface: Required value: name the interface or bridge that carries the " +
-				"addresses"},
-		},
-		"interface that is a folder": {
-			reason: "the kernel refuses it",
-			change: func(ironic *infrav1.Ironic) { ironic.Endpoint.Interface = ".." },
-			want: []string{`ironic.endpoint.interface: Invalid value: "..": is not the name of a network interface; use ` +
-				"at most 15 letters, digits, dots, dashes and underscores"},
-		},
-		"interface that breaks out": {
-			reason: "the name ends up in a configuration file",
-			change: func(ironic *infrav1.Ironic) { ironic.Endpoint.Interface = "eth0 }" },
-			want: []string{`ironic.endpoint.interface: Invalid value: "eth0 }": is not the name of a network interface; ` +
-				"use at most 15 letters, digits, dots, dashes and underscores"},
-		},
 		"one port for two": {
 			reason: "defaults count",
 			change: func(ironic *infrav1.Ironic) {
@@ -543,4 +525,94 @@ func TestIronicRandom(*testing.T) {
 		rule.Ironic(field.NewPath("ironic"), after)
 		rule.IronicChange(field.NewPath("ironic"), before, after)
 	}
+}
+
+// TestIronicInterface is the table of what may tell the nodes which interface carries the VIPs.
+func TestIronicInterface(t *testing.T) {
+	const bad = "is not the MAC address of an interface; write it like 52:54:00:00:00:0a"
+	instead := func(macs []string, cidr string) func(*infrav1.Ironic) {
+		return func(ironic *infrav1.Ironic) {
+			ironic.Endpoint.Interface, ironic.Endpoint.MACAddresses, ironic.Endpoint.InterfaceCIDR = "", macs, cidr
+		}
+	}
+	const one = "; keep one of interface, macAddresses and interfaceCIDR"
+	findMistakes(t, map[string]mistake{
+		"interface": {reason: "one name for all nodes", change: func(*infrav1.Ironic) {}},
+		"MAC addresses": {
+			reason: "one for each node, in any case", change: instead([]string{"52:54:00:00:00:0A", "52:54:00:00:00:0b"}, ""),
+		},
+		"CIDR":      {reason: "the nodes have their own addresses in it", change: instead(nil, "10.0.0.0/16")},
+		"IPv6 CIDR": {reason: "a VIP is of that family", change: instead(nil, "fd00:23::/64")},
+		"CIDR with host bits": {
+			reason: "what the node's address looks like with its prefix", change: instead(nil, "172.22.0.11/24"),
+		},
+		"no interface": {
+			reason: "the address needs a place",
+			change: func(ironic *infrav1.Ironic) { ironic.Endpoint.Interface = "" },
+			want: []string{"ironic.endpoint.interface: Required value: name the interface or bridge that carries the " +
+				"addresses, or set macAddresses or interfaceCIDR"},
+		},
+		"interface that is a folder": {
+			reason: "the kernel refuses it",
+			change: func(ironic *infrav1.Ironic) { ironic.Endpoint.Interface = ".." },
+			want: []string{`ironic.endpoint.interface: Invalid value: "..": is not the name of a network interface; use ` +
+				"at most 15 letters, digits, dots, dashes and underscores"},
+		},
+		"interface that breaks out": {
+			reason: "the name ends up in a configuration file",
+			change: func(ironic *infrav1.Ironic) { ironic.Endpoint.Interface = "eth0 }" },
+			want: []string{`ironic.endpoint.interface: Invalid value: "eth0 }": is not the name of a network interface; ` +
+				"use at most 15 letters, digits, dots, dashes and underscores"},
+		},
+		"interface and MAC addresses": {
+			reason: "they may be of different interfaces",
+			change: func(ironic *infrav1.Ironic) { ironic.Endpoint.MACAddresses = []string{"52:54:00:00:00:0a"} },
+			want:   []string{"ironic.endpoint.macAddresses: Forbidden: is set together with interface" + one},
+		},
+		"all": {
+			reason: "one message is enough",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.Endpoint.MACAddresses, ironic.Endpoint.InterfaceCIDR = []string{"52:54:00:00:00:0a"}, "172.22.0.0/24"
+			},
+			want: []string{"ironic.endpoint.interfaceCIDR: Forbidden: is set together with interface" + one},
+		},
+		"MAC addresses that no interface has": {
+			reason: "no node would have an interface",
+			change: instead([]string{"01:00:5e:00:00:12", "00:00:00:00:00:00", "00:11:22:33:44:55:66:77", "eth0"}, ""),
+			want: []string{
+				`ironic.endpoint.macAddresses[0]: Invalid value: "01:00:5e:00:00:12": ` + bad,
+				`ironic.endpoint.macAddresses[1]: Invalid value: "00:00:00:00:00:00": ` + bad,
+				`ironic.endpoint.macAddresses[2]: Invalid value: "00:11:22:33:44:55:66:77": ` + bad,
+				`ironic.endpoint.macAddresses[3]: Invalid value: "eth0": ` + bad,
+			},
+		},
+		"a MAC address twice": {
+			reason: "a typing mistake", change: instead([]string{"52:54:00:00:00:0a", "52:54:00:00:00:0A"}, ""),
+			want: []string{`ironic.endpoint.macAddresses[1]: Duplicate value: "52:54:00:00:00:0A"`},
+		},
+		"no CIDR": {
+			reason: "the prefix is missing", change: instead(nil, "172.22.0.0"),
+			want: []string{`ironic.endpoint.interfaceCIDR: Invalid value: "172.22.0.0": is not a network; write it like ` +
+				"192.0.2.0/24 or 2001:db8::/64"},
+		},
+		"CIDR of one address": {
+			reason: "the other nodes cannot have it", change: instead(nil, "172.22.0.11/32"),
+			want: []string{`ironic.endpoint.interfaceCIDR: Invalid value: "172.22.0.11/32": is one address, which at most ` +
+				"one node has; give the network of all control-plane nodes"},
+		},
+		"CIDR of every machine": {
+			reason: "each node has it, on all interfaces", change: instead(nil, "fe80::/64"),
+			want: []string{`ironic.endpoint.interfaceCIDR: Invalid value: "fe80::/64": is loopback, multicast or ` +
+				"link-local; give the network of the addresses of the nodes"},
+		},
+		"CIDR of another family": {
+			reason: "keepalived speaks the family of the VIP",
+			change: func(ironic *infrav1.Ironic) {
+				*ironic = *least()
+				instead(nil, "fd00:22::/64")(ironic)
+			},
+			want: []string{`ironic.endpoint.interfaceCIDR: Invalid value: "fd00:22::/64": is of another IP family than the ` +
+				"VIPs; give a network of theirs"},
+		},
+	})
 }

@@ -95,7 +95,7 @@ func TestMetal3ClusterCreate(t *testing.T) {
 				ironic.Endpoint.Interface = ""
 			})),
 			want: []string{"spec.ironic.endpoint.interface: Required value: name the interface or bridge that carries " +
-				"the addresses"},
+				"the addresses, or set macAddresses or interfaceCIDR"},
 		},
 	})
 }

@@ -1,0 +1,85 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/process"
+)
+
+// InterfaceMark stands for the name of the interface in arguments of the program of a gate.
+const InterfaceMark = "{interface}"
+
+// choose replaces what the settings say of the interface with its name. The choice lasts until the guard ends or the
+// settings make another one: an interface that loses its addresses for a moment is still the one.
+func (g *guard) choose(settings vip.NodeSettings) (vip.NodeSettings, error) {
+	if settings.Interface != "" {
+		return settings, nil
+	}
+	if g.chosen == "" || !slices.Equal(g.choice.MACAddresses, settings.MACAddresses) ||
+		g.choice.InterfaceCIDR != settings.InterfaceCIDR {
+		links, err := address.Links()
+		if err != nil {
+			return settings, err
+		}
+		chosen, err := address.Choose(settings, links)
+		if err != nil {
+			return settings, fmt.Errorf("choosing the interface: %w", err)
+		}
+		g.log.Info("Chose the interface", "interface", chosen, "macAddresses", settings.MACAddresses,
+			"interfaceCIDR", settings.InterfaceCIDR)
+		g.choice, g.chosen = settings, chosen
+	}
+	settings.Interface, settings.MACAddresses, settings.InterfaceCIDR = g.chosen, nil, netip.Prefix{}
+	return settings, nil
+}
+
+// watchNamed watches the interface that the gate was given, or the one that the file names, for as long as it does.
+func (p *passage) watchNamed(ctx context.Context, changed func(address.Interface)) {
+	if p.InterfaceFile == "" {
+		p.watch(ctx, p.Interface, changed)
+		return
+	}
+	for name := p.awaitOther(ctx, ""); name != ""; {
+		p.log.Info("The guard chose the interface", "interface", name)
+		p.device.Store(name)
+		watching, cancel := context.WithCancel(ctx)
+		next := make(chan string, 1)
+		go func() {
+			next <- p.awaitOther(ctx, name)
+			cancel()
+		}()
+		p.watch(watching, name, changed)
+		name = <-next
+	}
+}
+
+// awaitOther returns the name of another interface as soon as the file has it. When the context ends, it returns none.
+func (p *passage) awaitOther(ctx context.Context, name string) string {
+	for ctx.Err() == nil {
+		content, _ := os.ReadFile(p.InterfaceFile)
+		if found := strings.TrimSpace(string(content)); found != "" && found != name {
+			return found
+		}
+		pause(ctx, settingsInterval)
+	}
+	return ""
+}
+
+// program is the program of the gate, which gets to know the interface from its arguments and PROVISIONING_INTERFACE.
+func (p *passage) program(variables []string) process.Program {
+	arguments := slices.Clone(p.Command[1:])
+	if device, is := p.device.Load().(string); is {
+		for i := range arguments {
+			arguments[i] = strings.ReplaceAll(arguments[i], InterfaceMark, device)
+		}
+		variables = append(slices.Clone(variables), variableInterface+"="+device)
+	}
+	return process.Program{Path: p.Command[0], Arguments: arguments, Variables: variables, Output: os.Stderr}
+}
