@@ -191,7 +191,7 @@ type IronicKubelet struct {
 
 // IronicEndpoint is the network endpoint of Ironic.
 // +kubebuilder:validation:XValidation:rule="self.cidrs.size() <= self.virtualIPs.size()",message="cidrs has more entries than virtualIPs: give one per address, in the same order"
-// +kubebuilder:validation:XValidation:rule="[has(self.interface), has(self.macAddresses), has(self.interfaceCIDR)].filter(is, is).size() == 1",message="set exactly one of interface, macAddresses and interfaceCIDR"
+// +kubebuilder:validation:XValidation:rule="[has(self.interface), has(self.macAddresses), has(self.interfaceCIDR)].filter(is, is).size() <= 1",message="set at most one of interface, macAddresses and interfaceCIDR"
 type IronicEndpoint struct {
 	// virtualIPs are the VIPs, at most one of each address family. URLs contain the first one.
 	// +required

@@ -33,6 +33,7 @@ func TestDHCP6Behaviour(t *testing.T) {
 }
 
 func dhcp6Behaviour(t *testing.T, device string) {
+	t.Helper()
 	program := dnsmasq(t)
 	server, client := cable(t, "fd00:172:22::21/64", "fd00:172:22::2/64")
 	config := full()

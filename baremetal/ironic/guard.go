@@ -25,10 +25,10 @@ import "strings"
 //	                                              run a program until the images are there, each with its sum if sums
 //	                                              are given; not at all if they are, and have the sums given or recorded
 //
-// FLAGS are --interface=NAME or --interface-file=FILE, and --addresses=ADDRESS,ADDRESS; any of them counts. The file has
-// the name; a gate waits for it, sets PROVISIONING_INTERFACE to it for the program, and puts it in the place of
-// interfaceMark in arguments. The directories above a copy are made as needed and belong to the user as well; a copy has
-// the mode 0400.
+// FLAGS are --interface=NAME or --interface-file=FILE, and --addresses=ADDRESS,ADDRESS; any of them counts. The file
+// has the name. The gate waits for it, passes it to the program as PROVISIONING_INTERFACE, and puts it in the place of
+// interfaceMark in the arguments. The directories above a copy are made as needed and belong to the user as well; a copy
+// has the mode 0400.
 //
 // GuardProgram is where the program is in its own image, and tool where containers of other images find it.
 const (

@@ -134,8 +134,8 @@ type place struct {
 func (p *place) add(flags *flag.FlagSet) {
 	flags.StringVar(&p.settings, "settings", DefaultSettings, "file of the settings")
 	flags.StringVar(&p.device, "interface", "", "network interface, instead of the settings")
-	flags.StringVar(&p.deviceFile, "interface-file", "", "file with the name of the network interface, which the guard of "+
-		"the node chooses; "+InterfaceMark+" in the arguments of the program stands for that name")
+	flags.StringVar(&p.deviceFile, "interface-file", "", "file with the name of the network interface, which the guard "+
+		"of the node chooses; "+InterfaceMark+" in the arguments of the program stands for that name")
 	flags.StringVar(&p.addresses, "addresses", "", "addresses with commas between them, instead of the settings")
 	flags.StringVar(&p.state, "state", DefaultState, "directory with the term of the address, where no settings name one")
 }

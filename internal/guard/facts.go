@@ -77,7 +77,7 @@ func newFacts() *facts {
 		alive:      prometheus.NewGauge(gauge("keepalived_running", "1 while keepalived runs.")),
 		restarts:   prometheus.NewCounter(counter("keepalived_deaths_total", "How often keepalived died by itself.")),
 		reloads:    prometheus.NewCounter(counter("keepalived_reloads_total", "How often keepalived got new settings.")),
-		valid:      prometheus.NewGauge(gauge("settings_valid", "0 while the settings cannot be used and older ones are.")),
+		valid:      prometheus.NewGauge(gauge("settings_valid", "0 while the settings cannot be used, or fit no interface.")),
 		nodeErrors: prometheus.NewCounter(counter("node_read_errors_total", "Failed reads of the Node object.")),
 	}
 	f.registry.MustRegister(f.holder, f.transitions, f.well, f.armed, f.latency, f.failures, f.peers, f.strangers,

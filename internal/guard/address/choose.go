@@ -112,6 +112,10 @@ func Links() ([]Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the interfaces: %w", err)
 	}
+	return linksOf(devices, addresses), nil
+}
+
+func linksOf(devices []netlink.Link, addresses []netlink.Addr) []Link {
 	links := make([]Link, len(devices))
 	places := map[int]*Link{}
 	for i, device := range devices {
@@ -131,8 +135,8 @@ func Links() ([]Link, error) {
 	}
 	for _, address := range addresses {
 		read, valid := netip.AddrFromSlice(address.IP)
-		if link := places[address.LinkIndex]; link != nil && valid && address.Flags&unusableFlags == 0 &&
-			!read.IsLinkLocalUnicast() {
+		usable := valid && address.Flags&unusableFlags == 0 && !read.IsLinkLocalUnicast()
+		if link := places[address.LinkIndex]; link != nil && usable {
 			link.Addresses = append(link.Addresses, read.Unmap())
 		}
 	}
@@ -140,7 +144,7 @@ func Links() ([]Link, error) {
 		slices.Sort(links[i].MACs)
 		links[i].MACs = slices.Compact(links[i].MACs)
 	}
-	return links, nil
+	return links
 }
 
 func macs(device netlink.Link) []string {

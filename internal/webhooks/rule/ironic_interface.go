@@ -13,8 +13,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// interfaceChoice judges what tells the nodes which interface carries the VIPs: exactly one of three fields. What a node
-// cannot use shows on the node only, so a value that fits no interface of any node is refused here.
+// interfaceChoice judges what tells the nodes which interface carries the VIPs: exactly one of three fields. It refuses
+// values that fit no interface of any node, because they would fail on the nodes only.
 func interfaceChoice(
 	path *field.Path, endpoint infrav1.IronicEndpoint, networks []virtualNetwork,
 ) field.ErrorList {
@@ -74,8 +74,8 @@ func macAddresses(path *field.Path, addresses []string) field.ErrorList {
 	return errs
 }
 
-// interfaceCIDR refuses networks that have no own address of a node: those of another family than the VIPs, and a single
-// address, which at most one node has.
+// interfaceCIDR refuses networks in which no node has an address of its own, and a single address, which at most one
+// node has.
 func interfaceCIDR(path *field.Path, text string, networks []virtualNetwork) field.ErrorList {
 	if text == "" {
 		return nil
