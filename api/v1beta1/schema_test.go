@@ -1,6 +1,7 @@
 package v1beta1_test
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -399,6 +400,73 @@ func TestV1Beta1AcceptsWhatV1Beta2Holds(t *testing.T) {
 			read := definitions["v1beta1"].accepted(t, kind.toSpoke(t, hub))
 			if diff := cmp.Diff(hub, kind.toHub(t, transcribe(t, read, kind.spoke()))); diff != "" {
 				t.Errorf("%s\nIt changed by being read and written (-before +after):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestSchemaOfTheIronicEndpoint: what the schema of spec.ironic refuses without a webhook.
+func TestSchemaOfTheIronicEndpoint(t *testing.T) {
+	endpoint := func(ways ...any) string {
+		return fmt.Sprintf(`{"virtualIPs":["172.22.0.2"],"cidrs":["172.22.0.0/24"]%s}`, fmt.Sprint(ways...))
+	}
+	overrides := func(containers string) string {
+		return fmt.Sprintf(`{"endpoint":%s,"overrides":{"containers":[%s]}}`, endpoint(`,"interface":"eth0"`), containers)
+	}
+	const name, mac, cidr = `,"interface":"eth0"`, `,"macAddresses":["52:54:00:00:00:0A"]`, `,"interfaceCIDR":"172.22.0.0/24"`
+	const ways = "set at most one of interface, macAddresses and interfaceCIDR"
+	for what, test := range map[string]struct {
+		reason, ironic, want string
+	}{
+		"name": {reason: "as before there were others", ironic: `{"endpoint":` + endpoint(name) + `}`},
+		"MAC":  {reason: "in any case", ironic: `{"endpoint":` + endpoint(mac) + `}`},
+		"CIDR": {reason: "of the nodes", ironic: `{"endpoint":` + endpoint(cidr) + `}`},
+		"name and MAC": {
+			reason: "they may be of two interfaces", ironic: `{"endpoint":` + endpoint(name, mac) + `}`, want: ways},
+		"name and CIDR": {
+			reason: "they may be of two interfaces", ironic: `{"endpoint":` + endpoint(name, cidr) + `}`, want: ways},
+		"MAC and CIDR": {
+			reason: "they may be of two interfaces", ironic: `{"endpoint":` + endpoint(mac, cidr) + `}`, want: ways},
+		"no MACs": {
+			reason: "no node has one", ironic: `{"endpoint":` + endpoint(`,"macAddresses":[]`) + `}`, want: "at least 1 items"},
+		"half a MAC": {
+			reason: "no node has one", ironic: `{"endpoint":` + endpoint(`,"macAddresses":["52:54:00"]`) + `}`,
+			want: "macAddresses[0]"},
+
+		"requests and limits": {reason: "in all units", ironic: overrides(`{"name":"ironic","resources":{
+			"requests":{"cpu":1,"memory":"1Gi"},"limits":{"cpu":"2500m","memory":"2e9"}}}`)},
+		"all containers": {reason: "each may be too small", ironic: overrides(`{"name":"guard"},{"name":"ironic"},
+			{"name":"httpd"},{"name":"ramdisk-logs"},{"name":"download"},{"name":"exporter"},{"name":"dnsmasq"}`)},
+		"container of the provider": {
+			reason: "it copies a file and ends", ironic: overrides(`{"name":"prepare"}`), want: "containers[0].name: Unsupported"},
+		"container twice": {
+			reason: "which one counts", ironic: overrides(`{"name":"ironic"},{"name":"ironic"}`), want: "containers[1]: Duplicate"},
+		"container without a name": {
+			reason: "which one is meant", ironic: overrides(`{"resources":{"limits":{"cpu":1}}}`), want: "containers[0].name: Required"},
+		"storage": {
+			reason: "images are on the disk of the node", want: "ephemeral-storage",
+			ironic: overrides(`{"name":"ironic","resources":{"limits":{"ephemeral-storage":"1Gi"}}}`)},
+		"not an amount": {
+			reason: "the kubelet refuses the pod", want: "resources.limits.memory",
+			ironic: overrides(`{"name":"ironic","resources":{"limits":{"memory":"much"}}}`)},
+		"image of a container": {
+			reason: "spec.ironic.images has those", want: unknownField + "spec.ironic.overrides.containers[0].image",
+			ironic: overrides(`{"name":"ironic","image":"ironic:v1"}`)},
+		"variables of a container": {
+			reason: "extraConfig has options", want: unknownField + "spec.ironic.overrides.containers[0].env",
+			ironic: overrides(`{"name":"ironic","env":[]}`)},
+	} {
+		t.Run(what, func(t *testing.T) {
+			var ironic map[string]any
+			if err := yaml.Unmarshal([]byte(test.ironic), &ironic); err != nil {
+				t.Fatal(err)
+			}
+			_, problems := definitions(t, "Metal3Cluster")["v1beta2"].admit(t, map[string]any{
+				"apiVersion": infrav1.GroupVersion.String(), "kind": "Metal3Cluster",
+				"metadata": map[string]any{"name": "a"}, "spec": map[string]any{"ironic": ironic},
+			})
+			if (len(problems) > 0) != (test.want != "") || !strings.Contains(strings.Join(problems, "\n"), test.want) {
+				t.Errorf("%s: got %q, want %q", test.reason, problems, test.want)
 			}
 		})
 	}

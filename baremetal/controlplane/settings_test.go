@@ -1,14 +1,23 @@
 package controlplane_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 )
 
 // TestOperatorSettingsReachTheFiles finds each setting in the files of a node, and none of them without it.
@@ -155,6 +164,82 @@ func TestOperatorSettingsReachTheFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOverridesReachEveryContainer: each container that the schema names gets its own resources, on both sides, and the
+// schema names all containers but those that prepare the others.
+func TestOverridesReachEveryContainer(t *testing.T) {
+	endpoint := full(t)
+	endpoint.Ironic.PrometheusExporter.Enabled = new(true)
+	endpoint.Ironic.Ramdisk.DisableDownloader = nil
+	want := map[string]corev1.ResourceRequirements{}
+	for i, name := range overridable(t) {
+		cpu, memory := resource.MustParse(fmt.Sprint(i+1)), resource.MustParse(fmt.Sprintf("%dGi", i+1))
+		endpoint.Ironic.Overrides.Containers = append(endpoint.Ironic.Overrides.Containers, infrav1.IronicContainerOverride{
+			Name: name, Resources: infrav1.IronicResources{
+				Requests: infrav1.IronicResourceList{CPU: &cpu}, Limits: infrav1.IronicResourceList{Memory: &memory},
+			},
+		})
+		want[name] = corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: cpu}, Limits: corev1.ResourceList{corev1.ResourceMemory: memory},
+		}
+	}
+	deployment, _, err := controlplane.Management(endpoint, ironic.Management{Name: "a", Namespace: "b", Secret: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for side, specs := range map[string][]corev1.PodSpec{
+		"nodes": podsOf(t, endpoint), "management": {deployment.Spec.Template.Spec},
+	} {
+		got := map[string]corev1.ResourceRequirements{}
+		for _, spec := range specs {
+			for _, container := range append(spec.InitContainers, spec.Containers...) {
+				if container.Name == "install" || container.Name == "prepare" {
+					continue
+				}
+				// The provider requests memory that was not overridden.
+				delete(container.Resources.Requests, corev1.ResourceMemory)
+				got[container.Name] = container.Resources
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("resources of the %s (-want +got):\n%s", side, diff)
+		}
+	}
+}
+
+// podsOf are the static pods of a node.
+func podsOf(t *testing.T, endpoint controlplane.Endpoint) []corev1.PodSpec {
+	t.Helper()
+	files, err := controlplane.Files(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var specs []corev1.PodSpec
+	for _, file := range files {
+		if filepath.Ext(file.Path) == ".yaml" {
+			var pod corev1.Pod
+			if err := yaml.UnmarshalStrict(file.Content, &pod); err != nil {
+				t.Fatal(err)
+			}
+			specs = append(specs, pod.Spec)
+		}
+	}
+	return specs
+}
+
+// overridable are the containers that the schema lets users override.
+func overridable(t *testing.T) []string {
+	t.Helper()
+	source, err := os.ReadFile("../../api/v1beta2/ironic_settings_types.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`Enum=(guard;\S+)`).FindSubmatch(source)
+	if found == nil {
+		t.Fatal("the API has no list of containers")
+	}
+	return strings.Split(string(found[1]), ";")
 }
 
 // TestVirtualMediaWithoutTLS: without a certificate for it, the image serves virtual media over HTTP.

@@ -27,8 +27,8 @@ import "strings"
 //
 // FLAGS are --interface=NAME or --interface-file=FILE, and --addresses=ADDRESS,ADDRESS; any of them counts. The file
 // has the name. The gate waits for it, passes it to the program as PROVISIONING_INTERFACE, and puts it in the place of
-// interfaceMark in the arguments. The directories above a copy are made as needed and belong to the user as well; a copy
-// has the mode 0400.
+// interfaceMark in the arguments. The directories above a copy are made as needed and belong to the user as well; a
+// copy has the mode 0400.
 //
 // GuardProgram is where the program is in its own image, and tool where containers of other images find it.
 const (

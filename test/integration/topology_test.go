@@ -107,6 +107,18 @@ func describeTopology(m *management) {
 		}).Should(Succeed())
 	})
 
+	It("lets nodes choose the interface", func(ctx context.Context) {
+		const endpoint = `{"endpoint":{"virtualIPs":["192.0.2.20"],"cidrs":["192.0.2.0/24"],"interfaceCIDR":"192.0.2.0/24"`
+		Expect(m.setVariable(ctx, "ironic", endpoint+`,"interface":"provisioning"}}`)).To(
+			MatchError(ContainSubstring("set at most one of interface, macAddresses and interfaceCIDR")))
+		Expect(m.setVariable(ctx, "ironic", endpoint+`}}`)).To(Succeed())
+		Eventually(func(g Gomega) {
+			before = m.topology(ctx, g)
+			g.Expect(before.infra.Spec.Ironic.Endpoint).To(And(
+				HaveField("InterfaceCIDR", "192.0.2.0/24"), HaveField("Interface", BeEmpty())))
+		}).Should(Succeed())
+	})
+
 	It("finds nothing to change in dry runs while no variable changes", func(ctx context.Context) {
 		var cluster clusterv1.Cluster
 		stage.Change(ctx, m.server.Client, key(clusterName), &cluster, func(cluster *clusterv1.Cluster) {
