@@ -221,8 +221,14 @@ func handsOut(described *infrav1.Ironic, address netip.Addr) bool {
 	if described == nil || described.DHCP == nil {
 		return false
 	}
-	ends := readable([]string{described.DHCP.RangeBegin, described.DHCP.RangeEnd})
-	return len(ends) == 2 && ends[0].Is4() == address.Is4() && !address.Less(ends[0]) && !ends[1].Less(address)
+	ranges := [][]string{{described.DHCP.RangeBegin, described.DHCP.RangeEnd}}
+	for _, extra := range described.DHCP.ExtraRanges {
+		ranges = append(ranges, []string{extra.RangeBegin, extra.RangeEnd})
+	}
+	return slices.ContainsFunc(ranges, func(texts []string) bool {
+		ends := readable(texts)
+		return len(ends) == 2 && ends[0].Is4() == address.Is4() && !address.Less(ends[0]) && !ends[1].Less(address)
+	})
 }
 
 func isSame(a, b *infrav1.Metal3Cluster) bool { return a.Namespace == b.Namespace && a.Name == b.Name }

@@ -53,6 +53,13 @@ func dhcp(begin, end string) func(*infrav1.Metal3Cluster) {
 	}
 }
 
+func extraRange(begin, end string) func(*infrav1.Metal3Cluster) {
+	return func(cluster *infrav1.Metal3Cluster) {
+		extra := infrav1.IronicDHCPRange{NetworkCIDR: "172.22.0.0/24", RangeBegin: begin, RangeEnd: end}
+		cluster.Spec.Ironic.DHCP.ExtraRanges = append(cluster.Spec.Ironic.DHCP.ExtraRanges, extra)
+	}
+}
+
 func apiServer(address string) func(*infrav1.Metal3Cluster) {
 	return func(cluster *infrav1.Metal3Cluster) { cluster.Spec.ControlPlaneEndpoint.Host = address }
 }
@@ -230,6 +237,11 @@ func TestAddressConflicts(t *testing.T) {
 		"handed out": {
 			reason: "to any machine of the network", around: clusters(neighbour("b", "172.22.0.3", apart, dhcp("172.22.0.2", "172.22.0.2"))),
 			want: address("Metal3Cluster metal3/b hands 172.22.0.2 out with spec.ironic.dhcp" + chooseAnother),
+		},
+		"handed out by another range": {
+			reason: "each range hands out",
+			around: clusters(neighbour("b", "172.22.0.3", apart, dhcp("172.22.0.3", "172.22.0.9"), extraRange("172.22.0.1", "172.22.0.2"))),
+			want:   address("Metal3Cluster metal3/b hands 172.22.0.2 out with spec.ironic.dhcp" + chooseAnother),
 		},
 		"handed out beside it": {
 			reason: "the ends count, and nothing beyond them",

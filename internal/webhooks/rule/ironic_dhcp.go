@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -22,7 +23,7 @@ func dhcp(path *field.Path, dhcp *infrav1.IronicDHCP, networks []virtualNetwork)
 	}
 	errs := nameServers(path.Child("dns"), dhcp.DNS)
 	errs = append(errs, lease(path.Child("leaseTime"), dhcp)...)
-	errs = append(errs, reservations(path, dhcp)...)
+	errs = append(errs, reservations(path, dhcp, networks)...)
 	first, wrong := readRange(path, dhcp.RangeBegin, dhcp.RangeEnd)
 	if len(wrong) > 0 {
 		return append(errs, wrong...)
@@ -164,13 +165,19 @@ func lease(path *field.Path, dhcp *infrav1.IronicDHCP) field.ErrorList {
 // dhcpIgnore is what dnsmasq accepts as a value of dhcp-ignore.
 var dhcpIgnore = regexp.MustCompile(`^tag:!?[A-Za-z0-9_-]+(,tag:!?[A-Za-z0-9_-]+)*$`)
 
+// dhcpCard is a hardware address, with its type and with asterisks as dnsmasq accepts it in dhcp-host.
+var dhcpCard = regexp.MustCompile(`^([0-9a-fA-F]{1,2}-)?([0-9a-fA-F]{1,2}|\*)(:([0-9a-fA-F]{1,2}|\*))+$`)
+
 // reservations judges the hosts and the tags of the DHCP server.
-func reservations(path *field.Path, dhcp *infrav1.IronicDHCP) field.ErrorList {
+func reservations(path *field.Path, dhcp *infrav1.IronicDHCP, virtual []virtualNetwork) field.ErrorList {
 	var errs field.ErrorList
+	taken := map[string]string{}
+	for _, one := range virtual {
+		taken[one.address.String()] = "which is one of endpoint.virtualIPs; reserve another address"
+	}
 	for i, reserved := range dhcp.Hosts {
-		if strings.ContainsFunc(reserved, unicode.IsSpace) || !strings.Contains(reserved, ",") {
-			errs = append(errs, field.Invalid(path.Child("hosts").Index(i), reserved,
-				"is no reservation; write it like 52:54:00:00:00:01,192.0.2.21 without spaces"))
+		if problem := reservation(reserved, taken); problem != "" {
+			errs = append(errs, field.Invalid(path.Child("hosts").Index(i), reserved, problem))
 		}
 	}
 	for i, tags := range dhcp.Ignore {
@@ -180,4 +187,28 @@ func reservations(path *field.Path, dhcp *infrav1.IronicDHCP) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// reservation says why dnsmasq would not start with a dhcp-host, or would give an address away that is taken. It adds
+// the addresses of the dhcp-host to those that are taken.
+func reservation(reserved string, taken map[string]string) string {
+	if strings.ContainsFunc(reserved, unicode.IsSpace) || !strings.Contains(reserved, ",") {
+		return "is no reservation; write it like 52:54:00:00:00:01,192.0.2.21 without spaces"
+	}
+	for word := range strings.SplitSeq(reserved, ",") {
+		bare := strings.TrimSuffix(strings.TrimPrefix(word, "["), "]")
+		address, err := netip.ParseAddr(bare)
+		kind, _, isKind := strings.Cut(word, ":")
+		switch {
+		case err == nil && taken[address.String()] != "":
+			return fmt.Sprintf("reserves %s, %s", address, taken[address.String()])
+		case err == nil && address.Is4():
+			// Firmware and system of one host may have two identifiers of DHCPv6.
+			taken[address.String()] = "as another entry does; reserve each address once"
+		case err == nil, bare != word, !isKind, slices.Contains([]string{"id", "set", "tag"}, kind):
+		case !dhcpCard.MatchString(word):
+			return fmt.Sprintf("has %s, which is no MAC address; write it like 52:54:00:00:00:01,192.0.2.21", word)
+		}
+	}
+	return ""
 }

@@ -279,6 +279,41 @@ func TestIronicReservations(t *testing.T) {
 				`ironic.dhcp.ignore[0]: Invalid value: "known": is no set of tags; write it like tag:!known or tag:one,tag:two`,
 			},
 		},
+		"all forms of reservations": {
+			reason: "several cards of one machine, a card by its type, and IPv6",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.DHCP.Hosts = []string{
+					"52:54:00:00:00:01,52:54:00:00:00:02,172.22.0.150", "06-52:54:00:*:*:*,set:rack,ignore",
+					"id:00:03:00:01,[fd00:22::21],1h", "id:00:03:00:02,[fd00:22::21]", "id:*,node-3", "tag:rack,52:54:00:00:00:04,node-4,[fd00:22::8/125]",
+				}
+			},
+		},
+		"reservation of a VIP": {
+			reason: "a host would get the address of Ironic",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.DHCP.Hosts = []string{"52:54:00:00:00:01,172.22.0.2", "id:00:01,[fd00:22::2]"}
+			},
+			want: []string{
+				`ironic.dhcp.hosts[0]: Invalid value: "52:54:00:00:00:01,172.22.0.2": reserves 172.22.0.2, which is one of ` +
+					"endpoint.virtualIPs; reserve another address",
+				`ironic.dhcp.hosts[1]: Invalid value: "id:00:01,[fd00:22::2]": reserves fd00:22::2, which is one of ` +
+					"endpoint.virtualIPs; reserve another address",
+			},
+		},
+		"reservation twice": {
+			reason: "dnsmasq would not start",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.DHCP.Hosts = []string{"52:54:00:00:00:01,172.22.0.150", "52:54:00:00:00:02,172.22.0.150"}
+			},
+			want: []string{`ironic.dhcp.hosts[1]: Invalid value: "52:54:00:00:00:02,172.22.0.150": reserves 172.22.0.150, ` +
+				"as another entry does; reserve each address once"},
+		},
+		"reservation for no card": {
+			reason: "dnsmasq would not start",
+			change: func(ironic *infrav1.Ironic) { ironic.DHCP.Hosts = []string{"gg:54:00:00:00:01,172.22.0.150"} },
+			want: []string{`ironic.dhcp.hosts[0]: Invalid value: "gg:54:00:00:00:01,172.22.0.150": has gg:54:00:00:00:01, ` +
+				"which is no MAC address; write it like 52:54:00:00:00:01,192.0.2.21"},
+		},
 		"relayed and local": {
 			reason: "one network behind a relay, and the rest of the own one",
 			change: ranges(extra("172.30.0.0/24", "172.30.0.10", "172.30.0.20", "172.30.0.1"),
