@@ -17,8 +17,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
 )
 
-// garbagePercent is how much garbage may gather, in percent of the live memory. With thousands of hosts, less than the
-// default of 100 saves much memory, and costs few percent of processor time.
+// garbagePercent is the limit of garbage in percent of the live memory. With thousands of hosts, less than the default
+// of 100 saves much memory, and costs few percent of processor time.
 const garbagePercent = 70
 
 func main() {

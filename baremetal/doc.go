@@ -1,7 +1,6 @@
-// Package baremetal and the packages below it are the domain of the provider: which host a machine gets, what is
-// written on it, what goes into its bootstrap data, what happens at a pivot.
+// Package baremetal and the packages below it are the domain of the provider: the choice of a host, the fields of a
+// host, the bootstrap data, and the steps of a pivot.
 //
-// The law of this floor: everything is a pure function of its arguments. No client, no context, no clock, no
-// randomness, no environment, no logger. A function that wants one of them belongs upstairs, in internal or
-// controllers. The law is enforced by the linters.
+// Every function depends on its arguments only. It has no client, no context, no clock, no randomness, no environment
+// and no logger. The linters enforce this. Functions that require one of these belong to internal or controllers.
 package baremetal

@@ -1,3 +1,3 @@
-// Package controllers registers the controllers. Each kind has a package of its own below this one, and kinds talk
+// Package controllers registers the controllers. Each kind has its own package below this one. Kinds communicate
 // through objects, never through calls.
 package controllers

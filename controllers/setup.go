@@ -39,42 +39,42 @@ type Options struct {
 	// Clusters connects to workload clusters.
 	Clusters clustercache.ClusterCache
 
-	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that objects must carry. Empty means any.
+	// WatchFilter is the required value of the label cluster.x-k8s.io/watch-filter of objects. Empty means any.
 	WatchFilter string
 
-	// FastTrack keeps released hosts powered on where cleaning is enabled.
+	// FastTrack keeps released hosts powered on if cleaning is enabled.
 	FastTrack bool
 
-	// SpecProblem says what is wrong with the spec of a Metal3Machine. Empty means nothing.
+	// SpecProblem returns the error in the spec of a Metal3Machine. Empty means none.
 	SpecProblem func(machine *infrav1.Metal3Machine) string
 
-	// GuardImage is the container image with the guard that control-plane machines get with an Ironic endpoint.
+	// GuardImage is the image of the guard for control-plane machines with an Ironic endpoint.
 	GuardImage string
 
-	// EndpointInterval is how often an Ironic endpoint is looked at.
+	// EndpointInterval is the interval between probes of an Ironic endpoint.
 	EndpointInterval time.Duration
 
-	// KeepMoveLabels keeps the labels that clusterctl move needs on what others install and make.
+	// KeepMoveLabels sets the labels that clusterctl move requires on CRDs and Secrets of other programs and users.
 	KeepMoveLabels bool
 
-	// ClaimsByHostName names new IPClaims after the host, so that pools may allocate addresses to hosts beforehand.
+	// ClaimsByHostName names new IPClaims after the host, so that pools can preallocate addresses to hosts.
 	ClaimsByHostName bool
 
-	// Concurrency is how many objects of a kind are reconciled at a time.
+	// Concurrency is the number of objects of a kind to reconcile at the same time.
 	Concurrency Concurrency
 }
 
-// Concurrency is how many objects of a kind are reconciled at a time.
+// Concurrency is the number of objects of a kind to reconcile at the same time.
 type Concurrency struct {
 	Metal3Cluster, Metal3Machine, Metal3MachineTemplate int
 
-	// Metal3DataTemplate counts for the claims of templates too.
+	// Metal3DataTemplate is also the concurrency of Metal3DataClaims.
 	Metal3DataTemplate, Metal3Data int
 
 	Metal3Remediation int
 }
 
-// hostMoves is how many hosts are prepared for a move at a time. Each takes two small writes.
+// hostMoves is the number of hosts to prepare for a move at the same time. Each requires two small writes.
 const hostMoves = 10
 
 // SetupWithManager registers all controllers, in the order of this function.
@@ -138,7 +138,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	return machines.SetupWithManager(ctx, mgr, sources, concurrency(options.Concurrency.Metal3Machine))
 }
 
-// setupMoveLabels registers the controllers that label the definitions of BMO and Secrets without an owner.
+// setupMoveLabels registers the controllers that label the CRDs of BMO and Secrets without an owner.
 func setupMoveLabels(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if !options.KeepMoveLabels {
 		return nil
@@ -178,7 +178,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 	return clusters.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3Cluster))
 }
 
-// setupData registers what answers spec.dataTemplate of Metal3Machines.
+// setupData registers the controllers of data templates.
 func setupData(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	data := datastore.New(mgr.GetClient(), mgr.GetAPIReader())
 	if err := data.Setup(ctx, mgr.GetFieldIndexer(), mgr.GetCache()); err != nil {

@@ -16,7 +16,7 @@ const (
 	blockEnd   = "# metal3-files end\n"
 )
 
-// block puts lines of YAML between the comments by which they are found again.
+// block returns lines of YAML between the comments that mark an own block.
 func block(lines string) string {
 	return blockBegin + sum([]byte(lines)) + "\n" + lines + blockEnd
 }
@@ -26,7 +26,7 @@ func sum(data []byte) string {
 	return hex.EncodeToString(hash[:])
 }
 
-// findBlock returns where the first intact block is, from the first byte of its first line to behind its last line.
+// findBlock returns the start of the first intact block and the end of its last line.
 func findBlock(data []byte) (start, end int, found bool) {
 	for at := 0; ; at++ {
 		next := bytes.Index(data[at:], []byte(blockBegin))
@@ -62,7 +62,7 @@ func items(files []File, indent int) string {
 	var out strings.Builder
 	first, more := strings.Repeat(" ", indent)+"- ", strings.Repeat(" ", indent+2)
 	for _, file := range files {
-		// Both strings are in quotes: base64 alone may read as a number or as null.
+		// Both strings are quoted: base64 alone may be a number or null in YAML.
 		fmt.Fprintf(&out, "%spath: %q\n", first, file.Path)
 		fmt.Fprintf(&out, "%sowner: root:root\n", more)
 		fmt.Fprintf(&out, "%spermissions: '%04o'\n", more, file.Mode)
@@ -72,7 +72,7 @@ func items(files []File, indent int) string {
 	return out.String()
 }
 
-// itemNodes is what items reads as. It is written down and not parsed, so that the two prove each other.
+// itemNodes returns the nodes of items. They are built and not parsed, so that a comparison verifies items.
 func itemNodes(files []File) *yaml.Node {
 	scalar := func(style yaml.Style, value string) *yaml.Node {
 		return &yaml.Node{Kind: yaml.ScalarNode, Style: style, Tag: "!!str", Value: value}

@@ -17,31 +17,31 @@ const (
 	// Ignition is the format of Ignition configs.
 	Ignition = "ignition"
 
-	// Limit is the largest bootstrap data in bytes: what a Secret holds, less 1 KiB for its other keys.
+	// Limit is the largest bootstrap data in bytes: the limit of a Secret, less 1 KiB for its other keys.
 	Limit = corev1.MaxSecretSize - 1024
 )
 
-// File is a file on a machine. It belongs to root:root and replaces what the image has at its path.
+// File is a file on a machine. It belongs to root:root and replaces a file of the image at its path.
 type File struct {
 	// Path is absolute and clean, of letters, digits and the characters . _ / + @ = : , and -.
 	Path string
 
-	// Mode holds permission bits only.
+	// Mode has permission bits only.
 	Mode fs.FileMode
 
-	// Content may be any bytes, also none.
+	// Content is any bytes, or none.
 	Content []byte
 }
 
-// cleanPath leaves out everything that YAML, JSON, jinja or a shell could take for something else.
+// cleanPath rejects all characters with a meaning in YAML, JSON, jinja or a shell.
 var cleanPath = regexp.MustCompile(`^/[A-Za-z0-9._/+@=:,-]+$`)
 
 // Add returns the bootstrap data with the files in it. The format is the key format of the bootstrap Secret.
 //
-// Files that an earlier call added are replaced by the given ones: those not given any more are gone, and without any
-// files the data is what the bootstrap provider made.
+// The given files replace files of an earlier call. Without files, Add returns the data of the bootstrap provider.
 //
-// Errors are of the types UnknownFormatError, UnparsableError, ConflictError, TooLargeError and InvalidFileError.
+// Add returns errors of the types UnknownFormatError, UnparsableError, ConflictError, TooLargeError and
+// InvalidFileError.
 func Add(data []byte, format string, files []File) ([]byte, error) {
 	if err := validate(files); err != nil {
 		return nil, err

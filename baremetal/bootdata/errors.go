@@ -7,12 +7,12 @@ const (
 	supportedIgnition = "Ignition 2.0 to 2.4 and 3.0 to 3.6"
 )
 
-// UnknownFormatError says that the bootstrap data is of a format, or of a version of it, that this package does not
-// know. The user chooses another bootstrap provider or another format of it.
+// UnknownFormatError says that the bootstrap data has an unsupported format or version. The user must choose another
+// bootstrap provider or another format.
 type UnknownFormatError struct {
-	// Found is what the data is said to be.
+	// Found is the format of the data.
 	Found string
-	// Supported is what it could be.
+	// Supported are the supported formats.
 	Supported string
 }
 
@@ -21,12 +21,12 @@ func (e *UnknownFormatError) Error() string {
 	return fmt.Sprintf("bootstrap data of %s is not supported; supported: %s", e.Found, e.Supported)
 }
 
-// UnparsableError says that the bootstrap data is not what its format says, or that the machine would not read it in
-// the way that the files need. The user corrects the input of the bootstrap provider.
+// UnparsableError says that the bootstrap data does not match its format, or that the machine would not read the files
+// from it. The user must correct the input of the bootstrap provider.
 type UnparsableError struct {
-	// Format is what was expected, for example "cloud-config".
+	// Format is the expected format, for example "cloud-config".
 	Format string
-	// Err is what is wrong. It names places and keys, never content.
+	// Err is the cause. It names positions and keys, never content.
 	Err error
 }
 
@@ -35,7 +35,7 @@ func (e *UnparsableError) Error() string {
 	return fmt.Sprintf("bootstrap data is no usable %s: %v", e.Format, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *UnparsableError) Unwrap() error { return e.Err }
 
 func unparsable(format, message string, arguments ...any) error {
@@ -46,20 +46,19 @@ func unparsable(format, message string, arguments ...any) error {
 type ConflictError struct {
 	// Path is the path of the file to add.
 	Path string
-	// Existing is the path that the user wrote, in the user's spelling. It is Path, a directory above it or a path
-	// below it.
+	// Existing is the path of the user, as the user spelled it: Path, a directory above it, or a path below it.
 	Existing string
 }
 
 // Error implements error.
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("bootstrap data writes %s already, which this provider needs for %s; remove it from the files "+
+	return fmt.Sprintf("bootstrap data writes %s already, which this provider requires for %s; remove it from the files "+
 		"of the bootstrap configuration", e.Existing, e.Path)
 }
 
-// TooLargeError says that the bootstrap data with the files does not fit in a Secret.
+// TooLargeError says that the bootstrap data with the files exceeds the limit of a Secret.
 type TooLargeError struct {
-	// Size, Before and Limit are bytes: with the files, without them, and allowed.
+	// Size, Before and Limit are bytes: with the files, without them, and permitted.
 	Size, Before, Limit int
 }
 
@@ -70,11 +69,11 @@ func (e *TooLargeError) Error() string {
 		e.Before, e.Size, e.Limit)
 }
 
-// InvalidFileError says that a file to add cannot be added to any bootstrap data. It is a mistake of the caller.
+// InvalidFileError says that a file cannot be added to any bootstrap data. This is an error of the caller.
 type InvalidFileError struct {
 	// Path is the path of the file as given.
 	Path string
-	// Problem says what is wrong with it.
+	// Problem is the cause.
 	Problem string
 }
 

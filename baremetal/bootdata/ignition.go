@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// ownSource starts the data URLs of own files. Ignition ignores the media type.
+	// ownSource is the prefix of the data URLs of own files. Ignition ignores the media type.
 	ownSource = "data:application/vnd.metal3.file;base64,"
 
 	rootFilesystem = "root"
 
-	// ignitionConfig is what messages call the data.
+	// ignitionConfig is the name of the data in messages.
 	ignitionConfig = "Ignition config"
 )
 
@@ -27,7 +27,7 @@ var version = regexp.MustCompile(`^([23])\.([0-9])\.0$`)
 // newestMinor of each major version of the Ignition specification that is supported.
 var newestMinor = map[int]int{2: 4, 3: 6}
 
-// ignitionFile is how own files are written. The owner of a file is root if nothing is said.
+// ignitionFile is the JSON of own files. Without an owner, a file belongs to root.
 type ignitionFile struct {
 	Filesystem string           `json:"filesystem,omitempty"`
 	Path       string           `json:"path"`
@@ -57,7 +57,7 @@ func addToIgnition(data []byte, files []File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// White space around the object stays.
+	// White space around the object stays unchanged.
 	start := bytes.IndexByte(data, '{')
 	return append(append(bytes.Clone(data[:start]), added...), data[start+len(config):]...), nil
 }
@@ -89,8 +89,7 @@ func jsonProblem(data []byte) error {
 	return errors.New("it is not an object")
 }
 
-// ignitionText renders a file. A file of version 2 replaces what is there unless told otherwise; version 3 has to be
-// told.
+// ignitionText renders a file. In version 2, a file replaces an existing one by default. Version 3 requires a setting.
 func ignitionText(file File, major int) (string, error) {
 	own := ignitionFile{
 		Path:     file.Path,
@@ -109,7 +108,7 @@ func ignitionText(file File, major int) (string, error) {
 	return string(text), nil
 }
 
-// ignitionVersion returns the major version of a config of which files can become a part.
+// ignitionVersion returns the major version of a config to which files can be added.
 func ignitionVersion(data []byte) (int, error) {
 	var config struct {
 		Ignition struct {
@@ -178,7 +177,7 @@ func putMember(data []byte, object span, text string) []byte {
 	return insert(data, object.start+1, text+comma(data, object))
 }
 
-// comma returns the comma that text in front of an object or a list needs behind it.
+// comma returns the comma after text in front of an object or a list, or nothing if the object or list is empty.
 func comma(data []byte, collection span) string {
 	if len(bytes.TrimSpace(data[collection.start+1:collection.end-1])) == 0 {
 		return ""
@@ -186,7 +185,7 @@ func comma(data []byte, collection span) string {
 	return ","
 }
 
-// withoutOwnFiles is the inverse of insertFiles, but for a storage or files that were missing before: they stay, empty.
+// withoutOwnFiles is the inverse of insertFiles, except that a storage or files that were missing before stay, empty.
 func withoutOwnFiles(data []byte) ([]byte, error) {
 	entries, err := storageEntries(data, "files")
 	if err != nil {
@@ -240,7 +239,7 @@ func writtenByIgnition(data []byte) (paths, error) {
 	return written, nil
 }
 
-// storageEntries returns where the elements of a list in storage are.
+// storageEntries returns the positions of the elements of a list in storage.
 func storageEntries(data []byte, key string) ([]span, error) {
 	storage, found, err := member(data, span{0, len(data)}, "storage")
 	if err != nil || !found || storage.isNull(data) {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// partHeader is the header of the part with the files. cloud-init names a part by its file name in its log.
+	// partHeader is the header of the part with the files. The log of cloud-init has the file name of the part.
 	partHeader = "Content-Type: text/cloud-config; charset=\"us-ascii\"\n" +
 		"Content-Disposition: attachment; filename=\"metal3-files.cfg\"\n\n"
 
-	// configHeader makes the part add to the lists of the parts before.
+	// configHeader makes the part append to the lists of earlier parts.
 	configHeader = "#cloud-config\nmerge_how: dict(recurse_list)+list(append)\n"
 
-	// wrappedHeader is the header of user data that is wrapped. As plain text it is recognised by its beginning.
+	// wrappedHeader is the header of wrapped user data. cloud-init recognizes plain text by its first line.
 	wrappedHeader = "Content-Type: text/plain; charset=\"utf-8\"\nContent-Transfer-Encoding: base64\n\n"
 
 	wrapBegin  = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\""
@@ -33,8 +33,8 @@ func config(files []File) string {
 	return configHeader + block(writeFiles+":\n"+items(files, 0))
 }
 
-// wrap puts user data, and after it the cloud-config, into a multi-part. MIME without parts becomes a part as it is,
-// because its headers mean something.
+// wrap returns a multi-part with the user data, and after it the cloud-config. MIME without parts becomes a part
+// without a change, because its headers have a meaning.
 func wrap(data []byte, config string) []byte {
 	boundary := "metal3-" + sum(data)[:32]
 	var out strings.Builder
@@ -111,7 +111,7 @@ func withoutPart(data []byte) []byte {
 // entity is a MIME message or a part of one.
 type entity struct {
 	header textproto.MIMEHeader
-	// body is what follows the header.
+	// body is the text after the header.
 	body []byte
 	// boundary is empty if the entity has no parts. Otherwise parts are the texts between the boundaries.
 	boundary string
@@ -120,8 +120,8 @@ type entity struct {
 	closing int
 }
 
-// readEntity splits MIME as Python does, which cloud-init is written in: lines may end in LF or CRLF, mixed as well.
-// Unlike Python it wants the line that ends the parts: without it the data is cut off.
+// readEntity splits MIME like Python, in which cloud-init is written: lines end in LF or CRLF, also mixed. Unlike
+// Python, it requires the line that ends the parts: without it, the data is truncated.
 func readEntity(data []byte) (entity, error) {
 	length := headerLength(data)
 	reader := textproto.NewReader(bufio.NewReader(strings.NewReader(string(data[:length]) + "\n\n")))
@@ -159,7 +159,7 @@ func headerLength(data []byte) int {
 	return length
 }
 
-// split finds the parts. The body starts at the offset.
+// split returns the parts. The body starts at the offset.
 func (e *entity) split(offset int) error {
 	start, at := -1, 0
 	for line := range bytes.Lines(e.body) {

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// span is where a value is in the text of a JSON document: from its first byte to behind its last.
+// span is the position of a value in a JSON document: from its first byte to after its last byte.
 type span struct{ start, end int }
 
 func (s span) isNull(data []byte) bool { return string(data[s.start:s.end]) == "null" }
 
-// member returns where the value of a key in an object is. Like Go's decoder, which Ignition is written with, it does
-// not care for the case of a key. A key that is there twice is an error: which one counts depends on the reader.
+// member returns the position of the value of a key in an object. Like Go's decoder, which Ignition uses, it ignores
+// the case of a key. A duplicate key is an error: readers use different ones.
 func member(data []byte, object span, key string) (span, bool, error) {
 	decoder, entered := enter(data, object, '{')
 	if !entered {
-		return span{}, false, unparsable(ignitionConfig, "what should hold %q is not an object", key)
+		return span{}, false, unparsable(ignitionConfig, "the parent of %q is not an object", key)
 	}
 	var value span
 	found := false
@@ -40,7 +40,7 @@ func member(data []byte, object span, key string) (span, bool, error) {
 	return value, found, nil
 }
 
-// elements returns where the elements of a list are. The name is for messages.
+// elements returns the positions of the elements of a list. The name is for messages.
 func elements(data []byte, list span, name string) ([]span, error) {
 	decoder, entered := enter(data, list, '[')
 	if !entered {
@@ -57,14 +57,14 @@ func elements(data []byte, list span, name string) ([]span, error) {
 	return found, nil
 }
 
-// enter starts to read an object or a list and is behind its opening bracket. It is false if there is another value.
+// enter reads the opening bracket of an object or a list. It returns false for another value.
 func enter(data []byte, collection span, bracket json.Delim) (*json.Decoder, bool) {
 	decoder := json.NewDecoder(bytes.NewReader(data[collection.start:collection.end]))
 	opening, err := decoder.Token()
 	return decoder, err == nil && opening == bracket
 }
 
-// nextValue reads over a value. The decoder started at the offset.
+// nextValue skips a value. The decoder started at the offset.
 func nextValue(decoder *json.Decoder, offset int) (span, error) {
 	var value json.RawMessage
 	if err := decoder.Decode(&value); err != nil {

@@ -14,20 +14,20 @@ const (
 	mergeKey   = "<<"
 )
 
-// listLine is a line that opens the list and has nothing else on it.
+// listLine matches a line that opens the list and contains nothing else.
 var listLine = regexp.MustCompile(`^(?:write_files|"write_files"|'write_files')[ \t]*:[ \t]*(?:#.*)?\r?$`)
 
-// place is where a block goes in the text of a cloud-config.
+// place is the position of a block in the text of a cloud-config.
 type place struct {
 	// offset is the start of a line.
 	offset int
-	// indent is how far the items of the list are indented.
+	// indent is the indentation of the items of the list.
 	indent int
-	// key says that there is no list yet and that the block has to open one.
+	// key says that the block must open the list.
 	key bool
 }
 
-// parse reads the single document of a YAML text. The node is nil if the document is empty.
+// parse parses the single document of a YAML text. The node is nil if the document is empty.
 func parse(text []byte) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var document, more yaml.Node
@@ -42,12 +42,12 @@ func parse(text []byte) (*yaml.Node, error) {
 	return document.Content[0], nil
 }
 
-// document is the text of a cloud-config and what it reads as. It is parsed once, however much is asked of it.
+// document is the text of a cloud-config with its nodes. It is parsed once.
 type document struct {
 	text []byte
 	// template says that jinja renders the text first.
 	template bool
-	// root is nil if the document is empty or cannot be read.
+	// root is nil if the document is empty or cannot be parsed.
 	root    *yaml.Node
 	problem error
 }
@@ -57,7 +57,7 @@ func readDocument(text []byte, template bool) document {
 	return document{text: text, template: template, root: root, problem: err}
 }
 
-// add puts the files in the text. It is false if there is no place for them that is certain.
+// add inserts the files into the text. It returns false if no position is certain.
 func (d document) add(files []File) ([]byte, bool) {
 	where, ok := d.findPlace()
 	if !ok {
@@ -84,7 +84,7 @@ func withoutBlock(data []byte) []byte {
 	return rest
 }
 
-// findPlace finds where a block goes.
+// findPlace returns the position of a block.
 func (d document) findPlace() (place, bool) {
 	if d.template && !onlyExpressions(d.text) {
 		return place{}, false
@@ -102,8 +102,7 @@ func (d document) findPlace() (place, bool) {
 	return inList(d.text, key, list)
 }
 
-// findList returns the list of files with its key, or nil. It is false if there is a second one, or one that comes from
-// elsewhere.
+// findList returns the list of files with its key, or nil. It returns false if there is a second list, or an alias.
 func findList(root *yaml.Node) (key, list *yaml.Node, single bool) {
 	for i := 0; i < len(root.Content); i += 2 {
 		switch root.Content[i].Value {
@@ -119,12 +118,12 @@ func findList(root *yaml.Node) (key, list *yaml.Node, single bool) {
 	return key, list, true
 }
 
-// plainBlock says whether the node is a collection that is written in lines, without a tag.
+// plainBlock returns true for a collection in block style, without a tag.
 func plainBlock(node *yaml.Node, kind yaml.Kind) bool {
 	return node.Kind == kind && node.Style == 0 && len(node.Content) > 0
 }
 
-// onlyExpressions says whether all that jinja does in the text is to replace expressions within a line.
+// onlyExpressions returns true if jinja only replaces expressions within a line of the text.
 func onlyExpressions(data []byte) bool {
 	if bytes.Contains(data, []byte("{%")) || bytes.Contains(data, []byte("{#")) {
 		return false
@@ -146,7 +145,7 @@ func inList(data []byte, key, list *yaml.Node) (place, bool) {
 	return place{offset: end, indent: list.Column - 1}, fits && end > start
 }
 
-// beforeFirstKey is before the comment of the first key, so that the comment stays with it.
+// beforeFirstKey returns the position before the comment of the first key, so that the comment stays with its key.
 func beforeFirstKey(data []byte, first *yaml.Node) (place, bool) {
 	line := first.Line
 	for line > 1 {
@@ -160,7 +159,7 @@ func beforeFirstKey(data []byte, first *yaml.Node) (place, bool) {
 	return place{offset: start, key: true}, first.Column == 1 && end > start
 }
 
-// lineAt returns where a line starts and where the next one does. Lines count from 1.
+// lineAt returns the start of a line and of the next line. Lines count from 1.
 func lineAt(data []byte, line int) (start, end int) {
 	for text := range bytes.Lines(data) {
 		start, end = end, end+len(text)
@@ -172,7 +171,7 @@ func lineAt(data []byte, line int) (start, end int) {
 	return end, end
 }
 
-// holds says whether the text reads as the document before, plus the files as first items of the list.
+// holds returns true if the text parses as the document before, plus the files as first items of the list.
 func holds(text []byte, before *yaml.Node, files []File) bool {
 	after, err := parse(text)
 	if err != nil {
@@ -194,7 +193,7 @@ func holds(text []byte, before *yaml.Node, files []File) bool {
 	return false
 }
 
-// same compares what two nodes mean and how they are written, not where they stand.
+// same compares the meaning and the style of two nodes, not their position.
 func same(a, b *yaml.Node) bool {
 	if a.Kind != b.Kind || a.Tag != b.Tag || a.Value != b.Value || a.Anchor != b.Anchor || a.Style != b.Style ||
 		len(a.Content) != len(b.Content) {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// maxUnpacked bounds in bytes what compressed user data may grow to, so that a small Secret cannot fill the memory.
+// maxUnpacked limits the bytes of decompressed user data, so that a small Secret cannot fill the memory.
 const maxUnpacked = 16 * Limit
 
-// kind is what cloud-init takes user data, or a part of it, for.
+// kind is the kind of user data, or of a part of it, for cloud-init.
 type kind int
 
 const (
@@ -27,7 +27,7 @@ const (
 	opaque    // scripts, includes, handlers: nothing that names files in a way that can be read
 )
 
-// beginnings are the first words by which cloud-init knows user data, longer ones before their own beginnings.
+// beginnings are the prefixes by which cloud-init recognizes user data, longer ones before their own prefixes.
 var beginnings = []struct {
 	text string
 	kind kind
@@ -48,10 +48,10 @@ var (
 	templateHeader = regexp.MustCompile(`(?i)^##\s*template:\s*jinja\s*$`)
 )
 
-// errNotPlain says that data is neither user data as it stands nor packed user data.
+// errNotPlain says that data is neither user data nor packed user data.
 var errNotPlain = errors.New("it does not start as cloud-init user data does, for example with #cloud-config")
 
-// kindOf tells the kind from the beginning.
+// kindOf returns the kind for the prefix.
 func kindOf(data []byte) kind {
 	if mimeHeader.Match(data[:min(len(data), 4096)]) {
 		return multipart
@@ -78,14 +78,14 @@ func startsAs(data []byte) kind {
 	return unknown
 }
 
-// packing undoes and redoes what user data is packed in.
+// packing is the compression and encoding of user data.
 type packing struct {
 	base64, gzip bool
-	// tail is the white space behind base64.
+	// tail is the white space after base64.
 	tail string
 }
 
-// unpack returns the user data itself and what it was packed in.
+// unpack returns the user data and its packing.
 func unpack(data []byte) ([]byte, packing, error) {
 	var how packing
 	if kindOf(data) != unknown {
@@ -127,7 +127,7 @@ func gunzip(data []byte) ([]byte, error) {
 	return unpacked, nil
 }
 
-// pack is the inverse of unpack. Its gzip has no time and no name in it: the same data gives the same bytes.
+// pack is the inverse of unpack. Its gzip has no time and no name: the same data gives the same bytes.
 func (how packing) pack(data []byte) ([]byte, error) {
 	if how.gzip {
 		var packed bytes.Buffer
@@ -166,7 +166,7 @@ func addToUserData(packed []byte, files []File) ([]byte, error) {
 	return how.pack(added)
 }
 
-// addPlain adds files to user data that has no own files in it.
+// addPlain adds files to user data without own files.
 func addPlain(data []byte, files []File) ([]byte, error) {
 	kind := kindOf(data)
 	if kind == cloudConfig || kind == jinjaConfig {
@@ -200,8 +200,8 @@ func addToDocument(read document, files []File) ([]byte, error) {
 	return wrap(read.text, config(files)), nil
 }
 
-// withoutOwn returns the user data as it was before files were added. What was added is recognised by adding it again:
-// only where that gives the same bytes they are own ones.
+// withoutOwn returns the user data before files were added. Files are own ones only if adding them again gives the same
+// bytes.
 func withoutOwn(data []byte) []byte {
 	if inner, ok := unwrap(data); ok {
 		return inner

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxDepth bounds how deep archives and parts in parts are looked into.
+// maxDepth limits the depth of archives and nested parts.
 const maxDepth = 8
 
 var (
@@ -23,20 +23,20 @@ var (
 	gzipTypes        = regexp.MustCompile(`(?i)^application/(?:x-)?(?:g(?:un)?zip|compress)`)
 )
 
-// errNoList is about what cloud-init itself does not accept.
-var errNoList = errors.New("cloud-init wants a list of files")
+// errNoList is the error for a value that cloud-init does not accept.
+var errNoList = errors.New("cloud-init requires a list of files")
 
-// writtenPath is a path in the spelling of the user.
+// writtenPath is a path as the user spelled it.
 type writtenPath struct {
 	path string
-	// directory says that files may lie below it.
+	// directory says that files may exist below the path.
 	directory bool
 }
 
-// paths are what bootstrap data writes.
+// paths are the paths that bootstrap data writes.
 type paths []writtenPath
 
-// conflict returns an error if a file at the path would meet one of the paths, or be its directory, or lie in it.
+// conflict returns an error if the path of a file is one of the paths, or above or below one of them.
 func (p paths) conflict(wanted string) error {
 	for _, existing := range p {
 		clean := path.Clean("/" + existing.path)
@@ -47,7 +47,7 @@ func (p paths) conflict(wanted string) error {
 	return nil
 }
 
-// conflicts returns an error for the first file that meets one of the paths.
+// conflicts returns an error for the first file that conflicts with one of the paths.
 func (p paths) conflicts(files []File) error {
 	for _, file := range files {
 		if err := p.conflict(file.Path); err != nil {
@@ -93,13 +93,13 @@ func (d document) written() (paths, error) {
 	}
 }
 
-// writtenByTemplate reads a template as if all its conditions were true. If the result is not YAML, each word that
-// looks like a path counts.
+// writtenByTemplate parses a template as if all its conditions were true. If the result is not YAML, each word with the
+// form of a path counts.
 func (d document) writtenByTemplate() (paths, error) {
 	if d.problem == nil && onlyExpressions(d.text) {
 		written, err := writtenByConfig(d.root)
 		if errors.Is(err, errNoList) {
-			// What is null in the template is null on the machine. An expression can be a list there.
+			// A null in the template is null on the machine. An expression can be a list there.
 			return written, refuseNull(d.root)
 		}
 		return written, err
@@ -107,13 +107,13 @@ func (d document) writtenByTemplate() (paths, error) {
 	_, text, _ := bytes.Cut(d.text, []byte("\n"))
 	text = jinjaExpressions.ReplaceAll(jinjaBlocks.ReplaceAll(text, nil), []byte("jinja"))
 	if root, err := parse(text); err == nil {
-		// Which list, and whether there is one at all, is known on the machine only.
+		// Only the machine knows which list counts, or whether there is one.
 		written, _ := writtenByConfig(root)
 		return written, nil
 	}
 	var written paths
 	for _, found := range pathLines.FindAllSubmatch(d.text, -1) {
-		// It may as well be a directory in the content of some file.
+		// The word may also be a directory in the content of a file.
 		written = append(written, writtenPath{path: string(found[1]), directory: true})
 	}
 	return written, nil
@@ -128,7 +128,7 @@ func refuseNull(root *yaml.Node) error {
 	return nil
 }
 
-// writtenByConfig returns the paths of a cloud-config. A list that cloud-init itself would not accept is an error.
+// writtenByConfig returns the paths of a cloud-config. A list that cloud-init does not accept is an error.
 func writtenByConfig(root *yaml.Node) (paths, error) {
 	if root == nil {
 		return nil, nil
@@ -161,10 +161,10 @@ func pathsOf(item *yaml.Node) paths {
 	return found
 }
 
-// values returns all values of a key in a mapping and in what is merged into it.
+// values returns all values of a key in a mapping and in its merged mappings.
 func values(node *yaml.Node, key string) []*yaml.Node {
 	var found []*yaml.Node
-	// Each mapping is looked at once, however often it is merged.
+	// Each mapping is read once, even if it is merged several times.
 	seen := map[*yaml.Node]bool{}
 	waiting := []*yaml.Node{node}
 	for len(waiting) > 0 {
@@ -179,7 +179,7 @@ func values(node *yaml.Node, key string) []*yaml.Node {
 			case key:
 				found = append(found, next.Content[i+1])
 			case mergeKey:
-				// A merge key takes a mapping or a list of them.
+				// A merge key has a mapping or a list of mappings.
 				merged := resolve(next.Content[i+1])
 				waiting = append(waiting, merged)
 				if merged.Kind == yaml.SequenceNode {
@@ -212,7 +212,7 @@ func writtenByArchive(data []byte, depth int) (paths, error) {
 		for _, content := range append(values(entry, "content"), resolve(entry)) {
 			text := []byte(resolve(content).Value)
 			if startsAs(text) == unknown {
-				// In an archive a cloud-config needs no header.
+				// In an archive, a cloud-config requires no header.
 				text = append([]byte("#cloud-config\n"), text...)
 			}
 			inner, err := writtenByUserData(text, depth+1)
@@ -275,7 +275,7 @@ func writtenByBody(read entity, depth int) (paths, error) {
 	body := read.body
 	switch strings.ToLower(strings.TrimSpace(read.header.Get("Content-Transfer-Encoding"))) {
 	case "base64":
-		// Python ignores what is not base64.
+		// Python ignores characters that are not base64.
 		body, _ = io.ReadAll(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(bytes.TrimSpace(body))))
 	case "quoted-printable":
 		body, _ = io.ReadAll(quotedprintable.NewReader(bytes.NewReader(body)))

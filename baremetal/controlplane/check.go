@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// check refuses material that Ironic or the guard would fail with. Its messages hold nothing of the material.
+// check returns an error for material with which Ironic or the guard would fail. Its messages contain no material.
 func (e Endpoint) check(addresses []vip.Address) error {
 	return errors.Join(e.Credentials.check(), e.Certificates.check(addresses))
 }
@@ -38,12 +38,12 @@ func (c Certificates) check(addresses []vip.Address) error {
 	}
 	for _, address := range addresses {
 		if err := pair.Leaf.VerifyHostname(address.Address.String()); err != nil {
-			return fmt.Errorf("tls.crt is not valid for %s; issue it for all virtual addresses: %w", address.Address, err)
+			return fmt.Errorf("tls.crt is not valid for %s; issue it for all VIPs: %w", address.Address, err)
 		}
 	}
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(c.Authority) {
-		return errors.New("ca.crt holds no certificate; give the one that signed tls.crt")
+		return errors.New("ca.crt contains no certificate; set the CA that signed tls.crt")
 	}
 	for _, raw := range pair.Certificate[1:] {
 		certificate, err := x509.ParseCertificate(raw)
@@ -52,8 +52,9 @@ func (c Certificates) check(addresses []vip.Address) error {
 		}
 		between.AddCert(certificate)
 	}
-	// The clock is not asked: whether the certificate has expired is for the guard to say. Its first and its last moment
-	// stand for the time, and one is enough, because an authority may be older or younger than what it signed.
+	// The function has no clock: the guard checks whether the certificate has expired. It verifies the certificate at
+	// its first and its last moment, of which one is sufficient, because an authority may be older or younger than its
+	// certificate.
 	options := x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: pair.Leaf.NotBefore}
 	if _, err = pair.Leaf.Verify(options); err != nil {
 		options.CurrentTime = pair.Leaf.NotAfter

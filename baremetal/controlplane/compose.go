@@ -19,15 +19,15 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// private is the mode of all files: only root reads them.
+// private is the mode of all files: only root may read them.
 const private fs.FileMode = 0o600
 
-// Endpoint is an Ironic endpoint and what it needs beside its description.
+// Endpoint is an Ironic endpoint with its images, credentials and certificates.
 type Endpoint struct {
-	// Ironic is the description. Fields that are empty get their defaults, except for the clusterID.
+	// Ironic is spec.ironic. Empty fields get their defaults, except for the clusterID.
 	Ironic infrav1.Ironic
 
-	// GuardImage is the image with the guard and keepalived of this release. images.keepalived replaces it.
+	// GuardImage is the image of guard and keepalived of this release. images.keepalived has precedence.
 	GuardImage string
 
 	// Credentials for the API.
@@ -39,7 +39,7 @@ type Endpoint struct {
 
 // Credentials for the API of Ironic.
 type Credentials struct {
-	// Username and Password are what clients use.
+	// Username and Password are the credentials of clients.
 	Username, Password []byte
 
 	// Htpasswd has a line for the user, with a bcrypt hash of the password.
@@ -48,17 +48,18 @@ type Credentials struct {
 
 // Certificates are in PEM.
 type Certificates struct {
-	// Certificate is valid for the virtual addresses; certificates between it and Authority may follow it.
+	// Certificate is valid for the VIPs. Certificates between it and Authority may follow it.
 	Certificate []byte
 
 	// Key belongs to Certificate.
 	Key []byte
 
-	// Authority is what clients trust.
+	// Authority is the CA that clients trust.
 	Authority []byte
 }
 
-// Files are what a control-plane machine of the cluster gets, sorted by path. The same endpoint gives the same bytes.
+// Files returns the files of a control-plane machine of the cluster, sorted by path. The same endpoint gives the same
+// bytes.
 func Files(endpoint Endpoint) ([]bootdata.File, error) {
 	endpoint.Ironic = withDefaults(endpoint.Ironic)
 	files, err := endpoint.files()
@@ -104,7 +105,7 @@ func (e Endpoint) manifests(config ironic.Config) ([]bootdata.File, error) {
 	return files, nil
 }
 
-// Management is the same for the management side: a Deployment, and the data of the Secret that it names.
+// Management returns the Deployment of the management side, and the data of the Secret that it mounts.
 func Management(endpoint Endpoint, place ironic.Management) (*appsv1.Deployment, map[string][]byte, error) {
 	endpoint.Ironic = withDefaults(endpoint.Ironic)
 	contents, config, err := endpoint.material(vip.Management)
@@ -124,7 +125,7 @@ func Management(endpoint Endpoint, place ironic.Management) (*appsv1.Deployment,
 	return deployment, data, nil
 }
 
-// material are the files below ironic.NodeDirectory, and what the pods that read them are rendered from.
+// material are the files below ironic.NodeDirectory, and the configuration of the pods that read them.
 func (e Endpoint) material(role vip.Role) (map[string][]byte, ironic.Config, error) {
 	addresses, err := vip.Addresses(e.Ironic.Endpoint.VirtualIPs, e.Ironic.Endpoint.CIDRs)
 	if err != nil {
@@ -170,8 +171,8 @@ func (e Endpoint) material(role vip.Role) (map[string][]byte, ironic.Config, err
 	return contents, config, nil
 }
 
-// hash tells one state of the files from another. All who may read Pods can read it. It leaks nothing: the private key
-// is part of the input, so that passwords cannot be tried against it.
+// hash identifies a state of the files. All users that may read Pods can read it. It leaks nothing: the private key is
+// part of the input, so passwords cannot be guessed with it.
 func hash(contents map[string][]byte) string {
 	sum := sha256.New()
 	names := make([]string, 0, len(contents))
@@ -180,7 +181,7 @@ func hash(contents map[string][]byte) string {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		// Lengths keep the end of one file from passing as the beginning of the next.
+		// Lengths separate the files in the input of the hash.
 		_, _ = fmt.Fprintf(sum, "%s %d\n%s", name, len(contents[name]), contents[name])
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:16]

@@ -30,7 +30,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
 
-// key is the same for the same number, and so is what it signs.
+// key returns the same key for the same number, and so does every signature.
 func key(number byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{number}, ed25519.SeedSize))
 }
@@ -69,7 +69,7 @@ func encodedKey(tb testing.TB, own ed25519.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// least is an endpoint with nothing but what is needed.
+// least returns an endpoint with required fields only.
 func least(tb testing.TB) controlplane.Endpoint {
 	tb.Helper()
 	return controlplane.Endpoint{
@@ -92,13 +92,13 @@ func least(tb testing.TB) controlplane.Endpoint {
 	}
 }
 
-// agent is where RKE2 keeps what kubeadm keeps in /etc/kubernetes, and manifests where its kubelet finds static pods.
+// agent is the folder of RKE2 with the files of kubeadm's /etc/kubernetes, and manifests the folder of its static pods.
 const (
 	agent     = "/var/lib/rancher/rke2/agent"
 	manifests = agent + "/pod-manifests"
 )
 
-// full has everything set, as for a control plane of RKE2.
+// full returns an endpoint with all fields, for a control plane of RKE2.
 func full(tb testing.TB) controlplane.Endpoint {
 	tb.Helper()
 	endpoint := least(tb)
@@ -164,7 +164,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// withoutSecrets looks for secrets in a file that is copied to an API server or shown.
+// withoutSecrets requires that a file that is sent to an API server or printed has no secrets.
 func withoutSecrets(t *testing.T, file bootdata.File, endpoint controlplane.Endpoint) {
 	t.Helper()
 	for _, secret := range [][]byte{
@@ -176,7 +176,7 @@ func withoutSecrets(t *testing.T, file bootdata.File, endpoint controlplane.Endp
 	}
 }
 
-// TestPodsOfFiles reads the manifests as strictly as a kubelet and stricter.
+// TestPodsOfFiles parses the manifests more strictly than a kubelet.
 func TestPodsOfFiles(t *testing.T) {
 	files, err := controlplane.Files(full(t))
 	if err != nil {
@@ -201,7 +201,7 @@ func TestPodsOfFiles(t *testing.T) {
 	}
 }
 
-// TestSettingsToKeepalived goes the way of the guard: settings of the machine, an own address, keepalived.conf.
+// TestSettingsToKeepalived performs the steps of the guard: settings of the machine, an own address, keepalived.conf.
 func TestSettingsToKeepalived(t *testing.T) {
 	files, err := controlplane.Files(full(t))
 	if err != nil {
@@ -237,7 +237,7 @@ func content(t *testing.T, files []bootdata.File, path string) []byte {
 	return nil
 }
 
-// TestHash changes one thing after the other.
+// TestHash changes one input after the other.
 func TestHash(t *testing.T) {
 	seen := map[string]string{}
 	note := func(what string, change func(*controlplane.Endpoint)) {
@@ -306,7 +306,7 @@ func TestFilesRefuses(t *testing.T) {
 			change: func(e *controlplane.Endpoint) { e.Certificates.Authority = certificate(t, key(3), key(3)) },
 		},
 		"no authority": {
-			reason: "clients would have nothing to trust", want: "ca.crt holds no certificate",
+			reason: "clients would have nothing to trust", want: "ca.crt contains no certificate",
 			change: func(e *controlplane.Endpoint) { e.Certificates.Authority = nil },
 		},
 		"no clusterID": {
@@ -346,7 +346,7 @@ func TestFilesRefuses(t *testing.T) {
 	}
 }
 
-// TestKubelet describes credentials that cannot be mounted. Only control-plane nodes with takeover AfterMove need them.
+// TestKubelet has credentials that cannot be mounted. Only control-plane nodes with takeover AfterMove require them.
 func TestKubelet(t *testing.T) {
 	endpoint := full(t)
 	endpoint.Ironic.Kubelet.CredentialDirectories = []string{"/run"}
@@ -406,7 +406,7 @@ func TestManagement(t *testing.T) {
 	}
 }
 
-// TestInput looks whether composing changed what it was given: the caller may hold an object of a cache.
+// TestInput requires that rendering does not change its input, which may be an object of a cache.
 func TestInput(t *testing.T) {
 	endpoint := full(t)
 	if _, err := controlplane.Files(endpoint); err != nil {

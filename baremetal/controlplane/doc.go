@@ -1,18 +1,18 @@
-// Package controlplane composes what a control-plane machine needs to hold the Ironic address and to serve Ironic
-// behind it: the static pods, the settings of the guard, credentials and certificates, as files for the machine's
-// bootstrap data. The management side gets the same as a Deployment and the data of a Secret.
+// Package controlplane renders the files with which a control-plane machine holds the VIP and runs Ironic: the static
+// pods, the settings of the guard, credentials and certificates. They become part of the bootstrap data of the machine.
+// For the management side, it renders a Deployment and the data of a Secret.
 //
-// All control-plane machines of a cluster get the same files. What differs from node to node, its name, its addresses
-// and its rank, the guard finds out on the node: at the time of rendering it is not always known, and what was rendered
-// once is not rendered again when it changes.
+// All control-plane machines of a cluster get the same files. The guard on a node reads the name of the node and its
+// addresses, and computes its rank: they may be unknown when the files are rendered, and files are not rendered again
+// for a change.
 //
-// keepalived.conf is therefore not among the files. The guard renders it from its settings with package keepalived.
+// The guard therefore renders keepalived.conf from its settings with package keepalived.
 //
-// It refuses material that would not work on the node, whose first boot is unattended: a certificate for other
-// addresses, a key that does not belong to it, an authority that did not sign it, a htpasswd without the user. It does
-// not look at the clock, so it does not refuse what has expired, and not into the hash of the password, which takes
-// longer than everything else together.
+// The package returns an error for material that would not work on the node: a certificate for other addresses, a key
+// that does not belong to it, an authority that did not sign it, a htpasswd without the user. It has no clock, so it
+// accepts an expired certificate. It does not verify the hash of the password, which would take longer than all other
+// checks.
 //
-// It also chooses the virtual router ID of a new cluster beside those of others, and names who else uses the ID or the
-// addresses of an endpoint. The latter is for people: it keeps nothing from being composed.
+// The package also chooses the virtual router ID of a new cluster, and finds conflicting users of the ID or of the
+// VIPs. Conflicts are reported to users, and do not prevent rendering.
 package controlplane

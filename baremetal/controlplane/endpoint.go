@@ -15,9 +15,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// withDefaults fills in what the user left out. The virtual router ID comes from the clusterID alone: if it depended on
-// which IDs are taken today, machines of different days would not understand one another. Whoever knows of a collision
-// writes another one into the description.
+// withDefaults sets the defaults of empty fields. The default of the virtual router ID depends only on the clusterID:
+// if it depended on the used IDs, machines of different times would have different ones. After a collision, the ID is
+// set in the specification.
 func withDefaults(described infrav1.Ironic) infrav1.Ironic {
 	endpoint := &described.Endpoint
 	orElse(&endpoint.Port, infrav1.DefaultIronicPort)
@@ -42,7 +42,7 @@ func orElse[value comparable](field *value, instead value) {
 	}
 }
 
-// settings are what the guard of a node of the role gets.
+// settings returns the settings of the guard of a node of the role.
 func (e Endpoint) settings(role vip.Role, addresses []vip.Address) (vip.NodeSettings, error) {
 	described := e.Ironic
 	settings := vip.NodeSettings{
@@ -101,8 +101,7 @@ func plainMACs(texts []string) []string {
 	return slices.Compact(plain)
 }
 
-// kubelet is whose credentials the guard asks its own Node object with whether it may hold the address. Nil means that
-// it does not ask.
+// kubelet returns the credentials with which the guard reads its Node. Nil means that the guard does not read it.
 func (e Endpoint) kubelet(role vip.Role) *ironic.Kubelet {
 	if role != vip.ControlPlane || e.Ironic.Takeover != infrav1.TakeoverAfterMove {
 		return nil
@@ -124,7 +123,7 @@ func files() vip.Files {
 	}
 }
 
-// config is what the pods are rendered from, without the hash.
+// config returns the configuration of the pods, without the hash.
 func (e Endpoint) config(role vip.Role, addresses []vip.Address) (ironic.Config, error) {
 	described := e.Ironic
 	config := ironic.Config{
@@ -153,7 +152,7 @@ func (e Endpoint) config(role vip.Role, addresses []vip.Address) (ironic.Config,
 	return config, err
 }
 
-// dhcp finds the network of the range: the one of the virtual address of its family.
+// dhcp finds the network of the range: that of the VIP of its family.
 func dhcp(described infrav1.IronicDHCP, addresses []vip.Address) (*ironic.DHCP, error) {
 	var problems []error
 	read := func(field, text string) netip.Addr {

@@ -12,7 +12,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// operatorSettings are what operators tune.
+// operatorSettings returns the optional settings of operators.
 func operatorSettings(described infrav1.Ironic, addresses []vip.Address) (ironic.Settings, error) {
 	settings := ironic.Settings{
 		Proxy: ironic.Proxy{
@@ -66,7 +66,7 @@ func amounts(described infrav1.IronicResourceList) corev1.ResourceList {
 	return list
 }
 
-// exporter is nil where it is not enabled.
+// exporter returns nil if it is not enabled.
 func exporter(described infrav1.IronicPrometheusExporter) (*ironic.Exporter, error) {
 	if !ptr.Deref(described.Enabled, false) {
 		return nil, nil

@@ -11,7 +11,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Answers returns true for a Metal3Data that was made for a claim, and not for an earlier claim of the same name.
+// Answers returns true for a Metal3Data that was created for a claim, and not for an earlier claim of the same name.
 func Answers(claim *infrav1.Metal3DataClaim, data *infrav1.Metal3Data) bool {
 	if data.Spec.Claim == nil || data.Spec.Claim.Name != claim.Name {
 		return false
@@ -30,12 +30,12 @@ func IsInfra(reference metav1.OwnerReference, kind string) bool {
 	return reference.Kind == kind && group == infrav1.GroupVersion.Group
 }
 
-// Answer returns the Metal3Data that answers a claim, and those that are left over. Two managers that do not know of
-// each other may each create one. Nil if the claim has no answer.
+// Answer returns the Metal3Data of a claim, and surplus ones. Two managers may each create one. Nil if the claim has
+// none.
 //
 //	preferred      because
-//	rendered       a host may run with it
-//	not deleting   it stays
+//	rendered       a host may use it
+//	not deleting   it continues to exist
 //	recorded       the status of the claim names it
 //	lowest index   any manager chooses the same
 func Answer(claim *infrav1.Metal3DataClaim, found []*infrav1.Metal3Data) (*infrav1.Metal3Data, []*infrav1.Metal3Data) {
@@ -59,7 +59,7 @@ func Answer(claim *infrav1.Metal3DataClaim, found []*infrav1.Metal3Data) (*infra
 	return sorted[0], sorted[1:]
 }
 
-// first sorts what has a property before what has not.
+// first sorts elements with a property before those without.
 func first(a, b bool) int {
 	switch {
 	case a == b:

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// RetryAfter is the age at which a claim that failed is replaced. The Metal3 IP address manager never looks at a failed
-// claim again, so an address that becomes free, or a larger pool, would not help it.
+// RetryAfter is the age at which a failed claim is replaced. The Metal3 IP address manager never reconciles a failed
+// claim again, even if an address becomes free or the pool is enlarged.
 const RetryAfter = time.Minute
 
-// Claim is a claim of an address that the data of a machine needs.
+// Claim is a claim of an address for the data of a machine.
 type Claim struct {
 	Use
 
 	// Name of the claim.
 	Name string
 
-	// Others are further names that the claim may have. A claim with one of them is used instead of a new one.
+	// Others are further accepted names of the claim. An existing claim with one of them is used.
 	Others []string
 }
 
-// Claims returns the claims that the data needs, one for each pool.
+// Claims returns the claims of the data, one for each pool.
 //
 //	pool                                  name of the claim      also used
 //	Metal3                                <data>-<pool>          <host>-<pool>
@@ -50,12 +50,12 @@ func Claims(data, host string, byHostName bool, pools []Use) []Claim {
 	return claims
 }
 
-// Holder says to whom a claim of an address belongs.
+// Holder is the kind of the owner of a claim of an address.
 type Holder int
 
-// The holders there are.
+// Values of Holder.
 const (
-	// HeldByData is the Metal3Data that needs the address.
+	// HeldByData is the Metal3Data that requires the address.
 	HeldByData Holder = iota
 
 	// HeldByPredecessor is an earlier Metal3Data of the same name.
@@ -65,7 +65,7 @@ const (
 	HeldByOther
 )
 
-// FoundClaim is what is known of a claim of an address.
+// FoundClaim has the facts about a claim of an address.
 type FoundClaim struct {
 	Name   string
 	Holder Holder
@@ -73,23 +73,23 @@ type FoundClaim struct {
 	// Deleting says that the claim is being deleted.
 	Deleting bool
 
-	// Failure is what the address manager reports. Empty if the claim did not fail.
+	// Failure is the error of the address manager. Empty if the claim did not fail.
 	Failure string
 
-	// Final says that the address manager does not look at a failed claim again.
+	// Final says that the address manager does not reconcile a failed claim again.
 	Final bool
 
 	// Age of the claim.
 	Age time.Duration
 
-	// Address that the claim was given. Nil if there is none yet.
+	// Address is the allocated address. Nil if there is none yet.
 	Address *Address
 }
 
-// Step is what to do about a claim of an address.
+// Step is the next action for a claim of an address.
 type Step int
 
-// The steps there are.
+// Values of Step.
 const (
 	// CreateClaim creates the claim.
 	CreateClaim Step = iota
@@ -100,26 +100,26 @@ const (
 	// AwaitAddress waits for the address manager.
 	AwaitAddress
 
-	// AwaitOther waits until a claim of another object is gone.
+	// AwaitOther waits until a claim of another object is deleted.
 	AwaitOther
 
-	// DiscardClaim deletes the claim and waits until it is gone.
+	// DiscardClaim deletes the claim and waits until it is deleted.
 	DiscardClaim
 
-	// ReportFailure reports what the address manager says, and waits until the claim may be replaced.
+	// ReportFailure reports the error of the address manager, and waits until the claim may be replaced.
 	ReportFailure
 )
 
-// Next returns what to do about a claim of an address. Nil means that it does not exist.
+// Next returns the step for a claim of an address. Nil means that the claim does not exist.
 //
 //	the claim                          step
 //	does not exist                     create
 //	belongs to a predecessor           discard: no other controller releases its address
-//	belongs to another object or none  wait until it is gone
+//	belongs to another object or none  wait until it is deleted
 //	has an address                     use it, even if it is being deleted: its finalizer keeps the address
-//	failed for good a while ago        discard: the next one may succeed
+//	failed finally a while ago         discard: the next claim may succeed
 //	failed                             report the failure
-//	is being deleted without address   discard: it gets none any more
+//	is being deleted without address   discard: it gets no address
 //	has no address                     wait for the address manager
 func Next(found *FoundClaim) Step {
 	switch {

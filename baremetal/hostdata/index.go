@@ -11,20 +11,20 @@ import (
 // Name returns the name of the Metal3Data with an index of a template.
 func Name(template string, index int32) string { return fmt.Sprintf("%s-%d", template, index) }
 
-// Indexes holds the indexes of one template that are in use. Time and memory depend on the number of indexes in use and
-// not on their values, because any Metal3Data may name a large index. The zero value is ready to use.
+// Indexes are the used indexes of one template. Time and memory depend on the number of used indexes and not on their
+// values, because any Metal3Data may have a large index. The zero value is ready to use.
 type Indexes struct {
 	used map[int32]bool
 
-	// gaps holds the first free index after each index in use, and indexes that were freed. The lowest free index is 0 or
-	// among them. Some are in it twice, and some are in use again.
+	// gaps has the first free index after each used index, and freed indexes. The lowest free index is 0 or among them.
+	// Some occur twice, and some are used again.
 	gaps gaps
 }
 
-// spareGaps is the number of gaps, besides two for each index in use, above which outdated ones are dropped.
+// spareGaps is the number of gaps, besides two for each used index, above which outdated gaps are dropped.
 const spareGaps = 16
 
-// Take marks an index as in use. A negative index is ignored.
+// Take marks an index as used. It ignores a negative index.
 func (x *Indexes) Take(index int32) {
 	if index < 0 || x.used[index] {
 		return
@@ -73,7 +73,7 @@ func (x *Indexes) open(index int32) {
 	heap.Init(&x.gaps)
 }
 
-// next returns the index after an index. 0 follows the largest one.
+// next returns the index after an index. 0 follows the largest index.
 func next(index int32) int32 {
 	if index == math.MaxInt32 {
 		return 0

@@ -8,10 +8,10 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// smallestMTU is the smallest that IPv4 allows.
+// smallestMTU is the minimum of IPv4.
 const smallestMTU = 68
 
-// link is what all types of links have in common.
+// link has the common fields of all types of links.
 type link struct {
 	kind, id, name string
 	mtu            int32
@@ -59,7 +59,7 @@ func (n *network) link(path *field.Path, common link, own document) document {
 	return own
 }
 
-// parameters returns the further settings of a bond. A setting that has a field of its own is refused.
+// parameters returns the further settings of a bond. It returns an error for a setting that has its own field.
 func (n *network) parameters(path *field.Path, parameters []infrav1.BondParameter, fields document) document {
 	all := document{}
 	for _, parameter := range parameters {
@@ -74,7 +74,8 @@ func (n *network) parameters(path *field.Path, parameters []infrav1.BondParamete
 	return all
 }
 
-// mac returns the MAC address of a link. A string wins over an interface of the host, and that over an annotation.
+// mac returns the MAC address of a link. A string has precedence over an interface of the host, and an interface over
+// an annotation.
 func (n *network) mac(path *field.Path, from *infrav1.LinkMAC) string {
 	var address string
 	var err *field.Error

@@ -30,7 +30,7 @@ func NetworkData(data *infrav1.NetworkData, subject Subject, addresses map[Pool]
 	return yaml.Marshal(rendered)
 }
 
-// network renders one network-data and collects what is wrong.
+// network renders one network-data and collects the errors.
 type network struct {
 	subject   Subject
 	addresses map[Pool]Address
@@ -39,7 +39,7 @@ type network struct {
 
 func (n *network) refuse(err *field.Error) { n.problems = append(n.problems, err) }
 
-// family is what addresses of one IP version have in common.
+// family has the properties of one IP version.
 type family struct {
 	name  string
 	bits  int
@@ -118,8 +118,8 @@ func (n *network) address(path *field.Path, from source, of family) (address, ne
 	return given.Address, mask
 }
 
-// given returns the address that the pool of a source gave, the pool and the field that names it. The address is nil if
-// there is none. The field is nil if the problem is recorded already.
+// given returns the address of the pool of a source, the pool, and the field that names it. The address is nil if there
+// is none. The field is nil if the error is recorded already.
 func (n *network) given(path *field.Path, from source) (*Address, *Pool, *field.Path) {
 	pool, at, err := from.pool(path, n.subject)
 	if err != nil {
@@ -166,7 +166,7 @@ func (n *network) routes(path *field.Path, routes []infrav1.NetworkRoute, of fam
 	return all
 }
 
-// gateway returns the gateway of a route. It is empty if no field names one, and if the pool has none.
+// gateway returns the gateway of a route. Empty if neither a field nor the pool has one.
 func (n *network) gateway(path *field.Path, gateway *infrav1.NetworkGateway, of family) string {
 	if gateway.String != "" {
 		if !of.parses(gateway.String) {
@@ -183,7 +183,7 @@ func (n *network) gateway(path *field.Path, gateway *infrav1.NetworkGateway, of 
 	return given.Gateway
 }
 
-// services returns the DNS servers: those that are listed, and then those of the pool.
+// services returns the DNS servers: those in the list, then those of the pool.
 func (n *network) services(path *field.Path, services infrav1.NetworkServices) []document {
 	all := []document{}
 	add := func(address string) { all = append(all, document{"type": "dns", "address": address}) }

@@ -33,27 +33,27 @@ type Use struct {
 
 func metal3Pool(name string) Pool { return newPool("", "", name) }
 
-// newPool returns a pool. An empty group or kind is that of Metal3.
+// newPool returns a pool. An empty group or kind means that of Metal3.
 func newPool(group, kind, name string) Pool {
 	return Pool{Group: cmp.Or(group, Metal3PoolGroup), Kind: cmp.Or(kind, Metal3PoolKind), Name: name}
 }
 
-// Address is an address that a pool gave to the machine, with what the pool says of its network.
+// Address is an address that a pool allocated to the machine, with the settings of its network.
 type Address struct {
 	Address string
 
-	// Prefix is the length of the network prefix. Nil if the pool names none.
+	// Prefix is the length of the network prefix. Nil if the pool has none.
 	Prefix *int32
 
-	// Gateway of the network. Empty if the pool names none.
+	// Gateway of the network. Empty if the pool has none.
 	Gateway string
 
-	// DNSServers of the network. Only pools of Metal3 name any.
+	// DNSServers of the network. Only pools of Metal3 have them.
 	DNSServers []string
 }
 
-// Pools returns the pools that a template names, each once, sorted by group, kind and name. An annotation that is to
-// name a pool must exist.
+// Pools returns the pools that a template names, each once, sorted by group, kind and name. It returns an error for a
+// missing annotation.
 func Pools(template *infrav1.Metal3DataTemplateSpec, subject Subject) ([]Use, error) {
 	found := &survey{subject: subject, uses: map[Pool]*field.Path{}}
 	spec := field.NewPath("spec")
@@ -156,7 +156,7 @@ func (s *survey) source(path *field.Path, from source) {
 	}
 }
 
-// source names a pool in one of three ways: an annotation wins over a reference, and that over a name.
+// source names a pool in one of three ways: an annotation has precedence over a reference, and a reference over a name.
 type source struct {
 	annotation *infrav1.AnnotationSource
 	reference  *infrav1.PoolRef

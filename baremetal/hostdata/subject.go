@@ -28,7 +28,7 @@ type Subject struct {
 	Index int32
 }
 
-// object returns the object that a template takes a value from. Nil for a source that the schema does not allow.
+// object returns the object for a source of a template. Nil for a source that the schema does not allow.
 func (s Subject) object(source infrav1.SourceObject) metav1.Object {
 	switch source {
 	case infrav1.SourceMachine:
@@ -71,7 +71,7 @@ func (s Subject) mac(path *field.Path, name string) (string, *field.Error) {
 		" has no status.hardware; inspect the host")
 }
 
-// ethernet returns the MAC address of a network interface of the host that has one of Ethernet.
+// ethernet returns the MAC address of the host interface of an Ethernet link.
 func (s Subject) ethernet(path *field.Path, name string) (string, *field.Error) {
 	address, err := s.mac(path, name)
 	if err == nil && !macPattern.MatchString(address) {

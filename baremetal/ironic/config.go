@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Images of a release. Upstream tags Ironic with versions. It publishes its downloader under moving tags only, so that
-// one cannot be pinned: clusters that care set it to an image of their own.
+// Images of a release. ironic-image has tags with versions. The downloader has moving tags only, so a cluster that must
+// pin it sets its own image.
 const (
 	DefaultImage           = "quay.io/metal3-io/ironic:v38.0.0"
 	DefaultDownloaderImage = "quay.io/metal3-io/ironic-ipa-downloader:latest"
@@ -19,24 +19,24 @@ const (
 
 // Directories of a node.
 const (
-	// NodeDirectory holds configuration, credentials and certificates. Only root may enter it.
+	// NodeDirectory contains configuration, credentials and certificates. Only root may enter it.
 	NodeDirectory = "/etc/kubernetes/metal3-ironic"
 
-	// StateDirectory is what the pods of a node tell one another. It is empty after a reboot.
+	// StateDirectory contains the state that the pods of a node share. It is empty after a reboot.
 	StateDirectory = "/run/metal3-ironic"
 
 	// HandoverDirectory has a file for each key of HandoverConfigMap, in the Deployment.
 	HandoverDirectory = StateDirectory + "/handed-over"
 
-	// DataDirectory holds the folders of Ironic and of the guard on the disk. Only root may enter it: the socket of
-	// Ironic, which asks for no password, is below it.
+	// DataDirectory contains the folders of Ironic and of the guard on the disk. Only root may enter it, because the
+	// socket of Ironic below it requires no password.
 	DataDirectory = "/var/lib/metal3-ironic"
 
-	// SharedDirectory is the folder of Ironic and httpd. Deploy kernel and ramdisk are in html/images below it; whoever
-	// turns the downloader off puts them there.
+	// SharedDirectory is the folder of Ironic and httpd. Deploy kernel and ramdisk are in html/images below it. Without
+	// the downloader, the node image contains them there.
 	SharedDirectory = DataDirectory + "/shared"
 
-	// CacheDirectory is where the guard remembers what the API server said. Ironic cannot write it.
+	// CacheDirectory contains the last answers of the API server for the guard. Ironic cannot write it.
 	CacheDirectory = DataDirectory + "/guard"
 )
 
@@ -49,94 +49,94 @@ const (
 	KeyFile         = "tls/tls.key"
 	AuthorityFile   = "tls/ca.crt"
 
-	// BMCAuthoritiesFile and TrustedAuthoritiesFile are there only if Settings says so.
+	// BMCAuthoritiesFile and TrustedAuthoritiesFile exist only if Settings enables them.
 	BMCAuthoritiesFile     = "tls/bmc-ca.crt"
 	TrustedAuthoritiesFile = "tls/trusted-ca.crt"
 )
 
-// SocketFile below SharedDirectory is where Ironic itself listens, behind its web server. The image chooses the name.
+// SocketFile below SharedDirectory is the socket of Ironic behind its web server. The image defines the name.
 const SocketFile = "ironic.sock"
 
-// Deploy kernel and ramdisk, as the downloader names them.
+// Deploy kernel and ramdisk, with the names of the downloader.
 const (
 	KernelFile  = "ironic-python-agent.kernel"
 	RamdiskFile = "ironic-python-agent.initramfs"
 
-	// downloaderTag is where the downloader keeps the ETag of what it has downloaded, beside the images.
+	// downloaderTag is the file with the ETag of the download, in the folder of the images.
 	downloaderTag = "ironic-python-agent.headers"
 
-	// downloaderFolders matches the folders that the downloader unpacks archives into.
+	// downloaderFolders matches the folders of unpacked archives of the downloader.
 	downloaderFolders = "*.tar.gz-*"
 
-	// downloadRecord has the SHA-256 of what was downloaded. It is not served.
+	// downloadRecord is the file with the SHA-256 of the downloads. The web server does not serve it.
 	downloadRecord = "/shared/ironic-python-agent.sha256"
 
-	// downloaderProgram is the program of the downloader's image.
+	// downloaderProgram is the program in the image of the downloader.
 	downloaderProgram = "/usr/local/bin/get-resource.sh"
 )
 
-// Names of pods and what is written on them.
+// Names of pods, and their labels and annotations.
 const (
 	Namespace  = "kube-system"
 	VIPPod     = "metal3-vip"
 	IronicPod  = "metal3-ironic"
 	DNSMasqPod = "metal3-dnsmasq"
 
-	// ArmedAnnotation on a Node lets it hold the address when its value is ArmedValue.
+	// ArmedAnnotation with ArmedValue on a Node permits the node to hold the VIP.
 	ArmedAnnotation = "ironic.infrastructure.cluster.x-k8s.io/armed"
 	ArmedValue      = "true"
 
-	// ArmedByAnnotation is beside it where this provider has armed the node, and not a person.
+	// ArmedByAnnotation is set with ArmedAnnotation if this provider, and not a user, armed the node.
 	ArmedByAnnotation = "ironic.infrastructure.cluster.x-k8s.io/armed-by"
 	ArmedByProvider   = "provider"
 
-	// ComponentLabel names the pod without its prefix, ClusterLabel has the clusterID.
+	// ComponentLabel has the name of the pod without its prefix. ClusterLabel has the clusterID.
 	ComponentLabel = "ironic.infrastructure.cluster.x-k8s.io/component"
 	ClusterLabel   = "ironic.infrastructure.cluster.x-k8s.io/cluster"
 
-	// HashAnnotation changes when the configuration of the pods does.
+	// HashAnnotation changes with the configuration of the pods.
 	HashAnnotation = "ironic.infrastructure.cluster.x-k8s.io/config-hash"
 )
 
-// HandoverConfigMap lies beside the Deployment of the management side, which does without it as well. Each key is a
-// clusterID that was handed over to its own control plane; values do not matter. A management side that finds its own
-// clusterID keeps the address while it has it, and does not take it back.
+// HandoverConfigMap is an optional ConfigMap in the namespace of the Deployment. Each key is the clusterID of a cluster
+// that was handed over to its control plane. Values have no meaning. A management side whose clusterID is a key keeps
+// the VIP while it holds it, and does not reclaim it.
 const HandoverConfigMap = "ironic-handover"
 
-// GuardPort is where the guard answers /livez, /readyz and /metrics.
+// GuardPort is the port on which the guard serves /livez, /readyz and /metrics.
 const GuardPort = 9650
 
-// Config describes Ironic of one cluster. It is the same for all nodes of a side.
+// Config is the configuration of Ironic of one cluster. It is the same for all nodes of a side.
 type Config struct {
-	// ClusterID starts the names of the conductors.
+	// ClusterID is the prefix of the names of the conductors.
 	ClusterID string
 
-	// VirtualIPs are what Ironic answers on. The first one is in URLs.
+	// VirtualIPs are the VIPs of Ironic. URLs have the first one.
 	VirtualIPs []netip.Addr
 
-	// Interface of the nodes that carries the addresses. Empty means that the guard of each node chooses it, and says so
-	// in interfaceFile.
+	// Interface of the nodes for the VIPs. Empty means that the guard of each node chooses it, and writes its name into
+	// interfaceFile.
 	Interface string
 
 	// Ports of the services.
 	Ports Ports
 
-	// Cold starts Ironic only where the address is.
+	// Cold starts Ironic only on the VIP holder.
 	Cold bool
 
-	// Kubelet is whose credentials the guard reads its own Node with. Nil means that it does not read it.
+	// Kubelet has the credentials with which the guard reads its Node. Nil means that the guard does not read it.
 	Kubelet *Kubelet
 
-	// DHCP runs a DHCP server where the address is. Nil runs none.
+	// DHCP configures a DHCP server on the VIP holder. Nil means none.
 	DHCP *DHCP
 
 	// Images of the containers.
 	Images Images
 
-	// Ramdisk says where deploy kernel and ramdisk come from, and how they are booted.
+	// Ramdisk has the sources and the boot parameters of deploy kernel and ramdisk.
 	Ramdisk Ramdisk
 
-	// Settings are what operators tune.
+	// Settings are further settings of operators.
 	Settings Settings
 
 	// Hash of the configuration, for HashAnnotation.
@@ -150,43 +150,44 @@ type Ports struct {
 
 // Images are references of container images.
 type Images struct {
-	// Guard has the guard and keepalived. There is no default: it belongs to the release of the provider.
+	// Guard is the image of guard and keepalived. It has no default, because it depends on the release of the provider.
 	Guard string
 
-	// Ironic has Ironic, httpd and dnsmasq. Empty means DefaultImage.
+	// Ironic is the image of Ironic, httpd and dnsmasq. Empty means DefaultImage.
 	Ironic string
 
-	// Downloader fetches kernel and ramdisk. Empty means DefaultDownloaderImage.
+	// Downloader is the image of the downloader. Empty means DefaultDownloaderImage.
 	Downloader string
 
-	// PullPolicy of all. Empty means IfNotPresent.
+	// PullPolicy of all images. Empty means IfNotPresent.
 	PullPolicy corev1.PullPolicy
 }
 
-// Ramdisk says where deploy kernel and ramdisk come from.
+// Ramdisk has the sources and the boot parameters of deploy kernel and ramdisk.
 type Ramdisk struct {
-	// Present says that they are on the node already.
+	// Present says that the node image contains the files.
 	Present bool
 
-	// BaseURL is where the downloader looks, and Branch which ramdisk it fetches. Empty means its own default.
+	// BaseURL is the URL of the downloads, and Branch the branch of the ramdisk. Empty means the default of the
+	// downloader.
 	BaseURL, Branch string
 
-	// KernelChecksum and RamdiskChecksum are the SHA-256 of the files, in hexadecimal. Empty checks nothing.
+	// KernelChecksum and RamdiskChecksum are the SHA-256 of the files, in hexadecimal. Empty means no check.
 	KernelChecksum, RamdiskChecksum string
 
 	// KernelParameters are added to the kernel command line of the ramdisk.
 	KernelParameters string
 
-	// SSHKey is a public key that may log in to the ramdisk.
+	// SSHKey is a public key for logins to the ramdisk.
 	SSHKey string
 }
 
-// DHCP describes the DHCP server. All addresses are of one family.
+// DHCP is the configuration of the DHCP server. All addresses are of one family.
 type DHCP struct {
-	// Range is the first one. Its network contains the virtual address.
+	// Range is the first range. Its network contains the VIP.
 	Range
 
-	// DNS servers that are handed out.
+	// DNS servers for clients.
 	DNS []netip.Addr
 
 	// LeaseTime of an address. Zero means DefaultLeaseTime.
@@ -201,17 +202,17 @@ type DHCP struct {
 
 // Range is a range of the DHCP server.
 type Range struct {
-	// Begin and End are the first and the last address that are handed out.
+	// Begin and End are the first and the last address of the range.
 	Begin, End netip.Addr
 
-	// Network contains them.
+	// Network contains the range.
 	Network netip.Prefix
 
-	// Gateway is handed out. Without one none is.
+	// Gateway for clients. The zero value means none.
 	Gateway netip.Addr
 }
 
-// DefaultLeaseTime of an address: longer than a deploy takes to boot, and short enough to see a change.
+// DefaultLeaseTime of an address: longer than the boot of a deploy, and short enough for changes.
 const DefaultLeaseTime = 15 * time.Minute
 
 func (c Config) withDefaults() Config {
@@ -232,11 +233,11 @@ func (c Config) check() error {
 	case c.ClusterID == "":
 		return errors.New("clusterID is empty; conductors of all clusters would have the same name")
 	case len(c.VirtualIPs) == 0:
-		return errors.New("there is no virtual address; Ironic would choose one of the node")
+		return errors.New("there is no VIP; Ironic would choose one of the node")
 	case c.Images.Guard == "":
-		return errors.New("image of the guard is empty; give the one of this release")
+		return errors.New("image of the guard is empty; set the image of this release")
 	case c.Ports.API < 1 || c.Ports.Image < 1 || c.Ports.ImageTLS < 1:
-		return fmt.Errorf("ports are %+v; all three are needed", c.Ports)
+		return fmt.Errorf("ports are %+v; all three are required", c.Ports)
 	}
 	if err := c.Kubelet.check(); err != nil || c.DHCP == nil {
 		return err
@@ -244,7 +245,7 @@ func (c Config) check() error {
 	return c.checkDHCP()
 }
 
-// addressFlags tell a subcommand of the guard which addresses on which interface it looks at.
+// addressFlags returns the flags of the guard for the VIPs and their interface.
 func (c Config) addressFlags() []string {
 	addresses := make([]string, len(c.VirtualIPs))
 	for i, address := range c.VirtualIPs {
@@ -257,7 +258,7 @@ func (c Config) addressFlags() []string {
 	return []string{device, "--addresses=" + strings.Join(addresses, ",")}
 }
 
-// onNode is the path of a file below NodeDirectory.
+// onNode returns the path of a file below NodeDirectory.
 func onNode(file string) string {
 	return NodeDirectory + "/" + strings.TrimPrefix(file, "/")
 }

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// loopback is where the kubelet finds the services of a pod on the network of the node: the address of the node is not
-// known to whoever renders the pod, and not always up.
+// loopback is the address for the probes of the kubelet: the address of the node is unknown when the pod is rendered,
+// and not always up.
 const loopback = "127.0.0.1"
 
-// vip is the guard with keepalived.
+// vip returns the container of the guard with keepalived.
 func (c Config) vip() part {
-	// It uses far less. On a busy node the request is what gives keepalived its turn in time: a holder that is
-	// silent for three advertisements loses the address, and Ironic its database.
+	// The guard uses much less. On a busy node, keepalived requires this request to run in time: a holder that misses
+	// its advertisements loses the VIP, and Ironic its database.
 	guard := c.container("guard", c.Images.Guard, "100m", "24Mi")
 	guard.Command = []string{
 		GuardProgram, "run", "--settings=" + onNode(SettingsFile), "--cache=" + CacheDirectory,
@@ -39,8 +39,8 @@ func (c Config) vip() part {
 	return result
 }
 
-// managementVIP is the guard of the management side, which is told what was handed over. That lies below the state
-// because the files of the node are read-only: no mount can be made there.
+// managementVIP returns the guard of the management side, which also reads the ConfigMap of the handover. Its mount is
+// below the state directory, because the files of the node are read-only.
 func (c Config) managementVIP() part {
 	result := c.vip()
 	mounts := &result.containers[0].VolumeMounts
@@ -49,7 +49,7 @@ func (c Config) managementVIP() part {
 	return result
 }
 
-// ironic is Ironic with its web server.
+// ironic returns Ironic with its web server.
 func (c Config) ironic() part {
 	result := part{
 		tools: true,
@@ -69,14 +69,14 @@ func (c Config) ironic() part {
 	return result
 }
 
-// conductor is Ironic itself, API and conductor in one process. It runs behind a gate for one term of the address: when
-// another node has held the address, what Ironic knows of the hosts is out of date, and the next container begins
-// without it. An Ironic that ends in its term starts again with its database, which the image would empty. Each start
-// appends to the CA bundle for ramdisks that boot over iPXE, so that is deleted before.
+// conductor returns the container of Ironic, API and conductor in one process. It runs behind a gate for one term of
+// the VIP: when another node has held the VIP, the database is outdated, and the next container starts without it. An
+// Ironic that ends in its term starts again with its database, which the image would empty. Each start appends to the
+// CA bundle for ramdisks that boot over iPXE, so the gate deletes it before.
 func (c Config) conductor() corev1.Container {
 	container := c.ironicContainer("ironic", "100m", "320Mi", "/bin/runironic")
 	if !c.Cold {
-		// A cold one that waits for the address does not answer, and is as ready as it can be.
+		// A cold Ironic that waits for the VIP does not answer, so it has no readiness probe.
 		container.ReadinessProbe = every(10, 3, 5, httpGet("/v1", c.Ports.API, corev1.URISchemeHTTPS))
 	}
 	terms := stateMount()
@@ -94,10 +94,9 @@ func (c Config) conductor() corev1.Container {
 	return container
 }
 
-// leftovers are patterns of what an Ironic that is killed leaves in the shared folder: files of deployments and
-// virtual media of hosts, which an Ironic with an empty database never deletes, what their sensors said, which the
-// exporter would go on to serve, and logs of ramdisks that arrived while nothing printed them. Its caches of images are
-// kept.
+// leftovers returns patterns of files of a killed Ironic in the shared folder. An Ironic with an empty database never
+// deletes files of deployments and virtual media of hosts. The exporter would serve outdated data of sensors. Logs of
+// ramdisks may have arrived while ramdisk-logs did not run. Caches of images stay.
 func leftovers() []string {
 	return []string{
 		"/shared/tmp/*", "/shared/html/tmp/*", "/shared/html/redfish/*", "/shared/html/ilo/*",
@@ -106,7 +105,7 @@ func leftovers() []string {
 	}
 }
 
-// httpd serves images, and the API with TLS. By default, the API writes what is meant for debugging into the log.
+// httpd serves images, and the API with TLS. By default, the API logs debug messages.
 func (c Config) httpd() corev1.Container {
 	container := c.ironicContainer("httpd", "20m", "64Mi", "/bin/runhttpd")
 	container.Env = append(container.Env, corev1.EnvVar{Name: "IRONIC_HTTPD_LOGLEVEL", Value: "warn"})
@@ -116,8 +115,8 @@ func (c Config) httpd() corev1.Container {
 	return container
 }
 
-// managementIronic is Ironic with a web server that follows the files: a Secret may change while the pod runs. Files of
-// a node belong to root, and do not change.
+// managementIronic returns Ironic with a web server that reads changed files: a Secret may change while the pod runs.
+// Files of a node do not change.
 func (c Config) managementIronic() part {
 	result := c.ironic()
 	result.groups = true
@@ -133,8 +132,8 @@ func (c Config) managementIronic() part {
 	return result
 }
 
-// ramdiskLogs prints the logs that Ironic collects from ramdisks, and deletes each as soon as Ironic has written it. It
-// does not see those that are there before it starts.
+// ramdiskLogs prints the logs that Ironic collects from ramdisks, and deletes each log when Ironic has written it. It
+// ignores logs that exist before it starts.
 func (c Config) ramdiskLogs() corev1.Container {
 	container := c.container("ramdisk-logs", c.Images.Ironic, "5m", "32Mi")
 	container.Command = []string{"/bin/runlogwatch.sh"}
@@ -143,8 +142,8 @@ func (c Config) ramdiskLogs() corev1.Container {
 	return container
 }
 
-// download fetches kernel and ramdisk where one is missing or damaged. Files from an earlier boot are used: a node must
-// come back without a network. The downloader would ask the server for a newer version, and fails when there is none.
+// download downloads kernel and ramdisk if one is missing or damaged. It keeps files of an earlier boot: a node must
+// start without a network. The downloader would request a newer version, and fail without a network.
 func (c Config) download() corev1.Container {
 	const images = "/shared/html/images/"
 	container := c.container("download", c.Images.Downloader, "20m", "64Mi")
@@ -175,7 +174,7 @@ func (c Config) download() corev1.Container {
 	return container
 }
 
-// ironicContainer has the settings that Ironic and its web server must agree on.
+// ironicContainer returns a container with the common settings of Ironic and its web server.
 func (c Config) ironicContainer(name, cpu, memory, command string) corev1.Container {
 	container := c.container(name, c.Images.Ironic, cpu, memory)
 	container.Command = []string{command}
@@ -189,14 +188,14 @@ func (c Config) ironicContainer(name, cpu, memory, command string) corev1.Contai
 	return container
 }
 
-// environment is what the scripts of the image read. The name of the conductor refers to the one of the node, so the
-// order counts.
+// environment returns the variables for the scripts of the image. The name of the conductor references the name of the
+// node, so the order matters.
 func (c Config) environment() []corev1.EnvVar {
 	api := strconv.Itoa(int(c.Ports.API))
 	variables := []corev1.EnvVar{
 		nodeName(),
 		{Name: "IRONIC_CONDUCTOR_HOST", Value: c.ClusterID + "-$(NODE_NAME)"},
-		// With PROVISIONING_IP it would wait for the address, which waits for a healthy Ironic.
+		// With PROVISIONING_IP, Ironic would wait for the VIP, which requires a healthy Ironic.
 		{Name: "IRONIC_IP", Value: c.VirtualIPs[0].String()},
 	}
 	if c.Interface != "" {
@@ -208,18 +207,18 @@ func (c Config) environment() []corev1.EnvVar {
 		{Name: "IRONIC_LISTEN_PORT", Value: api},
 		{Name: "HTTP_PORT", Value: strconv.Itoa(int(c.Ports.Image))},
 		{Name: "VMEDIA_TLS_PORT", Value: strconv.Itoa(int(c.Ports.ImageTLS))},
-		// The web server terminates TLS and checks credentials; Ironic listens on a socket in the shared folder.
+		// The web server terminates TLS and checks credentials. Ironic listens on a socket in the shared folder.
 		{Name: "IRONIC_REVERSE_PROXY_SETUP", Value: "true"},
 		{Name: "IRONIC_PRIVATE_PORT", Value: "unix"},
 		{Name: "IRONIC_USE_MARIADB", Value: "false"},
 		{Name: "IRONIC_EXPOSE_JSON_RPC", Value: "false"},
-		// A standby does nothing, and a holder has at most some hundreds of hosts.
+		// A standby is idle, and a holder has at most some hundreds of hosts.
 		{Name: "NUMWORKERS", Value: "1"},
 	}...)
 	return slices.Concat(variables, c.Ramdisk.environment(), c.Settings.environment(), c.proxy())
 }
 
-// environment is how the ramdisk is booted.
+// environment returns the variables for the boot of the ramdisk.
 func (r Ramdisk) environment() []corev1.EnvVar {
 	var variables []corev1.EnvVar
 	if r.KernelParameters != "" {
@@ -231,8 +230,8 @@ func (r Ramdisk) environment() []corev1.EnvVar {
 	return variables
 }
 
-// dnsmasq is the DHCP server. It runs as root with three rights: the image gives the program rights of its own, but not
-// every image does.
+// dnsmasq returns the container of the DHCP server. It runs as root with three capabilities: not every image sets
+// capabilities on the program.
 func (c Config) dnsmasq() part {
 	container := c.container("dnsmasq", c.Images.Ironic, "5m", "16Mi")
 	gate := append([]string{tool, "gate", "--while-vip"}, c.addressFlags()...)
@@ -277,7 +276,7 @@ func httpGet(path string, number int32, scheme corev1.URIScheme) corev1.ProbeHan
 	}}
 }
 
-// every makes a probe of its period, the failures in a row that count, and its time limit, in seconds.
+// every returns a probe with its period, the number of failures, and its time limit, in seconds.
 func every(period, failures, limit int32, handler corev1.ProbeHandler) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler: handler, PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: limit,

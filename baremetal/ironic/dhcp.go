@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// firmware is where the image of Ironic has the boot loaders, with these names since v34.
+// firmware is the folder of the boot loaders in the image of Ironic, with these names since v34.
 const (
 	firmware     = "/tftpboot"
 	firmwareBIOS = "undionly.kpxe"
@@ -22,19 +22,18 @@ const (
 // routerIsNone is the end of an ra-param that keeps the interval of dnsmasq and says that the sender is no router.
 const routerIsNone = ",0,0"
 
-// leases lie on the node and not in the container, so that a restart of dnsmasq keeps them.
+// leases is a file on the node, so that a restart of the container keeps it.
 const leases = StateDirectory + "/leases"
 
-// DNSMasq writes the configuration of the DHCP server. It fails without one.
+// DNSMasq returns the configuration of the DHCP server. It returns an error without a DHCP configuration.
 //
-// What the image of Ironic would write itself is not used: it answers wherever it runs, sends clients to the address of
-// the node instead of the virtual one, and loses clients whose lease another node gave. Here:
+// The configuration of the image of Ironic is not used: it answers on every node, sends clients to the address of the
+// node instead of the VIP, and refuses clients whose lease another node gave. Instead:
 //
-//   - dhcp-authoritative makes a new holder take over leases that it has never seen, when a client asks to renew one.
-//     With two servers on a network it would be wrong, so the process runs only where the address is.
-//   - dhcp-boot has a third field, the address of the next server. The second is a name only.
-//   - Option 54, which names the server, is left alone: forced to the virtual address it makes dnsmasq refuse its own
-//     clients.
+//   - With dhcp-authoritative, a new holder accepts the renewal of unknown leases. It requires a single server on the
+//     network, so the process runs only on the VIP holder.
+//   - dhcp-boot has a third field, the address of the next server. The second field is only a name.
+//   - Option 54, the identifier of the server, has its default: with the VIP, dnsmasq would refuse its own clients.
 func DNSMasq(config Config) ([]byte, error) {
 	if config.DHCP == nil {
 		return nil, fmt.Errorf("rendering %s: there is no DHCP server", DHCPFile)
@@ -69,12 +68,12 @@ func DNSMasq(config Config) ([]byte, error) {
 func (c Config) dhcp4(out *lines) {
 	server := c.serverOf(c.DHCP.Begin)
 	out.add("dhcp-range=%s,%s,%s,%s", c.DHCP.Begin, c.DHCP.End, mask(c.DHCP.Network), c.DHCP.lease())
-	// Without a value an option is not sent; without the line dnsmasq would send its own address.
+	// An option without a value is not sent. Without the line, dnsmasq would send its own address.
 	out.add("dhcp-option=%s", join("option:router", c.DHCP.Gateway))
 	out.add("dhcp-option=%s", join("option:dns-server", c.DHCP.DNS...))
 	for i, extra := range c.DHCP.Extra {
 		out.add("dhcp-range=set:range%d,%s,%s,%s,%s", i+1, extra.Begin, extra.End, mask(extra.Network), c.DHCP.lease())
-		// An option for the tag of the range takes the place of the one for all.
+		// An option for the tag of the range replaces the option for all ranges.
 		out.add("dhcp-option=tag:range%d,%s", i+1, join("option:router", extra.Gateway))
 	}
 	out.add("dhcp-match=set:ipxe,175")
@@ -87,8 +86,8 @@ func (c Config) dhcp4(out *lines) {
 	out.add("dhcp-boot=tag:!efi,tag:!efi-arm,tag:!ipxe,%s,%s,%s", firmwareBIOS, server, server)
 }
 
-// dhcp6 also sends router advertisements, since DHCPv6 hands out no routes; a lifetime of zero says that the sender is
-// no router. BIOS machines do not boot over IPv6. Option 61 is the architecture of the client (RFC 5970).
+// dhcp6 also enables router advertisements, because DHCPv6 has no routes. A lifetime of zero says that the sender is no
+// router. BIOS machines do not boot over IPv6. Option 61 is the architecture of the client (RFC 5970).
 func (c Config) dhcp6(out *lines) {
 	server := c.serverOf(c.DHCP.Begin)
 	out.add("enable-ra")
@@ -108,17 +107,17 @@ func (c Config) dhcp6(out *lines) {
 	out.add("dhcp-option=tag:pxe6,tag:!ipxe6,tag:efi-arm,option6:bootfile-url,tftp://[%s]/%s", server, firmwareARM)
 }
 
-// mask is the length of the prefix as an address.
+// mask returns the length of the prefix as an address.
 func mask(network netip.Prefix) string {
 	return net.IP(net.CIDRMask(network.Bits(), 32)).String()
 }
 
-// imagesOn is where the boot scripts are.
+// imagesOn returns the URL of the boot scripts.
 func (c Config) imagesOn(server netip.Addr) string {
 	return "http://" + net.JoinHostPort(server.String(), strconv.Itoa(int(c.Ports.Image)))
 }
 
-// serverOf is the virtual address of the family.
+// serverOf returns the VIP of the family.
 func (c Config) serverOf(family netip.Addr) netip.Addr {
 	for _, address := range c.VirtualIPs {
 		if address.Is4() == family.Is4() {
@@ -141,10 +140,10 @@ func (c Config) checkDHCP() error {
 	}
 	server := c.serverOf(dhcp.Begin)
 	if !server.IsValid() {
-		return fmt.Errorf("DHCP range from %s has no virtual address of its family; add one", dhcp.Begin)
+		return fmt.Errorf("DHCP range from %s has no VIP of its family; add one", dhcp.Begin)
 	}
 	if !dhcp.Network.Contains(server) {
-		return fmt.Errorf("DHCP network %s does not contain the virtual address %s; use one network", dhcp.Network, server)
+		return fmt.Errorf("DHCP network %s does not contain the VIP %s; use one network", dhcp.Network, server)
 	}
 	var problems []error
 	for _, one := range append([]Range{dhcp.Range}, dhcp.Extra...) {
@@ -157,7 +156,7 @@ func (c Config) checkDHCP() error {
 	return errors.Join(problems...)
 }
 
-// check looks for what dnsmasq and DHCPv6 cannot do, and for the virtual address.
+// check returns an error for settings that dnsmasq and DHCPv6 do not support, and for a range that contains the VIP.
 func (r Range) check(server netip.Addr) error {
 	switch {
 	case !r.Network.Contains(r.Begin) || !r.Network.Contains(r.End):
@@ -165,7 +164,7 @@ func (r Range) check(server netip.Addr) error {
 	case r.End.Less(r.Begin):
 		return fmt.Errorf("DHCP range ends at %s before it begins at %s; swap them", r.End, r.Begin)
 	case !server.Less(r.Begin) && !r.End.Less(server):
-		return fmt.Errorf("DHCP range %s to %s contains the virtual address %s; choose a range beside it",
+		return fmt.Errorf("DHCP range %s to %s contains the VIP %s; choose a range beside it",
 			r.Begin, r.End, server)
 	case r.Begin.Is6() && r.Network.Bits() < 64:
 		return fmt.Errorf("DHCP network %s is larger than dnsmasq can serve; use a prefix of 64 or longer", r.Network)
@@ -176,7 +175,7 @@ func (r Range) check(server netip.Addr) error {
 	}
 }
 
-// options are the addresses that are handed out beside a lease.
+// options returns the addresses in the options of a lease.
 func (d DHCP) options() []netip.Addr {
 	if d.Gateway.IsValid() {
 		return append([]netip.Addr{d.Gateway}, d.DNS...)
@@ -184,7 +183,7 @@ func (d DHCP) options() []netip.Addr {
 	return d.DNS
 }
 
-// lease is the lease time in seconds.
+// lease returns the lease time in seconds.
 func (d DHCP) lease() string {
 	length := d.LeaseTime
 	if length == 0 {
@@ -193,7 +192,7 @@ func (d DHCP) lease() string {
 	return strconv.Itoa(int(length.Seconds()))
 }
 
-// join writes an option and its values. Those of IPv6 stand in brackets.
+// join writes an option and its values. IPv6 addresses have brackets.
 func join(option string, values ...netip.Addr) string {
 	words := []string{option}
 	for _, value := range values {

@@ -26,8 +26,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 )
 
-// TestDHCPBehaviour asks the real dnsmasq for an address, with no more rights than its container has, on a node that has
-// an address of its own beside the virtual one. The client has to be sent to the virtual one.
+// TestDHCPBehaviour requests an address from the real dnsmasq, with the permissions of its container, on a node with
+// its own address and the VIP. The response must name the VIP.
 func TestDHCPBehaviour(t *testing.T) {
 	program := dnsmasq(t)
 	server, client := cable(t, "172.22.0.21/24", "172.22.0.2/24")
@@ -39,7 +39,7 @@ func TestDHCPBehaviour(t *testing.T) {
 		offer.check(t, fmt.Sprintf("architecture %d", architecture), want)
 	}
 	ask(t, client, discover(7, true)).check(t, "iPXE", "http://172.22.0.2:6180/boot.ipxe")
-	// A lease that another node gave is renewed, although this dnsmasq never heard of it.
+	// dnsmasq renews a lease that another node gave.
 	give(t, client, "client", "172.22.0.123/24")
 	renewed := ask(t, client, rebind(netip.MustParseAddr("172.22.0.123")))
 	if kind := renewed.options[53]; string(kind) != "\x05" || renewed.address != netip.MustParseAddr("172.22.0.123") {
@@ -47,7 +47,7 @@ func TestDHCPBehaviour(t *testing.T) {
 	}
 }
 
-// TestDHCPReservations asks the real dnsmasq for a reserved address, for one through a relay, and as a stranger.
+// TestDHCPReservations requests a reserved address, an address through a relay, and one as an unknown client.
 func TestDHCPReservations(t *testing.T) {
 	program := dnsmasq(t)
 	server, client := cable(t, "172.22.0.21/24", "172.22.0.2/24")
@@ -76,7 +76,7 @@ func TestDHCPReservations(t *testing.T) {
 	if relayed.next != netip.MustParseAddr("172.22.0.2") {
 		t.Errorf("through the relay, the next server is %s", relayed.next)
 	}
-	// The stranger asks first: an answer to the known client after it shows that dnsmasq has read both.
+	// The unknown client sends first: a response to the known client after that shows that dnsmasq has read both.
 	stranger := from(0x99, discover(7, false))
 	known := discover(7, false)
 	if answers := answered(t, client, stranger, known); answers[0] || !answers[1] {
@@ -113,14 +113,14 @@ func from(last byte, packet []byte) []byte {
 	return packet
 }
 
-// through passes a packet on as a relay does.
+// through forwards a packet like a relay.
 func through(relay netip.Addr, packet []byte) []byte {
 	packet[3] = 1
 	copy(packet[24:], relay.AsSlice())
 	return packet
 }
 
-// dnsmasq is the program, which needs root for its namespaces.
+// dnsmasq returns the program, which requires root for its namespaces.
 func dnsmasq(t *testing.T) string {
 	t.Helper()
 	program, err := exec.LookPath("dnsmasq")
@@ -205,7 +205,7 @@ func serve(t *testing.T, namespace netns.NsHandle, program string, config ironic
 		t.Fatal(err)
 	}
 	directory := t.TempDir()
-	// On the node it is a file of the node; its name is all that differs.
+	// On a node it is a file of the node. Only its name differs.
 	text := strings.NewReplacer("/run/metal3-ironic", directory, "tftp-root=/tftpboot", "tftp-root="+directory).
 		Replace(string(content))
 	file := filepath.Join(directory, "dnsmasq.conf")
@@ -252,7 +252,7 @@ func flags(t *testing.T, config ironic.Config) []string {
 	return named
 }
 
-// keepOnly takes all other rights away from the thread and what it starts, as a runtime does for a container.
+// keepOnly drops all other capabilities of the thread and its children, like a container runtime.
 func keepOnly(capabilities ...uintptr) error {
 	for capability := range uintptr(unix.CAP_LAST_CAP + 1) {
 		keep := false
@@ -270,7 +270,7 @@ func keepOnly(capabilities ...uintptr) error {
 	return nil
 }
 
-// inThread runs something in a thread that is thrown away with its namespace.
+// inThread runs a function in a separate thread, which ends with its namespace.
 func inThread(do func() error) error {
 	result := make(chan error)
 	go func() {
@@ -280,7 +280,7 @@ func inThread(do func() error) error {
 	return <-result
 }
 
-// offer is an answer of a DHCP server.
+// offer is a response of a DHCP server.
 type offer struct {
 	address, next netip.Addr
 	name, file    string
@@ -309,10 +309,10 @@ func (o offer) check(t *testing.T, who, file string) {
 	}
 }
 
-// questions tells answers apart.
+// questions are the request IDs.
 var questions atomic.Uint32
 
-// message is what a client sends.
+// message is a request of a client.
 func message(kind byte, current netip.Addr, options ...byte) []byte {
 	packet := make([]byte, 240)
 	packet[0], packet[1], packet[2] = 1, 1, 6
@@ -336,12 +336,12 @@ func discover(architecture uint16, ipxe bool) []byte {
 	return message(1, netip.Addr{}, options...)
 }
 
-// rebind asks for the address that the client has.
+// rebind requests the address that the client has.
 func rebind(current netip.Addr) []byte {
 	return message(3, current)
 }
 
-// ask sends until somebody answers.
+// ask sends until a server answers.
 func ask(t *testing.T, namespace netns.NsHandle, packet []byte) offer {
 	t.Helper()
 	var answer []byte
@@ -360,7 +360,7 @@ func ask(t *testing.T, namespace netns.NsHandle, packet []byte) offer {
 	return parse(t, answer)
 }
 
-// answered says which of the packets were answered until the last one was.
+// answered returns the packets with a response until the last packet had one.
 func answered(t *testing.T, namespace netns.NsHandle, packets ...[]byte) []bool {
 	t.Helper()
 	answers := make([]bool, len(packets))
@@ -395,7 +395,7 @@ func answered(t *testing.T, namespace netns.NsHandle, packets ...[]byte) []bool 
 	return answers
 }
 
-// onSocket does something with a socket of a client.
+// onSocket calls a function with a socket of a client.
 func onSocket(namespace netns.NsHandle, port int, do func(socket int) error) error {
 	return inThread(func() error {
 		if err := netns.Set(namespace); err != nil {
@@ -419,8 +419,8 @@ func onSocket(namespace netns.NsHandle, port int, do func(socket int) error) err
 	})
 }
 
-// exchange sends and waits for an answer, up to ten times: the server may not be up yet, and looks whether the address
-// that it offers answers a ping.
+// exchange sends and waits for a response, up to ten times: the server may not have started, and pings the address
+// before it offers it.
 func exchange(socket int, packet []byte) ([]byte, error) {
 	answer := make([]byte, 1500)
 	for range 10 {
@@ -437,7 +437,7 @@ func exchange(socket int, packet []byte) ([]byte, error) {
 			case err != nil:
 				return nil, err
 			case length < 8 || answer[0] != 2 || !bytes.Equal(answer[4:8], packet[4:8]):
-				// A late answer to an earlier question, or the question of the relay itself.
+				// A late response to an earlier request, or the request of the relay itself.
 				continue
 			default:
 				return answer[:length], nil

@@ -1,35 +1,33 @@
-// Package ironic describes Ironic on a node: the pods, and the configuration of the DHCP server beside it.
+// Package ironic renders Ironic on a node: the pods, and the configuration of the DHCP server.
 //
-// The same containers come in two wrappings. On a control-plane node they are three static pods, because the kubelet
-// restarts all containers of a pod whose file changes, and whoever holds the address must be able to judge Ironic from
-// outside. On the management side they are one Deployment, because there the containers have to land on one node, and
-// an API server is there to update them.
+// The same containers run in two forms. On a control-plane node they are three static pods: the kubelet restarts all
+// containers of a pod whose file changes, and the guard must check Ironic from another pod. On the management side they
+// are one Deployment: the containers must run on the same node, and an API server exists.
 //
 //	                 vip            ironic                              dnsmasq
 //	init                            prepare, download                   prepare
 //	containers       guard          ironic, httpd, ramdisk-logs         dnsmasq
-//	starts           at once        at once; Ironic itself with the     with the address
-//	                                address in mode Cold
-//	dies                            Ironic at the end of its term       when the address leaves
+//	starts           at once        at once; Ironic itself with the     with the VIP
+//	                                VIP in mode Cold
+//	ends                            Ironic at the end of its term       when the VIP leaves
 //
-// Ironic is told its address instead of waiting for it (IRONIC_IP without PROVISIONING_IP), since the address comes
-// only to a node whose Ironic is healthy. Each node has a conductor name of its own.
+// Ironic gets its address in a variable (IRONIC_IP without PROVISIONING_IP) instead of waiting for it, because only a
+// node with a healthy Ironic gets the VIP. Each node has its own conductor name.
 //
-// When the address leaves a node, the Ironic there has to stop at once: as soon as another node serves the hosts, its
-// memory of them is out of date, and it would correct their power. So it runs behind the guard's program, which hears
-// from the kernel that the address has left and freezes Ironic with all that it has started. If the address returns
-// before another node can have held it, Ironic continues. Otherwise it is killed and its container ends. The kubelet
-// starts the container again, without the files of the one before. Where that happens again and again it waits longer
-// and longer, and a warm standby is not healthy meanwhile.
+// When the VIP leaves a node, its Ironic must stop at once: when another node serves the hosts, its database is
+// outdated, and Ironic would change the power of hosts. Therefore Ironic runs behind the gate of the guard. The kernel
+// notifies the gate when the VIP is removed, and the gate stops all processes of Ironic. If the VIP returns before
+// another node can have held it, Ironic continues. Otherwise the gate kills Ironic, and its container ends. The kubelet
+// starts a new container without the files of the previous one. After several such ends the kubelet waits longer, and a
+// warm standby is not healthy until then.
 //
-// The probes of upstream are not used: they restart an Ironic that is merely slow, and an Ironic that restarts forgets
-// everything. Ironic has no liveness probe at all; health is judged by the guard, which sends the address elsewhere.
+// The probes of upstream are not used: they restart a slow Ironic, and a restarted Ironic loses its database. Ironic
+// has no liveness probe. The guard checks Ironic, and hands the VIP over if it is not healthy.
 //
-// Everything is served with TLS and demands credentials. There is no way to turn that off: the address is reachable for
-// the whole network.
+// All services have TLS and require credentials. No setting disables that, because the whole network reaches the VIP.
 //
-// The folder that Ironic shares with httpd is one folder of the node, and not a cache beside a scratch volume, because
-// Ironic makes hard links between its parts and those do not cross mounts.
+// Ironic and httpd share one folder of the node, instead of one for the cache and one for temporary files, because
+// Ironic creates hard links between them, which do not cross mounts.
 //
-// It refuses to render settings that admission would not have let pass where the result would be silently wrong.
+// The package returns an error for settings that admission refuses and that would render a wrong configuration.
 package ironic

@@ -2,35 +2,35 @@ package ironic
 
 import "strings"
 
-// Commands of the guard's image. One program does what would otherwise be shell in a manifest, and is tested as such:
+// Commands of the guard's image. One tested program replaces shell scripts in the manifests:
 //
 //	run      --settings=FILE --cache=DIRECTORY [--listen=ADDRESS:PORT]
-//	                                              hold the VIP, beside keepalived; runs until it is told to end
-//	gate     --while-vip FLAGS -- PROGRAM         run a program while an address is on the interface
+//	                                              run keepalived and hold the VIP until SIGTERM
+//	gate     --while-vip FLAGS -- PROGRAM         run a program while the node holds a VIP
 //	gate     --until-lost [--state=DIRECTORY] [--sweep=PATTERN]... [--renew=PATTERN]... [--again=NAME=value]...
 //	         FLAGS -- PROGRAM
-//	                                              run a program for one term of an address: delete what earlier ones
-//	                                              left, freeze it while the address is away, kill it and fail when the
-//	                                              term is over, and start it again, with the variables, when it ends in
-//	                                              its term; with --while-vip as well, start it with the address
-//	install  DIRECTORY                            copy itself, for containers of other images
+//	                                              run a program for one term of the VIP: delete files of earlier terms,
+//	                                              stop the program while the VIP is away, kill it and fail at the end of
+//	                                              the term, and start it again, with the variables, when it ends in its
+//	                                              term; with --while-vip, start it when the node gets the VIP
+//	install  DIRECTORY                            copy the program, for containers of other images
 //	prepare  --owner=USER:GROUP [--closed=PATH]... [--directory=PATH]... [--copy=FROM:TO]...
-//	                                              make directories, and copies of files, that belong to a user, and let
-//	                                              only the owner into the closed ones, unless they are read-only
+//	                                              create directories and copies of files for a user, and remove the
+//	                                              permissions of others from closed paths, unless they are read-only
 //	follow   --copy=FROM:TO... --certificate=FROM --key=FROM --authority=FROM --passwords=FROM:TO -- PROGRAM
-//	                                              run a web server; when files change, and fit together, copy them, have
-//	                                              it reload its certificate, and write its passwords, with users who
-//	                                              left the file for an hour
+//	                                              run a web server; when files change, and belong together, copy them,
+//	                                              reload the web server, and write its passwords, with users that were
+//	                                              removed from the file for another hour
 //	download --image=PATH... --record=PATH [--sha256=SUM]... [--stale=PATTERN]... [--scratch=PATH] -- PROGRAM
-//	                                              run a program until the images are there, each with its sum if sums
-//	                                              are given; not at all if they are, and have the sums given or recorded
+//	                                              run a program until the images exist with the given sums; do not run
+//	                                              it if they exist with the given or recorded sums
 //
-// FLAGS are --interface=NAME or --interface-file=FILE, and --addresses=ADDRESS,ADDRESS; any of them counts. The file
-// has the name. The gate waits for it, passes it to the program as PROVISIONING_INTERFACE, and puts it in the place of
-// interfaceMark in the arguments. The directories above a copy are made as needed and belong to the user as well; a
-// copy has the mode 0400.
+// FLAGS are --interface=NAME or --interface-file=FILE, and --addresses=ADDRESS,ADDRESS, of which one is sufficient. The
+// gate waits for the file, which has the name. It passes the name to the program as PROVISIONING_INTERFACE, and replaces
+// interfaceMark in the arguments by it. Missing parent directories of a copy are created for the user. A copy has the
+// mode 0400.
 //
-// GuardProgram is where the program is in its own image, and tool where containers of other images find it.
+// GuardProgram is the path of the program in its image, and tool its path in containers of other images.
 const (
 	GuardProgram = "/guard"
 	tool         = toolsDirectory + "/guard"
@@ -38,30 +38,30 @@ const (
 	toolsDirectory = "/tools"
 )
 
-// owner is the user and group that the image of Ironic runs as.
+// owner is the user and group of the image of Ironic.
 const (
 	userOfIronic  = 997
 	groupOfIronic = 994
 )
 
 const (
-	// interfaceFile is where the guard says which interface it chose.
+	// interfaceFile has the name of the interface that the guard chose.
 	interfaceFile = StateDirectory + "/interface"
 
 	// interfaceMark stands for the name of that interface.
 	interfaceMark = "{interface}"
 )
 
-// private is a folder in memory with what only Ironic may read.
+// private is a folder in memory that only Ironic may read.
 const private = "/private"
 
-// passwordFile is where the web server of the image reads who may use the API.
+// passwordFile is the file with the users of the API, as the web server of the image reads it.
 const passwordFile = "/conf/ironic/htpasswd" //nolint:gosec // The name of a file, not what is in it.
 
-// trustedAuthorities is where the containers find TrustedAuthoritiesFile.
+// trustedAuthorities is the path of TrustedAuthoritiesFile in the containers.
 const trustedAuthorities = "/certs/ca/trusted/tls.crt"
 
-// copies lays credentials and certificates out as the image of Ironic wants them.
+// copies returns the flags that copy credentials and certificates to the paths of the image of Ironic.
 func (c Config) copies() []string {
 	type pair struct{ from, to string }
 	pairs := []pair{

@@ -20,7 +20,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/verdict"
 )
 
-// least is Ironic with nothing but what is needed.
+// least returns a Config with required fields only.
 func least() ironic.Config {
 	return ironic.Config{
 		ClusterID: "3f9c1a7e", VirtualIPs: []netip.Addr{netip.MustParseAddr("172.22.0.2")}, Interface: "provisioning",
@@ -50,7 +50,7 @@ func dhcp6() *ironic.DHCP {
 	}
 }
 
-// full has everything set.
+// full returns a Config with all fields.
 func full() ironic.Config {
 	config := least()
 	config.VirtualIPs = append(config.VirtualIPs, netip.MustParseAddr("fd00:172:22::2"))
@@ -187,7 +187,7 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-// TestKubelet mounts what a kubelet has where it has it. A runtime makes directories of missing paths without a type.
+// TestKubelet mounts files of a kubelet at their paths. A runtime creates directories for missing paths without a type.
 func TestKubelet(t *testing.T) {
 	const agent = "/var/lib/rancher/rke2/agent/"
 	for name, c := range map[string]struct {
@@ -224,8 +224,8 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// mountedInPlace are the types of the paths of the node that the guard cannot write, without its own directory and that
-// of Ironic. Each has to be where it is on the node.
+// mountedInPlace returns the types of the read-only paths of the guard, without its own directory and that of Ironic.
+// Each must have the path of the node.
 func mountedInPlace(t *testing.T, spec corev1.PodSpec) map[string]corev1.HostPathType {
 	t.Helper()
 	sources := map[string]*corev1.HostPathVolumeSource{}
@@ -245,8 +245,8 @@ func mountedInPlace(t *testing.T, spec corev1.PodSpec) map[string]corev1.HostPat
 	return found
 }
 
-// TestOnePodSpec compares the containers of the two wrappings. Only the guard of the management side is told what was
-// handed over, and only the web server there follows a Secret.
+// TestOnePodSpec compares static pods and the Deployment. Only the guard of the management side reads the handover, and
+// only its web server reads a changed Secret.
 func TestOnePodSpec(t *testing.T) {
 	pods, err := ironic.Pods(full())
 	if err != nil {
@@ -292,7 +292,7 @@ func TestOnePodSpec(t *testing.T) {
 	}
 }
 
-// complete checks what an API server would, as far as it goes wrong easily.
+// complete checks frequent errors that an API server would refuse.
 func complete(t *testing.T, spec corev1.PodSpec) {
 	t.Helper()
 	mounted(t, spec)
@@ -347,7 +347,7 @@ func TestRefuses(t *testing.T) {
 			reason: "identity", want: "clusterID is empty", change: func(c *ironic.Config) { c.ClusterID = "" },
 		},
 		"no address": {
-			reason: "nothing to serve on", want: "there is no virtual address",
+			reason: "nothing to serve on", want: "there is no VIP",
 			change: func(c *ironic.Config) { c.VirtualIPs = nil },
 		},
 		"no guard": {
@@ -355,7 +355,7 @@ func TestRefuses(t *testing.T) {
 			change: func(c *ironic.Config) { c.Images.Guard = "" },
 		},
 		"no port": {
-			reason: "port 0 is any", want: "all three are needed", change: func(c *ironic.Config) { c.Ports.Image = 0 },
+			reason: "port 0 is any", want: "all three are required", change: func(c *ironic.Config) { c.Ports.Image = 0 },
 		},
 		"kubelet without kubeconfig": {
 			reason: "the guard would ask nobody", want: `path "" of the kubelet is not an absolute path`,
@@ -378,7 +378,7 @@ func TestRefuses(t *testing.T) {
 			change: func(c *ironic.Config) { c.Kubelet.Files = []string{ironic.KubeconfigOfKubeadm} },
 		},
 		"range of another family": {
-			reason: "nobody serves it", want: "has no virtual address of its family",
+			reason: "nobody serves it", want: "has no VIP of its family",
 			change: func(c *ironic.Config) { c.DHCP = dhcp6() },
 		},
 		"families mixed": {
@@ -394,7 +394,7 @@ func TestRefuses(t *testing.T) {
 			change: func(c *ironic.Config) { c.DHCP.Begin, c.DHCP.End = c.DHCP.End, c.DHCP.Begin },
 		},
 		"own address in the range": {
-			reason: "it would be given away", want: "contains the virtual address 172.22.0.2",
+			reason: "it would be given away", want: "contains the VIP 172.22.0.2",
 			change: func(c *ironic.Config) { c.DHCP.Begin = netip.MustParseAddr("172.22.0.1") },
 		},
 		"short lease": {
@@ -456,7 +456,7 @@ func TestDNSMasq(t *testing.T) {
 	}
 }
 
-// TestFollowsWhatIsPrepared: the web server of the Deployment follows all files that the pod starts with.
+// TestFollowsWhatIsPrepared: the web server of the Deployment reads changes of all files that the pod starts with.
 func TestFollowsWhatIsPrepared(t *testing.T) {
 	deployment, err := ironic.Deployment(full(), ironic.Management{Name: "ironic", Secret: "files"})
 	if err != nil {

@@ -10,29 +10,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What kubeadm gives a kubelet: how it reaches the API server, and the directory of the links to its certificates.
+// Defaults of kubeadm: the kubeconfig of the kubelet, and the directory of the links to its certificates.
 const (
 	KubeconfigOfKubeadm   = "/etc/kubernetes/kubelet.conf"
 	CertificatesOfKubeadm = "/var/lib/kubelet/pki"
 )
 
-// Kubelet says where the kubelet of a node keeps its credentials. They are mounted where they are on the node, because
-// the kubeconfig names some of them by their paths.
+// Kubelet has the paths of the credentials of the kubelet. They are mounted at the same paths, because the kubeconfig
+// contains some of them.
 type Kubelet struct {
 	// Kubeconfig is a file.
 	Kubeconfig string
 
-	// Files and Directories are what the kubeconfig refers to. They are apart because a mount has to say which of the
-	// two must exist: a runtime makes a directory of everything else that is missing.
+	// Files and Directories are the paths in the kubeconfig. They are separate because a mount names the type that must
+	// exist: otherwise a runtime creates a directory for a missing path.
 	Files, Directories []string
 }
 
-// KubeletOfKubeadm is the kubelet of a node that kubeadm made.
+// KubeletOfKubeadm returns the kubelet of a node of kubeadm.
 func KubeletOfKubeadm() *Kubelet {
 	return &Kubelet{Kubeconfig: KubeconfigOfKubeadm, Directories: []string{CertificatesOfKubeadm}}
 }
 
-// taken are the directories and programs of the guard's own container. The image has its programs in the last ones.
+// taken are the directories and programs of the guard's container. The last ones contain the programs of the image.
 func taken() []string {
 	return []string{
 		NodeDirectory, StateDirectory, CacheDirectory, SharedDirectory, GuardProgram,
@@ -40,8 +40,8 @@ func taken() []string {
 	}
 }
 
-// MountProblem says why a path of the node cannot be mounted at the same path for the guard, and what to do instead.
-// Empty means that it can.
+// MountProblem returns why a path of the node cannot be mounted at the same path in the guard, with the remedy. Empty
+// means that it can.
 func MountProblem(place string) string {
 	clean := path.IsAbs(place) && path.Clean(place) == place && place != "/"
 	if !clean || strings.ContainsFunc(place, unicode.IsSpace) {
@@ -56,18 +56,18 @@ func MountProblem(place string) string {
 	return ""
 }
 
-// within says whether a path is the directory or lies in it.
+// within returns true if a path is the directory or below it.
 func within(place, directory string) bool {
 	return place == directory || strings.HasPrefix(place, directory+"/")
 }
 
-// place is something of the kubelet that is mounted.
+// place is a mounted path of the kubelet.
 type place struct {
 	volume, path string
 	kind         corev1.HostPathType
 }
 
-// places are the same in each rendering, and none without a kubelet.
+// places returns the paths in a stable order, and none without a kubelet.
 func (k *Kubelet) places() []place {
 	if k == nil {
 		return nil
@@ -83,7 +83,8 @@ func (k *Kubelet) places() []place {
 	return places
 }
 
-// check refuses what the kubelet would not start the pod with, or what would hide a part of the container.
+// check returns an error for a path with which the kubelet would not start the pod, or that would hide a part of the
+// container.
 func (k *Kubelet) check() error {
 	var problems []error
 	seen := map[string]bool{}

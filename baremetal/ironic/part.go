@@ -9,31 +9,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// part is what one concern adds to a pod.
+// part is the contribution of one component to a pod.
 type part struct {
-	// tools says that containers of other images run the guard's program.
+	// tools says that containers of other images run the program of the guard.
 	tools bool
 
-	// prepare are arguments for the guard to make files for Ironic. Without any there is nothing to make.
+	// prepare are arguments of the guard that create files for Ironic. Without arguments there is no such container.
 	prepare []string
 
 	init, containers []corev1.Container
 
-	// volumes by name; their content depends on the wrapping.
+	// volumes are the volumes by name. Their sources differ between static pods and the Deployment.
 	volumes []string
 
-	// groups lets the group of Ironic read Secrets.
+	// groups permits the group of Ironic to read Secrets.
 	groups bool
 
-	// grace is how long the containers may take to end, in seconds.
+	// grace is the time limit for the end of the containers, in seconds.
 	grace int64
 
-	// nodeCritical puts the containers on a level with etcd: out of memory, the kernel kills almost everything else
+	// nodeCritical gives the pod the priority of etcd: out of memory, the kernel kills almost all other processes
 	// first.
 	nodeCritical bool
 }
 
-// joinParts makes one part of several. It is as critical as the least critical of them.
+// joinParts joins parts. The result is as critical as the least critical part.
 func joinParts(parts ...part) part {
 	all := part{nodeCritical: true}
 	for _, one := range parts {
@@ -51,8 +51,8 @@ func joinParts(parts ...part) part {
 	return all
 }
 
-// podSpec is what both wrappings have in common. The pods run on the network of the node and come up before there is a
-// pod network or a cluster DNS. They share folders of the node, which have the SELinux labels of the node: only a
+// podSpec returns the common part of static pods and the Deployment. The pods use the network of the node, and start
+// before the pod network and the cluster DNS. They share folders of the node with SELinux labels of the node: only a
 // process of type spc_t may use them. Nodes without SELinux ignore the type.
 func (c Config) podSpec(p part, sources map[string]corev1.VolumeSource) corev1.PodSpec {
 	priority := "system-cluster-critical"
@@ -95,7 +95,7 @@ func (c Config) podSpec(p part, sources map[string]corev1.VolumeSource) corev1.P
 	return spec
 }
 
-// installContainer puts the guard's program where other containers find it.
+// installContainer copies the program of the guard for other containers.
 func (c Config) installContainer() corev1.Container {
 	container := c.container("install", c.Images.Guard, "5m", "16Mi")
 	container.Command = []string{GuardProgram, "install", toolsDirectory}
@@ -104,9 +104,9 @@ func (c Config) installContainer() corev1.Container {
 	return container
 }
 
-// prepareContainer runs as root: only root can read the files of the node, and Ironic is not root. It gives away what
-// it made, and therefore has to write into what it gave away the time before. It alone sees the folders of the files
-// and of the data, to close them: cloud-init and the kubelet make folders that everybody may enter.
+// prepareContainer runs as root: only root can read the files of the node, and Ironic does not run as root. It changes
+// the owner of its copies, and must overwrite them later. Only this container mounts the parent folders, to remove the
+// permissions of other users: cloud-init and the kubelet create folders that all users may enter.
 func (c Config) prepareContainer(arguments []string) corev1.Container {
 	container := c.container("prepare", c.Images.Guard, "5m", "16Mi")
 	owner := fmt.Sprintf("--owner=%d:%d", userOfIronic, groupOfIronic)
@@ -121,8 +121,8 @@ func (c Config) prepareContainer(arguments []string) corev1.Container {
 	return container
 }
 
-// container has what all containers have. The requests are what was seen at rest. There are no limits by default: a
-// limit that is reached kills Ironic, and with it all that it knows.
+// container returns the common part of all containers. The requests are the observed use of an idle node. There are no
+// limits by default: Ironic would lose its database when it reaches a limit.
 func (c Config) container(name, image, cpu, memory string) corev1.Container {
 	return corev1.Container{
 		Name:            name,
@@ -136,7 +136,7 @@ func (c Config) container(name, image, cpu, memory string) corev1.Container {
 	}
 }
 
-// asRoot keeps the user and takes all rights away but the named ones.
+// asRoot keeps the user root and drops all capabilities except for the named ones.
 func asRoot(capabilities ...corev1.Capability) *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		RunAsUser:                new(int64(0)),
@@ -146,7 +146,7 @@ func asRoot(capabilities ...corev1.Capability) *corev1.SecurityContext {
 	}
 }
 
-// asIronic is the user of the image of Ironic, without any rights.
+// asIronic sets the user of the image of Ironic, without capabilities.
 func asIronic() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		RunAsUser:                new(int64(userOfIronic)),
@@ -157,7 +157,7 @@ func asIronic() *corev1.SecurityContext {
 	}
 }
 
-// objectMeta names the objects of a component.
+// objectMeta returns the name and labels of a component.
 func (c Config) objectMeta(name, namespace, component string) metav1.ObjectMeta {
 	meta := metav1.ObjectMeta{
 		Name:      name,

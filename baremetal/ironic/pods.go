@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Pods are the static pods of a control-plane node, in the order of their names. The one for DHCP is there only if DHCP
-// is.
+// Pods returns the static pods of a control-plane node, sorted by name. The pod of the DHCP server exists only with
+// DHCP.
 func Pods(config Config) ([]*corev1.Pod, error) {
 	config = config.withDefaults()
 	if err := config.check(); err != nil {
@@ -34,15 +34,15 @@ func (c Config) pod(name, component string, p part) *corev1.Pod {
 	}
 }
 
-// Management says where the Deployment of the management side goes.
+// Management has the settings of the Deployment of the management side.
 type Management struct {
 	// Name and Namespace of the Deployment.
 	Name, Namespace string
 
-	// Secret of the namespace with the files of a node; SecretKey says under which keys.
+	// Secret has the files of a node. SecretKey returns the keys.
 	Secret string
 
-	// NodeSelector of the nodes that have the interface. Empty means all.
+	// NodeSelector of nodes with the interface. Empty means all nodes.
 	NodeSelector map[string]string
 }
 
@@ -51,7 +51,8 @@ func SecretKey(file string) string {
 	return path.Base(file)
 }
 
-// Deployment runs the same containers in one pod on the management side, once, and never two at a time.
+// Deployment returns the same containers in one pod for the management side, with one replica and without rolling
+// updates.
 func Deployment(config Config, management Management) (*appsv1.Deployment, error) {
 	config = config.withDefaults()
 	if err := config.check(); err != nil {

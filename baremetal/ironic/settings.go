@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Settings are what operators tune. The empty ones change nothing.
+// Settings are optional settings of operators.
 type Settings struct {
 	// Options of ironic.conf.
 	Options []Option
@@ -19,7 +19,7 @@ type Settings struct {
 	// Proxy for downloads.
 	Proxy Proxy
 
-	// ExternalIP, CallbackURL and ImageURL are in URLs for hosts and BMCs that do not reach the virtual addresses.
+	// ExternalIP, CallbackURL and ImageURL are for hosts and BMCs that do not reach the VIPs.
 	ExternalIP, CallbackURL, ImageURL string
 
 	// PlainVirtualMedia serves virtual media without TLS.
@@ -29,17 +29,17 @@ type Settings struct {
 	// TrustedAuthoritiesFile, instead of the CAs of the images.
 	BMCAuthorities, TrustedAuthorities bool
 
-	// Collectors of the inspection, and VLANs that it looks at.
+	// Collectors and VLANs of the inspection.
 	Collectors, VLANs []string
 
-	// GuardAddress is what the guard listens on. The zero value means the loopback interface.
+	// GuardAddress is the listen address of the guard. The zero value means the loopback interface.
 	GuardAddress netip.Addr
 
-	// Resources of containers, by their names. A request that is left out is that of the container, or the limit where
-	// that is lower.
+	// Resources of containers, by their names. A missing request is that of the container, or the limit if that is
+	// lower.
 	Resources map[string]corev1.ResourceRequirements
 
-	// Exporter serves what sensors report. Nil serves nothing.
+	// Exporter serves the data of sensors. Nil means none.
 	Exporter *Exporter
 }
 
@@ -48,7 +48,7 @@ type Option struct {
 	Group, Name, Value string
 }
 
-// Variable is the environment variable that Ironic reads the option from.
+// Variable returns the environment variable from which Ironic reads the option.
 // Source: oslo.config, "The environment backend".
 func (o Option) Variable() string {
 	group := o.Group
@@ -63,7 +63,7 @@ type Proxy struct {
 	// HTTP and HTTPS are URLs, for URLs of these schemes.
 	HTTP, HTTPS string
 
-	// Except is what is reached without it.
+	// Except are the destinations without the proxy.
 	Except []string
 }
 
@@ -73,11 +73,11 @@ type Exporter struct {
 	Address netip.Addr
 	Port    int32
 
-	// Interval between two reads of the sensors. Zero means that of the image.
+	// Interval between two reads of the sensors. Zero means the default of the image.
 	Interval time.Duration
 }
 
-// size gives a container the resources of the settings.
+// size sets the resources of a container.
 func (s Settings) size(container *corev1.Container) {
 	wanted := s.Resources[container.Name]
 	requests := container.Resources.Requests
@@ -92,7 +92,7 @@ func (s Settings) size(container *corev1.Container) {
 	}
 }
 
-// environment are the variables for the settings, without those of the proxy.
+// environment returns the variables for the settings, without those of the proxy.
 func (s Settings) environment() []corev1.EnvVar {
 	var variables []corev1.EnvVar
 	add := func(name, value string) {
@@ -115,17 +115,17 @@ func (s Settings) environment() []corev1.EnvVar {
 		}
 	}
 	for _, option := range s.Options {
-		// An empty value is one, too.
+		// An empty value is valid.
 		variables = append(variables, corev1.EnvVar{Name: option.Variable(), Value: escaped(option.Value)})
 	}
 	return variables
 }
 
-// escaped keeps the kubelet from reading $(NAME) in a value as a reference to another variable, and $$ as $.
+// escaped escapes $ in a value, so that the kubelet expands no $(NAME).
 func escaped(value string) string { return strings.ReplaceAll(value, "$", "$$") }
 
-// proxy are the variables for programs that download. Some programs read only those in lower case, and the image
-// completes only those in upper case; where both exist, Python reads those in lower case.
+// proxy returns the variables for programs that download. Some programs read only lower case, and the image completes
+// only upper case. If both exist, Python reads lower case.
 func (c Config) proxy() []corev1.EnvVar {
 	proxy := c.Settings.Proxy
 	if proxy.HTTP == "" && proxy.HTTPS == "" {
@@ -153,7 +153,7 @@ func (c Config) proxy() []corev1.EnvVar {
 	return variables
 }
 
-// exporter serves what Ironic stores of the sensors.
+// exporter serves the data of sensors that Ironic stores.
 func (c Config) exporter() corev1.Container {
 	exporter := c.Settings.Exporter
 	container := c.ironicContainer("exporter", "10m", "128Mi", "/bin/runironic-exporter")
@@ -163,7 +163,7 @@ func (c Config) exporter() corev1.Container {
 	return container
 }
 
-// guardListens is where the guard serves metrics and health.
+// guardListens returns the listen address of the guard for metrics and health.
 func (s Settings) guardListens() string {
 	address := s.GuardAddress
 	if !address.IsValid() {
@@ -172,7 +172,7 @@ func (s Settings) guardListens() string {
 	return netip.AddrPortFrom(address, GuardPort).String()
 }
 
-// bracketed is an address as it stands before a port.
+// bracketed returns an address for the use with a port.
 func bracketed(address netip.Addr) string {
 	if address.Is6() {
 		return "[" + address.String() + "]"

@@ -18,8 +18,8 @@ const (
 	toolsVolume      = "tools"
 )
 
-// onTheNode are the volumes of static pods. The kubelet waits for files that have to exist, instead of having the
-// runtime make folders of their names.
+// onTheNode returns the volumes of static pods. The kubelet waits for files that must exist. Otherwise the runtime
+// would create folders.
 func (c Config) onTheNode() map[string]corev1.VolumeSource {
 	path := func(path string, kind corev1.HostPathType) corev1.VolumeSource {
 		return corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: new(kind)}}
@@ -39,8 +39,8 @@ func (c Config) onTheNode() map[string]corev1.VolumeSource {
 	return sources
 }
 
-// inDeployment takes the files of the node from a Secret with the last part of each path as key, and keeps the state in
-// the pod, since all containers are in one. What is handed over follows the ConfigMap without a restart.
+// inDeployment mounts the files of the node from a Secret, with the last part of each path as key, and the state in the
+// pod, because all containers are in one pod. The ConfigMap of the handover changes without a restart.
 func (c Config) inDeployment(secret string) map[string]corev1.VolumeSource {
 	sources := c.onTheNode()
 	files := []string{SettingsFile, HtpasswdFile, CertificateFile, KeyFile, AuthorityFile}
@@ -65,7 +65,7 @@ func (c Config) inDeployment(secret string) map[string]corev1.VolumeSource {
 	return sources
 }
 
-// inMemory is a folder that leaves no trace on a disk.
+// inMemory returns a folder in memory.
 func inMemory(limit string) corev1.VolumeSource {
 	size := resource.MustParse(limit)
 	return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{

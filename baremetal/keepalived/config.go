@@ -17,7 +17,7 @@ const (
 	maxAdvertisement  = 40 * time.Second
 )
 
-// Role decides how a node competes.
+// Role decides the priority of a node.
 type Role int
 
 // Values of Role.
@@ -25,65 +25,64 @@ const (
 	// ControlPlane takes the VIPs when no node holds them, and keeps them.
 	ControlPlane Role = iota
 
-	// Management has the highest priority, and takes the addresses back from a node of the control plane.
+	// Management has the highest priority, and takes the VIPs from a control-plane node.
 	Management
 
-	// HandedOver is a management side that gave its cluster to the control plane. It keeps addresses that it holds, but
-	// any node of the control plane wins against it: when a divided network is one again, the database of the control
-	// plane is the one in use.
+	// HandedOver is a management side after the handover. It keeps VIPs that it holds, but any control-plane node has a
+	// higher priority: after a network partition, the database of the control plane is the current one.
 	HandedOver
 )
 
-// Config is what a node says to keepalived.
+// Config is the configuration of keepalived on a node.
 type Config struct {
-	// Name of the node in the messages of keepalived, without spaces.
+	// Name of the node in the log of keepalived, without spaces.
 	Name string
 
 	// Role of the node.
 	Role Role
 
-	// Ordinal ranks nodes of the control plane: 0 takes over first. See Priority.
+	// Ordinal is the rank of a control-plane node: 0 takes over first. See Priority.
 	Ordinal int
 
-	// Interface carries the addresses and the advertisements.
+	// Interface for the VIPs and the advertisements.
 	Interface string
 
-	// VirtualRouterID tells the group from others on the network, 1 to 255.
+	// VirtualRouterID identifies the group on the network, 1 to 255.
 	VirtualRouterID int
 
-	// Instances are one or two, of different families.
+	// Instances are one or two, of different address families.
 	Instances []Instance
 
-	// Unicast sends advertisements to the peers alone. All nodes of a group agree on it.
+	// Unicast sends advertisements to the peers only. It must be the same on all nodes of a group.
 	Unicast bool
 
 	// Timers with an Interval that is a multiple of 10 ms. Zero means the defaults.
 	Timers
 
-	// Resume makes a node that held the addresses a moment ago take them back before the others miss it. It is for a few
-	// seconds after the start: such a node takes the addresses after one advertisement that it did not hear.
+	// Resume makes a node that held the VIPs take them again before the other nodes miss it. It is set for a few
+	// seconds after the start: such a node takes the VIPs after one missed advertisement.
 	Resume bool
 
-	// HealthFile and ArmedFile hold "1" while Ironic on the node is healthy, and while the node may hold the addresses.
-	// Each lies in a directory that exists before keepalived starts and stays: the directory is watched.
+	// HealthFile and ArmedFile contain "1" while Ironic on the node is healthy, and while the node may hold the VIPs.
+	// Their directories must exist before keepalived starts, because keepalived watches them.
 	HealthFile, ArmedFile string
 }
 
-// Instance is one virtual address.
+// Instance is one VIP.
 type Instance struct {
-	// Address with the length of the prefix that it has on the interface.
+	// Address is the VIP with the length of its prefix on the interface.
 	Address netip.Prefix
 
-	// Source is the node's own address, in mode unicast.
+	// Source is the node's own address, in mode Unicast.
 	Source netip.Addr
 
-	// Peers are the own addresses of the other members, in mode unicast. Those of the other family and Source are left
-	// out by Render, so the whole list of members can be given.
+	// Peers are the own addresses of the other members, in mode Unicast. Render omits those of the other family and
+	// Source, so the list may have all members.
 	Peers []netip.Addr
 }
 
-// Priorities. keepalived turns the gap between two ranks into time: with the default interval a gap of 20 is 23 ms.
-// Guards tell members of a group from others by their priorities, so all releases have the same ones.
+// Priorities. keepalived waits longer with a lower priority: with the default interval, a gap of 20 is 23 ms. Guards
+// recognize members of a group by their priorities, so all releases have the same ones.
 const (
 	managementPriority = 150
 	handedOverPriority = 10
@@ -92,8 +91,8 @@ const (
 	lowestPriority     = highestPriority - 4*priorityGap
 )
 
-// Priority is how strongly a node competes: 150 for management, and 10 after the handover; 100, 80, 60, 40 and 20 for
-// the control plane. Ordinals past the fourth share the lowest one.
+// Priority returns the priority of a node: 150 for management, and 10 after the handover; 100, 80, 60, 40 and 20 for
+// the control plane. Ordinals above 4 have the lowest one.
 func Priority(role Role, ordinal int) int {
 	switch role {
 	case Management:
@@ -105,7 +104,7 @@ func Priority(role Role, ordinal int) int {
 	return max(highestPriority-priorityGap*max(ordinal, 0), lowestPriority)
 }
 
-// Priorities are all that members of a group have.
+// Priorities returns all priorities of members of a group.
 func Priorities() []int {
 	return append([]int{managementPriority, handedOverPriority}, ControlPlanePriorities()...)
 }
@@ -119,7 +118,7 @@ func ControlPlanePriorities() []int {
 	return all
 }
 
-// withDefaults also brings instances and peers into the form that is rendered.
+// withDefaults also normalizes instances and peers.
 func (c Config) withDefaults() Config {
 	if c.Interval == 0 {
 		c.Timers = Timers{Interval: DefaultAdvertisementInterval, Within: DefaultTakeoverWithin}
@@ -160,7 +159,7 @@ func (c Config) check() error {
 	}
 }
 
-// notPlain finds characters that mean something to the parser of keepalived.
+// notPlain matches characters with a meaning in the syntax of keepalived.
 func notPlain(char rune) bool {
 	letterOrDigit := char < unicode.MaxASCII && (unicode.IsLetter(char) || unicode.IsDigit(char))
 	return !letterOrDigit && !strings.ContainsRune("._/:-", char)
@@ -168,13 +167,13 @@ func notPlain(char rune) bool {
 
 func (c Config) checkInstances() error {
 	if len(c.Instances) == 0 || len(c.Instances) > 2 {
-		return fmt.Errorf("there are %d virtual addresses; give one or two", len(c.Instances))
+		return fmt.Errorf("there are %d VIPs; give one or two", len(c.Instances))
 	}
 	if slices.ContainsFunc(c.Instances, func(i Instance) bool { return !i.Address.IsValid() }) {
-		return errors.New("a virtual address is empty; give the address and its prefix")
+		return errors.New("a VIP is empty; give the address and its prefix")
 	}
 	if len(c.Instances) == 2 && c.Instances[0].Address.Addr().Is4() == c.Instances[1].Address.Addr().Is4() {
-		return fmt.Errorf("virtual addresses %s and %s are of one family; give at most one of each family",
+		return fmt.Errorf("VIPs %s and %s are of one family; give at most one of each family",
 			c.Instances[0].Address, c.Instances[1].Address)
 	}
 	for _, instance := range c.Instances {
@@ -192,7 +191,7 @@ func (i Instance) checkUnicast() error {
 	case !i.Source.IsValid() || i.Source.Is4() != i.Address.Addr().Is4():
 		return fmt.Errorf("own address beside %s is %q; unicast needs one of the same family", i.Address, i.Source)
 	case len(i.Peers) == 0:
-		// keepalived would go on in multicast mode, where the other members do not listen.
+		// keepalived would use multicast mode, in which the other members do not listen.
 		return fmt.Errorf("%s has no peers beside the node itself, %s; list all members, or use multicast",
 			i.Address, i.Source)
 	default:

@@ -28,19 +28,19 @@ import (
 // nic is the interface of every node.
 const nic = "provisioning"
 
-// world is a switch with nodes behind it, each in a network namespace of its own and with keepalived in it. Nothing of
-// it has a name outside, so nothing is left when the test ends.
+// world is a switch with nodes, each with keepalived in its own network namespace. The namespaces have no names, so
+// nothing is left when the test ends.
 type world struct {
 	t        *testing.T
 	handle   *netlink.Handle
 	switchNS netns.NsHandle
 	nodes    map[string]*member
 
-	// began is when the last change of the world was made, and what is measured counts from.
+	// began is the time of the last change. Durations count from it.
 	began time.Time
 
 	mutex   sync.Mutex
-	holders map[string]int // how many virtual addresses a node has
+	holders map[string]int // how many VIPs a node has
 	moved   time.Time      // when holders changed last
 	changed chan struct{}
 }
@@ -56,7 +56,7 @@ type member struct {
 	log       *logged
 }
 
-// logged collects what a program writes.
+// logged collects the output of a program.
 type logged struct {
 	mutex sync.Mutex
 	text  bytes.Buffer
@@ -74,12 +74,12 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// now is the one place that reads the clock: the tests report how long a takeover took.
+// now reads the clock: the tests report the duration of a takeover.
 func now() time.Time {
 	return time.Now() //nolint:forbidigo // The law is for the product; a measurement needs a clock.
 }
 
-// newWorld makes the switch. It skips where that is not possible, and says why.
+// newWorld creates the switch. It skips the test with a reason if that is not possible.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -103,7 +103,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// newNamespace makes a namespace that lives as long as the test or a process in it.
+// newNamespace creates a namespace that exists until the test and all processes in it end.
 func newNamespace(t *testing.T) netns.NsHandle {
 	t.Helper()
 	var made netns.NsHandle
@@ -118,7 +118,7 @@ func newNamespace(t *testing.T) netns.NsHandle {
 	return made
 }
 
-// inThread runs something in a thread of its own, which is thrown away with whatever namespace it ended in.
+// inThread runs a function in a separate thread, which ends with its namespace.
 func inThread(do func() error) error {
 	result := make(chan error)
 	go func() {
@@ -141,7 +141,7 @@ func (w *world) add(name string, number int) {
 		LinkAttrs:     netlink.LinkAttrs{Name: node.port, MasterIndex: bridge.Attrs().Index},
 		PeerName:      nic,
 		PeerNamespace: netlink.NsFd(int(node.namespace)),
-		// A node that comes back is the same machine: others still know its address on the wire.
+		// A node that returns is the same machine: others still have its MAC address.
 		PeerHardwareAddr: net.HardwareAddr{0x02, 0x22, 0, 0, 0, byte(number)},
 	}
 	if err := errors.Join(w.handle.LinkAdd(cable), w.handle.LinkSetUp(cable)); err != nil {
@@ -161,7 +161,7 @@ func (w *world) add(name string, number int) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		// Without the check for duplicates an IPv6 address can be used at once.
+		// Without duplicate address detection, an IPv6 address can be used at once.
 		address.Flags = syscall.IFA_F_NODAD
 		if err := inside.AddrAdd(link, address); err != nil {
 			w.t.Fatalf("giving %s to %s: %v", own, name, err)
@@ -173,7 +173,7 @@ func (w *world) add(name string, number int) {
 	w.watch(node)
 }
 
-// watch follows the virtual addresses of a node.
+// watch observes the VIPs of a node.
 func (w *world) watch(node *member) {
 	w.t.Helper()
 	updates, done := make(chan netlink.AddrUpdate, 64), make(chan struct{})
@@ -211,7 +211,7 @@ func (w *world) holds(name string, has map[string]bool) {
 	}
 }
 
-// holding says who has how many addresses, like "a:2".
+// holding returns the number of VIPs of each node, such as "a:2".
 func (w *world) holding() string {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -225,8 +225,8 @@ func (w *world) holding() string {
 	return strings.Join(all, " ")
 }
 
-// until waits until the nodes hold one of what is wanted and reports how long that took since the last change. The limit
-// is there to end a test that goes wrong, not to judge a time.
+// until waits until the nodes hold one of the wanted states, and reports the time since the last change. The limit only
+// ends a failing test.
 func (w *world) until(story string, wants ...string) time.Duration {
 	w.t.Helper()
 	limit, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
@@ -245,7 +245,7 @@ func (w *world) until(story string, wants ...string) time.Duration {
 	return took
 }
 
-// settled waits until nothing has changed for a while.
+// settled waits until nothing has changed for some time.
 func (w *world) settled(while time.Duration) {
 	w.t.Helper()
 	for quiet := false; !quiet; {
@@ -259,7 +259,7 @@ func (w *world) settled(while time.Duration) {
 	}
 }
 
-// stays watches for a while that nobody but the wanted node holds anything, at any moment.
+// stays requires for some time that at every moment no other node holds a VIP.
 func (w *world) stays(story, want string, while time.Duration) {
 	w.t.Helper()
 	end, cancel := context.WithTimeout(w.t.Context(), while)
@@ -285,7 +285,7 @@ func (w *world) fail(story, want string) {
 	w.t.Fatalf("%s: want %q to hold the addresses, got %q", story, want, w.holding())
 }
 
-// start runs keepalived on a node, whose files are in a directory of the test.
+// start runs keepalived on a node. Its files are in a directory of the test.
 func (w *world) start(name string, config keepalived.Config) {
 	w.t.Helper()
 	node := w.nodes[name]
@@ -297,12 +297,12 @@ func (w *world) start(name string, config keepalived.Config) {
 	if err := os.WriteFile(node.file("keepalived.conf"), content, 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	// It ends with the test and after it: Cleanup kills the whole group, which a context does not.
+	// Cleanup kills the whole group, which a context does not.
 	node.command = exec.CommandContext(context.WithoutCancel(w.t.Context()), "keepalived", "--dont-fork", "--log-console", "--log-detail", "--vrrp",
 		"--use-file", node.file("keepalived.conf"), "--pid", node.file("pid"), "--vrrp_pid", node.file("vrrp.pid"))
 	node.log, node.exited = &logged{}, make(chan struct{})
 	node.command.Stdout, node.command.Stderr = node.log, node.log
-	// It ends with a test that is killed, too: with the thread that started it, which therefore waits.
+	// The process also ends if the test is killed: with the thread that started it, which therefore waits.
 	node.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	started := make(chan error)
 	go func() {
@@ -314,7 +314,7 @@ func (w *world) start(name string, config keepalived.Config) {
 			}
 			started <- err
 			if err == nil {
-				// How it ended is seen in what it held, and killed processes always fail.
+				// The test judges the VIPs. A killed process always returns an error.
 				_ = node.command.Wait()
 			}
 			return nil
@@ -324,14 +324,14 @@ func (w *world) start(name string, config keepalived.Config) {
 		w.t.Fatalf("starting keepalived on %s: %v", name, err)
 	}
 	w.t.Cleanup(func() { w.kill(name, syscall.SIGKILL) })
-	// keepalived overwrites the file of the health when it starts, so nothing may be said before.
+	// keepalived overwrites the health file when it starts, so the test writes it after that.
 	w.eventually("keepalived has read its files", func() bool {
 		_, err := os.Stat(node.file("ironic-ok"))
 		return err == nil && strings.Contains(node.log.String(), "Startup complete")
 	})
 }
 
-// eventually looks at something that nobody announces.
+// eventually polls a state without events.
 func (w *world) eventually(story string, holds func() bool) {
 	w.t.Helper()
 	limit, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
@@ -347,7 +347,7 @@ func (w *world) eventually(story string, holds func() bool) {
 	}
 }
 
-// kill ends keepalived of a node with all of its processes and waits for them.
+// kill kills keepalived of a node with all of its processes, and waits for them.
 func (w *world) kill(name string, signal syscall.Signal) {
 	node := w.nodes[name]
 	if node.command == nil {
@@ -363,7 +363,7 @@ func (w *world) kill(name string, signal syscall.Signal) {
 	node.command = nil
 }
 
-// say writes a track file as the guard does.
+// say writes a track file like the guard.
 func (w *world) say(name, file, word string) {
 	w.t.Helper()
 	w.began = now()
@@ -374,7 +374,7 @@ func (w *world) say(name, file, word string) {
 	}
 }
 
-// remove takes a track file away.
+// remove deletes a track file.
 func (w *world) remove(name, file string) {
 	w.t.Helper()
 	w.began = now()
@@ -383,7 +383,7 @@ func (w *world) remove(name, file string) {
 	}
 }
 
-// crash is a power failure: the node says nothing any more, and nothing of it is left on the network.
+// crash simulates a power failure: the node sends nothing, and its addresses are removed from the network.
 func (w *world) crash(name string) {
 	w.t.Helper()
 	node := w.nodes[name]

@@ -13,7 +13,7 @@ var source string
 
 var page = template.Must(template.New("keepalived.conf").Option("missingkey=error").Parse(source))
 
-// view is a Config in the words of the template.
+// view is the data of the template.
 type view struct {
 	Config
 	Management bool
@@ -28,7 +28,7 @@ type instanceView struct {
 	Name string
 }
 
-// Render writes keepalived.conf, with the same bytes for the same Config.
+// Render returns keepalived.conf. The same Config gives the same bytes.
 func Render(config Config) ([]byte, error) {
 	config = config.withDefaults()
 	if err := config.check(); err != nil {
@@ -55,7 +55,7 @@ func Render(config Config) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// seconds writes an interval with two decimals, which is what VRRP can express.
+// seconds returns an interval with two decimals, the resolution of VRRP.
 func seconds(interval time.Duration) string {
 	hundredths := interval / advertisementStep
 	return fmt.Sprintf("%d.%02d", hundredths/100, hundredths%100)

@@ -148,11 +148,11 @@ func TestRenderRefuses(t *testing.T) {
 			change: func(c *keepalived.Config) { c.Interval = 41 * time.Second },
 		},
 		"nothing to share": {
-			reason: "an instance needs an address", want: "there are 0 virtual addresses",
+			reason: "an instance needs an address", want: "there are 0 VIPs",
 			change: func(c *keepalived.Config) { c.Instances = nil },
 		},
 		"empty address": {
-			reason: "the same", want: "a virtual address is empty",
+			reason: "the same", want: "a VIP is empty",
 			change: func(c *keepalived.Config) { c.Instances[0].Address = netip.Prefix{} },
 		},
 		"two of a family": {

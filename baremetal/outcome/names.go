@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// shownNames is how many names a message lists.
+// shownNames is the number of names in a message.
 const shownNames = 5
 
-// Names joins names for a message, which does not grow with their number.
+// Names joins names for a message of limited length.
 func Names(names []string) string {
 	left := len(names) - shownNames
 	if left <= 0 {

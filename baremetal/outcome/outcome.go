@@ -1,7 +1,7 @@
-// Package outcome holds the three answers that a decision can have besides an error: done, waiting, blocked.
+// Package outcome has the three results of a decision besides an error: done, waiting, blocked.
 //
-// Waiting is not an error: another controller has to act, the message names it, and a watch or a timer requeues the
-// object. Blocked means that the user has to edit an object; a requeue before that would change nothing.
+// Waiting is not an error: another controller must act, the message names it, and a watch or a timer requeues the
+// object. Blocked means that the user must edit an object: a requeue before that would change nothing.
 package outcome
 
 import "time"
@@ -14,41 +14,41 @@ const (
 	blocked
 )
 
-// Outcome is the answer of one phase. The zero value means done.
+// Outcome is the result of one phase. The zero value means done.
 type Outcome struct {
 	kind kind
 
 	// Reason is the reason of the condition that reports the outcome. Empty when done.
 	Reason string
 
-	// Message says whom or what the object waits for, or what the user has to change. Empty when done.
+	// Message names the object that is waited for, or the field that the user must change. Empty when done.
 	Message string
 
-	// After is when to look again where no event announces the change. Zero means that an event will come.
+	// After is the time to the next reconcile if no event announces the change. Zero means that an event announces it.
 	After time.Duration
 }
 
-// Done says that the phase has nothing left to do.
+// Done returns the outcome of a completed phase.
 func Done() Outcome { return Outcome{} }
 
-// Waiting says that another controller has to act first. A watch event requeues the object.
+// Waiting returns the outcome of a phase that waits for another controller. A watch event requeues the object.
 func Waiting(reason, message string) Outcome {
 	return Outcome{kind: waiting, Reason: reason, Message: message}
 }
 
-// Blocked says that the user has to edit something first.
+// Blocked returns the outcome of a phase that waits for the user.
 func Blocked(reason, message string) Outcome {
 	return Outcome{kind: blocked, Reason: reason, Message: message}
 }
 
-// WithAfter returns the outcome with a time to look again, for the cases that no event announces.
+// WithAfter returns the outcome with the time to the next reconcile, for changes without an event.
 func (o Outcome) WithAfter(after time.Duration) Outcome {
 	o.After = after
 	return o
 }
 
-// IsDone says whether the next phase may run.
+// IsDone returns true if the next phase may run.
 func (o Outcome) IsDone() bool { return o.kind == done }
 
-// IsBlocked says whether the user has to act.
+// IsBlocked returns true if the user must act.
 func (o Outcome) IsBlocked() bool { return o.kind == blocked }

@@ -4,7 +4,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Arming is what to do with the annotation that lets a node of the control plane take the Ironic endpoint.
+// Arming is the action on the annotation that permits a control-plane node to take the VIP.
 type Arming string
 
 // Values of Arming.
@@ -12,33 +12,33 @@ const (
 	// KeepArming changes nothing.
 	KeepArming Arming = "Keep"
 
-	// Arm lets the node take the endpoint.
+	// Arm permits the node to take the VIP.
 	Arm Arming = "Arm"
 
-	// Disarm keeps the node from taking it, and makes it give the endpoint away.
+	// Disarm prevents the node from taking the VIP, and makes it hand the VIP over.
 	Disarm Arming = "Disarm"
 )
 
-// Armed says whether a node may take the Ironic endpoint, and who said so.
+// Armed says whether a node may take the VIP, and who decided it.
 type Armed string
 
 // Values of Armed.
 const (
-	// NotArmed means that the annotation is not set, so the node may not.
+	// NotArmed means that the annotation is not set, so the node must not take the VIP.
 	NotArmed Armed = "No"
 
 	// ArmedByProvider means that this provider has armed the node.
 	ArmedByProvider Armed = "ByProvider"
 
-	// ArmedByUser means that a person has.
+	// ArmedByUser means that a user has armed the node.
 	ArmedByUser Armed = "ByUser"
 
-	// Refused means that a person has said that it may not.
+	// Refused means that a user has disarmed the node.
 	Refused Armed = "Refused"
 )
 
-// PlanArming says what to do with a node of the control plane. Own says that the cluster manages itself: the manager
-// runs in the cluster that it manages.
+// PlanArming returns the action for a control-plane node. Own says that the cluster manages itself: the manager runs in
+// the cluster that it manages.
 //
 //	takeover   own   armed        holder       do
 //	other      any   any          any          Keep: the guard on the node decides, or a person

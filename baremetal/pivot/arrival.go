@@ -11,7 +11,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Arrival says whether the status annotation of a host came from another cluster, and what the host does with it.
+// Arrival says whether the status annotation of a host came from another cluster, and whether the object accepts it.
 type Arrival string
 
 // Values of Arrival.
@@ -19,25 +19,23 @@ const (
 	// NotArrived means that the annotation is missing, or was recorded from this object.
 	NotArrived Arrival = "NotArrived"
 
-	// ArrivalTaken means that the arrived status is the one of the object, or that the Baremetal Operator (BMO) restores
-	// it, because the object has none.
+	// ArrivalTaken means that the object has the arrived status, or has none, so that the Baremetal Operator (BMO)
+	// restores it.
 	ArrivalTaken Arrival = "Taken"
 
-	// ArrivalPending means that the object is a leftover of an earlier move, and still has the status of that time. BMO
-	// ignores the annotation then, and would deprovision where the old image differs from the spec.
+	// ArrivalPending means that the object is a leftover of an earlier move, with an older status. BMO ignores the
+	// annotation, and deprovisions the host if the old image differs from the spec.
 	ArrivalPending Arrival = "Pending"
 
-	// ArrivalDeleted means that the object was being deleted when the status arrived. The deletion is that of the
-	// leftover. BMO would deprovision the host.
+	// ArrivalDeleted means that the leftover was being deleted when the status arrived. BMO would deprovision the host.
 	ArrivalDeleted Arrival = "Deleted"
 
 	// ArrivalOutdated means that the object has a newer status than the one that arrived: BMO acted on the leftover.
 	ArrivalOutdated Arrival = "Outdated"
 )
 
-// ArrivalOf says what the status annotation of a host means. The annotation travels with the UID of the object that it
-// was recorded from. An annotation without a UID is foreign if it is newer than the status. The first row that fits
-// counts.
+// ArrivalOf returns the arrival of a host. The annotation has the UID of the object that it was recorded from. An
+// annotation without a UID is foreign if it is newer than the status. The first row that matches counts.
 //
 //	annotation           deletionTimestamp  status of the object                arrival
 //	missing, unreadable  any                any                                 NotArrived
@@ -74,8 +72,8 @@ func ArrivalOf(host *bmov1alpha1.BareMetalHost) Arrival {
 	}
 }
 
-// ArrivedStatus is the status that arrived in an annotation, with the hardware details of the status that it replaces:
-// the annotation has none.
+// ArrivedStatus returns the status that arrived in an annotation, with the hardware details of the current status: the
+// annotation has none.
 func ArrivedStatus(annotation string, replaced map[string]any) (map[string]any, error) {
 	var arrived map[string]any
 	if err := json.Unmarshal([]byte(annotation), &arrived); err != nil {
@@ -88,7 +86,7 @@ func ArrivedStatus(annotation string, replaced map[string]any) (map[string]any, 
 	return status, nil
 }
 
-// arrivalObstacles says why a host that arrived stays paused, and what to do. Empty if it does not.
+// arrivalObstacles returns why a host that arrived stays paused, with the remedy. It is empty for other hosts.
 func arrivalObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Obstacle {
 	if Abandoned(host, around) {
 		return []Obstacle{abandonedObstacle(host)}
@@ -99,7 +97,7 @@ func arrivalObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Obs
 	switch ArrivalOf(host) {
 	case ArrivalPending:
 		return blocks("wait for the manager",
-			"BareMetalHost %s is a leftover of an earlier move and has not taken over the status that arrived")
+			"BareMetalHost %s is a leftover of an earlier move and has not restored the status that arrived")
 	case ArrivalDeleted:
 		return blocks(keepCommand(host), "BareMetalHost %s was being deleted when it arrived from "+
 			"another cluster, and stays paused, because BMO would deprovision it")
@@ -112,29 +110,29 @@ func arrivalObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Obs
 	return nil
 }
 
-// keepCommand is the command that resumes a held host, and keeps what runs on it.
+// keepCommand returns the command that resumes a paused host, and keeps the system that runs on it.
 func keepCommand(host *bmov1alpha1.BareMetalHost) string {
 	return pluginCommand("keep", host.Namespace, "--host "+host.Name)
 }
 
-// discardCommand is the command that removes a held host without BMO acting on it.
+// discardCommand returns the command that removes a paused host without an action of BMO.
 func discardCommand(host *bmov1alpha1.BareMetalHost) string {
 	return pluginCommand("discard", host.Namespace, "--host "+host.Name)
 }
 
-// cleanCommand is the command that removes what an earlier move has left in the target.
+// cleanCommand returns the command that removes the leftovers of an earlier move in the target.
 func cleanCommand(host *bmov1alpha1.BareMetalHost) string {
 	return pluginCommand("clean", host.Namespace, "--target", "--to-kubeconfig target.kubeconfig")
 }
 
-// pluginCommand is a command of the plugin for a namespace, as messages quote it.
+// pluginCommand returns a command of the plugin for a namespace, as messages quote it.
 func pluginCommand(name, namespace string, flags ...string) string {
 	words := append([]string{"clusterctl metal3 pivot", name, "--namespace", namespace}, flags...)
 	return "`" + strings.Join(words, " ") + "`"
 }
 
-// Leftover says why a host in the target of a move stands in the way of the host that arrives under its name, and what
-// to do. Empty if it does not: a host without status takes over the status that arrives.
+// Leftover returns why a host in the target of a move conflicts with the host that arrives, with the remedy. It is
+// empty for a host without a status, which gets the status that arrives.
 func Leftover(host *bmov1alpha1.BareMetalHost) []Obstacle {
 	about := About(hostKind, host)
 	switch {

@@ -11,8 +11,8 @@ import (
 // operationalDelayed is the operational status of a host that waits until BMO provisions fewer hosts.
 const operationalDelayed bmov1alpha1.OperationalStatus = "delayed"
 
-// Busy says what BMO is doing with a host that a move would interrupt. Empty means nothing. A state that this release
-// does not know counts as work. The first row that fits counts.
+// Busy returns the operation of BMO that a move would interrupt. Empty means none. An unknown state counts as an
+// operation. The first row that matches counts.
 //
 //	host                                                   busy
 //	has a deletionTimestamp                                being deleted
@@ -47,7 +47,7 @@ func Busy(host *bmov1alpha1.BareMetalHost) string {
 	}
 }
 
-// Delays says what BMO is doing with a host that a move waits for. Empty means nothing.
+// Delays returns the operation of BMO that a move waits for. Empty means none.
 //
 //	host                                              a move waits
 //	is not busy                                       no
@@ -61,7 +61,7 @@ func Delays(host *bmov1alpha1.BareMetalHost) string {
 	return Busy(host)
 }
 
-// MovesWhileBusy returns true for a busy host that could be moved if its user allows it.
+// MovesWhileBusy returns true for a busy host that can move if its user allows it.
 func MovesWhileBusy(host *bmov1alpha1.BareMetalHost) bool {
 	switch state := host.Status.Provisioning.State; state {
 	case bmov1alpha1.StateInspecting, bmov1alpha1.StatePreparing, bmov1alpha1.StateDeprovisioning:
@@ -71,8 +71,8 @@ func MovesWhileBusy(host *bmov1alpha1.BareMetalHost) bool {
 	}
 }
 
-// poweringOf says whether BMO is about to change the power of a host. A host that is paused then stays off, or on,
-// until it is resumed. A user who pauses a host decides about its power.
+// poweringOf returns whether BMO is about to change the power of a host. If such a host is paused, its power stays as
+// it is until it is resumed. A user who pauses a host decides about its power.
 //
 //	paused by  reboot annotation  poweredOn           busy
 //	the user   any                any                 no
@@ -90,9 +90,9 @@ func poweringOf(host *bmov1alpha1.BareMetalHost) string {
 		return ""
 	case once:
 		return "being rebooted"
-	case heldOff(host) && on:
+	case keptOff(host) && on:
 		return "being rebooted"
-	case heldOff(host), on == host.Spec.Online:
+	case keptOff(host), on == host.Spec.Online:
 		return ""
 	case host.Spec.Online:
 		return "being powered on"
@@ -101,8 +101,8 @@ func poweringOf(host *bmov1alpha1.BareMetalHost) string {
 	}
 }
 
-// heldOff says whether a reboot annotation with a suffix keeps a host off.
-func heldOff(host *bmov1alpha1.BareMetalHost) bool {
+// keptOff returns true if a reboot annotation with a suffix keeps the host powered off.
+func keptOff(host *bmov1alpha1.BareMetalHost) bool {
 	for annotation := range host.Annotations {
 		if strings.HasPrefix(annotation, bmov1alpha1.RebootAnnotationPrefix+"/") {
 			return true

@@ -9,8 +9,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Claim is what the workload cluster records about its management cluster: the newest epoch of a Metal3Cluster whose
-// Cluster runs, and where.
+// Claim is the record in the workload cluster of its management cluster: the newest epoch of a Metal3Cluster whose
+// Cluster runs, and the management cluster of it.
 type Claim struct {
 	Epoch Epoch
 
@@ -23,22 +23,22 @@ type Standing string
 
 // Values of Standing.
 const (
-	// Claims means that the claim has to be recorded.
+	// Claims means that the manager must record its claim.
 	Claims Standing = "Claims"
 
-	// Current means that the claim is recorded.
+	// Current means that the claim of this manager is recorded.
 	Current Standing = "Current"
 
-	// Behind means that this management cluster has recorded a newer epoch: the Metal3Cluster was created again without
-	// its annotation.
+	// Behind means that this management cluster recorded a newer epoch: the Metal3Cluster was created again without its
+	// annotation.
 	Behind Standing = "Behind"
 
 	// Superseded means that another management cluster has claimed the cluster.
 	Superseded Standing = "Superseded"
 )
 
-// StandingOf compares a claim with the recorded one, which is nil if there is none. Of two sides that are unpaused with
-// the same epoch, the first one to record it counts.
+// StandingOf compares a claim with the recorded one, which is nil if there is none. If both sides have the same epoch,
+// the first recorded claim counts.
 //
 //	recorded epoch  by       standing
 //	none                     Claims
@@ -60,16 +60,17 @@ func StandingOf(own Claim, recorded *Claim) Standing {
 	}
 }
 
-// SupersededMessage says that a management cluster has stopped, and what to do.
+// SupersededMessage says that this management cluster has stopped managing the cluster, with the remedy.
 func SupersededMessage(infra *infrav1.Metal3Cluster, recorded Claim) string {
 	return fmt.Sprintf("Another management cluster (UID %s of its namespace kube-system) manages the cluster with move "+
 		"epoch %d, and this one has %d. This one has stopped, and keeps its BareMetalHosts paused. Pause the Cluster here "+
-		"with %s. If the other management cluster is gone for good, take over with %s",
+		"with %s. If the other management cluster no longer exists, take over with %s",
 		recorded.Manager, recorded.Epoch, EpochOf(infra), pluginCommand("fence", infra.Namespace),
 		pluginCommand("takeover", infra.Namespace))
 }
 
-// IsSuperseded says whether another management cluster manages the cluster of a Metal3Cluster. Nil is false.
+// IsSuperseded returns true if another management cluster manages the cluster of a Metal3Cluster. It returns false for
+// nil.
 func IsSuperseded(infra *infrav1.Metal3Cluster) bool {
 	if infra == nil {
 		return false
@@ -78,8 +79,8 @@ func IsSuperseded(infra *infrav1.Metal3Cluster) bool {
 	return infra.Spec.Ironic != nil && condition != nil && condition.Reason == infrav1.ManagedElsewhereReason
 }
 
-// planFencing pauses a host at once, also during an operation of BMO: another management cluster manages it as well. A
-// host that is paused for another reason says so from now on.
+// planFencing pauses a host at once, also during an operation of BMO, because another management cluster manages it
+// too. It changes the reason of a host that is paused already.
 func planFencing(host *bmov1alpha1.BareMetalHost) Step {
 	if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; paused && Explained(host, FenceOff) {
 		return Leave

@@ -11,42 +11,43 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Neighbour is a Cluster in the namespace of a host, as far as it decides about hosts, or one in another namespace
-// whose Ironic may serve the host. Only Clusters with a Metal3Cluster count.
+// Neighbour is a Cluster that decides about a host: a Cluster of its namespace, or one of another namespace whose
+// Ironic may serve the host. Only Clusters with a Metal3Cluster count.
 type Neighbour struct {
-	// Name of the Cluster. Empty elsewhere.
+	// Name of the Cluster. Empty for another namespace.
 	Name string
 
-	// Elsewhere says that it is in another namespace.
+	// Elsewhere says that the Cluster is in another namespace.
 	Elsewhere bool
 
 	// ClusterID names the Ironic of its endpoint. Empty if there is no endpoint, or none was chosen yet.
 	ClusterID string
 
-	// Paused says that the Cluster is paused, which clusterctl move does first of all.
+	// Paused says that the Cluster is paused, as clusterctl move does first.
 	Paused bool
 
-	// Verified says that BMO may act on the hosts of the cluster.
+	// Verified says that BMO may act on the hosts of the Cluster.
 	Verified bool
 
-	// Ungated says that clusterctl would not wait for the hosts of the cluster: the block-move annotation is not back yet.
+	// Ungated says that clusterctl would not wait for the hosts of the Cluster: the block-move annotation is not
+	// restored yet.
 	Ungated bool
 
-	// Endpoint says that the cluster has an Ironic endpoint, or that its Metal3Cluster is still to come.
+	// Endpoint says that the Cluster has an Ironic endpoint, or that its Metal3Cluster has not arrived yet.
 	Endpoint bool
 
-	// Superseded says that another management cluster manages the cluster. It is false elsewhere.
+	// Superseded says that another management cluster manages the Cluster. It is false for another namespace.
 	Superseded bool
 
 	// Holder is the VIP holder of the Ironic endpoint. Nil if unknown, or without an endpoint.
 	Holder *infrav1.IronicHolder
 
-	// Epoch is that of the Metal3Cluster, and Arrival that of the move after which the Cluster was unpaused last. Both are
-	// 0 elsewhere.
+	// Epoch is that of the Metal3Cluster. Arrival is that of the move after which the Cluster was unpaused last. Both
+	// are 0 for another namespace.
 	Epoch, Arrival Epoch
 }
 
-// NeighbourOf makes a neighbour of a Cluster and its Metal3Cluster, which is nil if it does not exist (yet).
+// NeighbourOf returns a Cluster and its Metal3Cluster, which is nil if it does not exist, as a neighbour.
 func NeighbourOf(cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster) Neighbour {
 	neighbour := Neighbour{Name: cluster.Name, Paused: ptr.Deref(cluster.Spec.Paused, false)}
 	if infra == nil {
@@ -62,8 +63,8 @@ func NeighbourOf(cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster) Neigh
 	return neighbour
 }
 
-// NeighbourElsewhere makes a neighbour of a Metal3Cluster with an Ironic endpoint in another namespace. While its
-// Cluster is paused, the endpoint is not verified.
+// NeighbourElsewhere returns a Metal3Cluster with an Ironic endpoint in another namespace as a neighbour. The endpoint
+// of a paused Cluster is not verified.
 func NeighbourElsewhere(infra *infrav1.Metal3Cluster) Neighbour {
 	return Neighbour{
 		Elsewhere: true, Endpoint: true, ClusterID: infra.Spec.Ironic.ClusterID, Verified: Verified(infra),
@@ -71,22 +72,22 @@ func NeighbourElsewhere(infra *infrav1.Metal3Cluster) Neighbour {
 	}
 }
 
-// ungated says whether the annotation is missing that makes clusterctl wait. An external system keeps a Metal3Cluster
-// that it manages without it.
+// ungated returns true if the block-move annotation is missing. A Metal3Cluster that an external system manages never
+// has it.
 func ungated(infra *infrav1.Metal3Cluster) bool {
 	_, gated := infra.Annotations[infrav1.BlockMoveAnnotation]
 	_, external := infra.Annotations[clusterv1.ManagedByAnnotation]
 	return !gated && !external
 }
 
-// Verified says whether BMO may act on the hosts of a cluster: its own Ironic answers on the endpoint, or
-// this provider manages no endpoint for it.
+// Verified returns true if BMO may act on the hosts of a Cluster: its Ironic answers at the endpoint, or this provider
+// manages no endpoint for the Cluster.
 func Verified(infra *infrav1.Metal3Cluster) bool {
 	return infra.Spec.Ironic == nil ||
 		meta.IsStatusConditionTrue(infra.Status.Conditions, infrav1.IronicEndpointReadyCondition)
 }
 
-// Holder is the observed VIP holder of the Ironic endpoint of a cluster. Nil if unknown.
+// Holder returns the VIP holder of a Cluster as observed. Nil if unknown.
 func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 	if infra.Status.Ironic == nil {
 		return nil
@@ -94,8 +95,8 @@ func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 	return infra.Status.Ironic.Holder
 }
 
-// GoalOf returns the phase that the Clusters of its namespace want a host to reach: Running, Parked, or Fenced.
-// WaitingForEndpoint means that the host stays as it is, because the Clusters that decide are not there, or their
+// GoalOf returns the phase that the Clusters of its namespace require of a host: Running, Parked, or Fenced.
+// WaitingForEndpoint means that the pause of the host does not change, because its Clusters do not exist, or their
 // Ironic endpoint is not verified.
 //
 //	host serves   its Cluster                                         goal
@@ -119,11 +120,12 @@ func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 //	              Ironic that serves it is verified
 //	              there are none otherwise                            WaitingForEndpoint
 //
-// The block-move annotation has to be back before a host is resumed: a second clusterctl would not wait for the host.
+// A host is resumed only when the block-move annotation is restored: otherwise a second clusterctl would not wait for
+// the host.
 //
-// A host without a consumer moves with its namespace. clusterctl move pauses all Clusters of it, so one that runs says
-// that this is no move. So does a host whose cluster is not there, but such a one goes on only when its cluster comes,
-// or when its consumer is removed.
+// A host without a consumer moves with its namespace. clusterctl move pauses all Clusters of a namespace, so a running
+// Cluster proves that no move is in progress. The same applies to a host whose Cluster does not exist, but the host is
+// resumed only when its Cluster exists, or its consumer is removed.
 func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	deciding := dependsOn(host, around)
 	orphaned := len(deciding) == 0
@@ -165,12 +167,12 @@ func those(around []Neighbour, fits func(Neighbour) bool) []Neighbour {
 	return found
 }
 
-// local are the Clusters in the namespace of the host.
+// local returns the Clusters in the namespace of the host.
 func local(around []Neighbour) []Neighbour {
 	return those(around, func(other Neighbour) bool { return !other.Elsewhere })
 }
 
-// dependsOn are the Clusters that decide about a host: its own, or, without a consumer, all of its namespace.
+// dependsOn returns the Clusters that decide about a host: its own or, without a consumer, all of its namespace.
 func dependsOn(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour {
 	name := ClusterOf(host)
 	return those(around, func(other Neighbour) bool {
@@ -178,14 +180,14 @@ func dependsOn(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour 
 	})
 }
 
-// servedBy are the Clusters with the Ironic endpoint that serves a host. BMO knows a single Ironic for all its
-// namespaces. The first row that fits counts.
+// servedBy returns the Clusters with the Ironic endpoint that serves a host. BMO has one Ironic for all its namespaces.
+// The first row that matches counts.
 //
 //	endpoint                                            serves the host
 //	of its own Cluster                                  yes
 //	of another Cluster of the namespace                 yes
 //	in other namespaces, of one clusterID               yes
-//	in other namespaces, of several clusterIDs          not known: each has a BMO of its own
+//	in other namespaces, of several clusterIDs          unknown: each has its own BMO
 func servedBy(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour {
 	own := dependsOn(host, around)
 	if len(own) == 0 && ClusterOf(host) != "" {
@@ -203,7 +205,7 @@ func withEndpoint(around []Neighbour) []Neighbour {
 	return those(around, func(other Neighbour) bool { return other.Endpoint })
 }
 
-// onlyElsewhere are the endpoints of other namespaces if they are those of one Ironic.
+// onlyElsewhere returns the endpoints of other namespaces if they belong to one Ironic.
 func onlyElsewhere(around []Neighbour) []Neighbour {
 	serving := those(around, func(other Neighbour) bool { return other.Elsewhere && other.Endpoint })
 	another := func(other Neighbour) bool { return other.ClusterID != serving[0].ClusterID }
@@ -213,8 +215,8 @@ func onlyElsewhere(around []Neighbour) []Neighbour {
 	return serving
 }
 
-// ClusterOf is the name of the Cluster that a host serves or is reserved for. Empty for a host without a
-// consumer of this provider.
+// ClusterOf returns the name of the Cluster that a host serves or is reserved for. Empty for a host without a consumer
+// of this provider.
 func ClusterOf(host *bmov1alpha1.BareMetalHost) string {
 	consumer := host.Spec.ConsumerRef
 	switch {

@@ -1,9 +1,9 @@
 package pivot
 
-// Code says what kind of thing is in the way. The machine output of the plugin has it.
+// Code identifies the kind of an obstacle in the machine-readable output of the plugin.
 type Code string
 
-// Values of Code. Codes tells what each means.
+// Values of Code. Codes describes them.
 const (
 	CodeBeingDeleted        Code = "BeingDeleted"
 	CodeClusterMissing      Code = "ClusterMissing"
@@ -65,7 +65,7 @@ const (
 	CodeWrongStage          Code = "WrongStage"
 )
 
-// Passes returns true for an obstacle that ends without a person: a controller or BMO is about to end it.
+// Passes returns true for an obstacle that a controller or BMO ends without an administrator.
 func (c Code) Passes() bool {
 	switch c {
 	case CodeBeingDeleted, CodeControlPlaneScaling, CodeGateMissing, CodeHostBusy, CodeHostParking, CodeManagerNotReady,
@@ -76,13 +76,13 @@ func (c Code) Passes() bool {
 	}
 }
 
-// Meaning is a code and what it means.
+// Meaning is a code and its description.
 type Meaning struct {
 	Code  Code
 	Means string
 }
 
-// Codes returns all codes in the order of the alphabet, for the documents.
+// Codes returns all codes in alphabetical order, for the documents.
 func Codes() []Meaning {
 	return []Meaning{
 		{CodeBeingDeleted, "The object is being deleted. Its deletion does not move."},
@@ -90,7 +90,7 @@ func Codes() []Meaning {
 		{CodeClusterRuns, "The Cluster is not paused in the source, so both sides would manage it."},
 		{CodeConsumerMissing, "A host is claimed by a Metal3Machine that does not exist."},
 		{CodeNotInitialized, "The control plane of the Cluster is not initialized."},
-		{CodeControlPlaneScaling, "The control plane has more or fewer replicas than it has to have."},
+		{CodeControlPlaneScaling, "The control plane has more or fewer replicas than required."},
 		{CodeDefinitionDiffers, "A CustomResourceDefinition has another storage version in the target."},
 		{CodeDefinitionMissing, "A CustomResourceDefinition is missing in the target."},
 		{CodeDefinitionOutdated, "A CustomResourceDefinition lacks fields in the target that objects of the source use."},
@@ -101,18 +101,18 @@ func Codes() []Meaning {
 		{CodeHostLate, "The host was created after clusterctl had discovered the objects. It would stay behind."},
 		{CodeHostLost, "The Metal3Machine has lost its host."},
 		{CodeHostParking, "The Cluster is paused, and the host is not parked yet."},
-		{CodeHostPaused, "The host is still paused, or was paused in the middle of what BMO was doing."},
+		{CodeHostPaused, "The host is still paused, or was paused during an operation of BMO."},
 		{CodeInTarget, "The object is in the other cluster, which manages it."},
 		{CodeNotProvisioned, "The infrastructure of the Cluster is not provisioned."},
 		{CodeIronicDiffers, "BMO in the target uses another Ironic than BMO in the source, or than spec.ironic."},
-		{CodeIronicStillNeeded, "The hosts still need the Ironic of the management cluster."},
+		{CodeIronicStillNeeded, "The hosts still require the Ironic of the management cluster."},
 		{CodeIronicUnknown, "The Ironic that BMO uses is not known."},
 		{CodeLeftover, "The host is a leftover of an earlier move, or arrived on one."},
 		{CodeLeftoverRuns, "BMO manages a host that the command would remove."},
 		{CodeManagerDown, "The manager of this provider is not installed, or does not run."},
 		{CodeManagerNotReady, "The manager has not judged the Metal3Cluster, or ReadyForMove is false."},
 		{CodeMoveBlocked, "The host has a block-move annotation, which no controller removes."},
-		{CodeMoveLabelMissing, "A CustomResourceDefinition lacks a label that clusterctl looks for."},
+		{CodeMoveLabelMissing, "A CustomResourceDefinition lacks a label that clusterctl requires."},
 		{CodeMoveUnclear, "The objects of source and target contradict one another."},
 		{CodeNoEndpoint, "No Metal3Cluster has the Ironic endpoint that is to be handed over."},
 		{CodeNodeMissing, "The Machine has no Node."},
@@ -134,12 +134,12 @@ func Codes() []Meaning {
 		{CodeProviderMissing, "A provider of the source is not installed in the target."},
 		{CodeProviderOutdated, "A provider is older in the target than in the source."},
 		{CodeProviderUnreadable, "clusterctl cannot read the version of a provider."},
-		{CodeRemediationRunning, "A Metal3Remediation has begun. Its try begins anew in the target, with the host off."},
+		{CodeRemediationRunning, "A Metal3Remediation has begun. Its try begins again in the target, with the host off."},
 		{CodeSameCluster, "Source and target are one cluster."},
 		{CodeSecretStays, "A Secret that an object names has neither owner nor move label."},
 		{CodeSuperseded, "Another management cluster manages the Cluster."},
 		{CodeTakeoverManual, "The endpoint has takeover Manual. Only the nodes know whether they are armed."},
-		{CodeTargetOnly, "The object is in the target only, left by an earlier move."},
+		{CodeTargetOnly, "The object is in the target only, as a leftover of an earlier move."},
 		{CodeUnreachable, "The cluster did not answer in time."},
 		{CodeWouldOverwrite, "Another object with this name is in the target."},
 		{CodeWrongStage, "The command does not fit how far the move has come."},

@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// Columns of what decides about a host after a move and at a change of the holder.
+// Facts that decide about a host after a move and at a change of the holder.
 const (
 	goalColumn = iota
 	movingColumn
@@ -21,7 +21,7 @@ const (
 	nodeColumn
 )
 
-// arrival makes a host and the Cluster around it of which the facts are true.
+// arrival returns a host and its Cluster that match the facts.
 func arrival(t *testing.T, facts []string) (*bmov1alpha1.BareMetalHost, []pivot.Neighbour) {
 	t.Helper()
 	host := claimed()
@@ -67,14 +67,14 @@ func arrival(t *testing.T, facts []string) (*bmov1alpha1.BareMetalHost, []pivot.
 	return host, []pivot.Neighbour{around}
 }
 
-// known is what counts besides the host.
+// known returns the facts that are not in the host.
 func known(facts []string) pivot.HostFacts {
 	return pivot.HostFacts{
 		Settled: true, Joined: facts[nodeColumn] == "joined", Unknown: facts[nodeColumn] == "unknown",
 	}
 }
 
-// arrivals are all combinations of facts.
+// arrivals returns all combinations of facts.
 func arrivals() [][]string {
 	return combinations(
 		[]string{"Parked", "Running", "WaitingForEndpoint"}, []string{"moving", "here"}, []string{"nobody", "ours", "theirs"},
@@ -88,8 +88,7 @@ func arrivals() [][]string {
 	)
 }
 
-// TestPlanHostAfterwards goes through every combination of what decides about a nudge, a deployment that is kept, what
-// is forgotten, and hosts without their status.
+// TestPlanHostAfterwards tests every combination for a Nudge, MarkProvisioned, Forget, and hosts without their status.
 func TestPlanHostAfterwards(t *testing.T) {
 	const unfinished = "inspecting|available|provisioning|brings available|brings provisioning"
 	table := [][]string{
@@ -137,7 +136,7 @@ func TestPlanHostAfterwards(t *testing.T) {
 	}
 }
 
-// decision is what was decided in one combination of facts.
+// decision is the decision for one combination of facts.
 type decision struct {
 	facts   []string
 	step    pivot.Step
@@ -146,13 +145,13 @@ type decision struct {
 
 func (d decision) is(column int, value string) bool { return d.facts[column] == value }
 
-// letsGo says whether BMO acts on the host because of the step.
+// letsGo returns true if BMO acts on the host because of the step.
 func (d decision) letsGo() bool { return d.step == pivot.Resume || d.step == pivot.Nudge }
 
-// forgets says whether BMO would not be known to begin anew any more.
+// forgets returns true if BMO begins again after the step and the facts no longer show it.
 func (d decision) forgets() bool { return d.step == pivot.Nudge && d.wouldBeginAnew() }
 
-// laws are what no step may break, whatever the table says.
+// laws are conditions that no step may violate.
 func laws() map[string]func(decision) bool {
 	return map[string]func(decision) bool{
 		"somebody writes to a host that clusterctl deletes": func(d decision) bool {
@@ -182,7 +181,7 @@ func laws() map[string]func(decision) bool {
 	}
 }
 
-// TestWhatNeverHappens holds every combination against the laws.
+// TestWhatNeverHappens tests every combination with the laws.
 func TestWhatNeverHappens(t *testing.T) {
 	for _, facts := range arrivals() {
 		host, around := arrival(t, facts)
@@ -200,8 +199,8 @@ func TestWhatNeverHappens(t *testing.T) {
 	}
 }
 
-// wouldBeginAnew says whether a BMO that looks at the host now would deploy it from the beginning: the Ironic
-// that answers has not begun what the status tells of, or there is no status.
+// wouldBeginAnew returns true if BMO would provision the host from the beginning: another Ironic answers than the one
+// of the status, or there is no status.
 func (d decision) wouldBeginAnew() bool {
 	facts := d.facts
 	another := facts[holderColumn] == "ControlPlane" && facts[toldColumn] != "holder" ||

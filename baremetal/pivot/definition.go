@@ -11,7 +11,7 @@ import (
 // HostDefinition is the CustomResourceDefinition of BareMetalHosts.
 const HostDefinition = "baremetalhosts.metal3.io"
 
-// FieldSchema says which fields an object may have. The schema in a CustomResourceDefinition decodes into it.
+// FieldSchema is the part of the schema of a CustomResourceDefinition that lists the fields of an object.
 type FieldSchema struct {
 	// Properties are the fields of an object.
 	Properties map[string]FieldSchema `json:"properties,omitempty"`
@@ -26,8 +26,8 @@ type FieldSchema struct {
 	Preserves bool `json:"x-kubernetes-preserve-unknown-fields,omitempty"`
 }
 
-// Covers returns true if no host that fits another schema can have a field that this one lacks. MissingFields finds
-// nothing then, so the hosts need not be read.
+// Covers returns true if a host that matches the other schema cannot have a field that this schema lacks. Then
+// MissingFields finds nothing, and the hosts need not be read.
 //
 //	the other schema, in spec and status  this schema             covers
 //	has a field                           has it, and covers it   yes
@@ -94,7 +94,7 @@ func nameOf(host map[string]any) string {
 	return name
 }
 
-// fieldsBeyond returns the paths of the fields of a host that a move needs, and that a schema does not have.
+// fieldsBeyond returns the paths of the fields of a host that a move requires and a schema lacks.
 func fieldsBeyond(target FieldSchema, host map[string]any) ([]string, error) {
 	spec, _ := host["spec"].(map[string]any)
 	status, _ := host["status"].(map[string]any)
@@ -109,7 +109,7 @@ func fieldsBeyond(target FieldSchema, host map[string]any) ([]string, error) {
 	return found, nil
 }
 
-// beyond returns the paths of those fields of a value that the schema does not have, and that count.
+// beyond returns the paths of the fields of a value that the schema lacks and that MissingFields reports.
 func (s FieldSchema) beyond(path string, value any, counts func(any) bool) []string {
 	var found []string
 	switch value := value.(type) {
@@ -133,12 +133,12 @@ func (s FieldSchema) beyond(path string, value any, counts func(any) bool) []str
 	return found
 }
 
-// open says whether an object may have keys beyond its properties.
+// open returns true if an object may have keys that are not in its properties.
 func (s FieldSchema) open() bool {
 	return s.Preserves || len(s.Additional) > 0 && strings.TrimSpace(string(s.Additional)) != "false"
 }
 
-// isSet says whether a value differs from a missing one.
+// isSet returns true if a value differs from a missing one.
 func isSet(value any) bool {
 	switch value := value.(type) {
 	case nil:

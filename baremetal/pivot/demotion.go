@@ -11,29 +11,29 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// DemotionFacts is all that decides whether the Ironic of the management cluster can be taken down, so that the control
-// plane takes the endpoint.
+// DemotionFacts are the facts that decide whether the Ironic of the management cluster can be scaled down, so that the
+// control plane takes the VIP.
 type DemotionFacts struct {
-	// Infra is the Metal3Cluster whose endpoint it is, from the cluster that the hosts live in now.
+	// Infra is the Metal3Cluster with the endpoint, from the cluster that manages the hosts.
 	Infra *infrav1.Metal3Cluster
 
-	// Paused says that its Cluster is paused.
+	// Paused says that the Cluster is paused.
 	Paused bool
 
-	// Hosts that the endpoint serves: all that BMO there looks after.
+	// Hosts are all hosts that BMO of that cluster manages.
 	Hosts []*bmov1alpha1.BareMetalHost
 }
 
-// DemotionObstacles names what is lost or what fails if the Ironic of the management cluster is taken down now, each
-// with its remedy. None means that a node of the control plane takes the endpoint and nothing is interrupted.
+// DemotionObstacles returns what fails or is lost if the Ironic of the management cluster is scaled down now, with the
+// remedies. None means that a control-plane node takes the VIP and no operation is interrupted.
 //
 //	seen                                  obstacle
 //	Cluster is paused                     a move is not complete: the manager arms no node and enqueues no host
-//	endpoint not ours, or not looked at   whoever answers there would not be replaced by one that knows the cluster
-//	held by the control plane             none besides: the management cluster has nothing to give away
-//	no node that is armed and ready       the address would be nowhere
+//	endpoint foreign, or not probed       the Ironic that answers would not be replaced by that of the cluster
+//	held by the control plane             no further ones: the management cluster does not hold the VIP
+//	no node that is armed and ready       no node would hold the VIP
 //	takeover Manual                       only the nodes know whether they are armed
-//	busy hosts                            the next Ironic knows nothing of what was begun
+//	busy hosts                            the next Ironic has no record of the operations
 func DemotionObstacles(facts DemotionFacts) []Obstacle {
 	about := About("Metal3Cluster", facts.Infra)
 	var found []Obstacle
@@ -58,8 +58,8 @@ func DemotionObstacles(facts DemotionFacts) []Obstacle {
 	return found
 }
 
-// EndpointOutcome is how the Ironic endpoint of a cluster was judged, from the condition that says so. Done where this
-// provider manages none.
+// EndpointOutcome returns the outcome of the probe of the Ironic endpoint, from its condition. It is Done if this
+// provider manages no endpoint.
 func EndpointOutcome(infra *infrav1.Metal3Cluster) outcome.Outcome {
 	if Verified(infra) {
 		return outcome.Done()
@@ -67,13 +67,13 @@ func EndpointOutcome(infra *infrav1.Metal3Cluster) outcome.Outcome {
 	condition := meta.FindStatusCondition(infra.Status.Conditions, infrav1.IronicEndpointReadyCondition)
 	if condition == nil {
 		return outcome.Waiting(infrav1.NotYetObservedReason, fmt.Sprintf(
-			"the manager has not looked at the endpoint of Metal3Cluster %s: see whether it runs", infra.Name))
+			"the manager has not probed the endpoint of Metal3Cluster %s: check that it runs", infra.Name))
 	}
 	return outcome.Waiting(condition.Reason, condition.Message)
 }
 
-// BareNodes are the nodes of the control plane that carry no pods of the Ironic endpoint, by the status of their
-// cluster, and why they are not known. Both are empty where there is no endpoint.
+// BareNodes returns the control-plane nodes without the pods of the Ironic endpoint, from the status of their Cluster,
+// or why they are unknown. Both are empty without an endpoint.
 func BareNodes(infra *infrav1.Metal3Cluster) (bare []string, unknown string) {
 	if infra.Spec.Ironic == nil {
 		return nil, ""
@@ -90,7 +90,7 @@ func BareNodes(infra *infrav1.Metal3Cluster) (bare []string, unknown string) {
 	return bare, ""
 }
 
-// armedObstacles is empty if one node at least can take the endpoint.
+// armedObstacles returns nothing if at least one node can take the VIP.
 func armedObstacles(infra *infrav1.Metal3Cluster) []Obstacle {
 	about := About("Metal3Cluster", infra)
 	if infra.Spec.Ironic == nil {

@@ -54,8 +54,8 @@ func TestDemotionObstacles(t *testing.T) {
 		"NeverLooked": {
 			reason: "without a condition nobody knows",
 			edit:   func(f *pivot.DemotionFacts) { f.Infra.Status.Conditions = nil },
-			want: []string{"Ironic endpoint: the manager has not looked at the endpoint of Metal3Cluster c: " +
-				"see whether it runs"},
+			want: []string{"Ironic endpoint: the manager has not probed the endpoint of Metal3Cluster c: " +
+				"check that it runs"},
 		},
 		"NoEndpoint": {
 			reason: "without spec.ironic nobody takes the address",

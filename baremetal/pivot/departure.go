@@ -12,11 +12,11 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Departure is what the source remembers of the objects of a namespace that a move takes away. It is written when the
-// gate opens, stays in the source when all other objects are gone, and is removed when it IsOver.
+// Departure is the record in the source of the objects of a namespace that moved away. The manager writes it when it
+// removes block-move, and deletes it when it IsOver. clusterctl does not move it.
 //
-// It is for controllers that apply manifests, such as Argo CD and Flux: they create anew what clusterctl deletes. BMO
-// takes such a host for a new one and inspects it, which reboots the machine that the target runs.
+// Controllers that apply manifests, such as Argo CD and Flux, create the objects again that clusterctl deletes. BMO
+// treats such a host as new and inspects it, which reboots a machine of the target.
 type Departure struct {
 	// Hosts are the hosts of the namespace.
 	Hosts []DepartedHost
@@ -25,7 +25,7 @@ type Departure struct {
 	Infras map[string]Epoch
 }
 
-// DepartedHost identifies a host, also under a new name.
+// DepartedHost identifies a host, even if its name changes.
 type DepartedHost struct {
 	Name string `json:"name"`
 
@@ -35,10 +35,10 @@ type DepartedHost struct {
 }
 
 const (
-	// DepartureName is the name of the ConfigMap that holds the departure of its namespace.
+	// DepartureName is the name of the ConfigMap with the departure of its namespace.
 	DepartureName = "metal3-moved-away"
 
-	// departedHosts is its key for the hosts, departedInfra begins the keys for the Metal3Clusters.
+	// departedHosts is the key of the hosts, and departedInfra the prefix of the keys of the Metal3Clusters.
 	departedHosts = "hosts"
 	departedInfra = "metal3cluster."
 )
@@ -50,9 +50,9 @@ func (d *Departure) Enter(hosts []*bmov1alpha1.BareMetalHost) {
 	}
 }
 
-// Data is the content of the ConfigMap.
+// Data returns the content of the ConfigMap.
 func (d *Departure) Data() map[string]string {
-	// A list of texts has no error.
+	// Marshalling strings returns no error.
 	hosts, _ := json.Marshal(d.Hosts)
 	data := map[string]string{departedHosts: string(hosts)}
 	for name, epoch := range d.Infras {
@@ -61,7 +61,7 @@ func (d *Departure) Data() map[string]string {
 	return data
 }
 
-// DepartureOf reads the content of the ConfigMap.
+// DepartureOf parses the content of the ConfigMap.
 func DepartureOf(data map[string]string) (Departure, error) {
 	departure := Departure{Infras: map[string]Epoch{}}
 	if err := json.Unmarshal([]byte(data[departedHosts]), &departure.Hosts); err != nil {
@@ -75,26 +75,26 @@ func DepartureOf(data map[string]string) (Departure, error) {
 	return departure, nil
 }
 
-// IsOver returns true if the departure of a Metal3Cluster whose Cluster runs here is over: the move was given up, or
-// the cluster has moved back. Another Metal3Cluster of the namespace does not count.
+// IsOver returns true if the departure of a Metal3Cluster is over, because its Cluster runs in this cluster: the move
+// was aborted, or the Cluster moved back. Another Metal3Cluster of the namespace does not count.
 //
-//	remembered epoch of the Metal3Cluster  is over
-//	none                                   no: another one has left
-//	lower                                  yes: the epoch was raised since, in the end by the Cluster that runs again
-//	the same or a higher one               no
+//	recorded epoch of the Metal3Cluster  is over
+//	none                                 no: another Metal3Cluster moved away
+//	lower                                yes: the epoch was incremented since, last by the Cluster that runs again
+//	the same or a higher one             no
 func (d *Departure) IsOver(infra metav1.Object) bool {
 	left, known := d.Infras[infra.GetName()]
 	return known && left < EpochOf(infra)
 }
 
-// HostRefusal says why a host must not be created where the departure is remembered. Empty if it may.
+// HostRefusal returns why the departure forbids to create a host. Empty if it does not.
 //
 //	created host                               may be created
-//	is none of those that left                 yes
-//	brings a status or the epoch of a move     yes: it arrives
-//	has the finalizer of BMO                   yes: it is out of a backup, and is paused without its status
-//	has the name, the BMC or the boot MAC      no: a manifest is applied again
-//	address of one that left
+//	did not move away                         yes
+//	has a status or the epoch of a move       yes: it arrives
+//	has the finalizer of BMO                  yes: it is from a backup, and is paused without its status
+//	has the name, the BMC or the boot MAC     no: a manifest is applied again
+//	address of a host that moved away
 func (d *Departure) HostRefusal(host *bmov1alpha1.BareMetalHost) string {
 	_, status := host.Annotations[bmov1alpha1.StatusAnnotation]
 	if status || EpochOf(host) > 0 || slices.Contains(host.Finalizers, bmov1alpha1.BareMetalHostFinalizer) {
@@ -108,31 +108,31 @@ func (d *Departure) HostRefusal(host *bmov1alpha1.BareMetalHost) string {
 		pluginCommand("forget", host.Namespace, "--host "+d.Hosts[i].Name))
 }
 
-// find returns the index of a host, also under a new name, and -1 if it is not among those that left.
+// find returns the index of a host, even if its name changed, and -1 if the host did not move away.
 func (d *Departure) find(host *bmov1alpha1.BareMetalHost) int {
 	return slices.IndexFunc(d.Hosts, func(left DepartedHost) bool { return left.Is(host) })
 }
 
-// Is returns true for the host that left, also under a new name.
+// Is returns true for the host that moved away, even if its name changed.
 func (d DepartedHost) Is(host *bmov1alpha1.BareMetalHost) bool {
 	return d.Name == host.Name || d.isMachine(host)
 }
 
-// isMachine returns true for a host with the BMC address or the boot MAC address of the one that left.
+// isMachine returns true for a host with the BMC address or the boot MAC address of the departed host.
 func (d DepartedHost) isMachine(host *bmov1alpha1.BareMetalHost) bool {
 	return d.Controller != "" && d.Controller == host.Spec.BMC.Address ||
 		d.BootMAC != "" && strings.EqualFold(d.BootMAC, host.Spec.BootMACAddress)
 }
 
-// IsSameMachine returns true for two hosts with one BMC address or boot MAC address.
+// IsSameMachine returns true for two hosts with the same BMC address or boot MAC address.
 func IsSameMachine(one, other *bmov1alpha1.BareMetalHost) bool { return departed(one).isMachine(other) }
 
 func departed(host *bmov1alpha1.BareMetalHost) DepartedHost {
 	return DepartedHost{host.Name, host.Spec.BMC.Address, host.Spec.BootMACAddress}
 }
 
-// MayHaveStayed returns true for a paused host that a move may have left behind: only what is remembered of the move
-// tells. It has no Cluster here, and no status from another cluster.
+// MayHaveStayed returns true for a paused host that a move may have left behind: it has no Cluster here, and no status
+// from another cluster. Only the departure decides.
 func MayHaveStayed(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	origin := host.Annotations[infrav1.StatusOriginAnnotation]
 	return host.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider && len(local(around)) == 0 &&
@@ -140,12 +140,12 @@ func MayHaveStayed(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 		(origin == string(host.UID) || origin == "" && host.Annotations[bmov1alpha1.StatusAnnotation] == "")
 }
 
-// HasStayed returns true for a host that MayHaveStayed and that no move took: it was created after the gate had opened,
-// so clusterctl had discovered the objects before, and no other management cluster has the host.
+// HasStayed returns true for a host that MayHaveStayed and that no move took. The host was created after the manager
+// had removed block-move, so clusterctl did not discover it, and no other management cluster has it.
 //
-//	remembered                     host                                       has stayed
+//	departure                      host                                       has stayed
 //	no move                        any                                        no
-//	a move with the host           any                                        no: it left, or its copy did
+//	a move with the host           any                                        no: the host, or its copy, moved away
 //	a move of an earlier epoch     has a later epoch                          no: it arrives, before its Cluster
 //	a move without the host        any other                                  yes
 func (d *Departure) HasStayed(host *bmov1alpha1.BareMetalHost) bool {
@@ -156,8 +156,8 @@ func (d *Departure) HasStayed(host *bmov1alpha1.BareMetalHost) bool {
 	return len(d.Infras) > 0 && d.find(host) < 0 && EpochOf(host) <= last
 }
 
-// InfraRefusal says why a Metal3Cluster must not be created where the departure is remembered. Empty if it may: it is
-// another one, or it arrives, or is out of a backup. Both have finalizers.
+// InfraRefusal returns why the departure forbids to create a Metal3Cluster. Empty if the Metal3Cluster did not move
+// away, arrives, or is from a backup. The last two have finalizers.
 func (d *Departure) InfraRefusal(infra metav1.Object) string {
 	if _, left := d.Infras[infra.GetName()]; !left || len(infra.GetFinalizers()) > 0 || EpochOf(infra) > 0 {
 		return ""
@@ -168,6 +168,5 @@ func (d *Departure) InfraRefusal(infra metav1.Object) string {
 
 func refusal(what, danger, forget string) string {
 	return fmt.Sprintf("%s moved to another management cluster, and %s: stop the GitOps controller that applies it here, "+
-		"and apply it in the other cluster. If it did not move, or does not run there any more, remove what is remembered "+
-		"of the move: %s", what, danger, forget)
+		"and apply it in the other cluster. If it did not move, or no longer runs there, forget the move: %s", what, danger, forget)
 }

@@ -15,11 +15,11 @@ type Dependants struct {
 	Hosts     int
 }
 
-// DependantsOf returns the namespaces, in order, whose hosts are served by the Ironic of a clusterID, out of all hosts
-// and Metal3Clusters of one management cluster. BMO has one Ironic for all its namespaces.
+// DependantsOf returns the sorted namespaces whose hosts the Ironic of a clusterID serves, from all hosts and
+// Metal3Clusters of one management cluster. BMO has one Ironic for all its namespaces.
 //
 //	host                                                    is served
-//	without spec.bmc.address, or being deleted by a move    no: BMO does not keep it in Ironic
+//	without spec.bmc.address, or being deleted by a move    no: BMO does not register it with Ironic
 //	in a namespace with an endpoint of this clusterID       yes
 //	in a namespace with endpoints of other clusterIDs only  no
 //	in a namespace without an endpoint                      yes, unless other clusterIDs exist: see servedBy
@@ -50,7 +50,7 @@ func DependantsOf(clusterID string, hosts []*bmov1alpha1.BareMetalHost, infras [
 	return found
 }
 
-// StillServed says that hosts of a namespace depend on the Ironic that a handover takes down.
+// StillServed returns an obstacle for a namespace whose hosts depend on the Ironic that a handover scales down.
 func StillServed(clusterID string, dependants Dependants) Obstacle {
 	return AboutNamed("Namespace", "", dependants.Namespace).Blocks(CodeIronicStillNeeded,
 		"move the namespace before the handover",

@@ -10,23 +10,24 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Epoch counts the moves of a cluster. It is even while the Cluster runs, and odd while a move is under way, in the
-// source and in the target. An epoch only grows, so a copy that an earlier move has left has a lower one.
+// Epoch counts the moves of a cluster. It is even while the Cluster runs, and odd during a move, in the source and in
+// the target. An epoch only grows, so a leftover of an earlier move has a lower epoch.
 //
 //	                        source             target
 //	Cluster runs            4
 //	clusterctl pauses it    5, hosts 5
 //	clusterctl copies       5, hosts 5         5, hosts 5
 //	clusterctl unpauses it                     6
-//	the move is given up    6                  5: a leftover
+//	the move is aborted     6                  5: a leftover
 //	the next move           7, hosts 7         7, hosts 7; a host that is not copied again has 5
 type Epoch int64
 
-// EpochOf is the epoch of a Metal3Cluster or of a host. It is 0 without the annotation, and if a user has written
-// anything else than a whole number.
+// EpochOf returns the epoch of a Metal3Cluster or of a host. It is 0 if the annotation is missing or not a whole
+// number.
 func EpochOf(object metav1.Object) Epoch { return epochIn(object, infrav1.MoveEpochAnnotation) }
 
-// ArrivalOfCluster is the epoch of the last move of a Metal3Cluster whose gate was open when its Cluster was unpaused.
+// ArrivalOfCluster returns the epoch of the last move of a Metal3Cluster without block-move when its Cluster was
+// unpaused.
 func ArrivalOfCluster(infra metav1.Object) Epoch {
 	return epochIn(infra, infrav1.ArrivalEpochAnnotation)
 }
@@ -35,7 +36,7 @@ func epochIn(object metav1.Object, annotation string) Epoch {
 	return parseEpoch(object.GetAnnotations()[annotation])
 }
 
-// parseEpoch reads an epoch. 0 if it is none.
+// parseEpoch parses an epoch. It returns 0 for an invalid one.
 func parseEpoch(text string) Epoch {
 	epoch, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || epoch < 0 {
@@ -44,14 +45,14 @@ func parseEpoch(text string) Epoch {
 	return Epoch(epoch)
 }
 
-// IsMove returns true for the epoch of a move that is under way.
+// IsMove returns true for the epoch of a move that is in progress.
 func (e Epoch) IsMove() bool { return e%2 == 1 }
 
-// String is the value of the annotation.
+// String returns the value of the annotation.
 func (e Epoch) String() string { return strconv.FormatInt(int64(e), 10) }
 
-// Depart returns the epoch of a Metal3Cluster whose Cluster is paused, and whose gate is closed. All Clusters of a
-// namespace move together, and a free host has one epoch for all of them, so they get the same one.
+// Depart returns the epoch of a Metal3Cluster with block-move whose Cluster is paused. All Clusters of a namespace move
+// together, and a free host has one epoch for all of them, so they get the same epoch.
 //
 //	own   highest of the namespace  epoch
 //	odd   any                       as it is: the move has begun
@@ -79,8 +80,8 @@ func (e Epoch) Unpaused() Epoch {
 	return e
 }
 
-// StampFor is the epoch that a host has to have before it may be copied. 0 if none is known: no Cluster that decides
-// about the host waits at a closed gate.
+// StampFor returns the epoch that a host must have before clusterctl may copy it. It is 0 if no Cluster that decides
+// about the host has block-move.
 func StampFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Epoch {
 	var stamp Epoch
 	for _, other := range decidingFor(host, around) {
@@ -91,20 +92,20 @@ func StampFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Epoch {
 	return stamp
 }
 
-// parkedFor says whether a host is parked for the move that is under way.
+// parkedFor returns true if a host is parked for the move that is in progress.
 func parkedFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	stamp := StampFor(host, around)
 	return Parked(host) && (stamp == 0 || EpochOf(host) == stamp &&
 		host.Annotations[infrav1.IronicClusterIDAnnotation] == ironicOf(host, around))
 }
 
-// Abandoned says whether a paused host was left by an earlier move, and did not arrive with the last one. The first row
-// that fits counts. Without an epoch, nothing is known: the host comes from an earlier release.
+// Abandoned returns true if a paused host is a leftover of an earlier move, and did not arrive with the last one. The
+// first row that matches counts. A host without an epoch comes from an earlier release.
 //
 //	host                                     abandoned
 //	is not paused                            no: BMO acts on it already
 //	has no epoch                             no
-//	has a lower epoch than the last arrival  yes: the gate opens when all hosts have the epoch of the move
+//	has a lower epoch than the last arrival  yes: block-move is removed when all hosts have the epoch of the move
 //	anything else                            no
 func Abandoned(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	stamp := EpochOf(host)
@@ -119,14 +120,14 @@ func Abandoned(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	return false
 }
 
-// abandonedObstacle says why an abandoned host stays paused, and what to do.
+// abandonedObstacle returns why an abandoned host stays paused, with the remedy.
 func abandonedObstacle(host *bmov1alpha1.BareMetalHost) Obstacle {
 	remedy := fmt.Sprintf("keep it with %s, or remove it with %s", keepCommand(host), discardCommand(host))
-	return About(hostKind, host).Blocks(CodeLeftover, remedy, "BareMetalHost %s was left by an earlier move, is not in "+
-		"the last one, and stays paused, because it was deleted in the source since", host.Name)
+	return About(hostKind, host).Blocks(CodeLeftover, remedy, "BareMetalHost %s is a leftover of an earlier move, is not "+
+		"in the last one, and stays paused, because it was deleted in the source since", host.Name)
 }
 
-// decidingFor are the Clusters that decide about a host, and all of the namespace if its own is not there.
+// decidingFor returns the Clusters that decide about a host, and all of the namespace if its own does not exist.
 func decidingFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour {
 	if deciding := dependsOn(host, around); len(deciding) > 0 {
 		return deciding

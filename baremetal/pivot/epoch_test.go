@@ -92,7 +92,7 @@ func TestAbandoned(t *testing.T) {
 			_, waits := pivot.MayLeave(pivot.MoveFacts{
 				Hosts: []*bmov1alpha1.BareMetalHost{host}, Around: []pivot.Neighbour{around},
 			})
-			named := strings.Contains(strings.Join(texts(waits), ";"), "was left by an earlier move")
+			named := strings.Contains(strings.Join(texts(waits), ";"), "is a leftover of an earlier move")
 			if got != named {
 				t.Errorf("%v: abandoned is %v, and the obstacles are %q", facts, got, waits)
 			}

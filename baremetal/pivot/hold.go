@@ -9,13 +9,13 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// HoldOf returns why a paused host stays paused although its machine is deleted, and what ends the pause. Empty means
-// that the release of the host may end a pause by the provider. The first row that fits counts.
+// HoldOf returns why a host stays paused while its machine is deleted, and what ends the pause. Empty means that the
+// release of the host may end a pause of the provider. The first row that matches counts.
 //
-//	host                                        goal     held, because BMO
+//	host                                        goal     stays paused, because BMO
 //	not paused                                  any      no
-//	paused by anybody, left by an earlier move  any      would wipe a host that another cluster may manage, or would
-//	or arrived on a leftover                             finish the deletion of the leftover
+//	paused by anybody, leftover of an earlier   any      would wipe a host that another cluster may manage, or would
+//	move or arrived on a leftover                        finish the deletion of the leftover
 //	paused by the user                          any      no: the user ends the pause
 //	paused by the provider                      Running  no
 //	paused by the provider                      other    would act through an Ironic that is not verified

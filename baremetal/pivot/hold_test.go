@@ -48,7 +48,7 @@ func TestHoldOf(t *testing.T) {
 			[]pivot.Neighbour{runs}, "wait for the manager",
 		},
 		"Abandoned": {
-			"another cluster may manage it", ours, none, "1", []pivot.Neighbour{arrival}, "left by an earlier move",
+			"another cluster may manage it", ours, none, "1", []pivot.Neighbour{arrival}, "leftover of an earlier move",
 		},
 		"Taken": {"BMO restores the status that arrived", ours, []string{"foreign", "none", ""}, "3", []pivot.Neighbour{arrival}, ""},
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// clusterIDDigits is the length of a clusterID that the provider chooses.
+// clusterIDDigits is the length of a generated clusterID.
 const clusterIDDigits = 8
 
-// Answer is the kind of answer that an endpoint gave. The values are those of the client that asked.
+// Answer is the kind of answer of an endpoint. The values are those of the prober.
 type Answer string
 
 // Values of Answer.
@@ -27,36 +27,36 @@ const (
 	Unsupported  Answer = "Unsupported"
 )
 
-// Sighting is what was seen of an endpoint.
+// Sighting is the result of a probe of an endpoint.
 type Sighting struct {
 	Answer Answer
 
-	// Detail says what is wrong. Empty for Answers.
+	// Detail is the error. Empty for Answers.
 	Detail string
 
 	// Conductors are the names of the live conductors. None means that the Ironic has just started.
 	Conductors []string
 
-	// Terms are the times at which conductors registered with their database, by name. Empty if they are not known.
+	// Terms are the times at which conductors registered with their database, by name. Empty if unknown.
 	Terms map[string]string
 
-	// Nodes are the states of all nodes that the Ironic knows, by their names.
+	// Nodes are the states of all nodes in Ironic, by their names.
 	Nodes map[string]string
 }
 
-// Cluster is what is known of the cluster itself.
+// Cluster has the facts about the cluster itself.
 type Cluster struct {
-	// ClusterID is the prefix of its conductors.
+	// ClusterID is the prefix of the names of its conductors.
 	ClusterID string
 
-	// Address is what the endpoint is called in messages.
+	// Address is the name of the endpoint in messages.
 	Address string
 
-	// ControlPlane are the names of the nodes of its control plane.
+	// ControlPlane are the names of its control-plane nodes.
 	ControlPlane []string
 
-	// Incomplete says that the control plane may have more nodes than those. It does right after a move, because no
-	// status of a Machine survives one.
+	// Incomplete says that the control plane may have more nodes than those, as after a move, because a move keeps no
+	// status of a Machine.
 	Incomplete bool
 
 	// Before is the last known VIP holder. Nil if unknown, as after a move.
@@ -66,28 +66,28 @@ type Cluster struct {
 	Hosts []string
 }
 
-// Verdict is what a sighting means for a cluster.
+// Verdict is the meaning of a sighting for a cluster.
 type Verdict struct {
-	// Holder of the address. Nil means that it is not known.
+	// Holder is the VIP holder. Nil means unknown.
 	Holder *infrav1.IronicHolder
 
-	// KnownHosts is how many of the hosts the Ironic knows. Nil unless it is the Ironic of the cluster.
+	// KnownHosts is the number of hosts that are registered with Ironic. Nil unless the Ironic of the cluster answers.
 	KnownHosts *int32
 
 	// Outcome is done when the Ironic of the cluster answers.
 	Outcome outcome.Outcome
 
-	// Message says who answers. Empty unless Outcome is done.
+	// Message names the VIP holder. Empty unless Outcome is done.
 	Message string
 }
 
-// ClusterID makes the clusterID of a cluster from the UID that it was created with.
+// ClusterID returns the clusterID of a cluster for the UID that it was created with.
 func ClusterID(uid string) string {
 	sum := sha256.Sum256([]byte(uid))
 	return hex.EncodeToString(sum[:])[:clusterIDDigits]
 }
 
-// Judge says who holds the endpoint of a cluster and whether it is as it should be.
+// Judge returns the VIP holder of a cluster, and whether its endpoint is ready.
 //
 //	seen                                    holder                 ready
 //	no answer                               None                   no
@@ -117,11 +117,11 @@ func Judge(cluster Cluster, seen Sighting) Verdict {
 		return waiting(infrav1.EndpointUnsupportedReason, "The Ironic on %s is too old: %s; upgrade it", cluster, seen)
 	default:
 		return waiting(infrav1.EndpointBrokenReason,
-			"What answers on %s does not behave like Ironic: %s; look at its log", cluster, seen)
+			"The server at %s does not answer like Ironic: %s; look at its log", cluster, seen)
 	}
 }
 
-// waiting is a verdict without a holder. The format takes the address and the detail.
+// waiting returns a verdict without a holder. The format gets the address and the detail.
 func waiting(reason, format string, cluster Cluster, seen Sighting) Verdict {
 	return Verdict{Outcome: outcome.Waiting(reason, fmt.Sprintf(format, cluster.Address, seen.Detail))}
 }
@@ -135,9 +135,9 @@ func (c Cluster) identify(seen Sighting) Verdict {
 	holder.Term = seen.Terms[conductor]
 	known := c.Before != nil && c.Before.Kind == holder.Kind && c.Before.Name == holder.Name
 	if holder.Kind == infrav1.HolderManagement && c.Incomplete && !known {
-		// Taken for the management cluster, a node that holds the address would be told to give it away.
+		// If a control-plane node counted as the management cluster, the manager would disarm the VIP holder.
 		return Verdict{KnownHosts: c.known(seen.Nodes), Outcome: outcome.Done(), Message: fmt.Sprintf(
-			"%s answers on %s, and whose node that is shows once the nodes of the control plane are known",
+			"%s answers on %s. Its node is unknown until the nodes of the control plane are known",
 			holder.Name, c.Address)}
 	}
 	if holder.Kind == infrav1.HolderForeign {
@@ -151,8 +151,8 @@ func (c Cluster) identify(seen Sighting) Verdict {
 	}
 }
 
-// holder finds the VIP holder among the conductors that answer, and the name of its conductor. Of several with our
-// prefix, the one on a node of the control plane counts: it is the one that is certain.
+// holder returns the VIP holder among the conductors that answer, and the name of its conductor. If several have the
+// prefix of the cluster, the conductor of a control-plane node counts, because it is certain.
 func (c Cluster) holder(conductors []string) (holder infrav1.IronicHolder, conductor string) {
 	var ours []string
 	for _, conductor := range slices.Sorted(slices.Values(conductors)) {

@@ -11,7 +11,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Step is what the manager does with a host next: a transition of the state machine, or a part of one.
+// Step is the next action of the manager for a host: a transition of the state machine, or a part of one.
 type Step string
 
 // Values of Step.
@@ -19,67 +19,66 @@ const (
 	// Leave does nothing.
 	Leave Step = "Leave"
 
-	// Pause keeps BMO from acting on the host.
+	// Pause pauses the host, so that BMO does not reconcile it.
 	Pause Step = "Pause"
 
-	// FenceOff pauses a host that another management cluster manages, also during an operation of BMO. A paused host keeps
-	// its pause, and says why.
+	// FenceOff pauses a host that another management cluster manages, also during an operation of BMO. A paused host
+	// keeps its pause, and gets a new reason.
 	FenceOff Step = "FenceOff"
 
-	// Settle waits for what BMO had begun before the pause.
+	// Settle waits until BMO has finished the reconcile that began before the pause.
 	Settle Step = "Settle"
 
-	// Record writes the status into an annotation, from which BMO takes it up in the other cluster.
+	// Record writes the status into an annotation. BMO restores the status from it in the other cluster.
 	Record Step = "Record"
 
-	// Stamp writes the epoch of the move onto a host that is parked: it was paused before the move began.
+	// Stamp writes the epoch of the move onto a parked host that was paused before the move began.
 	Stamp Step = "Stamp"
 
 	// Restore writes the status that arrived from another cluster into the status of a leftover object. BMO ignores the
-	// annotation where there is a status.
+	// annotation if the object has a status.
 	Restore Step = "Restore"
 
-	// Keep keeps the pause of a host that BMO would wipe because of what was left over of an earlier move, and of a host
-	// that an earlier move has left.
+	// Keep keeps the pause of a leftover of an earlier move, and of a host that BMO would wipe because it arrived on a
+	// leftover.
 	Keep Step = "Keep"
 
-	// Explain corrects the reason of a pause that goes on for another reason. It removes the reason from a pause of the
-	// user.
+	// Explain corrects the reason of the pause. It removes the reason from the pause of a user.
 	Explain Step = "Explain"
 
-	// Resume takes back the own pause.
+	// Resume removes the pause of the provider.
 	Resume Step = "Resume"
 
-	// Stay takes back the own pause from a host that no move took, and that has no Cluster here.
+	// Stay removes the pause of the provider from a host that no move took, and that has no Cluster here.
 	Stay Step = "Stay"
 
-	// MarkProvisioned keeps a system that runs: the Ironic that was deploying it is gone, or the status is lost, and BMO
-	// would deploy it again.
+	// MarkProvisioned records that the host is provisioned: its Ironic is gone, or its status is lost, and BMO would
+	// provision it again.
 	MarkProvisioned Step = "MarkProvisioned"
 
-	// Await keeps the pause of a host whose status was lost until its node shows that what was deployed runs.
+	// Await keeps the pause of a host that lost its status until its Node has joined.
 	Await Step = "Await"
 
 	// AwaitIronic keeps the pause of a host that arrived before the Metal3Cluster with the Ironic endpoint that serves it.
 	AwaitIronic Step = "AwaitIronic"
 
-	// Hold keeps a host paused, by whomever, that BMO would begin anew with, until it is known whether its
-	// node has joined.
+	// Hold keeps any pause of a host that BMO would provision again, until the workload cluster says whether its Node
+	// has joined.
 	Hold Step = "Hold"
 
-	// Nudge makes BMO look at the host at once, because another Ironic answers now.
+	// Nudge enqueues the host in BMO, because another Ironic answers.
 	Nudge Step = "Nudge"
 
-	// Forget takes back what the last nudge wrote: the host depends on no cluster with an Ironic endpoint any more.
+	// Forget removes the annotation of the last Nudge: the host depends on no cluster with an Ironic endpoint.
 	Forget Step = "Forget"
 )
 
-// HostFacts are what counts of a host besides the host itself.
+// HostFacts are the facts about a host that are not in the host itself.
 type HostFacts struct {
-	// Settled says that the pause is older than what BMO could have begun before it.
+	// Settled says that the pause is older than any reconcile of BMO that began before it.
 	Settled bool
 
-	// Joined says that the host has a node: what was deployed runs.
+	// Joined says that the host has a Node, so the host runs its image.
 	Joined bool
 
 	// Unknown says that the workload cluster does not answer, so that it is unknown whether the host has a Node.
@@ -89,7 +88,7 @@ type HostFacts struct {
 	Stayed bool
 }
 
-// PlanHost returns the next step of a host, by the phase that its Clusters want (GoalOf). The first row that fits
+// PlanHost returns the next step of a host, by the phase that its Clusters require (GoalOf). The first row that matches
 // counts.
 //
 //	goal                host                                           step
@@ -127,7 +126,7 @@ type HostFacts struct {
 //	                    holder
 //	Running             anything else                                  Leave
 //
-// Instead of Leave, a paused host whose reason is not true any more gets Explain, unless a move deletes it.
+// A paused host with an outdated reason gets Explain instead of Leave, unless a move deletes the host.
 func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFacts) Step {
 	if infrav1.IsLeaving(host) {
 		return Leave
@@ -139,7 +138,7 @@ func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFac
 	return step
 }
 
-// planStaying is PlanHost for a host that no move deletes, whatever reason of its pause it has.
+// planStaying is PlanHost for a host that no move deletes. It ignores the reason of the pause.
 func planStaying(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFacts) Step {
 	by, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	if step := planArrival(host, around, paused); step != Leave {
@@ -168,7 +167,8 @@ func planStaying(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts Host
 	}
 }
 
-// planArrival is about leftovers of an earlier move that a host has arrived on. Leave means that the host is none.
+// planArrival returns the step of a host that arrived on a leftover of an earlier move. Leave means that the host did
+// not.
 func planArrival(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused bool) Step {
 	arrival := ArrivalOf(host)
 	switch {
@@ -185,7 +185,8 @@ func planArrival(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused boo
 	}
 }
 
-// planInterrupted is about hosts whose Ironic was lost in the middle of its work. Leave means that they are as others.
+// planInterrupted returns the step of a host that lost its Ironic during an operation. Leave means that the host did
+// not.
 func planInterrupted(host *bmov1alpha1.BareMetalHost, goal Phase, another, byUser bool, facts HostFacts) Step {
 	switch {
 	case goal != PhaseParked && goal != PhaseRunning, !another, !unfinished(host):
@@ -237,22 +238,22 @@ func planResuming(host *bmov1alpha1.BareMetalHost, joined bool) Step {
 	}
 }
 
-// DependsOnNode says whether the next step may depend on the node of the host having joined.
+// DependsOnNode returns true if the next step may depend on the Node of the host.
 func DependsOnNode(host *bmov1alpha1.BareMetalHost) bool { return unfinished(host) || LostStatus(host) }
 
-// BeginsAnew says whether BMO would deploy the host from the beginning when it looks at it next: another
-// Ironic answers than the one that had begun.
-func BeginsAnew(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
+// BeginsAgain returns true if BMO would provision the host from the beginning: another Ironic answers than the one that
+// began.
+func BeginsAgain(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	return unfinished(host) && needsNudge(host, HolderFor(host, around))
 }
 
-// BringsStatus says whether BMO will take the status of a host up from the annotation.
+// BringsStatus returns true if BMO will restore the status of the host from the annotation.
 func BringsStatus(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Status.LastUpdated.IsZero() && host.Annotations[bmov1alpha1.StatusAnnotation] != ""
 }
 
-// unfinished says whether a host was given an image and tells of a time before that was written: by its status, or by
-// what it brings of that from another cluster. BMO would write it.
+// unfinished returns true for a host with an image, whose status, own or arrived, is older than the end of the
+// provisioning. BMO would write the image.
 func unfinished(host *bmov1alpha1.BareMetalHost) bool {
 	state := host.Status.Provisioning.State
 	if BringsStatus(host) {
@@ -276,7 +277,7 @@ func hasImage(host *bmov1alpha1.BareMetalHost) bool {
 	return (host.Spec.Image != nil || host.Spec.CustomDeploy != nil) && !host.Spec.ExternallyProvisioned
 }
 
-// markedProvisioned is the annotation that a host brings, with what it says of the deployment replaced: it is done.
+// markedProvisioned returns the status annotation of a host with the provisioning set to done.
 func markedProvisioned(host *bmov1alpha1.BareMetalHost) string {
 	brought := host.Annotations[bmov1alpha1.StatusAnnotation]
 	var status map[string]any
@@ -286,7 +287,7 @@ func markedProvisioned(host *bmov1alpha1.BareMetalHost) string {
 		return brought
 	}
 	deployed["state"] = bmov1alpha1.StateProvisioned
-	// BMO compares these with the spec, and deprovisions where they differ.
+	// BMO compares these fields with the spec, and deprovisions the host if they differ.
 	if host.Spec.Image != nil {
 		deployed["image"] = host.Spec.Image
 	}
@@ -302,21 +303,21 @@ func markedProvisioned(host *bmov1alpha1.BareMetalHost) string {
 }
 
 // LostStatus returns true for a host that BMO has managed, that has an image, and that has no status, neither its own
-// nor one that arrived in the annotation. Hosts out of a backup are such hosts. BMO would deploy the image again.
+// nor one in the annotation. Hosts from a backup are such hosts. BMO would provision them again.
 func LostStatus(host *bmov1alpha1.BareMetalHost) bool {
 	return hasImage(host) && host.Status.Provisioning.State == bmov1alpha1.StateNone &&
 		host.Annotations[bmov1alpha1.StatusAnnotation] == "" &&
 		slices.Contains(host.Finalizers, bmov1alpha1.BareMetalHostFinalizer)
 }
 
-// Parked says whether a host can be copied to another cluster without losing anything: it is paused by whomever, and
-// the annotation holds the status that it has. A host that BMO has never seen has no status to lose.
+// Parked returns true if a move of the host loses nothing: the host is paused, and the annotation has its status. A
+// host that BMO has not reconciled yet has no status to lose.
 func Parked(host *bmov1alpha1.BareMetalHost) bool {
 	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	return paused && recorded(host)
 }
 
-// HolderFor is the holder of the Ironic endpoint that a host depends on, the first one that is known. Nil if none is.
+// HolderFor returns the holder of the Ironic endpoint of a host: the first known one. Nil if none is known.
 func HolderFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) *infrav1.IronicHolder {
 	for _, other := range servedBy(host, around) {
 		if other.Holder != nil {
@@ -326,14 +327,13 @@ func HolderFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) *infrav1.Iro
 	return nil
 }
 
-// outOfDate says whether a host tells of a holder although it depends on no Ironic endpoint of ours any more.
+// outOfDate returns true if the annotation of a host names a holder, and the host depends on no Ironic endpoint.
 func outOfDate(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	_, told := host.Annotations[infrav1.IronicHolderAnnotation]
 	return told && len(servedBy(host, around)) == 0
 }
 
-// HolderName is how a holder is written into the annotation that nudges a host: its kind, its name, and its term if it
-// is known.
+// HolderName returns the value of the annotation that Nudge writes: kind, name and, if known, term of the holder.
 func HolderName(holder infrav1.IronicHolder) string {
 	name := string(holder.Kind) + "/" + holder.Name
 	if holder.Term != "" {
@@ -342,22 +342,22 @@ func HolderName(holder infrav1.IronicHolder) string {
 	return name
 }
 
-// needsNudge says whether another Ironic answers than the host was registered with. The first one is the management
-// cluster's, and hosts need no annotation to be found by it.
+// needsNudge returns true if another Ironic answers than the host was registered with. The first Ironic is that of the
+// management cluster, and BMO registers hosts with it without an annotation.
 func needsNudge(host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) bool {
 	if holder == nil || holder.Kind != infrav1.HolderManagement && holder.Kind != infrav1.HolderControlPlane {
 		return false
 	}
 	known, nudged := host.Annotations[infrav1.IronicHolderAnnotation]
 	if holder.Term == "" {
-		// A term that Ironic does not report just now says nothing.
+		// A missing term means that Ironic does not report it at this time.
 		known, _, _ = strings.Cut(known, "@")
 	}
 	return nudged && known != HolderName(*holder) || !nudged && holder.Kind == infrav1.HolderControlPlane
 }
 
-// Apply does a step on a copy of the host. It leaves out what needs the whole status: Record, Restore, and
-// MarkProvisioned of a host that does not bring its status from another cluster.
+// Apply applies a step to a copy of the host. It omits steps that require the whole status: Record, Restore, and
+// MarkProvisioned of a host without a status annotation from another cluster.
 func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov1alpha1.BareMetalHost {
 	changed := host.DeepCopy()
 	switch step {

@@ -20,7 +20,7 @@ import (
 
 var seenAt = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 
-// claimed is a provisioned host of cluster "c".
+// claimed returns a provisioned host of cluster "c".
 func claimed() *bmov1alpha1.BareMetalHost {
 	host := &bmov1alpha1.BareMetalHost{}
 	host.Namespace, host.Name = "metal3", "host-0"
@@ -36,7 +36,7 @@ func claimed() *bmov1alpha1.BareMetalHost {
 	return host
 }
 
-// consumer is the Metal3Machine that has claimed the host.
+// consumer is the Metal3Machine that claimed the host.
 func consumer() *infrav1.Metal3Machine {
 	machine := &infrav1.Metal3Machine{}
 	machine.Namespace, machine.Name = "metal3", "m"
@@ -53,7 +53,7 @@ func free() *bmov1alpha1.BareMetalHost {
 	return host
 }
 
-// record gives a host the annotation that its status makes.
+// record sets the annotation for the status of a host.
 func record(t *testing.T, host *bmov1alpha1.BareMetalHost) {
 	t.Helper()
 	content, err := json.Marshal(host.Status)
@@ -80,7 +80,7 @@ var (
 	ungatedPaused = pivot.Neighbour{Name: "c", Verified: true, Ungated: true, Paused: true}
 )
 
-// stand makes a host of which the facts are true.
+// stand returns a host that matches the facts.
 func stand(t *testing.T, moving, busy, pause, recorded string) *bmov1alpha1.BareMetalHost {
 	t.Helper()
 	host := claimed()
@@ -102,7 +102,7 @@ func stand(t *testing.T, moving, busy, pause, recorded string) *bmov1alpha1.Bare
 	return host
 }
 
-// TestPlanHost goes through every combination of the facts.
+// TestPlanHost tests every combination of the facts.
 func TestPlanHost(t *testing.T) {
 	table := [][]string{
 		// goal, clusterctl deletes it, BMO, paused by, pause, status, step
@@ -241,7 +241,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestNudgeBeside is about a host whose own cluster has no Ironic endpoint, but one beside it has.
+// TestNudgeBeside tests a host of a cluster without an Ironic endpoint, in a namespace with one.
 func TestNudgeBeside(t *testing.T) {
 	beside := pivot.Neighbour{
 		Name: "other", Verified: true, Endpoint: true,
@@ -258,8 +258,8 @@ func TestNudgeBeside(t *testing.T) {
 	}
 }
 
-// TestErrorsThatCannotBeCarried is about errors that BMO refuses in the annotation. A host with one of
-// them is parked without it.
+// TestErrorsThatCannotBeCarried tests errors that BMO refuses in the annotation. A host with such an error is parked
+// without it.
 func TestErrorsThatCannotBeCarried(t *testing.T) {
 	for _, problem := range []bmov1alpha1.ErrorType{
 		bmov1alpha1.ServicingError, bmov1alpha1.DetachError, bmov1alpha1.PowerManagementError,
@@ -369,7 +369,7 @@ func TestNudge(t *testing.T) {
 	}
 }
 
-// TestForget is about hosts that were nudged by a cluster that has no Ironic endpoint any more.
+// TestForget tests hosts with the annotation of a Nudge whose cluster has no Ironic endpoint any more.
 func TestForget(t *testing.T) {
 	other := pivot.Neighbour{Name: "other", Verified: true, Endpoint: true}
 	for name, tc := range map[string]struct {
@@ -415,7 +415,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestMarkProvisioned is about hosts whose deployment the loss of an Ironic interrupts.
+// TestMarkProvisioned tests hosts that lose their Ironic while they are provisioned.
 func TestMarkProvisioned(t *testing.T) {
 	taken := []pivot.Neighbour{{
 		Name: "c", Verified: true, Endpoint: true,
@@ -445,8 +445,7 @@ func TestMarkProvisioned(t *testing.T) {
 	}
 }
 
-// TestMarkProvisionedOfBroughtStatus is about a host whose deployment had failed, and whose node has joined all the
-// same.
+// TestMarkProvisionedOfBroughtStatus tests a host whose provisioning failed, and whose Node has joined.
 func TestMarkProvisionedOfBroughtStatus(t *testing.T) {
 	host := claimed()
 	host.Spec.Image = &bmov1alpha1.Image{URL: "http://images.example/node"}
@@ -472,7 +471,7 @@ func TestMarkProvisionedOfBroughtStatus(t *testing.T) {
 	}
 }
 
-// TestLostStatus is about hosts that come without the status that they had.
+// TestLostStatus tests hosts without their status.
 func TestLostStatus(t *testing.T) {
 	running := []pivot.Neighbour{{Name: "c", Verified: true}}
 	for name, tc := range map[string]struct {
@@ -513,7 +512,7 @@ func TestLostStatus(t *testing.T) {
 	}
 }
 
-// TestMoveAndBack walks one host through a move, and a second one through a move that is given up.
+// TestMoveAndBack moves one host, and aborts the move of a second host.
 func TestMoveAndBack(t *testing.T) {
 	host := claimed()
 	walk := func(around pivot.Neighbour, want ...pivot.Step) {

@@ -12,29 +12,29 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Inventory holds the names of the objects of one Cluster, by kind.
+// Inventory is the names of the objects of one Cluster, by kind.
 //
-// clusterctl updates what it finds in the target, and deletes nothing there. A copy that was interrupted leaves
-// objects, owners first. What the user deletes in the source after that is in the target only, and comes alive when
-// clusterctl unpauses the Cluster at the end of the next move: a MachineDeployment creates Machines, and a MachineSet
-// with one Machine too many deletes any of them. Only the target can tell, and only if it knows what arrives.
+// clusterctl updates existing objects in the target, and deletes none there. An interrupted copy leaves objects, owners
+// first. An object that a user deletes in the source after that exists in the target only. When clusterctl unpauses the
+// Cluster at the end of the next move, a MachineDeployment creates Machines, and a MachineSet with too many Machines
+// deletes any of them. The target detects such objects by the inventory of the source.
 type Inventory map[string][]string
 
-// Add enters an object.
+// Add adds an object.
 func (i Inventory) Add(kind, name string) { i[kind] = append(i[kind], name) }
 
-// String is the value of the annotation. The names are in order.
+// String returns the value of the annotation, with sorted names.
 func (i Inventory) String() string {
 	sorted := make(map[string][]string, len(i))
 	for kind, names := range i {
 		sorted[kind] = slices.Sorted(slices.Values(names))
 	}
-	// A map of strings has no error.
+	// Marshalling a map of strings returns no error.
 	content, _ := json.Marshal(sorted)
 	return string(content)
 }
 
-// InventoryOf reads the inventory that a Metal3Cluster brings. Nil if it brings none.
+// InventoryOf returns the inventory of a Metal3Cluster. Nil if it has none.
 func InventoryOf(infra metav1.Object) (Inventory, error) {
 	text, brought := infra.GetAnnotations()[infrav1.MoveInventoryAnnotation]
 	if !brought {
@@ -47,25 +47,25 @@ func InventoryOf(infra metav1.Object) (Inventory, error) {
 	return inventory, nil
 }
 
-// Arrives says whether a write of a Metal3Cluster is its arrival with clusterctl, so that the inventory has to be
-// compared. Before is nil at a creation.
+// Arrives returns true if a write of a Metal3Cluster is its arrival with clusterctl, so that the inventory must be
+// compared. Before is nil for a creation.
 //
 //	inventory  epoch            arrives
-//	any, and it leaves          no: clusterctl deletes it here
+//	any        deleted by move  no: clusterctl deletes it here
 //	none       any              no: the Cluster runs, or the source has an earlier release
-//	any        that of before   no: the gate opens, or a client changes an object that has arrived
+//	any        as before        no: block-move is removed, or a client changes an object that has arrived
 //	any        another one      yes
 func Arrives(before, after metav1.Object) bool {
 	_, brings := after.GetAnnotations()[infrav1.MoveInventoryAnnotation]
 	return brings && !infrav1.IsLeaving(after) && (before == nil || EpochOf(before) != EpochOf(after))
 }
 
-// Revived names the objects that an earlier move has left here and that would harm the Cluster once it runs, with the
-// remedy. Empty if there are none.
+// Revived returns the leftovers of an earlier move that would harm the Cluster when it runs, with the remedy. Empty if
+// there are none.
 //
 //	left here                    because
-//	an object that is deleted    the deletion goes on: the Machine that arrives on it is deleted, and its host wiped
-//	an object that does not      it comes alive: a MachineSet with one Machine too many deletes any of them
+//	an object being deleted      the deletion continues: the Machine that arrives is deleted, and its host wiped
+//	an object that does not      controllers reconcile it: a MachineSet with too many Machines deletes any of them
 //	arrive
 func Revived(namespace string, arriving, here, deleted Inventory) string {
 	var names, halves []string

@@ -4,8 +4,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// MoveLabels returns the labels that a move needs on a definition, and nothing for a definition that is none of the
-// BMO's or of its address manager's. Clusterctl moves only kinds whose definition carries the first of them.
+// MoveLabels returns the labels that a move requires on a CRD of BMO or of its address manager, and nothing for other
+// CRDs. clusterctl moves only kinds whose CRD has the first label.
 //
 //	definition                                             discover  move  hierarchy  because
 //	baremetalhosts                                         x         x     x          nothing owns it; it owns the rest
@@ -30,7 +30,7 @@ func MoveLabels(definition string) []string {
 	}
 }
 
-// MissingLabels returns those of the labels that a definition does not carry. A label counts with any value.
+// MissingLabels returns the labels that a definition lacks. The value of a label does not matter.
 func MissingLabels(definition string, labels map[string]string) []string {
 	var keys []string
 	for _, key := range MoveLabels(definition) {

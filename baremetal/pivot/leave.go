@@ -12,39 +12,40 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// MayLeave names what a move would lose, each with its remedy. The gate, ReadyForMove and the preflight of the plugin
-// call it. Nothing lost and nothing to wait for means that the gate may open.
+// MayLeave returns what a move would lose, with the remedies. It decides when the manager removes block-move, for
+// ReadyForMove, and for the preflight of the plugin. The manager may remove block-move if lost and waits are empty.
 //
-// Lost needs the Clusters to run: Cluster API finishes what it has begun, and clusterctl discovers the objects again.
-// Waits needs no more than time or the remedy, although the Clusters are paused.
+// Lost obstacles require running Clusters: Cluster API finishes its operations, and clusterctl discovers the objects
+// again.
+// Waits obstacles end with time or with the remedy, while the Clusters are paused.
 //
 //	seen                                             is     because
-//	Cluster, Machine or Metal3Machine being deleted  lost   the deletion does not travel: the target would keep the
+//	Cluster, Machine or Metal3Machine being deleted  lost   clusterctl moves no deletion: the target would keep the
 //	                                                        Machine, or deploy the image again
 //	MachineDeployment, MachineSet or control plane   lost   the same: its Machines are deleted a moment later
 //	being deleted
-//	Cluster that another management cluster claimed  lost   the target would get what is out of date
-//	Machine without a node                           lost   clusterctl has not discovered it: it refuses to begin where
-//	                                                        there is one
-//	Metal3Machine without an owner                   lost   clusterctl passes over it: its host would be claimed by none
-//	Metal3Remediation that has begun                 lost   its try begins anew in the target, and its host is off until
+//	Cluster that another management cluster claimed  lost   the target would get outdated objects
+//	Machine without a node                           lost   clusterctl has not discovered it: it refuses to begin with
+//	                                                        such a Machine
+//	Metal3Machine without an owner                   lost   clusterctl omits it: no machine would claim its host
+//	Metal3Remediation that has begun                 lost   its try begins again in the target, with the host off until
 //	                                                        then
-//	label missing on a CRD                           lost   clusterctl passes over the whole kind
-//	owner that does not move                         lost   clusterctl passes over what it owns
-//	Secret without owner and label                   lost   clusterctl passes over it
-//	host created after the Clusters were paused      lost   clusterctl has not discovered it: it would stay behind
+//	label missing on a CRD                           lost   clusterctl omits the whole kind
+//	owner that does not move                         lost   clusterctl omits the objects that it owns
+//	Secret without owner and label                   lost   clusterctl omits it
+//	host created after the Clusters were paused      lost   clusterctl has not discovered it, and would not move it
 //	host claimed by a Metal3Machine that is missing  waits  no controller would release it
 //	host of a Cluster that does not exist            waits  no controller would resume it
 //	host whose pause is refused, or was not tried    waits  its status cannot be recorded
-//	host busy                                        waits  BMO would begin anew
+//	host busy                                        waits  BMO would begin the operation again
 //	host that is a leftover, or arrived on one       waits  BMO would wipe it
-//	host with a gate of its own                      waits  no controller opens it, so clusterctl gives up
+//	host with block-move                             waits  no controller removes it, so clusterctl returns an error
 //	host of paused Clusters that is not parked       waits  its status would be lost
 //	IPPool without spec.clusterName                  waits  the address manager of the target would not wait for the
-//	                                                        IPAddresses, and give theirs to the first IPClaims
+//	                                                        IPAddresses, and allocate theirs to other IPClaims
 func MayLeave(facts MoveFacts) (lost, waits []Obstacle) { return mayLeave(facts.inOrder()) }
 
-// mayLeave is MayLeave for facts that are in order.
+// mayLeave is MayLeave for sorted facts.
 func mayLeave(facts MoveFacts) (lost, waits []Obstacle) {
 	for _, cluster := range facts.Clusters {
 		if !cluster.DeletionTimestamp.IsZero() {
@@ -86,14 +87,14 @@ func deletionOf(kind string, object metav1.Object) Obstacle {
 		"%s %s is being deleted, which a move would forget", kind, object.GetName())
 }
 
-// AddOwner enters an object that owns Machines, such as a MachineSet or a control plane.
+// AddOwner adds an object that owns Machines, such as a MachineSet or a control plane.
 func (f *MoveFacts) AddOwner(kind string, owner metav1.Object) {
 	if owner.GetDeletionTimestamp() != nil {
 		f.Deleting = append(f.Deleting, deletionOf(kind, owner))
 	}
 }
 
-// late names the hosts that were created after the Clusters were paused.
+// late returns the hosts that were created after the Clusters were paused.
 func (f *MoveFacts) late() []Obstacle {
 	var found []Obstacle
 	for _, host := range f.Hosts {
@@ -105,7 +106,7 @@ func (f *MoveFacts) late() []Obstacle {
 	return found
 }
 
-// losses names the Machines, Metal3Machines and Metal3Remediations that a move would lose. The facts are in order.
+// losses returns the Machines, Metal3Machines and Metal3Remediations that a move would lose. The facts are sorted.
 func losses(facts MoveFacts) []Obstacle {
 	var found []Obstacle
 	for _, machine := range facts.Machines {
@@ -136,7 +137,7 @@ func losses(facts MoveFacts) []Obstacle {
 	return found
 }
 
-// consumers are the names of the Metal3Machines of the namespace.
+// consumers returns the names of the Metal3Machines of the namespace.
 func (f *MoveFacts) consumers() sets.Set[string] {
 	names := sets.New[string]()
 	for _, object := range f.Naming {
@@ -147,7 +148,7 @@ func (f *MoveFacts) consumers() sets.Set[string] {
 	return names
 }
 
-// unclaimed says that a host is claimed by a Metal3Machine that is not among the consumers.
+// unclaimed returns true if a host is claimed by a Metal3Machine that is not among the consumers.
 func unclaimed(claimed *bmov1alpha1.BareMetalHost, consumers sets.Set[string]) []Obstacle {
 	consumer, held := host.Consumer(claimed)
 	if !held || consumers.Has(consumer) {

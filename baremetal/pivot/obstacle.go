@@ -7,27 +7,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// obstaclesShown is how many obstacles a message names. The others are counted.
+// obstaclesShown is the number of obstacles that a message names. It counts the others.
 const obstaclesShown = 8
 
-// hostKind is what a BareMetalHost is called in obstacles.
+// hostKind is the name of a BareMetalHost in obstacles.
 const hostKind = "BareMetalHost"
 
-// Obstacle is one thing that is in the way of a move or of a handover.
+// Obstacle prevents a move or a handover.
 type Obstacle struct {
-	// Code says what it is. Codes do not change, so that a script may compare them.
+	// Code identifies the kind of the obstacle. Codes are stable, so that scripts can compare them.
 	Code Code `json:"code"`
 
-	// Kind, Namespace and Name are those of the object. Namespace is empty for an object without one, and all are empty
-	// if no object is in the way.
+	// Kind, Namespace and Name identify the object. Namespace is empty for a cluster-scoped object, and all are empty
+	// for an obstacle without an object.
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 
-	// Message names the object and says what is wrong with it.
+	// Message names the object and the problem.
 	Message string `json:"message"`
 
-	// Remedy is what to do. Empty if Message quotes a condition, which names the remedy.
+	// Remedy is the action that removes the obstacle. Empty if Message quotes a condition, which names the remedy.
 	Remedy string `json:"remedy,omitempty"`
 }
 
@@ -39,7 +39,7 @@ func (o Obstacle) String() string {
 	return o.Message + ": " + o.Remedy
 }
 
-// Subject is the object that an obstacle is about.
+// Subject is the object of an obstacle.
 type Subject struct{ kind, namespace, name string }
 
 // About returns an object as the subject of obstacles.
@@ -53,7 +53,7 @@ func AboutNamed(kind, namespace, name string) Subject { return Subject{kind, nam
 // AboutNothing returns the subject of an obstacle without an object.
 func AboutNothing() Subject { return Subject{} }
 
-// Blocks returns an obstacle. The format and its values make the message.
+// Blocks returns an obstacle. The format and its values are the message.
 func (s Subject) Blocks(code Code, remedy, format string, values ...any) Obstacle {
 	return Obstacle{
 		Code: code, Kind: s.kind, Namespace: s.namespace, Name: s.name,
@@ -61,7 +61,7 @@ func (s Subject) Blocks(code Code, remedy, format string, values ...any) Obstacl
 	}
 }
 
-// Enumerate joins obstacles, or names, to one line, which does not grow with the number of hosts.
+// Enumerate joins obstacles or names to one line of limited length.
 func Enumerate[T any](items []T) string {
 	texts := make([]string, 0, obstaclesShown)
 	for _, item := range items[:min(len(items), obstaclesShown)] {

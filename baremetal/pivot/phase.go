@@ -6,17 +6,17 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Phase is the state of a host in a move. Transitions holds the state machine, PlanHost the step that the manager takes
-// next, and ProgressOf sums up the phases of the hosts of a Cluster in condition MoveInProgress. A phase in which a
-// host needs a person has the name of the event that the manager writes on the host.
+// Phase is the state of a host in a move. Transitions returns the state machine, PlanHost the next step of the manager,
+// and ProgressOf the number of hosts in each phase for condition MoveInProgress. A phase that requires an administrator
+// has the name of the event that the manager emits.
 type Phase string
 
 // Values of Phase.
 const (
-	// PhaseRunning means that BMO manages the host, and that it does nothing that a move would interrupt.
+	// PhaseRunning means that BMO manages the host, and that a move would interrupt no operation.
 	PhaseRunning Phase = "Running"
 
-	// PhaseBusy means that BMO does something that a move would interrupt.
+	// PhaseBusy means that BMO works on the host, and that a move would interrupt it.
 	PhaseBusy Phase = "Busy"
 
 	// PhaseParking means that the Cluster is paused, and that the manager pauses the host and records its status.
@@ -32,29 +32,29 @@ const (
 	// the block-move annotation of the Metal3Cluster are back.
 	PhaseWaitingForEndpoint Phase = "WaitingForEndpoint"
 
-	// PhaseResuming means that the manager is about to remove the pause.
+	// PhaseResuming means that the manager will remove the pause next.
 	PhaseResuming Phase = "Resuming"
 
 	// PhaseFenced means that the host is paused because another management cluster manages it.
 	PhaseFenced Phase = "Fenced"
 
-	// PhaseArrivalHeld means that an earlier move has left the host, or that the host arrived on such a leftover. It stays
-	// paused, because BMO could wipe it.
+	// PhaseArrivalHeld means that the host is a leftover of an earlier move, or arrived on one. It stays paused,
+	// because BMO could wipe it.
 	PhaseArrivalHeld Phase = "ArrivalHeld"
 
-	// PhaseStatusLost means that the host has an image and no status, as out of a backup. It stays paused until its Node
-	// has joined.
+	// PhaseStatusLost means that the host has an image and no status, as after a restore from a backup. It stays paused
+	// until its Node has joined.
 	PhaseStatusLost Phase = "StatusLost"
 
-	// PhaseProvisioningHeld means that the Ironic that was provisioning the host is gone. The host stays paused until it
-	// is known whether its Node has joined.
+	// PhaseProvisioningHeld means that the host lost its Ironic while it was being provisioned. It stays paused until
+	// the workload cluster says whether its Node has joined.
 	PhaseProvisioningHeld Phase = "ProvisioningHeld"
 
 	// PhasePausedByUser means that the user has paused the host.
 	PhasePausedByUser Phase = "PausedByUser"
 )
 
-// Phases returns all phases, in the order in which they are counted.
+// Phases returns all phases, in the order in which MoveInProgress counts them.
 func Phases() []Phase {
 	return []Phase{
 		PhaseRunning, PhaseBusy, PhaseParking, PhaseParked, PhaseLeaving, PhaseWaitingForEndpoint, PhaseResuming,
@@ -62,7 +62,7 @@ func Phases() []Phase {
 	}
 }
 
-// PhaseOf returns the phase of a host. The first row that fits counts.
+// PhaseOf returns the phase of a host. The first row that matches counts.
 //
 //	host is                                                   goal                phase
 //	being deleted by a move                                   any                 Leaving
@@ -101,12 +101,12 @@ func PhaseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	}
 }
 
-// isBusy returns true for a busy host, except one that is to move or moves while it is busy.
+// isBusy returns true for a busy host, except for a host that moves while it is busy.
 func isBusy(host *bmov1alpha1.BareMetalHost, goal Phase, paused bool) bool {
 	return Delays(host) != "" || Busy(host) != "" && !paused && goal != PhaseParked
 }
 
-// phaseOfQuiet returns the phase of a quiet host that is not parked and that only the provider may have paused.
+// phaseOfQuiet returns the phase of a host that is not busy, not parked, and not paused by another program.
 func phaseOfQuiet(host *bmov1alpha1.BareMetalHost, goal Phase, paused bool) Phase {
 	switch {
 	case goal == PhaseParked:
@@ -125,7 +125,7 @@ func phaseOfQuiet(host *bmov1alpha1.BareMetalHost, goal Phase, paused bool) Phas
 // isProvisioningHeld returns true for a paused host with step Hold. Only the manager knows whether the workload cluster
 // answers, and writes the reason of the pause.
 func isProvisioningHeld(host *bmov1alpha1.BareMetalHost, goal Phase, around []Neighbour) bool {
-	if goal != PhaseParked && goal != PhaseRunning || !BeginsAnew(host, around) {
+	if goal != PhaseParked && goal != PhaseRunning || !BeginsAgain(host, around) {
 		return false
 	}
 	return host.Annotations[bmov1alpha1.PausedAnnotation] != infrav1.HostPausedByProvider ||

@@ -11,8 +11,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// refusals names why clusterctl move would refuse to begin, or would not wait until the hosts are paused, and why the
-// cluster should not be moved as it is.
+// refusals returns why clusterctl move would refuse to begin, or would not wait until the hosts are paused, and why the
+// state of the cluster does not permit a move.
 func refusals(facts MoveFacts) []Obstacle {
 	var found []Obstacle
 	for _, cluster := range facts.Clusters {
@@ -24,7 +24,7 @@ func refusals(facts MoveFacts) []Obstacle {
 				clusterv1.PausedAnnotation), "ClusterClass %s is paused", class))
 	}
 	for _, infra := range facts.Infras {
-		// A pause removes the annotation, and is named itself.
+		// The annotation is also removed from a paused Cluster, which is an obstacle itself.
 		if _, gated := infra.Annotations[infrav1.BlockMoveAnnotation]; !gated && !facts.isPaused(infra) {
 			found = append(found, About("Metal3Cluster", infra).Blocks(CodeGateMissing, "the manager sets it, look at its log",
 				"Metal3Cluster %s lacks annotation %s, so clusterctl would not wait until its hosts are paused",
@@ -44,7 +44,7 @@ func refusals(facts MoveFacts) []Obstacle {
 	return found
 }
 
-// LostHost is what a Metal3Machine says of a host that it lost. Empty if it did not lose its host.
+// LostHost returns the message of a Metal3Machine that lost its host. Empty for others.
 func LostHost(machine *infrav1.Metal3Machine) string {
 	associated := meta.FindStatusCondition(machine.Status.Conditions, infrav1.HostAssociatedCondition)
 	if associated == nil || associated.Reason != infrav1.HostLostReason {
@@ -53,7 +53,7 @@ func LostHost(machine *infrav1.Metal3Machine) string {
 	return associated.Message
 }
 
-// ClusterObstacles names why a Cluster should not be moved now. MayLeave names a Cluster that is being deleted.
+// ClusterObstacles returns why a Cluster should not be moved now. MayLeave returns a Cluster that is being deleted.
 func ClusterObstacles(cluster *clusterv1.Cluster) []Obstacle {
 	if !cluster.DeletionTimestamp.IsZero() {
 		return scaling(cluster)
@@ -61,15 +61,15 @@ func ClusterObstacles(cluster *clusterv1.Cluster) []Obstacle {
 	return slices.Concat(refused(cluster), scaling(cluster))
 }
 
-// isPaused says whether the Cluster of a Metal3Cluster is paused.
+// isPaused returns true if the Cluster of a Metal3Cluster is paused.
 func (f *MoveFacts) isPaused(infra *infrav1.Metal3Cluster) bool {
 	return slices.ContainsFunc(f.Clusters, func(cluster *clusterv1.Cluster) bool {
 		return cluster.Spec.InfrastructureRef.Name == infra.Name && ptr.Deref(cluster.Spec.Paused, false)
 	})
 }
 
-// scaling says that a control plane has less available nodes than it has to have. A handover needs nodes, and a control
-// plane that is replaced in the middle of a move is replaced in the target.
+// scaling returns true if a control plane has fewer available replicas than required. A handover requires nodes, and a
+// control plane that rolls out during a move continues in the target.
 func scaling(cluster *clusterv1.Cluster) []Obstacle {
 	plane := cluster.Status.ControlPlane
 	if plane == nil || plane.DesiredReplicas == nil {
@@ -84,8 +84,8 @@ func scaling(cluster *clusterv1.Cluster) []Obstacle {
 		cluster.Name, ptr.Deref(plane.Replicas, 0), available, desired)}
 }
 
-// refused names why clusterctl would not move a Cluster that is not being deleted. It gives the first reason only: the
-// others follow from it, or cannot be judged before.
+// refused returns the first reason why clusterctl would not move a Cluster that is not being deleted. Further reasons
+// are consequences of the first, or are unknown.
 func refused(cluster *clusterv1.Cluster) []Obstacle {
 	begun := cluster.Status.Initialization
 	_, paused := cluster.Annotations[clusterv1.PausedAnnotation]
@@ -107,8 +107,7 @@ func refused(cluster *clusterv1.Cluster) []Obstacle {
 	}
 }
 
-// controlPlaneInitialized judges as clusterctl does: a control plane that is made of Machines alone has the condition
-// only.
+// controlPlaneInitialized is the check of clusterctl: a control plane of Machines only has just the condition.
 func controlPlaneInitialized(cluster *clusterv1.Cluster) bool {
 	return meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition) &&
 		(!cluster.Spec.ControlPlaneRef.IsDefined() ||

@@ -10,22 +10,22 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Progress is how far a move of a Cluster has come where it was observed.
+// Progress is the stage of a move of a Cluster, as observed.
 type Progress struct {
-	// Moving says that a move is under way.
+	// Moving says that a move is in progress.
 	Moving bool
 
 	// Reason is the stage, and Message the number of hosts in each phase.
 	Reason, Message string
 }
 
-// ProgressOf says how far the move of a Cluster has come. It counts the hosts of the Cluster, and those without a
-// consumer. The first row that fits counts.
+// ProgressOf returns the progress of the move of a Cluster. It counts the hosts of the Cluster, and those without a
+// consumer. The first row that matches counts.
 //
 //	Cluster  block-move  hosts                             stage
 //	any      any         some fenced                       HostsFenced
 //	paused   there       any                               ParkingHosts
-//	paused   gone        any                               HostsPaused: clusterctl copies, or all has arrived
+//	paused   gone        any                               HostsPaused: clusterctl copies, or all objects arrived
 //	runs     any         some still paused for the move    ResumingHosts
 //	runs     any         all others                        NoMove
 func ProgressOf(cluster string, paused, gated bool, hosts []*bmov1alpha1.BareMetalHost, around []Neighbour) Progress {
@@ -57,7 +57,7 @@ func waitsForResume(phase Phase) bool {
 	return phase == PhaseWaitingForEndpoint || phase == PhaseResuming || phase == PhaseArrivalHeld
 }
 
-// CountPhases says how many hosts are in which phase.
+// CountPhases returns the number of hosts in each phase.
 func CountPhases(phases map[Phase]int) string {
 	var parts []string
 	for _, phase := range Phases() {
@@ -68,7 +68,7 @@ func CountPhases(phases map[Phase]int) string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// PauseReason says in words why the provider keeps a host paused after a step, and what ends the pause.
+// PauseReason returns why the provider keeps a host paused after a step, and what ends the pause.
 func PauseReason(step Step) string {
 	switch step {
 	case FenceOff:
@@ -88,7 +88,7 @@ func PauseReason(step Step) string {
 	}
 }
 
-// explain writes the reason of a pause onto a host. The pause of a user has none.
+// explain writes the reason of a pause into an annotation of a host. The pause of a user has none.
 func explain(host *bmov1alpha1.BareMetalHost, step Step) {
 	if host.Annotations[bmov1alpha1.PausedAnnotation] != infrav1.HostPausedByProvider {
 		delete(host.Annotations, infrav1.PauseReasonAnnotation)
@@ -97,8 +97,8 @@ func explain(host *bmov1alpha1.BareMetalHost, step Step) {
 	host.Annotations[infrav1.PauseReasonAnnotation] = PauseReason(step)
 }
 
-// Explained returns true if a paused host says that a step has paused it, or if a user has paused it and it says
-// nothing.
+// Explained returns true if the annotation of a paused host has the reason of a step, or if a user paused the host and
+// there is no annotation.
 func Explained(host *bmov1alpha1.BareMetalHost, step Step) bool {
 	reason, says := host.Annotations[infrav1.PauseReasonAnnotation]
 	if host.Annotations[bmov1alpha1.PausedAnnotation] != infrav1.HostPausedByProvider {
@@ -107,7 +107,7 @@ func Explained(host *bmov1alpha1.BareMetalHost, step Step) bool {
 	return reason == PauseReason(step)
 }
 
-// pausedBecauseOf returns the step whose reason is true for a paused host that stays as it is.
+// pausedBecauseOf returns the step that is the reason of the pause of a host.
 func pausedBecauseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Step {
 	switch {
 	case GoalOf(host, around) == PhaseFenced:
@@ -121,7 +121,7 @@ func pausedBecauseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Step {
 	}
 }
 
-// isMisexplained returns true for a paused host with a reason that is not true any more.
+// isMisexplained returns true for a paused host with an outdated reason.
 func isMisexplained(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	_, says := host.Annotations[infrav1.PauseReasonAnnotation]

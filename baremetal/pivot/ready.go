@@ -18,39 +18,39 @@ import (
 )
 
 const (
-	// waveSize is how many hosts are nudged at once, wavePause is the time between two waves: a thousand hosts are told
-	// within some two seconds. How many of them Ironic talks to at once is up to the workers of BMO.
+	// waveSize is the number of hosts that get a Nudge at the same time, and wavePause the time between two waves. A
+	// thousand hosts take some two seconds. The workers of BMO limit the requests to Ironic.
 	waveSize  = 100
 	wavePause = 250 * time.Millisecond
 )
 
-// MoveFacts is all that decides whether the objects of a namespace can be moved. About what was not read nothing is
-// said.
+// MoveFacts are the facts that decide whether the objects of a namespace can be moved. Facts that were not read create
+// no obstacle.
 type MoveFacts struct {
 	EndpointFacts
 
-	// Namespace is the one that is moved.
+	// Namespace is the namespace to move.
 	Namespace string
 
-	// Hosts of the namespace, and the Clusters around them.
+	// Hosts of the namespace, and the Clusters that decide about them.
 	Hosts  []*bmov1alpha1.BareMetalHost
 	Around []Neighbour
 
-	// Refusals are why the API server refuses to pause hosts, by their names. Untried says that the pause of some hosts
-	// was not tried yet.
+	// Refusals are the errors of the API server for the pause of hosts, by host name. Untried says that the manager has
+	// not tried the pause of some hosts yet.
 	Refusals map[string]string
 	Untried  bool
 
-	// Clusters, Machines and Metal3Clusters of the namespace. A Metal3Cluster that judges itself is not among them: it
-	// closes its gate in the same pass.
+	// Clusters, Machines and Metal3Clusters of the namespace. The Metal3Cluster that is being reconciled is omitted:
+	// the same pass restores its block-move.
 	Clusters []*clusterv1.Cluster
 	Machines []*clusterv1.Machine
 	Infras   []*infrav1.Metal3Cluster
 
-	// Deleting says which owners of Machines are being deleted. AddOwner enters them.
+	// Deleting are the owners of Machines that are being deleted. AddOwner adds them.
 	Deleting []Obstacle
 
-	// PausedSince is when the first Cluster was paused, while clusterctl waits at the gate. Zero otherwise.
+	// PausedSince is the time of the first pause of a Cluster, while clusterctl waits for block-move. Zero otherwise.
 	PausedSince time.Time
 
 	// PausedClasses and Remediations are the names of the ClusterClasses of the namespace that are paused, and of its
@@ -63,41 +63,40 @@ type MoveFacts struct {
 	// MissingLabels are the labels that CRDs lack, such as "baremetalhosts.metal3.io: clusterctl.cluster.x-k8s.io".
 	MissingLabels []string
 
-	// Naming are Metal3Clusters, Metal3Machines and their templates, BMCEventSubscriptions and HostClaims, which name
-	// Secrets as hosts do. Secrets are those of the namespace, by name.
+	// Naming are Metal3Clusters, Metal3Machines and their templates, BMCEventSubscriptions and HostClaims, which
+	// reference Secrets like hosts. Secrets are those of the namespace, by name.
 	Naming  []metav1.Object
 	Secrets map[string]*metav1.PartialObjectMetadata
 
-	// Others are other objects that could move, by what messages call them.
+	// Others are other objects that could move, by their names in messages.
 	Others map[string]metav1.Object
 
-	// definitions are those of the cluster, by name, and say whether clusterctl looks at their kinds.
+	// definitions are the CRDs of the cluster, by name, and whether clusterctl discovers their kinds.
 	definitions map[string]bool
 
-	// owners are the names of the definitions of kinds of owners, as far as they were searched.
+	// owners are the names of the CRDs of kinds of owners, as found so far.
 	owners map[ownerKind]string
 }
 
-// ownerKind is the kind of an owner as an owner reference has it.
+// ownerKind is the kind of an owner in an owner reference.
 type ownerKind struct{ apiVersion, kind string }
 
-// EndpointFacts decide whether the control plane could take the Ironic endpoint of a cluster. They are empty where
-// there is none.
+// EndpointFacts decide whether the control plane could take the VIP of a cluster. They are empty without an endpoint.
 type EndpointFacts struct {
 	// Infra is the Metal3Cluster with the endpoint.
 	Infra Subject
 
-	// Endpoint is how the Ironic endpoint was judged.
+	// Endpoint is the outcome of the probe of the Ironic endpoint.
 	Endpoint outcome.Outcome
 
-	// BareNodes are the nodes of the control plane without the pods of the Ironic endpoint: none of them could take it.
+	// BareNodes are the control-plane nodes without the pods of the Ironic endpoint, which cannot take the VIP.
 	BareNodes []string
 
-	// NodesUnknown says why the pods were not looked at. Empty if they were.
+	// NodesUnknown is the error of reading the pods. Empty if they were read.
 	NodesUnknown string
 }
 
-// AddDefinition enters a CRD and its labels.
+// AddDefinition adds a CRD and its labels.
 func (f *MoveFacts) AddDefinition(name string, labels map[string]string) {
 	for _, label := range MissingLabels(name, labels) {
 		f.MissingLabels = append(f.MissingLabels, name+": "+label)
@@ -107,11 +106,11 @@ func (f *MoveFacts) AddDefinition(name string, labels map[string]string) {
 	}
 	_, labelled := labels[infrav1.DiscoverLabel]
 	f.owners = nil
-	// That a label of BMO's is missing is told already.
+	// The missing label of a CRD of BMO is an obstacle already.
 	f.definitions[name] = labelled || len(MoveLabels(name)) > 0
 }
 
-// Refuse enters that the API server refuses to pause a host, and what it says.
+// Refuse adds the error of the API server for the pause of a host.
 func (f *MoveFacts) Refuse(host *bmov1alpha1.BareMetalHost, refusal string) {
 	if f.Refusals == nil {
 		f.Refusals = map[string]string{}
@@ -119,20 +118,20 @@ func (f *MoveFacts) Refuse(host *bmov1alpha1.BareMetalHost, refusal string) {
 	f.Refusals[host.Name] = refusal
 }
 
-// ToPark says whether a move has to change a host, now or once the host is quiet.
+// ToPark returns true if a move must change a host, now or when BMO has finished its operation.
 func ToPark(host *bmov1alpha1.BareMetalHost) bool {
 	return !infrav1.IsLeaving(host) && host.DeletionTimestamp.IsZero() && !Parked(host)
 }
 
-// AddClass enters a ClusterClass. Clusterctl pauses them by annotation.
+// AddClass adds a ClusterClass. clusterctl pauses a ClusterClass by annotation.
 func (f *MoveFacts) AddClass(class metav1.Object) {
 	if _, paused := class.GetAnnotations()[clusterv1.PausedAnnotation]; paused {
 		f.PausedClasses = append(f.PausedClasses, class.GetName())
 	}
 }
 
-// AddRemediation enters a Metal3Remediation that has begun. One without the finalizer has not powered a host off, or
-// has restored it. It may wait for ever: for a reboot that would stop the management cluster.
+// AddRemediation adds a Metal3Remediation that has begun. A Metal3Remediation without the finalizer has not powered a
+// host off, or has restored it. It may wait without limit for a reboot that would stop the management cluster.
 func (f *MoveFacts) AddRemediation(remediation metav1.Object) {
 	if slices.Contains(remediation.GetFinalizers(), infrav1.RemediationFinalizer) {
 		f.Remediations = append(f.Remediations, remediation.GetName())
@@ -147,7 +146,7 @@ func Pools() *unstructured.UnstructuredList {
 	return list
 }
 
-// AddPools enters the IPPools of the namespace.
+// AddPools adds the IPPools of the namespace.
 func (f *MoveFacts) AddPools(pools *unstructured.UnstructuredList) {
 	for i := range pools.Items {
 		pool := &pools.Items[i]
@@ -159,7 +158,7 @@ func (f *MoveFacts) AddPools(pools *unstructured.UnstructuredList) {
 	}
 }
 
-// inOrder sorts what a cache gives in any order: a message that changes without a reason is a write without one.
+// inOrder sorts objects from a cache, which have no order: a message that changes without a reason costs a write.
 func (f MoveFacts) inOrder() MoveFacts {
 	f.Hosts, f.Clusters, f.Machines = byName(f.Hosts), byName(f.Clusters), byName(f.Machines)
 	f.Infras, f.Naming = byName(f.Infras), byName(f.Naming)
@@ -178,24 +177,24 @@ func byName[T metav1.Object](objects []T) []T {
 	})
 }
 
-// Obstacles names what keeps a move from succeeding, or what it would lose, each with its remedy. None means that a
-// move now would go through.
+// Obstacles returns what prevents a move from succeeding, or what it would lose, with the remedies. None means that a
+// move would succeed now.
 //
 //	seen                                             because
 //	Cluster or ClusterClass paused                   clusterctl refuses
 //	Cluster not provisioned, or without a node       clusterctl refuses
 //	control plane that is scaling                    a handover needs its nodes
 //	Metal3Machine that lost its host                 the move does not restore it
-//	Metal3Cluster without its gate                   clusterctl does not wait until the hosts are parked
-//	Ironic endpoint not ours, or no node to take it  the hosts would stay paused, or the address nowhere
-//	anything that MayLeave names                     the move would lose it
+//	Metal3Cluster without block-move                 clusterctl does not wait until the hosts are parked
+//	Ironic endpoint foreign, or no node can take it  the hosts would stay paused, or no node would hold the VIP
+//	any obstacle of MayLeave                         the move would lose it
 func Obstacles(facts MoveFacts) []Obstacle {
 	facts = facts.inOrder()
 	lost, waits := mayLeave(facts)
 	return slices.Concat(refusals(facts), EndpointObstacles(facts.EndpointFacts), lost, waits)
 }
 
-// orphaned says that a host serves a missing Cluster. Without that Cluster the target would not unpause the host.
+// orphaned returns true if a host serves a missing Cluster. Without that Cluster the target would not unpause the host.
 func orphaned(host *bmov1alpha1.BareMetalHost, clusters []*clusterv1.Cluster) []Obstacle {
 	name := ClusterOf(host)
 	there := func(cluster *clusterv1.Cluster) bool { return cluster.Name == name }
@@ -208,7 +207,7 @@ func orphaned(host *bmov1alpha1.BareMetalHost, clusters []*clusterv1.Cluster) []
 		"host %s serves Cluster %s, which does not exist", host.Name, name)}
 }
 
-// EndpointObstacles names what is wrong with the Ironic endpoint of one cluster.
+// EndpointObstacles returns the problems of the Ironic endpoint of one cluster.
 func EndpointObstacles(facts EndpointFacts) []Obstacle {
 	var found []Obstacle
 	if !facts.Endpoint.IsDone() {
@@ -225,7 +224,7 @@ func EndpointObstacles(facts EndpointFacts) []Obstacle {
 	return found
 }
 
-// hostObstacles says why a host cannot be moved now. A host whose Clusters are paused has to be parked, unless
+// hostObstacles returns why a host cannot be moved now. A host whose Clusters are paused must be parked, unless
 // clusterctl is deleting it.
 func (f *MoveFacts) hostObstacles(host *bmov1alpha1.BareMetalHost) []Obstacle {
 	var found []Obstacle
@@ -274,5 +273,5 @@ func busyObstacle(host *bmov1alpha1.BareMetalHost, busy string) Obstacle {
 	}
 }
 
-// WaveDelay is how long after a change of the holder the host at this place of the list is nudged.
+// WaveDelay returns the time between a change of the VIP holder and the Nudge of the host at this place of the list.
 func WaveDelay(place int) time.Duration { return time.Duration(place/waveSize) * wavePause }

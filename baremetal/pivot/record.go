@@ -27,11 +27,11 @@ func recorded(host *bmov1alpha1.BareMetalHost) bool {
 		equality.Semantic.DeepEqual(kept.Provisioning, host.Status.Provisioning)
 }
 
-// carries says whether the annotation may hold an error of this type. BMO refuses those that came later,
-// such as an error while servicing, and meets them again in the other cluster.
+// carries returns true if the annotation may have an error of this type. BMO refuses later types, such as an error
+// while servicing, and detects these errors again in the other cluster.
 func carries(problem string) bool { return slices.Contains(bmov1alpha1.ErrorTypeAllowed, problem) }
 
-// dropError makes a status that of a host without errors.
+// dropError removes the error from a status.
 func dropError(status map[string]any) {
 	delete(status, "errorType")
 	status["operationalStatus"], status["errorMessage"], status["errorCount"] = bmov1alpha1.OperationalStatusOK, "", 0
@@ -40,14 +40,14 @@ func dropError(status map[string]any) {
 // hardwareKey is the field of a status with the hardware details.
 const hardwareKey = "hardware"
 
-// StatusAnnotation returns the annotation for the status of a host as the API server has it. It leaves out:
+// StatusAnnotation returns the annotation for the status of a host from the API server. It omits:
 //
-//   - hardware details, which have an object of their own, and would not fit
-//   - errors that the annotation may not hold
-//   - fields that the types of BMO here do not have. The webhook of BMO refuses a host whose annotation has a field
-//     that its release does not know, and the source does not know the release in the target.
+//   - hardware details, which have their own object, and exceed the size limit
+//   - errors that the annotation must not have
+//   - fields that the types of BMO in this release lack. The webhook of BMO refuses an annotation with unknown fields,
+//     and the source does not know the release of the target.
 //
-// It returns an error if a field of the status has another type than in the types of BMO here.
+// It returns an error if a field of the status has another type than in the types of BMO.
 func StatusAnnotation(status map[string]any) (string, error) {
 	kept, err := recordedFields(status)
 	if err != nil {
@@ -63,8 +63,8 @@ func StatusAnnotation(status map[string]any) (string, error) {
 	return string(content), nil
 }
 
-// recordedFields returns a copy of a status with the fields that the annotation holds. It adds no field: an earlier
-// release of BMO would refuse a field that its own status does not have.
+// recordedFields returns a copy of a status with the fields of the annotation. It adds no field: an earlier release of
+// BMO would refuse a field that its status lacks.
 func recordedFields(status map[string]any) (map[string]any, error) {
 	kept := maps.Clone(status)
 	delete(kept, hardwareKey)
@@ -86,7 +86,7 @@ func recordedFields(status map[string]any) (map[string]any, error) {
 	return common(kept, known), nil
 }
 
-// common returns the fields of an object that the other object has too, with the values of the first one.
+// common returns the fields of an object that the other object has too, with the values of the first object.
 func common(object, other map[string]any) map[string]any {
 	kept := make(map[string]any, len(object))
 	for key, value := range object {

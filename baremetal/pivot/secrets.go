@@ -16,9 +16,9 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// NamedSecrets returns the names of the Secrets that the spec of a host, a Metal3Machine, a template of them, a
-// Metal3Cluster, a BMCEventSubscription or a HostClaim refers to in the namespace of the object, sorted. A reference
-// into another namespace is left out: it is not allowed, and clusterctl does not look there.
+// NamedSecrets returns the sorted names of the Secrets that the spec of a host, a Metal3Machine, a template of
+// Metal3Machines, a Metal3Cluster, a BMCEventSubscription or a HostClaim references in the namespace of the object. It
+// omits references into other namespaces: they are forbidden, and clusterctl does not follow them.
 func NamedSecrets(object metav1.Object) []string {
 	references, names := referred(object)
 	for _, reference := range references {
@@ -34,7 +34,7 @@ func NamedSecrets(object metav1.Object) []string {
 	return slices.Compact(names)
 }
 
-// referred is what a spec refers to: in a namespace that it gives, and in its own.
+// referred returns the references of a spec that have no namespace or the given one.
 func referred(object metav1.Object) (references []*corev1.SecretReference, names []string) {
 	switch object := object.(type) {
 	case *bmov1alpha1.BareMetalHost:
@@ -57,7 +57,7 @@ func referred(object metav1.Object) (references []*corev1.SecretReference, names
 	return references, names
 }
 
-// ofRegistry is the Secret for the registry that an image comes from. Empty if there is none.
+// ofRegistry returns the Secret for the registry of an image. Empty if there is none.
 func ofRegistry(image *bmov1alpha1.Image) string {
 	if image == nil {
 		return ""
@@ -81,33 +81,32 @@ func ofEndpoint(spec *infrav1.Ironic) []*corev1.SecretReference {
 	return references
 }
 
-// Moves says whether clusterctl takes an object along, unless its definition says so: by its own label, or because of
-// an owner.
+// Moves returns true if clusterctl moves an object because of its own label or of an owner.
 func Moves(object metav1.Object) bool {
 	_, labelled := object.GetLabels()[infrav1.MoveLabel]
 	return labelled || len(object.GetOwnerReferences()) > 0
 }
 
-// leftBehind names what clusterctl would pass over without a word: what is owned by something that does not move, and
-// Secrets that nothing takes along. A Secret that is named and does not exist is BMO's matter.
+// leftBehind returns what clusterctl would omit without an error: objects with an owner that does not move, and Secrets
+// without owner and label. BMO reports a referenced Secret that does not exist.
 func leftBehind(facts MoveFacts) []Obstacle {
 	var found []Obstacle
 	for _, cluster := range facts.Clusters {
-		found = append(found, facts.strangers(About("Cluster", cluster), cluster, "Cluster ", cluster.Name)...)
+		found = append(found, facts.ownersThatStay(About("Cluster", cluster), cluster, "Cluster ", cluster.Name)...)
 	}
 	for _, machine := range facts.Machines {
-		found = append(found, facts.strangers(About("Machine", machine), machine, "Machine ", machine.Name)...)
+		found = append(found, facts.ownersThatStay(About("Machine", machine), machine, "Machine ", machine.Name)...)
 	}
 	for _, host := range facts.Hosts {
-		found = append(found, facts.strangers(About(hostKind, host), host, "host ", host.Name)...)
+		found = append(found, facts.ownersThatStay(About(hostKind, host), host, "host ", host.Name)...)
 	}
 	for _, object := range facts.Naming {
 		kind := kindOf(object)
-		found = append(found, facts.strangers(About(kind, object), object, kind, " ", object.GetName())...)
+		found = append(found, facts.ownersThatStay(About(kind, object), object, kind, " ", object.GetName())...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(facts.Others)) {
 		kind, _, _ := strings.Cut(name, " ")
-		found = append(found, facts.strangers(About(kind, facts.Others[name]), facts.Others[name], name)...)
+		found = append(found, facts.ownersThatStay(About(kind, facts.Others[name]), facts.Others[name], name)...)
 	}
 	told := map[string]bool{}
 	for object, name := range facts.named {
@@ -119,7 +118,7 @@ func leftBehind(facts MoveFacts) []Obstacle {
 	return found
 }
 
-// SecretsMove says whether all Secrets that are named in a namespace were seen, and would move.
+// SecretsMove returns true if all referenced Secrets of a namespace were read, and would move.
 func SecretsMove(facts MoveFacts) bool {
 	for object, name := range facts.named {
 		if secret, exists := facts.Secrets[name]; !exists || len(facts.secretObstacles(object, name, secret)) > 0 {
@@ -129,7 +128,7 @@ func SecretsMove(facts MoveFacts) bool {
 	return true
 }
 
-// named goes through everything that names Secrets, and what it names.
+// named yields every object that references Secrets, and the references.
 func (f *MoveFacts) named(yield func(object metav1.Object, name string) bool) {
 	all := func(object metav1.Object) bool {
 		for _, name := range NamedSecrets(object) {
@@ -151,7 +150,7 @@ func (f *MoveFacts) named(yield func(object metav1.Object, name string) bool) {
 	}
 }
 
-// secretObstacles says why a Secret that an object names would stay behind.
+// secretObstacles returns why clusterctl would not move a Secret that an object references.
 func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret metav1.Object) []Obstacle {
 	about := AboutNamed("Secret", object.GetNamespace(), name)
 	kind := kindOf(object)
@@ -160,12 +159,12 @@ func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret me
 	}
 	called := []string{"Secret ", name, " of ", kind, " ", object.GetName()}
 	if Moves(secret) {
-		return f.strangers(about, secret, called...)
+		return f.ownersThatStay(about, secret, called...)
 	}
 	remedy := fmt.Sprintf("set label %s on it", infrav1.MoveLabel)
 	switch object.(type) {
 	case *bmov1alpha1.BMCEventSubscription, *bmov1alpha1.HostClaim:
-		// The manager does not look at these: not every BMO has them.
+		// The manager does not read these kinds, because not every BMO has them.
 	default:
 		remedy += ", or run the manager with --keep-move-labels"
 	}
@@ -173,8 +172,8 @@ func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret me
 		strings.Join(called, ""))}
 }
 
-// strangers names the owners of an object that clusterctl does not move. With one such owner clusterctl leaves the
-// object out, independent of labels and other owners. Called are the words for the object: they are joined only for an
+// ownersThatStay returns the owners of an object that clusterctl does not move. With one such owner, clusterctl omits the
+// object, independent of labels and other owners. Called is the name of the object in messages. It is built only for an
 // obstacle, because most objects have none.
 //
 //	definition of the owner                         remedy
@@ -182,7 +181,7 @@ func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret me
 //	has the label that clusterctl looks for         none needed
 //	is one of Cluster API or of BMO   set the label, or remove the owner reference
 //	is another, or is none as it is no custom kind  remove the owner reference
-func (f *MoveFacts) strangers(about Subject, object metav1.Object, called ...string) []Obstacle {
+func (f *MoveFacts) ownersThatStay(about Subject, object metav1.Object, called ...string) []Obstacle {
 	var found []Obstacle
 	for _, owner := range object.GetOwnerReferences() {
 		name, moves := f.definitionOf(owner)
@@ -199,8 +198,8 @@ func (f *MoveFacts) strangers(about Subject, object metav1.Object, called ...str
 	return found
 }
 
-// definitionOf is the name of the definition of an owner, and whether clusterctl looks at its kind. The name is empty
-// if there is no definition. It searches once for each kind: thousands of objects have owners of few kinds.
+// definitionOf returns the name of the CRD of an owner, empty if there is none, and whether clusterctl discovers its
+// kind. It searches once for each kind: thousands of objects have owners of few kinds.
 func (f *MoveFacts) definitionOf(owner metav1.OwnerReference) (name string, moves bool) {
 	kind := ownerKind{owner.APIVersion, owner.Kind}
 	name, known := f.owners[kind]
@@ -214,8 +213,8 @@ func (f *MoveFacts) definitionOf(owner metav1.OwnerReference) (name string, move
 	return name, f.definitions[name]
 }
 
-// findDefinition is the name of the definition of a kind, empty if there is none. A definition is read without its
-// kind, but its name begins with the singular or plural of that.
+// findDefinition returns the name of the CRD of a kind, empty if there is none. CRDs are read without their kind, but
+// their name begins with its singular or plural.
 func (f *MoveFacts) findDefinition(kind schema.GroupVersionKind) string {
 	plural, singular := meta.UnsafeGuessKindToResource(kind)
 	for _, resource := range []schema.GroupVersionResource{plural, singular} {
@@ -227,7 +226,7 @@ func (f *MoveFacts) findDefinition(kind schema.GroupVersionKind) string {
 	return ""
 }
 
-// kindOf is the kind of an object that names Secrets: a typed object out of a list does not say it.
+// kindOf returns the kind of an object that references Secrets: typed objects from a list lack it.
 func kindOf(object metav1.Object) string {
 	switch object.(type) {
 	case *infrav1.Metal3Machine:

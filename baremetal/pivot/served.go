@@ -9,17 +9,17 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// AwaitsIronic returns the clusterID of the Ironic endpoint that a host waits for. The endpoint served the host where
-// the host comes from. It belongs to a Metal3Cluster of another namespace, which may move later. Until then nothing in
-// this cluster proves which Ironic answers. Empty if the host does not wait. The first row that fits counts.
+// AwaitsIronic returns the clusterID of the Ironic endpoint that a host waits for. The endpoint served the host in the
+// source. It belongs to a Metal3Cluster of another namespace, which may move later. Until then, nothing in this cluster
+// verifies the Ironic that answers. Empty if the host does not wait. The first row that matches counts.
 //
 //	host                                                   waits
 //	is not paused                                          no: BMO acts on it already
-//	brings no clusterID                                    no: an endpoint of its own namespace served it, or none
-//	was recorded from this object                          no: the move was given up
-//	brings a clusterID, and an endpoint with it is         no
+//	has no clusterID                                       no: an endpoint of its own namespace served it, or none
+//	was recorded from this object                          no: the move was aborted
+//	has a clusterID, and an endpoint with it is            no
 //	verified here, in any namespace
-//	brings a clusterID                                     yes
+//	has a clusterID                                        yes
 func AwaitsIronic(host *bmov1alpha1.BareMetalHost, around []Neighbour) string {
 	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	brought := host.Annotations[infrav1.IronicClusterIDAnnotation]
@@ -31,9 +31,9 @@ func AwaitsIronic(host *bmov1alpha1.BareMetalHost, around []Neighbour) string {
 	return brought
 }
 
-// ironicOf returns the clusterID that a host has to bring to the target: that of the Ironic endpoint in another
-// namespace that serves the host, or of the one that the host still waits for. Empty if there is none, or if it is not
-// known which endpoint serves the host.
+// ironicOf returns the clusterID that a host must have in the target: that of the Ironic endpoint in another namespace
+// that serves the host, or of the endpoint that the host still waits for. Empty if there is none, or if the endpoint is
+// unknown.
 func ironicOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) string {
 	serving := servedBy(host, around)
 	if len(serving) == 0 || !serving[0].Elsewhere {
@@ -42,7 +42,7 @@ func ironicOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) string {
 	return serving[0].ClusterID
 }
 
-// nameIronic writes onto a host that is to move which Ironic endpoint of another namespace serves it, or removes that.
+// nameIronic sets or removes the annotation with the clusterID of the Ironic endpoint of another namespace.
 func nameIronic(host *bmov1alpha1.BareMetalHost, around []Neighbour) {
 	clusterID := ironicOf(host, around)
 	if clusterID == "" {
@@ -52,8 +52,8 @@ func nameIronic(host *bmov1alpha1.BareMetalHost, around []Neighbour) {
 	metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.IronicClusterIDAnnotation, clusterID)
 }
 
-// stamp writes onto a host the epoch of the move and which Ironic serves the host, or removes what an earlier move has
-// written.
+// stamp sets or removes the annotations with the epoch of the move and the clusterID of the Ironic that serves the
+// host.
 func stamp(host *bmov1alpha1.BareMetalHost, around []Neighbour) {
 	epoch := StampFor(host, around)
 	if epoch == 0 {

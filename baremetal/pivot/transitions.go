@@ -1,11 +1,11 @@
 package pivot
 
-// Transition is an edge of the state machine of a host in a move. From is empty where an object appears, and To where
-// it disappears.
+// Transition is an edge of the state machine of a host in a move. From is empty for a new object, and To for a deleted
+// one.
 type Transition struct {
 	From, To Phase
 
-	// Cause is what happens: what a user, clusterctl, BMO or the manager does.
+	// Cause is the action of a user, clusterctl, BMO or the manager.
 	Cause string
 }
 
@@ -14,9 +14,9 @@ type Transition struct {
 //	source:  Running ──► Parking ──► Parked ──► Leaving ──► (gone)
 //	target:  (copied) ──► Parked ──► WaitingForEndpoint ──► Resuming ──► Running
 //
-// The source of a move that is given up goes the way of the target. A move is under way for a host from Parking to
-// Resuming. From each phase, another management cluster leads to Fenced, and a move that deletes the host to Leaving:
-// the table has only the usual ones of these.
+// The source of an aborted move has the transitions of the target. A host is moving from Parking to Resuming. Every
+// phase has transitions to Fenced, when another management cluster claims the Cluster, and to Leaving, when a move
+// deletes the host: the table has only the usual ones.
 func Transitions() []Transition {
 	return []Transition{
 		{"", PhaseRunning, "a user creates the host"},

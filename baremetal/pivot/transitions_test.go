@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// passage is a host on its way, with its Cluster and what the manager knows besides.
+// passage is a host during a move, with its Cluster and the facts of the manager.
 type passage struct {
 	t      *testing.T
 	host   *bmov1alpha1.BareMetalHost
@@ -21,7 +21,7 @@ type passage struct {
 	facts  pivot.HostFacts
 }
 
-// at is a host in a phase.
+// at returns a host in a phase.
 func at(t *testing.T, phase pivot.Phase) *passage {
 	t.Helper()
 	p := &passage{t: t, host: claimed(), around: runs, facts: pivot.HostFacts{Settled: true}}
@@ -74,7 +74,7 @@ func (p *passage) demand(want pivot.Phase) {
 	}
 }
 
-// manager takes the steps of the manager, which have to be these, and no more.
+// manager performs the steps of the manager, which must be exactly these.
 func (p *passage) manager(want ...pivot.Step) {
 	p.t.Helper()
 	around := []pivot.Neighbour{p.around}
@@ -98,10 +98,10 @@ func (p *passage) unpause() { delete(p.host.Annotations, bmov1alpha1.PausedAnnot
 
 func (p *passage) work(state bmov1alpha1.ProvisioningState) { p.host.Status.Provisioning.State = state }
 
-// clusterctl pauses the Cluster, or lets it run.
+// clusterctl pauses or unpauses the Cluster.
 func (p *passage) clusterctl(pauses bool) { p.around.Paused = pauses }
 
-// manage replaces what the manager has found out about the Cluster.
+// manage replaces the facts about the Cluster.
 func (p *passage) manage(around pivot.Neighbour) { p.around = around }
 
 // loseIronic makes another Ironic answer, while the workload cluster does not.
@@ -111,7 +111,7 @@ func (p *passage) loseIronic() {
 	p.manager(pivot.Hold)
 }
 
-// TestTransitions goes through each transition of the state machine.
+// TestTransitions tests each transition of the state machine.
 func TestTransitions(t *testing.T) {
 	type edge struct{ from, to pivot.Phase }
 	passages := map[edge]func(*passage){
@@ -183,20 +183,20 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// join makes the Node of the host join, which keeps what was deployed.
+// join makes the Node of the host join.
 func (p *passage) join() {
 	p.facts.Joined, p.facts.Unknown = true, false
 	p.manager(pivot.MarkProvisioned)
 }
 
-// arrive makes the host what clusterctl creates in the target.
+// arrive replaces the host with the object that clusterctl creates in the target.
 func (p *passage) arrive() {
 	record(p.t, p.host)
 	p.pause(infrav1.HostPausedByProvider)
 	p.host.Status = bmov1alpha1.BareMetalHostStatus{}
 }
 
-// arriveOnLeftover makes clusterctl copy the host onto one that is being deleted.
+// arriveOnLeftover makes clusterctl update a leftover that is being deleted.
 func (p *passage) arriveOnLeftover() {
 	record(p.t, p.host)
 	p.pause(infrav1.HostPausedByProvider)
@@ -210,7 +210,7 @@ func (p *passage) skipMove() {
 	p.around.Arrival, p.around.Paused = 3, false
 }
 
-// TestEveryPhaseHasAWayInAndOut demands that no host can get stuck in a phase, and that each phase can be reached.
+// TestEveryPhaseHasAWayInAndOut requires that each phase can be reached and left.
 func TestEveryPhaseHasAWayInAndOut(t *testing.T) {
 	reached, ends := map[pivot.Phase]bool{"": true}, map[pivot.Phase]bool{pivot.PhaseRunning: true, "": true}
 	for range pivot.Transitions() {
@@ -229,8 +229,7 @@ func TestEveryPhaseHasAWayInAndOut(t *testing.T) {
 	}
 }
 
-// TestStepsOfPhases goes through every combination of facts, and demands that the manager does nothing else to a host
-// in a phase.
+// TestStepsOfPhases tests every combination of facts, and requires that the manager performs no other step in a phase.
 func TestStepsOfPhases(t *testing.T) {
 	want := map[pivot.Phase][]pivot.Step{
 		pivot.PhaseRunning: {

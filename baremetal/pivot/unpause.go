@@ -9,23 +9,23 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// UnpauseObstacles says why a user must not end the pause of a host, and what ends it instead. Left is what the
-// cluster remembers of the objects that moved away. The first row that fits counts.
+// UnpauseObstacles returns why a user must not end the pause of a host, with the remedies. Left is the departure of the
+// namespace. The first row that matches counts.
 //
-//	paused host                                            in the way: BMO would
+//	paused host                                            obstacle: BMO would
 //	is being deleted                                       deprovision it
-//	is managed by another management cluster               act on it twice
-//	arrived on a leftover, or was left by an earlier move  wipe it
+//	is managed by another management cluster               be the second one that manages it
+//	arrived on a leftover, or is a leftover                wipe it
 //	lost its Ironic while it was provisioned               write the image again
 //	lost its status                                        write the image again
-//	its Cluster is paused                                  act on it in the middle of a move
-//	moved away, by what is remembered                      act on it twice
+//	its Cluster is paused                                  act on it during a move
+//	moved away, by the departure                           be the second one that manages it
 //	its Cluster does not exist                             deprovision it when its Machine is deleted
 //	its Ironic endpoint is here and not verified           act on it through an unknown Ironic
-//	anything else                                          nothing
+//	anything else                                          none
 //
 // A host that waits for the Ironic of another namespace, or for a Cluster, may be unpaused: only the user knows that
-// neither will come.
+// they will not arrive.
 func UnpauseObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour, left Departure) []Obstacle {
 	blocks := func(code Code, remedy, format string) []Obstacle {
 		return []Obstacle{About(hostKind, host).Blocks(code, remedy, format, host.Name)}
@@ -37,21 +37,21 @@ func UnpauseObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour, left 
 			"BareMetalHost %s is being deleted, and BMO would deprovision it")
 	case phase == PhaseFenced:
 		return blocks(CodeSuperseded, "take over with "+pluginCommand("takeover", host.Namespace)+
-			" if that one is gone for good", "another management cluster manages BareMetalHost %s")
+			" if that management cluster no longer exists", "another management cluster manages BareMetalHost %s")
 	case phase == PhaseArrivalHeld:
 		return arrivalObstacles(host, around)
 	case phase == PhaseProvisioningHeld:
 		return blocks(CodeHostPaused, "wait until the workload cluster answers",
 			"the Ironic that was provisioning BareMetalHost %s is gone, and another one would write the image again")
 	case LostStatus(host):
-		return blocks(CodeHostPaused, "keep what runs on it with "+keepCommand(host),
+		return blocks(CodeHostPaused, "keep the system that runs on it with "+keepCommand(host),
 			"BareMetalHost %s lost its status, and BMO would write the image again")
 	default:
 		return unpauseObstacles(host, around, left, blocks)
 	}
 }
 
-// unpauseObstacles is UnpauseObstacles for a host of which nothing was lost.
+// unpauseObstacles is UnpauseObstacles for a host that lost nothing.
 func unpauseObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour, left Departure,
 	blocks func(code Code, remedy, format string) []Obstacle,
 ) []Obstacle {
@@ -79,8 +79,8 @@ func unpauseObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour, left 
 	}
 }
 
-// withGates returns the Clusters as if the block-move annotation was back on those without an Ironic endpoint: CAPM3
-// sets none, so hosts that move to it would wait for ever.
+// withGates returns the Clusters with Ungated set to false if they have no Ironic endpoint: CAPM3 sets no block-move,
+// so hosts that move to CAPM3 would wait without end.
 func withGates(around []Neighbour) []Neighbour {
 	around = slices.Clone(around)
 	for i := range around {
@@ -89,16 +89,16 @@ func withGates(around []Neighbour) []Neighbour {
 	return around
 }
 
-// DiscardObstacles says why the object of a host must not be removed without BMO acting on the host. Claimed says that
-// the Metal3Machine that the host names exists. The first row that fits counts.
+// DiscardObstacles returns why the object of a host must not be removed without an action of BMO. Claimed says that the
+// Metal3Machine of the host exists. The first row that matches counts.
 //
-//	host                                                   in the way
-//	is leaving, and no Cluster is paused for a move        nothing
+//	host                                                   obstacle
+//	is leaving, and no Cluster is paused for a move        none
 //	is not paused                                          BMO manages it
 //	is claimed                                             its Machine would lose its host
-//	arrived on a leftover, or was left by an earlier move  nothing
-//	lost its status                                        nothing
-//	anything else                                          no move holds it, so it can be deleted as any other host
+//	arrived on a leftover, or is a leftover                none
+//	lost its status                                        none
+//	anything else                                          a user can delete it like any other host
 func DiscardObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour, claimed bool) []Obstacle {
 	about := About(hostKind, host)
 	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
@@ -115,14 +115,14 @@ func DiscardObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour, claim
 		return nil
 	default:
 		return []Obstacle{about.Blocks(CodeWrongStage, "see "+pluginCommand("status", host.Namespace),
-			"BareMetalHost %s is %s, and no earlier move has left it", host.Name, phase)}
+			"BareMetalHost %s is %s, and is no leftover of an earlier move", host.Name, phase)}
 	}
 }
 
-// AllowObstacles says why a host cannot be moved while BMO works on it. The first row that fits counts.
+// AllowObstacles returns why a host cannot be moved while BMO works on it. The first row that matches counts.
 //
-//	host                                    in the way
-//	is inspected, prepared, deprovisioned   nothing
+//	host                                    obstacle
+//	is inspected, prepared, deprovisioned   none
 //	is busy with anything else              a move always waits for that
 //	is not busy                             a move does not wait for it
 func AllowObstacles(host *bmov1alpha1.BareMetalHost) []Obstacle {

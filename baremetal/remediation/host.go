@@ -13,7 +13,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// hardMode makes BMO switch the power off without asking the system, which hangs.
+// hardMode makes BMO power the host off without the operating system, which does not respond.
 const hardMode = `{"mode":"hard"}`
 
 // longestKey is the longest name in the key of an annotation.
@@ -43,7 +43,7 @@ func AskedOff(host *bmov1alpha1.BareMetalHost) bool {
 	return false
 }
 
-// PowerOff returns the host with the request to power it off and keep it so.
+// PowerOff returns the host with the request to power it off and keep it off.
 func PowerOff(host *bmov1alpha1.BareMetalHost, name string) *bmov1alpha1.BareMetalHost {
 	return annotated(host, PowerOffKey(name), hardMode)
 }
@@ -60,11 +60,11 @@ func PowerOn(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 // WithoutOrphans returns the host without requests to keep it powered off whose remediation does not exist, and whether
 // there were any. It takes all remediations of the namespace, and the Machine on the host. Empty means none.
 //
-//	request                                                  what happens
+//	request                                                  result
 //	with the name, or as by CAPM3 the UID, of a remediation  stays
 //	with another one, the Machine on the host has a          stays: a move changed the UID, and the remediation removes
 //	remediation                                              the request
-//	any other                                                goes: no other controller would power the host on
+//	any other                                                is removed: no other controller would power the host on
 //
 // A host that a move is deleting is not changed.
 func WithoutOrphans(
@@ -111,12 +111,12 @@ func Restarting(host *bmov1alpha1.BareMetalHost) bool {
 	return asked
 }
 
-// Unhealthy returns the host marked as unhealthy, so that no Machine claims it.
+// Unhealthy returns the host with the annotation of unhealthy hosts, so that no Machine claims it.
 func Unhealthy(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 	return annotated(host, infrav1.UnhealthyAnnotation, infrav1.UnhealthyNode)
 }
 
-// Healthy returns the host without the mark that Unhealthy sets. A mark with another value stays.
+// Healthy returns the host without the annotation of Unhealthy. It keeps another value of the annotation.
 func Healthy(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 	desired := host.DeepCopy()
 	if desired.Annotations[infrav1.UnhealthyAnnotation] == infrav1.UnhealthyNode {

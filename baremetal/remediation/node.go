@@ -22,8 +22,8 @@ var outOfService = corev1.Taint{
 // taintSince is the first version of Kubernetes in which the taint is generally available.
 var taintSince = version.MajorMinor(1, 28)
 
-// FenceFor returns the fence for the version of the API server of the workload cluster. A version that cannot be read
-// counts as old.
+// FenceFor returns the fence for the version of the API server of the workload cluster. An invalid version counts as
+// old.
 func FenceFor(serverVersion string) Fence {
 	parsed, err := version.ParseGeneric(serverVersion)
 	if err != nil || parsed.LessThan(taintSince) {
@@ -53,11 +53,11 @@ func isOutOfService(taint corev1.Taint) bool {
 	return taint.Key == outOfService.Key && taint.Effect == outOfService.Effect
 }
 
-// Remaining returns what has not left a Node with the taint: its pods, except for those that stay, and its volumes.
+// Remaining returns the pods and volumes that have not left a Node with the taint, except for pods that stay.
 //
 //	pod                                 leaves
 //	is being deleted                    yes
-//	has succeeded or failed             no: it runs nowhere
+//	has succeeded or failed             no: it does not run
 //	mirror of a static pod              no: the kubelet runs it without the API server
 //	tolerates the taint without an end  no
 //	any other                           yes
@@ -93,8 +93,8 @@ func toleratesForEver(toleration corev1.Toleration) bool {
 	return toleration.TolerationSeconds == nil && tolerates(toleration, outOfService)
 }
 
-// Backup keeps annotations and labels of a Node on the remediation before the Node is deleted. Keys of an earlier
-// backup that the Node lacks stay. The annotations in without are not kept.
+// Backup stores annotations and labels of a Node on the remediation before the Node is deleted. It keeps keys of an
+// earlier backup that the Node lacks, and omits the annotations in without.
 func Backup(request *infrav1.Metal3Remediation, node *corev1.Node, without ...string) error {
 	annotations := maps.Clone(node.Annotations)
 	for _, key := range without {
@@ -106,7 +106,7 @@ func Backup(request *infrav1.Metal3Remediation, node *corev1.Node, without ...st
 	} {
 		kept, err := backedUp(request, key)
 		if err != nil || kept == nil {
-			// A backup that cannot be read is of no use to anybody.
+			// An invalid backup cannot be restored.
 			kept = map[string]string{}
 		}
 		maps.Copy(kept, now)

@@ -8,9 +8,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// Surroundings are what the reboot of a node could stop.
+// Surroundings has the nodes and programs that the reboot of a node could stop.
 type Surroundings struct {
-	// Host and Node are what is to be rebooted. Node is empty for a Machine without a Node.
+	// Host and Node are the host to reboot and its Node. Node is empty for a Machine without a Node.
 	Host, Node string
 
 	// Management are the nodes of the cluster that the manager runs in, if the Node is one of them. Nil means that the
@@ -20,14 +20,14 @@ type Surroundings struct {
 	// Operators are the programs of the management cluster that power hosts on, if the Node is one of its nodes.
 	Operators []Operator
 
-	// Carriers are the nodes that carry the Ironic endpoint of the cluster. Nil where there is none.
+	// Carriers are the nodes that run the Ironic endpoint of the cluster. Nil without an endpoint.
 	Carriers []Carrier
 
-	// CarriersUnknown says that there is an Ironic endpoint on the nodes, and that they cannot be read.
+	// CarriersUnknown says that nodes run an Ironic endpoint, and that they cannot be read.
 	CarriersUnknown bool
 }
 
-// Carrier is a node that carries the Ironic endpoint.
+// Carrier is a node that runs the Ironic endpoint.
 type Carrier struct {
 	Name string
 
@@ -38,7 +38,7 @@ type Carrier struct {
 	Down bool
 }
 
-// IsAlone returns true if the reboot can stop nothing that powers the host on again.
+// IsAlone returns true if the reboot cannot stop a program that powers the host on again.
 func (s Surroundings) IsAlone() bool {
 	return s.Management == nil && s.Carriers == nil && !s.CarriersUnknown
 }
@@ -61,18 +61,18 @@ func (s Surroundings) WithDown(down map[string]bool) Surroundings {
 	return s
 }
 
-// Protect waits while a reboot of a node could leave nothing that powers its host on again.
+// Protect returns waiting while after a reboot of the node no program could power its host on again.
 //
 //	node                          other nodes                                  then
 //	management, control plane     fewer ready than etcd requires               wait: the API server would stop
-//	management                    none runs, or could run, BMO or the manager  wait: it would stop
+//	management                    none runs, or could run, BMO or the manager  wait: BMO or the manager would stop
 //	with an Ironic endpoint       the node may hold the VIP, no other could    wait: Ironic would stop
-//	with an Ironic endpoint       unknown, and the VIP may be on one of them   wait: as long as that is not known
+//	with an Ironic endpoint       unknown, and the VIP may be on one of them   wait: until the nodes are known
 //	any                           anything else                                go
 //
-// A node that is down counts as not ready. The VIP is left to keepalived: a holder that is powered off loses it to
-// another armed node. A node of a workload cluster without an Ironic endpoint may be the only one: the management
-// cluster powers its host on again.
+// A node that is down counts as not ready. keepalived moves the VIP: if a holder is powered off, another armed node
+// takes it. A node of a workload cluster without an Ironic endpoint may be the only one: the management cluster powers
+// its host on again.
 func Protect(around Surroundings) outcome.Outcome {
 	if risk := around.risk(); risk != "" {
 		return outcome.Waiting(infrav1.ManagementClusterAtRiskReason, fmt.Sprintf(
@@ -93,7 +93,7 @@ func Protect(around Surroundings) outcome.Outcome {
 	return outcome.Done()
 }
 
-// risk returns what stops in the management cluster without the node. Empty means nothing.
+// risk returns what would stop in the management cluster without the node. Empty means nothing.
 func (s Surroundings) risk() string {
 	if ready, all := s.controlPlane(); all > 0 && ready < all/2+1 {
 		return fmt.Sprintf("%d of %d control-plane nodes of the management cluster are ready, and etcd requires %d",

@@ -9,22 +9,22 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Fence is what keeps pods off the Node of a host that is powered off. It has to be undone.
+// Fence prevents pods from running on the Node of a host that is powered off. The remediation must undo it.
 type Fence string
 
-// Fences.
+// Values of Fence.
 const (
-	// NoFence means that there is nothing to undo.
+	// NoFence means that no fence must be undone.
 	NoFence Fence = ""
 
 	// TaintFence is the taint node.kubernetes.io/out-of-service on the Node.
 	TaintFence Fence = "Taint"
 
-	// DeleteFence is the deletion of the Node. Its annotations and labels are kept on the Metal3Remediation.
+	// DeleteFence is the deletion of the Node. The Metal3Remediation keeps its annotations and labels.
 	DeleteFence Fence = "Delete"
 )
 
-// Record is how far a remediation got.
+// Record is the progress of a remediation.
 type Record struct {
 	// Phase is empty before the first try.
 	Phase infrav1.RemediationPhase `json:"phase,omitempty"`
@@ -32,7 +32,7 @@ type Record struct {
 	// RetryCount is the number of tries after the first one.
 	RetryCount int32 `json:"retryCount,omitempty"`
 
-	// LastRemediated is when the try began. Nil before the first try.
+	// LastRemediated is the start of the try. Nil before the first try.
 	LastRemediated *metav1.Time `json:"lastRemediated,omitempty"`
 
 	// Fence is the fence of the Node.
@@ -47,7 +47,7 @@ type Record struct {
 //	other        Deleting machine        the status
 //	other        none, Failed            no try has begun
 //
-// An object that is younger than its try was moved: the try begins anew, because nothing happened during the move.
+// An object that is younger than its try was moved: the try begins again, because nothing happened during the move.
 func Recall(request *infrav1.Metal3Remediation) Record {
 	var record Record
 	text := request.Annotations[infrav1.RemediationAnnotation]
@@ -95,7 +95,7 @@ func (r Record) Left(timeout time.Duration, now time.Time) time.Duration {
 	return max(0, r.LastRemediated.Add(timeout).Sub(now))
 }
 
-// Progress is what decides whether a try goes on.
+// Progress has the facts that decide whether a try continues.
 type Progress struct {
 	Record Record
 	Limits Limits
@@ -106,7 +106,7 @@ type Progress struct {
 	Now time.Time
 }
 
-// Next returns the record for this moment, and how long it holds. Zero means until an event.
+// Next returns the record for this time, and the time until it changes. Zero means until an event.
 //
 //	phase               timeout   Machine     retries   next
 //	none                                                the first try begins
@@ -134,7 +134,7 @@ func Next(progress Progress) (Record, time.Duration) {
 	return record, timeout
 }
 
-// Resumed returns the record of a remediation that was held until now: the time of its try begins anew.
+// Resumed returns the record of a remediation that was paused: the time of its try begins again.
 func (r Record) Resumed(now time.Time) Record {
 	if r.LastRemediated != nil {
 		r.LastRemediated = &metav1.Time{Time: now.Truncate(time.Second)}

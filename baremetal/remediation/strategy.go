@@ -10,17 +10,16 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// Limits are how often and how long a remediation tries.
+// Limits are the number of tries of a remediation, and their timeout.
 type Limits struct {
-	// Retries is how many tries may follow the first one.
+	// Retries is the number of tries after the first one.
 	Retries int32
 
-	// Timeout is how long a try may take.
+	// Timeout is the time limit of a try.
 	Timeout time.Duration
 }
 
-// LimitsOf returns the limits of a strategy. What it leaves open, or sets to zero, has the default. A strategy that
-// does not exist is blocked.
+// LimitsOf returns the limits of a strategy. Missing or zero values have the default. An unknown strategy is blocked.
 func LimitsOf(strategy *infrav1.RemediationStrategy) (Limits, outcome.Outcome) {
 	given := ptr.Deref(strategy, infrav1.RemediationStrategy{})
 	if given.Type != "" && given.Type != infrav1.RebootRemediation {

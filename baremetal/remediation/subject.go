@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// Subject is what a remediation is about. Nil means that there is none.
+// Subject has the objects of a remediation. Nil means that there is none.
 type Subject struct {
 	Owner   *clusterv1.Machine
 	Machine *infrav1.Metal3Machine
@@ -25,7 +25,7 @@ type Subject struct {
 	// LostHost is the name of the recorded host of the Metal3Machine, if the API server has no such host. Empty otherwise.
 	LostHost string
 
-	// Withheld is why BMO does not act on the host. Empty if it does.
+	// Withheld is the reason why BMO does not act on the host. Empty if it does.
 	Withheld string
 }
 
@@ -39,8 +39,8 @@ type Subject struct {
 //	is unhealthy
 //	host is being deleted                 blocked: BMO ends it
 //	BMO does not act on the host          wait
-//	BMO has reported no state of it       wait: its poweredOn says nothing yet
-//	spec.online is false                  blocked: a person has switched the host off
+//	BMO has reported no state of it       wait: its poweredOn is unknown
+//	spec.online is false                  blocked: a user has powered the host off
 //	anything else                         done
 func Check(subject Subject) outcome.Outcome {
 	switch owner := subject.Owner; {

@@ -9,17 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Sources that need no API server. All others count as references.
+// Sources that require no API server. All others are references.
 var (
 	freeVolumes   = []string{"hostPath", "emptyDir", "downwardAPI"}
 	freeVariables = []string{"fieldRef", "resourceFieldRef"}
 )
 
-// References lists the places of a pod that refer to objects of an API server, in the words of the manifest, like
-// "spec.volumes[0].secret".
+// References returns the fields of a pod that refer to objects of an API server, such as "spec.volumes[0].secret".
 //
-// The priority class is not among them: the kubelet does not look it up, and the API server wants to see it on the
-// mirror of the pod.
+// The priority class is omitted: the kubelet does not read it, and the API server requires it on the mirror pod.
 func References(spec *corev1.PodSpec) []string {
 	var found []string
 	note := func(is bool, path string, values ...any) {
@@ -71,8 +69,8 @@ func ofContainer(path string, container *corev1.Container) []string {
 	return found
 }
 
-// foreign names the fields of a union that are set and not free. It looks at the type, so that it also knows fields
-// that came later than this line.
+// foreign returns the fields of a union that are set and not allowed. It uses reflection, so that it includes fields of
+// later versions of Kubernetes.
 func foreign(union any, free []string) []string {
 	var found []string
 	value := reflect.ValueOf(union)

@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Render writes the manifest of a static pod, with the same bytes for the same pod. Keys, volumes, mounts and ports are
-// sorted; containers, arguments and environment variables are not, because their order has a meaning. The pod itself is
-// not changed.
+// Render returns the manifest of a static pod. The same pod gives the same bytes. Keys, volumes, mounts and ports are
+// sorted. Containers, arguments and environment variables are not, because their order has a meaning. Render does not
+// change the pod.
 //
-// It fails for a pod without name, namespace or containers, for one with a generated name, owners or finalizers, and
-// for one that refers to objects of an API server; the error names all of these places. The status is left out.
+// Render returns an error for a pod without name, namespace or containers, with a generated name, owners or finalizers,
+// and for references to objects of an API server. The error names all of them. Render omits the status.
 func Render(pod *corev1.Pod) ([]byte, error) {
 	if err := check(pod); err != nil {
 		return nil, fmt.Errorf("rendering static pod %s/%s: %w", pod.Namespace, pod.Name, err)
@@ -33,7 +33,7 @@ func Render(pod *corev1.Pod) ([]byte, error) {
 func check(pod *corev1.Pod) error {
 	switch {
 	case pod.Name == "" || pod.GenerateName != "":
-		return errors.New("metadata.name is needed and metadata.generateName is not; give the pod a name")
+		return errors.New("metadata.name is required, and metadata.generateName is not supported; set a name")
 	case pod.Namespace == "":
 		return errors.New("metadata.namespace is empty; the mirror of the pod would land in default")
 	case len(pod.OwnerReferences) > 0 || len(pod.Finalizers) > 0:
@@ -64,7 +64,7 @@ func sorted(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// manifest is a pod as a person would write it. Of the metadata it has what a kubelet reads.
+// manifest is a pod without empty fields. Of the metadata it has the fields that a kubelet reads.
 type manifest struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        metadata       `json:"metadata"`
@@ -78,8 +78,8 @@ type metadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// marshal writes what sigs.k8s.io/yaml would. That makes JSON of the pod and reads it as YAML, to get at the tree that
-// it writes in the end with yaml/v2; here the pod is made into the tree at once, which takes half the time.
+// marshal returns the output of sigs.k8s.io/yaml, which converts the pod to JSON and parses it as YAML. marshal builds
+// the YAML tree directly, which takes half the time.
 func marshal(pod *corev1.Pod) ([]byte, error) {
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&manifest{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},

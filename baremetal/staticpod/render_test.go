@@ -81,7 +81,7 @@ func TestRenderRefuses(t *testing.T) {
 		want   string
 	}{
 		"no name": {
-			reason: "the kubelet refuses it", want: "metadata.name is needed",
+			reason: "the kubelet refuses it", want: "metadata.name is required",
 			change: func(pod *corev1.Pod) { pod.Name, pod.GenerateName = "", "pod-" },
 		},
 		"no namespace": {

@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// Address is an address that a group of nodes shares, and the network it lies in.
+// Address is a VIP of a group of nodes, and its network.
 type Address struct {
-	// Address is held by one node at a time.
+	// Address is the VIP. One node at a time holds it.
 	Address netip.Addr `json:"address"`
 
-	// Prefix is the length of the prefix that the address has on the interface of its holder.
+	// Prefix is the length of the prefix of the VIP on the interface of its holder.
 	Prefix int `json:"prefix"`
 
-	// Network contains the address and the nodes' own addresses. It is in its masked form.
+	// Network contains the VIP and the own addresses of the nodes, in its masked form.
 	Network netip.Prefix `json:"network"`
 }
 
-// NewAddress pairs an address with its network, written like 192.0.2.2 and 192.0.2.0/24.
+// NewAddress returns an address with its network, written like 192.0.2.2 and 192.0.2.0/24.
 //
-// On the interface an IPv4 address gets the prefix of its network, because a DHCP server beside it serves only networks
-// that the interface has. An IPv6 address gets 128: the kernel then marks it as deprecated and never chooses it as the
-// source of a connection, which would break when the address moves.
+// On the interface, an IPv4 address has the prefix of its network, because a DHCP server serves only networks of the
+// interface. An IPv6 address has 128: the kernel then marks it as deprecated and never chooses it as the source of a
+// connection, which would break when the VIP moves.
 func NewAddress(address, network string) (Address, error) {
 	parsed, err := parseAddress(address)
 	if err != nil {
@@ -40,7 +40,7 @@ func NewAddress(address, network string) (Address, error) {
 	return result, result.check()
 }
 
-// OnInterface is the address with its prefix, as it stands on the interface of its holder.
+// OnInterface returns the VIP with its prefix on the interface of its holder.
 func (a Address) OnInterface() netip.Prefix {
 	return netip.PrefixFrom(a.Address, a.Prefix)
 }
@@ -48,27 +48,27 @@ func (a Address) OnInterface() netip.Prefix {
 func (a Address) check() error {
 	switch {
 	case !a.Address.IsValid() || !a.Network.IsValid():
-		return fmt.Errorf("virtual address %q in network %q: both are needed", a.Address, a.Network)
+		return fmt.Errorf("VIP %q in network %q: both are required", a.Address, a.Network)
 	case !a.Network.Contains(a.Address):
-		return fmt.Errorf("virtual address %s is not in its network %s; give the network that contains it",
+		return fmt.Errorf("VIP %s is not in its network %s; give the network that contains it",
 			a.Address, a.Network)
 	case a.Prefix < 1 || a.Prefix > a.Address.BitLen():
-		return fmt.Errorf("virtual address %s has the prefix length %d; use 1 to %d",
+		return fmt.Errorf("VIP %s has the prefix length %d; use 1 to %d",
 			a.Address, a.Prefix, a.Address.BitLen())
 	case a.Network.Addr().BitLen()-a.Network.Bits() < 2:
-		// Networks of one and two addresses have neither a network address nor a broadcast address.
+		// Networks with one or two addresses have neither a network address nor a broadcast address.
 		return nil
 	case a.Address == a.Network.Addr():
-		return fmt.Errorf("virtual address %s is the address of the network %s itself; choose another one",
+		return fmt.Errorf("VIP %s is the address of the network %s itself; choose another one",
 			a.Address, a.Network)
 	case a.Address.Is4() && a.Address == lastOf(a.Network):
-		return fmt.Errorf("virtual address %s is the broadcast address of %s; choose another one", a.Address, a.Network)
+		return fmt.Errorf("VIP %s is the broadcast address of %s; choose another one", a.Address, a.Network)
 	default:
 		return nil
 	}
 }
 
-// lastOf is the highest address of an IPv4 network.
+// lastOf returns the highest address of an IPv4 network.
 func lastOf(network netip.Prefix) netip.Addr {
 	bytes := network.Addr().As4()
 	for i := range bytes {
@@ -79,11 +79,10 @@ func lastOf(network netip.Prefix) netip.Addr {
 	return netip.AddrFrom4(bytes)
 }
 
-// Addresses pairs each virtual address with the network at the same place. The order is kept: the first address is the
-// one in URLs.
+// Addresses returns each VIP with the network of the same index, in the same order: URLs have the first VIP.
 func Addresses(virtualIPs, networks []string) ([]Address, error) {
 	if len(virtualIPs) != len(networks) {
-		return nil, fmt.Errorf("there are %d virtual addresses and %d networks; give the network of each address, in the "+
+		return nil, fmt.Errorf("there are %d VIPs and %d networks; give the network of each address, in the "+
 			"same order", len(virtualIPs), len(networks))
 	}
 	addresses := make([]Address, 0, len(virtualIPs))
@@ -97,15 +96,15 @@ func Addresses(virtualIPs, networks []string) ([]Address, error) {
 	return addresses, checkFamilies(addresses)
 }
 
-// checkFamilies demands one or two addresses, of different families: two of one family may end on different nodes.
+// checkFamilies requires one or two addresses, of different families: two of one family could end on different nodes.
 func checkFamilies(addresses []Address) error {
 	if len(addresses) == 0 {
-		return fmt.Errorf("there is no virtual address; give one for each family that is used")
+		return fmt.Errorf("there is no VIP; give one for each family that is used")
 	}
 	for i, address := range addresses {
 		for _, other := range addresses[:i] {
 			if other.Address.Is4() == address.Address.Is4() {
-				return fmt.Errorf("virtual addresses %s and %s are of one family; give at most one of each family",
+				return fmt.Errorf("VIPs %s and %s are of one family; give at most one of each family",
 					other.Address, address.Address)
 			}
 		}
@@ -113,9 +112,9 @@ func checkFamilies(addresses []Address) error {
 	return nil
 }
 
-// Members reads the own addresses of the nodes that share the addresses. The result is sorted and holds each node once,
-// so that every node of the group sees the same list. Members of a family without a virtual address are refused, and so
-// is a virtual address among them: a node that has it all the time never gives it away.
+// Members parses the own addresses of the nodes of the group. The result is sorted and has each node once, so that all
+// nodes of the group have the same list. It returns an error for members of a family without a VIP, and for a VIP among
+// the members: a node with the VIP as its own address never releases it.
 func Members(nodes []string, addresses []Address) ([]netip.Addr, error) {
 	members := make([]netip.Addr, 0, len(nodes))
 	for _, node := range nodes {
@@ -133,17 +132,17 @@ func Members(nodes []string, addresses []Address) ([]netip.Addr, error) {
 func checkMembers(members []netip.Addr, addresses []Address) error {
 	for _, member := range members {
 		if !slices.ContainsFunc(addresses, func(a Address) bool { return a.Address.Is4() == member.Is4() }) {
-			return fmt.Errorf("node address %s is of a family without a virtual address; leave it out", member)
+			return fmt.Errorf("node address %s is of a family without a VIP; omit it", member)
 		}
 		if slices.ContainsFunc(addresses, func(a Address) bool { return a.Address == member }) {
-			return fmt.Errorf("%s is a virtual address and cannot be the own address of a node; give the node another one",
+			return fmt.Errorf("%s is a VIP and cannot be the own address of a node; give the node another one",
 				member)
 		}
 	}
 	return nil
 }
 
-// parseAddress reads an address that a node can have for itself.
+// parseAddress parses an address that a node can have as its own address.
 func parseAddress(text string) (netip.Addr, error) {
 	address, err := netip.ParseAddr(text)
 	switch {

@@ -87,8 +87,8 @@ func TestAddresses(t *testing.T) {
 	}{
 		"one":           {reason: "least", virtualIPs: []string{"172.22.0.2"}, networks: []string{"172.22.0.0/24"}},
 		"dual":          {reason: "one of each", virtualIPs: []string{"fd00::2", "172.22.0.2"}, networks: []string{"fd00::/64", "172.22.0.0/24"}},
-		"none":          {reason: "nothing to share", want: "there is no virtual address"},
-		"networks less": {reason: "which belongs to which", virtualIPs: []string{"172.22.0.2"}, want: "1 virtual addresses and 0 networks"},
+		"none":          {reason: "nothing to share", want: "there is no VIP"},
+		"networks less": {reason: "which belongs to which", virtualIPs: []string{"172.22.0.2"}, want: "1 VIPs and 0 networks"},
 		"two of one family": {
 			reason: "they may part", virtualIPs: []string{"172.22.0.2", "172.22.0.3"},
 			networks: []string{"172.22.0.0/24", "172.22.0.0/24"}, want: "172.22.0.2 and 172.22.0.3 are of one family",
@@ -127,11 +127,11 @@ func TestMembers(t *testing.T) {
 		},
 		"family without address": {
 			reason: "a mistake in the list", nodes: []string{"fd00::21"}, addresses: both[:1],
-			refused: "fd00::21 is of a family without a virtual address",
+			refused: "fd00::21 is of a family without a VIP",
 		},
-		"virtual address": {
+		"VIP": {
 			reason: "it would never move", nodes: []string{"172.22.0.2"}, addresses: both,
-			refused: "172.22.0.2 is a virtual address and cannot be the own address of a node",
+			refused: "172.22.0.2 is a VIP and cannot be the own address of a node",
 		},
 		"name": {reason: "not resolved", nodes: []string{"node-1"}, addresses: both, refused: `"node-1" is not an address`},
 	}

@@ -1,11 +1,11 @@
-// Package vip knows virtual addresses: which address a group of nodes shares, which nodes are its members, which
-// virtual router ID tells the group from its neighbours, and what one node has to be told to take part.
+// Package vip contains the VIPs of a group of nodes, its members, its virtual router ID, and the settings of the guard
+// on one node.
 //
-// NodeSettings is the contract between what is rendered for a machine and the guard that runs on it. The guard runs on
-// every control-plane node beside etcd and has to stay small, so this package imports the standard library alone: no
-// type of Kubernetes, not even for a duration.
+// NodeSettings is the contract between the rendered files of a machine and the guard that runs on it. The guard runs on
+// every control-plane node and must stay small, so this package imports the standard library only: no type of
+// Kubernetes.
 //
-// It refuses what a node could not recover from by itself: two addresses of one family, an address that is the network
-// itself, a node's own address as the shared one, a member that no other member hears. It takes text, not addresses,
-// because its input was written by a person and the message has to repeat what the person wrote.
+// The package returns an error for settings that a node cannot correct: two VIPs of one family, a VIP that is the
+// network address, a node's own address as the VIP, a member that gets no advertisements. It parses text, so that the
+// error quotes the input of the user.
 package vip

@@ -7,18 +7,18 @@ import (
 	"slices"
 )
 
-// Limits of a virtual router ID. 1 and 2 are left to others: keepalived of many Metal3 clusters uses them for the
-// address of the control plane, and so does the keepalived image of Metal3 for its Ironic.
+// Limits of a virtual router ID. keepalived of many Metal3 clusters uses 1 and 2 for the address of the control plane,
+// and so does the keepalived image of Metal3 for its Ironic.
 const (
 	MinRouterID = 3
 	MaxRouterID = 255
 )
 
-// levels is how many ordinals there are, see Ordinal.
+// levels is the number of ordinals, see Ordinal.
 const levels = 5
 
-// RouterID chooses the virtual router ID of a group from the cluster's ID: the same one for as long as the same IDs are
-// taken. It fails when all of them are.
+// RouterID returns the virtual router ID of a group for the ID of the cluster. The same used IDs give the same result.
+// It returns an error if all IDs are used.
 func RouterID(clusterID string, taken ...int) (int, error) {
 	const count = MaxRouterID - MinRouterID + 1
 	start := int(hash(clusterID) % count)
@@ -31,11 +31,11 @@ func RouterID(clusterID string, taken ...int) (int, error) {
 		clusterID, MinRouterID, MaxRouterID)
 }
 
-// Ordinal is the rank of a node among the members that takes over first: 0 before 1, at most 4. Members whose rank is
-// the same are told apart by keepalived, which prefers the higher address. A node that is no member is last.
+// Ordinal returns the rank of a node among the members: 0 takes over before 1, and the last rank is 4. If two members
+// have the same rank, keepalived prefers the higher address. A node that is not a member has the last rank.
 //
-// Ranks repeat because the list may name every address that a node could ever get, and because the priorities made of
-// them need gaps to be told apart in time.
+// Ranks repeat because the list may contain every possible address of a node, and because priorities require gaps to
+// differ in time.
 func Ordinal(own netip.Addr, members []netip.Addr) int {
 	family := slices.DeleteFunc(slices.Clone(members), func(m netip.Addr) bool { return m.Is4() != own.Is4() })
 	slices.SortFunc(family, netip.Addr.Compare)
@@ -45,7 +45,7 @@ func Ordinal(own netip.Addr, members []netip.Addr) int {
 	return levels - 1
 }
 
-// OrdinalOfName is the rank of a node where members are not known, which is so in mode Multicast.
+// OrdinalOfName returns the rank of a node in mode Multicast, without a list of members.
 func OrdinalOfName(node string) int {
 	return int(hash(node) % levels)
 }

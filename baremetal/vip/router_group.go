@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Group is one virtual router: what tells the nodes that share addresses from those of another cluster. It may come
-// from a description with mistakes; what could not be read is not in it.
+// Group is one virtual router: the facts that distinguish the nodes of a cluster from those of another cluster. Invalid
+// settings of a cluster are omitted.
 type Group struct {
 	// ClusterID of the cluster that the nodes belong to.
 	ClusterID string
 
-	// RouterID is the virtual router ID. Zero means the one that comes from the ClusterID.
+	// RouterID is the virtual router ID. Zero means the default for the ClusterID.
 	RouterID int
 
-	// Mode in which all members of the group run.
+	// Mode of all members of the group.
 	Mode Mode
 
-	// Addresses that the members share.
+	// Addresses are the VIPs of the group.
 	Addresses []netip.Addr
 
 	// Networks of the addresses, in their masked form.
@@ -27,7 +27,7 @@ type Group struct {
 	Peers []netip.Addr
 }
 
-// ID is the virtual router ID that the members use.
+// ID returns the virtual router ID of the members.
 func (g Group) ID() int {
 	if g.RouterID != 0 {
 		return g.RouterID
@@ -35,22 +35,22 @@ func (g Group) ID() int {
 	return freeRouterID(g.ClusterID, nil)
 }
 
-// IsOneWith says whether two groups describe one endpoint, which several clusters share on purpose: they have the same
-// identity and an address in common.
+// IsOneWith returns true if two groups describe one endpoint, which several clusters share on purpose: they have the
+// same identity and a common VIP.
 func (g Group) IsOneWith(other Group) bool {
 	return g.ClusterID != "" && g.ClusterID == other.ClusterID && slices.ContainsFunc(g.Addresses, other.Shares)
 }
 
-// Shares says whether an address is one of those that the members share.
+// Shares returns true if an address is a VIP of the group.
 func (g Group) Shares(address netip.Addr) bool { return slices.Contains(g.Addresses, address) }
 
-// Hears says whether advertisements of one group reach members of the other.
+// Hears returns true if advertisements of one group reach members of the other.
 //
-//	modes                      hear one another
-//	Multicast and Multicast    if networks overlap: what is sent to all stays on the wire, and a network is on one wire
-//	Unicast and Unicast        if two addresses of one family are peers in both: one of each group, for a member sends to
-//	                           its peers alone and drops what comes from others
-//	Unicast and Multicast      never: a member with peers does not listen to what is sent to all
+//	modes                      hear each other
+//	Multicast and Multicast    if networks overlap: multicast stays on the wire, and a network is on one wire
+//	Unicast and Unicast        if two addresses of one family are peers in both, one of each group: a member sends to its
+//	                           peers only and drops packets of others
+//	Unicast and Multicast      never: a member with peers ignores multicast
 func (g Group) Hears(other Group) bool {
 	switch {
 	case g.Mode != other.Mode:
@@ -74,11 +74,10 @@ func (g Group) sharesPeers(other Group) bool {
 	return max(found[true], found[false]) > 1
 }
 
-// RouterIDs gives each group its virtual router ID: the one that it has or, one group after the other, one that no
-// group has that it hears. The same groups in the same order get the same IDs, whoever asks. Groups that are one get
-// the same ID.
+// RouterIDs returns the virtual router ID of each group: its own or, in the order of the groups, one that no group has
+// that it hears. The same groups in the same order give the same result. Groups of one endpoint get the same ID.
 //
-// A group that finds all IDs taken gets the one that it would have alone.
+// If all IDs are used, the group gets the default for its ClusterID.
 func RouterIDs(groups []Group) []int {
 	settled := slices.Clone(groups)
 	ids := make([]int, len(groups))
@@ -91,7 +90,7 @@ func RouterIDs(groups []Group) []int {
 	return ids
 }
 
-// choose leaves out groups that have no ID yet, the own one among them: they choose later, and find this one.
+// choose ignores groups without an ID: they choose later, and avoid the ID of this group.
 func (g Group) choose(others []Group) int {
 	var taken []int
 	for _, other := range others {

@@ -18,14 +18,14 @@ type Role string
 
 // Values of Role.
 const (
-	// Management is the side that builds the cluster. It is preferred as long as it lives.
+	// Management is the management cluster. It has the highest priority before the move.
 	Management Role = "Management"
 
-	// ControlPlane is a control-plane node of the cluster itself.
+	// ControlPlane is a control-plane node of the cluster.
 	ControlPlane Role = "ControlPlane"
 )
 
-// Mode says how members hear one another. Its values are those of the API.
+// Mode is the mode of the advertisements. Its values are those of the API.
 type Mode string
 
 // Values of Mode.
@@ -34,7 +34,7 @@ const (
 	Multicast Mode = "Multicast"
 )
 
-// Takeover says when a node may hold the addresses. Its values are those of the API.
+// Takeover says when a node may hold the VIPs. Its values are those of the API.
 type Takeover string
 
 // Values of Takeover.
@@ -44,38 +44,38 @@ const (
 	Manual    Takeover = "Manual"
 )
 
-// Standby says whether Ironic runs on nodes that do not hold the addresses. Its values are those of the API.
+// Standby says whether Ironic runs on nodes that do not hold the VIPs. Its values are those of the API.
 type Standby string
 
 // Values of Standby.
 const (
-	// Warm means that a node may hold the addresses only while its Ironic is healthy.
+	// Warm means that a node may hold the VIPs only while its Ironic is healthy.
 	Warm Standby = "Warm"
 
-	// Cold means that Ironic starts when the addresses arrive, so its health cannot be asked for before.
+	// Cold means that Ironic starts when the node gets the VIPs, so its health is unknown before.
 	Cold Standby = "Cold"
 )
 
-// Names of the files in the state directory of a node that keepalived watches.
+// Names of the files in the state directory of a node. keepalived watches them.
 const (
-	// HealthFile says whether the Ironic of the node is well.
+	// HealthFile says whether the Ironic of the node is healthy.
 	HealthFile = "ironic-ok"
 
-	// ArmedFile says whether the node may hold the addresses.
+	// ArmedFile says whether the node may hold the VIPs.
 	ArmedFile = "armed"
 )
 
-// NodeSettings is all that the guard of a node has to know. What only the node itself knows is not in it: its name, its
-// own addresses, and therefore its rank among the members.
+// NodeSettings are the settings of the guard of a node, without facts of the node itself: its name, its own addresses,
+// and its rank among the members.
 type NodeSettings struct {
-	// ClusterID starts the name of every conductor of the cluster.
+	// ClusterID is the prefix of the name of every conductor of the cluster.
 	ClusterID string `json:"clusterID"`
 
 	// Role of the node.
 	Role Role `json:"role"`
 
-	// Interface carries the virtual addresses. It may appear later than the guard. Exactly one of Interface,
-	// MACAddresses and InterfaceCIDR is set.
+	// Interface for the VIPs. It may appear after the start of the guard. Exactly one of Interface, MACAddresses and
+	// InterfaceCIDR is set.
 	Interface string `json:"interface,omitempty"`
 
 	// MACAddresses let the node choose the interface with one of them, written like 52:54:00:00:00:0a.
@@ -85,32 +85,32 @@ type NodeSettings struct {
 	// form.
 	InterfaceCIDR netip.Prefix `json:"interfaceCIDR,omitzero"`
 
-	// VirtualIPs are one or two addresses of different families. The first one is in URLs and in the certificate.
+	// VirtualIPs are one or two VIPs of different families. URLs have the first VIP.
 	VirtualIPs []Address `json:"virtualIPs"`
 
 	// VirtualRouterID of the group, 3 to 255.
 	VirtualRouterID int `json:"virtualRouterID"`
 
-	// Mode in which all members of the group run.
+	// Mode of all members of the group.
 	Mode Mode `json:"mode"`
 
 	// Peers are the own addresses of all members, this node among them, sorted. Empty in mode Multicast.
 	Peers []netip.Addr `json:"peers,omitempty"`
 
-	// AdvertisementInterval is the time between two advertisements of the holder, a multiple of 10 ms.
+	// AdvertisementInterval is the interval between advertisements of the holder, a multiple of 10 ms.
 	AdvertisementInterval Duration `json:"advertisementInterval"`
 
-	// TakeoverWithin is the time in which a silent holder is replaced, if the interval is short enough. Zero means after
-	// three advertisements.
+	// TakeoverWithin is the time limit of a takeover, if the interval is short enough. Zero means after three
+	// advertisements.
 	TakeoverWithin Duration `json:"takeoverWithin,omitzero"`
 
-	// Takeover says when the node may hold the addresses. Role Management may always, unless it was demoted.
+	// Takeover says when the node may hold the VIPs. Role Management always may, unless it was demoted.
 	Takeover Takeover `json:"takeover"`
 
-	// TakeoverAfterSilence lets an unarmed node take VIPs that no node has held for so long. Zero means never.
+	// TakeoverAfterSilence permits an unarmed node to take VIPs that no node has held for this time. Zero means never.
 	TakeoverAfterSilence Duration `json:"takeoverAfterSilence,omitzero"`
 
-	// Standby says whether the health of Ironic is a condition for holding the addresses.
+	// Standby says whether a node requires a healthy Ironic to hold the VIPs.
 	Standby Standby `json:"standby"`
 
 	// Ports of the services on the node.
@@ -119,11 +119,11 @@ type NodeSettings struct {
 	// Files that the guard reads and writes.
 	Files Files `json:"files"`
 
-	// Images are the files that must be served before the node may hold the addresses, such as the deploy kernel and
-	// ramdisk. None means that they are not looked at.
+	// Images are the files that the web server must serve before the node may hold the VIPs, such as the deploy kernel
+	// and ramdisk. None means no check.
 	Images []string `json:"images,omitempty"`
 
-	// ArmedAnnotation on the node's own Node object lets it hold the addresses, with takeover AfterMove.
+	// ArmedAnnotation on the Node of the guard permits it to hold the VIPs, with takeover AfterMove.
 	ArmedAnnotation Annotation `json:"armedAnnotation"`
 }
 
@@ -136,40 +136,42 @@ type Ports struct {
 
 // Files are absolute paths on the node.
 type Files struct {
-	// Socket is where Ironic itself listens.
+	// Socket is the socket of Ironic.
 	Socket string `json:"socket"`
 
-	// Authority has signed the certificate that Ironic serves.
+	// Authority is the CA of the certificate of Ironic.
 	Authority string `json:"authority"`
 
-	// State is the directory that the pods of the node share: ironic-ok, armed and holder lie in it.
+	// State is the directory that the pods of the node share. It contains ironic-ok, armed and holder.
 	State string `json:"state"`
 
-	// Kubeconfig is the kubelet's and reads the node's own Node object. Empty means that there is no API server to ask.
+	// Kubeconfig is the kubeconfig of the kubelet, for reads of the Node. Empty means that the guard reads no API
+	// server.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 }
 
-// PeersAnnotation on a Node has addresses with commas between them, which the guard of that node adds to its Peers.
+// PeersAnnotation on a Node has addresses, separated by commas, that the guard of the node adds to its Peers.
 const PeersAnnotation = "ironic.infrastructure.cluster.x-k8s.io/peers"
 
-// Annotation is a name and the value that counts.
+// Annotation is a name and the value with an effect.
 type Annotation struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// Conductor is the name that Ironic on a node goes by. It tells whose Ironic answers on the virtual address, and on
-// which node.
+// Conductor returns the name of the Ironic conductor on a node. The name identifies the cluster and the node that
+// answer at the VIP.
 func (s NodeSettings) Conductor(node string) string {
 	return Conductor(s.ClusterID, node)
 }
 
-// Conductor is the name that Ironic of a cluster goes by on a node.
+// Conductor returns the name of the conductor of a cluster on a node.
 func Conductor(clusterID, node string) string {
 	return clusterID + "-" + node
 }
 
-// Encode writes the settings as JSON with the same bytes for the same settings. It refuses settings that Decode would.
+// Encode returns the settings as JSON. The same settings give the same bytes. It returns an error for settings that
+// Decode refuses.
 func (s NodeSettings) Encode() ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("writing the settings of the guard: %w", err)
@@ -181,7 +183,7 @@ func (s NodeSettings) Encode() ([]byte, error) {
 	return append(content, '\n'), nil
 }
 
-// Decode reads settings. A field that it does not know is an error: whoever wrote it counted on it.
+// Decode parses settings. It returns an error for an unknown field: the writer of the field requires its effect.
 func Decode(content []byte) (NodeSettings, error) {
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.DisallowUnknownFields()
@@ -209,7 +211,7 @@ func (s NodeSettings) check() error {
 
 func (s NodeSettings) checkWords() error {
 	if s.ClusterID == "" {
-		return errors.New("clusterID is empty; it tells whose Ironic answers")
+		return errors.New("clusterID is empty; it identifies the Ironic of a cluster")
 	}
 	return errors.Join(
 		s.checkInterface(),
@@ -280,7 +282,7 @@ func (s NodeSettings) checkAddresses() error {
 		heard := slices.DeleteFunc(slices.Clone(s.Peers),
 			func(peer netip.Addr) bool { return peer.Is4() != address.Address.Is4() })
 		if len(heard) < 2 {
-			return fmt.Errorf("mode Unicast needs the own addresses of all nodes that may ever hold %s, at least two, and "+
+			return fmt.Errorf("mode Unicast requires the own addresses of all nodes that may hold %s, at least two, and "+
 				"there are %d; list them, or use mode Multicast", address.Address, len(heard))
 		}
 	}
@@ -294,7 +296,7 @@ func (s NodeSettings) checkTimes() error {
 	case interval < step || interval > longest || interval%step != 0:
 		return fmt.Errorf("advertisementInterval is %s; use a multiple of %s up to %s", interval, step, longest)
 	case s.TakeoverAfterSilence < 0:
-		return fmt.Errorf("takeoverAfterSilence is %s; use more than 0s, or leave it out for never",
+		return fmt.Errorf("takeoverAfterSilence is %s; use more than 0s, or omit it for never",
 			time.Duration(s.TakeoverAfterSilence))
 	default:
 		return nil
@@ -329,15 +331,15 @@ func (s NodeSettings) checkFiles() error {
 	return nil
 }
 
-// Duration is a length of time that is written like 200ms.
+// Duration is a duration that is written like 200ms.
 type Duration time.Duration
 
-// MarshalText writes the duration.
+// MarshalText returns the text of the duration.
 func (d Duration) MarshalText() ([]byte, error) {
 	return []byte(time.Duration(d).String()), nil
 }
 
-// UnmarshalText reads a duration.
+// UnmarshalText parses a duration.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil {

@@ -154,7 +154,7 @@ func TestEncodeRefuses(t *testing.T) {
 	broken := settings(t)
 	broken.VirtualIPs = append(broken.VirtualIPs, vip.Address{})
 	content, err := broken.Encode()
-	wanted(t, "an empty address", "both are needed", err)
+	wanted(t, "an empty address", "both are required", err)
 	if content != nil {
 		t.Errorf("broken settings are written as %s", content)
 	}

@@ -1,4 +1,4 @@
-// The plugin of clusterctl and kubectl that looks at a move from outside: clusterctl metal3, or kubectl metal3.
+// The plugin of clusterctl and kubectl for moves: clusterctl metal3, or kubectl metal3.
 package main
 
 import (
@@ -7,7 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	// Ways to log in that a kubeconfig may ask for.
+	// Authentication plugins of kubeconfigs.
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	"k8s.io/klog/v2"
 

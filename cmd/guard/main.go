@@ -1,4 +1,4 @@
-// The guard of a node: process 1 of the pod that holds the Ironic address.
+// The guard of a node: process 1 of the pod that holds the VIP.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	// Little happens at the same time, and looking for work on other processors is more work than there is.
+	// The guard does little in parallel, and searching for work on other processors would cost more than the work.
 	runtime.GOMAXPROCS(1)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	signals := make(chan os.Signal, 8)

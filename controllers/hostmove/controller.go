@@ -183,7 +183,7 @@ func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost,
 	}
 	tenant, err := r.Hosts.Tenant(ctx, host)
 	facts.Joined = tenant.Joined
-	if err != nil || tenant.Joined || tenant.Cluster.Name == "" || !pivot.BeginsAnew(host, around) {
+	if err != nil || tenant.Joined || tenant.Cluster.Name == "" || !pivot.BeginsAgain(host, around) {
 		return facts, err
 	}
 	facts.Joined, err = r.Nodes.Joined(ctx, tenant.Cluster, workload.OfHost(host), tenant.Since)
@@ -242,9 +242,9 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 		return corev1.EventTypeNormal, "StatusRestored",
 			"Restored the status that arrived from another cluster in place of the status of an earlier time"
 	case pivot.Keep:
-		return corev1.EventTypeWarning, "ArrivalHeld", "The host was left over from an earlier move and is not in the last " +
+		return corev1.EventTypeWarning, "ArrivalHeld", "The host is a leftover of an earlier move and is not in the last " +
 			"one, or it arrived on a leftover that is being deleted or has a newer status. It stays paused, because BMO could " +
-			"wipe it. ReadyForMove of its Metal3Cluster says what to do"
+			"wipe it. ReadyForMove of its Metal3Cluster has the remedy"
 	case pivot.AwaitIronic:
 		return corev1.EventTypeWarning, "WaitingForIronic", "The host arrived before the Metal3Cluster whose Ironic " +
 			"endpoint serves it. It stays paused until that has arrived, and its IronicEndpointReady is true"
@@ -252,7 +252,7 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 		return corev1.EventTypeNormal, "PausedForMove", "Paused because the Cluster of the host is paused"
 	case pivot.FenceOff:
 		return corev1.EventTypeWarning, "Fenced", "Paused because another management cluster manages the host. " +
-			"IronicEndpointReady of its Metal3Cluster says what to do"
+			"IronicEndpointReady of its Metal3Cluster has the remedy"
 	case pivot.Record:
 		return corev1.EventTypeNormal, "ReadyForMove", "Recorded the status for BMO in the target cluster"
 	case pivot.Resume:

@@ -21,10 +21,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// ours is the value of the provider's own pause.
+// ours is the value of the provider's pause.
 const ours = infrav1.HostPausedByProvider
 
-// withIronic makes a Metal3Cluster with an Ironic endpoint.
+// withIronic returns a Metal3Cluster with an Ironic endpoint.
 func withIronic() build.Metal3ClusterOption {
 	return stage.With(func(infra *infrav1.Metal3Cluster) {
 		infra.Spec.Ironic = &infrav1.Ironic{ClusterID: "c1", Endpoint: infrav1.IronicEndpoint{
@@ -33,7 +33,7 @@ func withIronic() build.Metal3ClusterOption {
 	})
 }
 
-// describeParking are the stories about what happens before hosts are copied.
+// describeParking has the stories before hosts are copied.
 func describeParking(s *suite) {
 	It("parks claimed and free hosts while their Cluster is paused", func(ctx context.Context) {
 		w := s.world(ctx)
@@ -145,12 +145,12 @@ func describeParking(s *suite) {
 	})
 }
 
-// off makes a host that is off although it has to be on.
+// off powers a host off whose spec.online is true.
 func off() build.HostOption {
 	return stage.With(func(host *bmov1alpha1.BareMetalHost) { host.Status.PoweredOn = false })
 }
 
-// describeResuming are the stories about what happens afterwards, in the same cluster or in another one.
+// describeResuming has the stories after a move, in the same cluster or in another one.
 func describeResuming(s *suite) {
 	It("keeps hosts paused until clusterctl would wait for them again", func(ctx context.Context) {
 		w := s.world(ctx)
@@ -305,7 +305,7 @@ func describeResuming(s *suite) {
 	})
 }
 
-// joined creates the machine that holds the claimed hosts. Its node has joined.
+// joined creates the machine of the claimed hosts. Its Node has joined.
 func (w *world) joined(ctx context.Context) {
 	GinkgoHelper()
 	owner := build.Machine("machine", "cluster", build.InNamespace(w.namespace), stage.With(func(m *clusterv1.Machine) {
@@ -315,7 +315,7 @@ func (w *world) joined(ctx context.Context) {
 	w.create(ctx, build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace), build.OwnedBy(owner)))
 }
 
-// describeInterruption is the story of an Ironic that is lost in the middle of its work.
+// describeInterruption has the story of an Ironic that is lost during an operation.
 func describeInterruption(s *suite) {
 	It("keeps a host whose node has joined although it is still being provisioned", func(ctx context.Context) {
 		w := s.world(ctx)
@@ -337,8 +337,8 @@ func describeInterruption(s *suite) {
 		}).Should(Succeed())
 	})
 
-	// deploying makes a host that is being provisioned for a machine that has no node yet, in a cluster that has a control
-	// plane and whose Ironic is lost in the middle of it.
+	// deploying returns a host that is being provisioned for a machine without a Node, in a cluster with a control
+	// plane, and that loses its Ironic.
 	deploying := func(ctx context.Context) *world {
 		GinkgoHelper()
 		w := s.world(ctx)
@@ -455,7 +455,7 @@ func describeInterruption(s *suite) {
 	})
 }
 
-// describeFaults are the stories about an API server that fails.
+// describeFaults has the stories of an API server that fails.
 func describeFaults(s *suite) {
 	It("does not insist on a host that the API server lets nobody change, and says why", func(ctx context.Context) {
 		w := s.world(ctx)

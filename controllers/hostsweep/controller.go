@@ -105,7 +105,7 @@ func (r *Reconciler) write(ctx context.Context, current, clean *bmov1alpha1.Bare
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	r.Recorder.Eventf(current, nil, corev1.EventTypeNormal, reasonSwept, "Sweep",
-		"Removed owner references or annotations that were left on the host")
+		"Removed leftover owner references or annotations")
 	return ctrl.Result{}, nil
 }
 

@@ -127,7 +127,7 @@ func describeConflicts(s *suite) {
 		Expect([]int32{w.routerID(ctx, clusterName), w.routerID(ctx, "other")}).To(Equal(ids), "nodes run with them")
 	})
 
-	It("tells of a virtual address that a host has", func(ctx context.Context) {
+	It("tells of a VIP that a host has", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx), onNetwork("c1", "127.0.0.2", 50))

@@ -43,7 +43,7 @@ const (
 
 // ControlPlanes reads and arms the nodes that carry an Ironic endpoint.
 type ControlPlanes interface {
-	Look(ctx context.Context, cluster types.NamespacedName, clusterID string) (workload.ControlPlane, error)
+	Read(ctx context.Context, cluster types.NamespacedName, clusterID string) (workload.ControlPlane, error)
 	Arm(ctx context.Context, cluster types.NamespacedName, node string, armed bool) error
 	Claim(ctx context.Context, cluster types.NamespacedName, epoch pivot.Epoch) (pivot.Claim, pivot.Standing, error)
 }
@@ -127,7 +127,7 @@ func probeNodes(
 	if err != nil {
 		return result
 	}
-	seen, err := planes.Look(ctx, target.cluster, target.clusterID)
+	seen, err := planes.Read(ctx, target.cluster, target.clusterID)
 	if err != nil {
 		result.problem = describe("its nodes could not be read: ", err)
 		return result

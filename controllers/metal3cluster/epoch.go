@@ -41,7 +41,7 @@ func (r *Reconciler) beginMove(_ context.Context, s *scope) (outcome.Outcome, er
 		"BareMetalHosts are paused for a move, and BMO does not manage them. If no move is wanted, unpause the Cluster",
 		s.cluster.Name)
 	return outcome.Waiting(infrav1.WaitingForHostsReason,
-		"The move waits: the hosts have to get the epoch of the move").WithAfter(claimDelay), nil
+		"The move waits until the hosts have the epoch of the move").WithAfter(claimDelay), nil
 }
 
 // warnOfHandover emits an event when the gate opens, because the same stage hands the endpoint over.
@@ -123,6 +123,6 @@ func awaitClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
 			"another management cluster may manage the workload cluster: %s", s.move.NodesUnknown)), nil
 	default:
 		return outcome.Waiting(infrav1.NotYetObservedReason,
-			"Waiting for the first probe of who manages the workload cluster"), nil
+			"Waiting for the first probe of the management cluster that the workload cluster records"), nil
 	}
 }

@@ -29,22 +29,22 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// fakeIronic is an Ironic on the endpoint of a story. It serves with what the Secret of the endpoint holds.
+// fakeIronic is the Ironic at the endpoint of a story, with the material of the endpoint's Secret.
 type fakeIronic struct {
 	port int32
 
 	mutex sync.Mutex
 
-	// material is nil while nobody listens in the sense of Ironic: connections end at once.
+	// material is nil while Ironic does not answer: connections end at once.
 	material *secrets.Material
 
-	// conductors and nodes are what it tells.
+	// conductors and nodes are the responses.
 	conductors, nodes []string
 
-	// began is when the conductors have registered with their database. Empty means at some time.
+	// began is the time at which the conductors registered with their database. Empty means any time.
 	began string
 
-	// stuck requests are never answered.
+	// stuck requests get no response.
 	stuck bool
 }
 
@@ -114,11 +114,11 @@ func (i *fakeIronic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = map[string]any{"nodes": list}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// A client that has gone does not matter.
+	// A closed client connection does not matter.
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// withIronic makes a Metal3Cluster with an Ironic endpoint.
+// withIronic returns a Metal3Cluster with an Ironic endpoint.
 func withIronic(i *fakeIronic, edit ...func(*infrav1.Ironic)) build.ObjectOption {
 	return stage.With(func(infra *infrav1.Metal3Cluster) {
 		infra.Spec.Ironic = &infrav1.Ironic{
@@ -155,7 +155,7 @@ func (w *world) holder(ctx context.Context, kind infrav1.HolderKind, name string
 	}).Should(Succeed())
 }
 
-// news are the notes of the events about holders.
+// news returns the notes of the events about VIP holders.
 func (w *world) news(ctx context.Context, g Gomega) []string {
 	var list eventsv1.EventList
 	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
@@ -344,7 +344,7 @@ func describeIronic(s *suite) {
 	})
 }
 
-// unusedPort is a port that nobody listens on.
+// unusedPort returns a port without a listener.
 func unusedPort() int32 {
 	GinkgoHelper()
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -355,7 +355,7 @@ func unusedPort() int32 {
 	return int32(address.Port)
 }
 
-// controlPlaneNode makes a Machine of the control plane that has a node.
+// controlPlaneNode creates a Machine of the control plane with a Node.
 func (w *world) controlPlaneNode(ctx context.Context, node string) {
 	GinkgoHelper()
 	w.controlPlaneNodeOf(ctx, clusterName, node)

@@ -54,7 +54,7 @@ func (nobody) Tell(context.Context, string, bool) error                      { r
 func (nobody) Claim(context.Context, types.NamespacedName, pivot.Epoch) (pivot.Claim, pivot.Standing, error) {
 	return pivot.Claim{}, "", workload.ErrUnreachable
 }
-func (nobody) Look(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
+func (nobody) Read(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
 	return workload.ControlPlane{}, workload.ErrUnreachable
 }
 

@@ -317,14 +317,14 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 	}
 	if s.infra.Spec.Ironic != nil && pivot.Verified(s.infra) {
 		return outcome.Waiting(infrav1.WaitingForHostsReason,
-			"The move waits: the Ironic endpoint has to be verified again after it").WithAfter(claimDelay), nil
+			"The move waits until IronicEndpointReady is no longer true").WithAfter(claimDelay), nil
 	}
 	if s.waitsAtGate() {
 		if err := r.recordDeparture(ctx, s); err != nil {
 			return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 		}
 	}
-	if err := r.tellIronic(ctx, s, true); err != nil {
+	if err := r.announceHandover(ctx, s, true); err != nil {
 		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
 	r.warnOfHandover(s)
@@ -366,7 +366,7 @@ func (r *Reconciler) settleMove(ctx context.Context, s *scope) (outcome.Outcome,
 		return outcome.Done(), err
 	}
 	// The Ironic of the management cluster may hold the VIP again.
-	return outcome.Done(), errors.Join(err, r.tellIronic(ctx, s, false), r.forgetDeparture(ctx, s))
+	return outcome.Done(), errors.Join(err, r.announceHandover(ctx, s, false), r.forgetDeparture(ctx, s))
 }
 
 // forgetDeparture removes the record of what moved away, after it has stored the epoch that ends the move. It costs a
@@ -386,7 +386,7 @@ func (r *Reconciler) forgetDeparture(ctx context.Context, s *scope) error {
 	return nil
 }
 
-func (r *Reconciler) tellIronic(ctx context.Context, s *scope, handedOver bool) error {
+func (r *Reconciler) announceHandover(ctx context.Context, s *scope, handedOver bool) error {
 	if s.infra.Spec.Ironic == nil || s.infra.Spec.Ironic.ClusterID == "" {
 		return nil
 	}

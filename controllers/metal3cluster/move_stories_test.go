@@ -30,19 +30,19 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// crew stands for the nodes of a control plane, and for the Ironic of the management cluster.
+// crew simulates the nodes of a control plane, and the Ironic of the management cluster.
 type crew struct {
 	mutex sync.Mutex
 	seen  workload.ControlPlane
 	err   error
 
-	// away says that no node can be seen.
+	// away says that the nodes cannot be read.
 	away bool
 
-	// handed says what Ironic was told last, by clusterID.
+	// handed is the last written handover, by clusterID.
 	handed map[string]bool
 
-	// recorded is the claim that the workload cluster has recorded. Nil if there is none.
+	// recorded is the claim in the workload cluster. Nil if there is none.
 	recorded *pivot.Claim
 }
 
@@ -63,7 +63,7 @@ func (c *crew) Claim(
 	return *c.recorded, standing, nil
 }
 
-// claims is the claim that was recorded last.
+// claims returns the last recorded claim.
 func (c *crew) claims() *pivot.Claim {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -86,8 +86,8 @@ func (c *crew) change(edit func(*crew)) {
 	edit(c)
 }
 
-// Look implements metal3cluster.ControlPlanes.
-func (c *crew) Look(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
+// Read implements metal3cluster.ControlPlanes.
+func (c *crew) Read(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.away {
@@ -119,7 +119,7 @@ func (c *crew) Tell(_ context.Context, clusterID string, handedOver bool) error 
 	return c.err
 }
 
-// told is what Ironic was told last.
+// told returns the last written handover.
 func (c *crew) told(clusterID string) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -136,7 +136,7 @@ func (c *crew) armed() []bool {
 	return armed
 }
 
-// gate waits until the Metal3Cluster makes clusterctl wait, or does so no longer.
+// gate waits until the Metal3Cluster has block-move, or no longer has it.
 func (w *world) gate(ctx context.Context, closed bool) {
 	GinkgoHelper()
 	has := HaveKey(infrav1.BlockMoveAnnotation)
@@ -151,7 +151,7 @@ func (w *world) host(ctx context.Context, name string, options ...build.HostOpti
 	w.create(ctx, build.Host(name, append([]build.HostOption{build.InNamespace(w.namespace)}, options...)...))
 }
 
-// park does what the controller of hosts does before the first move.
+// park parks hosts like the controller of hosts before the first move.
 func (w *world) park(ctx context.Context, name string) {
 	GinkgoHelper()
 	stage.Change(ctx, w.client, w.key(name), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
@@ -163,21 +163,21 @@ func (w *world) park(ctx context.Context, name string) {
 	})
 }
 
-// departed returns what is remembered of the namespace.
+// departed returns the departure of the namespace.
 func (w *world) departed(ctx context.Context, g Gomega) pivot.Departure {
 	left, err := departure.Of(ctx, w.client, w.namespace)
 	g.Expect(err).NotTo(HaveOccurred())
 	return left
 }
 
-// progress waits until a move is under way and at a stage.
+// progress waits until a move is at a stage.
 func (w *world) progress(ctx context.Context, stageOfMove, message string) {
 	GinkgoHelper()
 	w.eventually(ctx, infrav1.MoveInProgressCondition,
 		And(stage.IsTrueBecause(stageOfMove), HaveField("Message", message)))
 }
 
-// begun makes a Cluster that clusterctl would move.
+// begun returns a Cluster that clusterctl would move.
 func begun() build.ObjectOption {
 	return stage.With(func(cluster *clusterv1.Cluster) {
 		cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
@@ -187,13 +187,13 @@ func begun() build.ObjectOption {
 	})
 }
 
-// obstacle waits until the condition names something that is in the way.
+// obstacle waits until the condition names an obstacle.
 func (w *world) obstacle(ctx context.Context, text string) {
 	GinkgoHelper()
 	w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason, text))
 }
 
-// movable waits until nothing is in the way.
+// movable waits until there is no obstacle.
 func (w *world) movable(ctx context.Context) {
 	GinkgoHelper()
 	w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.ReadyForMoveReason))
@@ -366,7 +366,7 @@ func describeMoves(s *suite) {
 		w.infrastructure(ctx, w.cluster(ctx, begun()), arrived)
 		w.host(ctx, "left", build.Available())
 		w.park(ctx, "left")
-		w.obstacle(ctx, "BareMetalHost left was left by an earlier move, is not in the last one, and stays paused")
+		w.obstacle(ctx, "BareMetalHost left is a leftover of an earlier move, is not in the last one, and stays paused")
 		w.obstacle(ctx, "keep it with `clusterctl metal3 pivot keep --namespace "+w.namespace+" --host left`")
 		stage.Change(ctx, w.client, w.key("left"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			delete(host.Annotations, infrav1.MoveEpochAnnotation)
@@ -613,7 +613,7 @@ func describeMoves(s *suite) {
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx))
 		w.gate(ctx, true)
-		// The status is the last write of the reconcile that has closed the gate.
+		// The status is the last write of the reconcile that restored block-move.
 		w.ready(ctx)
 		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
 			infra.Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
@@ -766,7 +766,7 @@ func describeMoves(s *suite) {
 	})
 }
 
-// pausedClass is a ClusterClass as clusterctl leaves it in the middle of a move.
+// pausedClass returns a ClusterClass that clusterctl paused.
 func pausedClass(namespace string) *clusterv1.ClusterClass {
 	class := &clusterv1.ClusterClass{ObjectMeta: named(namespace, "class")}
 	class.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
@@ -778,7 +778,7 @@ func pausedClass(namespace string) *clusterv1.ClusterClass {
 	return class
 }
 
-// statusOf is the annotation that the status of a host makes.
+// statusOf returns the annotation for the status of a host.
 func statusOf(host *bmov1alpha1.BareMetalHost) string {
 	GinkgoHelper()
 	content, err := json.Marshal(host.Status)

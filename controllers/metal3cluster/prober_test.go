@@ -18,19 +18,19 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// asked are the probes of endpoints in one test, which runs in the time of synctest.
+// asked counts the probes of endpoints in one test, which runs in the time of synctest.
 type asked struct {
 	*EndpointProber
 
-	// answer is the result of all probes. Stuck endpoints answer when the probe is over.
+	// answer is the result of all probes. Stuck endpoints answer at the end of the probe.
 	answer ironicapi.Observation
 	stuck  map[string]bool
 
-	// count are the probes of each endpoint, full those that asked for everything.
+	// count are the probes of each endpoint, and full those with all requests.
 	count, full map[string]int
 }
 
-// probes runs a test with a prober that is started.
+// probes runs a test with a started prober.
 func probes(t *testing.T, test func(a *asked)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,7 @@ func (a *asked) see(name, url string, eager bool) (ironicapi.Observation, bool) 
 	return result.Observation, known
 }
 
-// number is how many probes were counted for an endpoint.
+// number returns the number of probes of an endpoint.
 func (a *asked) number(counted map[string]int, url string) int {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -82,13 +82,13 @@ func (a *asked) change(edit func()) {
 	edit()
 }
 
-// pass lets time pass until just after a tick.
+// pass waits until just after a tick.
 func pass(intervals time.Duration) {
 	<-time.After(intervals * time.Second)
 	synctest.Wait()
 }
 
-// enqueued are the names of the clusters that were enqueued since the last call.
+// enqueued returns the names of the clusters that were enqueued since the last call.
 func (a *asked) enqueued() []string {
 	var names []string
 	for {
@@ -255,7 +255,7 @@ type planes struct {
 	looks, armed int
 }
 
-func (p *planes) Look(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
+func (p *planes) Read(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
 	p.looks++
 	seen := p.seen
 	seen.Nodes = append([]workload.ControlPlaneNode(nil), p.seen.Nodes...)
@@ -353,7 +353,7 @@ func TestAnIncompleteEndpointIsNoIronic(t *testing.T) {
 	}
 }
 
-// TestAnswersAreTheSameOnBothFloors holds the kinds of the judge against those of the client.
+// TestAnswersAreTheSameOnBothFloors compares the kinds of pivot.Judge with those of the client.
 func TestAnswersAreTheSameOnBothFloors(t *testing.T) {
 	pairs := map[ironicapi.Answer]pivot.Answer{
 		ironicapi.Answers: pivot.Answers, ironicapi.Unreachable: pivot.Unreachable, ironicapi.Untrusted: pivot.Untrusted,

@@ -44,7 +44,7 @@ type Clusters interface {
 
 // ControlPlanes reads the nodes with an Ironic endpoint.
 type ControlPlanes interface {
-	Look(ctx context.Context, cluster types.NamespacedName, clusterID string) (workload.ControlPlane, error)
+	Read(ctx context.Context, cluster types.NamespacedName, clusterID string) (workload.ControlPlane, error)
 }
 
 // Reconciler reconciles Metal3Remediations.

@@ -87,7 +87,7 @@ func (r *Reconciler) readCarriers(ctx context.Context, s *scope, around *remedia
 		return nil
 	}
 	endpoint := s.infra.Spec.Ironic
-	seen, err := r.ControlPlanes.Look(ctx, s.clusterKey(), endpoint.ClusterID)
+	seen, err := r.ControlPlanes.Read(ctx, s.clusterKey(), endpoint.ClusterID)
 	if errors.Is(err, workload.ErrUnreachable) {
 		// Before the move, the management cluster holds the VIP.
 		afterMove := cmp.Or(endpoint.Takeover, infrav1.TakeoverAfterMove) == infrav1.TakeoverAfterMove

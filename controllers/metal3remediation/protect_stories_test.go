@@ -24,7 +24,7 @@ type carriers struct {
 	err   error
 }
 
-func (c *carriers) Look(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
+func (c *carriers) Read(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
 	return workload.ControlPlane{Nodes: c.nodes}, c.err
 }
 

@@ -1,7 +1,7 @@
 // Command coredns is CoreDNS with the plugins that the Corefile of kubeadm uses, and no others.
 //
-// The released program links every plugin and with them the clients of several clouds. The trade-off: a Corefile that
-// names another plugin is refused at start.
+// The released program links every plugin, and with them the clients of several clouds. This program refuses to start
+// with a Corefile that names another plugin.
 package main
 
 import (

@@ -1,11 +1,11 @@
-// Command demo shows the provider at work on real kubeadm nodes and a real Ironic, for a person to watch.
+// Command demo runs the provider on real kubeadm nodes and a real Ironic, for a user to watch.
 //
-// It makes a lab (package test/lab): machines of namespaces on this one, a management cluster on the first of them, the
-// others known to Ironic as bare metal. Then it does what a user does, with the programs that a user has: generate a
-// cluster, apply it, watch it, describe it, scale it up and down, delete it. At the end it compares the hosts with what
-// they were before.
+// It creates a lab (package test/lab): machines of namespaces on this computer. The first machine is a management
+// cluster, and Ironic registers the others as hosts. Then the demo performs the steps of a user with the programs of a
+// user: generate a cluster, apply it, watch it, describe it, scale it up and down, delete it. At the end it compares
+// the hosts with their state before the first claim.
 //
-// It fails when a step is not done in time, and prints the folder with logs, objects and consoles.
+// It fails if a step exceeds its time limit, and prints the folder with logs, objects and consoles.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/precondition"
 )
 
-// stopLimit is how long removing the lab may take.
+// stopLimit is the time limit for removing the lab.
 const stopLimit = 3 * time.Minute
 
 const intro = `This demo
@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string) error {
 	if len(args) == 2 && args[0] == "picture" {
 		return redraw(args[1], os.Stdout)
 	}
-	// The demo prints the story itself. Logs are among the artefacts when it fails.
+	// The demo prints the story itself. Logs are among the artefacts if it fails.
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	size, err := readSize(os.Getenv)
@@ -88,7 +88,7 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// show plays the story and, with DEMO_KEEP, waits at its end. When the story fails, it collects the artefacts first.
+// show runs the story and, with DEMO_KEEP, waits at its end. If the story fails, it collects the artefacts first.
 func show(ctx context.Context, running *lab.Lab, size size, told *screen) error {
 	s := &story{
 		lab: running, size: size, screen: told, namespace: lab.Namespace,
@@ -137,7 +137,7 @@ func clean(ctx context.Context, name string) error {
 	return expectNothing(name, newScreen(os.Stdout))
 }
 
-// expectNothing fails when there is still something of a lab in the kernel or on the disk.
+// expectNothing fails if a part of a lab is left in the kernel or on the disk.
 func expectNothing(name string, told *screen) error {
 	left, err := lab.Leftovers(name)
 	if err != nil {

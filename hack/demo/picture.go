@@ -34,7 +34,7 @@ const (
 	columns   = 2 // Columns of notes.
 )
 
-// recording is what the demo has observed since clusterctl move began. The picture is drawn from it.
+// recording is what the demo has observed since clusterctl move began. The picture shows it.
 type recording struct {
 	Title  string           `json:"title"`
 	Began  time.Time        `json:"began"`
@@ -95,7 +95,7 @@ type (
 	}
 )
 
-// draw returns the recording as SVG that needs no other file.
+// draw returns the recording as an SVG without references.
 func (r recording) draw() (string, error) {
 	page := timeline.New(r.Title, r.Began, r.Tracks, r.Marks)
 	made := picture{
@@ -129,7 +129,7 @@ func (r recording) draw() (string, error) {
 	return out.String(), nil
 }
 
-// drawLane draws the bars of a lane. A bar that is too narrow for its text has the text in its tooltip only.
+// drawLane draws the bars of a lane. If the text does not fit in a bar, it is in the tooltip only.
 func drawLane(lane timeline.Lane, y int) pictureLane {
 	made := pictureLane{Name: lane.Name, Base: y + baseline}
 	for _, bar := range lane.Bars {
@@ -161,7 +161,7 @@ func notes(page timeline.Page, y int) []pictureText {
 	return made
 }
 
-// across returns where hundredths of the lanes are.
+// across converts percent of the lanes to pixels.
 func across(hundredths float64) string { return pixels(names + hundredths*drawn/100) }
 
 func pixels(x float64) string { return fmt.Sprintf("%.1f", x) }

@@ -17,7 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
 
-// pivot are the chapters of a cluster that comes to manage itself.
+// pivot returns the chapters of a cluster that moves to its own control plane.
 func (s *story) pivot() []chapter {
 	nodes := s.size.controlPlanes + s.size.workers
 	return []chapter{
@@ -35,7 +35,7 @@ func (s *story) pivot() []chapter {
 	}
 }
 
-// install installs the programs of a management cluster in the cluster, without Ironic: its nodes carry it already.
+// install installs the programs of a management cluster in the cluster, without Ironic, which its nodes run already.
 func (s *story) install(ctx context.Context) error {
 	began := time.Now()
 	target, err := s.lab.Workload(ctx, clusterName)
@@ -51,7 +51,7 @@ func (s *story) install(ctx context.Context) error {
 	})
 }
 
-// move moves everything into the cluster. From then on that is what is looked at.
+// move moves all objects to the cluster. From then on the demo watches the cluster.
 func (s *story) move(ctx context.Context) error {
 	target, err := s.lab.Workload(ctx, clusterName)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *story) loseHolder(ctx context.Context) error {
 	return s.until(ctx, "Ironic on the VIP knows all hosts of the cluster", world.allKnown)
 }
 
-// untouched demands that no machine was powered or rewritten since the move began.
+// untouched requires that no machine was powered or rewritten since the move began.
 func (s *story) untouched(by string) error {
 	asked := s.lab.BMC().OperationsSince(s.moved)
 	reads := func(operation bmc.Operation) bool { return !operation.Changes() }
@@ -139,7 +139,7 @@ func (s *story) sumUp(context.Context) error {
 	return s.writeTimeline()
 }
 
-// calm omits gaps that are too short: a single probe that was not answered in time.
+// calm omits short gaps: a single probe without an answer in time.
 func calm(spans []witness.Span) []witness.Span {
 	var kept []witness.Span
 	for _, span := range spans {
@@ -159,15 +159,15 @@ func calm(spans []witness.Span) []witness.Span {
 // missed is the longest gap that calm omits.
 const missed = 250 * time.Millisecond
 
-// sharedLimit is for how long two machines may answer for the address, as one that leaves and one that comes do.
+// sharedLimit is the time in which two machines may answer for the VIP during a takeover.
 const sharedLimit = 2 * time.Second
 
-// hasCondition says whether a condition of the Metal3Cluster is true.
+// hasCondition returns true if a condition of the Metal3Cluster is true.
 func (w world) hasCondition(conditionType string) bool {
 	return w.infra != nil && meta.IsStatusConditionTrue(w.infra.Status.Conditions, conditionType)
 }
 
-// resumed counts the hosts that are not paused and have a status.
+// resumed returns the number of hosts that are not paused and have a status.
 func (w world) resumed() int {
 	count := 0
 	for i := range w.hosts {
@@ -179,7 +179,7 @@ func (w world) resumed() int {
 	return count
 }
 
-// armed says whether all nodes of the control plane may take the Ironic address.
+// armed returns true if all control-plane nodes may take the VIP.
 func (w world) armed() bool {
 	if w.infra == nil || w.infra.Status.Ironic == nil || len(w.infra.Status.Ironic.Nodes) == 0 {
 		return false
@@ -192,7 +192,7 @@ func (w world) armed() bool {
 	return true
 }
 
-// holder is the VIP holder. The kind is empty if it is unknown.
+// holder returns the VIP holder. The kind is empty if it is unknown.
 func (w world) holder() infrav1.IronicHolder {
 	if w.infra == nil || w.infra.Status.Ironic == nil {
 		return infrav1.IronicHolder{}
@@ -202,7 +202,7 @@ func (w world) holder() infrav1.IronicHolder {
 
 func (w world) heldByNode() bool { return w.holder().Kind == infrav1.HolderControlPlane }
 
-// allKnown says whether the Ironic that answers knows every host that the cluster holds.
+// allKnown returns true if every host of the cluster is registered with the Ironic that answers.
 func (w world) allKnown() bool {
 	held := 0
 	for i := range w.hosts {
@@ -213,7 +213,7 @@ func (w world) allKnown() bool {
 	return w.heldByNode() && ptr.Deref(w.infra.Status.Ironic.KnownHosts, 0) == int32(held)
 }
 
-// describeIronic names the VIP holder and says how many hosts its Ironic knows.
+// describeIronic returns the VIP holder and the number of registered hosts.
 func describeIronic(infra *infrav1.Metal3Cluster) string {
 	seen := world{infra: infra}
 	text := "holder not known yet"

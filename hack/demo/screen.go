@@ -13,17 +13,17 @@ import (
 	"golang.org/x/term"
 )
 
-// screen shows what goes on. On a terminal the table of objects stands below the lines and is drawn anew when it
-// changes; elsewhere each object that changed is a line.
+// screen prints lines and objects. On a terminal, the table of objects is below the lines and is redrawn when it
+// changes. Elsewhere each object that changed is a line.
 type screen struct {
 	mutex   sync.Mutex
 	out     io.Writer
 	started time.Time
-	// width is how long a row of the table may be. Zero means that there is no table.
+	// width is the maximum length of a row of the table. Zero means that there is no table.
 	width int
-	// shown is what was shown last of each object.
+	// shown is the last text of each object.
 	shown map[string]string
-	// drawn is how many rows the table has on the screen.
+	// drawn is the number of rows of the table on the screen.
 	drawn int
 }
 
@@ -50,7 +50,7 @@ func (s *screen) line(text string) {
 	fmt.Fprintf(s.out, "[%6.1fs] %s\n", time.Since(s.started).Seconds(), text)
 }
 
-// show shows the objects as they are now.
+// show prints the current objects.
 func (s *screen) show(objects map[string]string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -65,7 +65,7 @@ func (s *screen) show(objects map[string]string) {
 	s.draw()
 }
 
-// changes prints the objects that differ from those that were shown before.
+// changes prints the objects that differ from their last text.
 func (s *screen) changes(objects map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(objects)) {
 		if before, known := s.shown[name]; !known || before != objects[name] {
@@ -81,7 +81,7 @@ func (s *screen) changes(objects map[string]string) {
 
 func row(name, text string) string { return fmt.Sprintf("  %-46s %s", name, text) }
 
-// clear takes the table away; the lines stay.
+// clear removes the table and keeps the lines.
 func (s *screen) clear() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -89,7 +89,7 @@ func (s *screen) clear() {
 	s.shown = nil
 }
 
-// erase moves the cursor to where the table begins and empties the screen from there.
+// erase moves the cursor to the start of the table and clears the screen from there.
 func (s *screen) erase() {
 	if s.drawn > 0 {
 		fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.drawn)

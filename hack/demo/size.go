@@ -7,17 +7,16 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
-// size is what the environment says about the demo.
+// size is the settings of the demo from the environment.
 type size struct {
 	name                          string
 	controlPlanes, workers, hosts int
 	keep                          bool
-	// pivot is true for the story in which the cluster comes to manage itself. Otherwise the cluster is scaled and
-	// deleted.
+	// pivot is true for the story of a pivot. Otherwise the cluster is scaled and deleted.
 	pivot bool
 }
 
-// leastControlPlanes is how many nodes of the control plane the story needs.
+// leastControlPlanes is the number of control-plane nodes that the story requires.
 func (s size) leastControlPlanes() int {
 	if s.pivot {
 		return 3
@@ -25,7 +24,7 @@ func (s size) leastControlPlanes() int {
 	return 1
 }
 
-// machines is how many machines run at once at most: the management machine, the nodes, and one more worker.
+// machines returns the maximum number of running machines: the management machine, the nodes, and one more worker.
 func (s size) machines() int { return 1 + s.controlPlanes + s.workers + 1 }
 
 // readSize reads the variables of the demo. There are enough hosts for the cluster, and one more for scaling up.
@@ -33,7 +32,7 @@ func readSize(getenv func(string) string) (size, error) {
 	read := size{name: "demo", controlPlanes: 1, workers: 1, keep: getenv("DEMO_KEEP") == "1", pivot: true}
 	switch story := getenv("DEMO_STORY"); story {
 	case "", "pivot":
-		// One node of the control plane can be lost.
+		// One control-plane node can be lost.
 		read.controlPlanes = 3
 	case "life":
 		read.pivot = false

@@ -19,29 +19,30 @@ import (
 // clusterName is the cluster of the story.
 const clusterName = "my-cluster"
 
-// story is what happens in the lab.
+// story is the state of the story in the lab.
 type story struct {
 	lab       *lab.Lab
 	size      size
 	screen    *screen
 	namespace string
 
-	// manager is the cluster that manages: at first the management cluster, after a pivot the cluster itself.
+	// manager is the cluster that manages the hosts: first the management cluster, and after a pivot the cluster
+	// itself.
 	manager *lab.Cluster
-	// managerName is what the timeline calls it.
+	// managerName is its name in the timeline.
 	managerName string
-	// witness watches the Ironic address, and began is since when. Nil where there is no pivot.
+	// witness observes the VIP, and began is the start of that. Nil without a pivot.
 	witness *witness.Witness
 	began   time.Time
-	// moved is when the move began.
+	// moved is the start of the move.
 	moved time.Time
 
-	// place is where the objects are, hosts and machines are how many are in which state.
+	// place is the cluster with the objects. hosts and machines are their numbers by state.
 	place, hosts, machines timeline.Track
 
-	// found is how the hosts were before the first claim.
+	// found is the state of the hosts before the first claim.
 	found map[string]bmov1alpha1.BareMetalHostSpec
-	// marks are what came about, in order.
+	// marks are the events, in order.
 	marks []mark
 }
 
@@ -51,7 +52,7 @@ type chapter struct {
 	tell  func(context.Context) error
 }
 
-// mark says how long something took, and when it was done.
+// mark prints the duration of a step, and records its end.
 type mark struct {
 	what string
 	took time.Duration
@@ -63,7 +64,7 @@ func (s *story) mark(what string, took time.Duration) {
 	s.screen.say("%s after %.1f s", what, took.Seconds())
 }
 
-// tell plays the story, chapter by chapter.
+// tell runs the story, chapter by chapter.
 func (s *story) tell(ctx context.Context) error {
 	chapters := s.life()
 	if s.size.pivot {
@@ -89,7 +90,7 @@ func (s *story) tell(ctx context.Context) error {
 	return nil
 }
 
-// life are the chapters of a cluster from its creation to its deletion.
+// life returns the chapters of a cluster from its creation to its deletion.
 func (s *story) life() []chapter {
 	nodes := s.size.controlPlanes + s.size.workers
 	return []chapter{
@@ -191,7 +192,7 @@ func (s *story) remove(ctx context.Context) error {
 	})
 }
 
-// compare shows that nothing of the cluster is left: not on the objects of the hosts, and not on the machines.
+// compare verifies that nothing of the cluster is left on the hosts and the machines.
 func (s *story) compare(ctx context.Context) error {
 	seen, err := s.look(ctx)
 	if err != nil {

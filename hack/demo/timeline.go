@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
 
-// trackOf returns a track of what the witness has observed. Ironic answers with its cluster ID and the name of its
+// trackOf returns a track of the observations of the witness. Ironic answers with its clusterID and the name of its
 // node.
 func trackOf(name string, seen []witness.Span) timeline.Track {
 	track := timeline.Track{Name: name}
@@ -24,7 +24,7 @@ func trackOf(name string, seen []witness.Span) timeline.Track {
 	return track
 }
 
-// writeTimeline writes the page, the recording since the move and its picture beside the artefacts.
+// writeTimeline writes the page, the recording since the move and its picture to the folder of the artefacts.
 func (s *story) writeTimeline() error {
 	all := recording{
 		Title: fmt.Sprintf("Pivot of %s, %s", clusterName, s.began.Format(time.DateTime)), Began: s.began,

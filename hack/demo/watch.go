@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// lookEvery is how often the objects are looked at.
+	// lookEvery is the interval between reads of the objects.
 	lookEvery = 500 * time.Millisecond
 
-	// patience is how long one chapter may take on a busy machine.
+	// patience is the time limit of one chapter on a busy machine.
 	patience = 15 * time.Minute
 )
 
-// world is what there is in the management cluster.
+// world is the objects in the management cluster.
 type world struct {
 	clusters []clusterv1.Cluster
 	hosts    []bmov1alpha1.BareMetalHost
@@ -56,7 +56,7 @@ func (s *story) look(ctx context.Context) (world, error) {
 	return seen, nil
 }
 
-// note enters what was seen into the tracks of the timeline.
+// note adds the observations to the tracks of the timeline.
 func (s *story) note(seen world) {
 	var hosts, machines []string
 	for i := range seen.hosts {
@@ -71,7 +71,7 @@ func (s *story) note(seen world) {
 	s.machines.Add(now, tally(machines...))
 }
 
-// tally counts what is the same, such as "1 available, 3 provisioned".
+// tally counts equal texts, such as "1 available, 3 provisioned".
 func tally(states ...string) string {
 	counts := map[string]int{}
 	for _, state := range states {
@@ -84,12 +84,12 @@ func tally(states ...string) string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// describe says of each object, by its name for people, how it is.
+// describe returns the state of each object, by its name for users.
 func (w world) describe() map[string]string {
 	objects := map[string]string{}
 	for i := range w.clusters {
 		available := describeCondition(w.clusters[i].Status.Conditions, clusterv1.AvailableCondition)
-		// The message lists everything below; here it would be too much.
+		// The message lists all objects below, which is too long here.
 		objects["Cluster "+w.clusters[i].Name], _, _ = strings.Cut(available, ":")
 	}
 	if w.infra != nil && w.infra.Spec.Ironic != nil {
@@ -159,7 +159,7 @@ func nodeReady(machine *clusterv1.Machine) bool {
 	return meta.IsStatusConditionTrue(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition)
 }
 
-// running counts the machines that run, with nodes that are ready.
+// running returns the number of machines with ready Nodes.
 func (w world) running() int {
 	count := 0
 	for i := range w.machines {
@@ -171,7 +171,7 @@ func (w world) running() int {
 	return count
 }
 
-// available says whether there is a cluster, and nothing is missing of it.
+// available returns true if the cluster exists and is complete.
 func (w world) available() bool {
 	for i := range w.clusters {
 		if !meta.IsStatusConditionTrue(w.clusters[i].Status.Conditions, clusterv1.AvailableCondition) {
@@ -181,7 +181,7 @@ func (w world) available() bool {
 	return len(w.clusters) > 0
 }
 
-// free counts the hosts that can be claimed.
+// free returns the number of hosts that can be claimed.
 func (w world) free() int {
 	count := 0
 	for i := range w.hosts {
@@ -192,7 +192,7 @@ func (w world) free() int {
 	return count
 }
 
-// until shows what changes until the world is as wanted, and marks how long that took.
+// until prints changes until a condition is met, and marks the duration.
 func (s *story) until(ctx context.Context, what string, wanted func(world) bool) error {
 	started := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("gave up after %s", patience))
@@ -202,7 +202,7 @@ func (s *story) until(ctx context.Context, what string, wanted func(world) bool)
 	defer ticker.Stop()
 	for {
 		seen, err := s.look(ctx)
-		// An API server may be away for a moment when its node is.
+		// An API server may not answer for a moment when its node is powered off.
 		if err == nil {
 			s.screen.show(seen.describe())
 			if wanted(seen) {

@@ -7,7 +7,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// codeTable lists the codes of obstacles, and those that pass by themselves.
+// codeTable returns the codes of obstacles, and whether they end by themselves.
 func codeTable() string {
 	var table strings.Builder
 	table.WriteString("| Code | Meaning | `run` |\n| --- | --- | --- |\n")

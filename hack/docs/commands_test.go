@@ -27,7 +27,7 @@ func (p place) String() string { return p.document + " tells to run " + strings.
 
 var inlineCommand = regexp.MustCompile("`((?:clusterctl|kubectl|make|go run|go build) [^`]+)`")
 
-// told returns the commands of all documents that run a program: those of shell blocks and those within sentences.
+// told returns the commands of all documents that run a program: those in shell blocks and in sentences.
 func told(t *testing.T, program string) []place {
 	t.Helper()
 	var found []place
@@ -64,7 +64,7 @@ func TestShellBlocksAreWellFormed(t *testing.T) {
 	}
 }
 
-// help is what a program says about a command: the command that it has understood, and whether others follow.
+// help is the help of a program for a command: the recognized command, and whether it has subcommands.
 type help struct {
 	path  []string
 	group bool
@@ -89,7 +89,7 @@ func parseHelp(text, program string) (help, error) {
 	return found, nil
 }
 
-// leading returns how many words there are before the first flag.
+// leading returns the number of words before the first flag.
 func leading(words []string) int {
 	if flag := slices.IndexFunc(words, func(word string) bool { return strings.HasPrefix(word, "-") }); flag >= 0 {
 		return flag
@@ -97,7 +97,7 @@ func leading(words []string) int {
 	return len(words)
 }
 
-// judge compares what a document runs with the help for it. The program has refused unknown flags already.
+// judge compares a command of a document with its help. The program has refused unknown flags already.
 func judge(told place, said help) error {
 	for _, word := range said.path {
 		if !slices.Contains(told.words, word) {
@@ -112,14 +112,14 @@ func judge(told place, said help) error {
 
 // withHelp inserts --help before any flag of a document, so that no command is executed.
 func withHelp(words []string) []string {
-	// kubectl looks for a plugin where help is asked for before the command.
+	// kubectl searches for a plugin if --help precedes the command.
 	if len(words) > 1 && slices.Contains([]string{"--kubeconfig", "-n"}, words[0]) {
 		words = words[2:]
 	}
 	return slices.Insert(slices.Clone(words), leading(words), "--help")
 }
 
-// valueMissing is how programs refuse a flag that a sentence names without its value.
+// valueMissing is the error of programs for a flag without its value in a sentence.
 const valueMissing = "flag needs an argument"
 
 func TestCommandsOfThePluginExist(t *testing.T) {
@@ -152,8 +152,8 @@ func TestCommandsOfThePluginExist(t *testing.T) {
 	}
 }
 
-// foreignPlugins are commands that the program itself does not have. The plugin of this provider has a test of its
-// own, and krew is not installed.
+// foreignPlugins are commands that the program itself does not have. The plugin of this provider has its own test, and
+// krew is not installed.
 var foreignPlugins = sets.New("metal3", "krew")
 
 // testHelp runs a program with --help for each command in the documents.
@@ -202,7 +202,7 @@ func TestCommandsOfKubectlExist(t *testing.T) {
 	testHelp(t, "kubectl", filepath.Join(folder, "kubectl"))
 }
 
-// Programs of the checkout that documents run or build are there.
+// Programs of the checkout in documents exist.
 func TestProgramsOfTheCheckoutExist(t *testing.T) {
 	for _, each := range told(t, "go") {
 		if len(each.words) < 3 || each.words[1] != "run" && each.words[1] != "build" {

@@ -57,7 +57,7 @@ func fillIn(document string, parts map[string]string) (string, error) {
 	}
 }
 
-// table writes a Markdown table. What would end a cell is escaped.
+// table returns a Markdown table. It escapes characters that would end a cell.
 func table(head []string, rows [][]string) string {
 	var text strings.Builder
 	line := func(cells []string) {

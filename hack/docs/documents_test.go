@@ -50,7 +50,7 @@ var (
 	noSlug  = regexp.MustCompile(`[^a-z0-9 _-]`)
 )
 
-// anchors returns what links can lead to within a document.
+// anchors returns the anchors of the headings of a document.
 func anchors(text string) sets.Set[string] {
 	found := sets.New[string]()
 	for _, match := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {

@@ -17,7 +17,7 @@ import (
 
 var code = regexp.MustCompile("`([^`]+)`")
 
-// cells returns what stands in backquotes in one column of the tables of a document.
+// cells returns the texts in backquotes in one column of the tables of a document.
 func cells(document string, column int) sets.Set[string] {
 	found := sets.New[string]()
 	for line := range strings.Lines(document) {
@@ -214,7 +214,7 @@ func TestVariablesOfFlagsAreListed(t *testing.T) {
 	}
 }
 
-// A host passes these checks in this order, so the page has to name them all and in the same order.
+// A host passes these checks in this order, so the page must name all of them in the same order.
 func TestReasonsOfHostsAreListedInOrder(t *testing.T) {
 	page := read(t, "docs/spec/metal3machine.md")
 	order := []string{

@@ -14,35 +14,35 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// failure is something that goes wrong in a pivot. What people write is what happens and what they can do about it;
-// what becomes of hosts and of the Ironic address is asked of the decision tables.
+// failure is something that goes wrong in a pivot. People write the failure and the remedy. The decision tables give the
+// state of the hosts and the holder of the VIP.
 type failure struct {
 	what   string
 	left   state
 	remedy string
-	// then is what is there after the remedy. Nil if the remedy changes nothing of what is judged here.
+	// then is the state after the remedy. Nil if the remedy changes neither hosts nor the holder of the VIP.
 	then *state
 }
 
-// state is what is there in the middle of a pivot.
+// state is the state of both clusters during a pivot.
 type state struct {
 	source, target site
-	// management says that the machines of the management cluster run, and hold the Ironic address.
+	// management says that the management cluster runs, and holds the VIP.
 	management bool
-	// taken says that a node of the control plane holds it.
+	// taken says that a node of the control plane holds the VIP.
 	taken bool
 }
 
-// site is what is in one of the two clusters. The zero site has nothing, or is gone.
+// site is the state of one of the two clusters. The zero site has no hosts, or no longer exists.
 type site struct {
 	hosts []hostState
-	// paused says that the Cluster is, verified that the Ironic which answers is its own.
+	// paused says that the Cluster is paused. verified says that the Ironic of the Cluster answers.
 	paused, verified bool
 	// idle says that no manager runs.
 	idle bool
 }
 
-// hostState is what a host of the site is like.
+// hostState is the state of a host of the site.
 type hostState int
 
 const (
@@ -52,7 +52,7 @@ const (
 	free
 )
 
-// pivotCommand is a command of the plugin, to be pasted.
+// pivotCommand returns a command of the plugin, to copy and paste.
 func pivotCommand(name string) string {
 	return "`clusterctl metal3 pivot " + name + " -n metal3 --to-kubeconfig target.kubeconfig`"
 }
@@ -66,41 +66,41 @@ func failures() []failure {
 	return []failure{
 		{"the management cluster dies before the move", state{}, "restore it; or set `takeoverAfterSilence` beforehand",
 			&state{source: running(free), management: true}},
-		{"the API server of the target does not answer at the beginning: clusterctl gives up at once",
-			state{source: running(free), management: true}, "when it is back: " + pivotCommand("run"), nil},
-		{"a host never gets quiet: clusterctl gives up after some six minutes",
+		{"the API server of the target does not answer at the beginning: clusterctl returns an error at once",
+			state{source: running(free), management: true}, "when it answers again: " + pivotCommand("run"), nil},
+		{"a host stays busy: clusterctl returns an error after some six minutes",
 			state{source: resting(busy, parked), management: true},
 			pivotCommand("abort") + "; `ReadyForMove` names the host", &state{source: running(busy, parked), management: true}},
 		{"the manager of the source is killed while it parks hosts",
 			state{source: site{hosts: []hostState{parked}, paused: true, idle: true}, management: true},
-			"nothing: it goes on when it runs again; see " + pivotCommand("status"),
+			"nothing: the manager continues when it runs again; see " + pivotCommand("status"),
 			&state{source: resting(parked), management: true}},
 		{"clusterctl is killed before it says `Deleting objects`",
 			state{source: resting(parked), target: resting(parked), management: true},
 			pivotCommand("resume") + ", which unpauses the source and moves again; or " + pivotCommand("abort"), back},
-		{"clusterctl is killed after that: the source has lost a part",
+		{"clusterctl is killed after that: the source has lost objects",
 			state{source: resting(leaving), target: resting(parked), management: true},
 			pivotCommand("resume") + ". Do **not** unpause the Cluster in the source; see [below](#left-in-the-source)", forth},
-		{"an API server, or the manager of the target with its webhooks, goes away in the middle: clusterctl repeats each " +
+		{"an API server, or the manager of the target with its webhooks, fails during the move: clusterctl repeats each " +
 			"write for some two and a half minutes", state{source: resting(parked), target: resting(parked), management: true},
-			"bring it back by then; otherwise " + pivotCommand("resume"), nil},
-		{"the management machine is switched off and on in the middle: its Ironic was told already that the cluster leaves",
+			"restore it within this time; otherwise " + pivotCommand("resume"), nil},
+		{"the management machine is switched off and on during the move: the ConfigMap `ironic-handover` names the cluster already",
 			state{source: resting(parked), target: resting(parked)},
 			pivotCommand("resume"), back},
 		{"the management cluster dies before the target was unpaused", state{target: resting(parked)},
-			"once all objects have arrived: `clusterctl metal3 pivot unpause -n metal3 --kubeconfig target.kubeconfig`",
+			"if all objects have arrived: `clusterctl metal3 pivot unpause -n metal3 --kubeconfig target.kubeconfig`",
 			&state{target: site{hosts: []hostState{parked}}}},
 		{"the target cannot reach the endpoint",
 			state{target: site{hosts: []hostState{parked}}, management: true},
-			"correct what `IronicEndpointReady` says; " + pivotCommand("status"), forth},
+			"correct what `IronicEndpointReady` names; " + pivotCommand("status"), forth},
 		{"the management cluster dies after the move", state{target: running(free)},
 			"nothing", &state{target: running(free), taken: true}},
-		{"the node that holds the address dies later", state{target: running(free)},
+		{"the node that holds the VIP dies later", state{target: running(free)},
 			"nothing", &state{target: running(free), taken: true}},
 	}
 }
 
-// failureTable writes them down.
+// failureTable returns the table of failures.
 func failureTable() string {
 	var rows [][]string
 	for _, failure := range failures() {
@@ -110,10 +110,10 @@ func failureTable() string {
 		}
 		rows = append(rows, []string{failure.what, failure.left.hosts(), failure.left.address(), failure.remedy, then})
 	}
-	return table([]string{"What happens", "Hosts", "Ironic address", "What to do", "Then"}, rows)
+	return table([]string{"What happens", "Hosts", "VIP holder", "What to do", "Then"}, rows)
 }
 
-// hosts says what becomes of the hosts of both clusters.
+// hosts returns the state of the hosts of both clusters.
 func (s state) hosts() string {
 	var told []string
 	for _, place := range []struct {
@@ -133,7 +133,7 @@ func (s state) hosts() string {
 	return strings.Join(told, "; ")
 }
 
-// becomes says what the decision tables make of the hosts of a site.
+// becomes returns what the decision tables decide for the hosts of a site.
 func (s site) becomes(holder *infrav1.IronicHolder) []string {
 	around := []pivot.Neighbour{{Name: "c", Paused: s.paused, Verified: s.verified, Endpoint: true, Holder: holder}}
 	var told []string
@@ -149,19 +149,19 @@ func (s site) becomes(holder *infrav1.IronicHolder) []string {
 	return slices.Compact(told)
 }
 
-// decision is what the tables say of a host: where it stands, and what comes next.
+// decision is the phase of a host, and its next step.
 type decision struct {
 	phase pivot.Phase
 	step  pivot.Step
 }
 
-// words describe a decision.
+// words describes a decision.
 func words(decided decision) string {
 	known := map[decision]string{
 		{pivot.PhaseLeaving, pivot.Leave}:            "left alone",
-		{pivot.PhaseBusy, pivot.Leave}:               "one that is busy goes on",
+		{pivot.PhaseBusy, pivot.Leave}:               "a busy host continues",
 		{pivot.PhaseParked, pivot.Leave}:             "stay paused",
-		{pivot.PhaseWaitingForEndpoint, pivot.Leave}: "stay paused until the own Ironic answers",
+		{pivot.PhaseWaitingForEndpoint, pivot.Leave}: "stay paused until the Ironic of the cluster answers",
 		{pivot.PhaseResuming, pivot.Resume}:          "resumed",
 		{pivot.PhaseRunning, pivot.Nudge}:            "registered and adopted by the new Ironic",
 		{pivot.PhaseRunning, pivot.Leave}:            "run on",
@@ -172,7 +172,7 @@ func words(decided decision) string {
 	return string(decided.phase) + ", " + string(decided.step)
 }
 
-// address says who holds the Ironic address. Nodes are armed by the manager of a cluster that manages itself.
+// address returns the holder of the VIP. The manager of a cluster that manages itself arms the nodes.
 func (s state) address() string {
 	armed := len(s.target.hosts) > 0 && !s.target.paused &&
 		pivot.PlanArming(infrav1.TakeoverAfterMove, true, pivot.NotArmed, s.holder()) == pivot.Arm
@@ -180,7 +180,7 @@ func (s state) address() string {
 	case s.management:
 		return "management cluster"
 	case armed:
-		return "a node takes it"
+		return "a node takes the VIP"
 	default:
 		return "no holder: no node is armed"
 	}
@@ -197,7 +197,7 @@ func (s state) holder() *infrav1.IronicHolder {
 	}
 }
 
-// example is a host of the cluster that is like that.
+// example returns a host of the cluster in this state.
 func (h hostState) example() *bmov1alpha1.BareMetalHost {
 	seen := metav1.NewTime(time.Unix(1, 0))
 	host := &bmov1alpha1.BareMetalHost{}

@@ -7,7 +7,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// TestFailuresHaveWords requires a description for each answer of the tables.
+// TestFailuresHaveWords requires words for each decision of the tables.
 func TestFailuresHaveWords(t *testing.T) {
 	for _, failure := range failures() {
 		states := []state{failure.left}
@@ -25,16 +25,16 @@ func TestFailuresHaveWords(t *testing.T) {
 	}
 }
 
-// TestFailuresFollowTheTables names what must never change without notice: it is what people rely on at night.
+// TestFailuresFollowTheTables fails if a decision changes that administrators rely on in an outage.
 func TestFailuresFollowTheTables(t *testing.T) {
 	for what, want := range map[string][3]string{
-		"before the move":                  {"run on, unmanaged", "no holder: no node is armed", "run on; management cluster"},
-		"never gets quiet":                 {"one that is busy goes on; stay paused", "management cluster", "one that is busy goes on; resumed; management cluster"},
-		"killed after that":                {"source: left alone; target: stay paused", "management cluster", "resumed; management cluster"},
-		"before the target was unpaused":   {"stay paused", "no holder: no node is armed", "stay paused until the own Ironic answers; a node takes it"},
-		"cannot reach the endpoint":        {"stay paused until the own Ironic answers", "management cluster", "resumed; management cluster"},
-		"cluster dies after the move":      {"run on", "a node takes it", "registered and adopted by the new Ironic; a node takes it"},
-		"node that holds the address dies": {"run on", "a node takes it", "registered and adopted by the new Ironic; a node takes it"},
+		"before the move":                {"run on, unmanaged", "no holder: no node is armed", "run on; management cluster"},
+		"stays busy":                     {"a busy host continues; stay paused", "management cluster", "a busy host continues; resumed; management cluster"},
+		"killed after that":              {"source: left alone; target: stay paused", "management cluster", "resumed; management cluster"},
+		"before the target was unpaused": {"stay paused", "no holder: no node is armed", "stay paused until the Ironic of the cluster answers; a node takes the VIP"},
+		"cannot reach the endpoint":      {"stay paused until the Ironic of the cluster answers", "management cluster", "resumed; management cluster"},
+		"cluster dies after the move":    {"run on", "a node takes the VIP", "registered and adopted by the new Ironic; a node takes the VIP"},
+		"node that holds the VIP dies":   {"run on", "a node takes the VIP", "registered and adopted by the new Ironic; a node takes the VIP"},
 	} {
 		found := 0
 		for line := range strings.Lines(failureTable()) {

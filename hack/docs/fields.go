@@ -15,7 +15,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// elsewhere names the page that describes what a template repeats.
+// elsewhere names the page that describes the common structure of a template.
 func elsewhere() map[string]string {
 	return map[string]string{
 		"metal3clustertemplates spec.template.spec":     "[`spec` of Metal3Cluster](metal3cluster.md#fields)",
@@ -98,7 +98,7 @@ type fieldList struct {
 	plural string
 	rows   [][]string
 
-	// seen says where a structure was described first, by its schema. The second time it is only referred to.
+	// seen has the first description of a structure, by its schema. Later fields refer to it.
 	seen map[string]string
 }
 
@@ -124,10 +124,10 @@ func (l *fieldList) add(path string, schema apiextensionsv1.JSONSchemaProps, req
 	}
 }
 
-// isConditions says whether a field holds conditions, which are the same everywhere.
+// isConditions returns true for a field with conditions, which are the same everywhere.
 func isConditions(path string) bool { return strings.HasSuffix(path, ".conditions") }
 
-// repeats says where the structure of a field is described, if that is not below the field itself.
+// repeats returns the place that describes the structure of a field, if that is not the field itself.
 func (l *fieldList) repeats(path string, inner apiextensionsv1.JSONSchemaProps) (string, bool) {
 	if page, found := elsewhere()[l.plural+" "+path]; found {
 		return page, true
@@ -153,7 +153,7 @@ func structure(schema apiextensionsv1.JSONSchemaProps) string {
 	return string(content)
 }
 
-// inside returns the schema that holds the fields below a field, and what is appended to the path to get there.
+// inside returns the schema of the fields below a field, and the suffix of the path to them.
 func inside(schema apiextensionsv1.JSONSchemaProps) (apiextensionsv1.JSONSchemaProps, string) {
 	if schema.Items != nil && schema.Items.Schema != nil {
 		return *schema.Items.Schema, "[]"
@@ -208,7 +208,7 @@ func limits(schema apiextensionsv1.JSONSchemaProps) string {
 	}
 }
 
-// defaultOf is what the schema fills in. Defaults that the provider assumes later are part of the meaning.
+// defaultOf returns the default in the schema. Defaults that the provider assumes later are part of the description.
 func defaultOf(schema apiextensionsv1.JSONSchemaProps, required bool) string {
 	switch {
 	case schema.Default != nil:
@@ -220,8 +220,8 @@ func defaultOf(schema apiextensionsv1.JSONSchemaProps, required bool) string {
 	}
 }
 
-// meaningOf turns the comment of a field into a sentence of a table: without line breaks, without the name of the field
-// where the comment goes on with "is", and with a capital letter where the name is a plain word.
+// meaningOf converts the comment of a field to a sentence of a table: without line breaks, without the name of the
+// field before "is", and with a capital letter if the name is a plain word.
 func meaningOf(path, description string) string {
 	text := strings.ReplaceAll(strings.Join(strings.Fields(description), " "), "<", `\<`)
 	name := path[strings.LastIndex(path, ".")+1:]

@@ -8,14 +8,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
 )
 
-// longUsage is the length from which on a usage is cut after its first sentence. Lists of ciphers would fill pages, and
+// longUsage is the length from which a usage is cut after its first sentence. Lists of ciphers would fill pages, and
 // they change with the version of Go.
 const longUsage = 250
 
-// flagTable lists the flags of the manager, by name. Hidden and deprecated ones are left out.
+// flagTable lists the flags of the manager, by name, without hidden and deprecated ones.
 func flagTable() string {
 	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
-	// The environment is left out: the table is the same wherever it is made.
+	// Without the environment, so that the table is the same everywhere.
 	app.NewFlags(func(string) string { return "" }).Add(set)
 	var rows [][]string
 	set.VisitAll(func(flag *pflag.Flag) {

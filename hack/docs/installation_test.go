@@ -162,21 +162,23 @@ func TestBMOHasWhatTheInstallationBuilds(t *testing.T) {
 	}
 }
 
-// The recipe installs the units and programs that the flavours call.
+// The recipe builds an image with the units and programs that the flavours call.
 func TestTheNodeImageHasWhatTheFlavoursCall(t *testing.T) {
-	_, recipe, _ := strings.Cut(read(t, "docs/templates.md"), "cat > node-image.sh")
-	recipe, _, found := strings.Cut(recipe, "```")
-	if !found {
-		t.Fatal("docs/templates.md has no recipe for a node image")
+	page := read(t, installation)
+	match := regexp.MustCompile(`(?ms)^cat > image\.json <<END\n(.*?)^END$`).FindStringSubmatch(page)
+	if match == nil {
+		t.Fatalf("%s has no recipe for a node image", installation)
 	}
-	var installed []string
-	for _, line := range regexp.MustCompile(`(?m)^apt-get install --yes (.*)$`).FindAllStringSubmatch(recipe, -1) {
-		for word := range strings.FieldsSeq(line[1]) {
-			name, _, _ := strings.Cut(strings.Trim(word, `"`), "=")
-			installed = append(installed, name)
-		}
+	var variables map[string]string
+	if err := yaml.UnmarshalStrict([]byte(match[1]), &variables); err != nil {
+		t.Fatal(err)
 	}
-	values, err := clusterctlSettings(read(t, installation))
+	if version := "--kubernetes-version " + variables["kubernetes_semver"] + " "; !strings.Contains(page, version) {
+		t.Errorf("the image has Kubernetes %s, and the cluster another version", variables["kubernetes_semver"])
+	}
+	// image-builder installs the first four by itself.
+	installed := append([]string{"containerd", "kubelet", "kubeadm", "curl"}, strings.Fields(variables["extra_debs"])...)
+	values, err := clusterctlSettings(page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +197,7 @@ func TestTheNodeImageHasWhatTheFlavoursCall(t *testing.T) {
 			name, _ = values["CONTAINER_RUNTIME"].(string)
 		}
 		if !slices.Contains(installed, name) {
-			t.Errorf("a flavour calls %s, which the recipe does not install: %q", name, installed)
+			t.Errorf("a flavour calls %s, which the image does not have: %q", name, installed)
 		}
 	}
 }

@@ -1,12 +1,11 @@
-// Command docs writes the generated parts of the documentation: the fields of every kind, from the CRDs, the flags of
-// the manager, from the manager itself, the reasons of machines, from the table for troubleshooting, what becomes of a
-// pivot that goes wrong and the phases of a host, from the tables that decide them, and the commands of the
-// installation, which the runbook repeats. Its tests demand that these parts are current, and that what people wrote
-// around them agrees with the code: reasons, metrics, examples, commands and links.
+// Command docs writes the generated parts of the documents: the fields of every kind from the CRDs, the flags from the
+// manager, the reasons of machines from the table for troubleshooting, the failures of a pivot and the phases of a host
+// from the decision tables, and the commands of the installation for the runbook. Its tests require that these parts
+// are current, and that the written text agrees with the code: reasons, metrics, examples, commands and links.
 //
-// A generated part stands between two comments in a Markdown file; everything outside them is left alone. The program
-// refuses a part whose name it does not know. It documents the stored version only: users of the older one are led to
-// it by a warning.
+// A generated part is between two comments in a Markdown file. The program does not change text outside of them, and
+// returns an error for an unknown part. It documents the stored version only: a warning leads users of the older
+// version to it.
 package main
 
 import (

@@ -8,7 +8,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// phaseDiagram draws the state machine of a host in a move.
+// phaseDiagram returns the state machine of a host in a move.
 func phaseDiagram() string {
 	var diagram strings.Builder
 	diagram.WriteString("```mermaid\nstateDiagram-v2\n")

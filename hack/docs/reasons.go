@@ -10,10 +10,10 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// troubleshooting holds the one table of conditions and reasons that people write.
+// troubleshooting is the page with the hand-written table of conditions and reasons.
 const troubleshooting = "docs/troubleshooting.md"
 
-// machineConditions are those that only Metal3Machines have.
+// machineConditions are the conditions of Metal3Machines only.
 func machineConditions() []string {
 	return []string{
 		infrav1.HostAssociatedCondition, infrav1.DataReadyCondition, infrav1.HostProvisionedCondition,
@@ -21,7 +21,7 @@ func machineConditions() []string {
 	}
 }
 
-// machineReasons takes the rows about Metal3Machines out of the table for troubleshooting, for the page of the kind.
+// machineReasons returns the rows about Metal3Machines in the table for troubleshooting, for the page of the kind.
 func machineReasons(root string) (string, error) {
 	content, err := os.ReadFile(filepath.Join(root, troubleshooting))
 	if err != nil {

@@ -27,7 +27,7 @@ func moduleFolder(t *testing.T, in, module string) string {
 	return folder
 }
 
-// BMO and this provider talk to the same Ironic: a version that one of them refuses is of no use to the other.
+// BMO and this provider use the same Ironic, so they must support the same versions.
 func TestIronicIsAsOldAsBMOAccepts(t *testing.T) {
 	folder := moduleFolder(t, "hack/bmo", "github.com/metal3-io/baremetal-operator")
 	content, err := os.ReadFile(filepath.Join(folder, "pkg", "provisioner", "ironic", "clients", "features.go"))

@@ -14,9 +14,9 @@ import (
 // authority is a component that adds a CA bundle, from a ConfigMap of the user.
 type authority struct {
 	component, configMap string
-	// file is the name of the bundle below the node directory. The base name is the key in the ConfigMap.
+	// file is the name of the bundle below the node directory. Its last part is the key in the ConfigMap.
 	file string
-	// set is what a Metal3Cluster says instead.
+	// set sets the same bundle in a Metal3Cluster.
 	set func(ironic *infrav1.Ironic, bundle string)
 }
 
@@ -29,7 +29,7 @@ var authorities = []authority{
 	}},
 }
 
-// patch is the difference that the bundle makes to the base of the Deployment. It fails if the bundle changes more than
+// patch returns the patch of the base Deployment for the bundle. It returns an error if the bundle changes more than
 // commands, variables and mounts.
 func (a authority) patch() ([]operation, error) {
 	before, err := a.pod("")
@@ -62,7 +62,7 @@ func (a authority) patch() ([]operation, error) {
 	return patch, nil
 }
 
-// pod is the pod of the base with a bundle, and without one if that is empty.
+// pod returns the pod of the base with a bundle, and without one for an empty name.
 func (a authority) pod(bundle string) (corev1.PodSpec, error) {
 	described, err := describe(placeholders(), "dhcp")
 	if err != nil {
@@ -86,7 +86,7 @@ func (a authority) pod(bundle string) (corev1.PodSpec, error) {
 	return pod, nil
 }
 
-// added are the arguments, variables and mounts that a container has more than before.
+// added returns the additional arguments, variables and mounts of a container.
 func added(at string, before, after corev1.Container) []operation {
 	patch := additional(at+"/command", before.Command, after.Command, func(a, b string) bool { return a == b })
 	patch = append(patch, additional(at+"/env", before.Env, after.Env, func(a, b corev1.EnvVar) bool {
@@ -96,7 +96,7 @@ func added(at string, before, after corev1.Container) []operation {
 		func(a, b corev1.VolumeMount) bool { return a.MountPath == b.MountPath })...)
 }
 
-// additional adds to a list where the values are in the other one, or makes the list if there is none.
+// additional returns the operations that add values to a list, or create the list.
 func additional[T any](list string, before, after []T, same func(a, b T) bool) []operation {
 	isNew := func(value T) bool {
 		return !slices.ContainsFunc(before, func(other T) bool { return same(other, value) })

@@ -18,15 +18,15 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Components that say which families there are. An overlay has at most one of them.
+// Components for address families. An overlay has at most one of them.
 const (
 	onlyIPv6  = "ipv6"
 	ipv6Next  = "dual-stack"
 	ipv6First = "dual-stack-ipv6"
 )
 
-// check reads the values that the named components of an overlay use, lets the renderer judge them and prints what
-// belongs into a Metal3Cluster.
+// check reads the values that the named components of an overlay use, validates them with the renderer, and prints the
+// matching spec of a Metal3Cluster.
 func check(root string, components []string, output io.Writer) error {
 	read, err := readValues(root)
 	if err != nil {
@@ -57,7 +57,7 @@ func check(root string, components []string, output io.Writer) error {
 	return nil
 }
 
-// describe says the same as an API object does.
+// describe returns the specification as an API object.
 func describe(from values, components ...string) (infrav1.Ironic, error) {
 	set := from.variables
 	routerID, err := strconv.ParseInt(set["VIRTUAL_ROUTER_ID"], 10, 32)
@@ -87,7 +87,7 @@ func describe(from values, components ...string) (infrav1.Ironic, error) {
 	return described, from.checkFamilies(components)
 }
 
-// additions are what components add to the description.
+// additions are the changes of components to the specification.
 func additions() map[string]func(values, *infrav1.Ironic) error {
 	nothing := func(values, *infrav1.Ironic) error { return nil }
 	known := map[string]func(values, *infrav1.Ironic) error{
@@ -103,7 +103,7 @@ func additions() map[string]func(values, *infrav1.Ironic) error {
 		ipv6First: values.second,
 	}
 	for _, one := range authorities {
-		// The bundle is in a ConfigMap of the cluster.
+		// A ConfigMap of the cluster contains the bundle.
 		known[one.component] = nothing
 	}
 	return known
@@ -116,7 +116,7 @@ func (v values) second(described *infrav1.Ironic) error {
 	return nil
 }
 
-// unicast names the mode as well: a list that was forgotten must not mean multicast.
+// unicast also sets the mode: a missing list must not mean multicast.
 func (v values) unicast(described *infrav1.Ironic) error {
 	described.VRRP.Mode, described.VRRP.Peers = infrav1.VRRPUnicast, v.peers
 	return nil
@@ -132,7 +132,7 @@ func (v values) interval(described *infrav1.Ironic) error {
 	return nil
 }
 
-// dhcp reads what is written in the words of dnsmasq.
+// dhcp parses the values in the syntax of dnsmasq.
 func (v values) dhcp(described *infrav1.Ironic) error {
 	words := strings.Split(v.variables["DHCP_RANGE"], ",")
 	if len(words) < 2 {
@@ -163,7 +163,7 @@ func (v values) option(variable, name string) ([]string, error) {
 	return words[1:], nil
 }
 
-// checkFamilies looks for what kustomize cannot see: prefixes and URLs depend on the family of the first address.
+// checkFamilies checks facts that kustomize cannot: prefixes and URLs depend on the family of the first VIP.
 func (v values) checkFamilies(components []string) error {
 	address := v.variables["PROVISIONING_IP"]
 	six := strings.Contains(address, ":")

@@ -21,8 +21,8 @@ const (
 	passwordBytes = 24
 )
 
-// credentials prints the same Secret for several namespaces: Ironic, its clients and the Metal3Cluster each need it.
-// Nothing is kept, so a second run gives another password.
+// credentials prints the same Secret for several namespaces: those of Ironic, its clients and the Metal3Cluster. It
+// stores nothing, so a second run prints another password.
 func credentials(arguments []string, random io.Reader, output io.Writer) error {
 	var namespaces []string
 	flags := flag.NewFlagSet("credentials", flag.ContinueOnError)

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// documentName is the document that shows rendered files.
+	// documentName is the document with rendered files.
 	documentName = "docs/ironic-endpoint.md"
 
 	fileBegin = "<!-- file: "
@@ -16,8 +16,8 @@ const (
 	markEnd   = " -->\n"
 )
 
-// document returns the document with the files in it as they are now. A file stands between two comments, and the first
-// names it, relative to baremetal.
+// document returns the document with the current files. Each file is between two comments. The first comment has its
+// path, relative to baremetal.
 func document(root string) ([]byte, error) {
 	content, err := os.ReadFile(filepath.Join(root, documentName))
 	if err != nil {

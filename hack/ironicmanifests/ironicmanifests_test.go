@@ -80,7 +80,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// folderWith has config/ironic with other values: each of them takes the place of the one with its name.
+// folderWith returns a copy of config/ironic with other values.
 func folderWith(t *testing.T, peers string, changed ...string) string {
 	t.Helper()
 	target := t.TempDir()
@@ -115,7 +115,7 @@ func folderWith(t *testing.T, peers string, changed ...string) string {
 	return target
 }
 
-// swapped are the values of a cluster whose first address is of IPv6.
+// swapped are the values of a cluster whose first VIP is of IPv6.
 var swapped = []string{
 	"PROVISIONING_IP=fd00:172:22::2", "PROVISIONING_CIDR=fd00:172:22::/64",
 	"SECOND_IP=172.22.0.2", "SECOND_CIDR=172.22.0.0/24",
@@ -159,7 +159,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The document explains each value and each component that users choose, and check knows those components.
+// The document explains each value and each component, and check knows the components.
 func TestDocumentNamesEverything(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root(t), documentName))
 	if err != nil {
@@ -204,7 +204,7 @@ func TestCheckRefuses(t *testing.T) {
 		"Component": {reason: "there is none of the name", components: "unicasts", want: `"unicasts" is no component`},
 		"NoPeers":   {reason: "a list that nobody wrote", components: "unicast", want: "there are 0; list them"},
 		"NoList":    {reason: "commas without a list", components: "unicast", peers: "172.22.0.10,172.22.0.21", want: "reading peers"},
-		"OneFamily": {reason: "the second address would have no peers", components: "unicast dual-stack", peers: "[172.22.0.10, 172.22.0.21]", want: "that may ever hold fd00:172:22::2"},
+		"OneFamily": {reason: "the second address would have no peers", components: "unicast dual-stack", peers: "[172.22.0.10, 172.22.0.21]", want: "that may hold fd00:172:22::2"},
 		"Alike":     {reason: "two of one family may part", components: "dual-stack", changed: []string{"SECOND_IP=172.22.0.3", "SECOND_CIDR=172.22.0.0/24"}, want: "are of one family"},
 		"Forgotten": {reason: "the prefix would be that of the network", changed: swapped, want: "add component ipv6"},
 		"Needless":  {reason: "the prefix would be 128", components: "ipv6", want: "not of IPv6"},

@@ -1,20 +1,18 @@
-// Command ironicmanifests writes the part of config/ironic that comes from the renderer of the static pods: the
-// Deployment of the management side, cut into a base and components of kustomize, and the replacements that put the
-// values of config/ironic/values/values.env into it. It also keeps the files that docs/ironic-endpoint.md shows equal
-// to those that are rendered.
+// Command ironicmanifests writes the rendered part of config/ironic: the Deployment of the management side, as a base
+// and components of kustomize, and the replacements for the values of config/ironic/values/values.env. It also updates
+// the rendered files in docs/ironic-endpoint.md.
 //
-// Without a command it writes these files. Two commands are for those who install:
+// Without a command it writes these files. Users run two commands:
 //
 //	check COMPONENT...                check what components of an overlay get from config/ironic/values, and print the
 //	                                  spec.ironic that fits
 //	credentials --namespace=NAME... [--username=NAME]
 //	                                  print a Secret with a new password for each namespace
 //
-// What is rendered holds placeholders, so that what is written does not depend on values.env. The
-// program refuses to write anything as soon as the renderer puts a value where no replacement of kustomize reaches it.
-// The trade-off: DHCP is set up with options of dnsmasq instead of the file that nodes get, because kustomize cannot
-// edit such a file. Components without anything of the renderer are written by hand: they change values only. The tests
-// of test/manifests compare what all of them give with what it gives.
+// The output is rendered with placeholders, so it does not depend on values.env. The program returns an error if the
+// renderer writes a value that no replacement of kustomize can change. DHCP uses options of dnsmasq instead of the file
+// of nodes, because kustomize cannot edit such a file. Components that only change values are written by hand. The
+// tests of test/manifests compare the manifests with the output of the renderer.
 package main
 
 import (
@@ -56,7 +54,7 @@ func run(arguments []string, output io.Writer) error {
 	}
 }
 
-// generate writes every generated file that changed, and says which.
+// generate writes every generated file that changed, and prints its name.
 func generate(root string, output io.Writer) error {
 	files, err := generated(root)
 	if err != nil {
@@ -81,7 +79,7 @@ func generate(root string, output io.Writer) error {
 	return nil
 }
 
-// generated returns the content of all generated files by their name in the checkout.
+// generated returns the content of all generated files by their paths in the checkout.
 func generated(root string) (map[string][]byte, error) {
 	made, err := render()
 	if err != nil {

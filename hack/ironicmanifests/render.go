@@ -19,7 +19,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 )
 
-// Names that the hand-written part of config/ironic uses too.
+// Names in the hand-written part of config/ironic.
 const (
 	namespace      = "metal3-ironic-system"
 	deploymentName = "metal3-ironic"
@@ -28,11 +28,11 @@ const (
 	credentialName = "ironic-credentials" //nolint:gosec // The name of a Secret, not what is in it.
 	tlsName        = "ironic-tls"
 
-	// guardImage has the tag that config/manager gives the image of the manager.
+	// guardImage has the tag of the manager's image in config/manager.
 	guardImage = "ghcr.io/metal3-pivot/keepalived-guard:dev"
 )
 
-// What is rendered instead of values. The addresses are reserved for documentation.
+// Placeholders of values. The addresses are reserved for documentation.
 const (
 	placeholderID        = "placeholder"
 	placeholderInterface = "placeholder0"
@@ -47,11 +47,11 @@ const (
 	placeholderSecondCIDR = "2001:db8::/64"
 )
 
-// rendered is what the renderer gives.
+// rendered is the output of the renderer.
 type rendered struct {
 	deployment *appsv1.Deployment
 	settings   []byte
-	// dnsmasq is the file that a node gets.
+	// dnsmasq is the file of a node.
 	dnsmasq []byte
 }
 
@@ -68,7 +68,7 @@ func render(components ...string) (rendered, error) {
 	return renderFor(described, certificates)
 }
 
-// endpointFor has secrets that are thrown away.
+// endpointFor returns an endpoint with temporary secrets.
 func endpointFor(described infrav1.Ironic, certificates controlplane.Certificates) controlplane.Endpoint {
 	return controlplane.Endpoint{
 		Ironic: described, GuardImage: guardImage, Certificates: certificates,
@@ -78,8 +78,8 @@ func endpointFor(described infrav1.Ironic, certificates controlplane.Certificate
 	}
 }
 
-// renderFor renders the management side. The hash over the secrets goes with them: the names of ConfigMaps that
-// kustomize makes change with their content, which has the same effect.
+// renderFor renders the management side. It removes the hash of the secrets: kustomize adds a hash of the content to
+// the names of ConfigMaps, which has the same effect.
 func renderFor(described infrav1.Ironic, certificates controlplane.Certificates) (rendered, error) {
 	place := ironic.Management{Name: deploymentName, Namespace: namespace, Secret: credentialName}
 	deployment, data, err := controlplane.Management(endpointFor(described, certificates), place)
@@ -95,7 +95,7 @@ func renderFor(described infrav1.Ironic, certificates controlplane.Certificates)
 	}, nil
 }
 
-// throwaway makes a certificate that signs itself, since the renderer does without none.
+// throwaway returns a self-signed certificate, because the renderer requires one.
 func throwaway(addresses ...string) (controlplane.Certificates, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// value is what users set: its name in values.env, and what is rendered in its place.
+// value is a value of the user: its name in values.env, and its placeholder.
 type value struct {
 	name, placeholder string
 }
@@ -28,10 +28,10 @@ func variables() []value {
 	}
 }
 
-// secondValues begins the names of those that are only there with two addresses.
+// secondValues is the prefix of the names of values for the second VIP.
 const secondValues = "SECOND_"
 
-// allValues are all that a replacement may come from.
+// allValues are all values that a replacement may use.
 func allValues() []value {
 	return append(variables(),
 		value{secondValues + "IP", placeholderSecondIP}, value{secondValues + "CIDR", placeholderSecondCIDR},
@@ -39,7 +39,7 @@ func allValues() []value {
 		value{"VIRTUAL_ROUTER_ID", strconv.Itoa(placeholderRouterID)})
 }
 
-// replacement in the words of kustomize.
+// replacement is a replacement of kustomize.
 type replacement struct {
 	Source  source   `json:"source"`
 	Targets []target `json:"targets"`
@@ -63,44 +63,45 @@ type selector struct {
 	Name string `json:"name"`
 }
 
-// options name the part of a text between delimiters, or demand that the target is made where it is not there.
+// options select a part of a text by a delimiter, or create a missing target.
 type options struct {
 	Delimiter string `json:"delimiter,omitempty"`
 	Index     *int   `json:"index,omitempty"`
 	Create    bool   `json:"create,omitempty"`
 }
 
-// tree is an object, or what is below a path of it.
+// tree is an object, or the part of it below a path.
 type tree struct {
 	kind, name, prefix string
 	root               any
 
-	// only leaves out values whose names begin otherwise.
+	// only selects values by a prefix of their names.
 	only string
 
-	// create makes targets that are not there.
+	// create creates missing targets.
 	create bool
 }
 
-// origin is what a replacement takes: a value, or the length of the prefix in it.
+// origin is the source of a replacement: a value, or the length of the prefix in it.
 type origin struct {
 	name   string
 	prefix bool
 }
 
-// part of a text that is replaced. The zero value means all of it.
+// part is the part of a text to replace. The zero value means all of it.
 type part struct {
 	delimiter string
 	index     int
 }
 
-// spot is what goes into which part of a text.
+// spot is the source and the target of a replacement.
 type spot struct {
 	origin
 	part
 }
 
-// replacements put the values where the placeholders are. It fails for a placeholder that is out of reach.
+// replacements returns the replacements of all placeholders. It returns an error for a placeholder that no replacement
+// can reach.
 func replacements(trees ...tree) ([]replacement, error) {
 	var all []replacement
 	for _, tree := range trees {
@@ -179,7 +180,7 @@ func asNumber(yes bool) int {
 	return 0
 }
 
-// locate finds the placeholder of a text. Those that Kubernetes fills in are none any more.
+// locate returns the placeholder in a text. It ignores variables that Kubernetes expands.
 func locate(text string) (spot, bool, error) {
 	if text == strconv.Itoa(placeholderPrefix) {
 		return spot{origin: origin{"PROVISIONING_CIDR", true}}, true, nil
@@ -192,10 +193,10 @@ func locate(text string) (spot, bool, error) {
 			return spot{origin: where}, true, nil
 		case after == value.placeholder && strings.HasPrefix(flag, "--"):
 			return spot{where, part{"=", 1}}, true, nil
-		// The second of two. The first is put there by another replacement.
+		// The second of two. Another replacement sets the first.
 		case after == placeholderIP+","+value.placeholder:
 			return spot{where, part{",", 1}}, true, nil
-		// A name that begins with a value. The dollar keeps a dash in the value from counting.
+		// A name with a value as its prefix. The dollar prevents a match of a dash in the value.
 		case strings.HasPrefix(text, value.placeholder+"-$("):
 			return spot{where, part{"-$", 0}}, true, nil
 		}
@@ -208,7 +209,7 @@ func locate(text string) (spot, bool, error) {
 	return spot{}, false, nil
 }
 
-// walk visits the texts and numbers of a JSON tree in order, with their paths in the words of kustomize.
+// walk visits the texts and numbers of a JSON tree in order, with their paths in the syntax of kustomize.
 func walk(path string, node any, visit func(path, text string) error) error {
 	switch node := node.(type) {
 	case map[string]any:
@@ -231,7 +232,7 @@ func walk(path string, node any, visit func(path, text string) error) error {
 	return nil
 }
 
-// elementKey names an element of a list by its name, if it has one.
+// elementKey returns the name of an element of a list, if it has one.
 func elementKey(index int, element any) string {
 	if object, is := element.(map[string]any); is {
 		if name, is := object["name"].(string); is {
@@ -251,7 +252,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// plain turns a typed object into what its JSON says.
+// plain converts a typed object to the values of its JSON.
 func plain(object any) (map[string]any, error) {
 	content, err := json.Marshal(object)
 	if err != nil {

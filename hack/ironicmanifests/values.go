@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What users change.
+// Files with the values of users.
 const (
 	valuesFile = "config/ironic/values/values.env"
 	peersFile  = "config/ironic/values/peers.yaml"
 )
 
-// values are what both files say.
+// values are the values of both files.
 type values struct {
 	// variables of valuesFile by their names.
 	variables map[string]string
@@ -53,7 +53,7 @@ func readValues(root string) (values, error) {
 	return values{variables: found, peers: object.Peers}, nil
 }
 
-// placeholders are values that are rendered instead of those of an installation.
+// placeholders returns the values for rendering, instead of those of an installation.
 func placeholders() values {
 	variables := map[string]string{}
 	for _, value := range allValues() {

@@ -23,7 +23,7 @@ import (
 var base []byte
 
 const (
-	// program is the plugin in an archive. An archive is named after it and its platform: program-OS-ARCH.tar.gz.
+	// program is the name of the plugin in an archive. The name of an archive is program-OS-ARCH.tar.gz.
 	program   = "clusterctl-metal3"
 	extension = ".tar.gz"
 )
@@ -48,7 +48,7 @@ type spec struct {
 	Platforms        []platform `json:"platforms"`
 }
 
-// platform is an archive, and the machines that it is for.
+// platform is an archive, and its platform.
 type platform struct {
 	Selector metav1.LabelSelector `json:"selector"`
 	URI      string               `json:"uri"`

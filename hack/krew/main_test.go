@@ -9,9 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/version"
-	"sigs.k8s.io/yaml"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
 const download = "https://example.com/releases/download"
@@ -28,7 +26,7 @@ func write(t *testing.T, names ...string) string {
 	return folder
 }
 
-// released returns the platforms for which the release workflow builds.
+// released returns the platforms for which the release workflow builds. krew requires the licence in each archive.
 func released(t *testing.T) []string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", ".github", "workflows", "release.yaml"))
@@ -38,6 +36,9 @@ func released(t *testing.T) []string {
 	match := regexp.MustCompile(`for platform in ([^;]+); do`).FindSubmatch(content)
 	if match == nil {
 		t.Fatal("the release workflow builds the plugin for no platform")
+	}
+	if !regexp.MustCompile(`(?s)tar --create .*clusterctl-metal3 --directory "\$GITHUB_WORKSPACE" LICENSE\n`).Match(content) {
+		t.Error("the release workflow adds no LICENSE to the archives")
 	}
 	return strings.Fields(string(match[1]))
 }
@@ -82,7 +83,28 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestKrewAccepts demands of the manifest of a release what krew demands of an index.
+// validate runs the validator of krew's index on the manifest of a file name.yaml, and returns its output.
+func validate(t *testing.T, name string, content []byte) (string, error) {
+	t.Helper()
+	root, err := binaries.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := binaries.Ensure(t.Context(), root, binaries.Set{Name: "krewvalidator", Programs: []binaries.Program{
+		{Name: "validate-krew-manifest", Package: "sigs.k8s.io/krew/cmd/validate-krew-manifest"},
+	}}, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), name+".yaml")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output, err := exec.CommandContext(t.Context(), filepath.Join(folder, "validate-krew-manifest"),
+		"-skip-install", "-manifest", path).CombinedOutput()
+	return string(output), err
+}
+
 func TestKrewAccepts(t *testing.T) {
 	var archives []string
 	for _, each := range released(t) {
@@ -92,51 +114,22 @@ func TestKrewAccepts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var made manifest
-	if err := yaml.UnmarshalStrict(content, &made); err != nil {
-		t.Fatal(err)
+	if output, err := validate(t, "metal3", content); err != nil {
+		t.Errorf("%v: %s", err, output)
 	}
-	for _, problem := range refused("metal3", made) {
-		t.Error(problem)
-	}
-	if len(made.Spec.Platforms) != len(archives) {
-		t.Errorf("%d of %d archives are in the manifest", len(made.Spec.Platforms), len(archives))
+	if got := strings.Count(string(content), "uri:"); got != len(archives) {
+		t.Errorf("the manifest has %d platforms, want %d", got, len(archives))
 	}
 }
 
-// TestKrewRefuses shows that the rules find what is wrong.
+// A platform that krew does not support shows that the validator reads the manifest.
 func TestKrewRefuses(t *testing.T) {
-	for name, spoil := range map[string]func(*manifest){
-		"apiVersion": func(m *manifest) { m.APIVersion = "v1" },
-		"kind":       func(m *manifest) { m.Kind = "Plug" },
-		"name":       func(m *manifest) { m.Metadata.Name = "other" },
-		"short":      func(m *manifest) { m.Spec.ShortDescription = "two\nlines" },
-		"version":    func(m *manifest) { m.Spec.Version = "1.15" },
-		"none":       func(m *manifest) { m.Spec.Platforms = nil },
-		"sha256":     func(m *manifest) { m.Spec.Platforms[0].SHA256 = "ABC" },
-		"uri":        func(m *manifest) { m.Spec.Platforms[0].URI = "" },
-		"bin":        func(m *manifest) { m.Spec.Platforms[0].Bin = "" },
-		"platform":   func(m *manifest) { m.Spec.Platforms[0].Selector.MatchLabels["arch"] = "mips" },
-		"key":        func(m *manifest) { m.Spec.Platforms[0].Selector.MatchLabels["libc"] = "musl" },
-		"twice":      func(m *manifest) { m.Spec.Platforms = append(m.Spec.Platforms, m.Spec.Platforms[0]) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			content, err := render("v1.15.0", write(t, "clusterctl-metal3-linux-amd64.tar.gz"), download)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var made manifest
-			if err := yaml.UnmarshalStrict(content, &made); err != nil {
-				t.Fatal(err)
-			}
-			if problems := refused("metal3", made); len(problems) > 0 {
-				t.Fatalf("before: %v", problems)
-			}
-			spoil(&made)
-			if len(refused("metal3", made)) == 0 {
-				t.Error("the rules accept it")
-			}
-		})
+	content, err := render("v1.15.0", write(t, "clusterctl-metal3-linux-mips.tar.gz"), download)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if output, err := validate(t, "metal3", content); err == nil || !strings.Contains(output, "supported platforms") {
+		t.Errorf("error %v, want one about supported platforms: %s", err, output)
 	}
 }
 
@@ -151,38 +144,4 @@ func TestRenderFails(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", name, err, tc.want)
 		}
 	}
-}
-
-// platforms are those of krew.
-var platforms = sets.New("windows/386", "windows/amd64", "windows/arm64", "linux/386", "linux/amd64", "linux/arm",
-	"linux/arm64", "linux/ppc64le", "darwin/386", "darwin/amd64", "darwin/arm64")
-
-// refused returns why krew would refuse the manifest of a file name.yaml. These are the rules of its package
-// internal/index/validation and of its command validate-krew-manifest, as of krew 0.5.0.
-func refused(name string, m manifest) []string {
-	var problems []string
-	check := func(good bool, problem string) {
-		if !good {
-			problems = append(problems, problem)
-		}
-	}
-	check(m.APIVersion == "krew.googlecontainertools.github.com/v1alpha2", "apiVersion "+m.APIVersion)
-	check(m.Kind == "Plugin", "kind "+m.Kind)
-	check(m.Metadata.Name == name && regexp.MustCompile(`^[\w-]+$`).MatchString(name), "metadata.name "+m.Metadata.Name)
-	check(m.Spec.ShortDescription != "" && !strings.ContainsAny(m.Spec.ShortDescription, "\r\n"), "spec.shortDescription")
-	_, err := version.ParseSemantic(m.Spec.Version)
-	check(err == nil && strings.HasPrefix(m.Spec.Version, "v"), "spec.version "+m.Spec.Version)
-	check(len(m.Spec.Platforms) > 0, "spec.platforms is empty")
-	seen := sets.New[string]()
-	for _, each := range m.Spec.Platforms {
-		check(each.URI != "", "uri is empty")
-		check(regexp.MustCompile(`^[a-f0-9]{64}$`).MatchString(each.SHA256), "sha256 "+each.SHA256)
-		check(each.Bin != "", "bin is empty")
-		check(len(each.Selector.MatchLabels) == 2, "selector has other keys than os and arch")
-		platform := each.Selector.MatchLabels["os"] + "/" + each.Selector.MatchLabels["arch"]
-		check(platforms.Has(platform), "krew does not support platform "+platform)
-		check(!seen.Has(platform), "two archives are for platform "+platform)
-		seen.Insert(platform)
-	}
-	return problems
 }

@@ -1,9 +1,9 @@
 // Command licenses checks the licences of all modules that are linked into the programs of this provider: the manager,
 // the guard and the plugin.
 //
-// It reads the licence files of the modules in the module cache, and recognises licences by sentences that only they
-// have. A file with several licences has to be allowed for each. It refuses a module without a licence file, and a
-// licence that it does not recognise. A person then has to read it.
+// It reads the licence files of the modules in the module cache, and recognises licences by unique sentences. All
+// licences of a file must be allowed. It returns an error for a module without a licence file, and for an unknown
+// licence, which a maintainer must then read.
 package main
 
 import (
@@ -24,10 +24,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// allowed are the licences that a program under the Apache License 2.0 may link and only has to name.
+// allowed are the licences that a program under the Apache License 2.0 may link, with attribution only.
 var allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT"}
 
-// module is what is read of a module.
+// module is the output of the go command for a module.
 type module struct{ Path, Version, Dir string }
 
 func main() {
@@ -51,7 +51,7 @@ func run() error {
 	return report(modules, os.Stdout)
 }
 
-// report checks all modules, and returns everything that is wrong.
+// report checks all modules, and returns all problems.
 func report(modules []module, output io.Writer) error {
 	var failures []error
 	count := map[string]int{}
@@ -109,7 +109,7 @@ func licensesOf(of module) ([]string, error) {
 	read := 0
 	for _, file := range files {
 		name := strings.ToUpper(file.Name())
-		// Documents of a module are not linked, so their licence does not matter.
+		// Documents of a module are not linked, so their licence has no effect.
 		if file.IsDir() || strings.HasSuffix(name, ".DOCS") ||
 			!strings.HasPrefix(name, "LICEN") && !strings.HasPrefix(name, "COPYING") {
 			continue
@@ -133,7 +133,7 @@ func licensesOf(of module) ([]string, error) {
 	return slices.Compact(found), nil
 }
 
-// sentences are what each licence has and no other one.
+// sentences are unique sentences of each licence.
 var sentences = []struct{ license, sentence string }{
 	{"AGPL", "gnu affero general public license"},
 	{"LGPL", "gnu lesser general public license"},

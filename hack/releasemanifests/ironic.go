@@ -13,27 +13,27 @@ const (
 	// ironicFile is Ironic with keepalived and its guard, for a management cluster.
 	ironicFile = "ironic.yaml"
 
-	// ironicEndpointFile gives BMO of a target cluster the address of Ironic.
+	// ironicEndpointFile configures the Ironic endpoint of BMO of a target cluster.
 	ironicEndpointFile = "ironic-endpoint.yaml"
 
-	// defaultGuard is the image that config/ironic names, without its tag, and the one that the manager gives to nodes.
+	// defaultGuard is the image in config/ironic, without its tag, and the default of the manager for nodes.
 	defaultGuard = "ghcr.io/metal3-pivot/keepalived-guard"
 )
 
 // parameter is a value of config/ironic/values/values.env that is a variable of clusterctl in a release. The variables
-// have the names that the flavour ironic gives them, so that both sides of a pivot get the same values.
+// have the names of the flavour ironic, so that both sides of a pivot get the same values.
 type parameter struct {
 	// value is the name in values.env.
 	value string
 
-	// built is what kustomize puts in. Numbers have to be numbers: kustomize keeps the types of JSON.
+	// built is the value for kustomize. Numbers must be numbers: kustomize keeps the types of JSON.
 	built string
 
-	// released replaces it in the release, from the first to the last pair of old and new text.
+	// released are the replacements of built in the release: old and new texts, in this order.
 	released []string
 }
 
-// parameters are those that the manifests of a release use.
+// parameters are those of the manifests of a release.
 func parameters() []parameter {
 	return []parameter{
 		{"PROVISIONING_IP", "${IRONIC_ADDRESS}", nil},
@@ -70,7 +70,7 @@ func (r release) addIronic(ctx context.Context, files map[string][]byte) error {
 	return nil
 }
 
-// builtValues is the file of values that a release is built with.
+// builtValues returns the file of values for kustomize.
 func builtValues() []byte {
 	var text strings.Builder
 	for _, each := range parameters() {
@@ -79,7 +79,7 @@ func builtValues() []byte {
 	return []byte(text.String())
 }
 
-// releasedValues replaces what kustomize put in.
+// releasedValues replaces the values of kustomize with variables.
 func releasedValues(built []byte) []byte {
 	var pairs []string
 	for _, each := range parameters() {

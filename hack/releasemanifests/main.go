@@ -2,8 +2,8 @@
 // cluster templates, the ClusterClasses, and the manifests of Ironic with variables of clusterctl.
 //
 // It returns an error for a version that metadata.yaml does not list, because clusterctl would refuse the release, for
-// components that do not name the image of the manager exactly once, and for images with the tag of a developer. It
-// deletes the folder of the version first, so that no file of an earlier run stays.
+// components that do not name the image of the manager exactly once, and for images with a development tag. It deletes
+// the folder of the version first, so that no file of an earlier run stays.
 package main
 
 import (

@@ -20,35 +20,35 @@ import (
 )
 
 const (
-	// defaultImage is the image that config/manager names, without its tag.
+	// defaultImage is the image in config/manager, without its tag.
 	defaultImage = "ghcr.io/metal3-pivot/cluster-api-provider-metal3"
 
-	// developmentTag is the tag that config/manager gives it.
+	// developmentTag is the tag of the image in config/manager.
 	developmentTag = "dev"
 
 	metadataFile   = "metadata.yaml"
 	componentsFile = "infrastructure-components.yaml"
 )
 
-// release is one release to be written.
+// release has the settings of a release.
 type release struct {
 	// root is the top of the checkout.
 	root string
 
-	// version names the release and its folder. It starts with v.
+	// version is the version of the release, and the name of its folder. It starts with v.
 	version string
 
-	// image is what the manager runs, with its tag.
+	// image is the image of the manager, with its tag.
 	image string
 
 	// guard is the image with keepalived and its guard, with its tag.
 	guard string
 
-	// output is the folder that gets the folder of the version.
+	// output is the parent folder of the folder of the version.
 	output string
 }
 
-// write makes the folder of the release and returns the files in it.
+// write creates the folder of the release and returns the files in it.
 func (r release) write(ctx context.Context) ([]string, error) {
 	metadata, err := os.ReadFile(filepath.Join(r.root, metadataFile))
 	if err != nil {
@@ -74,8 +74,8 @@ func (r release) write(ctx context.Context) ([]string, error) {
 	return writeFolder(filepath.Join(r.output, r.version), files)
 }
 
-// components builds everything that is installed. The manager gives nodes the guard of its own version, unless the
-// release names another one.
+// components builds all components. The manager uses the guard of its own version, unless the release names another
+// image.
 func (r release) components(ctx context.Context) ([]byte, error) {
 	built, err := r.kustomize(ctx, filepath.Join(r.root, "config", "default"))
 	if err != nil {
@@ -120,7 +120,7 @@ func (r release) addTemplates(files map[string][]byte) error {
 	return nil
 }
 
-// checkVersion says whether clusterctl would accept a release of this version.
+// checkVersion returns an error if clusterctl would refuse a release of this version.
 func checkVersion(name string, metadata []byte) error {
 	parsed, err := version.ParseSemantic(name)
 	if err != nil || name != "v"+parsed.String() {
@@ -157,7 +157,7 @@ func setGuard(components []byte, guard string) ([]byte, error) {
 	return bytes.Replace(components, first, append(first, "        - --keepalived-guard-image="+guard+"\n"...), 1), nil
 }
 
-// checkTags returns an error if a file names an image of a developer, which no registry has.
+// checkTags returns an error if a file names an image with the development tag, which no registry has.
 func checkTags(files map[string][]byte) error {
 	development := regexp.MustCompile(`image: *"?(\S+:` + developmentTag + `)["\s]`)
 	for _, name := range slices.Sorted(maps.Keys(files)) {

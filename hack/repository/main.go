@@ -1,5 +1,5 @@
-// Command repository writes a clusterctl repository to a folder: Cluster API, cert-manager's definitions, a release of
-// this provider and, if wanted, the IP address manager. clusterctl needs no network with it.
+// Command repository writes a clusterctl repository to a folder: Cluster API, the CRDs of cert-manager, a release of
+// this provider and, optionally, the IP address manager. clusterctl requires no network with it.
 //
 // It prints the path of the clusterctl.yaml that it wrote.
 package main

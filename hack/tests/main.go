@@ -1,11 +1,11 @@
-// Command tests runs a tier of the tests and ends with a summary: what passed, what failed, what did not run and why.
+// Command tests runs a tier of the tests and prints a summary: passed, failed and omitted tests, with the reasons.
 //
 //	tests test      unit tests and suites on an API server
 //	tests e2e       the release with the real programs of Cluster API, and one story on real nodes
-//	tests nightly   all of that without omissions, and fuzzing, chaos and benches
+//	tests nightly   all of these without omissions, and fuzzing, chaos and benches
 //	tests times     a table of the last run of each tier
 //
-// It keeps the times of the last run of each tier in the cache. The next run starts the longest packages first.
+// It stores the times of the last run of each tier in the cache. The next run starts the longest packages first.
 package main
 
 import (
@@ -31,15 +31,16 @@ func main() {
 	}
 }
 
-// options are what the command line chooses.
+// options are the settings of the command line.
 type options struct {
 	// story is a regular expression: only stories on real nodes that match run.
 	story string
-	// lab runs the tests of the lab itself although nothing in them changed.
+	// lab runs the tests of the lab itself even if nothing in them changed.
 	lab bool
 	// night runs everything with the race detector where there are goroutines.
 	night bool
-	// seed is where chaos begins. Zero lets the clock choose in the nightly tier, and a fixed seed in the others.
+	// seed is the first seed of the chaos. Zero means that the clock chooses it in the nightly tier, and a fixed seed
+	// elsewhere.
 	seed uint64
 }
 

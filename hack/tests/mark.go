@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// mark remembers in the cache that tests have passed, for as long as the files that they are about stay as they are.
+// mark records in the cache that tests have passed, until the files that they test change.
 type mark struct{ file string }
 
 // newMark returns the mark for the content of some folders, the modules that the checkout needs and the version of Go.

@@ -9,8 +9,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/seed"
 )
 
-// planNightly leaves nothing out, and goes on after a step that fails. The clock chooses the seed of the chaos, unless
-// the user does.
+// planNightly omits nothing, and continues after a step that fails. The clock chooses the seed of the chaos, unless the
+// user sets one.
 func planNightly(ctx context.Context, chosen options) (*tier, error) {
 	if chosen.seed == 0 {
 		chosen.seed = uint64(time.Now().UnixNano())
@@ -29,7 +29,7 @@ func planNightly(ctx context.Context, chosen options) (*tier, error) {
 	}
 	result.steps = append(result.steps,
 		onAPIServer(), endToEnd("all stories on real nodes", onNodes, stories...))
-	// Benches print their goals beside what they measure, and fail where they could measure nothing.
+	// Benches print their goals with their measurements, and fail only if they could measure nothing.
 	for _, target := range []string{"fuzz", "bench", "bench-data", "bench-vip", "bench-pivot"} {
 		result.steps = append(result.steps, step{
 			name: "make " + target, command: []string{"make", "--no-print-directory", target}, live: true,

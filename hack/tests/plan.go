@@ -16,19 +16,20 @@ type step struct {
 	packages []string
 	// race compiles with the race detector.
 	race bool
-	// whole runs the tests that the short tests leave to the night, too.
+	// whole also runs the tests that the short tests leave to the nightly tier.
 	whole bool
-	// parallel is how many packages run at once. Many tests wait for programs, so it exceeds the number of processors.
+	// parallel is the number of packages to run at the same time. Many tests wait for programs, so it exceeds the
+	// number of processors.
 	parallel int
-	// timeout ends a test binary that hangs. It is below the 90 minutes that CI grants.
+	// timeout ends a test binary without progress. It is below the 90 minutes of CI.
 	timeout time.Duration
 	// goFlags are for go test, args for the test binaries.
 	goFlags, args []string
-	// live shows the output of the tests while they run. Without it, only failures show.
+	// live prints the output of the tests while they run. Otherwise only failures are printed.
 	live bool
-	// beside runs the step at the same time as the one before.
+	// beside runs the step at the same time as the previous one.
 	beside bool
-	// yields leaves the processors to steps that do not, where both want them.
+	// yields gives the processors to steps that do not yield.
 	yields bool
 	// environment is added to that of this program.
 	environment []string
@@ -43,28 +44,29 @@ type step struct {
 type tier struct {
 	name  string
 	steps []step
-	// goOn runs the other steps although one has failed.
+	// goOn runs the other steps after a failure.
 	goOn bool
-	// omitted says what the tier leaves out, and why. notes are further lines of the summary.
+	// omitted describes what the tier omits, and why. notes are further lines of the summary.
 	omitted, notes []string
 }
 
-// Patterns of packages. What no pattern names runs with the race detector.
+// Patterns of packages. All other packages run with the race detector.
 var (
-	// sequential packages start no goroutines in the code under test, so the race detector has nothing to find there.
+	// sequential packages start no goroutines in the code under test, so the race detector would find nothing.
 	sequential = []string{
 		"./api", "./baremetal", "./hack", "./internal/webhooks/rule", "./test/compat", "./test/manifests",
 	}
 
-	// withManagers are stories that run whole managers beside real programs. The suites of controllers run the same code
-	// with the race detector on every change, and these do at night.
+	// withManagers are stories with whole managers and real programs. The suites of controllers run the same code with
+	// the race detector on every change, and these run with it in the nightly tier.
 	withManagers = []string{"./internal/plugin", "./test/move", "./test/rbac", "./test/upgrade"}
 
-	// withRealIronic has terms that end when Ironic takes more than ten seconds to start again, so the packages beside it
-	// yield to it. It waits for most of its time.
+	// withRealIronic has terms that end if Ironic takes more than ten seconds to start again, so the packages at the
+	// same time yield to it. It waits most of its time.
 	withRealIronic = "./internal/guard"
 
-	// labItself is what the stories on real nodes stand on. Its tests run when it changed, or the pods that it runs did.
+	// labItself are the packages that stories on real nodes depend on. Their tests run if they or the pods of the lab
+	// changed.
 	labItself  = []string{"./test/lab", "./internal/testkit"}
 	podsOfNode = []string{
 		"./baremetal/controlplane", "./baremetal/ironic", "./baremetal/keepalived", "./baremetal/vip", "./cmd/guard",
@@ -74,14 +76,14 @@ var (
 	// withRealPrograms is the tier e2e.
 	withRealPrograms = []string{"./test/integration", "./test/e2e"}
 
-	// onNodes are the stories with the spine, and the specs of Cluster API.
+	// onNodes are the stories with the label spine, and the specs of Cluster API.
 	onNodes = []string{"./test/e2e", "./test/e2e/clusterapi"}
 )
 
-// stepLimit is how long a test binary of the tier test may take.
+// stepLimit is the time limit of a test binary of the tier test.
 const stepLimit = 20 * time.Minute
 
-// roomy lets programs in Go use more memory, and so collect garbage less often.
+// roomy lets Go programs use more memory, and collect garbage less often.
 func roomy() []string { return []string{"GOGC=300"} }
 
 func plan(ctx context.Context, name string, chosen options) (*tier, error) {
@@ -114,7 +116,7 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 			raced = append(raced, path)
 		}
 	}
-	// Each step ends with a few packages that wait for most of their time, so they run beside one another.
+	// Each step ends with a few packages that wait most of their time, so steps overlap.
 	result := &tier{name: "test", steps: []step{
 		{
 			name: "unit tests and stories", packages: plain, parallel: 3, timeout: stepLimit, environment: roomy(), yields: true,
@@ -160,8 +162,8 @@ func onAPIServer() step {
 	return step{name: "the release on an API server", packages: []string{"./test/integration"}, timeout: stepLimit}
 }
 
-// endToEnd returns a step with stories on real nodes, one package after the other. Ginkgo ends a suite that takes too
-// long before go test does, so that the lab is removed and the artefacts are kept.
+// endToEnd returns a step with stories on real nodes, one package after the other. Ginkgo ends a suite at its time
+// limit before go test does, so that the lab is removed and the artefacts are stored.
 func endToEnd(name string, packages []string, args ...string) step {
 	return step{
 		name: name, packages: packages, parallel: 1, timeout: 85 * time.Minute, live: true,

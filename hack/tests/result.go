@@ -15,16 +15,16 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/reports"
 )
 
-// event is what test2json tells of a test, a package or a build.
+// event is an event of test2json for a test, a package or a build.
 type event struct {
 	Action, Package, Test, Output, ImportPath string
 	Elapsed                                   float64
 }
 
-// test names a test, or with an empty name what a package prints besides.
+// test names a test. With an empty name, it is the output of a package.
 type test struct{ path, name string }
 
-// timed is a package or a spec, and how long it took.
+// timed is the duration of a package or a spec.
 type timed struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
@@ -33,7 +33,7 @@ type timed struct {
 // skip is a test that skipped itself.
 type skip struct{ name, reason string }
 
-// result is what came of a step.
+// result is the result of a step.
 type result struct {
 	step            step
 	took, processor time.Duration
@@ -44,7 +44,7 @@ type result struct {
 	passed          int
 	failed          []string
 	skipped         []skip
-	// output is what tests have printed that did not pass yet.
+	// output is the output of tests that have not passed yet.
 	output map[test][]string
 }
 
@@ -57,12 +57,11 @@ func (r *result) failures() int {
 	return len(r.failed)
 }
 
-// read takes one line of go test -json. It prints what a person wants to see at once: the end of each package, what
-// failed, and in a live step everything.
+// read parses one line of go test -json. It prints the end of each package, failures and, in a live step, all output.
 func (r *result) read(line []byte, out io.Writer) {
 	var told event
 	if err := json.Unmarshal(line, &told); err != nil {
-		// What is no event comes from the go command itself.
+		// Other lines are output of the go command.
 		fmt.Fprintf(out, "%s\n", line)
 		return
 	}
@@ -106,14 +105,14 @@ func (r *result) end(this test, told event, out io.Writer) {
 		return
 	}
 	if !slices.ContainsFunc(r.failed, func(name string) bool { return strings.HasPrefix(name, this.path+" ") }) {
-		// It did not compile, or its process has died.
+		// The package did not compile, or its process died.
 		r.failed = append(r.failed, this.path)
 		r.printUnfinished(this.path, out)
 	}
 	fmt.Fprintf(out, "%s FAILED %s %.1f s\n%s", progress, this.path, told.Elapsed, strings.Join(printed, ""))
 }
 
-// printUnfinished prints what the tests of a package have printed that neither passed nor failed.
+// printUnfinished prints the output of the tests of a package that neither passed nor failed.
 func (r *result) printUnfinished(path string, out io.Writer) {
 	if r.step.live {
 		return
@@ -125,10 +124,10 @@ func (r *result) printUnfinished(path string, out io.Writer) {
 	}
 }
 
-// position is where a message of a test begins: "    file_test.go:12: ".
+// position matches the start of a message of a test: "    file_test.go:12: ".
 var position = regexp.MustCompile(`^\s+\S+\.go:\d+: `)
 
-// reasonOf finds the last message of a test that skipped itself.
+// reasonOf returns the last message of a skipped test.
 func reasonOf(printed []string) string {
 	for _, line := range slices.Backward(printed) {
 		if position.MatchString(line) {
@@ -148,7 +147,7 @@ func short(path string) string {
 	return "./" + parts[depth]
 }
 
-// readReports takes what suites tell of their specs.
+// readReports reads the reports of suites about their specs.
 func (r *result) readReports(folder string) error {
 	servers, err := filepath.Glob(filepath.Join(folder, "*"+reports.APIServer))
 	if err != nil {
@@ -173,7 +172,7 @@ func (r *result) readReports(folder string) error {
 	return nil
 }
 
-// readSpec counts a spec, and names one that failed. The Go test of its suite fails besides.
+// readSpec counts a spec, and records the name of a failed spec. The Go test of its suite fails too.
 func (r *result) readSpec(spec types.SpecReport) {
 	name := spec.FullText()
 	isSpec := spec.LeafNodeType == types.NodeTypeIt

@@ -17,10 +17,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/reports"
 )
 
-// longLine is the longest line that a test may print.
+// longLine is the maximum length of a line of output.
 const longLine = 16 << 20
 
-// killAfter is how long tests have to clean up after an interrupt.
+// killAfter is the time for tests to clean up after an interrupt.
 const killAfter = 10 * time.Minute
 
 // run runs the steps, prints the summary and stores the times.
@@ -56,7 +56,7 @@ func (t *tier) run(ctx context.Context) error {
 	return total.times().store(t.name)
 }
 
-// rounds returns the steps that run at the same time, in the order in which they run.
+// rounds returns the steps that run at the same time, in their order.
 func (t *tier) rounds() [][]step {
 	var rounds [][]step
 	for _, one := range t.steps {
@@ -69,7 +69,7 @@ func (t *tier) rounds() [][]step {
 	return rounds
 }
 
-// runTogether runs steps at the same time, and returns what came of each, in their order.
+// runTogether runs steps at the same time, and returns their results, in their order.
 func runTogether(ctx context.Context, steps []step) ([]*result, error) {
 	outcomes, problems := make([]*result, len(steps)), make([]error, len(steps))
 	out := &turns{to: os.Stdout}
@@ -81,7 +81,7 @@ func runTogether(ctx context.Context, steps []step) ([]*result, error) {
 	return outcomes, errors.Join(problems...)
 }
 
-// turns writes what several steps print, one after the other.
+// turns writes the output of several steps, one after the other.
 type turns struct {
 	mutex sync.Mutex
 	to    io.Writer
@@ -94,7 +94,7 @@ func (t *turns) Write(content []byte) (int, error) {
 	return t.to.Write(content)
 }
 
-// scope says what a step runs.
+// scope describes the tests of a step.
 func (s step) scope() string {
 	switch {
 	case s.command != nil:
@@ -105,8 +105,8 @@ func (s step) scope() string {
 	return fmt.Sprintf(": %d packages", len(s.packages))
 }
 
-// run runs the step and returns what came of it. An error says that it could not run, or was interrupted; failed tests
-// are part of the outcome.
+// run runs the step and returns its result. It returns an error if the step could not run, or was interrupted. Failed
+// tests are part of the result.
 func (s step) run(ctx context.Context, out io.Writer) (*result, error) {
 	outcome := newResult(s)
 	folder, err := os.MkdirTemp("", "test-reports-")
@@ -143,8 +143,8 @@ func (s step) run(ctx context.Context, out io.Writer) (*result, error) {
 	return outcome, ctx.Err()
 }
 
-// goTest returns the command of a step that runs tests. No result comes from the cache of go test, which knows nothing
-// of the programs that tests start.
+// goTest returns the command of a step with tests. It does not use cached results of go test, which ignores the
+// programs that tests start.
 func (s step) goTest() []string {
 	// The linters vet the code.
 	command := []string{"go", "test", "-json", "-vet=off", "-count=1", "-timeout=" + s.timeout.String()}
@@ -167,13 +167,13 @@ func (s step) goTest() []string {
 	return command
 }
 
-// start runs a command and hands over what it prints. An interrupt reaches it as an interrupt, so that tests clean up.
+// start runs a command and passes its output on. It sends an interrupt, so that tests clean up.
 func (s step) start(ctx context.Context, command []string, folder string, outcome *result,
 	read func(io.Reader) error,
 ) error {
 	program := exec.CommandContext(ctx, command[0], command[1:]...)
 	program.Env = append(append(os.Environ(), reports.Variable+"="+folder), s.environment...)
-	// go test hands no signal on to the test binaries.
+	// go test does not send signals to the test binaries.
 	program.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	program.Cancel = func() error { return syscall.Kill(-program.Process.Pid, syscall.SIGINT) }
 	program.WaitDelay = killAfter

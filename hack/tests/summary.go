@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// shown is how many names of skipped tests a line names.
+// shown is the number of names of skipped tests in a line.
 const shown = 3
 
-// summary is what a run of a tier ends with.
+// summary is the data of the summary.
 type summary struct {
 	tier           string
 	started        time.Time
@@ -28,7 +28,7 @@ func (s *summary) failures() int {
 	return total
 }
 
-// print prints what passed and failed, and everything that did not run with its reason.
+// print prints passed and failed tests, and omitted tests with the reason.
 func (s *summary) print(out io.Writer) {
 	fmt.Fprintf(out, "\n==> summary of %s, after %s\n", s.tier, s.took.Round(time.Second))
 	passed, skipped := 0, map[string][]string{}

@@ -18,17 +18,17 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// longest is how many packages and specs the table shows of each tier.
+// longest is the number of packages and specs of each tier in the table.
 const longest = 12
 
-// times is how long the last run of a tier took.
+// times are the durations of the last run of a tier.
 type times struct {
 	Finished time.Time   `json:"finished"`
 	Seconds  float64     `json:"seconds"`
 	Steps    []stepTimes `json:"steps"`
 }
 
-// stepTimes is how long one step took. Processor is the time that all its processes were computing.
+// stepTimes are the durations of one step. Processor is the processor time of all its processes.
 type stepTimes struct {
 	timed
 	Processor  float64 `json:"processor"`
@@ -48,7 +48,7 @@ func (s *summary) times() times {
 	return measured
 }
 
-// of returns how long the tests of a package took, or zero if unknown.
+// of returns the duration of the tests of a package, or zero if unknown.
 func (t times) of(path string) float64 {
 	for _, step := range t.Steps {
 		for _, found := range step.Packages {

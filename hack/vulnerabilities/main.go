@@ -1,9 +1,9 @@
-// Command vulnerabilities looks for known vulnerabilities in what the programs of this provider call, with the
-// govulncheck that hack/vuln pins.
+// Command vulnerabilities searches for known vulnerabilities in the code that the programs of this provider call, with
+// the govulncheck that hack/vuln pins.
 //
-// A finding is an error. So is a database that cannot be read, unless it is out of reach over the network: then the
-// program says loudly that nothing was checked, and succeeds, because a gate must also work without the database.
-// With -required that is an error too.
+// A finding is an error. An invalid database is an error too. If the network does not reach the database, the program
+// prints that nothing was checked, and succeeds, because checks must also work without the database. With -required
+// that is an error.
 package main
 
 import (
@@ -27,7 +27,7 @@ const (
 	// publicDatabase is the database of the Go project.
 	publicDatabase = "https://vuln.go.dev"
 
-	// reachLimit is how long the database may take to say that it is there.
+	// reachLimit is the time limit for the first response of the database.
 	reachLimit = 20 * time.Second
 )
 
@@ -42,7 +42,7 @@ type scan struct {
 	// database is a URL with the scheme https, http or file.
 	database string
 
-	// required makes a database out of reach an error.
+	// required makes an unreachable database an error.
 	required bool
 }
 
@@ -79,7 +79,7 @@ func programs() binaries.Set {
 	}}
 }
 
-// run searches, and writes what was found.
+// run searches, and prints the findings.
 func (s scan) run(ctx context.Context, output io.Writer) error {
 	if err := s.reach(ctx); err != nil {
 		if s.required {
@@ -97,7 +97,7 @@ func (s scan) run(ctx context.Context, output io.Writer) error {
 	return nil
 }
 
-// reach returns an error if the database does not answer over the network. govulncheck itself judges files.
+// reach returns an error if the database does not answer over the network. govulncheck reports errors of files.
 func (s scan) reach(ctx context.Context) error {
 	if strings.HasPrefix(s.database, "file:") {
 		return nil

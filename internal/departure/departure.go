@@ -1,5 +1,5 @@
-// Package departure keeps what a management cluster remembers of the objects that a move took away, in one ConfigMap
-// for each namespace. clusterctl does not move a ConfigMap without an owner, so it stays in the source.
+// Package departure stores the record of the objects that moved away, in one ConfigMap for each namespace. clusterctl
+// does not move a ConfigMap without an owner, so it stays in the source.
 package departure
 
 import (
@@ -19,10 +19,10 @@ import (
 // Memory writes the ConfigMaps.
 type Memory struct{ client client.Client }
 
-// New returns a memory that is written through a client.
+// New returns a memory that writes with a client.
 func New(c client.Client) Memory { return Memory{c} }
 
-// Remember adds a departure to what is remembered of the namespace. The other Metal3Clusters of the namespace stay.
+// Remember adds a departure to the record of the namespace. It keeps the other Metal3Clusters of the namespace.
 func (m Memory) Remember(ctx context.Context, namespace string, departure pivot.Departure) error {
 	remembered := empty(namespace)
 	remembered.Data = departure.Data()
@@ -39,7 +39,7 @@ func (m Memory) Remember(ctx context.Context, namespace string, departure pivot.
 	return nil
 }
 
-// Forget removes what is remembered of the namespace of a Metal3Cluster whose Cluster runs, if the departure of the
+// Forget deletes the record of the namespace of a Metal3Cluster whose Cluster runs, if the departure of the
 // Metal3Cluster is over.
 func (m Memory) Forget(ctx context.Context, infra metav1.Object) error {
 	left, err := m.Of(ctx, infra.GetNamespace())
@@ -53,12 +53,12 @@ func (m Memory) Forget(ctx context.Context, infra metav1.Object) error {
 	return nil
 }
 
-// Of returns what is remembered of a namespace.
+// Of returns the record of a namespace.
 func (m Memory) Of(ctx context.Context, namespace string) (pivot.Departure, error) {
 	return Of(ctx, m.client, namespace)
 }
 
-// Of returns what is remembered of a namespace. It is empty if nothing is.
+// Of returns the record of a namespace. It is empty if there is none.
 func Of(ctx context.Context, reader client.Reader, namespace string) (pivot.Departure, error) {
 	remembered := empty(namespace)
 	switch err := reader.Get(ctx, client.ObjectKeyFromObject(remembered), remembered); {

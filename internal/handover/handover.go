@@ -1,15 +1,15 @@
-// Package handover announces a move to the Ironic of the management cluster, where the provider's own manifests have
-// installed it (config/ironic with keepalived).
+// Package handover announces a move to the Ironic of the management cluster, if it was installed from config/ironic
+// with keepalived.
 //
 // After that the management Ironic keeps the VIP while it holds it. If it loses the VIP, it does not reclaim it: a
 // management machine that is switched on again after a pivot must not take the VIP from the cluster. The announcement
-// is a ConfigMap that the pod of Ironic mounts, because the pod must not depend on an API server at that moment.
+// is a ConfigMap that the pod of Ironic mounts, because the API server may not answer during a handover.
 //
-// The ConfigMap is written before clusterctl copies the first object. If it were written later and the manager died in
-// between, the management Ironic would take the VIP from a cluster that was completed by hand. The trade-off: a
-// management machine that restarts during a move does not claim the VIP until the Cluster is unpaused there.
+// The manager writes the ConfigMap before clusterctl copies the first object. If it wrote it later and died before
+// that, the management Ironic would take the VIP from a cluster whose move an administrator completed. A management
+// machine that restarts during a move does not claim the VIP until the Cluster is unpaused there.
 //
-// It does not create the ConfigMap: without it, the cluster runs no such Ironic.
+// The package does not create the ConfigMap: without it, the cluster runs no such Ironic.
 package handover
 
 import (
@@ -25,8 +25,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 )
 
-// Namespace and Name are where config/ironic puts the ConfigMap. Its keys are the clusterIDs of clusters that were
-// handed over.
+// Namespace and Name identify the ConfigMap of config/ironic. Its keys are the clusterIDs of clusters that were handed
+// over.
 const (
 	Namespace = "metal3-ironic-system"
 	Name      = ironic.HandoverConfigMap
@@ -37,11 +37,11 @@ type Notice struct {
 	client client.Client
 
 	mutex sync.Mutex
-	// told is the last value that this process has written, by clusterID.
+	// told is the last written value, by clusterID.
 	told map[string]bool
 }
 
-// New returns a notice that is written through a client that does not cache ConfigMaps.
+// New returns a notice that writes with a client without a cache for ConfigMaps.
 func New(c client.Client) *Notice { return &Notice{client: c, told: map[string]bool{}} }
 
 // Tell writes whether a cluster is handed over, if the value differs from the last one. It returns an error if the API
@@ -59,13 +59,13 @@ func (n *Notice) Tell(ctx context.Context, clusterID string, handedOver bool) er
 	}
 	patch, err := json.Marshal(map[string]any{"data": data})
 	if err != nil {
-		return fmt.Errorf("telling Ironic that cluster %s is handed over: %w", clusterID, err)
+		return fmt.Errorf("writing the handover of cluster %s: %w", clusterID, err)
 	}
 	notice := &corev1.ConfigMap{}
 	notice.Namespace, notice.Name = Namespace, Name
 	err = n.client.Patch(ctx, notice, client.RawPatch(types.MergePatchType, patch))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("telling Ironic that cluster %s is handed over: %w", clusterID, err)
+		return fmt.Errorf("writing the handover of cluster %s: %w", clusterID, err)
 	}
 	n.told[clusterID] = handedOver
 	return nil

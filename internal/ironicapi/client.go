@@ -19,14 +19,14 @@ import (
 	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
-// MinimumVersion is the oldest version of the API of Ironic that is supported, and the version that requests name. BMO
-// has the same minimum.
+// MinimumVersion is the oldest supported version of the API of Ironic, and the version of requests. BMO has the same
+// minimum.
 const MinimumVersion = "1.89"
 
-// defaultTimeout is how long one request may take.
+// defaultTimeout is the timeout of one request.
 const defaultTimeout = 5 * time.Second
 
-// Endpoint is where Ironic should answer, and how to talk to it.
+// Endpoint has the URL, credentials and authority of an Ironic endpoint.
 type Endpoint struct {
 	// URL of the API with its version, such as https://172.22.0.2:6385/v1/.
 	URL string
@@ -34,8 +34,8 @@ type Endpoint struct {
 	// Username and Password for HTTP basic authentication. Both are required.
 	Username, Password string
 
-	// Authority is the PEM bundle that the certificate of the endpoint must be signed by. Required: an endpoint that
-	// moves from node to node must prove who it is.
+	// Authority is the PEM bundle that verifies the certificate of the endpoint. It is required: the VIP moves between
+	// nodes, which must prove their identity.
 	Authority []byte
 
 	// Timeout of one request. Zero means 5 seconds.
@@ -47,8 +47,8 @@ type Client struct {
 	service *gophercloud.ServiceClient
 }
 
-// New returns a client. It fails when the endpoint is incomplete or its authority holds no certificate; it does not
-// talk to the endpoint yet.
+// New returns a client. It returns an error if the endpoint is incomplete or its authority has no certificate. It sends
+// no request.
 func New(endpoint Endpoint) (*Client, error) {
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(endpoint.Authority) {
@@ -69,7 +69,7 @@ func New(endpoint Endpoint) (*Client, error) {
 		Transport: &http.Transport{
 			Proxy:           http.ProxyFromEnvironment,
 			TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
-			// The VIP moves. A connection that is kept would lead to the former holder.
+			// The VIP moves. A kept connection would lead to the previous holder.
 			DisableKeepAlives: true,
 		},
 		// Credentials are for this endpoint only.
@@ -78,14 +78,14 @@ func New(endpoint Endpoint) (*Client, error) {
 	return &Client{service: service}, nil
 }
 
-// errRedirected is the answer to an endpoint that sends its clients somewhere else.
+// errRedirected is the error for an endpoint that redirects.
 var errRedirected = errors.New("the endpoint redirects to another one")
 
 // Observe returns the conductors that answer and the nodes that they have registered. It returns the earlier
 // observation last if the same conductors answer. It blocks until the endpoint answers, or for the timeout of a
 // request.
 func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
-	// The first request works with every version, and identifies a wrong answer best.
+	// The first request works with every version, and gives the best error for a wrong server.
 	live, err := c.conductors(ctx)
 	if err != nil {
 		return failed(err)
@@ -101,7 +101,7 @@ func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
 	if supported, err := versions.IsSupported(MinimumVersion); err != nil || !supported {
 		return Observation{
 			Answer: Unsupported, Version: newest,
-			Detail: fmt.Sprintf("it speaks versions up to %s, needed is %s", newest, MinimumVersion),
+			Detail: fmt.Sprintf("the server supports versions up to %s, required is %s", newest, MinimumVersion),
 		}
 	}
 	known, err := c.nodes(ctx)
@@ -115,7 +115,7 @@ func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
 	return Observation{Answer: Answers, Version: newest, Conductors: live, Terms: terms, Nodes: known}
 }
 
-// conductors are the names of the conductors that drive something, sorted.
+// conductors returns the sorted names of the conductors with drivers.
 func (c *Client) conductors(ctx context.Context) ([]string, error) {
 	page, err := drivers.ListDrivers(c.service, drivers.ListDriversOpts{}).AllPages(ctx)
 	if err != nil {
@@ -133,8 +133,8 @@ func (c *Client) conductors(ctx context.Context) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// terms are the times at which conductors registered with their database, by name. An Ironic whose policy hides its
-// conductors reports none.
+// terms returns the times at which conductors registered with their database, by name. It is empty if the policy of
+// Ironic hides its conductors.
 func (c *Client) terms(ctx context.Context) (map[string]string, error) {
 	versioned := *c.service
 	versioned.Microversion = MinimumVersion
@@ -162,7 +162,7 @@ func (c *Client) terms(ctx context.Context) (map[string]string, error) {
 	return terms, nil
 }
 
-// nodes are the states of all nodes by name. Nodes without a name are not hosts of ours.
+// nodes returns the states of all nodes by name. Nodes without a name are not registered by BMO.
 func (c *Client) nodes(ctx context.Context) (map[string]string, error) {
 	versioned := *c.service
 	versioned.Microversion = MinimumVersion

@@ -15,7 +15,7 @@ import (
 // Answer is the kind of an answer.
 type Answer string
 
-// The kinds there are.
+// Values of Answer.
 const (
 	// Answers means that an Ironic answered all requests.
 	Answers Answer = "Answers"
@@ -29,23 +29,23 @@ const (
 	// Unauthorized means that the credentials were refused.
 	Unauthorized Answer = "Unauthorized"
 
-	// Broken means that something answered which does not behave like Ironic.
+	// Broken means that the server does not answer like Ironic.
 	Broken Answer = "Broken"
 
 	// Unsupported means that the Ironic is too old.
 	Unsupported Answer = "Unsupported"
 )
 
-// Observation is what was seen of an endpoint at one moment.
+// Observation is the result of one probe of an endpoint.
 type Observation struct {
-	// Answer is the kind of the answer. The fields below but Detail are only set for Answers, and Version for
+	// Answer is the kind of the answer. Except for Detail, the fields below are set only for Answers, and Version for
 	// Unsupported too.
 	Answer Answer
 
-	// Detail says in words for people what is wrong. It holds no time, no counter and no secret.
+	// Detail is the error for users. It contains no time, no counter and no secret.
 	Detail string
 
-	// Version is the newest API version that the Ironic speaks, such as "1.96".
+	// Version is the newest API version of the Ironic, such as "1.96".
 	Version string
 
 	// Conductors are the names of the live conductors, sorted. None means that the Ironic has just started.
@@ -55,11 +55,11 @@ type Observation struct {
 	// Ironic does not report them.
 	Terms map[string]string
 
-	// Nodes are the provision states of the nodes that the Ironic knows, by their names.
+	// Nodes are the provision states of the nodes in Ironic, by their names.
 	Nodes map[string]string
 }
 
-// failed turns an error into an observation.
+// failed converts an error to an observation.
 func failed(err error) Observation {
 	answer, detail := classify(err)
 	return Observation{Answer: answer, Detail: detail}
@@ -93,7 +93,7 @@ func classify(err error) (Answer, string) {
 	case errors.As(err, &network):
 		return Unreachable, "there is no connection"
 	default:
-		return Broken, "what answers is not understood"
+		return Broken, "the response is not that of Ironic"
 	}
 }
 

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// validity of what is issued, in years. Users do not monitor the certificate of the Ironic of a control plane.
+	// validity of issued certificates in years. Users do not monitor the certificate of the Ironic of a control plane.
 	validity = 10
 
-	// clockSkew is how far the clock of a client may be behind.
+	// clockSkew is the tolerated delay of the clock of a client.
 	clockSkew = time.Hour
 
-	// serialBytes is the length of a serial number. At most 20 are allowed.
+	// serialBytes is the length of a serial number. The maximum is 20.
 	serialBytes = 16
 
 	certificateType = "CERTIFICATE"
@@ -34,8 +34,8 @@ type issuer struct {
 	key         any
 }
 
-// certificates completes authority, certificate and key. Given are the contents of the Secret that the user named; nil
-// means that none is named.
+// certificates completes authority, certificate and key. Given is the data of the Secret that the user named. Nil means
+// that the user named none.
 func (k *Keeper) certificates(found, given content, wanted identity) (map[string][]byte, error) {
 	if given.data != nil {
 		if missing := missing(given.data, CertificateKey, KeyKey, AuthorityKey); missing != "" {
@@ -56,13 +56,13 @@ func (k *Keeper) certificates(found, given content, wanted identity) (map[string
 	case missing(data, AuthorityKey, CertificateKey, KeyKey) == "":
 		return data, k.checkCertificates(data, wanted, renewal(found.name, data))
 	default:
-		return nil, problemf("Secret %s has %s but not %s: add what is missing, or remove all of them to have them generated",
+		return nil, problemf("Secret %s has %s but not %s: add the missing keys, or remove all of them to generate them",
 			found.name, present(data, AuthorityKey, AuthorityKeyKey, CertificateKey, KeyKey),
 			missing(data, AuthorityKey, AuthorityKeyKey, CertificateKey, KeyKey))
 	}
 }
 
-// renewal is what a person does about a certificate of the Secret that does not fit any more.
+// renewal is the remedy for a certificate of the Secret that is no longer valid.
 func renewal(name string, data map[string][]byte) string {
 	if len(data[AuthorityKeyKey]) > 0 {
 		return fmt.Sprintf("remove %s and %s from Secret %s to have them issued again", CertificateKey, KeyKey, name)
@@ -80,11 +80,12 @@ func pick(data map[string][]byte, keys ...string) map[string][]byte {
 	return picked
 }
 
-// checkCertificates refuses what a client of the endpoint would refuse. The remedy ends the sentence.
+// checkCertificates returns an error for certificates that a client of the endpoint would refuse. The remedy ends the
+// message.
 func (k *Keeper) checkCertificates(data map[string][]byte, wanted identity, remedy string) error {
 	pair, err := tls.X509KeyPair(data[CertificateKey], data[KeyKey])
 	if err != nil {
-		// The error is about the form of PEM blocks and never repeats them; it may name another type of key.
+		// The error is about the form of PEM blocks and never repeats them. It may name another type of key.
 		return problemf("%s and %s do not belong together or are no PEM: %s", CertificateKey, KeyKey, remedy)
 	}
 	for _, address := range wanted.addresses {
@@ -102,7 +103,7 @@ func (k *Keeper) checkCertificates(data map[string][]byte, wanted identity, reme
 	return verify(data[AuthorityKey], pair, now, remedy)
 }
 
-// verify checks that the authority has signed the certificate for a server.
+// verify returns an error unless the authority has signed the certificate for a server.
 func verify(authority []byte, pair tls.Certificate, now time.Time, remedy string) error {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(authority) {
@@ -140,7 +141,7 @@ func (k *Keeper) generateAuthority(data map[string][]byte, wanted identity) erro
 	return err
 }
 
-// issue adds a certificate for the addresses to the data, signed by the authority in it.
+// issue adds a certificate for the addresses to the data, signed by the authority in the data.
 func (k *Keeper) issue(data map[string][]byte, wanted identity, name string) error {
 	pair, err := tls.X509KeyPair(data[AuthorityKey], data[AuthorityKeyKey])
 	if err != nil || !pair.Leaf.IsCA {
@@ -161,7 +162,7 @@ func (k *Keeper) issue(data map[string][]byte, wanted identity, name string) err
 		NotBefore:    now.Add(-clockSkew), NotAfter: earlier(now.AddDate(validity, 0, 0), pair.Leaf.NotAfter),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		// Every request to a node goes to one of these, also that of a prober on the node itself.
+		// Every request to a node uses one of these addresses, also that of a prober on the node.
 		IPAddresses: wanted.parsed(),
 	}
 	data[CertificateKey], data[KeyKey], err = sign(k.Random, template, &issuer{pair.Leaf, pair.PrivateKey})
@@ -175,7 +176,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// sign makes a key and a certificate for it, both in PEM. Without an issuer the certificate signs itself.
+// sign returns a new key and a certificate for it, both in PEM. Without an issuer, the certificate is self-signed.
 func sign(random io.Reader, template *x509.Certificate, by *issuer) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), random)
 	if err != nil {
@@ -201,15 +202,15 @@ func serialNumber(random io.Reader) (*big.Int, error) {
 	if _, err := io.ReadFull(random, raw); err != nil {
 		return nil, fmt.Errorf("choosing a serial number: %w", err)
 	}
-	// Zero is not allowed.
+	// Zero is invalid.
 	return new(big.Int).Add(new(big.Int).SetBytes(raw), big.NewInt(1)), nil
 }
 
-// identity is whom a certificate is for.
+// identity is the subject of a certificate.
 type identity struct {
 	clusterID string
 
-	// addresses are the virtual addresses.
+	// addresses are the VIPs.
 	addresses []string
 }
 

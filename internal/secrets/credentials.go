@@ -13,24 +13,24 @@ const (
 	// generatedUser is the user of generated credentials.
 	generatedUser = "ironic"
 
-	// passwordBytes is how much randomness a generated password holds.
+	// passwordBytes is the number of random bytes of a generated password.
 	passwordBytes = 24
 
-	// maxPassword is what bcrypt takes.
+	// maxPassword is the limit of bcrypt.
 	maxPassword = 72
 
-	// hashCost is that of Apache's htpasswd. Ironic computes the hash for every request, and a generated password needs
-	// no slow hash.
+	// hashCost is the cost of Apache's htpasswd. The web server computes the hash for every request, and a generated
+	// password requires no slow hash.
 	hashCost = 5
 )
 
-// HashPassword makes the hash of a password that goes into a htpasswd.
+// HashPassword returns the hash of a password for a htpasswd.
 func HashPassword(password []byte) ([]byte, error) {
 	return bcrypt.GenerateFromPassword(password, hashCost)
 }
 
-// credentials completes username, password and htpasswd. Given are the contents of the Secret that the user named; nil
-// data means that the user named none.
+// credentials completes username, password and htpasswd. Given is the data of the Secret that the user named. Nil means
+// that the user named none.
 func (k *Keeper) credentials(found, given content) (map[string][]byte, error) {
 	data := map[string][]byte{}
 	source := found
@@ -63,9 +63,9 @@ func (k *Keeper) credentials(found, given content) (map[string][]byte, error) {
 	return data, k.completeHtpasswd(data, found, given)
 }
 
-// completeHtpasswd keeps the htpasswd that fits, and makes one where there is none or where a Secret of the user has
-// other credentials by now. With a new user name, the user before stays valid until the next change: nodes and clients
-// get the new one at different times. The web server finds one password only for a user name.
+// completeHtpasswd keeps a matching htpasswd, and creates one if there is none or if the Secret of the user has other
+// credentials. With a new user name, the previous user stays valid until the next change: nodes and clients get the new
+// credentials at different times. The web server accepts one password for each user name.
 func (k *Keeper) completeHtpasswd(data map[string][]byte, found, given content) error {
 	htpasswd := found.data[HtpasswdKey]
 	switch {
@@ -101,7 +101,7 @@ func checkCredentials(name string, data map[string][]byte) error {
 	}
 }
 
-// admits says whether a htpasswd has a line for a user with the hash of a password.
+// admits returns true if a htpasswd has a line for a user with the hash of a password.
 func admits(htpasswd, username, password []byte) bool {
 	for line := range bytes.Lines(htpasswd) {
 		user, hash, found := bytes.Cut(bytes.TrimSpace(line), []byte(":"))

@@ -1,11 +1,12 @@
-// Package secrets keeps the credentials and certificates of an Ironic endpoint: one Secret for each Metal3Cluster with
-// spec.ironic, complete enough that everybody who serves the endpoint or talks to it needs no other.
+// Package secrets manages the credentials and certificates of an Ironic endpoint: one complete Secret for each
+// Metal3Cluster with spec.ironic. Servers and clients of the endpoint read no other Secret.
 //
-// What is there is kept and what is missing is made to fit it, so that a user may bring all of it, only an authority,
-// or nothing. Secrets that spec.ironic names win over what was generated, and what they hold is copied. The Secret is
-// controlled by the Metal3Cluster, and so moves with it; a Secret of the user becomes owned where it has no owner.
+// The package keeps existing values and generates missing ones, so users may provide all values, only an authority, or
+// none. Secrets that spec.ironic names have precedence over generated values, and their values are copied. The
+// Metal3Cluster controls the Secret, so the Secret moves with it. A Secret of the user without an owner gets the
+// Metal3Cluster as an owner.
 //
-// The package returns an error for a value that a user has put into the Secret itself, and for half a pair: the user
-// decides. Errors contain no secret material. The trade-off: values in a Secret of the user exist twice, and the copy
-// follows with the next reconcile.
+// The package returns an error for an invalid value in the Secret itself, and for an incomplete pair, which the user
+// must correct. Errors contain no secret material. Values of a Secret of the user exist twice, and the next reconcile
+// updates the copy.
 package secrets

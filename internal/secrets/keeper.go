@@ -23,30 +23,30 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// Keeper keeps the Secrets of endpoints. All fields are needed.
+// Keeper manages the Secrets of endpoints. All fields are required.
 type Keeper struct {
-	// Client reads Secrets with their values, not from a cache that leaves them out.
+	// Client reads Secrets with their values, without the cache, which omits them.
 	Client client.Client
 
-	// Random is the source of passwords and serial numbers. The standard library ignores it for keys.
+	// Random is the source of passwords and serial numbers. The standard library does not use it for keys.
 	Random io.Reader
 
-	// Clock says whether a certificate is valid.
+	// Clock is the time for the validity of certificates.
 	Clock clock.PassiveClock
 
-	// Hash makes the hash of a password for a htpasswd. It draws its salt by itself.
+	// Hash returns the hash of a password for a htpasswd, with its own salt.
 	Hash func(password []byte) ([]byte, error)
 }
 
-// content is what a Secret holds. Nil data means that there is no such Secret, or that none is named.
+// content is the data of a Secret. Nil data means that the Secret does not exist, or that none is named.
 type content struct {
 	name string
 	data map[string][]byte
 }
 
-// Ensure makes sure that the Secret of a Metal3Cluster with spec.ironic is complete, and returns what it holds. It is
-// done when the material may be used, waits for a Secret that spec.ironic names, and is blocked where a Secret has to
-// be corrected. The material is only set when it is done.
+// Ensure completes the Secret of a Metal3Cluster with spec.ironic, and returns its material. The outcome is done when
+// the material may be used, waiting for a Secret that spec.ironic names, and blocked if the user must correct a Secret.
+// The material is set only when done.
 func (k *Keeper) Ensure(
 	ctx context.Context, owner *infrav1.Metal3Cluster, cluster string,
 ) (Material, outcome.Outcome, error) {
@@ -65,7 +65,7 @@ func (k *Keeper) Ensure(
 	}
 }
 
-// absence says that a Secret does not exist which spec.ironic names.
+// absence is the error for a Secret that spec.ironic names and that does not exist.
 type absence struct{ name, field string }
 
 // Error implements error.
@@ -107,7 +107,7 @@ func (k *Keeper) ensure(ctx context.Context, owner *infrav1.Metal3Cluster, clust
 	return Read(credentials)
 }
 
-// current reads the Secret of the cluster. It has no resource version if it does not exist.
+// current reads the Secret of the cluster. A Secret that does not exist has no resource version.
 func (k *Keeper) current(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: owner.Namespace, Name: Name(cluster)}
@@ -121,19 +121,19 @@ func (k *Keeper) current(ctx context.Context, owner *infrav1.Metal3Cluster, clus
 		return nil, fmt.Errorf("reading Secret %s: %w", key.Name, err)
 	}
 	if other := metav1.GetControllerOf(secret); other != nil && other.UID != owner.UID {
-		return nil, problemf("Secret %s belongs to %s %s, but Metal3Cluster %s needs this name: remove it",
+		return nil, problemf("Secret %s belongs to %s %s, but Metal3Cluster %s requires this name: remove the Secret",
 			key.Name, other.Kind, other.Name, owner.Name)
 	}
 	return secret, nil
 }
 
-// reference is a Secret that a field of spec.ironic names. Without a name it is generated.
+// reference is a Secret that a field of spec.ironic names. Without a name, its values are generated.
 type reference struct {
 	*corev1.LocalObjectReference
 	field string
 }
 
-// given reads a Secret that the user named, and sees to it that it moves with the cluster.
+// given reads a Secret that the user named, and adds the owner with which it moves with the cluster.
 func (k *Keeper) given(
 	ctx context.Context, owner *infrav1.Metal3Cluster, cluster string, from reference,
 ) (content, error) {
@@ -159,14 +159,14 @@ func (k *Keeper) given(
 	return content{from.Name, secret.Data}, nil
 }
 
-// lacksOwner says whether a Metal3Cluster becomes an owner of a Secret of the user that it names. The first row that
-// fits counts.
+// lacksOwner returns true if a Metal3Cluster must become an owner of a Secret that it names. The first row that matches
+// counts.
 //
 //	the Secret is owned by           becomes an owner
-//	this Metal3Cluster, with others  no: it is one
-//	anything but Metal3Clusters      no: the Secret moves with that, or is not meant to
-//	none                             yes: clusterctl moves what is owned by what it moves
-//	other Metal3Clusters             yes: or else the Secret is deleted with the last of those
+//	this Metal3Cluster, with others  no: it is an owner
+//	anything but Metal3Clusters      no: the Secret moves with that owner, or does not move
+//	none                             yes: clusterctl moves the dependents of moved objects
+//	other Metal3Clusters             yes: otherwise the Secret is deleted with the last of those
 func lacksOwner(owners []metav1.OwnerReference, uid types.UID) bool {
 	for _, owner := range owners {
 		group, _, _ := strings.Cut(owner.APIVersion, "/")
@@ -177,7 +177,7 @@ func lacksOwner(owners []metav1.OwnerReference, uid types.UID) bool {
 	return true
 }
 
-// own makes the Metal3Cluster an owner of a Secret of the user. Others may be owners as well, so none controls it.
+// own adds the Metal3Cluster as an owner of a Secret of the user. Others may be owners too, so none is a controller.
 func (k *Keeper) own(ctx context.Context, secret *corev1.Secret, owner *infrav1.Metal3Cluster, cluster string) error {
 	before := secret.DeepCopy()
 	if err := controllerutil.SetOwnerReference(owner, secret, k.Client.Scheme()); err != nil {
@@ -193,15 +193,15 @@ func (k *Keeper) own(ctx context.Context, secret *corev1.Secret, owner *infrav1.
 	return nil
 }
 
-// blocksDeletion says whether a Secret of ours is to keep its owner from being deleted in the foreground. A new one
-// does not: some API servers let only those write such a reference who may write finalizers of the owner. One that does
-// stays so: the same servers let only those change owners who may delete the Secret.
+// blocksDeletion returns the value of blockOwnerDeletion for the Secret of the cluster. A new Secret has false: some
+// API servers permit true only to users that may write finalizers of the owner. An existing true stays: the same API
+// servers permit a change of owners only to users that may delete the Secret.
 func blocksDeletion(current *corev1.Secret, uid types.UID) bool {
 	controller := metav1.GetControllerOf(current)
 	return controller != nil && controller.UID == uid && ptr.Deref(controller.BlockOwnerDeletion, false)
 }
 
-// store writes the Secret where it differs from what is wanted. Keys that are none of ours stay.
+// store writes the Secret if it differs. It keeps keys of other writers.
 func (k *Keeper) store(
 	ctx context.Context, current *corev1.Secret, owner *infrav1.Metal3Cluster, cluster string, data map[string][]byte,
 ) error {
@@ -215,7 +215,7 @@ func (k *Keeper) store(
 		desired.Data = map[string][]byte{}
 	}
 	if owner.Spec.Ironic.TLSRef != nil && data[AuthorityKeyKey] == nil {
-		// The key of a generated authority has no use beside the authority of the user.
+		// The key of a generated authority is not used with the authority of the user.
 		delete(desired.Data, AuthorityKeyKey)
 	}
 	maps.Copy(desired.Data, data)

@@ -16,28 +16,29 @@ const (
 	KeyKey          = "tls.key"
 )
 
-// nameSuffix follows the name of the Cluster in the name of the Secret.
+// nameSuffix is the suffix of the name of the Secret, after the name of the Cluster.
 const nameSuffix = "-ironic"
 
-// Name of the Secret with the material of a Cluster.
+// Name returns the name of the Secret with the material of a Cluster.
 func Name(cluster string) string { return cluster + nameSuffix }
 
-// Material is what an endpoint is served with, and what its clients need. All of it is set.
+// Material has the credentials and certificates of an endpoint, for its servers and clients. All fields are set.
 type Material struct {
-	// Username and Password are what clients use. Htpasswd has a line for them.
+	// Username and Password are the credentials of clients. Htpasswd has a line for them.
 	Username, Password, Htpasswd []byte
 
-	// Authority is what clients trust, Certificate is signed by it, Key belongs to Certificate. All are in PEM.
+	// Authority is the CA that clients trust. It has signed Certificate, and Key belongs to Certificate. All are in
+	// PEM.
 	Authority, Certificate, Key []byte
 }
 
-// String keeps secrets out of logs.
+// String omits secrets in logs.
 func (m Material) String() string { return fmt.Sprintf("material for user %q", m.Username) }
 
-// GoString keeps secrets out of logs.
+// GoString omits secrets in logs.
 func (m Material) GoString() string { return m.String() }
 
-// Read takes the material from the data of the Secret. It fails while keys are missing.
+// Read returns the material from the data of the Secret. It returns an error if keys are missing.
 func Read(data map[string][]byte) (Material, error) {
 	missing := missing(data, UsernameKey, PasswordKey, HtpasswdKey, AuthorityKey, CertificateKey, KeyKey)
 	if missing != "" {
@@ -49,7 +50,7 @@ func Read(data map[string][]byte) (Material, error) {
 	}, nil
 }
 
-// missing lists the keys that have no value.
+// missing returns the keys without a value.
 func missing(data map[string][]byte, keys ...string) string {
 	var list []string
 	for _, key := range keys {
@@ -60,7 +61,7 @@ func missing(data map[string][]byte, keys ...string) string {
 	return strings.Join(list, ", ")
 }
 
-// present lists the keys that have a value.
+// present returns the keys with a value.
 func present(data map[string][]byte, keys ...string) string {
 	var list []string
 	for _, key := range keys {
@@ -71,7 +72,7 @@ func present(data map[string][]byte, keys ...string) string {
 	return strings.Join(list, ", ")
 }
 
-// problem is something that the user has to correct.
+// problem is an error that the user must correct.
 type problem struct{ message string }
 
 // Error implements error.

@@ -33,14 +33,14 @@ const (
 	clusterName = "cluster"
 	namespace   = "metal3"
 
-	// secretPassword must never be told.
+	// secretPassword must not appear in any message.
 	secretPassword = "do-not-tell"
 )
 
-// start is when all tests play.
+// start is the time of all tests.
 var start = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// world is one Metal3Cluster and the Secrets around it.
+// world is one Metal3Cluster and its Secrets.
 type world struct {
 	keeper *Keeper
 	clock  *clocktesting.FakePassiveClock
@@ -78,7 +78,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 }
 
-// ensure runs the keeper, and demands that nothing it says holds a secret.
+// ensure runs the keeper, and requires that no message contains a secret.
 func (w *world) ensure(t *testing.T) (Material, outcome.Outcome) {
 	t.Helper()
 	material, result, err := w.keeper.Ensure(context.Background(), w.owner, clusterName)
@@ -116,7 +116,7 @@ func secret(name string, data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: maps.Clone(data)}
 }
 
-// generated is the data of a generated Secret.
+// generated returns the data of a generated Secret.
 func generated(t *testing.T, addresses ...string) map[string][]byte {
 	t.Helper()
 	w := newWorld(t)
@@ -148,7 +148,7 @@ func TestEverythingIsGeneratedOnce(t *testing.T) {
 	}
 }
 
-// serves demands that clients of both addresses trust the certificate, today and until it ends.
+// serves requires that clients of both addresses trust the certificate, now and until it ends.
 func serves(t *testing.T, first Material) {
 	t.Helper()
 	pair, err := tls.X509KeyPair(first.Certificate, first.Key)
@@ -170,7 +170,7 @@ func serves(t *testing.T, first Material) {
 	}
 }
 
-// TestWhatIsThereIsKept begins with a part of a Secret each time.
+// TestWhatIsThereIsKept starts with a part of a Secret in each case.
 func TestWhatIsThereIsKept(t *testing.T) {
 	all := generated(t)
 	cases := map[string]struct {
@@ -291,7 +291,7 @@ func TestRemoveToHaveItIssuedAgain(t *testing.T) {
 	}
 }
 
-// given is a world in which the user has brought both Secrets after everything was generated.
+// given is a world in which the user created both Secrets after all values were generated.
 func given(t *testing.T) (w *world, data map[string][]byte) {
 	t.Helper()
 	data = generated(t)
@@ -349,7 +349,7 @@ func TestSecretsOfTheUserAreFollowed(t *testing.T) {
 	}
 }
 
-// TestUserBeforeStaysValid: nodes and clients get a new user name one after the other.
+// TestUserBeforeStaysValid: nodes and clients get a new user name at different times.
 func TestUserBeforeStaysValid(t *testing.T) {
 	w, _ := given(t)
 	w.complete(t)
@@ -440,7 +440,8 @@ func TestOwnersOfOthersStay(t *testing.T) {
 	w.complete(t)
 }
 
-// TestOwnersDoNotBlock has the API server refuse nobody who may not write finalizers of Metal3Clusters.
+// TestOwnersDoNotBlock has an API server that refuses blockOwnerDeletion without permission for finalizers of the
+// owner.
 func TestOwnersDoNotBlock(t *testing.T) {
 	w := newWorld(t)
 	w.complete(t)
@@ -458,7 +459,7 @@ func TestOwnersDoNotBlock(t *testing.T) {
 	}
 }
 
-// TestSecretsOfTheUserAreShared lets several Metal3Clusters name one Secret: it has to outlive each of them.
+// TestSecretsOfTheUserAreShared lets several Metal3Clusters name one Secret, which must outlive each of them.
 func TestSecretsOfTheUserAreShared(t *testing.T) {
 	infra := func(name string, uid types.UID) client.Object {
 		object := build.Metal3Cluster(name, build.InNamespace(namespace))
@@ -528,7 +529,7 @@ func TestSecretsOfTheUserAreShared(t *testing.T) {
 	}
 }
 
-// failing makes the request with a number fail, and counts requests.
+// failing makes one request fail, and counts requests.
 func (w *world) failing(t *testing.T, number int) *int {
 	t.Helper()
 	inner, ok := w.client.(client.WithWatch)

@@ -1,4 +1,4 @@
-// Package timeline draws what was so at which time on a page that needs nothing else: no network, no other file.
+// Package timeline renders an HTML page with the states of objects over time. The page is one file without references.
 package timeline
 
 import (
@@ -15,29 +15,29 @@ import (
 var pageTemplate string
 
 const (
-	// Nobody is the text of a span without a holder. It has a colour of its own.
+	// Nobody is the text of a span without a holder. It has its own colour.
 	Nobody = "nobody"
 
-	// palette is how many colours the page has for everything else: one for each phase of a host.
+	// palette is the number of colours for other texts: one for each phase of a host.
 	palette = 12
 
-	// before and after are what a zoom shows besides the marks that it is for.
+	// before and after are the margins of a zoom around its marks.
 	before, after = 10 * time.Second, 30 * time.Second
 
-	// deepest is how far a page can be zoomed at least.
+	// deepest is the least maximum zoom of a page.
 	deepest = 20
 
-	// ticks is how many ticks the axis has at most.
+	// ticks is the maximum number of ticks of the axis.
 	ticks = 12
 )
 
-// Span is a time in which something was so.
+// Span is a time with one state.
 type Span struct {
 	From, To time.Time
 	What     string
 }
 
-// Track is what was so of one thing, in the order of time.
+// Track is the states of one object, in the order of time.
 type Track struct {
 	Name  string
 	Spans []Span
@@ -46,7 +46,7 @@ type Track struct {
 	Detail bool
 }
 
-// Add says how it is now.
+// Add adds the state from a time on.
 func (t *Track) Add(at time.Time, how string) {
 	last := len(t.Spans) - 1
 	if last >= 0 {
@@ -57,17 +57,17 @@ func (t *Track) Add(at time.Time, how string) {
 	}
 }
 
-// Mark is something that came about.
+// Mark is an event.
 type Mark struct {
 	At   time.Time
 	What string
 
-	// Zoom is what the button says that zooms in on the mark. Empty for a mark without a button. Marks are in the order of
-	// time.
+	// Zoom is the text of the button that zooms in on the mark. Empty for a mark without a button. Marks are in the
+	// order of time.
 	Zoom string
 }
 
-// Page is what the page shows. Places are in hundredths of the whole.
+// Page is the data of the page. Positions are in percent of the width.
 type Page struct {
 	Title   string
 	Lanes   []Lane
@@ -77,16 +77,16 @@ type Page struct {
 	Legend  []Bar
 	Zooms   []Zoom
 
-	// Notes say what the page does not show.
+	// Notes describe what the page does not show.
 	Notes []string
 
-	// Seconds is the whole, Names the length of the longest name in characters, and Deepest the highest zoom.
+	// Seconds is the duration, Names the length of the longest name in characters, and Deepest the highest zoom.
 	Seconds float64
 	Names   int
 	Deepest int
 }
 
-// Zoom is a part of the page that is worth a look.
+// Zoom is a part of the page with a button.
 type Zoom struct {
 	Name        string
 	Left, Width float64
@@ -113,7 +113,7 @@ type Point struct {
 	Text string
 }
 
-// New lays out tracks and marks from a time on.
+// New returns a page with tracks and marks from a time on.
 func New(title string, began time.Time, tracks []Track, marks []Mark) Page {
 	ended := end(began, tracks, marks)
 	place := scale{began: began, whole: ended.Sub(began), colours: map[string]int{}}
@@ -141,7 +141,7 @@ func New(title string, began time.Time, tracks []Track, marks []Mark) Page {
 	return page
 }
 
-// zooms are the parts of the page with the marks of a zoom. Marks whose parts overlap share one.
+// zooms returns the parts of the page with the marks of a zoom. Marks with overlapping parts share one part.
 func (s scale) zooms(ended time.Time, marks []Mark) []Zoom {
 	type part struct {
 		name     string
@@ -173,7 +173,7 @@ func (s scale) zooms(ended time.Time, marks []Mark) []Zoom {
 	return zooms
 }
 
-// end is the last time that something is known of.
+// end returns the last time of all tracks and marks.
 func end(began time.Time, tracks []Track, marks []Mark) time.Time {
 	ended := began.Add(time.Second)
 	later := func(at time.Time) {
@@ -192,7 +192,7 @@ func end(began time.Time, tracks []Track, marks []Mark) time.Time {
 	return ended
 }
 
-// tickEvery leaves at most a dozen ticks.
+// tickEvery returns the time between ticks, with at most a dozen ticks.
 func tickEvery(whole time.Duration) time.Duration {
 	for _, step := range []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute} {
 		if whole/step <= ticks {
@@ -202,7 +202,7 @@ func tickEvery(whole time.Duration) time.Duration {
 	return 30 * time.Minute
 }
 
-// scale puts times on the page, and gives colours.
+// scale converts times to positions, and assigns colours.
 type scale struct {
 	began   time.Time
 	whole   time.Duration
@@ -213,7 +213,7 @@ func (s scale) at(moment time.Time) float64 {
 	return 100 * float64(moment.Sub(s.began)) / float64(s.whole) //nolint:mnd // Hundredths.
 }
 
-// bars makes the bars of a lane, and enters new colours into the legend of the page.
+// bars returns the bars of a lane, and adds new colours to the legend of the page.
 func (s scale) bars(spans []Span, page *Page) []Bar {
 	made := make([]Bar, 0, len(spans))
 	for _, span := range spans {

@@ -92,19 +92,19 @@ type ControlPlaneNode struct {
 	ConfigHash string
 }
 
-// Look reads the nodes of a control plane and the pods of its Ironic endpoint. It returns ErrUnreachable without a
+// Read reads the nodes of a control plane and the pods of its Ironic endpoint. It returns ErrUnreachable without a
 // connection.
-func (c *ControlPlanes) Look(
+func (c *ControlPlanes) Read(
 	ctx context.Context, cluster types.NamespacedName, clusterID string,
 ) (seen ControlPlane, err error) {
 	err = c.read(ctx, cluster, func(ctx context.Context, reader client.Reader) error {
-		seen, err = c.look(ctx, reader, cluster, clusterID)
+		seen, err = c.observe(ctx, reader, cluster, clusterID)
 		return err
 	})
 	return seen, err
 }
 
-func (c *ControlPlanes) look(
+func (c *ControlPlanes) observe(
 	ctx context.Context, reader client.Reader, cluster types.NamespacedName, clusterID string,
 ) (seen ControlPlane, err error) {
 	if seen.Own, err = c.isOwn(ctx, reader); err != nil {

@@ -48,7 +48,7 @@ func controlPlanes(own types.UID, funcs interceptor.Funcs, objects ...client.Obj
 	return workload.NewControlPlanes(clustercache.NewFakeClusterCache(there, cluster()), here), there
 }
 
-func TestLook(t *testing.T) {
+func TestReadControlPlane(t *testing.T) {
 	yes, no := corev1.ConditionTrue, corev1.ConditionFalse
 	objects := []client.Object{
 		system("there"), node("worker", "", "", "worker"),
@@ -70,7 +70,7 @@ func TestLook(t *testing.T) {
 	for uid, own := range map[types.UID]bool{"here": false, "there": true} {
 		want.Own = own
 		planes, _ := controlPlanes(uid, interceptor.Funcs{}, objects...)
-		got, err := planes.Look(t.Context(), cluster(), "c1")
+		got, err := planes.Read(t.Context(), cluster(), "c1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,9 +80,9 @@ func TestLook(t *testing.T) {
 	}
 }
 
-func TestLookFails(t *testing.T) {
+func TestReadControlPlaneFails(t *testing.T) {
 	planes := workload.NewControlPlanes(clustercache.NewFakeEmptyClusterCache(), fake.NewClientBuilder().Build())
-	if _, err := planes.Look(t.Context(), cluster(), "c1"); !errors.Is(err, workload.ErrUnreachable) {
+	if _, err := planes.Read(t.Context(), cluster(), "c1"); !errors.Is(err, workload.ErrUnreachable) {
 		t.Errorf("without a connection: %v", err)
 	}
 	if err := planes.Arm(t.Context(), cluster(), "cp-0", true); !errors.Is(err, workload.ErrUnreachable) {
@@ -116,7 +116,7 @@ func TestLookFails(t *testing.T) {
 		}}, nil, "kube-system"},
 	} {
 		planes, _ := controlPlanes("here", tc.funcs, tc.objects...)
-		if _, err := planes.Look(t.Context(), cluster(), "c1"); !errors.Is(err, errBroken) || !strings.Contains(err.Error(), tc.says) {
+		if _, err := planes.Read(t.Context(), cluster(), "c1"); !errors.Is(err, errBroken) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

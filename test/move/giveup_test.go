@@ -121,7 +121,7 @@ func givingUp(c *clusters) []story {
 			w.unharmed(ctx, before)
 			w.eventually(ctx, "cluster-free-0", isPausedBy(infrav1.HostPausedByProvider))
 			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason,
-				"BareMetalHost cluster-free-0 was left by an earlier move")))
+				"BareMetalHost cluster-free-0 is a leftover of an earlier move")))
 			w.nothingDone(before, "update", "manage")
 		}},
 		story{"keeps what has arrived as it is when the source is lost while clusterctl copies", func(ctx context.Context) {

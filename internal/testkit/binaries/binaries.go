@@ -1,12 +1,12 @@
 // Package binaries builds the programs that the tests, the demo and the developer tools run: a control plane, the
 // Cluster API managers and the code generators.
 //
-// Everything is built from Go modules, so the only download is from the module proxy. Each set of programs is pinned
-// by its own module under hack/ and is cached outside the checkout under a key made of that module's go.mod, go.sum and
-// own source, the flags and the Go version: the second call costs one hash. Two callers may race; the file lock lets
-// one build and the other wait.
+// All programs are built from Go modules, so the only download is from the module proxy. Each set of programs is pinned
+// by a module under hack/. The cache outside of the checkout has a key of the go.mod, go.sum and source of this module,
+// the flags and the Go version: a second call costs one hash. If two callers race, a file lock lets one build and the
+// other wait.
 //
-// It refuses to guess versions: a program that no module pins cannot be built here.
+// A program that no module pins cannot be built.
 package binaries
 
 import (
@@ -40,11 +40,11 @@ type Set struct {
 	Programs []Program
 }
 
-// progressEvery is how often a running build says that it still runs.
+// progressEvery is the interval between messages of a running build.
 const progressEvery = 10 * time.Second
 
-// Ensure returns the folder that holds the programs of a set, building them first when the cache has none.
-// Root is the top of the checkout. Progress is written for people; nothing is written on a cache hit.
+// Ensure returns the folder with the programs of a set, and builds them if the cache lacks them. Root is the top of the
+// checkout. Progress gets messages, and none if the cache has the programs.
 func Ensure(ctx context.Context, root string, set Set, progress io.Writer) (string, error) {
 	key, err := set.key(root)
 	if err != nil {
@@ -79,7 +79,8 @@ func Ensure(ctx context.Context, root string, set Set, progress io.Writer) (stri
 	return dir, nil
 }
 
-// CacheDir is the folder outside the checkout that keeps what was built: METAL3_CACHE, or a folder of the user's cache.
+// CacheDir returns the folder outside of the checkout with the built programs: METAL3_CACHE, or a folder of the user's
+// cache.
 func CacheDir() (string, error) {
 	if dir := os.Getenv("METAL3_CACHE"); dir != "" {
 		return dir, os.MkdirAll(dir, 0o755)
@@ -92,7 +93,7 @@ func CacheDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// Root finds the top of the checkout from the working directory, which for a test is the folder of its package.
+// Root returns the top of the checkout, from the working directory, which for a test is the folder of its package.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -137,7 +138,7 @@ func (s Set) complete(dir string) bool {
 	return true
 }
 
-// build is the making of one program: from the module in the source folder into the target folder.
+// build is the build of one program: from the module in the source folder into the target folder.
 type build struct {
 	set            Set
 	program        Program

@@ -2,7 +2,7 @@ package binaries
 
 import "strings"
 
-// KubernetesVersion is what the control plane built here reports. clusterctl refuses a server that reports none.
+// KubernetesVersion is the version of the built control plane. clusterctl refuses a server without a version.
 const KubernetesVersion = "v1.36.3"
 
 // CoreDNSVersion is the release that kubeadm of KubernetesVersion deploys.
@@ -14,7 +14,7 @@ const EtcdVersion = "3.6.8-0"
 // CAPIVersion is the Cluster API release whose programs, CRDs and components are used.
 const CAPIVersion = "v1.14.2"
 
-// ControlPlane is what a management cluster needs to serve and to collect garbage.
+// ControlPlane is the programs of a management cluster with garbage collection.
 func ControlPlane() Set {
 	return Set{
 		Name:    "controlplane",
@@ -28,8 +28,8 @@ func ControlPlane() Set {
 	}
 }
 
-// Nodes is what a machine of a cluster runs beside the control plane. It is a module of its own: with these programs in
-// the module of the control plane, everybody who only wants an API server would pin and build them too.
+// Nodes is the programs of a machine of a cluster besides the control plane. It has its own module: otherwise every
+// user of an API server would pin and build them too.
 func Nodes() Set {
 	return Set{
 		Name:    "nodes",
@@ -66,7 +66,7 @@ func ClusterAPI() Set {
 	}
 }
 
-// BaremetalOperator is BMO as it is released.
+// BaremetalOperator is the released BMO.
 func BaremetalOperator() Set {
 	return Set{
 		Name:     "bmo",
@@ -74,7 +74,7 @@ func BaremetalOperator() Set {
 	}
 }
 
-// AddressManager is the IP address manager of Metal3 as it is released.
+// AddressManager is the released IP address manager of Metal3.
 func AddressManager() Set {
 	return Set{
 		Name:     "ipam",
@@ -82,7 +82,7 @@ func AddressManager() Set {
 	}
 }
 
-// InClusterAddressManager is a provider of Cluster API's IPAM contract: the in-cluster provider as it is released.
+// InClusterAddressManager is the released in-cluster provider of Cluster API's IPAM contract.
 func InClusterAddressManager() Set {
 	return Set{
 		Name: "inclusteripam",
@@ -104,7 +104,7 @@ func Tools() Set {
 	}
 }
 
-// Linters is a module of its own: its many dependencies would otherwise decide the versions of the generators.
+// Linters has its own module: its many dependencies would decide the versions of the generators.
 func Linters() Set {
 	return Set{
 		Name: "linters",
@@ -114,7 +114,7 @@ func Linters() Set {
 	}
 }
 
-// Sets lists every set by its name.
+// Sets returns every set by its name.
 func Sets() map[string]Set {
 	sets := map[string]Set{}
 	for _, set := range []Set{

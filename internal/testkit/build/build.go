@@ -1,9 +1,9 @@
-// Package build makes the objects that tests start from: build.Host("host-0", build.Available(), build.InDomain("a")).
+// Package build returns objects for tests: build.Host("host-0", build.Available(), build.InDomain("a")).
 //
-// An object is valid as it comes, so that a test names only what it is about, and the same arguments give the same
-// object. An option that suits several kinds is one function; the compiler refuses it where it makes no sense.
+// An object is valid without options, so that a test names only relevant fields. The same arguments give the same
+// object. The compiler refuses an option for another kind.
 //
-// It refuses to cover every field. What no option sets, a test sets on the object that it got.
+// The package has options for common fields only. A test sets other fields on the object.
 package build
 
 import (
@@ -30,10 +30,11 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// DefaultNamespace is where objects lie unless InNamespace says otherwise.
+// DefaultNamespace is the namespace of objects without InNamespace.
 const DefaultNamespace = "metal3"
 
-// Scheme knows all kinds that the provider meets. It is a new one each time, so that a test may add to it.
+// Scheme returns a scheme with all kinds that the provider uses. It is a new one each time, so that a test may extend
+// it.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -55,10 +56,10 @@ func Scheme() *runtime.Scheme {
 	return scheme
 }
 
-// ObjectOption suits objects of every kind.
+// ObjectOption is an option for objects of every kind.
 type ObjectOption func(metav1.Object)
 
-// InNamespace puts the object into a namespace.
+// InNamespace sets the namespace.
 func InNamespace(namespace string) ObjectOption {
 	return func(object metav1.Object) { object.SetNamespace(namespace) }
 }
@@ -78,8 +79,7 @@ func Finalizers(finalizers ...string) ObjectOption {
 	return func(object metav1.Object) { object.SetFinalizers(append(object.GetFinalizers(), finalizers...)) }
 }
 
-// OwnedBy makes the object owned by another, which controls it. The owner must exist already where a real API server is
-// involved, because its UID goes into the reference.
+// OwnedBy adds a controller reference. With a real API server, the owner must exist, because the reference has its UID.
 func OwnedBy(owner client.Object) ObjectOption {
 	return func(object metav1.Object) {
 		kind, err := apiutil.GVKForObject(owner, Scheme())
@@ -90,8 +90,8 @@ func OwnedBy(owner client.Object) ObjectOption {
 	}
 }
 
-// CreateWithStatus creates an object and then writes the status that it was given, which the API server ignores at the
-// creation. The object holds the answer afterwards.
+// CreateWithStatus creates an object and then writes its status, which the API server ignores at the creation. It
+// stores the response in the object.
 func CreateWithStatus(ctx context.Context, c client.Client, object client.Object) error {
 	encoded, err := json.Marshal(object)
 	if err != nil {

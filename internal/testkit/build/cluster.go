@@ -22,7 +22,7 @@ type clusterOption func(*clusterv1.Cluster)
 func (o clusterOption) applyToCluster(cluster *clusterv1.Cluster) { o(cluster) }
 func (o ObjectOption) applyToCluster(cluster *clusterv1.Cluster)  { o(cluster) }
 
-// Cluster makes a Cluster whose infrastructure is the Metal3Cluster of the same name.
+// Cluster returns a Cluster whose infrastructure is the Metal3Cluster of the same name.
 func Cluster(name string, options ...ClusterOption) *clusterv1.Cluster {
 	cluster := &clusterv1.Cluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
@@ -35,7 +35,7 @@ func Cluster(name string, options ...ClusterOption) *clusterv1.Cluster {
 	return cluster
 }
 
-// InfrastructureReady makes a Cluster whose infrastructure is provisioned.
+// InfrastructureReady marks the infrastructure of a Cluster as provisioned.
 func InfrastructureReady() ClusterOption {
 	return clusterOption(func(cluster *clusterv1.Cluster) {
 		ready := true
@@ -43,7 +43,7 @@ func InfrastructureReady() ClusterOption {
 	})
 }
 
-// ClusterPaused makes a Cluster that is paused with everything that belongs to it.
+// ClusterPaused pauses a Cluster.
 func ClusterPaused() ClusterOption {
 	return clusterOption(func(cluster *clusterv1.Cluster) {
 		paused := true
@@ -59,7 +59,7 @@ type metal3ClusterOption func(*infrav1.Metal3Cluster)
 func (o metal3ClusterOption) applyToMetal3Cluster(cluster *infrav1.Metal3Cluster) { o(cluster) }
 func (o ObjectOption) applyToMetal3Cluster(cluster *infrav1.Metal3Cluster)        { o(cluster) }
 
-// Metal3Cluster makes a Metal3Cluster with a control-plane endpoint.
+// Metal3Cluster returns a Metal3Cluster with a control-plane endpoint.
 func Metal3Cluster(name string, options ...Metal3ClusterOption) *infrav1.Metal3Cluster {
 	cluster := &infrav1.Metal3Cluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Cluster"},
@@ -74,7 +74,7 @@ func Metal3Cluster(name string, options ...Metal3ClusterOption) *infrav1.Metal3C
 	return cluster
 }
 
-// EndpointOption suits what has a control-plane endpoint.
+// EndpointOption is an option for kinds with a control-plane endpoint.
 type EndpointOption clusterv1.APIEndpoint
 
 // Endpoint sets the control-plane endpoint. An empty host removes it.
@@ -90,7 +90,7 @@ func (o EndpointOption) applyToMetal3Cluster(cluster *infrav1.Metal3Cluster) {
 	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint(o)
 }
 
-// Domains sets the failure domains of a Metal3Cluster, all of them fit for control planes.
+// Domains sets the failure domains of a Metal3Cluster, all of them for control planes.
 func Domains(names ...string) Metal3ClusterOption {
 	return metal3ClusterOption(func(cluster *infrav1.Metal3Cluster) {
 		fit := true
@@ -101,7 +101,7 @@ func Domains(names ...string) Metal3ClusterOption {
 	})
 }
 
-// Namespace makes a namespace.
+// Namespace returns a namespace.
 func Namespace(name string) *corev1.Namespace {
 	return &corev1.Namespace{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},

@@ -33,7 +33,7 @@ type hostOption func(*bmov1alpha1.BareMetalHost)
 func (o hostOption) applyToHost(host *bmov1alpha1.BareMetalHost)   { o(host) }
 func (o ObjectOption) applyToHost(host *bmov1alpha1.BareMetalHost) { o(host) }
 
-// Host makes a host that BMO has not looked at yet.
+// Host returns a host that BMO has not reconciled yet.
 func Host(name string, options ...HostOption) *bmov1alpha1.BareMetalHost {
 	host := &bmov1alpha1.BareMetalHost{
 		TypeMeta:   metav1.TypeMeta{APIVersion: bmov1alpha1.GroupVersion.String(), Kind: "BareMetalHost"},
@@ -52,7 +52,7 @@ func Host(name string, options ...HostOption) *bmov1alpha1.BareMetalHost {
 	return host
 }
 
-// ControllerSecret makes the Secret with the credentials of the management controller of a host.
+// ControllerSecret returns the Secret with the credentials of the BMC of a host.
 func ControllerSecret(host *bmov1alpha1.BareMetalHost, options ...ObjectOption) *corev1.Secret {
 	secret := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -65,7 +65,7 @@ func ControllerSecret(host *bmov1alpha1.BareMetalHost, options ...ObjectOption) 
 	return secret
 }
 
-// Available makes a host that was inspected and can be claimed.
+// Available marks a host as inspected and available.
 func Available() HostOption {
 	return hostOption(func(host *bmov1alpha1.BareMetalHost) {
 		setState(host, bmov1alpha1.StateAvailable)
@@ -73,7 +73,7 @@ func Available() HostOption {
 	})
 }
 
-// Provisioned makes a host that runs its image.
+// Provisioned returns the option for a host that runs its image.
 func Provisioned() HostOption {
 	return hostOption(func(host *bmov1alpha1.BareMetalHost) {
 		image := bmov1alpha1.Image{URL: ImageURL, Checksum: imageChecksum, ChecksumType: checksumType}
@@ -86,12 +86,12 @@ func Provisioned() HostOption {
 	})
 }
 
-// State sets the state that BMO reports, and nothing else.
+// State sets only the state of provisioning.
 func State(state bmov1alpha1.ProvisioningState) HostOption {
 	return hostOption(func(host *bmov1alpha1.BareMetalHost) { setState(host, state) })
 }
 
-// Error makes BMO report an error.
+// Error sets an error in the status.
 func Error(message string) HostOption {
 	return hostOption(func(host *bmov1alpha1.BareMetalHost) {
 		host.Status.OperationalStatus = bmov1alpha1.OperationalStatusError
@@ -101,7 +101,7 @@ func Error(message string) HostOption {
 	})
 }
 
-// Consumed makes the host belong to a machine.
+// Consumed sets a machine as the consumer of the host.
 func Consumed(by *infrav1.Metal3Machine) HostOption {
 	return hostOption(func(host *bmov1alpha1.BareMetalHost) {
 		host.Spec.ConsumerRef = &corev1.ObjectReference{
@@ -110,14 +110,14 @@ func Consumed(by *infrav1.Metal3Machine) HostOption {
 	})
 }
 
-// Paused keeps BMO away from the host. infrav1.HostPausedByProvider is the provider's own value.
+// Paused pauses the host. infrav1.HostPausedByProvider is the value of the provider.
 func Paused(value string) HostOption {
 	return hostOption(func(host *bmov1alpha1.BareMetalHost) {
 		Annotations(map[string]string{bmov1alpha1.PausedAnnotation: value})(host)
 	})
 }
 
-// Hardware sets what the inspection found.
+// Hardware sets the results of the inspection.
 func Hardware(cpus, memoryMiB int) HostOption {
 	return hostOption(func(host *bmov1alpha1.BareMetalHost) {
 		details := ensureHardware(host)
@@ -126,7 +126,7 @@ func Hardware(cpus, memoryMiB int) HostOption {
 	})
 }
 
-// NIC adds a network interface to what the inspection found.
+// NIC adds a network interface to the results of the inspection.
 func NIC(name, mac, address string) HostOption {
 	return hostOption(func(host *bmov1alpha1.BareMetalHost) {
 		details := ensureHardware(host)
@@ -134,7 +134,7 @@ func NIC(name, mac, address string) HostOption {
 	})
 }
 
-// setState sets the time of the last update as well: BMO takes a status without it for none at all.
+// setState also sets the time of the last update: BMO treats a status without it as missing.
 func setState(host *bmov1alpha1.BareMetalHost, state bmov1alpha1.ProvisioningState) {
 	updated := metav1.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	host.Status.LastUpdated = &updated
@@ -153,7 +153,7 @@ func ensureHardware(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.HardwareDetail
 	return host.Status.HardwareDetails
 }
 
-// macOf gives every name an address of its own from the range for local use.
+// macOf returns a different address for every name, from the range for local use.
 func macOf(name string) string {
 	hash := fnv.New32a()
 	// Writing to a hash cannot fail.

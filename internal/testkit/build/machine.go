@@ -23,8 +23,8 @@ type machineOption func(*clusterv1.Machine)
 func (o machineOption) applyToMachine(machine *clusterv1.Machine) { o(machine) }
 func (o ObjectOption) applyToMachine(machine *clusterv1.Machine)  { o(machine) }
 
-// Machine makes a Machine of a cluster. Its infrastructure is the Metal3Machine of the same name, its bootstrap data
-// the Secret that BootstrapSecret makes for it.
+// Machine returns a Machine of a cluster. Its infrastructure is the Metal3Machine of the same name, and its bootstrap
+// data the Secret that BootstrapSecret returns.
 func Machine(name, cluster string, options ...MachineOption) *clusterv1.Machine {
 	secret := bootstrapName(name)
 	machine := &clusterv1.Machine{
@@ -43,7 +43,7 @@ func Machine(name, cluster string, options ...MachineOption) *clusterv1.Machine 
 	return machine
 }
 
-// ControlPlaneMachine makes a Machine of the control plane of a cluster.
+// ControlPlaneMachine makes a Machine part of the control plane of a cluster.
 func ControlPlaneMachine(name, cluster string, options ...MachineOption) *clusterv1.Machine {
 	label := Labels(map[string]string{clusterv1.MachineControlPlaneLabel: ""})
 	return Machine(name, cluster, append([]MachineOption{label}, options...)...)
@@ -66,7 +66,7 @@ type metal3MachineOption func(*infrav1.Metal3Machine)
 func (o metal3MachineOption) applyToMetal3Machine(machine *infrav1.Metal3Machine) { o(machine) }
 func (o ObjectOption) applyToMetal3Machine(machine *infrav1.Metal3Machine)        { o(machine) }
 
-// Metal3Machine makes a Metal3Machine of a cluster. It takes any host.
+// Metal3Machine returns a Metal3Machine of a cluster. It can claim any host.
 func Metal3Machine(name, cluster string, options ...Metal3MachineOption) *infrav1.Metal3Machine {
 	machine := &infrav1.Metal3Machine{
 		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Machine"},
@@ -80,17 +80,17 @@ func Metal3Machine(name, cluster string, options ...Metal3MachineOption) *infrav
 	return machine
 }
 
-// OnHost makes a Metal3Machine that has claimed a host.
+// OnHost sets the claimed host of a Metal3Machine.
 func OnHost(host *bmov1alpha1.BareMetalHost) Metal3MachineOption {
 	return metal3MachineOption(func(machine *infrav1.Metal3Machine) {
 		Annotations(map[string]string{infrav1.HostAnnotation: host.Namespace + "/" + host.Name})(machine)
 	})
 }
 
-// SelectorOption suits what selects hosts.
+// SelectorOption is an option for kinds with a hostSelector.
 type SelectorOption map[string]string
 
-// Selecting takes only hosts with these labels.
+// Selecting sets a hostSelector with these labels.
 func Selecting(labels map[string]string) SelectorOption { return labels }
 
 func (o SelectorOption) applyToMetal3Machine(machine *infrav1.Metal3Machine) {
@@ -114,7 +114,7 @@ func (o machineTemplateOption) applyToMachineTemplate(template *infrav1.Metal3Ma
 }
 func (o ObjectOption) applyToMachineTemplate(template *infrav1.Metal3MachineTemplate) { o(template) }
 
-// MachineTemplate makes a Metal3MachineTemplate.
+// MachineTemplate returns a Metal3MachineTemplate.
 func MachineTemplate(name string, options ...MachineTemplateOption) *infrav1.Metal3MachineTemplate {
 	template := &infrav1.Metal3MachineTemplate{
 		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3MachineTemplate"},
@@ -129,15 +129,15 @@ func MachineTemplate(name string, options ...MachineTemplateOption) *infrav1.Met
 	return template
 }
 
-// NodeReuse makes a template whose machines keep their hosts for the next machine.
+// NodeReuse reserves the hosts of the template's machines for the next machine.
 func NodeReuse() MachineTemplateOption {
 	return machineTemplateOption(func(template *infrav1.Metal3MachineTemplate) { template.Spec.NodeReuse = true })
 }
 
-// DomainOption suits what stands in a failure domain, or should.
+// DomainOption is an option for kinds with a failure domain.
 type DomainOption string
 
-// InDomain puts a host into a failure domain, and makes a Machine or Metal3Machine ask for it.
+// InDomain sets the failure domain of a host, a Machine or a Metal3Machine.
 func InDomain(name string) DomainOption { return DomainOption(name) }
 
 func (o DomainOption) applyToHost(host *bmov1alpha1.BareMetalHost) {
@@ -152,8 +152,8 @@ func (o DomainOption) applyToMetal3Machine(machine *infrav1.Metal3Machine) {
 	machine.Spec.FailureDomain = string(o)
 }
 
-// BootstrapSecret makes the bootstrap data of the Machine with this name. An empty format leaves the key out, which
-// means cloud-config.
+// BootstrapSecret returns the bootstrap data of the Machine with this name. An empty format omits the key, which means
+// cloud-config.
 func BootstrapSecret(machine, format string, data []byte, options ...ObjectOption) *corev1.Secret {
 	secret := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},

@@ -23,11 +23,11 @@ type Clusterctl struct {
 	// Kubeconfig of the management cluster.
 	Kubeconfig string
 
-	// Variables are added to the environment, as NAME=value. Templates and component files take theirs from it.
+	// Variables are added to the environment, as NAME=value, for templates and components.
 	Variables []string
 }
 
-// Clusterctl finds the program, building it if need be.
+// Clusterctl returns the program, and builds it if required.
 func (s Source) Clusterctl(ctx context.Context, config, kubeconfig string) (Clusterctl, error) {
 	folder, err := binaries.Ensure(ctx, s.Root, binaries.ClusterAPI(), s.progress())
 	if err != nil {
@@ -36,21 +36,21 @@ func (s Source) Clusterctl(ctx context.Context, config, kubeconfig string) (Clus
 	return Clusterctl{Path: filepath.Join(folder, "clusterctl"), Config: config, Kubeconfig: kubeconfig}, nil
 }
 
-// Run runs clusterctl and returns what it prints. An error quotes its log.
+// Run runs clusterctl and returns its output. An error quotes its log.
 func (c Clusterctl) Run(ctx context.Context, args ...string) (string, error) {
 	output, _, err := c.RunWithLog(ctx, args...)
 	return output, err
 }
 
-// RunWithLog is Run that returns the log as well, for commands that say what they do and print nothing.
+// RunWithLog is Run that also returns the log, for commands without output.
 func (c Clusterctl) RunWithLog(ctx context.Context, args ...string) (output, log string, err error) {
 	command := exec.CommandContext(ctx, c.Path, append(slices.Clone(args), "--config="+c.Config)...)
 	command.Env = append(os.Environ(),
 		"KUBECONFIG="+c.Kubeconfig,
-		// Neither the release page nor the module proxy is asked for anything.
+		// No requests to the release page or the module proxy.
 		"CLUSTERCTL_DISABLE_VERSIONCHECK=true",
 		"GOPROXY=off",
-		// Settings of the user who runs the tests play no part.
+		// Settings of the user that runs the tests have no effect.
 		"HOME="+filepath.Dir(c.Config),
 		"XDG_CONFIG_HOME="+filepath.Dir(c.Config),
 	)

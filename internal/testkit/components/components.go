@@ -1,11 +1,11 @@
-// Package components finds or makes what is installed into a management cluster: the custom resource definitions that
-// the tests need, and the component files of a clusterctl repository.
+// Package components finds or generates the files that are installed into a management cluster: the CRDs that tests
+// require, and the components of a clusterctl repository.
 //
-// Nothing is kept in this repository that belongs to another project. Cluster API, cert-manager, the in-cluster
-// address manager and the Baremetal Operator (BMO) ship their definitions inside their Go modules; those of the address
-// manager of Metal3 are generated from its Go types. The labels that an installed product would carry are set here.
+// The repository contains no files of other projects. The Go modules of Cluster API, cert-manager, the in-cluster
+// address manager and the Baremetal Operator (BMO) contain their CRDs. Those of the address manager of Metal3 are
+// generated from its Go types. This package sets the labels of an installed product.
 //
-// It refuses versions that no go.mod and no constant of this package pins.
+// All versions are pinned by a go.mod or a constant of this package.
 package components
 
 import (
@@ -25,10 +25,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// Group is a set of custom resource definitions that one project owns.
+// Group is a set of CRDs of one project.
 type Group string
 
-// The groups there are.
+// Values of Group.
 const (
 	// Provider is this provider: infrastructure.cluster.x-k8s.io.
 	Provider Group = "provider"
@@ -45,16 +45,16 @@ const (
 	// InClusterAddressManager is the in-cluster provider of Cluster API's IPAM contract: InClusterIPPool and others.
 	InClusterAddressManager Group = "in-cluster-address-manager"
 
-	// CertManager is cert-manager. clusterctl wants it, nothing else here does.
+	// CertManager is cert-manager. Only clusterctl requires it.
 	CertManager Group = "cert-manager"
 )
 
-// Source is where components come from.
+// Source is the checkout with the components.
 type Source struct {
 	// Root is the top of the checkout.
 	Root string
 
-	// Progress is written when something has to be built or generated first, and nothing otherwise. Nil discards it.
+	// Progress gets messages while something is built or generated. Nil discards them.
 	Progress io.Writer
 }
 
@@ -65,8 +65,7 @@ func (s Source) progress() io.Writer {
 	return s.Progress
 }
 
-// Definitions returns the custom resource definitions of the groups, labelled as if installed by clusterctl, and
-// without conversion webhooks.
+// Definitions returns the CRDs of the groups, with the labels that clusterctl sets, and without conversion webhooks.
 func (s Source) Definitions(ctx context.Context, groups ...Group) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	found := make([][]*apiextensionsv1.CustomResourceDefinition, len(groups))
 	work, ctx := errgroup.WithContext(ctx)
@@ -131,8 +130,8 @@ func (s Source) folders(ctx context.Context, group Group) ([]string, error) {
 	}
 }
 
-// BaremetalOperator finds the folder of the module of the Baremetal Operator (BMO), at the version of its API that the
-// checkout requires.
+// BaremetalOperator returns the folder of the module of the Baremetal Operator (BMO), at the version of its API that
+// the checkout requires.
 func (s Source) BaremetalOperator(ctx context.Context) (string, error) {
 	api, err := s.required(ctx, hostOperatorAPI)
 	if err != nil {
@@ -175,8 +174,8 @@ func readFolder(folder string) ([]*apiextensionsv1.CustomResourceDefinition, err
 	return definitions, nil
 }
 
-// setLabels gives a definition the labels that it has once installed. The contract labels tell Cluster API which
-// version implements which contract; the clusterctl labels tell clusterctl move what to take along.
+// setLabels sets the labels of an installed CRD. The contract labels name the version for each contract of Cluster API.
+// The labels of clusterctl mark the kinds to move.
 func setLabels(group Group, definition *apiextensionsv1.CustomResourceDefinition) {
 	labels := map[string]string{}
 	contract := map[string]string{
@@ -202,8 +201,8 @@ func setLabels(group Group, definition *apiextensionsv1.CustomResourceDefinition
 	maps.Copy(definition.Labels, labels)
 }
 
-// moveLabels are those that a user has to set on the definitions of BMO before a move, as it is not
-// installed by clusterctl: hosts move with everything they own, hardware data moves by itself.
+// moveLabels returns the labels that a user must set on the CRDs of BMO before a move, because clusterctl does not
+// install BMO.
 func moveLabels(name string) map[string]string {
 	switch name {
 	case "baremetalhosts.metal3.io":

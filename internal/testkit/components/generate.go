@@ -14,14 +14,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// crdOptions are those that the address manager uses for its own definitions.
+// crdOptions are the options of the address manager for its CRDs.
 const crdOptions = "crd:allowDangerousTypes=true"
 
-// keyLength is how much of a hash names a folder of the cache.
+// keyLength is the length of a hash in the name of a folder of the cache.
 const keyLength = 16
 
-// generate makes the definitions of one package of a module that the checkout requires. They are kept in a cache under
-// a key made of the module's version, the generator and its options: a second call costs one hash.
+// generate generates the CRDs of one package of a module that the checkout requires. The cache key is the version of
+// the module, the generator and its options: a second call costs one hash.
 func (s Source) generate(ctx context.Context, modulePath, pkg string) ([]string, error) {
 	found, err := s.required(ctx, modulePath)
 	if err != nil {
@@ -35,7 +35,8 @@ func (s Source) generate(ctx context.Context, modulePath, pkg string) ([]string,
 	if err != nil {
 		return nil, err
 	}
-	// The folder of the tools is named after everything that pins them, and the folder of the module after its version.
+	// The name of the folder of the tools depends on all their pins, and the name of the folder of the module on its
+	// version.
 	hash := sha256.Sum256([]byte(found.Dir + "\n" + pkg + "\n" + filepath.Base(tools) + "\n" + crdOptions))
 	target := filepath.Join(cache, "crds-"+hex.EncodeToString(hash[:])[:keyLength])
 	if complete(target) {
@@ -77,7 +78,7 @@ func complete(folder string) bool {
 	return err == nil
 }
 
-// lock makes a second caller wait until the first has finished generating.
+// lock blocks until another caller has finished generating.
 func lock(path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -19,10 +19,10 @@ const (
 	hostOperatorAPI      = hostOperatorModule + "/apis"
 )
 
-// CertManagerVersion is the cert-manager whose definitions are used.
+// CertManagerVersion is the version of cert-manager whose CRDs are used.
 const CertManagerVersion = "v1.21.2"
 
-// module is what the go command says about a module.
+// module is the output of the go command for a module.
 type module struct {
 	Path    string
 	Version string
@@ -30,12 +30,12 @@ type module struct {
 	Error   string
 }
 
-// required finds a module that the go.mod of the checkout requires, downloading it when the module cache lacks it.
+// required returns a module that the go.mod of the checkout requires, and downloads it if the module cache lacks it.
 func (s Source) required(ctx context.Context, path string) (module, error) {
 	return requiredBy(ctx, s.Root, path)
 }
 
-// requiredBy finds a module that the go.mod of a folder requires, as required does.
+// requiredBy returns a module that the go.mod of a folder requires, like required.
 func requiredBy(ctx context.Context, folder, path string) (module, error) {
 	output, err := goCommand(ctx, folder, "list", "-m", "-json", path)
 	if err != nil {
@@ -51,9 +51,9 @@ func requiredBy(ctx context.Context, folder, path string) (module, error) {
 	return found, err
 }
 
-// download finds a module of any version in the module cache, downloading it first when it is not there.
+// download returns a module of any version from the module cache, and downloads it if required.
 func download(ctx context.Context, path, version string) (string, error) {
-	// Outside the checkout, so that neither its go.mod nor its go.sum takes part.
+	// Outside of the checkout, so that its go.mod and go.sum have no effect.
 	output, err := goCommand(ctx, os.TempDir(), "mod", "download", "-json", path+"@"+version)
 	var found module
 	if parse := json.Unmarshal(output, &found); parse == nil && found.Error != "" {

@@ -23,15 +23,15 @@ const (
 	fileMode   = 0o600
 )
 
-// Repository says what a local clusterctl repository holds beside Cluster API and cert-manager.
+// Repository is the content of a local clusterctl repository besides Cluster API and cert-manager.
 type Repository struct {
-	// Folder to write into. It may exist; files of the same name are replaced.
+	// Folder to write into. It may exist. Files of the same name are replaced.
 	Folder string
 
-	// Release is the folder of a release of this provider. Its name is the version. Empty leaves the provider out.
+	// Release is the folder of a release of this provider. Its name is the version. Empty omits the provider.
 	Release string
 
-	// Earlier are folders of earlier releases under the name of this provider, those of CAPM3 among them.
+	// Earlier are folders of earlier releases under the name of this provider, including those of CAPM3.
 	Earlier []string
 
 	// AddressManager adds the IP address manager.
@@ -56,7 +56,7 @@ type certManager struct {
 	Version string `json:"version"`
 }
 
-// provider is one that kustomize builds from the config folder of a Go module.
+// provider is a provider that kustomize builds from the config folder of a Go module.
 type provider struct {
 	name    string
 	kind    clusterctlv1.ProviderType
@@ -94,11 +94,10 @@ func addressManagerProvider() provider {
 	}
 }
 
-// WriteRepository writes a clusterctl repository that needs no network and returns the path of its clusterctl.yaml.
+// WriteRepository writes a clusterctl repository that requires no network, and returns the path of its clusterctl.yaml.
 //
-// Its cert-manager consists of the namespace and the custom resource definitions, which is all that clusterctl looks
-// for on a server that runs no pods. On a cluster that does, install cert-manager first: clusterctl then leaves its
-// own alone.
+// Its cert-manager has only the namespace and the CRDs, which clusterctl requires of an API server without pods. For a
+// cluster with pods, install cert-manager first: clusterctl then does not install its own.
 func (s Source) WriteRepository(ctx context.Context, repository Repository) (string, error) {
 	folder, err := filepath.Abs(repository.Folder)
 	if err != nil {
@@ -174,7 +173,7 @@ func (s Source) addressManager(ctx context.Context) (module, error) {
 	return module{Path: addressManagerModule, Version: found.Version, Dir: folder}, err
 }
 
-// AddressManagerImage is the container image that the components of the IP address manager name.
+// AddressManagerImage is the container image in the components of the IP address manager.
 func (s Source) AddressManagerImage(ctx context.Context) (string, error) {
 	found, err := s.required(ctx, addressManagerAPI)
 	return addressManagerProvider().release + ":" + found.Version, err
@@ -187,7 +186,7 @@ func (s Source) kustomize(ctx context.Context) (string, error) {
 
 func (p provider) label() string { return clusterctlv1.ManifestLabel(p.name, p.kind) }
 
-// write builds the components of a provider and puts the metadata of its module beside them.
+// write builds the components of a provider, and copies the metadata of its module.
 func (p provider) write(ctx context.Context, kustomize, folder string, from module) (entry, error) {
 	target := filepath.Join(folder, p.label(), from.Version)
 	if err := os.MkdirAll(target, folderMode); err != nil {

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// loopback is where everything listens.
+	// loopback is the listen address of all programs.
 	loopback = "127.0.0.1"
 
-	// startLimit is how long a program may take until it answers. It is generous because machines that run tests are
-	// busy; a program that ends is noticed at once.
+	// startLimit is the time limit for the first response of a program. It is long because machines that run tests are
+	// busy. The end of a program is noticed at once.
 	startLimit = 90 * time.Second
 )
 
@@ -49,7 +49,7 @@ func (s *Server) prepareCertificates() error {
 	return err
 }
 
-// serverPair writes a certificate for a server on the loopback interface into a folder of its own and returns that.
+// serverPair writes a certificate for a server on the loopback interface into a new folder, and returns the folder.
 func (s *Server) serverPair(name string) (string, error) {
 	pair, err := s.authority.Server(loopback, "localhost")
 	if err != nil {
@@ -62,14 +62,14 @@ func (s *Server) serverPair(name string) (string, error) {
 	return filepath.Dir(path), err
 }
 
-// Names of files. Those of a certificate and its key are what controller-runtime looks for.
+// Names of files. Those of a certificate and its key are defined by controller-runtime.
 const (
 	authorityFile   = "authority.crt"
 	certificateFile = "tls.crt"
 	keyFile         = "tls.key"
 )
 
-// runAPIServer starts etcd and kube-apiserver and waits for the latter, which waits for the former.
+// runAPIServer starts etcd and kube-apiserver, and waits for kube-apiserver, which waits for etcd.
 func (s *Server) runAPIServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -108,7 +108,7 @@ func (s *Server) runAPIServer(ctx context.Context) error {
 	return child.WaitReady(ctx, func(ctx context.Context) error { return probeAPIServer(ctx, clients) })
 }
 
-// probeAPIServer asks for the namespace as well: the API server makes it a moment after it calls itself ready.
+// probeAPIServer also reads the namespace: the API server creates it a moment after it is ready.
 func probeAPIServer(ctx context.Context, clients kubernetes.Interface) error {
 	if _, err := clients.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (s *Server) etcdArgs(address string) []string {
 		"--data-dir=" + filepath.Join(s.group.Folder(), "etcd"),
 		"--listen-client-urls=" + address,
 		"--advertise-client-urls=" + address,
-		// A single member talks to no peer; any port will do.
+		// A single member has no peers, so any port will do.
 		"--listen-peer-urls=http://" + net.JoinHostPort(loopback, "0"),
 		"--unsafe-no-fsync=true",
 		"--log-level=warn",
@@ -167,8 +167,7 @@ func (s *Server) apiServerArgs(etcd string) ([]string, error) {
 	return args, nil
 }
 
-// User returns the configuration of a client that the API server takes as this user in these groups. Authorisation is
-// by RBAC, so it may do what roles bound to the user or the groups allow.
+// User returns the configuration of a client for a user with these groups. RBAC decides its permissions.
 func (s *Server) User(name string, groups ...string) (*rest.Config, error) {
 	pair, err := s.authority.User(name, groups...)
 	if err != nil {

@@ -1,12 +1,12 @@
-// Package env starts a real management cluster on the loopback interface: etcd, kube-apiserver and, where garbage has
-// to be collected for real, kube-controller-manager. Test suites, the demo and the benchmarks run on it.
+// Package env starts a real management cluster on the loopback interface: etcd, kube-apiserver and, for garbage
+// collection, kube-controller-manager. Test suites, the demo and the benchmarks use it.
 //
-// It starts the programs itself and uses of controller-runtime's envtest only what installs things into a server that
-// runs, because the processes of envtest outlive a test that is killed. Here they die with it, and their folder goes
-// too (package process).
+// The package starts the programs itself, because the processes of envtest outlive a test that is killed. Here they end
+// with the test, and their folder is removed (package process). From envtest, the package uses only the installation of
+// objects into a running server.
 //
-// It refuses to be more than an API: no kubelet and no scheduler, so Deployments stay without pods. The data is not
-// synced to disk and is gone afterwards.
+// The cluster has no kubelet and no scheduler, so Deployments have no pods. The data is not synced to disk, and is
+// removed at the end.
 package env
 
 import (
@@ -30,23 +30,23 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/reports"
 )
 
-// Options say what a management cluster consists of. The zero value is what most suites want: the definitions of
-// everything but cert-manager, no webhooks, no kube-controller-manager.
+// Options are the settings of a management cluster. The zero value is for most suites: all CRDs except for those of
+// cert-manager, no webhooks, no kube-controller-manager.
 type Options struct {
-	// Definitions are the groups of custom resource definitions to install. Nil means all but cert-manager; an empty
-	// list means none. Each group costs start time, Cluster API most of all: a suite names what it needs.
+	// Definitions are the groups of CRDs to install. Nil means all except for cert-manager. An empty list means none.
+	// Each group costs start time, Cluster API most: a suite names the groups that it requires.
 	Definitions []components.Group
 
-	// Webhooks installs the admission and conversion webhooks of this provider. They are called on the address in
-	// Server.Webhook, where the manager under test has to listen before anything is written.
+	// Webhooks installs the admission and conversion webhooks of this provider. Their address is Server.Webhook, on
+	// which the manager under test must listen before the first write.
 	Webhooks bool
 
 	// ControllerManager runs the parts of kube-controller-manager that Cluster API relies on. See
 	// Server.StartControllerManager.
 	ControllerManager bool
 
-	// WatchCache lets the API server answer reads and watches from memory, as in production. The first list of each kind
-	// then waits about a second for that memory; without it, etcd answers at once.
+	// WatchCache lets the API server serve reads and watches from memory, as in production. The first list of each kind
+	// then waits about a second. Without it, etcd answers at once.
 	WatchCache bool
 
 	// Audit records all requests, so that Server.Requests can count them.
@@ -55,22 +55,22 @@ type Options struct {
 	// APIServerFlags are added to those of kube-apiserver, without leading dashes: feature-gates=A=true.
 	APIServerFlags []string
 
-	// Progress is written when programs have to be built first. Nil means os.Stderr.
+	// Progress gets messages while programs are built. Nil means os.Stderr.
 	Progress io.Writer
 }
 
-// Server is a management cluster that runs.
+// Server is a running management cluster.
 type Server struct {
-	// Config is that of a user who may do everything. It has no client-side rate limit.
+	// Config is that of a cluster administrator. It has no client-side rate limit.
 	Config *rest.Config
 
 	// Kubeconfig is a file for the same user.
 	Kubeconfig string
 
-	// Client reads and writes without a cache and knows all kinds of build.Scheme.
+	// Client reads and writes without a cache, with all kinds of build.Scheme.
 	Client client.Client
 
-	// Webhook is where the webhooks of the manager under test are called.
+	// Webhook is the address of the webhooks of the manager under test.
 	Webhook WebhookServer
 
 	group     *process.Group
@@ -84,8 +84,8 @@ type Server struct {
 	address string
 }
 
-// Start starts a management cluster and waits until it is ready. Stop must be called in the end; if the process is
-// killed before it can, everything is cleaned up as well.
+// Start starts a management cluster and waits until it is ready. The caller must call Stop. If the process is killed
+// before that, everything is removed as well.
 func Start(ctx context.Context, options Options) (*Server, error) {
 	if options.Progress == nil {
 		options.Progress = os.Stderr
@@ -110,7 +110,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	return server, nil
 }
 
-// start reads the definitions while the API server starts: both take about as long.
+// start reads the definitions while the API server starts: both take about the same time.
 func (s *Server) start(ctx context.Context) error {
 	var definitions []*apiextensionsv1.CustomResourceDefinition
 	work, workCtx := errgroup.WithContext(ctx)
@@ -158,13 +158,13 @@ func (s *Server) startAPIServer(ctx context.Context) error {
 // Stop kills the programs and removes the folder. A second call does nothing.
 func (s *Server) Stop() error { return s.group.Close() }
 
-// Group runs further programs that share the fate of this management cluster.
+// Group runs further programs that end with this management cluster.
 func (s *Server) Group() *process.Group { return s.group }
 
 // Root is the top of the checkout.
 func (s *Server) Root() string { return s.root }
 
-// Progress is where programs that have to be built first are announced.
+// Progress gets messages while programs are built.
 func (s *Server) Progress() io.Writer { return s.options.Progress }
 
 func (s *Server) source() components.Source {

@@ -1,18 +1,18 @@
-// Package hostsim plays BMO: it moves BareMetalHosts through their states as the real operator would,
-// without Ironic and without hardware. The suites of controllers, the integration suite and the benchmarks run on it.
+// Package hostsim simulates BMO: it moves BareMetalHosts through their states without Ironic and hardware. The suites
+// of controllers, the integration suite and the benchmarks use it.
 //
 //	(new) ─► registering ─► inspecting ─► preparing ─► available ─► provisioning ─► provisioned
 //	                                                       ▲                            │ image cleared
 //	                                                       └────── deprovisioning ◄─────┘
 //
-// Each arrow is a write of the status, made after a delay that the caller sets. Power and the first operational status
-// are writes of their own, as those of BMO. A story of test/move compares what is seen of a host with BMO.
+// Each arrow is a write of the status, after a delay that the caller sets. Power and the first operational status are
+// separate writes, as in BMO. A story of test/move compares the simulator with BMO.
 //
-// Everything is driven by a watch; a thousand idle hosts cost nothing. The decision is a pure function (next) of what
-// can be observed: a simulator that is started anew goes on where the old one stopped.
+// A watch drives the simulator, so idle hosts cost nothing. The decision is a pure function (next) of the observed
+// host, so a restarted simulator continues.
 //
-// It imitates what the provider relies on: pausing, the status annotation of a move, detaching, power that follows
-// spec.online, reboots by annotation, deletion by finalizer. It refuses to imitate the rest: no credentials, no RAID,
-// no firmware, no HardwareData. An error in the status, set by a test, stops the host until the test removes it or the
-// host is released.
+// The simulator implements the behaviour that the provider depends on: pausing, the status annotation of a move,
+// detaching, power that follows spec.online, reboots by annotation, deletion by finalizer. It has no credentials, no
+// RAID, no firmware, no HardwareData. If a test sets an error in the status, the host stays in its state until the test
+// removes the error or the host is released.
 package hostsim

@@ -22,25 +22,25 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// workers is how many hosts are written at once unless Options say otherwise.
+// workers is the default number of hosts to write at the same time.
 const workers = 10
 
-// Options say how the simulated operator works.
+// Options are the settings of the simulator.
 type Options struct {
-	// Delays are how long work takes.
+	// Delays are the durations of operations.
 	Delays Delays
 
 	// Namespace limits the simulator to the hosts of one namespace. Empty means all.
 	Namespace string
 
-	// Workers is how many hosts are written at once. Zero means ten.
+	// Workers is the number of hosts to write at the same time. Zero means ten.
 	Workers int
 
-	// Clock tells the time. Nil means the real one.
+	// Clock returns the time. Nil means the real time.
 	Clock clock.PassiveClock
 }
 
-// Run plays BMO until the context ends. It writes as the user of the configuration.
+// Run simulates BMO until the context ends. It writes as the user of the configuration.
 func Run(ctx context.Context, config *rest.Config, options Options) error {
 	managerOptions := ctrl.Options{
 		Scheme:  build.Scheme(),
@@ -49,7 +49,7 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	if options.Namespace != "" {
 		managerOptions.Cache.DefaultNamespaces = map[string]cache.Config{options.Namespace: {}}
 	}
-	// The API server warns about the name of the finalizer, which is not ours to choose.
+	// The API server warns about the name of the finalizer, which BMO defines.
 	config = rest.CopyConfig(config)
 	config.WarningHandler = rest.NoWarnings{}
 	manager, err := ctrl.NewManager(config, managerOptions)
@@ -70,7 +70,7 @@ func SetupWithManager(manager ctrl.Manager, options Options) error {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
-	// Two simulators in one process, for the two ends of a move, are two controllers of the same name.
+	// The simulators of both sides of a move in one process are two controllers with the same name.
 	shared := true
 	err := ctrl.NewControllerManagedBy(manager).
 		Named("hostsim").
@@ -88,18 +88,18 @@ type simulator struct {
 	delays Delays
 	clock  clock.PassiveClock
 
-	// waiting holds, for each host whose next step takes time, since when it has been the next.
+	// waiting has, for each host with a delayed step, the time since which it is the next step.
 	waiting sync.Map
 }
 
-// since is a state and the time when the simulator first saw the host waiting in it.
+// since is a state and the time when the simulator first observed that the host waits in it.
 type since struct {
 	uid   types.UID
 	state bmov1alpha1.ProvisioningState
 	begin time.Time
 }
 
-// Reconcile takes the next step of one host. The write wakes it for the step after that.
+// Reconcile performs the next step of one host. The write enqueues the host for the following step.
 func (s *simulator) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	var host bmov1alpha1.BareMetalHost
 	if err := s.client.Get(ctx, request.NamespacedName, &host); err != nil {
@@ -124,7 +124,7 @@ func (s *simulator) Reconcile(ctx context.Context, request reconcile.Request) (r
 	return reconcile.Result{}, err
 }
 
-// left is how much of a delay is still to pass.
+// left returns the remaining time of a delay.
 func (s *simulator) left(host *bmov1alpha1.BareMetalHost, delay time.Duration) time.Duration {
 	if delay <= 0 {
 		return 0
@@ -139,8 +139,8 @@ func (s *simulator) left(host *bmov1alpha1.BareMetalHost, delay time.Duration) t
 	return delay - now.begin.Sub(began.begin)
 }
 
-// write makes the change. It insists on the version that was read: a step that was decided from an old host is not
-// taken, because the event of the newer one is on its way. What passed of a delay counts for the next try.
+// write writes the change with the resource version that was read: a step for an old host is dropped, because the event
+// of the newer host follows. The elapsed part of a delay counts for the next attempt.
 func (s *simulator) write(ctx context.Context, host *bmov1alpha1.BareMetalHost, step step) (written bool, err error) {
 	now := metav1.NewTime(s.clock.Now())
 	if step.meta != nil {
@@ -150,7 +150,7 @@ func (s *simulator) write(ctx context.Context, host *bmov1alpha1.BareMetalHost, 
 	} else {
 		step.status(host, now)
 		host.Status.LastUpdated = &now
-		// An update and not a patch, because a patch leaves out what is empty, and the first status needs all fields.
+		// An update, because a patch omits empty fields, and the first status requires all fields.
 		err = s.client.Status().Update(ctx, host)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {

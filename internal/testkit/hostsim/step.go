@@ -13,14 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// What the inspection finds on every host.
+// Results of the inspection of every host.
 const (
 	inspectedCPUs      = 8
 	inspectedMemoryMiB = 16384
 	inspectedDiskBytes = 500 << 30
 )
 
-// Delays are how long each kind of work takes. Zero means no time at all.
+// Delays are the durations of each operation. Zero means none.
 type Delays struct {
 	Register    time.Duration
 	Inspect     time.Duration
@@ -33,9 +33,9 @@ type Delays struct {
 // change changes a host at a time.
 type change func(host *bmov1alpha1.BareMetalHost, now metav1.Time)
 
-// step is what happens to a host next. Either meta or status is set; both are nil when nothing is to be done.
+// step is the next step of a host. Either meta or status is set. Both are nil if there is none.
 type step struct {
-	// after is how long this takes from when it became the next step.
+	// after is the delay since this became the next step.
 	after time.Duration
 
 	// meta changes finalizers or annotations.
@@ -47,7 +47,7 @@ type step struct {
 
 func (s step) isIdle() bool { return s.meta == nil && s.status == nil }
 
-// next decides what happens to a host, from what can be observed alone.
+// next returns the next step of a host, from observed facts only.
 func next(host *bmov1alpha1.BareMetalHost, delays Delays) (step, error) {
 	if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; paused {
 		return step{}, nil
@@ -68,14 +68,14 @@ func next(host *bmov1alpha1.BareMetalHost, delays Delays) (step, error) {
 		return setOperationalStatus(host, bmov1alpha1.OperationalStatusDetached), nil
 	}
 	if host.Status.OperationalStatus == bmov1alpha1.OperationalStatusDetached {
-		// The annotation is gone.
+		// The annotation was removed.
 		return setOperationalStatus(host, bmov1alpha1.OperationalStatusOK), nil
 	}
 	return nextOfState(host, delays), nil
 }
 
-// restore takes over the status that the provider wrote into an annotation before a move. A status that exists wins,
-// as with the real operator; the annotation goes either way.
+// restore restores the status from the annotation that the provider wrote before a move. As in BMO, an existing status
+// has precedence, and the annotation is removed.
 func restore(host *bmov1alpha1.BareMetalHost, encoded string) (step, error) {
 	if host.Status.LastUpdated.IsZero() {
 		var status bmov1alpha1.BareMetalHostStatus
@@ -83,7 +83,7 @@ func restore(host *bmov1alpha1.BareMetalHost, encoded string) (step, error) {
 			return step{}, fmt.Errorf("parsing the annotation %s: %w", bmov1alpha1.StatusAnnotation, err)
 		}
 		return step{status: func(host *bmov1alpha1.BareMetalHost, _ metav1.Time) {
-			// Details of the hardware are not in the annotation. The real operator takes them from HardwareData.
+			// The annotation has no hardware details. BMO restores them from HardwareData.
 			status.HardwareDetails = inspected(host)
 			host.Status = status
 		}}, nil
@@ -129,7 +129,7 @@ func nextOfState(host *bmov1alpha1.BareMetalHost, delays Delays) step {
 	failed := host.Status.OperationalStatus == bmov1alpha1.OperationalStatusError
 	switch host.Status.Provisioning.State {
 	case bmov1alpha1.StateProvisioning, bmov1alpha1.StateProvisioned:
-		// An error does not keep a host from being released.
+		// A host with an error can be released.
 		return nextOfImage(host, failed, delays)
 	case bmov1alpha1.StateDeprovisioning:
 		return step{after: delays.Deprovision, status: finishDeprovisioning}
@@ -163,7 +163,7 @@ func nextOfState(host *bmov1alpha1.BareMetalHost, delays Delays) step {
 	}
 }
 
-// nextOfNew registers a host as soon as it says how to reach its management controller.
+// nextOfNew registers a host with the address of a BMC.
 func nextOfNew(host *bmov1alpha1.BareMetalHost) step {
 	switch {
 	case host.HasBMCDetails():
@@ -181,7 +181,7 @@ func nextOfNew(host *bmov1alpha1.BareMetalHost) step {
 	}
 }
 
-// nextOfRegistration gives the host an operational status before anything else, in a write of its own.
+// nextOfRegistration first gives the host an operational status, in a separate write.
 func nextOfRegistration(host *bmov1alpha1.BareMetalHost, delays Delays) step {
 	if host.Status.OperationalStatus == "" {
 		return setOperationalStatus(host, bmov1alpha1.OperationalStatusOK)
@@ -210,7 +210,7 @@ func nextOfAvailable(host *bmov1alpha1.BareMetalHost, delays Delays) step {
 	}
 }
 
-// nextOfImage drives a host that has an image or is getting one.
+// nextOfImage returns the next step of a host with an image.
 func nextOfImage(host *bmov1alpha1.BareMetalHost, failed bool, delays Delays) step {
 	provisioning := host.Status.Provisioning.State == bmov1alpha1.StateProvisioning
 	switch {
@@ -225,7 +225,7 @@ func nextOfImage(host *bmov1alpha1.BareMetalHost, failed bool, delays Delays) st
 	}
 }
 
-// nextOfPower makes power follow spec.online, and off while a reboot annotation is set.
+// nextOfPower sets the power to spec.online, and to off while a reboot annotation is set.
 func nextOfPower(host *bmov1alpha1.BareMetalHost, delays Delays) step {
 	reboots := rebootAnnotations(host)
 	_, once := host.Annotations[bmov1alpha1.RebootAnnotationPrefix]
@@ -236,7 +236,7 @@ func nextOfPower(host *bmov1alpha1.BareMetalHost, delays Delays) step {
 			host.Status.PoweredOn = want
 		}}
 	case once && !host.Status.PoweredOn:
-		// The request without a name is granted by switching off; the one with a name ends when its owner ends it.
+		// BMO removes a request without a name after powering off. The owner of a request with a name removes it.
 		return step{meta: func(host *bmov1alpha1.BareMetalHost, _ metav1.Time) {
 			delete(host.Annotations, bmov1alpha1.RebootAnnotationPrefix)
 		}}
@@ -251,7 +251,7 @@ func rebootAnnotations(host *bmov1alpha1.BareMetalHost) []string {
 	})
 }
 
-// isStable says whether the operator is doing nothing with the host.
+// isStable returns true if BMO works on no operation of the host.
 func isStable(host *bmov1alpha1.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
 	case bmov1alpha1.StateAvailable, bmov1alpha1.StateReady, bmov1alpha1.StateProvisioned,
@@ -278,7 +278,7 @@ func hasWhatItWants(host *bmov1alpha1.BareMetalHost) bool {
 	return deployed != nil && deployed.Method == host.Spec.CustomDeploy.Method
 }
 
-// enter puts a host into a state, without any error of the state before.
+// enter sets the state of a host, without the error of the previous state.
 func enter(state bmov1alpha1.ProvisioningState) step {
 	return step{status: func(host *bmov1alpha1.BareMetalHost, now metav1.Time) { enterAt(host, state, now) }}
 }
@@ -300,7 +300,7 @@ func finish(host *bmov1alpha1.BareMetalHost, to bmov1alpha1.ProvisioningState, n
 	enterAt(host, to, now)
 }
 
-// finishProvisioning leaves the power as it was read last. BMO reads it with its next look at the host.
+// finishProvisioning keeps the power that was read last. BMO reads the power in its next reconcile of the host.
 func finishProvisioning(host *bmov1alpha1.BareMetalHost, now metav1.Time) {
 	if host.Spec.Image != nil {
 		host.Status.Provisioning.Image = *host.Spec.Image
@@ -309,7 +309,7 @@ func finishProvisioning(host *bmov1alpha1.BareMetalHost, now metav1.Time) {
 	finish(host, bmov1alpha1.StateProvisioned, now)
 }
 
-// finishDeprovisioning leaves the power as it was read last, although cleaning has switched the machine off.
+// finishDeprovisioning keeps the power that was read last, although cleaning has powered the machine off.
 func finishDeprovisioning(host *bmov1alpha1.BareMetalHost, now metav1.Time) {
 	host.Status.Provisioning.Image = bmov1alpha1.Image{}
 	host.Status.Provisioning.CustomDeploy = nil

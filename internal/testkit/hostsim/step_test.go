@@ -19,7 +19,7 @@ type (
 	state = bmov1alpha1.ProvisioningState
 )
 
-// outcome is what a host looks like when the simulator has nothing left to do.
+// outcome is the state of a host without a next step.
 type outcome struct {
 	States    []state
 	PoweredOn bool
@@ -27,7 +27,7 @@ type outcome struct {
 	Released  bool
 }
 
-// tooMany steps mean that the simulator goes round in circles.
+// tooMany steps show that the simulator does not come to an end.
 const tooMany = 20
 
 func TestNext(t *testing.T) {
@@ -186,7 +186,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// run takes steps until there are none left.
+// run performs steps until there are none left.
 func run(t *testing.T, host *host, now metav1.Time) outcome {
 	t.Helper()
 	var got outcome
@@ -256,7 +256,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// TestNextIsPure keeps the decision from changing what it looks at.
+// TestNextIsPure requires that the decision does not change its input.
 func TestNextIsPure(t *testing.T) {
 	host := build.Host("host", build.Provisioned())
 	host.Spec.UserData = &corev1.SecretReference{Name: "user-data"}
@@ -280,7 +280,7 @@ func deleted(host *host) {
 	host.Finalizers = []string{bmov1alpha1.BareMetalHostFinalizer}
 }
 
-// TestLeft proves that the time a host waited counts, and counts only for the state that it waited in.
+// TestLeft tests that the time of a host in a state counts only for this state.
 func TestLeft(t *testing.T) {
 	now := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 	passive := clocktesting.NewFakePassiveClock(now)

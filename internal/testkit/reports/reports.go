@@ -1,5 +1,5 @@
-// Package reports is how tests tell hack/tests what go test does not see: the specs of a suite, and the number of API
-// servers. They write files into a folder that an environment variable names.
+// Package reports writes data for hack/tests that the output of go test lacks: the specs of a suite, and the number of
+// API servers. It writes files into a folder that an environment variable names.
 package reports
 
 import (
@@ -11,16 +11,16 @@ import (
 // Variable is the environment variable that names the folder. Nothing is written without it.
 const Variable = "TEST_REPORTS"
 
-// Endings of the files.
+// File extensions.
 const (
-	// Specs ends the files with the specs of a suite, in Ginkgo's JSON.
+	// Specs is the extension of files with the specs of a suite, in Ginkgo's JSON.
 	Specs = ".specs.json"
 
-	// APIServer ends the files that stand for one API server each. They are empty.
+	// APIServer is the extension of empty files, one for each API server.
 	APIServer = ".apiserver"
 )
 
-// File returns the path of a new file for what the name tells, or an empty string if no report was asked for.
+// File returns the path of a new file for a name, or an empty string if no report was requested.
 func File(name, ending string) (string, error) {
 	folder := os.Getenv(Variable)
 	if folder == "" {

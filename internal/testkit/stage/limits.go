@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// Patience is how long a story waits for an event. It is a limit, not an expectation, and far below the ten minutes
-	// after which a manager reconciles all objects without an event.
+	// Patience is the time limit of a story for an event. It is far below the ten minutes after which a manager
+	// reconciles all objects without an event.
 	Patience = time.Minute
 
-	// Quiet is how long a story demands that nothing happens.
+	// Quiet is the time in which a story requires that nothing happens.
 	Quiet = time.Second
 
 	// pollEvery is the time between two reads of a story.

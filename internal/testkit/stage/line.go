@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Line is a connection to an API server that can be cut, so that whoever uses it sees what an outage looks like: new
-// connections are refused and old ones end in the middle of what they carried.
+// Line is a connection to an API server that can be cut to simulate an outage: new connections are refused, and
+// existing ones end.
 type Line struct {
 	// Config reaches the API server over the line.
 	Config *rest.Config
@@ -27,7 +27,7 @@ type Line struct {
 	connections map[net.Conn]bool
 }
 
-// NewLine lays a line to an API server. It is removed at the end of the spec.
+// NewLine returns a line to an API server. The end of the spec removes it.
 func NewLine(to *rest.Config) *Line {
 	GinkgoHelper()
 	line := &Line{
@@ -40,7 +40,7 @@ func NewLine(to *rest.Config) *Line {
 	return line
 }
 
-// Mend lets connections through again.
+// Mend accepts connections again.
 func (l *Line) Mend() error {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", l.address)
 	if err != nil {
@@ -57,7 +57,7 @@ func (l *Line) Mend() error {
 func (l *Line) Cut() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	// Closing twice is the only way to fail.
+	// Closing fails only the second time.
 	_ = l.listener.Close()
 	for connection := range l.connections {
 		_ = connection.Close()
@@ -83,7 +83,7 @@ func (l *Line) serve(listener net.Listener) {
 }
 
 func (l *Line) carry(from, to net.Conn) {
-	// How a connection ends does not matter: its other half ends with it.
+	// The end of a connection ends its other half.
 	_, _ = io.Copy(to, from)
 	_ = from.Close()
 	_ = to.Close()

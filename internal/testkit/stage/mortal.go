@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// Mortal is a manager that dies after every write: the answer to the write is lost, and no other write is stored any
-// more. Use StartMortal.
+// Mortal is a manager that dies after every write: the response is lost, and the API server stores no further write.
+// Use StartMortal.
 type Mortal struct {
-	// Deaths counts how often it has died.
+	// Deaths is the number of its deaths.
 	Deaths int
 
 	start   func() *Running
@@ -17,7 +17,7 @@ type Mortal struct {
 	dead    chan struct{}
 }
 
-// StartMortal starts a manager that writes through writes.
+// StartMortal starts a manager with the given writes.
 func StartMortal(writes *Writes, start func() *Running) *Mortal {
 	m := &Mortal{start: start, dead: make(chan struct{}, 1)}
 	writes.Judge(func(Write) Verdict {
@@ -31,7 +31,7 @@ func StartMortal(writes *Writes, start func() *Running) *Mortal {
 	return m
 }
 
-// Revive starts the manager again if it has died. A story calls it whenever it looks at something.
+// Revive starts the manager again if it has died. A story calls it before each read.
 func (m *Mortal) Revive() {
 	select {
 	case <-m.dead:

@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// With makes an option of a change that the builders have no word for.
+// With returns an option that changes a field without a builder.
 func With[T metav1.Object](edit func(T)) build.ObjectOption {
 	return func(object metav1.Object) {
 		target, fits := object.(T)
@@ -67,7 +67,7 @@ func IsTrueBecause(reason string) types.GomegaMatcher {
 	return And(IsTrue(), HaveField("Reason", reason))
 }
 
-// IsFalseBecause matches a condition that is false for a reason and says so in these words.
+// IsFalseBecause matches a condition that is false with a reason and a message.
 func IsFalseBecause(reason, message string) types.GomegaMatcher {
 	return And(
 		HaveField("Status", metav1.ConditionFalse),

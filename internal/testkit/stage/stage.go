@@ -1,8 +1,8 @@
-// Package stage is where suites play stories with controllers: a manager like the real one, for one namespace of a real
-// API server, whose writes can be counted, refused and lost, and whose line to the API server can be cut.
+// Package stage runs stories of controllers: a manager like the real one, for one namespace of a real API server. A
+// story can count, refuse and lose its writes, and cut its connection to the API server.
 //
-// It refuses to know any controller: a suite brings the set-up of what it is about. What the manager keeps in memory is
-// what the product keeps, because stories about old copies are only worth something with the same copies.
+// The package imports no controller: a suite passes the setup of its controllers. The cache is that of the manager,
+// because stories about outdated copies require the same copies.
 package stage
 
 import (
@@ -33,14 +33,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// resync is as rare as in the product, so that a story that goes on proves that an event carried it on.
+// resync is the interval of the product, so that a story proves that an event enqueued the object.
 const resync = 10 * time.Minute
 
-// connectAgain is how long the cluster cache waits after it failed to connect. Its own 30 seconds are too long to
-// watch.
+// connectAgain is the time after which the cluster cache connects again. Its default of 30 seconds is too long for a
+// story.
 const connectAgain = 200 * time.Millisecond
 
-// stopLimit is how long a manager may take to stop. A ClusterCache that connects in this moment never stops: it waits
+// stopLimit is the time limit for the end of a manager. A ClusterCache that is connecting never ends, because it waits
 // for a watch that has ended. So a manager with clusters gets less time.
 const (
 	stopLimit         = 30 * time.Second
@@ -57,7 +57,7 @@ func Start(ctx context.Context, options env.Options) *env.Server {
 	return server
 }
 
-// Namespace makes a namespace that nobody else uses.
+// Namespace creates a namespace for one story.
 func Namespace(ctx context.Context, server *env.Server) string {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{}
@@ -66,29 +66,29 @@ func Namespace(ctx context.Context, server *env.Server) string {
 	return namespace.Name
 }
 
-// Manager says how to run a manager.
+// Manager has the settings of a manager.
 type Manager struct {
-	// Config is how it reaches the API server.
+	// Config is its connection to the API server.
 	Config *rest.Config
 
-	// Namespace is the only one that it sees, with Others.
+	// Namespace is the only namespace in its cache, with Others.
 	Namespace string
 	Others    []string
 
-	// Writes counts and judges what its client writes. Nil lets everything through.
+	// Writes counts and judges the writes of its client. Nil accepts all.
 	Writes *Writes
 
 	// Clusters connects it to workload clusters. Without it, no workload cluster answers.
 	Clusters bool
 
-	// ManagedFields keeps these in the cache, which controllers of Cluster API require.
+	// ManagedFields keeps managedFields in the cache, which controllers of Cluster API require.
 	ManagedFields bool
 
-	// Setup adds the controllers. They must not insist on a name of their own, because stories run several managers.
+	// Setup adds the controllers. They must accept duplicate names, because stories run several managers.
 	Setup func(ctx context.Context, mgr ctrl.Manager, clusters clustercache.ClusterCache) error
 }
 
-// Running is a manager that runs.
+// Running is a running manager.
 type Running struct {
 	cancel context.CancelFunc
 	ended  chan error
@@ -113,7 +113,7 @@ func (m Manager) Start() *Running {
 	return running
 }
 
-// Stop ends the manager and waits until it is gone. A second call does nothing.
+// Stop ends the manager and waits for its end. A second call does nothing.
 func (r *Running) Stop() {
 	GinkgoHelper()
 	r.cancel()
@@ -134,7 +134,7 @@ func (m Manager) build() (ctrl.Manager, error) {
 	if m.ManagedFields {
 		transform = nil
 	}
-	// The API server warns about names of finalizers that are not ours to choose.
+	// The API server warns about the names of finalizers of other projects.
 	config.WarningHandler = rest.NoWarnings{}
 	return ctrl.NewManager(config, ctrl.Options{
 		Scheme:                  build.Scheme(),
@@ -164,7 +164,7 @@ func (m Manager) client(config *rest.Config, options client.Options) (client.Cli
 	return interceptor.NewClient(direct, m.Writes.funcs()), nil
 }
 
-// clusters connects to workload clusters. The returned function ends what a cluster cache leaves running.
+// clusters connects to workload clusters. The returned function ends the goroutines of the cluster cache.
 func (m Manager) clusters(ctx context.Context, mgr ctrl.Manager) (clustercache.ClusterCache, func(), error) {
 	if !m.Clusters {
 		return clustercache.NewFakeEmptyClusterCache(), func() {}, nil
@@ -191,7 +191,7 @@ func (m Manager) clusters(ctx context.Context, mgr ctrl.Manager) (clustercache.C
 	return clusters, testable.Shutdown, nil
 }
 
-// namespaces are those that the manager sees.
+// namespaces returns the namespaces in the cache of the manager.
 func (m Manager) namespaces() map[string]cache.Config {
 	seen := map[string]cache.Config{m.Namespace: {}}
 	for _, other := range m.Others {

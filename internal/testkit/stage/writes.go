@@ -18,29 +18,29 @@ type Write struct {
 	Kind, Name string
 }
 
-// String names what is done to what kind: "patch status Metal3Machine".
+// String returns verb and kind, such as "patch status Metal3Machine".
 func (w Write) String() string { return w.Verb + " " + w.Kind }
 
-// Verdict says what becomes of a write. The zero value lets it through.
+// Verdict decides about a write. The zero value accepts it.
 type Verdict struct {
-	// Err is what the client answers. Nil means what the API server says.
+	// Err is the response to the client. Nil means the response of the API server.
 	Err error
 
-	// Lost makes the write happen although Err is answered, as when a connection breaks before the answer comes.
+	// Lost sends the write although Err is returned, as when a connection breaks before the response.
 	Lost bool
 }
 
-// Writes counts and judges the writes of managers. One may serve several managers after each other.
+// Writes counts and judges the writes of managers. It may serve several managers, one after another.
 type Writes struct {
 	mutex sync.Mutex
 	judge func(Write) Verdict
 	done  []Write
 
-	// underWay is held for reading from before a write reaches the API server until it is among those done.
+	// underWay is locked for reading from before a write reaches the API server until it is counted.
 	underWay sync.RWMutex
 }
 
-// Judge sets who decides about the writes from now on. Nil lets everything through. The judge is asked by one
+// Judge sets the function that decides about the writes from now on. Nil accepts all. The function is called by one
 // goroutine at a time.
 func (w *Writes) Judge(judge func(Write) Verdict) {
 	w.mutex.Lock()
@@ -48,8 +48,8 @@ func (w *Writes) Judge(judge func(Write) Verdict) {
 	w.judge = judge
 }
 
-// Done returns the writes that the API server has accepted. It waits for writes under way, so that
-// it includes each write whose effect a reader has seen.
+// Done returns the writes that the API server has accepted. It waits for writes in progress, so that it includes each
+// write whose effect a reader has seen.
 func (w *Writes) Done() []Write {
 	w.underWay.Lock()
 	defer w.underWay.Unlock()

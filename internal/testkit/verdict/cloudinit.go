@@ -13,18 +13,18 @@ import (
 //go:embed cloud_init.py
 var cloudInit string
 
-// Understood is what cloud-init makes of user data.
+// Understood is the result of cloud-init for user data.
 type Understood struct {
 	// Version of cloud-init.
 	Version string
 
-	// Config is the cloud-config after templates and merging, Schema what the schema has against it, and Warnings what
-	// cloud-init logged on the way.
+	// Config is the cloud-config after templates and merging, Schema the errors of the schema, and Warnings the
+	// warnings in the log of cloud-init.
 	Config   map[string]any
 	Schema   string
 	Warnings []string
 
-	// Files are what it wrote, by path.
+	// Files are the written files, by path.
 	Files map[string]File `json:"-"`
 }
 
@@ -34,8 +34,8 @@ type File struct {
 	Content string
 }
 
-// CloudInit gives each user data to the cloud-init of this machine. Where it is elsewhere, PYTHONPATH says so. The name
-// in the meta-data is node-0.
+// CloudInit passes each user data to the cloud-init of this machine. PYTHONPATH names another location. The name in the
+// meta-data is node-0.
 func CloudInit(t *testing.T, all ...[]byte) []Understood {
 	t.Helper()
 	probe := exec.CommandContext(t.Context(), "python3", "-c", "import cloudinit.user_data")
@@ -63,7 +63,7 @@ func CloudInit(t *testing.T, all ...[]byte) []Understood {
 	return said
 }
 
-// written are the files below the directory, by their paths in it.
+// written returns the files below the directory, by their relative paths.
 func written(t *testing.T, directory string) map[string]File {
 	t.Helper()
 	files := map[string]File{}

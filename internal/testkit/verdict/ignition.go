@@ -9,13 +9,13 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// Ignition is a program with Ignition's own validators in it, and with the renderer of the kubeadm bootstrap provider.
-// It is built from a module of its own because the product needs neither.
+// Ignition is a program with Ignition's validators, and with the renderer of the kubeadm bootstrap provider. It has its
+// own module because the product requires neither.
 type Ignition struct {
 	program string
 }
 
-// Accepted is what Ignition says to a config that it accepts.
+// Accepted is the result of Ignition for a valid config.
 type Accepted struct {
 	Files    []IgnitionFile
 	Warnings []string

@@ -1,12 +1,11 @@
-// Package verdict has rendered files judged by the programs that read them on a machine: keepalived, dnsmasq,
-// cloud-init and Ignition.
+// Package verdict checks rendered files with the programs that read them on a machine: keepalived, dnsmasq, cloud-init
+// and Ignition.
 //
-// It refuses to imitate any of them. What is not on this machine judges nothing, and the test says so: keepalived and
-// dnsmasq are asked in passing, so the test goes on without them, and cloud-init and Ignition are all that a test is
-// about, so it is skipped.
+// The package imitates none of them. Without keepalived or dnsmasq on this machine, a test continues without this
+// check, and logs that. Without cloud-init or Ignition, the test is skipped.
 //
-// None of them touches the machine: keepalived and dnsmasq only check their files, cloud-init writes below a temporary
-// directory, and of Ignition there are only the parsers.
+// None of them changes the machine: keepalived and dnsmasq only check their files, cloud-init writes below a temporary
+// directory, and only the parsers of Ignition are used.
 package verdict
 
 import (
@@ -21,11 +20,11 @@ import (
 	"time"
 )
 
-// patience is how long a program may take. Building that of Ignition takes longest.
+// patience is the time limit of a program. Building that of Ignition takes longest.
 const patience = 5 * time.Minute
 
-// Keepalived has keepalived check its file, which is rendered for an interface of this machine. It has to find nothing
-// to say: what it only warns of, it also ignores.
+// Keepalived checks a file for an interface of this machine with keepalived. Warnings are errors too, because
+// keepalived ignores the statements that it warns of.
 func Keepalived(t *testing.T, render func(network string) ([]byte, error)) {
 	t.Helper()
 	program, err := exec.LookPath("keepalived")
@@ -43,7 +42,7 @@ func Keepalived(t *testing.T, render func(network string) ([]byte, error)) {
 	}
 }
 
-// someInterface is one of this machine that keepalived would use.
+// someInterface returns an interface of this machine that keepalived can use.
 func someInterface(t *testing.T) string {
 	t.Helper()
 	interfaces, err := net.Interfaces()
@@ -59,7 +58,7 @@ func someInterface(t *testing.T) string {
 	return ""
 }
 
-// DNSMasq has dnsmasq check its file.
+// DNSMasq checks a file with dnsmasq.
 func DNSMasq(t *testing.T, content []byte) {
 	t.Helper()
 	program, err := exec.LookPath("dnsmasq")
@@ -73,7 +72,7 @@ func DNSMasq(t *testing.T, content []byte) {
 	}
 }
 
-// check runs a program whose last argument takes a file, and returns all that it says.
+// check runs a program whose last argument is a file, and returns its output.
 func check(t *testing.T, content []byte, program string, arguments ...string) (string, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rendered")
@@ -88,7 +87,7 @@ func check(t *testing.T, content []byte, program string, arguments ...string) (s
 	return string(output), err
 }
 
-// run returns what a program prints, and fails the test if it fails.
+// run returns the output of a program, and fails the test if the program fails.
 func run(t *testing.T, input []byte, name string, arguments ...string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -13,16 +13,16 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 )
 
-// AgainPath is where the API server asks whether a host that moved away is being created again.
+// AgainPath is the path of the webhook for the creation of a host that moved away.
 const AgainPath = "/validate-metal3-io-v1alpha1-baremetalhost-again"
 
 // again refuses to create hosts that moved to another management cluster.
 //
-// A refusal, and no pause: the controller that applies the manifest shows it to its user, and the host never exists, so
-// it cannot be confused with a host that arrives later.
+// The webhook refuses the host instead of pausing it: the controller that applies the manifest shows the error, and a
+// host that does not exist cannot be confused with a host that arrives later.
 type again struct{ reader client.Reader }
 
-// Handle answers the creation of a host.
+// Handle handles the creation of a host.
 func (a again) Handle(ctx context.Context, request admission.Request) admission.Response {
 	created := &bmov1alpha1.BareMetalHost{}
 	if err := json.Unmarshal(request.Object.Raw, created); err != nil {

@@ -1,31 +1,31 @@
-// Package host keeps a host of BMO paused while clusterctl move deletes it in the cluster that it leaves,
-// and pauses one that arrives without its status.
+// Package host keeps a host of BMO paused while clusterctl move deletes it in the source, and pauses a host that is
+// created without its status.
 //
-// clusterctl copies a host to the target first. Then it replaces all annotations of the copy that stays behind by
-// delete-for-move, deletes it, and takes its finalizers away. The pause is an annotation too, so between the second and
-// the third step a BMO that still runs sees an unpaused host that is to be deleted, and may deprovision and
-// power off a machine that the target runs:
+// clusterctl copies a host to the target first. Then it replaces all annotations of the host in the source with
+// delete-for-move, deletes the host, and removes its finalizers. The pause is an annotation too. Without this webhook,
+// BMO in the source would reconcile an unpaused host that is being deleted, and may deprovision and power off a machine
+// of the target:
 //
 //	clusterctl: create in target   annotations = {delete-for-move}   delete            finalizers = []
 //	source:     paused             paused, by this webhook           paused, deleting  gone
-//	without it: paused             NOT paused                        NOT paused, deleting: the operator acts
+//	without it: paused             NOT paused                        NOT paused, deleting: BMO acts
 //
-// The webhook restores the pause in the same write that would lose it. It also pauses a host that was not paused: the
-// host leaves this cluster, and BMO must not change its machine from here.
+// The webhook restores the pause in the write that removes it. It also pauses a host that was not paused: the host
+// moves away, and BMO of the source must not change its machine.
 //
 // A host from a backup, such as the files of clusterctl move --to-directory, has an image and the finalizer of BMO,
 // and no status. BMO would treat it as a new one, and provision it over the running system. The webhook pauses it at
 // its creation; controllers/hostmove decides when it is resumed.
 //
-// A host that moved away is not created again where it was, as a controller that applies manifests would do: the BMO
-// there would treat it as a new one, and inspect it, which reboots the machine.
+// A host that moved away must not be created again in the source, for example by a controller that applies manifests:
+// BMO of the source would treat it as new, and inspect it, which reboots the machine.
 //
-// It refuses and changes nothing else, so clusterctl can remove finalizers. It works on the annotations of
-// the raw object and answers with one operation, so that fields of newer BMOs are not lost. The trade-off is
-// that a user can unpause a host with delete-for-move only after removing that annotation.
+// The webhook refuses and changes nothing else, so clusterctl can remove finalizers. It patches the annotations of the
+// raw object with one operation, so that fields of newer BMOs are kept. A user can unpause a host with delete-for-move
+// only after removing that annotation.
 //
-// The webhooks are called for no other write: the match conditions in config/webhook see to that. They cannot be
-// generated, so the whole entries are written there by hand.
+// The match conditions in config/webhook exclude all other writes. They cannot be generated, so these entries are
+// written by hand.
 package host
 
 import (
@@ -45,7 +45,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// Path and ArrivalPath are where the API server calls the webhooks, for updates and for creations.
+// Path and ArrivalPath are the paths of the webhooks, for updates and for creations.
 const (
 	Path        = "/mutate-metal3-io-v1alpha1-baremetalhost"
 	ArrivalPath = "/mutate-metal3-io-v1alpha1-baremetalhost-arrival"
@@ -59,7 +59,7 @@ func SetupWithManager(mgr ctrl.Manager) {
 	server.Register(AgainPath, &admission.Webhook{Handler: again{mgr.GetAPIReader()}})
 }
 
-// handle answers an update of a host.
+// handle handles an update of a host.
 func handle(_ context.Context, request admission.Request) admission.Response {
 	before, err := annotationsOf(request.OldObject.Raw)
 	if err != nil {
@@ -78,13 +78,13 @@ func handle(_ context.Context, request admission.Request) admission.Response {
 	})
 }
 
-// receive answers the creation of a host.
+// receive handles the creation of a host.
 func receive(_ context.Context, request admission.Request) admission.Response {
 	arriving := &bmov1alpha1.BareMetalHost{}
 	if err := json.Unmarshal(request.Object.Raw, arriving); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("reading the host %s: %w", request.Name, err))
 	}
-	// Its status is always dropped.
+	// The API server always drops the status at a creation.
 	arriving.Status = bmov1alpha1.BareMetalHostStatus{}
 	if _, isPaused := arriving.Annotations[bmov1alpha1.PausedAnnotation]; isPaused || !pivot.LostStatus(arriving) {
 		return admission.Allowed("")
@@ -98,7 +98,7 @@ func receive(_ context.Context, request admission.Request) admission.Response {
 	return paused(request.Name, operation{Op: "add", Path: "/metadata/annotations", Value: annotations})
 }
 
-// paused allows a write with an operation that pauses the host.
+// paused admits a write with an operation that pauses the host.
 func paused(name string, pause operation) admission.Response {
 	patch, err := json.Marshal([]operation{pause})
 	if err != nil {
@@ -109,14 +109,13 @@ func paused(name string, pause operation) admission.Response {
 	return response
 }
 
-// lostPause returns the pause that a host must not lose in the step from one set of annotations to the next, if it
-// does.
+// lostPause returns the pause that an update removes and must not remove. Empty if there is none.
 //
 //	delete-for-move after  paused before  paused after  result
 //	no                     any            any           nothing: not a move
 //	yes                    any            yes           nothing: it is paused
-//	yes                    value          no            that value: whose pause it is stays known
-//	yes                    no             no            the provider's own
+//	yes                    value          no            that value: it identifies the owner of the pause
+//	yes                    no             no            the pause of the provider
 func lostPause(before, after map[string]string) (value string, lost bool) {
 	if _, moves := after[infrav1.DeleteForMoveAnnotation]; !moves {
 		return "", false
@@ -137,7 +136,7 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// escaped writes a key as a part of a JSON pointer.
+// escaped returns a key as a part of a JSON pointer.
 var escaped = strings.NewReplacer("~", "~0", "/", "~1")
 
 func annotationsOf(raw []byte) (map[string]string, error) {

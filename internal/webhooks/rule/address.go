@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Address parses an IPv4 or IPv6 address. The error is nil if and only if it is one.
+// Address parses an IPv4 or IPv6 address. It returns a nil error only for a valid address.
 func Address(path *field.Path, value string) (netip.Addr, *field.Error) {
 	if value == "" {
 		return netip.Addr{}, field.Required(path, "give an IPv4 or IPv6 address")
@@ -17,12 +17,12 @@ func Address(path *field.Path, value string) (netip.Addr, *field.Error) {
 		return netip.Addr{}, field.Invalid(path, value, "is not an IP address; write it like 192.0.2.10 or 2001:db8::10")
 	}
 	if address.Zone() != "" {
-		return netip.Addr{}, field.Invalid(path, value, "has a zone; leave out the % and what follows it")
+		return netip.Addr{}, field.Invalid(path, value, "has a zone; remove the % and the text after it")
 	}
 	return address, nil
 }
 
-// nodeAddress parses an address that one node can have and others can reach.
+// nodeAddress parses a unicast address that a node can have and others can reach.
 func nodeAddress(path *field.Path, value string) (netip.Addr, *field.Error) {
 	address, err := Address(path, value)
 	switch {
@@ -43,7 +43,7 @@ func isBroadcast(address netip.Addr) bool {
 	return address == netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
-// Family says what kind of address it is, in the words of messages.
+// Family returns the name of the address family for messages.
 func Family(address netip.Addr) string {
 	if address.Is4() {
 		return "IPv4"

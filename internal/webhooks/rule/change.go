@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxChanges is how many changed fields a message names.
+// maxChanges is the number of changed fields that a message names.
 const maxChanges = 5
 
-// everything is the name of a change that no field describes, such as from nothing to something.
+// everything is the name of a change without a field, such as from nil to a value.
 const everything = "all of it"
 
-// Unchanged refuses to change a value that is set. The remedy says what to do instead.
+// Unchanged returns an error for a change of a value that is set. The remedy names the alternative.
 func Unchanged(path *field.Path, before, after, remedy string) *field.Error {
 	if before == "" || before == after {
 		return nil
@@ -25,8 +25,8 @@ func Unchanged(path *field.Path, before, after, remedy string) *field.Error {
 	return field.Invalid(path, after, fmt.Sprintf("is %q and does not change; %s", before, remedy))
 }
 
-// Changes names the fields that differ between two values of the same type, by their names in JSON, as a phrase. It is
-// empty if nothing differs; empty and missing lists are the same.
+// Changes returns a phrase with the JSON names of the fields that differ between two values of the same type. It is
+// empty if nothing differs. Empty and missing lists are equal.
 func Changes(before, after any) string {
 	changes := differences("", reflect.ValueOf(before), reflect.ValueOf(after))
 	if more := len(changes) - maxChanges; more > 0 {
@@ -35,7 +35,7 @@ func Changes(before, after any) string {
 	return strings.Join(changes, ", ")
 }
 
-// differences descends as long as both sides have the same shape, and names the place where they stop doing so.
+// differences descends while both sides have the same shape, and returns the fields where they differ.
 func differences(path string, before, after reflect.Value) []string {
 	if equality.Semantic.DeepEqual(before.Interface(), after.Interface()) {
 		return nil
@@ -70,7 +70,7 @@ func inElements(path string, before, after reflect.Value) []string {
 	return found
 }
 
-// inEntries expects maps from strings to strings, the only ones in the API.
+// inEntries supports maps from strings to strings only, the only maps of the API.
 func inEntries(path string, before, after reflect.Value) []string {
 	keys := map[string]bool{}
 	for _, key := range slices.Concat(before.MapKeys(), after.MapKeys()) {

@@ -10,7 +10,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// ClusterSpec judges what a Metal3Cluster and its template have in common.
+// ClusterSpec validates the common fields of a Metal3Cluster and its template.
 func ClusterSpec(path *field.Path, spec *infrav1.Metal3ClusterSpec) Findings {
 	return Join(
 		Refusals(controlPlaneEndpoint(path.Child("controlPlaneEndpoint"), spec.ControlPlaneEndpoint)),

@@ -1,11 +1,11 @@
-// Package rule holds the rules that several kinds share, as pure functions from specs to findings.
+// Package rule has the common validation rules of several kinds, as pure functions from specs to findings.
 //
-// A rule judges one state of an object. Whether a finding counts is decided elsewhere, by taking away what was already
-// wrong before (Findings.Without). That keeps every rule free of the question what changed, at the price that each is
-// evaluated twice for an update. Only what forbids a change looks at two states.
+// A rule validates one state of an object. Findings.Without removes the findings that existed before an update.
+// Therefore rules do not compare states, and run twice for an update. Only rules that forbid a change compare two
+// states.
 //
-// Rules refuse nothing that CAPM3 accepted, unless it could never have worked. What deserves attention and is legal
-// is a warning. No finding repeats credentials: URLs are shown without user information and query.
+// Rules refuse nothing that CAPM3 accepts, unless it can never work. Legal values that are probably wrong are warnings.
+// No finding contains credentials: URLs have no user information and no query.
 package rule
 
 import (
@@ -16,12 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Findings are what the rules have to say about an object.
+// Findings are the errors and warnings for an object.
 type Findings struct {
 	// Errors refuse the object.
 	Errors field.ErrorList
 
-	// Warnings are shown to the user, who may go on.
+	// Warnings are shown to the user, and do not refuse the object.
 	Warnings []string
 }
 
@@ -35,7 +35,7 @@ func Warn(path *field.Path, format string, values ...any) Findings {
 	return Findings{Warnings: []string{path.String() + ": " + fmt.Sprintf(format, values...)}}
 }
 
-// Join puts findings one after the other.
+// Join concatenates findings.
 func Join(all ...Findings) Findings {
 	var joined Findings
 	for _, findings := range all {
@@ -45,8 +45,8 @@ func Join(all ...Findings) Findings {
 	return joined
 }
 
-// Without returns the findings that were not there before. Two errors are the same if they name the same field, value
-// and reason: a value that changed from one wrong value to another is a new error.
+// Without returns the findings that did not exist before. Two errors are equal if they have the same field, value and
+// reason: another invalid value is a new error.
 func (f Findings) Without(before Findings) Findings {
 	known := sets.New(before.Warnings...)
 	for _, err := range before.Errors {

@@ -13,11 +13,10 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Ironic judges the description of an Ironic endpoint. None at all is fine.
+// Ironic validates the specification of an Ironic endpoint. Nil is valid.
 //
-// What a cluster cannot recover from by itself is refused here, because the nodes read it at their first boot,
-// without supervision: two addresses of one family, peers that cannot hear one another, a DHCP range that gives
-// the endpoint's own address away.
+// It refuses settings with which nodes cannot start an endpoint, because nodes read them at their first boot without
+// supervision: two addresses of one family, peers without a common network, a DHCP range that contains the VIP.
 func Ironic(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	if ironic == nil {
 		return nil
@@ -63,7 +62,7 @@ func IronicChange(path *field.Path, before, after *infrav1.Ironic) Findings {
 	return findings
 }
 
-// effectiveMode is the mode that the nodes run with.
+// effectiveMode returns the mode of the nodes.
 func effectiveMode(vrrp infrav1.VRRP) infrav1.VRRPMode {
 	switch {
 	case vrrp.Mode != "":
@@ -90,7 +89,7 @@ func ports(path *field.Path, endpoint infrav1.IronicEndpoint) field.ErrorList {
 	return errs
 }
 
-// servicePorts are the ports of the services by their fields.
+// servicePorts returns the ports of the services by their fields.
 func servicePorts(endpoint infrav1.IronicEndpoint) map[string]int32 {
 	numbers := map[string]int32{
 		"port": endpoint.Port, "imagePort": endpoint.ImagePort, "imageTLSPort": endpoint.ImageTLSPort,
@@ -113,11 +112,11 @@ func takeover(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 		return nil
 	case ironic.Takeover != "" && ironic.Takeover != infrav1.TakeoverAfterMove:
 		return field.ErrorList{field.Invalid(path, silence.Duration.String(), fmt.Sprintf(
-			"has no meaning with takeover %s; leave it out, or set takeover to %s",
+			"has no meaning with takeover %s; omit it, or set takeover to %s",
 			ironic.Takeover, infrav1.TakeoverAfterMove))}
 	case silence.Duration <= 0:
 		return field.ErrorList{field.Invalid(path, silence.Duration.String(),
-			"is no time at all; use more than 0s, or leave it out for never")}
+			"is no time at all; use more than 0s, or omit it for never")}
 	default:
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// minLeaseTime is the least that dnsmasq accepts.
+// minLeaseTime is the minimum of dnsmasq.
 const minLeaseTime = 2 * time.Minute
 
 func dhcp(path *field.Path, dhcp *infrav1.IronicDHCP, networks []virtualNetwork) field.ErrorList {
@@ -52,7 +52,7 @@ func readRange(path *field.Path, first, last string) (addressRange, field.ErrorL
 	return addressRange{path, begin, end}, Refusals(beginErr, endErr).Errors
 }
 
-// check judges the range in its network, which is called name, beside the address of Ironic.
+// check validates the range with its network, which has the given name, and the VIP.
 func (r addressRange) check(within virtualNetwork, name string) field.ErrorList {
 	var errs field.ErrorList
 	first, last := r.path.Child("rangeBegin"), r.path.Child("rangeEnd")
@@ -82,7 +82,7 @@ func (r addressRange) overlaps(other addressRange) bool {
 	return !r.end.Less(other.begin) && !other.end.Less(r.begin)
 }
 
-// extraRanges judges the ranges beside the first one.
+// extraRanges validates the ranges after the first one.
 func extraRanges(path *field.Path, described []infrav1.IronicDHCPRange, first addressRange, virtual netip.Addr,
 ) field.ErrorList {
 	var errs field.ErrorList
@@ -120,7 +120,7 @@ func extraRange(path *field.Path, extra infrav1.IronicDHCPRange, virtual netip.A
 	errs = own.check(within, "networkCIDR "+within.network.String())
 	if extra.GatewayAddress != "" && virtual.Is6() {
 		return own, append(errs, field.Invalid(path.Child("gatewayAddress"), extra.GatewayAddress,
-			"cannot be handed out over IPv6; leave it out and let the router announce itself"))
+			"cannot be handed out over IPv6; omit it and let the router announce itself"))
 	}
 	return own, append(errs, gateway(path.Child("gatewayAddress"), extra.GatewayAddress, within)...)
 }
@@ -138,7 +138,7 @@ func gateway(path *field.Path, value string, virtual virtualNetwork) field.Error
 			"is not in %s, the network of the range; give a gateway that its addresses can reach", virtual.network))}
 	case address == virtual.address:
 		return field.ErrorList{field.Invalid(path, value, "is the address of Ironic itself, which is no router; give the "+
-			"address of the router, or leave it out")}
+			"address of the router, or omit it")}
 	default:
 		return nil
 	}
@@ -159,16 +159,16 @@ func lease(path *field.Path, dhcp *infrav1.IronicDHCP) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, dhcp.LeaseTime.Duration.String(), fmt.Sprintf(
-		"is shorter than dnsmasq allows; use at least %s, or leave it out for 15m", minLeaseTime))}
+		"is shorter than dnsmasq allows; use at least %s, or omit it for 15m", minLeaseTime))}
 }
 
-// dhcpIgnore is what dnsmasq accepts as a value of dhcp-ignore.
+// dhcpIgnore matches the values of dhcp-ignore that dnsmasq accepts.
 var dhcpIgnore = regexp.MustCompile(`^tag:!?[A-Za-z0-9_-]+(,tag:!?[A-Za-z0-9_-]+)*$`)
 
 // dhcpCard is a hardware address, with its type and with asterisks as dnsmasq accepts it in dhcp-host.
 var dhcpCard = regexp.MustCompile(`^([0-9a-fA-F]{1,2}-)?([0-9a-fA-F]{1,2}|\*)(:([0-9a-fA-F]{1,2}|\*))+$`)
 
-// reservations judges the hosts and the tags of the DHCP server.
+// reservations validates the hosts and the tags of the DHCP server.
 func reservations(path *field.Path, dhcp *infrav1.IronicDHCP, virtual []virtualNetwork) field.ErrorList {
 	var errs field.ErrorList
 	taken := map[string]string{}

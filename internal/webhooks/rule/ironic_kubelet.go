@@ -9,7 +9,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 )
 
-// kubelet judges paths that are mounted into the guard's container under the same names.
+// kubelet validates paths that are mounted into the container of the guard at the same paths.
 func kubelet(path *field.Path, kubelet *infrav1.IronicKubelet) field.ErrorList {
 	if kubelet == nil {
 		return nil
@@ -38,8 +38,8 @@ func kubelet(path *field.Path, kubelet *infrav1.IronicKubelet) field.ErrorList {
 	return errs
 }
 
-// unknownKubelet warns where the static pods go elsewhere than kubeadm puts them, while the guard will look for the
-// credentials where kubeadm puts those. It is no error: kubeadm accepts another directory.
+// unknownKubelet warns of static pods in another directory than that of kubeadm with the credentials of kubeadm. This
+// is no error: kubeadm supports another directory.
 func unknownKubelet(path *field.Path, described *infrav1.Ironic) Findings {
 	if described == nil || described.Kubelet != nil ||
 		described.ManifestsDirectory == "" || described.ManifestsDirectory == infrav1.DefaultManifestsDirectory ||

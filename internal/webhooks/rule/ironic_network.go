@@ -17,14 +17,13 @@ const (
 	maxAdvertisement  = 40 * time.Second
 )
 
-// virtualNetwork is one address of the endpoint and the network it lies in.
+// virtualNetwork is one VIP of the endpoint and its network.
 type virtualNetwork struct {
 	address netip.Addr
 	network netip.Prefix
 }
 
-// virtualNetworks pairs the addresses of the endpoint with their networks. What it returns is complete only if there
-// are no errors.
+// virtualNetworks returns the VIPs of the endpoint with their networks. The result is complete only without errors.
 func virtualNetworks(path *field.Path, endpoint infrav1.IronicEndpoint) ([]virtualNetwork, field.ErrorList) {
 	addresses, errs := virtualAddresses(path.Child("virtualIPs"), endpoint.VirtualIPs)
 	cidrs := path.Child("cidrs")
@@ -60,7 +59,7 @@ func isReserved(address netip.Addr, network netip.Prefix) bool {
 	return err != nil
 }
 
-// virtualAddresses returns one address for each entry. One that is wrong is invalid.
+// virtualAddresses returns one address for each entry. An incorrect entry is the zero address.
 func virtualAddresses(path *field.Path, values []string) ([]netip.Addr, field.ErrorList) {
 	var errs field.ErrorList
 	if len(values) == 0 {
@@ -89,7 +88,7 @@ func virtualAddresses(path *field.Path, values []string) ([]netip.Addr, field.Er
 	return addresses, errs
 }
 
-// inFamily finds the network of the family that the address has.
+// inFamily returns the network of the address family.
 func inFamily(networks []virtualNetwork, address netip.Addr) (virtualNetwork, bool) {
 	for _, candidate := range networks {
 		if candidate.address.Is4() == address.Is4() {
@@ -111,10 +110,10 @@ func advertisement(path *field.Path, vrrp infrav1.VRRP) field.ErrorList {
 		"cannot be expressed in VRRP; use a multiple of %s up to %s", advertisementStep, maxAdvertisement))}
 }
 
-// minMembers is how many nodes a group of mode Unicast needs: a node leaves itself out of the list that it talks to.
+// minMembers is the minimum number of peers in mode Unicast: a node omits itself from the list.
 const minMembers = 2
 
-// peers judges who hears the advertisements. In mode Unicast each family needs two: the guard of a node
+// peers validates the receivers of advertisements. In mode Unicast each family requires two: the guard of a node
 // without a peer in a family does not start.
 func peers(path *field.Path, vrrp infrav1.VRRP, networks []virtualNetwork) field.ErrorList {
 	var errs field.ErrorList
@@ -138,7 +137,7 @@ func peers(path *field.Path, vrrp infrav1.VRRP, networks []virtualNetwork) field
 	}
 	for _, virtual := range networks {
 		if family := Family(virtual.address); heard[family] < minMembers {
-			errs = append(errs, field.Required(list, fmt.Sprintf("mode Unicast needs the %s addresses of all nodes that may "+
+			errs = append(errs, field.Required(list, fmt.Sprintf("mode Unicast requires the %s addresses of all nodes that may "+
 				"hold %s, at least %d, and there are %d; list them, or set mode to Multicast",
 				family, virtual.address, minMembers, heard[family])))
 		}

@@ -18,34 +18,34 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// minSensorInterval is the least time between two reads of the sensors of a BMC. Ironic refuses less.
+// minSensorInterval is the minimum time of Ironic between two reads of the sensors of a BMC.
 const minSensorInterval = time.Minute
 
-// ownedOptions are the options of ironic.conf that the endpoint depends on, and what to do instead of setting them. A
-// group alone stands for all of its options.
+// ownedOptions are the options of ironic.conf that the endpoint depends on, with the alternatives. A group alone means
+// all of its options.
 var ownedOptions = map[string]string{
-	"default/auth_strategy":             "leave it out: the web server in front of Ironic asks for credentials",
-	"default/host":                      "leave it out: it tells the Ironic of a node from others",
-	"default/http_basic_auth_user_file": "leave it out: the web server in front of Ironic asks for credentials",
-	"default/my_ip":                     "leave it out: it is the first of endpoint.virtualIPs",
-	"default/rpc_transport":             "leave it out: API and conductor are one process",
-	"api":                               "leave it out: Ironic listens on a socket behind its web server",
-	"database":                          "leave it out: the database is valid for one term of the virtual IP",
+	"default/auth_strategy":             "omit it: the web server of Ironic requires credentials",
+	"default/host":                      "omit it: it identifies the Ironic of a node",
+	"default/http_basic_auth_user_file": "omit it: the web server of Ironic requires credentials",
+	"default/my_ip":                     "omit it: it is the first of endpoint.virtualIPs",
+	"default/rpc_transport":             "omit it: API and conductor are one process",
+	"api":                               "omit it: Ironic listens on a socket behind its web server",
+	"database":                          "omit it: the database is valid for one term of the virtual IP",
 	"deploy/external_callback_url":      "set endpoint.externalCallbackURL",
 	"deploy/external_http_url":          "set endpoint.imageServerExternalURL",
-	"deploy/http_root":                  "leave it out: the web server has its files there",
-	"deploy/http_url":                   "leave it out: it is made of endpoint.virtualIPs and endpoint.imagePort",
+	"deploy/http_root":                  "omit it: the web server has its files there",
+	"deploy/http_url":                   "omit it: it is made of endpoint.virtualIPs and endpoint.imagePort",
 	"pxe/kernel_append_params":          "set ramdisk.extraKernelParams",
 	"redfish/kernel_append_params":      "set ramdisk.extraKernelParams",
 	"sensor_data/interval":              "set prometheusExporter.sensorCollectionInterval",
 	"sensor_data/send_sensor_data":      "set prometheusExporter.enabled",
-	"service_catalog/endpoint_override": "leave it out: it is made of endpoint.virtualIPs and endpoint.port",
+	"service_catalog/endpoint_override": "omit it: it is made of endpoint.virtualIPs and endpoint.port",
 	"ssl":                               "set tlsRef",
 	"oslo_messaging_notifications":      "set prometheusExporter.enabled",
 	"inspector/extra_kernel_params":     "set inspection",
 }
 
-// settings judges what operators tune.
+// settings validates the optional settings of operators.
 func settings(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	errs := externals(path.Child("endpoint"), ironic.Endpoint)
 	errs = append(errs, options(path.Child("extraConfig"), ironic.ExtraConfig)...)
@@ -58,7 +58,7 @@ func settings(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	return append(errs, sshKey(path.Child("ramdisk", "sshKey"), ironic.Ramdisk.SSHKey)...)
 }
 
-// externals judges where hosts reach Ironic from outside.
+// externals validates the external addresses of Ironic.
 func externals(path *field.Path, endpoint infrav1.IronicEndpoint) field.ErrorList {
 	var errs field.ErrorList
 	callback, images := path.Child("externalCallbackURL"), path.Child("imageServerExternalURL")
@@ -73,16 +73,16 @@ func externals(path *field.Path, endpoint infrav1.IronicEndpoint) field.ErrorLis
 	}
 	switch {
 	case endpoint.ExternalCallbackURL != "" && endpoint.ImageServerExternalURL == "":
-		errs = append(errs, field.Required(images, "give it together with externalCallbackURL: virtual media needs both"))
+		errs = append(errs, field.Required(images, "set externalCallbackURL too: virtual media require both"))
 	case endpoint.ExternalCallbackURL == "" && endpoint.ImageServerExternalURL != "":
 		errs = append(errs, field.Required(callback,
-			"give it together with imageServerExternalURL: virtual media needs both"))
+			"set imageServerExternalURL too: virtual media require both"))
 	}
 	errs = append(errs, webURL(callback, endpoint.ExternalCallbackURL)...)
 	return append(errs, webURL(images, endpoint.ImageServerExternalURL)...)
 }
 
-// webURL judges a URL of a web server. Everybody who may read Pods can read it, so it has no credentials.
+// webURL validates a URL of a web server. All users that may read Pods can read it, so it must have no credentials.
 func webURL(path *field.Path, raw string) field.ErrorList {
 	if raw == "" {
 		return nil
@@ -94,7 +94,7 @@ func webURL(path *field.Path, raw string) field.ErrorList {
 			"is not the URL of a server; write it like https://server:443")}
 	case parsed.User != nil:
 		return field.ErrorList{field.Invalid(path, shownURL(raw),
-			"has credentials, which everybody could see who may read Pods; use a server that needs none")}
+			"has credentials, which all users that may read Pods could read; use a server that requires none")}
 	default:
 		return nil
 	}
@@ -126,7 +126,7 @@ func options(path *field.Path, options []infrav1.IronicOption) field.ErrorList {
 	return errs
 }
 
-// oneLine refuses what would begin another line of a configuration file.
+// oneLine refuses line breaks, which would begin another line of a configuration file.
 func oneLine(path *field.Path, value string) field.ErrorList {
 	if !strings.ContainsFunc(value, unicode.IsControl) {
 		return nil
@@ -149,7 +149,7 @@ func proxy(path *field.Path, proxy infrav1.IronicProxy) field.ErrorList {
 	return errs
 }
 
-// overrides judges resources: the kubelet refuses a static pod that requests more than its limit.
+// overrides validates resources: the kubelet refuses a static pod whose request exceeds its limit.
 func overrides(path *field.Path, containers []infrav1.IronicContainerOverride) field.ErrorList {
 	var errs field.ErrorList
 	for i, container := range containers {
@@ -161,7 +161,7 @@ func overrides(path *field.Path, containers []infrav1.IronicContainerOverride) f
 	return errs
 }
 
-// amounts judges what is requested of a resource and the limit of it. Nil means that it is left out.
+// amounts validates the request and the limit of a resource. Nil means that it is omitted.
 func amounts(path *field.Path, name string, request, limit *resource.Quantity) field.ErrorList {
 	var errs field.ErrorList
 	for _, one := range []struct {
@@ -170,7 +170,7 @@ func amounts(path *field.Path, name string, request, limit *resource.Quantity) f
 	}{{"requests", request}, {"limits", limit}} {
 		if one.amount != nil && one.amount.Sign() <= 0 {
 			errs = append(errs, field.Invalid(path.Child(one.list, name), one.amount.String(),
-				"is not positive; leave it out, or raise it"))
+				"is not positive; omit it, or raise it"))
 		}
 	}
 	if request != nil && limit != nil && request.Cmp(*limit) > 0 {
@@ -215,7 +215,8 @@ func exporter(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	return errs
 }
 
-// caBundle accepts certificates in PEM format, and text between them. The value is not shown: it may be a private key.
+// caBundle accepts certificates in PEM format, and text between them. The error omits the value, which may be a private
+// key.
 func caBundle(path *field.Path, bundle string) field.ErrorList {
 	if bundle == "" {
 		return nil
@@ -252,7 +253,7 @@ func sshKey(path *field.Path, key string) field.ErrorList {
 		!strings.Contains(key, `"`) {
 		return nil
 	}
-	// What is there instead may be a private key.
+	// The value may be a private key.
 	return field.ErrorList{field.Invalid(path, "***",
 		"is not one public key; write it as in authorized_keys, like ssh-ed25519 AAAA... name")}
 }

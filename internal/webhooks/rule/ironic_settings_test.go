@@ -46,14 +46,14 @@ func TestIronicExternals(t *testing.T) {
 		"one URL": {
 			reason: "virtual media that is fetched from outside boots a ramdisk that calls from outside",
 			change: endpoint(func(e *infrav1.IronicEndpoint) { e.ExternalCallbackURL = "https://ironic.example" }),
-			want: []string{"ironic.endpoint.imageServerExternalURL: Required value: give it together with " +
-				"externalCallbackURL: virtual media needs both"},
+			want: []string{"ironic.endpoint.imageServerExternalURL: Required value: set " +
+				"externalCallbackURL too: virtual media require both"},
 		},
 		"the other URL": {
 			reason: "the same",
 			change: endpoint(func(e *infrav1.IronicEndpoint) { e.ImageServerExternalURL = "https://images.example" }),
-			want: []string{"ironic.endpoint.externalCallbackURL: Required value: give it together with " +
-				"imageServerExternalURL: virtual media needs both"},
+			want: []string{"ironic.endpoint.externalCallbackURL: Required value: set " +
+				"imageServerExternalURL too: virtual media require both"},
 		},
 		"no URLs": {
 			reason: "what no client opens, and what everybody could read",
@@ -63,7 +63,7 @@ func TestIronicExternals(t *testing.T) {
 			want: []string{
 				`ironic.endpoint.externalCallbackURL: Invalid value: "ironic.example:6385": ` + server,
 				`ironic.endpoint.imageServerExternalURL: Invalid value: "https://***@images.example": has credentials, ` +
-					"which everybody could see who may read Pods; use a server that needs none",
+					"which all users that may read Pods could read; use a server that requires none",
 			},
 		},
 		"no address": {
@@ -103,12 +103,12 @@ func TestIronicOverrides(t *testing.T) {
 		"nothing": {
 			reason: "Ironic would not run",
 			change: override(infrav1.IronicResourceList{}, cpu("0")),
-			want:   []string{field + `limits.cpu: Invalid value: "0": is not positive; leave it out, or raise it`},
+			want:   []string{field + `limits.cpu: Invalid value: "0": is not positive; omit it, or raise it`},
 		},
 		"less than nothing": {
 			reason: "the kubelet refuses the pod",
 			change: override(cpu("-1"), infrav1.IronicResourceList{}),
-			want:   []string{field + `requests.cpu: Invalid value: "-1": is not positive; leave it out, or raise it`},
+			want:   []string{field + `requests.cpu: Invalid value: "-1": is not positive; omit it, or raise it`},
 		},
 	})
 }
@@ -130,10 +130,10 @@ func TestIronicExtraConfig(t *testing.T) {
 				infrav1.IronicOption{Group: "database", Name: "max_retries", Value: "1"},
 				infrav1.IronicOption{Group: "pxe", Name: "kernel_append_params", Value: "quiet"}),
 			want: []string{
-				"ironic.extraConfig[0]: Forbidden: option Auth_Strategy of group default belongs to the provider; leave it " +
-					"out: the web server in front of Ironic asks for credentials",
-				"ironic.extraConfig[1]: Forbidden: option max_retries of group database belongs to the provider; leave it " +
-					"out: the database is valid for one term of the virtual IP",
+				"ironic.extraConfig[0]: Forbidden: option Auth_Strategy of group default belongs to the provider; omit " +
+					"it: the web server of Ironic requires credentials",
+				"ironic.extraConfig[1]: Forbidden: option max_retries of group database belongs to the provider; omit " +
+					"it: the database is valid for one term of the virtual IP",
 				"ironic.extraConfig[2]: Forbidden: option kernel_append_params of group pxe belongs to the provider; set " +
 					"ramdisk.extraKernelParams",
 			},
@@ -181,8 +181,8 @@ func TestIronicProxy(t *testing.T) {
 			want: []string{
 				`ironic.proxy.httpProxy: Invalid value: "socks5://proxy.example": is not the URL of a server; write it like ` +
 					"https://server:443",
-				`ironic.proxy.httpsProxy: Invalid value: "http://***@proxy.example": has credentials, which everybody could ` +
-					"see who may read Pods; use a server that needs none",
+				`ironic.proxy.httpsProxy: Invalid value: "http://***@proxy.example": has credentials, which all users that ` +
+					"may read Pods could read; use a server that requires none",
 				`ironic.proxy.noProxy[0]: Invalid value: "a,b": ` + form,
 				`ironic.proxy.noProxy[1]: Invalid value: "http://bmc": ` + form,
 				`ironic.proxy.noProxy[2]: Invalid value: "": ` + form,

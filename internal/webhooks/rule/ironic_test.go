@@ -17,7 +17,7 @@ import (
 
 const badAddress = "is not an IP address; write it like 192.0.2.10 or 2001:db8::10"
 
-// dualStack is an endpoint with everything set.
+// dualStack returns an endpoint with all fields.
 func dualStack() *infrav1.Ironic {
 	return &infrav1.Ironic{
 		ClusterID: "3f9c1a7e",
@@ -49,7 +49,7 @@ func dualStack() *infrav1.Ironic {
 	}
 }
 
-// least is an endpoint with nothing set that can be left out.
+// least returns an endpoint with required fields only.
 func least() *infrav1.Ironic {
 	return &infrav1.Ironic{Endpoint: infrav1.IronicEndpoint{
 		VirtualIPs: []string{"172.22.0.2"}, CIDRs: []string{"172.22.0.0/24"}, Interface: "br0",
@@ -58,7 +58,7 @@ func least() *infrav1.Ironic {
 
 func lasting(duration time.Duration) *metav1.Duration { return &metav1.Duration{Duration: duration} }
 
-// mistake is a change of a good endpoint and what is said about it.
+// mistake is a change of a valid endpoint and the expected findings.
 type mistake struct {
 	reason string
 	change func(*infrav1.Ironic)
@@ -138,8 +138,8 @@ func TestIronicEndpoint(t *testing.T) {
 			want: []string{
 				`ironic.endpoint.virtualIPs[0]: Invalid value: "::ffff:172.22.0.2": is an IPv4 address in the form of an ` +
 					"IPv6 address; write 172.22.0.2",
-				`ironic.endpoint.virtualIPs[1]: Invalid value: "fe80::2%eth0": has a zone; leave out the % and what ` +
-					"follows it",
+				`ironic.endpoint.virtualIPs[1]: Invalid value: "fe80::2%eth0": has a zone; remove the % and the text ` +
+					"after it",
 			},
 		},
 		"two of one family": {
@@ -215,16 +215,16 @@ func TestIronicVRRP(t *testing.T) {
 			reason: "each node would hold the address",
 			change: func(ironic *infrav1.Ironic) { ironic.VRRP.Peers = nil },
 			want: []string{
-				"ironic.vrrp.peers: Required value: mode Unicast needs the IPv4 addresses of all nodes that may hold " +
+				"ironic.vrrp.peers: Required value: mode Unicast requires the IPv4 addresses of all nodes that may hold " +
 					"172.22.0.2, at least 2, and there are 0; list them, or set mode to Multicast",
-				"ironic.vrrp.peers: Required value: mode Unicast needs the IPv6 addresses of all nodes that may hold " +
+				"ironic.vrrp.peers: Required value: mode Unicast requires the IPv6 addresses of all nodes that may hold " +
 					"fd00:22::2, at least 2, and there are 0; list them, or set mode to Multicast",
 			},
 		},
 		"peers of one family": {
 			reason: "each family is its own conversation",
 			change: func(ironic *infrav1.Ironic) { ironic.VRRP.Peers = []string{"fd00:22::11", "fd00:22::12"} },
-			want: []string{"ironic.vrrp.peers: Required value: mode Unicast needs the IPv4 addresses of all nodes that may " +
+			want: []string{"ironic.vrrp.peers: Required value: mode Unicast requires the IPv4 addresses of all nodes that may " +
 				"hold 172.22.0.2, at least 2, and there are 0; list them, or set mode to Multicast"},
 		},
 		"a single peer": {
@@ -233,7 +233,7 @@ func TestIronicVRRP(t *testing.T) {
 				*ironic = *least()
 				ironic.VRRP = infrav1.VRRP{Mode: infrav1.VRRPUnicast, Peers: []string{"172.22.0.11"}}
 			},
-			want: []string{"ironic.vrrp.peers: Required value: mode Unicast needs the IPv4 addresses of all nodes that may " +
+			want: []string{"ironic.vrrp.peers: Required value: mode Unicast requires the IPv4 addresses of all nodes that may " +
 				"hold 172.22.0.2, at least 2, and there are 1; list them, or set mode to Multicast"},
 		},
 		"wrong peers": {
@@ -360,8 +360,8 @@ func TestIronicDHCP(t *testing.T) {
 			},
 			want: []string{
 				`ironic.dhcp.dns[1]: Invalid value: "dns": ` + badAddress,
-				`ironic.dhcp.leaseTime: Invalid value: "1m0s": is shorter than dnsmasq allows; use at least 2m0s, or leave ` +
-					"it out for 15m",
+				`ironic.dhcp.leaseTime: Invalid value: "1m0s": is shorter than dnsmasq allows; use at least 2m0s, or omit ` +
+					"it for 15m",
 				`ironic.dhcp.gateway: Invalid value: "172.23.0.1": is not in 172.22.0.0/24, the network of the range; give ` +
 					"a gateway that its addresses can reach",
 			},
@@ -399,13 +399,13 @@ func TestIronicOthers(t *testing.T) {
 			reason: "such a node is armed in another way",
 			change: func(ironic *infrav1.Ironic) { ironic.Takeover = infrav1.TakeoverManual },
 			want: []string{`ironic.takeoverAfterSilence: Invalid value: "15m0s": has no meaning with takeover Manual; ` +
-				"leave it out, or set takeover to AfterMove"},
+				"omit it, or set takeover to AfterMove"},
 		},
 		"no silence": {
 			reason: "zero is neither never nor at once",
 			change: func(ironic *infrav1.Ironic) { ironic.TakeoverAfterSilence = lasting(0) },
-			want: []string{`ironic.takeoverAfterSilence: Invalid value: "0s": is no time at all; use more than 0s, or leave ` +
-				"it out for never"},
+			want: []string{`ironic.takeoverAfterSilence: Invalid value: "0s": is no time at all; use more than 0s, or omit ` +
+				"it for never"},
 		},
 		"secrets without name": {
 			reason: "leaving out the reference means something else than an empty one",
@@ -513,7 +513,7 @@ func TestIronicChange(t *testing.T) {
 	}
 }
 
-// TestIronicRandom mixes addresses that fit with some that do not: nothing may panic.
+// TestIronicRandom combines valid and invalid addresses: no combination may panic.
 func TestIronicRandom(*testing.T) {
 	known := []string{"172.22.0.2", "172.22.0.11", "172.22.0.0/24", "fd00:22::2", "fd00:22::11", "fd00:22::/64", "", "no"}
 	for seed := range int64(5000) {

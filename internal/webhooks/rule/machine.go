@@ -11,7 +11,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// MachineSpec judges what a Metal3Machine and its template have in common. Own is the namespace of the object.
+// MachineSpec validates the common fields of a Metal3Machine and its template. Own is the namespace of the object.
 func MachineSpec(path *field.Path, spec *infrav1.Metal3MachineSpec, own string) Findings {
 	return Join(
 		Refusals(deployment(path, spec)...),
@@ -25,7 +25,7 @@ func MachineSpec(path *field.Path, spec *infrav1.Metal3MachineSpec, own string) 
 	)
 }
 
-// deployment judges what is written to the host. With a custom deploy step the image is the step's own business.
+// deployment validates the image of the host. With a custom deploy step, the step defines the image.
 func deployment(path *field.Path, spec *infrav1.Metal3MachineSpec) field.ErrorList {
 	if spec.CustomDeploy != nil && spec.CustomDeploy.Method != "" {
 		return nil
@@ -62,9 +62,9 @@ func imageURL(path *field.Path, raw string) field.ErrorList {
 	return parsesAsURL(path, raw)
 }
 
-// ociImage refuses checksums: an image in a registry is named by its digest.
+// ociImage refuses checksums: a digest identifies an image in a registry.
 func ociImage(path *field.Path, image *infrav1.Image) field.ErrorList {
-	const remedy = "leave it out: an image whose URL begins with " + infrav1.OCIScheme + " carries its own digest"
+	const remedy = "omit it: an image whose URL begins with " + infrav1.OCIScheme + " carries its own digest"
 	var errs field.ErrorList
 	if image.Checksum != "" {
 		errs = append(errs, field.Forbidden(path.Child("checksum"), remedy))
@@ -96,8 +96,8 @@ func dataTemplate(path *field.Path, template *infrav1.Metal3ObjectRef, own strin
 	return errs
 }
 
-// hostSelector warns of a selector that cannot be understood, once for each part of it. Such a machine waits for
-// ever, and its conditions say why; CAPM3 accepts it.
+// hostSelector warns of an invalid selector, once for each part. Such a machine waits without end, and its conditions
+// report the reason. CAPM3 accepts it.
 func hostSelector(path *field.Path, selector infrav1.HostSelector) Findings {
 	_, err := host.Selector(selector)
 	if err == nil {
@@ -111,7 +111,8 @@ func hostSelector(path *field.Path, selector infrav1.HostSelector) Findings {
 	return findings
 }
 
-// ProviderID warns of a provider ID that this provider would not have given. Objects from elsewhere may carry others.
+// ProviderID warns of a provider ID with another format than that of this provider. Objects of other providers may have
+// one.
 func ProviderID(path *field.Path, providerID, own string) Findings {
 	if providerID == "" {
 		return Findings{}

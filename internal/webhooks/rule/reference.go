@@ -10,8 +10,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// OwnNamespace refuses a reference into a namespace other than the object's own: users who may write the object could
-// read objects of other namespaces through it.
+// OwnNamespace refuses a reference into another namespace: users that may write the object could read objects of other
+// namespaces through it.
 func OwnNamespace(path *field.Path, referenced, own string) *field.Error {
 	if referenced == "" || referenced == own {
 		return nil
@@ -27,7 +27,7 @@ func ownSecret(path *field.Path, reference *corev1.SecretReference, own string) 
 	return OwnNamespace(path, reference.Namespace, own)
 }
 
-// SameReference refuses to change a reference that is set. Leaving the namespace out means the object's own.
+// SameReference refuses to change a reference that is set. An empty namespace means that of the object.
 func SameReference(path *field.Path, before, after *infrav1.Metal3ObjectRef, own string) Findings {
 	const remedy = "create a new object instead"
 	if before == nil || before.Name == "" {
@@ -49,8 +49,8 @@ func inNamespace(reference *infrav1.Metal3ObjectRef, own string) string {
 	return reference.Namespace
 }
 
-// shownURL is a URL without what may be secret: the query, which holds the signature of presigned URLs, and all before
-// the last @, because a password with unescaped letters is a frequent reason why a URL cannot be parsed.
+// shownURL returns a URL without secrets: without the query, which has the signature of presigned URLs, and without all
+// text before the last @, because an unescaped password is a frequent reason for an invalid URL.
 func shownURL(raw string) string {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found {

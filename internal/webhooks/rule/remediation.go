@@ -9,7 +9,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// FillStrategy sets what a remediation strategy leaves open.
+// FillStrategy sets the defaults of a remediation strategy.
 func FillStrategy(strategy *infrav1.RemediationStrategy) {
 	if strategy.Type == "" {
 		strategy.Type = infrav1.RebootRemediation
@@ -22,7 +22,7 @@ func FillStrategy(strategy *infrav1.RemediationStrategy) {
 	}
 }
 
-// Strategy judges a remediation strategy. None at all is fine: the defaults apply. So is a timeout of zero.
+// Strategy validates a remediation strategy. Nil and a timeout of zero are valid.
 func Strategy(path *field.Path, strategy *infrav1.RemediationStrategy) Findings {
 	if strategy == nil {
 		return Findings{}
@@ -35,12 +35,12 @@ func Strategy(path *field.Path, strategy *infrav1.RemediationStrategy) Findings 
 	timeout := ptr.Deref(strategy.TimeoutSeconds, 0)
 	if timeout != 0 && timeout < infrav1.MinRemediationTimeoutSeconds {
 		errs = append(errs, field.Invalid(path.Child("timeoutSeconds"), timeout,
-			fmt.Sprintf("is too short for a host to boot; use at least %d, or leave it out for %d",
+			fmt.Sprintf("is too short for a host to boot; use at least %d, or omit it for %d",
 				infrav1.MinRemediationTimeoutSeconds, infrav1.DefaultRemediationTimeoutSeconds)))
 	}
 	if strategy.RetryLimit < 1 {
 		errs = append(errs, field.Invalid(path.Child("retryLimit"), strategy.RetryLimit,
-			fmt.Sprintf("means that nothing is ever tried; use at least 1, or leave it out for %d",
+			fmt.Sprintf("disables all tries; set at least 1, or omit it for %d",
 				infrav1.DefaultRemediationRetryLimit)))
 	}
 	return Refusals(errs...)

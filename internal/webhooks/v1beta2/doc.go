@@ -1,17 +1,17 @@
-// Package v1beta2 admits the nine kinds of this provider: it fills in defaults and refuses what cannot work.
+// Package v1beta2 has the admission of the nine kinds of this provider: defaults and validation.
 //
-// Only the hub version is admitted. Requests in an older version reach the webhooks converted, so each rule exists
+// The webhooks handle the hub version only. The API server converts requests in an older version, so each rule exists
 // once.
 //
-// What it refuses is decided by pure functions of one object; what was already wrong and is not touched never stops an
-// update (rule.Findings.Without). So finalizers, labels and status stay writable under a stricter release. The
-// trade-off is that an earlier mistake stays until a user edits the field.
+// Validation is a pure function of one object. Errors that existed before an update do not refuse it
+// (rule.Findings.Without), so finalizers, labels and status stay writable in a release with stricter rules. An earlier
+// error stays until a user edits the field.
 //
-// Three things are let through as they are, and leftAlone and isTopologyDryRun are the only places that know them:
+// The webhooks admit three kinds of requests without validation. Only leftAlone and isTopologyDryRun detect them:
 //   - objects that clusterctl move is about to delete in the cluster that it moves away from,
 //   - objects that are being deleted, where only finalizers matter,
 //   - for what forbids changes: the dry runs of the topology controller, which compares templates that way.
 //
-// There are no webhooks for deletion. No kind is refused to be deleted: finalizers keep each object as long as
-// something depends on it, and a refusal would stand in the way of clusterctl move.
+// There are no webhooks for deletions: finalizers keep an object while others depend on it, and a refusal would prevent
+// clusterctl move.
 package v1beta2

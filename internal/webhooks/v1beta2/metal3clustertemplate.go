@@ -22,7 +22,7 @@ func clusterTemplateState(template *infrav1.Metal3ClusterTemplate) rule.Findings
 	findings := rule.ClusterSpec(path, spec)
 	if spec.Ironic != nil && spec.Ironic.ClusterID != "" {
 		findings = rule.Join(findings, rule.Refusals(field.Invalid(path.Child("ironic", "clusterID"),
-			spec.Ironic.ClusterID, "would be the same for all clusters; leave it out and each gets its own")))
+			spec.Ironic.ClusterID, "would be the same for all clusters; omit it, so that each gets its own")))
 	}
 	return findings
 }

@@ -14,7 +14,7 @@ func TestMetal3ClusterTemplate(t *testing.T) {
 		return template
 	}
 	const fixedID = `spec.template.spec.ironic.clusterID: Invalid value: "3f9c1a7e": would be the same for all ` +
-		"clusters; leave it out and each gets its own"
+		"clusters; omit it, so that each gets its own"
 	judge(t, v1beta2.Metal3ClusterTemplateValidator(), map[string]step[*infrav1.Metal3ClusterTemplate]{
 		"valid":       {reason: "as a cluster", after: template()},
 		"no endpoint": {reason: "each cluster has its own", after: template(endpoint("", 0))},

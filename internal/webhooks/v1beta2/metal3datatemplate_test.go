@@ -164,8 +164,8 @@ func TestMetal3DataTemplateRoutes(t *testing.T) {
 				`spec.networkData.networks.ipv4[n].routes[0].gateway.string: Invalid value: "gateway": ` + anyAddress,
 				`spec.networkData.networks.ipv4[n].routes[0].services.dns[0]: Invalid value: "1.1.1": ` + anyAddress,
 				`spec.networkData.networks.ipv4[n].routes[1].network: Invalid value: "192.0.2.0/24": ` + anyAddress,
-				`spec.networkData.services.dns[0]: Invalid value: "fe80::1%eth0": has a zone; leave out the % and what ` +
-					"follows it",
+				`spec.networkData.services.dns[0]: Invalid value: "fe80::1%eth0": has a zone; remove the % and the text ` +
+					"after it",
 			},
 		},
 		"other family": {

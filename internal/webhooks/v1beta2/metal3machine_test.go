@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
 )
 
-// validMachineSpec is what machines and their templates start from.
+// validMachineSpec returns the spec that tests of machines and their templates change.
 func validMachineSpec() infrav1.Metal3MachineSpec {
 	return infrav1.Metal3MachineSpec{Image: &infrav1.Image{
 		URL:          "https://images.example/ubuntu.qcow2",
@@ -28,7 +28,7 @@ func validMachine() *infrav1.Metal3Machine {
 }
 
 func TestMetal3MachineCreate(t *testing.T) {
-	const oci = "leave it out: an image whose URL begins with oci:// carries its own digest"
+	const oci = "omit it: an image whose URL begins with oci:// carries its own digest"
 	create := func(reason string, change func(*infrav1.Metal3MachineSpec), want ...string) step[*infrav1.Metal3Machine] {
 		machine := validMachine()
 		change(&machine.Spec)
@@ -129,8 +129,8 @@ func foreign(path string) string {
 		`use "metal3" or leave the field out`
 }
 
-// unreadable is the warning about a selector with one mistake, below a path. Its words are those of the condition that
-// the machine will have.
+// unreadable returns the warning about a selector with one error, below a path. It has the text of the condition of the
+// machine.
 func unreadable(t *testing.T, path string, selector infrav1.HostSelector) []string {
 	t.Helper()
 	_, err := host.Selector(selector)
@@ -259,7 +259,8 @@ func TestMetal3MachineUpdate(t *testing.T) {
 	})
 }
 
-// TestMetal3MachineIsJudgedByItsSpec: the API server does not even ask where the spec stays, so nothing else may count.
+// TestMetal3MachineIsJudgedByItsSpec: the API server calls the webhook only for changes of the spec, so only the spec
+// may count.
 func TestMetal3MachineIsJudgedByItsSpec(t *testing.T) {
 	for seed := range int64(rounds) {
 		fill := randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 3).Funcs(plausible)

@@ -79,16 +79,16 @@ func TestMetal3Remediation(t *testing.T) {
 			want: []string{
 				`spec.strategy.type: Unsupported value: "Reinstall": supported values: "Reboot"`,
 				"spec.strategy.timeoutSeconds: Invalid value: 99: is too short for a host to boot; use at least 100, or " +
-					"leave it out for 600",
-				"spec.strategy.retryLimit: Invalid value: -1: means that nothing is ever tried; use at least 1, or leave " +
-					"it out for 1",
+					"omit it for 600",
+				"spec.strategy.retryLimit: Invalid value: -1: disables all tries; set at least 1, or omit " +
+					"it for 1",
 			},
 		},
 		"broken": {
 			reason: "an update is judged as a creation is",
 			before: remediation(valid), after: remediation(strategy(infrav1.RebootRemediation, 0, nil)),
-			want: []string{"spec.strategy.retryLimit: Invalid value: 0: means that nothing is ever tried; use at least 1, " +
-				"or leave it out for 1"},
+			want: []string{"spec.strategy.retryLimit: Invalid value: 0: disables all tries; set at least 1, " +
+				"or omit it for 1"},
 		},
 		"was wrong": {
 			reason: "finalizers of an old object can be removed",

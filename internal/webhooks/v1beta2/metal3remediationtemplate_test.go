@@ -24,7 +24,7 @@ func TestMetal3RemediationTemplate(t *testing.T) {
 			reason: "the rules of a remediation apply",
 			after:  remediationTemplate(strategy(infrav1.RebootRemediation, 1, ptr.To(int32(1)))),
 			want: []string{"spec.template.spec.strategy.timeoutSeconds: Invalid value: 1: is too short for a host to boot; " +
-				"use at least 100, or leave it out for 600"},
+				"use at least 100, or omit it for 600"},
 		},
 		"changed": {
 			reason: "a template may change",

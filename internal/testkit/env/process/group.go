@@ -1,11 +1,11 @@
-// Package process runs child programs that cannot outlive the program that started them.
+// Package process runs child programs that end with the program that started them.
 //
-// A Group is a temporary folder and the children that live in it. Closing it kills the children and removes the
-// folder. When the owner is killed instead, so that it can close nothing, the kernel kills the children (on Linux)
-// and a janitor removes the folder: a shell that waits for the end of a pipe which only the owner holds open.
+// A Group is a temporary folder and its children. Closing the group kills the children and removes the folder. If the
+// owner is killed, the kernel kills the children (on Linux), and a janitor removes the folder: a shell that waits for
+// the end of a pipe of the owner.
 //
-// The trade-off: children are killed, never asked to stop. What they hold is thrown away anyway, and a test suite
-// that waits for graceful ends is slow for nothing.
+// Children are killed without a signal to end before that. Their data is discarded, and waiting for their end would
+// slow test suites down.
 package process
 
 import (
@@ -23,25 +23,25 @@ import (
 	"syscall"
 )
 
-// LogsVariable names the environment variable with a folder that keeps the logs of the children. Without it the logs
-// lie in the folder of the group and vanish with it.
+// LogsVariable names the environment variable with a folder for the logs of the children. Without it, the logs are in
+// the folder of the group and are removed with it.
 const LogsVariable = "METAL3_TESTKIT_LOGS"
 
-// janitorScript waits for the end of the pipe and removes the folder. A child that is being killed may still write
-// into it, so the removal is tried again for five seconds.
+// janitorScript waits for the end of the pipe and removes the folder. A child that is being killed may still write to
+// it, so the script repeats the removal for five seconds.
 const janitorScript = `while read -r line; do :; done
 tries=0
 until rm -rf -- "$0" || [ "$tries" -ge 50 ]; do tries=$((tries+1)); sleep 0.1; done`
 
-// Group is a temporary folder and the children that live in it.
+// Group is a temporary folder and its children.
 type Group struct {
 	folder  string
 	logs    string
 	janitor *exec.Cmd
-	// alive is the end of the pipe that keeps the janitor waiting.
+	// alive is the end of the pipe that the janitor waits for.
 	alive io.Closer
-	// starts carries the starts of children to the one thread that makes them. The kernel kills the children when
-	// the thread that made them ends, and any other thread of a Go program may end at any time.
+	// starts passes the starts of children to a single thread. The kernel kills the children when the thread that
+	// started them ends, and other threads of a Go program may end at any time.
 	starts chan func()
 
 	mutex    sync.Mutex
@@ -50,7 +50,7 @@ type Group struct {
 	closed   bool
 }
 
-// Program is what to run.
+// Program is the program of a child.
 type Program struct {
 	// Name of the log file, without its ending, and of the child in error messages.
 	Name string
@@ -60,7 +60,7 @@ type Program struct {
 	Env []string
 }
 
-// NewGroup makes a group with a folder whose name starts with prefix.
+// NewGroup creates a group with a folder whose name starts with prefix.
 func NewGroup(prefix string) (*Group, error) {
 	folder, err := os.MkdirTemp("", prefix)
 	if err != nil {
@@ -83,7 +83,7 @@ func NewGroup(prefix string) (*Group, error) {
 // Folder is the temporary folder of the group.
 func (g *Group) Folder() string { return g.folder }
 
-// WriteFile writes a file into the folder of the group, readable by the owner only, and returns its path.
+// WriteFile writes a file into the folder of the group, readable only by the owner, and returns its path.
 func (g *Group) WriteFile(name string, content []byte) (string, error) {
 	path := filepath.Join(g.folder, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
@@ -92,14 +92,14 @@ func (g *Group) WriteFile(name string, content []byte) (string, error) {
 	return path, os.WriteFile(path, content, 0o600)
 }
 
-// Start starts a program. It is killed when the group is closed and when this process ends in any way.
+// Start starts a program. The child ends when the group is closed, and when this process ends.
 func (g *Group) Start(program Program) (*Child, error) {
 	log, err := os.Create(filepath.Join(g.logs, program.Name+".log"))
 	if err != nil {
 		return nil, fmt.Errorf("making the log of %s: %w", program.Name, err)
 	}
 	defer log.Close() //nolint:errcheck // the child has a descriptor of its own
-	// The context is none of the caller's: a child lives as long as its group, not as long as the call.
+	// The context is not that of the caller: a child lives as long as its group.
 	command := exec.CommandContext(context.Background(), program.Path, program.Args...)
 	command.Dir = g.folder
 	command.Env = append(os.Environ(), program.Env...)
@@ -129,7 +129,8 @@ func (g *Group) start(child *Child) error {
 	return nil
 }
 
-// Port reserves a TCP port of the loopback interface for a child, for as long as the group is open. No other group on
+// Port reserves a TCP port of the loopback interface for a child until the group is closed. No other group on this
+// machine gets the same port, and no outgoing connection uses it.
 // this machine gets the same one and no outgoing connection takes it.
 func (g *Group) Port() (int, error) {
 	port, descriptor, err := reservePort()
@@ -183,7 +184,7 @@ func (g *Group) serveStarts() {
 func (g *Group) startJanitor() error {
 	g.janitor = exec.CommandContext(context.Background(), "/bin/sh", "-c", janitorScript, g.folder)
 	g.janitor.Dir = "/"
-	// In a process group of its own, so that Ctrl-C in a terminal does not kill it together with its owner.
+	// In its own process group, so that Ctrl-C in a terminal does not kill it together with its owner.
 	g.janitor.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	pipe, err := g.janitor.StdinPipe()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// apiServerApart refuses one address for the API server and for Ironic: that of Ironic is wherever Ironic is healthy,
-// which before a move is no node of the cluster, and its API server must not depend on it. Names are not resolved.
+// apiServerApart refuses one address for the API server and for Ironic: before a move, the VIP is on no node of the
+// cluster, and the API server must not depend on Ironic. The function does not resolve names.
 func apiServerApart(path *field.Path, spec *infrav1.Metal3ClusterSpec) *field.Error {
 	if spec.Ironic == nil {
 		return nil
@@ -26,8 +26,8 @@ func apiServerApart(path *field.Path, spec *infrav1.Metal3ClusterSpec) *field.Er
 		"is one of ironic.endpoint.virtualIPs, which move with Ironic; give the API server and Ironic different addresses")
 }
 
-// RouterIDChange warns of another virtual router ID for nodes that run. That an ID is chosen where there was none is no
-// change: nodes are made after that.
+// RouterIDChange warns of another virtual router ID for existing nodes. A first router ID is no change: nodes are
+// created after that.
 func RouterIDChange(path *field.Path, before, after *infrav1.Ironic) Findings {
 	if before == nil || after == nil {
 		return Findings{}

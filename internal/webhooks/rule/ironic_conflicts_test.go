@@ -46,7 +46,7 @@ func TestIronicGateway(t *testing.T) {
 			reason: "hosts would send everything to it",
 			change: func(ironic *infrav1.Ironic) { ironic.DHCP.Gateway = "172.22.0.2" },
 			want: []string{`ironic.dhcp.gateway: Invalid value: "172.22.0.2": is the address of Ironic itself, which is no ` +
-				"router; give the address of the router, or leave it out"},
+				"router; give the address of the router, or omit it"},
 		},
 	})
 }
