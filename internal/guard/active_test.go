@@ -34,7 +34,8 @@ func (l *lab) takeActivity(tb testing.TB, nodes ...*node) *activity {
 		lookers.Go(func() {
 			every(activeInterval, stop, func() {
 				_, isStalled := a.stalled.Load(n.name)
-				if isStalled || !n.kubelet.served() || !slices.ContainsFunc(*pids.Load(), func(pid int) bool { return !hasStopped(pid) }) {
+				acts := func(pid int) bool { return !hasStopped(pid) && !isDying(pid) }
+				if isStalled || !n.kubelet.served() || !slices.ContainsFunc(*pids.Load(), acts) {
 					return
 				}
 				a.mutex.Lock()

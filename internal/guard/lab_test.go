@@ -559,6 +559,19 @@ func hasStopped(pid int) bool {
 	return len(fields) == 0 || strings.Contains("TZX", fields[0])
 }
 
+// isDying says whether a process executes nothing any more: a killed one that was stopped runs in the kernel for some
+// hundredths of a second, until its memory is free.
+func isDying(pid int) bool {
+	const exiting, killed = 1 << 2, 1 << (syscall.SIGKILL - 1)
+	fields := stat(pid)
+	if len(fields) < 29 {
+		return true
+	}
+	flags, _ := strconv.ParseUint(fields[6], 10, 64)
+	pending, _ := strconv.ParseUint(fields[28], 10, 64)
+	return flags&exiting != 0 || pending&killed != 0
+}
+
 // holds says whether the node has the address on its interface.
 func (n *node) holds(address netip.Addr) bool {
 	return slices.Contains(n.held(), address)
