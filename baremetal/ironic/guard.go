@@ -26,9 +26,9 @@ import "strings"
 //	                                              it if they exist with the given or recorded sums
 //
 // FLAGS are --interface=NAME or --interface-file=FILE, and --addresses=ADDRESS,ADDRESS, of which one is sufficient. The
-// gate waits for the file, which has the name. It passes the name to the program as PROVISIONING_INTERFACE, and replaces
-// interfaceMark in the arguments by it. Missing parent directories of a copy are created for the user. A copy has the
-// mode 0400.
+// gate waits for the file, which has the name. It passes the name to the program as PROVISIONING_INTERFACE, and
+// replaces interfaceMark in the arguments by it. Missing parent directories of a copy are created for the user. A copy
+// has the mode 0400.
 //
 // GuardProgram is the path of the program in its image, and tool its path in containers of other images.
 const (

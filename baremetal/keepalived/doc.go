@@ -7,11 +7,11 @@
 //
 //   - Two track files decide whether the node may hold the VIPs: Ironic is healthy, and the node is armed. Both have
 //     "weight 0 reverse": a missing, empty or invalid file means no. Without "reverse" it would mean yes.
-//   - Every statement has its own line. keepalived accepts "track_file x { file ... weight 0 reverse }" on one line, but
-//     ignores the options, and holds the VIPs without a check.
+//   - Every statement has its own line. keepalived accepts "track_file x { file ... weight 0 reverse }" on one line,
+//     but ignores the options, and holds the VIPs without a check.
 //   - No scripts: if keepalived may not change its user, a script that does not start counts as one that succeeded.
-//   - The management side has the highest priority and takes the VIPs after a delay. Control-plane nodes never take them
-//     from a holder (nopreempt), because a takeover costs the database of Ironic.
+//   - The management side has the highest priority and takes the VIPs after a delay. Control-plane nodes never take
+//     them from a holder (nopreempt), because a takeover costs the database of Ironic.
 //   - keepalived does not track the interface (dont_track_primary): a holder that loses its carrier for a moment would
 //     lose the VIPs. The guard clears the health file when the interface is down for too long.
 //   - A holder that hears one of a higher priority announces that it was a holder before it yields

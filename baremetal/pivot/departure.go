@@ -168,5 +168,6 @@ func (d *Departure) InfraRefusal(infra metav1.Object) string {
 
 func refusal(what, danger, forget string) string {
 	return fmt.Sprintf("%s moved to another management cluster, and %s: stop the GitOps controller that applies it here, "+
-		"and apply it in the other cluster. If it did not move, or no longer runs there, forget the move: %s", what, danger, forget)
+		"and apply it in the other cluster. If it did not move, or no longer runs there, forget the move: %s",
+		what, danger, forget)
 }

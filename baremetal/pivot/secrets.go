@@ -172,9 +172,9 @@ func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret me
 		strings.Join(called, ""))}
 }
 
-// ownersThatStay returns the owners of an object that clusterctl does not move. With one such owner, clusterctl omits the
-// object, independent of labels and other owners. Called is the name of the object in messages. It is built only for an
-// obstacle, because most objects have none.
+// ownersThatStay returns the owners of an object that clusterctl does not move. With one such owner, clusterctl omits
+// the object, independent of labels and other owners. Called is the name of the object in messages. It is built only
+// for an obstacle, because most objects have none.
 //
 //	definition of the owner                         remedy
 //	was not read, as none was                       nothing is said

@@ -14,8 +14,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// failure is something that goes wrong in a pivot. People write the failure and the remedy. The decision tables give the
-// state of the hosts and the holder of the VIP.
+// failure is something that goes wrong in a pivot. People write the failure and the remedy. The decision tables give
+// the state of the hosts and the holder of the VIP.
 type failure struct {
 	what   string
 	left   state
@@ -84,7 +84,8 @@ func failures() []failure {
 		{"an API server, or the manager of the target with its webhooks, fails during the move: clusterctl repeats each " +
 			"write for some two and a half minutes", state{source: resting(parked), target: resting(parked), management: true},
 			"restore it within this time; otherwise " + pivotCommand("resume"), nil},
-		{"the management machine is switched off and on during the move: the ConfigMap `ironic-handover` names the cluster already",
+		{"the management machine is switched off and on during the move: the ConfigMap `ironic-handover` names the " +
+			"cluster already",
 			state{source: resting(parked), target: resting(parked)},
 			pivotCommand("resume"), back},
 		{"the management cluster dies before the target was unpaused", state{target: resting(parked)},

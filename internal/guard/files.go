@@ -99,9 +99,9 @@ func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool
 	return pending
 }
 
-// isDivided returns true if this node hears another one of its control plane that holds the address as well. For a while
+// isDivided returns true if this node hears another one of its control plane that holds the VIP as well. For a while
 // the two have not heard one another, and nobody knows whose Ironic the controllers used: both databases end, and both
-// nodes give the address away.
+// nodes give the VIP away.
 func (g *guard) isDivided(settings vip.NodeSettings, current snapshot) bool {
 	// Until then the other one may be the holder of before, or one that lost the election.
 	election := current.arrivedAt.Add(member.Timers(settings).Missed())

@@ -32,13 +32,18 @@ func rivalled(objects ...client.Object) client.Client {
 			if isFirst {
 				isFirst = false
 				other := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"example.com/touched":"yes"}}}`))
-				if err := c.Patch(ctx, object.DeepCopyObject().(client.Object), other); err != nil {
+				if err := c.Patch(ctx, copyOf(object), other); err != nil {
 					return err
 				}
 			}
 			return c.Patch(ctx, object, patch, options...)
 		},
 	}).Build()
+}
+
+func copyOf(object client.Object) client.Object {
+	copied, _ := object.DeepCopyObject().(client.Object)
+	return copied
 }
 
 // TestChangedMeanwhile runs commands beside another client.
@@ -73,7 +78,10 @@ func TestChangedMeanwhile(t *testing.T) {
 				return err
 			}
 			return c.unpause(ctx, c.source, &scope{sight: seen})
-		}, func(object client.Object) bool { return isPaused(object.(*clusterv1.Cluster)) }},
+		}, func(object client.Object) bool {
+			cluster, isCluster := object.(*clusterv1.Cluster)
+			return isCluster && isPaused(cluster)
+		}},
 		"Discard": {host, func(ctx context.Context, c recovery) error {
 			seen, err := c.source.look(ctx, c.where.namespace)
 			if err != nil {
@@ -90,7 +98,7 @@ func TestChangedMeanwhile(t *testing.T) {
 		if err := tc.do(t.Context(), c); !errors.Is(err, errChanged) {
 			t.Errorf("%s: got %v", name, err)
 		}
-		now := tc.object.DeepCopyObject().(client.Object)
+		now := copyOf(tc.object)
 		if err := c.source.client.Get(t.Context(), client.ObjectKeyFromObject(now), now); err != nil {
 			t.Fatal(err)
 		}

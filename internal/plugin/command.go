@@ -25,8 +25,8 @@ const (
 	// exitDone means ready, or done.
 	exitDone = 0
 
-	// exitNotReady means that an obstacle exists, that a command refused, that it was not confirmed, that something changed
-	// meanwhile, or that it did not complete in time.
+	// exitNotReady means that an obstacle exists, that a command refused, that it was not confirmed, that something
+	// changed meanwhile, or that it did not complete in time.
 	exitNotReady = 1
 
 	// exitBlind means that a cluster could not be read or written, or that the arguments were not understood.

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -113,21 +114,15 @@ func (c *demoteCommand) promote(ctx context.Context, deployment *appsv1.Deployme
 		return exitBlind, err
 	}
 	if isTaken {
-		done.Refusals, err = c.takingRefusals(ctx)
-		if err == nil && (len(done.Refusals) == 0 || c.force) && !c.dryRun {
-			question := fmt.Sprintf("Deployment %s is scaled from %d to %d replicas. The database of the Ironic that has the "+
-				"VIP is lost.", ironicDeployment(), done.Before, before)
-			if err := confirm(c.environment, c.yes, question); err != nil {
-				return exitNotReady, err
-			}
-			// The answer may have taken long.
-			done.Refusals, err = c.takingRefusals(ctx)
-		}
-		switch done.Forced = len(done.Refusals) > 0; {
+		question := fmt.Sprintf("Deployment %s is scaled from %d to %d replicas. The database of the Ironic that has the "+
+			"VIP is lost.", ironicDeployment(), done.Before, before)
+		done.Refusals, err = c.askTaking(ctx, question)
+		switch done.Forced = len(done.Refusals) > 0 && c.force; {
+		case errors.Is(err, errNotConfirmed):
+			return exitNotReady, err
 		case err != nil:
 			return exitBlind, err
-		case done.Forced && !c.force:
-			done.Forced = false
+		case len(done.Refusals) > 0 && !c.force:
 			return exitNotReady, c.refuse(done, true)
 		}
 	}
@@ -138,6 +133,18 @@ func (c *demoteCommand) promote(ctx context.Context, deployment *appsv1.Deployme
 		}
 	}
 	return exitDone, c.finish(done)
+}
+
+// askTaking asks the question if nothing refuses, and returns what refuses after the answer, which may have taken long.
+func (c *demoteCommand) askTaking(ctx context.Context, question string) ([]pivot.Obstacle, error) {
+	refusals, err := c.takingRefusals(ctx)
+	if err != nil || len(refusals) > 0 && !c.force || c.dryRun {
+		return refusals, err
+	}
+	if err := confirm(c.environment, c.yes, question); err != nil {
+		return nil, err
+	}
+	return c.takingRefusals(ctx)
 }
 
 // takingRefusals name the hosts that an Ironic may be at work on, in all namespaces of both clusters.

@@ -263,8 +263,8 @@ func (c *recovery) act(do func() error, format string, values ...any) error {
 	return c.progress.say("%s", what)
 }
 
-// unpause lets the Clusters of one side run: first ClusterClasses, then Clusters, as clusterctl does. A Cluster that has
-// changed since it was read stays paused.
+// unpause lets the Clusters of one side run: first ClusterClasses, then Clusters, as clusterctl does. A Cluster that
+// has changed since it was read stays paused.
 func (c *recovery) unpause(ctx context.Context, at *cluster, seen *scope) error {
 	for _, name := range seen.pausedClasses {
 		class := &clusterv1.ClusterClass{}
@@ -327,8 +327,8 @@ func (r removal) remove(ctx context.Context, c client.Client) error {
 	return client.IgnoreNotFound(err)
 }
 
-// awaitHosts waits until no host of a side is paused for the move. At the time limit it returns the hosts that are. Only
-// names the Clusters whose hosts it waits for; none means all.
+// awaitHosts waits until no host of a side is paused for the move. At the time limit it returns the hosts that are.
+// Only names the Clusters whose hosts it waits for; none means all.
 func (c *recovery) awaitHosts(ctx context.Context, at *cluster, only []string) ([]pivot.Obstacle, error) {
 	if c.dryRun {
 		return nil, nil

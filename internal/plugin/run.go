@@ -35,6 +35,11 @@ func (c *recovery) run(ctx context.Context) error {
 		return nil
 	case courseNone, courseGivenUp:
 	}
+	return c.begin(ctx)
+}
+
+// begin moves what no other move has begun: it judges, asks, waits and moves.
+func (c *recovery) begin(ctx context.Context) error {
 	verdict, err := c.judge(ctx)
 	if err != nil {
 		return err

@@ -113,11 +113,14 @@ func heldByOthers(seen *sight, names []string) []string {
 	}
 	others := func(other pivot.Neighbour) bool { return !other.Elsewhere && !slices.Contains(names, other.Name) }
 	alone := slices.DeleteFunc(slices.Clone(seen.around), others)
+	runs := func(host *bmov1alpha1.BareMetalHost, around []pivot.Neighbour) bool {
+		return pivot.GoalOf(host, around) == pivot.PhaseRunning
+	}
 	var held []string
 	for _, host := range seen.hosts {
 		cluster := pivot.ClusterOf(host)
 		isOther := cluster != "" && !slices.Contains(names, cluster)
-		isHeld := isOther || pivot.GoalOf(host, seen.around) != pivot.PhaseRunning && pivot.GoalOf(host, alone) == pivot.PhaseRunning
+		isHeld := isOther || !runs(host, seen.around) && runs(host, alone)
 		if isHeld && arrives(viewOf(host, seen.around)) {
 			held = append(held, host.Name)
 		}

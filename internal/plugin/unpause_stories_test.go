@@ -26,7 +26,7 @@ import (
 func (c *clusters) answering(ctx context.Context, w world, arguments string) (started, func(string)) {
 	GinkgoHelper()
 	person, program := openTerminal()
-	s := startAt(ctx, program, c.source.Kubeconfig, "", w.namespace, arguments+" --yes=false")
+	s := startAt(ctx, program, commandLine(c.source.Kubeconfig, "", w.namespace, arguments+" --yes=false"))
 	return s, func(answer string) {
 		GinkgoHelper()
 		s.tells("Type yes to go on: ")

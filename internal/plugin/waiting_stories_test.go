@@ -28,18 +28,17 @@ type started struct {
 }
 
 func (c *clusters) start(ctx context.Context, namespace, arguments string) started {
-	return startAt(ctx, nil, c.source.Kubeconfig, c.target.Kubeconfig, namespace, arguments)
+	return startAt(ctx, nil, commandLine(c.source.Kubeconfig, c.target.Kubeconfig, namespace, arguments))
 }
 
-// startAt starts a command on clusters that files name. An empty one is left out. It reads answers from the input.
-func startAt(ctx context.Context, input io.Reader, source, target, namespace, arguments string) started {
+// startAt starts a command. It reads answers from the input.
+func startAt(ctx context.Context, input io.Reader, line []string) started {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := started{make(chan ran, 1), &buffer{}, &buffer{}}
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		code := plugin.Main(ctx, commandLine(source, target, namespace, arguments),
-			plugin.Environment{Input: input, Output: s.text, Errors: s.errors})
+		code := plugin.Main(ctx, line, plugin.Environment{Input: input, Output: s.text, Errors: s.errors})
 		s.ended <- ran{code: code, text: s.text.String(), errors: s.errors.String()}
 	}()
 	DeferCleanup(func() { stop(); <-gone })
@@ -109,7 +108,7 @@ func describeWaiting(c *clusters) {
 		Expect(c.run(ctx, w.namespace, "run --yes=false --timeout 1s")).To(And(end(1, "not confirmed", "1 Cluster, 1 Machine, 2 hosts",
 			"begins when this is over: source: host busy is inspecting"), Not(says("Waiting"))))
 		person, program := openTerminal()
-		moving := startAt(ctx, program, c.source.Kubeconfig, c.target.Kubeconfig, w.namespace, "run --yes=false")
+		moving := startAt(ctx, program, commandLine(c.source.Kubeconfig, c.target.Kubeconfig, w.namespace, "run --yes=false"))
 		moving.tells("Type yes to go on")
 		Expect(moving.text.String()).NotTo(ContainSubstring("Waiting"))
 		_, err := person.WriteString("yes\n")
@@ -123,7 +122,7 @@ func describeWaiting(c *clusters) {
 	It("asks again after the wait if another host would move", func(ctx context.Context) {
 		w, ready := busy(ctx)
 		person, program := openTerminal()
-		moving := startAt(ctx, program, c.source.Kubeconfig, c.target.Kubeconfig, w.namespace, "run --yes=false")
+		moving := startAt(ctx, program, commandLine(c.source.Kubeconfig, c.target.Kubeconfig, w.namespace, "run --yes=false"))
 		moving.tells("Type yes to go on")
 		_, err := person.WriteString("yes\n")
 		Expect(err).NotTo(HaveOccurred())
