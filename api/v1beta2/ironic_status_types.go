@@ -55,6 +55,18 @@ type IronicNode struct {
 	ConfigHash string `json:"configHash,omitempty"`
 }
 
+// IronicClaim is the claim of a management cluster that manages the cluster.
+type IronicClaim struct {
+	// epoch is the move epoch of the claim.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Epoch int64 `json:"epoch"`
+
+	// managementCluster is the UID of the namespace kube-system of the management cluster.
+	// +required
+	ManagementCluster string `json:"managementCluster"`
+}
+
 // IronicStatus is the observed state of the Ironic endpoint.
 // +kubebuilder:validation:MinProperties=1
 type IronicStatus struct {
@@ -73,4 +85,9 @@ type IronicStatus struct {
 	// that are detached, or paused by a user, are not counted. Set only while the Ironic of this cluster answers.
 	// +optional
 	KnownHosts *int32 `json:"knownHosts,omitempty"`
+
+	// managedElsewhere is the claim of another management cluster, as the workload cluster has recorded it. It stays
+	// while the workload cluster does not answer. Empty while this management cluster manages the cluster.
+	// +optional
+	ManagedElsewhere *IronicClaim `json:"managedElsewhere,omitempty"`
 }

@@ -60,6 +60,16 @@ func StandingOf(own Claim, recorded *Claim) Standing {
 	}
 }
 
+// ClaimElsewhere returns the claim of another management cluster in the status of a Metal3Cluster. Nil if there is none.
+// It counts until the workload cluster answers: a manager that restarts knows no other.
+func ClaimElsewhere(infra *infrav1.Metal3Cluster) *Claim {
+	if infra.Status.Ironic == nil || infra.Status.Ironic.ManagedElsewhere == nil {
+		return nil
+	}
+	recorded := infra.Status.Ironic.ManagedElsewhere
+	return &Claim{Epoch: Epoch(recorded.Epoch), Manager: recorded.ManagementCluster}
+}
+
 // SupersededMessage says that this management cluster has stopped managing the cluster, with the remedy.
 func SupersededMessage(infra *infrav1.Metal3Cluster, recorded Claim) string {
 	return fmt.Sprintf("Another management cluster (UID %s of its namespace kube-system) manages the cluster with move "+

@@ -83,8 +83,9 @@ type nodesResult struct {
 	claim    pivot.Claim
 	standing pivot.Standing
 
-	// isUnproven is true if the claim failed, so that another management cluster may manage the cluster.
-	isUnproven bool
+	// isUnproven is true if the claim failed, so that another management cluster may manage the cluster. IsPending is true
+	// if the manager has not tried to connect to the workload cluster yet.
+	isUnproven, isPending bool
 
 	// problem is the error of the read or the claim of the control plane, or of arming a node.
 	problem string
@@ -106,7 +107,12 @@ func NewNodeProber(planes ControlPlanes, recorder events.EventRecorder, now cloc
 				!slices.Equal(before.nodes, after.nodes)
 		},
 		differs: nodesResult.differs,
-		pause:   nodesIntervals * interval,
+		pause: func(result nodesResult) time.Duration {
+			if result.isPending {
+				return 0
+			}
+			return nodesIntervals * interval
+		},
 		limit:   nodesLimit,
 	}, now, interval)}
 }
@@ -165,8 +171,11 @@ func probeNodes(
 //	none           any                              the recorded one
 //	a refusal      any                              not known: paused hosts stay paused, and the VIP is not taken back
 //	any other      known                            the same: a claim does not end
+//	not tried      not known                        not known yet: as without a probe
 //	no connection  not known                        not known, and stops nothing: hosts may require the repair
 //	any other      not known                        not known: as for a refusal
+//
+// Where the standing is not known, the claim in the status counts: see readStanding.
 func claimNodes(
 	ctx context.Context, planes ControlPlanes, target nodesTarget, last *nodesResult,
 ) (nodesResult, error) {
@@ -184,6 +193,7 @@ func claimNodes(
 	case last != nil && last.epoch == target.epoch && last.standing != "":
 		result.claim, result.standing = last.claim, last.standing
 	default:
+		result.isPending = errors.Is(err, workload.ErrNotTried)
 		result.isUnproven = !errors.Is(err, workload.ErrUnreachable)
 	}
 	return result, err
@@ -213,13 +223,11 @@ func (r *Reconciler) readNodes(_ context.Context, s *scope) error {
 		takeover: s.infra.Spec.Ironic.Takeover, nodes: s.nodesOfMachines(), epoch: pivot.EpochOf(s.infra).Unpaused(),
 	}
 	result, known := r.Nodes.Last(key, *s.nodes)
+	known = known && !result.isPending
+	s.readStanding(result, known && result.epoch == s.nodes.epoch)
 	if !known {
 		s.nodesPending, s.move.NodesUnknown = true, nodesNotProbed
 		return nil
-	}
-	if result.epoch == s.nodes.epoch {
-		s.standing, s.claim, s.isClaimProbed = result.standing, result.claim, !result.isUnproven
-		s.isUnproven = result.isUnproven
 	}
 	s.plane, s.move.NodesUnknown = result.seen, result.problem
 	if result.seen == nil {
@@ -231,6 +239,20 @@ func (r *Reconciler) readNodes(_ context.Context, s *scope) error {
 		}
 	}
 	return nil
+}
+
+// readStanding reads who manages the cluster. Where the last probe of this process does not tell, the claim of another
+// management cluster in the status counts, unless the Metal3Cluster has a newer epoch: it was moved back or has taken
+// over.
+func (s *scope) readStanding(result nodesResult, isProbed bool) {
+	if isProbed {
+		s.standing, s.claim, s.isClaimProbed = result.standing, result.claim, !result.isUnproven
+		s.isUnproven = result.isUnproven
+	}
+	recorded := pivot.ClaimElsewhere(s.infra)
+	if s.standing == "" && pivot.StandingOf(pivot.Claim{Epoch: s.nodes.epoch}, recorded) == pivot.Superseded {
+		s.standing, s.claim = pivot.Superseded, *recorded
+	}
 }
 
 // probeNodes keeps the nodes of the control plane probed. It passes the holder that this reconcile found: the holder in

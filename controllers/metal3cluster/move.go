@@ -358,11 +358,14 @@ func (s *scope) departure() string {
 }
 
 // settleMove reads the obstacles of the next move. It does what remains to be done after a move, once the Cluster runs
-// in this cluster and no other management cluster has claimed it. An error of one task does not stop the others, nor a
-// stage of another condition.
+// in this cluster and no other management cluster has claimed it. Otherwise the Ironic here must not take the VIP back.
+// An error of one task does not stop the others, nor a stage of another condition.
 func (r *Reconciler) settleMove(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	err := errors.Join(r.readObstacles(ctx, s), r.readSecrets(ctx, s))
-	if s.infra.Spec.Ironic != nil && !s.isClaimProbed || s.standing == pivot.Superseded {
+	switch {
+	case s.standing == pivot.Superseded:
+		return outcome.Done(), errors.Join(err, r.announceHandover(ctx, s, true))
+	case s.infra.Spec.Ironic != nil && !s.isClaimProbed:
 		return outcome.Done(), err
 	}
 	// The Ironic of the management cluster may hold the VIP again.

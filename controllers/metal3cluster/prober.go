@@ -50,8 +50,8 @@ type probing[T, R any] struct {
 	// differs returns true if a result must enqueue the Metal3Cluster.
 	differs func(before, after R) bool
 
-	// pause is the time between two probes. Zero probes at each tick.
-	pause time.Duration
+	// pause returns the time until the next probe. Zero probes at the next tick, as does nil.
+	pause func(result R) time.Duration
 
 	// limit is how long one probe may take.
 	limit time.Duration
@@ -120,8 +120,8 @@ func (p *prober[T, R]) run(
 	p.mutex.Lock()
 	isNews := last == nil || p.differs(*last, result)
 	current.result, current.isRunning = &result, false
-	if !current.due.IsZero() {
-		current.due = began.Add(p.pause)
+	if !current.due.IsZero() && p.pause != nil {
+		current.due = began.Add(p.pause(result))
 	}
 	isKnown := p.targets[cluster] == current
 	p.mutex.Unlock()

@@ -253,6 +253,9 @@ type planes struct {
 	err, claim   error
 	standing     pivot.Standing
 	looks, armed int
+
+	// claims counts the calls of Claim.
+	claims int
 }
 
 func (p *planes) Read(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
@@ -264,6 +267,7 @@ func (p *planes) Read(context.Context, types.NamespacedName, string) (workload.C
 
 func (p *planes) Claim(_ context.Context, _ types.NamespacedName, epoch pivot.Epoch,
 ) (pivot.Claim, pivot.Standing, error) {
+	p.claims++
 	if p.claim != nil {
 		return pivot.Claim{}, "", p.claim
 	}
@@ -311,6 +315,27 @@ func TestNodesAreProbedEachFiveIntervals(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAClaimWaitsForTheConnection starts a manager that connects to the workload cluster after the first probes.
+func TestAClaimWaitsForTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		there := &planes{claim: workload.ErrNotTried}
+		prober := NewNodeProber(there, events.NewFakeRecorder(10), clock.RealClock{}, time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = prober.Start(ctx) }()
+		target := nodesTarget{infra: &infrav1.Metal3Cluster{}}
+		prober.See(types.NamespacedName{Name: "a"}, target)
+		<-time.After(10*time.Second - time.Millisecond)
+		synctest.Wait()
+		cancel()
+		if result, _ := prober.See(types.NamespacedName{Name: "a"}, target); !result.isPending || result.isUnproven {
+			t.Errorf("got %+v", result)
+		}
+		if there.claims != 10 || there.looks != 0 {
+			t.Errorf("%d claims and %d reads in 10 seconds, want a claim each second", there.claims, there.looks)
+		}
+	})
 }
 
 func TestNodesOfAClusterThatManagesItselfAreArmedOnce(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -198,10 +199,21 @@ func setIronic(s *scope) {
 	if s.verdict != nil {
 		status.Holder, status.KnownHosts = s.verdict.Holder, s.verdict.KnownHosts
 	}
-	if status.Holder == nil && status.KnownHosts == nil && len(status.Nodes) == 0 {
+	if s.standing != "" {
+		status.ManagedElsewhere = s.claimElsewhere()
+	}
+	if equality.Semantic.DeepEqual(*status, infrav1.IronicStatus{}) {
 		// An empty one is refused.
 		s.infra.Status.Ironic = nil
 	}
+}
+
+// claimElsewhere returns the claim of another management cluster for the status. Nil if this one manages the cluster.
+func (s *scope) claimElsewhere() *infrav1.IronicClaim {
+	if s.standing != pivot.Superseded {
+		return nil
+	}
+	return &infrav1.IronicClaim{Epoch: int64(s.claim.Epoch), ManagementCluster: s.claim.Manager}
 }
 
 // endpointFound returns the message of the condition for a cluster with a control-plane endpoint.

@@ -62,7 +62,8 @@ func (b *breaker) cached(
 
 // bounded calls send with a time limit, unless the cluster is known not to answer.
 func (b *breaker) bounded(ctx context.Context, cluster types.NamespacedName, send func(context.Context) error) error {
-	probed := b.clusters.GetHealthCheckingState(ctx, cluster).LastProbeSuccessTime
+	health := b.clusters.GetHealthCheckingState(ctx, cluster)
+	probed := health.LastProbeSuccessTime
 	if !b.enter(cluster, probed) {
 		return ErrNoAnswer
 	}
@@ -74,7 +75,7 @@ func (b *breaker) bounded(ctx context.Context, cluster types.NamespacedName, sen
 	if !answered {
 		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
-	return err
+	return orNotTried(err, health)
 }
 
 // enter returns true if a request may be sent.

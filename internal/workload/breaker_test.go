@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -47,6 +48,49 @@ func (c *clusters) GetReader(_ context.Context, cluster client.ObjectKey) (clien
 
 func (c *clusters) GetHealthCheckingState(_ context.Context, cluster client.ObjectKey) clustercache.HealthCheckingState {
 	return clustercache.HealthCheckingState{LastProbeSuccessTime: c.probed[cluster.Name]}
+}
+
+// notConnected is a ClusterCache without a connection.
+type notConnected struct {
+	clusters
+
+	health clustercache.HealthCheckingState
+}
+
+func (notConnected) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
+	return nil, clustercache.ErrClusterNotConnected
+}
+
+func (notConnected) GetReader(context.Context, client.ObjectKey) (client.Reader, error) {
+	return nil, clustercache.ErrClusterNotConnected
+}
+
+func (c notConnected) GetHealthCheckingState(context.Context, client.ObjectKey) clustercache.HealthCheckingState {
+	return c.health
+}
+
+// TestNotTriedIsNotUnreachable tells a manager that has just started from one that failed to connect.
+func TestNotTriedIsNotUnreachable(t *testing.T) {
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "own"}}
+	own := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(system).Build()
+	for name, tc := range map[string]struct {
+		health   clustercache.HealthCheckingState
+		notTried bool
+	}{
+		"Started": {clustercache.HealthCheckingState{}, true},
+		"Failed":  {clustercache.HealthCheckingState{LastProbeTime: time.Unix(1_700_000_000, 0)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cache := notConnected{health: tc.health}
+			_, _, live := workload.NewControlPlanes(cache, own).Claim(t.Context(), named("cluster"), 2)
+			_, _, cached := workload.NewWatchedControlPlanes(cache, own).Claim(t.Context(), named("cluster"), 2)
+			for _, err := range []error{live, cached} {
+				if !errors.Is(err, workload.ErrUnreachable) || errors.Is(err, workload.ErrNotTried) != tc.notTried {
+					t.Errorf("got %v", err)
+				}
+			}
+		})
+	}
 }
 
 func named(name string) types.NamespacedName {

@@ -56,9 +56,10 @@ func (c *ControlPlanes) read(
 	ctx context.Context, cluster types.NamespacedName, read func(context.Context, client.Reader) error,
 ) error {
 	if c.isWatched {
+		health := c.clusters.GetHealthCheckingState(ctx, cluster)
 		reader, err := c.clusters.GetReader(ctx, cluster)
 		if err != nil {
-			return unreachable(err)
+			return orNotTried(unreachable(err), health)
 		}
 		cachedCtx, cancel := context.WithTimeout(ctx, requestLimit)
 		defer cancel()

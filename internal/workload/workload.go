@@ -25,6 +25,9 @@ import (
 // ErrUnreachable is the error while there is no connection to a workload cluster.
 var ErrUnreachable = errors.New("the API server of the workload cluster does not answer")
 
+// ErrNotTried is ErrUnreachable before the manager has tried to connect to a workload cluster.
+var ErrNotTried = fmt.Errorf("%w: the manager has not tried to connect yet", ErrUnreachable)
+
 // HostUIDIndex finds nodes by the label metal3.io/uuid.
 var HostUIDIndex = labelIndex("host-uid", infrav1.HostUIDLabel)
 
@@ -146,6 +149,15 @@ func WaitForAPIServer(cluster string) outcome.Outcome {
 func unreachable(err error) error {
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
 		return ErrUnreachable
+	}
+	return err
+}
+
+// orNotTried returns ErrNotTried for ErrUnreachable, if health is from before the first attempt to connect: the
+// ClusterCache counts a failed attempt as a health probe.
+func orNotTried(err error, health clustercache.HealthCheckingState) error {
+	if errors.Is(err, ErrUnreachable) && health.LastProbeTime.IsZero() {
+		return ErrNotTried
 	}
 	return err
 }
