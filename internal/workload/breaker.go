@@ -21,10 +21,11 @@ var ErrNoAnswer = errors.New("the API server of the workload cluster did not ans
 // breaker bounds the time that workload clusters without an answer cost the workers of a controller. It relies on the
 // health probes of the ClusterCache, which end the connection after several failures.
 //
-//	last request       health probe since then   next request
-//	was answered                                 is sent
-//	was not answered   none succeeded            returns ErrNoAnswer at once
-//	was not answered   one succeeded             is sent; all others return ErrNoAnswer until it is answered
+//	connection   last request       health probe since then   next request
+//	closed                                                    returns ErrUnreachable at once
+//	open         was answered                                 is sent
+//	open         was not answered   none succeeded            returns ErrNoAnswer at once
+//	open         was not answered   one succeeded             is sent; all others return ErrNoAnswer until it is answered
 type breaker struct {
 	clusters clustercache.ClusterCache
 
@@ -37,13 +38,7 @@ type breaker struct {
 func (b *breaker) live(
 	ctx context.Context, cluster types.NamespacedName, send func(context.Context, client.Client) error,
 ) error {
-	return b.bounded(ctx, cluster, func(ctx context.Context) error {
-		c, err := b.clusters.GetUncachedClient(ctx, cluster)
-		if err != nil {
-			return unreachable(err)
-		}
-		return send(ctx, c)
-	})
+	return bounded(ctx, b, cluster, b.clusters.GetUncachedClient, send)
 }
 
 // cached calls read with a cached reader, which blocks until the cache has synced. It returns ErrUnreachable without a
@@ -51,31 +46,33 @@ func (b *breaker) live(
 func (b *breaker) cached(
 	ctx context.Context, cluster types.NamespacedName, read func(context.Context, client.Reader) error,
 ) error {
-	return b.bounded(ctx, cluster, func(ctx context.Context) error {
-		reader, err := b.clusters.GetReader(ctx, cluster)
-		if err != nil {
-			return unreachable(err)
-		}
-		return read(ctx, reader)
-	})
+	return bounded(ctx, b, cluster, b.clusters.GetReader, read)
 }
 
-// bounded calls send with a time limit, unless the cluster is known not to answer.
-func (b *breaker) bounded(ctx context.Context, cluster types.NamespacedName, send func(context.Context) error) error {
+// bounded calls send with a connection and a time limit, unless the cluster is known not to answer. It returns
+// ErrUnreachable without a connection: the ClusterCache keeps the time of the last probe of a closed one.
+func bounded[C any](
+	ctx context.Context, b *breaker, cluster types.NamespacedName,
+	connection func(context.Context, client.ObjectKey) (C, error), send func(context.Context, C) error,
+) error {
 	health := b.clusters.GetHealthCheckingState(ctx, cluster)
+	connected, err := connection(ctx, cluster)
+	if err != nil {
+		return orNotTried(unreachable(err), health)
+	}
 	probed := health.LastProbeSuccessTime
 	if !b.enter(cluster, probed) {
 		return ErrNoAnswer
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, requestLimit, ErrNoAnswer)
 	defer cancel()
-	err := send(ctx)
+	err = send(ctx, connected)
 	answered := err == nil || !errors.Is(context.Cause(ctx), ErrNoAnswer)
 	b.leave(cluster, probed, answered)
 	if !answered {
 		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
-	return orNotTried(err, health)
+	return err
 }
 
 // enter returns true if a request may be sent.

@@ -33,13 +33,27 @@ type clusters struct {
 
 	// cached reads in place of the clients. Nil means that the clients read.
 	cached client.Client
+
+	// closed is true if there is no connection to any cluster, and tried is when one was last attempted or probed.
+	closed bool
+	tried  time.Time
 }
 
 func (c *clusters) GetUncachedClient(_ context.Context, cluster client.ObjectKey) (client.Client, error) {
+	if c.closed {
+		return nil, clustercache.ErrClusterNotConnected
+	}
 	return c.clients[cluster.Name], nil
 }
 
+func (c *clusters) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, error) {
+	return nil, clustercache.ErrClusterNotConnected
+}
+
 func (c *clusters) GetReader(_ context.Context, cluster client.ObjectKey) (client.Reader, error) {
+	if c.closed {
+		return nil, clustercache.ErrClusterNotConnected
+	}
 	if c.cached != nil {
 		return c.cached, nil
 	}
@@ -47,26 +61,7 @@ func (c *clusters) GetReader(_ context.Context, cluster client.ObjectKey) (clien
 }
 
 func (c *clusters) GetHealthCheckingState(_ context.Context, cluster client.ObjectKey) clustercache.HealthCheckingState {
-	return clustercache.HealthCheckingState{LastProbeSuccessTime: c.probed[cluster.Name]}
-}
-
-// notConnected is a ClusterCache without a connection.
-type notConnected struct {
-	clusters
-
-	health clustercache.HealthCheckingState
-}
-
-func (notConnected) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
-	return nil, clustercache.ErrClusterNotConnected
-}
-
-func (notConnected) GetReader(context.Context, client.ObjectKey) (client.Reader, error) {
-	return nil, clustercache.ErrClusterNotConnected
-}
-
-func (c notConnected) GetHealthCheckingState(context.Context, client.ObjectKey) clustercache.HealthCheckingState {
-	return c.health
+	return clustercache.HealthCheckingState{LastProbeTime: c.tried, LastProbeSuccessTime: c.probed[cluster.Name]}
 }
 
 // TestNotTriedIsNotUnreachable tells a manager that has just started from one that failed to connect.
@@ -74,14 +69,14 @@ func TestNotTriedIsNotUnreachable(t *testing.T) {
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "own"}}
 	own := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(system).Build()
 	for name, tc := range map[string]struct {
-		health   clustercache.HealthCheckingState
+		tried    time.Time
 		notTried bool
 	}{
-		"Started": {clustercache.HealthCheckingState{}, true},
-		"Failed":  {clustercache.HealthCheckingState{LastProbeTime: time.Unix(1_700_000_000, 0)}, false},
+		"Started": {time.Time{}, true},
+		"Failed":  {time.Unix(1_700_000_000, 0), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cache := notConnected{health: tc.health}
+			cache := &clusters{closed: true, tried: tc.tried}
 			_, _, live := workload.NewControlPlanes(cache, own).Claim(t.Context(), named("cluster"), 2)
 			_, _, cached := workload.NewWatchedControlPlanes(cache, own).Claim(t.Context(), named("cluster"), 2)
 			for _, err := range []error{live, cached} {
@@ -247,6 +242,34 @@ func TestWorkersOfOneHangingCluster(t *testing.T) {
 		}
 		if err := <-first; !errors.Is(err, workload.ErrNoAnswer) {
 			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestAClosedConnectionOfAHangingCluster closes the connection after a request without an answer. The ClusterCache keeps
+// the time of the last successful health probe.
+func TestAClosedConnectionOfAHangingCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, _ client.WithWatch,
+			_ client.ObjectKey, _ client.Object, _ ...client.GetOption,
+		) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}).Build()
+		cache := &clusters{clients: map[string]client.Client{"cluster": c}, probed: map[string]time.Time{}}
+		nodes := workload.New(cache)
+		if _, err := nodes.Read(t.Context(), named("cluster"), "node"); !errors.Is(err, workload.ErrNoAnswer) {
+			t.Fatalf("got %v", err)
+		}
+		cache.closed = true
+		for request, send := range map[string]func() error{
+			"a live read":   func() error { _, err := nodes.Read(t.Context(), named("cluster"), "node"); return err },
+			"a cached read": func() error { _, _, err := nodes.Labels(t.Context(), named("cluster"), "node"); return err },
+			"the version":   func() error { _, err := nodes.Version(t.Context(), named("cluster")); return err },
+		} {
+			if err := send(); !errors.Is(err, workload.ErrUnreachable) {
+				t.Errorf("%s: got %v", request, err)
+			}
 		}
 	})
 }

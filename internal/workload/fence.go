@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -59,11 +60,7 @@ func (n *Nodes) Pods(ctx context.Context, cluster types.NamespacedName, node str
 // Version returns the version of the API server of a cluster, such as v1.36.3.
 func (n *Nodes) Version(ctx context.Context, cluster types.NamespacedName) (string, error) {
 	var found version.Info
-	err := n.bounded(ctx, cluster, func(ctx context.Context) error {
-		config, err := n.clusters.GetRESTConfig(ctx, cluster)
-		if err != nil {
-			return unreachable(err)
-		}
+	send := func(ctx context.Context, config *rest.Config) error {
 		server, err := discovery.NewDiscoveryClientForConfig(config)
 		if err != nil {
 			return wrap(err, "reading the version of cluster %s", cluster)
@@ -73,7 +70,8 @@ func (n *Nodes) Version(ctx context.Context, cluster types.NamespacedName) (stri
 			err = json.Unmarshal(content, &found)
 		}
 		return wrap(err, "reading the version of cluster %s", cluster)
-	})
+	}
+	err := bounded(ctx, &n.breaker, cluster, n.clusters.GetRESTConfig, send)
 	return found.GitVersion, err
 }
 
