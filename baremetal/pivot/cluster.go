@@ -30,7 +30,7 @@ type Neighbour struct {
 	Verified bool
 
 	// Ungated says that clusterctl would not wait for the hosts of the Cluster: the block-move annotation is not
-	// restored yet.
+	// restored yet, or there is no Metal3Cluster.
 	Ungated bool
 
 	// Endpoint says that the Cluster has an Ironic endpoint, or that its Metal3Cluster has not arrived yet.
@@ -51,7 +51,7 @@ type Neighbour struct {
 func NeighbourOf(cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster) Neighbour {
 	neighbour := Neighbour{Name: cluster.Name, Paused: ptr.Deref(cluster.Spec.Paused, false)}
 	if infra == nil {
-		neighbour.Endpoint = cluster.DeletionTimestamp.IsZero()
+		neighbour.Endpoint, neighbour.Ungated = cluster.DeletionTimestamp.IsZero(), true
 		return neighbour
 	}
 	neighbour.Verified, neighbour.Endpoint, neighbour.Ungated = Verified(infra), infra.Spec.Ironic != nil, ungated(infra)
@@ -79,6 +79,10 @@ func ungated(infra *infrav1.Metal3Cluster) bool {
 	_, external := infra.Annotations[clusterv1.ManagedByAnnotation]
 	return !gated && !external
 }
+
+// waitsAtGate returns true for a paused Cluster with block-move. clusterctl copies nothing until all Metal3Clusters of
+// the namespace have lost block-move, and each of them waits for all hosts.
+func waitsAtGate(other Neighbour) bool { return other.Paused && !other.Ungated }
 
 // Verified returns true if BMO may act on the hosts of a Cluster: its Ironic answers at the endpoint, or this provider
 // manages no endpoint for the Cluster.

@@ -85,7 +85,7 @@ func (e Epoch) Unpaused() Epoch {
 func StampFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) Epoch {
 	var stamp Epoch
 	for _, other := range decidingFor(host, around) {
-		if other.Paused && !other.Ungated && other.Epoch.IsMove() {
+		if waitsAtGate(other) && other.Epoch.IsMove() {
 			stamp = max(stamp, other.Epoch)
 		}
 	}

@@ -102,8 +102,10 @@ type HostFacts struct {
 //	Parked, Running     the same, and it is not known whether its      Hold
 //	                    Node has joined, or the user has paused it
 //	Parked              being deleted, paused by anybody               Leave: BMO would wipe what runs on it
-//	Parked              busy and waited for, paused by the provider    Resume: BMO completes its work first
-//	Parked              busy and waited for, anything else             Leave: PlanHost runs again when BMO is done
+//	Parked              busy and waited for, paused by the provider,   Resume: BMO completes its work first
+//	                    and a gate of the namespace is closed
+//	Parked              busy and waited for, anything else             Leave: PlanHost runs again when BMO is done, or
+//	                                                                   clusterctl copies the host
 //	Parked              not waited for, not paused                     Pause
 //	Parked              parked, for another move                       Stamp
 //	Parked              not waited for, paused by anybody, not         Settle
@@ -204,7 +206,7 @@ func planParking(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused, ou
 	switch {
 	case paused && !host.DeletionTimestamp.IsZero():
 		return Leave
-	case Delays(host) != "" && ours:
+	case Delays(host) != "" && ours && slices.ContainsFunc(local(around), waitsAtGate):
 		return Resume
 	case Delays(host) != "", parkedFor(host, around):
 		return Leave

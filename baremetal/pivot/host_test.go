@@ -12,6 +12,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -128,6 +129,41 @@ func TestPlanHost(t *testing.T) {
 		if want := answer(table, facts); string(got) != want {
 			t.Errorf("%v: got %s, want %s", facts, got, want)
 		}
+	}
+}
+
+// TestBusyBehindAnOpenGate gives parked hosts work. clusterctl copies hosts once no gate is closed.
+func TestBusyBehindAnOpenGate(t *testing.T) {
+	other := func(gateOpen bool) pivot.Neighbour {
+		return pivot.Neighbour{Name: "other", Paused: true, Verified: true, Ungated: gateOpen}
+	}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
+	cluster.Spec.Paused = ptr.To(true)
+	bare := pivot.NeighbourOf(cluster, nil)
+	for name, tc := range map[string]struct {
+		reason string
+		around []pivot.Neighbour
+		want   pivot.Step
+	}{
+		"Closed":   {"clusterctl waits for the host", []pivot.Neighbour{paused}, pivot.Resume},
+		"Open":     {"clusterctl reads the host live", []pivot.Neighbour{ungatedPaused}, pivot.Leave},
+		"AllOpen":  {"no gate is left", []pivot.Neighbour{ungatedPaused, other(true)}, pivot.Leave},
+		"OneOpen":  {"the other gate waits for all hosts", []pivot.Neighbour{ungatedPaused, other(false)}, pivot.Resume},
+		"NextRuns": {"no gate of a move", []pivot.Neighbour{ungatedPaused, {Name: "other", Verified: true}}, pivot.Leave},
+		"NoGate":   {"clusterctl has deleted the Metal3Cluster, or not copied it yet", []pivot.Neighbour{bare}, pivot.Leave},
+		"Elsewhere": {
+			"a gate of another namespace", []pivot.Neighbour{ungatedPaused, {Elsewhere: true, Paused: true}}, pivot.Leave,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := claimed()
+			host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+			record(t, host)
+			host.Annotations[bmov1alpha1.RebootAnnotationPrefix] = ""
+			if got := pivot.PlanHost(host, tc.around, pivot.HostFacts{Settled: true}); got != tc.want {
+				t.Errorf("%s: got %s, want %s", tc.reason, got, tc.want)
+			}
+		})
 	}
 }
 

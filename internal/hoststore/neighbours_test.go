@@ -56,7 +56,8 @@ func TestNeighbours(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []pivot.Neighbour{
-		{Name: "bare", Endpoint: true}, {Name: "external", Verified: true}, {Name: "gated", Verified: true}, {Name: "gone"},
+		{Name: "bare", Ungated: true, Endpoint: true}, {Name: "external", Verified: true}, {Name: "gated", Verified: true},
+		{Name: "gone", Ungated: true},
 		{Name: "plain", Paused: true, Verified: true, Ungated: true},
 		{Name: "seen", Verified: true, Ungated: true, Endpoint: true, ClusterID: "c1", Holder: &holder},
 		{Name: "unseen", Ungated: true, Endpoint: true, ClusterID: "c1"},
