@@ -8,17 +8,18 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Departure is the record in the source of the objects of a namespace that moved away. The manager writes it when it
-// removes block-move, and deletes it when it IsOver. clusterctl does not move it.
+// Departure is the record in the source of the objects of a namespace that moved away. The manager adds the departure of
+// a Metal3Cluster when it removes block-move, and removes it when it IsOver. clusterctl does not move the record.
 //
 // Controllers that apply manifests, such as Argo CD and Flux, create the objects again that clusterctl deletes. BMO
 // treats such a host as new and inspects it, which reboots a machine of the target.
 type Departure struct {
-	// Hosts are the hosts of the namespace.
+	// Hosts are the hosts that left the namespace.
 	Hosts []DepartedHost
 
 	// Infras are the epochs of the Metal3Clusters, by name.
@@ -32,6 +33,10 @@ type DepartedHost struct {
 	// Controller and BootMAC are spec.bmc.address and spec.bootMACAddress. Empty if the host has none.
 	Controller string `json:"bmcAddress,omitempty"`
 	BootMAC    string `json:"bootMACAddress,omitempty"`
+
+	// Infra is the name of the Metal3Cluster that the host left with. Empty if an earlier release has written it: then
+	// the record has the host as long as any Metal3Cluster.
+	Infra string `json:"metal3Cluster,omitempty"`
 }
 
 const (
@@ -48,6 +53,36 @@ func (d *Departure) Enter(hosts []*bmov1alpha1.BareMetalHost) {
 	for _, host := range byName(hosts) {
 		d.Hosts = append(d.Hosts, departed(host))
 	}
+}
+
+// Add adds the departure of a Metal3Cluster. Clusters that move together often have one epoch, and each of them has all
+// hosts of the namespace: the record has such a host with the first of them.
+func (d *Departure) Add(leaving Departure) {
+	for infra, epoch := range leaving.Infras {
+		d.Remove(infra)
+		together := sets.New[DepartedHost]()
+		for _, left := range d.Hosts {
+			if other, known := d.Infras[left.Infra]; known && other == epoch {
+				left.Infra = infra
+				together.Insert(left)
+			}
+		}
+		if d.Infras == nil {
+			d.Infras = map[string]Epoch{}
+		}
+		d.Infras[infra] = epoch
+		for _, host := range leaving.Hosts {
+			if host.Infra = infra; !together.Has(host) {
+				d.Hosts = append(d.Hosts, host)
+			}
+		}
+	}
+}
+
+// Remove removes a Metal3Cluster, and the hosts that left with it.
+func (d *Departure) Remove(infra string) {
+	delete(d.Infras, infra)
+	d.Hosts = slices.DeleteFunc(d.Hosts, func(left DepartedHost) bool { return left.Infra == infra })
 }
 
 // Data returns the content of the ConfigMap.
@@ -128,7 +163,7 @@ func (d DepartedHost) isMachine(host *bmov1alpha1.BareMetalHost) bool {
 func IsSameMachine(one, other *bmov1alpha1.BareMetalHost) bool { return departed(one).isMachine(other) }
 
 func departed(host *bmov1alpha1.BareMetalHost) DepartedHost {
-	return DepartedHost{host.Name, host.Spec.BMC.Address, host.Spec.BootMACAddress}
+	return DepartedHost{Name: host.Name, Controller: host.Spec.BMC.Address, BootMAC: host.Spec.BootMACAddress}
 }
 
 // MayHaveStayed returns true for a paused host that a move may have left behind: it has no Cluster here, and no status

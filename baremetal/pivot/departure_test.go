@@ -34,7 +34,7 @@ func departed(t *testing.T) pivot.Departure {
 	}
 	if diff := cmp.Diff(pivot.Departure{
 		Infras: map[string]pivot.Epoch{"cluster.one": 5},
-		Hosts:  []pivot.DepartedHost{{"host", leftController, leftMAC}, {Name: "plain"}},
+		Hosts:  []pivot.DepartedHost{{Name: "host", Controller: leftController, BootMAC: leftMAC}, {Name: "plain"}},
 	}, read); diff != "" {
 		t.Fatalf("-want +got:\n%s", diff)
 	}

@@ -4,13 +4,11 @@ package departure
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -22,16 +20,20 @@ type Memory struct{ client client.Client }
 // New returns a memory that writes with a client.
 func New(c client.Client) Memory { return Memory{c} }
 
-// Remember adds a departure to the record of the namespace. It keeps the other Metal3Clusters of the namespace.
+// Remember adds the departure of a Metal3Cluster to the record of the namespace. It keeps the departures of other
+// Metal3Clusters. It returns an error if another write was faster.
 func (m Memory) Remember(ctx context.Context, namespace string, departure pivot.Departure) error {
-	remembered := empty(namespace)
-	remembered.Data = departure.Data()
-	patch, err := json.Marshal(map[string]any{"data": remembered.Data})
-	if err == nil {
-		err = m.client.Patch(ctx, empty(namespace), client.RawPatch(types.MergePatchType, patch))
+	before, left, err := read(ctx, m.client, namespace)
+	if err != nil {
+		return err
 	}
-	if apierrors.IsNotFound(err) {
-		err = m.client.Create(ctx, remembered)
+	left.Add(departure)
+	after := before.DeepCopy()
+	after.Data = left.Data()
+	if before.ResourceVersion == "" {
+		err = m.client.Create(ctx, after)
+	} else {
+		err = m.client.Patch(ctx, after, lastSeen(before))
 	}
 	if err != nil {
 		return fmt.Errorf("remembering the hosts that move away in ConfigMap %s: %w", pivot.DepartureName, err)
@@ -39,40 +41,56 @@ func (m Memory) Remember(ctx context.Context, namespace string, departure pivot.
 	return nil
 }
 
-// Forget deletes the record of the namespace of a Metal3Cluster whose Cluster runs, if the departure of the
-// Metal3Cluster is over.
+// Forget removes a Metal3Cluster whose Cluster runs from the record, if its departure is over, and the ConfigMap
+// with the last one. It returns an error if another write was faster.
 func (m Memory) Forget(ctx context.Context, infra metav1.Object) error {
-	left, err := m.Of(ctx, infra.GetNamespace())
+	before, left, err := read(ctx, m.client, infra.GetNamespace())
 	if err != nil || !left.IsOver(infra) {
 		return err
 	}
-	if err := client.IgnoreNotFound(m.client.Delete(ctx, empty(infra.GetNamespace()))); err != nil {
-		return fmt.Errorf("deleting ConfigMap %s, which names hosts that moved away, so that they cannot be created here: %w",
-			pivot.DepartureName, err)
+	left.Remove(infra.GetName())
+	after := before.DeepCopy()
+	if after.Data = left.Data(); len(left.Infras) > 0 {
+		err = m.client.Patch(ctx, after, lastSeen(before))
+	} else {
+		err = client.IgnoreNotFound(m.client.Delete(ctx, after,
+			client.Preconditions{UID: &before.UID, ResourceVersion: &before.ResourceVersion}))
+	}
+	if err != nil {
+		return fmt.Errorf("removing Metal3Cluster %s from ConfigMap %s, which names hosts that moved away, so that they "+
+			"cannot be created here: %w", infra.GetName(), pivot.DepartureName, err)
 	}
 	return nil
 }
 
-// Of returns the record of a namespace.
+// lastSeen is a patch from a ConfigMap that no other write may have changed since.
+func lastSeen(before *corev1.ConfigMap) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
+// Of returns what is remembered of a namespace.
 func (m Memory) Of(ctx context.Context, namespace string) (pivot.Departure, error) {
 	return Of(ctx, m.client, namespace)
 }
 
 // Of returns the record of a namespace. It is empty if there is none.
 func Of(ctx context.Context, reader client.Reader, namespace string) (pivot.Departure, error) {
-	remembered := empty(namespace)
-	switch err := reader.Get(ctx, client.ObjectKeyFromObject(remembered), remembered); {
-	case apierrors.IsNotFound(err):
-		return pivot.Departure{}, nil
-	case err != nil:
-		return pivot.Departure{}, fmt.Errorf("reading ConfigMap %s, which names hosts that moved away: %w",
-			pivot.DepartureName, err)
-	}
-	return pivot.DepartureOf(remembered.Data)
+	_, left, err := read(ctx, reader, namespace)
+	return left, err
 }
 
-func empty(namespace string) *corev1.ConfigMap {
+// read returns the record of a namespace, and the ConfigMap that holds it. It has no resourceVersion if it does
+// not exist.
+func read(ctx context.Context, reader client.Reader, namespace string) (*corev1.ConfigMap, pivot.Departure, error) {
 	remembered := &corev1.ConfigMap{}
 	remembered.Namespace, remembered.Name = namespace, pivot.DepartureName
-	return remembered
+	switch err := reader.Get(ctx, client.ObjectKeyFromObject(remembered), remembered); {
+	case apierrors.IsNotFound(err):
+		return remembered, pivot.Departure{}, nil
+	case err != nil:
+		return nil, pivot.Departure{}, fmt.Errorf("reading ConfigMap %s, which names hosts that moved away: %w",
+			pivot.DepartureName, err)
+	}
+	left, err := pivot.DepartureOf(remembered.Data)
+	return remembered, left, err
 }

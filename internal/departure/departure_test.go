@@ -36,40 +36,151 @@ func running(name string, epoch pivot.Epoch) *infrav1.Metal3Cluster {
 	return build.Metal3Cluster(name, build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: epoch.String()}))
 }
 
+// with are hosts that left with a Metal3Cluster. One of an earlier release has no name.
+func with(infra string, hosts ...string) []pivot.DepartedHost {
+	left := leaves("", 0, hosts...).Hosts
+	for i := range left {
+		left[i].Infra = infra
+	}
+	return left
+}
+
 func TestMemory(t *testing.T) {
 	server := fake.NewClientBuilder().Build()
 	memory := departure.New(server)
-	for step, tc := range []struct {
-		what func() error
-		want pivot.Departure
+	remember := func(departing pivot.Departure) func() error {
+		return func() error { return memory.Remember(t.Context(), namespace, departing) }
+	}
+	forget := func(name string, epoch pivot.Epoch) func() error {
+		return func() error { return memory.Forget(t.Context(), running(name, epoch)) }
+	}
+	infras := func(names ...string) map[string]pivot.Epoch {
+		epochs := map[string]pivot.Epoch{}
+		for _, name := range names {
+			epochs[name] = 1
+		}
+		return epochs
+	}
+	for _, step := range []struct {
+		reason string
+		do     func() error
+		want   pivot.Departure
 	}{
-		{func() error { return memory.Forget(t.Context(), running("a", 2)) }, pivot.Departure{}},
-		{func() error { return memory.Remember(t.Context(), namespace, leaves("a", 1, "host-0")) }, leaves("a", 1, "host-0")},
-		{func() error { return memory.Remember(t.Context(), "other", leaves("c", 7)) }, leaves("a", 1, "host-0")},
+		{"nothing is remembered", forget("a", 2), pivot.Departure{}},
+		{"the gate opens", remember(leaves("a", 1, "host-0")), pivot.Departure{Infras: infras("a"), Hosts: with("a", "host-0")}},
 		{
-			func() error { return memory.Remember(t.Context(), namespace, leaves("b", 1, "host-0", "host-1")) },
+			"a write fails after it", remember(leaves("a", 1, "host-0")),
+			pivot.Departure{Infras: infras("a"), Hosts: with("a", "host-0")},
+		},
+		{
+			"another namespace", func() error { return memory.Remember(t.Context(), "other", leaves("c", 7)) },
+			pivot.Departure{Infras: infras("a"), Hosts: with("a", "host-0")},
+		},
+		{
+			"its neighbour moves with it", remember(leaves("b", 1, "host-0", "host-1")),
+			pivot.Departure{Infras: infras("a", "b"), Hosts: append(with("a", "host-0"), with("b", "host-1")...)},
+		},
+		{
+			"a later Cluster has other hosts", remember(leaves("c", 1, "host-2")),
 			pivot.Departure{
-				Infras: map[string]pivot.Epoch{"a": 1, "b": 1}, Hosts: leaves("", 0, "host-0", "host-1").Hosts,
+				Infras: infras("a", "b", "c"),
+				Hosts:  append(append(with("a", "host-0"), with("b", "host-1")...), with("c", "host-2")...),
 			},
 		},
 		{
-			func() error { return memory.Forget(t.Context(), running("d", 2)) },
+			"another one runs", forget("d", 2),
 			pivot.Departure{
-				Infras: map[string]pivot.Epoch{"a": 1, "b": 1}, Hosts: leaves("", 0, "host-0", "host-1").Hosts,
+				Infras: infras("a", "b", "c"),
+				Hosts:  append(append(with("a", "host-0"), with("b", "host-1")...), with("c", "host-2")...),
 			},
 		},
-		{func() error { return memory.Forget(t.Context(), running("b", 2)) }, pivot.Departure{}},
+		{
+			"its move is given up", forget("c", 2),
+			pivot.Departure{Infras: infras("a", "b"), Hosts: append(with("a", "host-0"), with("b", "host-1")...)},
+		},
+		{"the others come back", forget("a", 2), pivot.Departure{Infras: infras("b"), Hosts: with("b", "host-1")}},
+		{"the last one", forget("b", 2), pivot.Departure{}},
 	} {
-		if err := tc.what(); err != nil {
-			t.Fatalf("step %d: %v", step, err)
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.reason, err)
 		}
 		got, err := departure.Of(t.Context(), server, namespace)
 		if err != nil {
-			t.Fatalf("step %d: %v", step, err)
+			t.Fatalf("%s: %v", step.reason, err)
 		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("step %d: -want +got:\n%s", step, diff)
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", step.reason, diff)
 		}
+	}
+}
+
+// TestMemoryOfAnEarlierRelease adds to a ConfigMap that does not say which hosts left with which Metal3Cluster.
+func TestMemoryOfAnEarlierRelease(t *testing.T) {
+	written := &corev1.ConfigMap{Data: map[string]string{
+		"hosts": `[{"name":"host-0"},{"name":"host-1","bmcAddress":"redfish://bmc.example/1"}]`, "metal3cluster.a": "5",
+	}}
+	written.Namespace, written.Name = namespace, pivot.DepartureName
+	server := fake.NewClientBuilder().WithObjects(written).Build()
+	memory := departure.New(server)
+	legacy := []pivot.DepartedHost{{Name: "host-0"}, {Name: "host-1", Controller: "redfish://bmc.example/1"}}
+	see := func(want pivot.Departure) {
+		t.Helper()
+		got, err := memory.Of(t.Context(), namespace)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%v, -want +got:\n%s", err, diff)
+		}
+	}
+	see(pivot.Departure{Infras: map[string]pivot.Epoch{"a": 5}, Hosts: legacy})
+	if err := memory.Remember(t.Context(), namespace, leaves("c", 5, "host-2")); err != nil {
+		t.Fatal(err)
+	}
+	see(pivot.Departure{Infras: map[string]pivot.Epoch{"a": 5, "c": 5}, Hosts: append(legacy, with("c", "host-2")...)})
+	if err := memory.Forget(t.Context(), running("c", 6)); err != nil {
+		t.Fatal(err)
+	}
+	see(pivot.Departure{Infras: map[string]pivot.Epoch{"a": 5}, Hosts: legacy})
+	if err := memory.Forget(t.Context(), running("a", 6)); err != nil {
+		t.Fatal(err)
+	}
+	see(pivot.Departure{})
+}
+
+// TestMemoryOfTwoGates lets another gate of the namespace open between the read and the write.
+func TestMemoryOfTwoGates(t *testing.T) {
+	for name, steps := range map[string]struct{ first, slow func(departure.Memory) error }{
+		"Created": {nil, func(m departure.Memory) error { return m.Remember(t.Context(), namespace, leaves("b", 1)) }},
+		"Changed": {
+			func(m departure.Memory) error { return m.Remember(t.Context(), namespace, leaves("c", 1)) },
+			func(m departure.Memory) error { return m.Remember(t.Context(), namespace, leaves("b", 1)) },
+		},
+		"Removed": {
+			func(m departure.Memory) error { return m.Remember(t.Context(), namespace, leaves("c", 1)) },
+			func(m departure.Memory) error { return m.Forget(t.Context(), running("c", 2)) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := fake.NewClientBuilder().Build()
+			if steps.first != nil {
+				if err := steps.first(departure.New(server)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			raced := interceptor.NewClient(server, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+					options ...client.GetOption,
+				) error {
+					err := c.Get(ctx, key, object, options...)
+					return errors.Join(err, departure.New(server).Remember(ctx, namespace, leaves("a", 1, "host-0")))
+				},
+			})
+			if err := steps.slow(departure.New(raced)); err == nil {
+				t.Error("the slow write does not know what the fast one has written")
+			}
+			got, err := departure.Of(t.Context(), server, namespace)
+			if err != nil || len(got.Hosts) != 1 || got.Infras["a"] != 1 {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
 	}
 }
 
