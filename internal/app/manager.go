@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"net"
 	goruntime "runtime"
 	"strings"
 	"time"
@@ -45,6 +46,9 @@ const (
 
 	// cacheSyncTimeout is long enough to list the objects of a large installation.
 	cacheSyncTimeout = 5 * time.Minute
+
+	// dialTimeout is how long a connection for watches may take, and the time between its keep-alives, as for requests.
+	dialTimeout = 30 * time.Second
 )
 
 // NewScheme returns the scheme of the manager.
@@ -84,6 +88,7 @@ func newManager(restConfig *rest.Config, settings *Flags) (ctrl.Manager, error) 
 		PprofBindAddress:           settings.ProfilerAddress,
 		Metrics:                    *metricsOptions,
 		Cache:                      cacheOptions(settings),
+		NewCache:                   newCache,
 		Client:                     clientOptions(),
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Port:     settings.WebhookPort,
@@ -93,6 +98,18 @@ func newManager(restConfig *rest.Config, settings *Flags) (ctrl.Manager, error) 
 			TLSOpts:  tlsOptions,
 		}),
 	})
+}
+
+// newCache returns a cache that watches over a connection of its own. The API server serves each connection in one
+// goroutine: watches that share it with many requests fall behind, and the API server closes them.
+func newCache(restConfig *rest.Config, options cache.Options) (cache.Cache, error) {
+	own := rest.CopyConfig(restConfig)
+	own.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
+	var err error
+	if options.HTTPClient, err = rest.HTTPClientFor(own); err != nil {
+		return nil, fmt.Errorf("connecting the cache: %w", err)
+	}
+	return cache.New(own, options)
 }
 
 func cacheOptions(settings *Flags) cache.Options {
