@@ -77,7 +77,7 @@ func exceeds(size int, what string, measured, goal float64) error {
 }
 
 func measureClaims(ctx context.Context, settings settings, size int) (_ *dataSession, err error) {
-	server, err := env.Start(ctx, env.Options{Definitions: definitions(), Webhooks: true, Audit: true, WatchCache: true})
+	server, err := settings.subject.startServer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +86,6 @@ func measureClaims(ctx context.Context, settings settings, size int) (_ *dataSes
 			err = stopped
 		}
 	}()
-	if err := installWebhookPatches(ctx, server); err != nil {
-		return nil, fmt.Errorf("installing the patches of the webhooks: %w", err)
-	}
 	s := &dataSession{session: &session{settings: settings, server: server, result: result{size: size, hosts: size}}}
 	if s.observer, err = newObserver(ctx, server.Config); err != nil {
 		return nil, err

@@ -48,8 +48,7 @@ type settings struct {
 	data        bool
 	association bool
 	arrivals    bool
-	manager     string
-	capm3       bool
+	subject     subject
 	profiles    string
 	patience    time.Duration
 }
@@ -74,13 +73,13 @@ func run(args []string) error {
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if settings.manager == "" {
+	if settings.subject.path == "" {
 		folder, err := os.MkdirTemp("", "metal3-scale-")
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(folder) //nolint:errcheck // the next boot removes it otherwise
-		if settings.manager, err = buildManager(ctx, folder); err != nil {
+		if settings.subject.path, err = buildManager(ctx, folder); err != nil {
 			return err
 		}
 	}
@@ -104,9 +103,6 @@ func measureAll(ctx context.Context, settings settings) error {
 		}
 		printSize(os.Stdout, measured)
 		results = append(results, measured)
-		if settings.capm3 {
-			continue
-		}
 		for _, problem := range measured.problems[:min(len(measured.problems), problemsShown)] {
 			problems = append(problems, fmt.Errorf("%d machines: %s", size, problem))
 		}
@@ -118,7 +114,7 @@ func measureAll(ctx context.Context, settings settings) error {
 	if err := errors.Join(problems...); err != nil {
 		return err
 	}
-	if settings.capm3 {
+	if !settings.subject.isChecked {
 		return nil
 	}
 	left := "nothing left on any host, "
@@ -131,7 +127,7 @@ func measureAll(ctx context.Context, settings settings) error {
 
 func parse(args []string) (settings, error) {
 	var parsed settings
-	var sizes, capm3 string
+	var sizes, path, capm3 string
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	flags.StringVar(&sizes, "sizes", "100,300,1000", "Numbers of machines to measure, separated by commas.")
 	flags.IntVar(&parsed.competitors, "competitors", 0,
@@ -142,7 +138,7 @@ func parse(args []string) (settings, error) {
 		"Measure the association alone: no host is provisioned or released. Most of the time of a large size is theirs.")
 	flags.BoolVar(&parsed.arrivals, "arrivals", false,
 		"Measure hosts that become available one by one while all machines wait for a host. Sets -association.")
-	flags.StringVar(&parsed.manager, "manager", "", "Manager to measure. Empty builds the one of this checkout.")
+	flags.StringVar(&path, "manager", "", "Manager to measure. Empty builds the one of this checkout.")
 	flags.StringVar(&capm3, "capm3", "", "Manager of CAPM3 to measure instead. Sets -association.")
 	flags.StringVar(&parsed.profiles, "profiles", "",
 		"Folder to write a CPU profile of the association and a heap profile after it to. Profiling costs some time.")
@@ -164,10 +160,11 @@ func parse(args []string) (settings, error) {
 		return settings{}, fmt.Errorf("-competitors is %d, but with -arrivals there are none; leave one of them out",
 			parsed.competitors)
 	}
+	parsed.subject = subject{path: path, hasWebhooks: true, isChecked: true}
 	if capm3 != "" {
-		parsed.manager, parsed.capm3 = capm3, true
+		parsed.subject, parsed.association = subject{path: capm3, role: "cluster-admin"}, true
 	}
-	parsed.association = parsed.association || parsed.arrivals || parsed.capm3
+	parsed.association = parsed.association || parsed.arrivals
 	slices.Sort(parsed.sizes)
 	return parsed, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,27 @@ const (
 	managerStart = 2 * time.Minute
 )
 
+// subject is a manager to measure: its program, its ClusterRole (empty stands for the one of this provider), whether the
+// API server calls its webhooks, and whether its requests, its memory and its hosts are checked.
+type subject struct {
+	path, role             string
+	hasWebhooks, isChecked bool
+}
+
+// startServer starts a management cluster for the manager.
+func (s subject) startServer(ctx context.Context) (*env.Server, error) {
+	server, err := env.Start(ctx, env.Options{
+		Definitions: definitions(), Webhooks: s.hasWebhooks, Audit: true, WatchCache: true,
+	})
+	if err != nil || !s.hasWebhooks {
+		return server, err
+	}
+	if err := installWebhookPatches(ctx, server); err != nil {
+		return nil, errors.Join(fmt.Errorf("installing the patches of the webhooks: %w", err), server.Stop())
+	}
+	return server, nil
+}
+
 // buildManager builds the manager as it is released.
 func buildManager(ctx context.Context, folder string) (string, error) {
 	root, err := binaries.Root()
@@ -54,15 +76,8 @@ type manager struct {
 
 // startManager starts the manager with the rights that it gets when it is installed and waits until it is ready.
 func startManager(ctx context.Context, server *env.Server, settings settings) (*manager, error) {
-	if err := grantRights(ctx, server, settings.capm3); err != nil {
+	if err := grantRights(ctx, server, settings.subject.role); err != nil {
 		return nil, fmt.Errorf("granting the manager its rights: %w", err)
-	}
-	webhook := server.Webhook
-	if settings.capm3 {
-		var err error
-		if webhook, err = server.NewWebhookServer("capm3"); err != nil {
-			return nil, err
-		}
 	}
 	config, err := server.User(managerUser)
 	if err != nil {
@@ -79,8 +94,8 @@ func startManager(ctx context.Context, server *env.Server, settings settings) (*
 		}
 	}
 	args := []string{
-		"--webhook-port=" + strconv.Itoa(webhook.Port),
-		"--webhook-cert-dir=" + webhook.CertDir,
+		"--webhook-port=" + strconv.Itoa(server.Webhook.Port),
+		"--webhook-cert-dir=" + server.Webhook.CertDir,
 		"--health-addr=" + health,
 		"--diagnostics-address=" + diagnostics,
 	}
@@ -90,7 +105,7 @@ func startManager(ctx context.Context, server *env.Server, settings settings) (*
 		args = append(args, "--profiler-address="+profiler)
 	}
 	program := process.Program{
-		Name: "manager", Path: settings.manager, Args: args, Env: []string{"KUBECONFIG=" + kubeconfig},
+		Name: "manager", Path: settings.subject.path, Args: args, Env: []string{"KUBECONFIG=" + kubeconfig},
 	}
 	if started.child, err = server.Group().Start(program); err != nil {
 		return nil, err
@@ -102,11 +117,8 @@ func startManager(ctx context.Context, server *env.Server, settings settings) (*
 	})
 }
 
-// grantRights installs the role of the manager as it is released. CAPM3, whose role is not here, is an administrator.
-func grantRights(ctx context.Context, server *env.Server, capm3 bool) error {
-	if capm3 {
-		return bind(ctx, server, "cluster-admin")
-	}
+// grantRights installs the role of the manager as it is released, and gives the manager this role, or another one.
+func grantRights(ctx context.Context, server *env.Server, other string) error {
 	content, err := os.ReadFile(filepath.Join(server.Root(), "config", "rbac", "role.yaml"))
 	if err != nil {
 		return err
@@ -118,14 +130,9 @@ func grantRights(ctx context.Context, server *env.Server, capm3 bool) error {
 	if err := server.Client.Create(ctx, role); err != nil {
 		return err
 	}
-	return bind(ctx, server, role.Name)
-}
-
-// bind gives the manager a ClusterRole.
-func bind(ctx context.Context, server *env.Server, role string) error {
 	return server.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "manager"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: cmp.Or(other, role.Name)},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: managerUser}},
 	})
 }

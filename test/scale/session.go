@@ -86,18 +86,11 @@ type session struct {
 func measure(ctx context.Context, settings settings, size int) (_ result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	server, err := env.Start(ctx, env.Options{
-		Definitions: definitions(), Webhooks: !settings.capm3, Audit: true, WatchCache: true,
-	})
+	server, err := settings.subject.startServer(ctx)
 	if err != nil {
 		return result{}, err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
-	if !settings.capm3 {
-		if err := installWebhookPatches(ctx, server); err != nil {
-			return result{}, fmt.Errorf("installing the patches of the webhooks: %w", err)
-		}
-	}
 	s := &session{settings: settings, server: server, result: result{size: size, hosts: size}}
 	if settings.competitors > 0 {
 		s.result.hosts += size / 2
@@ -118,6 +111,9 @@ func measure(ctx context.Context, settings settings, size int) (_ result, err er
 		if err := s.inTime(ctx, phase); err != nil {
 			return result{}, err
 		}
+	}
+	if !settings.subject.isChecked {
+		s.result.problems = nil
 	}
 	return s.result, nil
 }
