@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,8 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
 // touched is the annotation that the other writer changes.
@@ -165,6 +169,56 @@ func describeFaults(s *suite) {
 		w.live(ctx)
 		Expect(cuts).To(BeEmpty())
 	})
+
+	It("reconciles other machines with one worker while the workload cluster hangs", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.workers = 1
+		hanging := &hangingNodes{line: stage.NewLine(w.server.Config), writes: make(chan struct{}, 10)}
+		w.nodes = func(nodes metal3machine.Nodes) metal3machine.Nodes {
+			hanging.Nodes = nodes
+			return hanging
+		}
+		w.connect(ctx, hanging.line.Config)
+		w.simulate(hostsim.Delays{})
+		taken := w.host(ctx, "taken")
+		w.provision(ctx)
+		w.node(ctx, "node", "", map[string]string{infrav1.HostUIDLabel: string(taken.UID)})
+		Eventually(hanging.writes).Should(Receive())
+		w.host(ctx, "free")
+		w.machine(ctx, "other")
+		Expect(w.associated(ctx, "other")).To(Equal("free"))
+		Eventually(hanging.refused.Load).Should(BeNumerically(">", 1), "it is tried again without a request")
+		Expect(hanging.writes).To(BeEmpty())
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, HaveField("Message", HaveSuffix("did not answer in time")))
+	})
+}
+
+// hangingNodes stops the line to the workload cluster with the first write of a Node.
+type hangingNodes struct {
+	metal3machine.Nodes
+	line *stage.Line
+
+	// writes are the writes of Nodes. refused counts the requests that were not sent.
+	writes  chan struct{}
+	refused atomic.Int32
+}
+
+func (n *hangingNodes) SetProviderID(
+	ctx context.Context, cluster types.NamespacedName, node, providerID string,
+) error {
+	n.line.Hang()
+	n.writes <- struct{}{}
+	return n.Nodes.SetProviderID(ctx, cluster, node, providerID)
+}
+
+func (n *hangingNodes) Find(
+	ctx context.Context, cluster types.NamespacedName, query workload.Query,
+) (host.NodeFacts, error) {
+	facts, err := n.Nodes.Find(ctx, cluster, query)
+	if err == workload.ErrNoAnswer { //nolint:errorlint // A request that was sent wraps it.
+		n.refused.Add(1)
+	}
+	return facts, err
 }
 
 // overtake writes an object before the manager does. A write with a resource version then conflicts. For other writes,

@@ -216,7 +216,7 @@ func describeLinks(s *suite) {
 			infrav1.WorkloadClusterUnreachableReason, "Waiting for the API server of Cluster cluster to answer"))
 		Expect(w.getMachine(ctx, Default, "machine").Spec.ProviderID).To(BeEmpty())
 		w.node(ctx, "node", w.providerID("host", "machine"), nil)
-		w.connect(ctx)
+		w.connect(ctx, w.server.Config)
 		linked(ctx, w)
 	})
 
@@ -276,8 +276,7 @@ func describeLinks(s *suite) {
 
 	It("reports an error of a provisioned host once, and stays ready", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.connected = true
-		w.connect(ctx)
+		w.connect(ctx, w.server.Config)
 		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")))
 		w.start()
 		w.machine(ctx, "machine", build.Finalizers(infrav1.MachineFinalizer), build.OnHost(w.getHost(ctx, Default, "host")))

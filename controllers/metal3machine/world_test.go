@@ -151,16 +151,16 @@ func (w *world) simulate(delays hostsim.Delays) {
 func (s *suite) connectedWorld(ctx context.Context, options ...build.Metal3ClusterOption) *world {
 	GinkgoHelper()
 	w := s.world(ctx, options...)
-	w.connected = true
-	w.connect(ctx)
+	w.connect(ctx, w.server.Config)
 	w.simulate(hostsim.Delays{})
 	return w
 }
 
-// connect creates a kubeconfig of the cluster for the API server of the story.
-func (w *world) connect(ctx context.Context) {
+// connect connects the managers to the workload cluster, for which the API server of the story stands.
+func (w *world) connect(ctx context.Context, config *rest.Config) {
 	GinkgoHelper()
-	path, err := w.server.WriteKubeconfig(w.namespace, w.server.Config)
+	w.connected = true
+	path, err := w.server.WriteKubeconfig(w.namespace, config)
 	Expect(err).NotTo(HaveOccurred())
 	content, err := os.ReadFile(path)
 	Expect(err).NotTo(HaveOccurred())

@@ -7,20 +7,22 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 )
 
-// Line is a connection to an API server that can be cut to simulate an outage: new connections are refused, and
-// existing ones end.
+// Line is a connection to an API server that can be cut or hang to simulate an outage. A line that is cut refuses new
+// connections, and existing ones end. A line that hangs accepts connections and carries nothing.
 type Line struct {
 	// Config reaches the API server over the line.
 	Config *rest.Config
 
 	target  string
 	address string
+	hangs   atomic.Bool
 
 	mutex       sync.Mutex
 	listener    net.Listener
@@ -65,6 +67,22 @@ func (l *Line) Cut() {
 	clear(l.connections)
 }
 
+// Hang keeps all connections open, accepts new ones, and drops what they carry until the end of the spec.
+func (l *Line) Hang() { l.hangs.Store(true) }
+
+// end is the connection that one half of a line writes to.
+type end struct {
+	io.Writer
+	line *Line
+}
+
+func (e end) Write(content []byte) (int, error) {
+	if e.line.hangs.Load() {
+		return len(content), nil
+	}
+	return e.Writer.Write(content)
+}
+
 func (l *Line) serve(listener net.Listener) {
 	for {
 		near, err := listener.Accept()
@@ -84,7 +102,7 @@ func (l *Line) serve(listener net.Listener) {
 
 func (l *Line) carry(from, to net.Conn) {
 	// The end of a connection ends its other half.
-	_, _ = io.Copy(to, from)
+	_, _ = io.Copy(end{to, l}, from)
 	_ = from.Close()
 	_ = to.Close()
 	l.mutex.Lock()
