@@ -159,15 +159,15 @@ func (s *scope) missesHosts() bool {
 }
 
 // again returns the time until the Secrets of an endpoint are read again: soon while one is missing or must be
-// corrected.
+// corrected, and soon after a pause.
 func (r *Reconciler) again(s *scope, after time.Duration) time.Duration {
 	key := client.ObjectKeyFromObject(s.infra)
-	switch {
-	case !s.keepsIronic():
-		return after
-	case !s.secretProblem:
+	if !s.secretProblem {
 		r.secretProblems.Delete(key)
-		return flow.Soonest(after, userSecretsEvery)
+		if s.keepsIronic() {
+			after = flow.Soonest(after, userSecretsEvery)
+		}
+		return after
 	}
 	began, _ := r.secretProblems.LoadOrStore(key, r.Clock.Now())
 	since, _ := began.(time.Time)

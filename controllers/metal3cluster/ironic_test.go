@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -138,6 +139,41 @@ func TestSecretsAreReadAgain(t *testing.T) {
 				t.Errorf("%s: ready is %t", tc.reason, ready)
 			}
 		})
+	}
+}
+
+// TestAPauseEndsTheWaitForASecret pauses a Metal3Cluster whose Secret has been missing for long.
+func TestAPauseEndsTheWaitForASecret(t *testing.T) {
+	infra := build.Metal3Cluster("cluster")
+	withEndpoint(infra)
+	r, stored := reconciler(infra, interceptor.Funcs{},
+		kept{outcome: outcome.Waiting(infrav1.WaitingForIronicSecretReason, "")})
+	now := clocktesting.NewFakePassiveClock(time.Now())
+	r.Clock = now
+	key := client.ObjectKeyFromObject(infra)
+	pause := map[string]string{clusterv1.PausedAnnotation: ""}
+	for _, step := range []struct {
+		reason string
+		paused map[string]string
+		want   time.Duration
+	}{
+		{"the Secret has just been missed", nil, doubtEvery},
+		{"it has been missing for an hour", nil, doubtLimit},
+		{"the Metal3Cluster is paused", pause, 0},
+		{"the pause has ended", nil, doubtEvery},
+	} {
+		if err := stored.Get(t.Context(), key, infra); err != nil {
+			t.Fatal(err)
+		}
+		infra.Annotations = step.paused
+		if err := stored.Update(t.Context(), infra); err != nil {
+			t.Fatal(err)
+		}
+		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		if err != nil || result.RequeueAfter != step.want {
+			t.Errorf("%s: got %+v, %v, want %s", step.reason, result, err, step.want)
+		}
+		now.SetTime(now.Now().Add(time.Hour))
 	}
 }
 
