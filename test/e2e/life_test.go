@@ -118,6 +118,7 @@ var _ = Describe("A cluster", Ordered, func() {
 		w.unlabel(ctx, chosen.Name)
 	}, NodeTimeout(storyLimit))
 
+	describeDeploys(w)
 	describeFaults(w)
 	describeRemediation(w)
 	describeProtection(w)

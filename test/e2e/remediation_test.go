@@ -164,8 +164,8 @@ func run(ctx context.Context, machine string, command ...string) {
 // reboots is how often the BMC of a machine was asked to switch the machine on since a time.
 func reboots(since time.Time, machine string) int {
 	count := 0
-	for _, operation := range changes(since) {
-		if operation.Machine == machine && operation.Resource == "reset" && operation.Detail == "On" {
+	for _, operation := range changesOf(since, machine) {
+		if operation.Resource == "reset" && operation.Detail == "On" {
 			count++
 		}
 	}

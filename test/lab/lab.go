@@ -29,7 +29,7 @@ const (
 	ManagementName = "management"
 
 	// NodeImage is the name of the image that makes a node of a host.
-	NodeImage = "node"
+	NodeImage = bmc.NodeImage
 
 	// managementNumber is that of the management machine in the address plan.
 	managementNumber = 10
@@ -218,7 +218,7 @@ func (l *Lab) connectMachines(ctx context.Context) error {
 	if l.ramdisk, err = serveRamdisk(context.WithoutCancel(ctx), l.network); err != nil {
 		return err
 	}
-	return l.bmc.AddImage(NodeImage, l.artefacts.RootKey)
+	return l.bmc.AddImage(NodeImage, l.NodeRoot())
 }
 
 // addMachine makes a machine that is powered off and whose disk is empty.
@@ -305,6 +305,9 @@ func (l *Lab) Machine(name string) *machine.Machine {
 	defer l.mutex.Unlock()
 	return l.machines[name]
 }
+
+// NodeRoot is the key of the root file system of NodeImage.
+func (l *Lab) NodeRoot() string { return l.artefacts.RootKey }
 
 // ArtefactsFolder is where Start leaves what explains a failure, and where CollectArtefacts may.
 func (l *Lab) ArtefactsFolder() string { return l.options.Artefacts }

@@ -36,6 +36,8 @@ type Options struct {
 	Machine    Machine
 	// MAC is the hardware address that Ironic knows the machine by.
 	MAC string
+	// Node is the URL of the image that InstallStep writes. Empty where no host is deployed by that step.
+	Node string
 	// Address of the machine. It is there before Run is called.
 	Address netip.Addr
 	// Listen and Dial reach the network of the machine. Nil means that of this process.
@@ -105,7 +107,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("taking commands on %s: %w", address, err)
 	}
-	a.commands = newCommands(steps{a.Machine, a.download, a.book}, a.Parameters.Token, a.Log)
+	a.commands = newCommands(steps{a.Machine, a.download, a.book, a.Node}, a.Parameters.Token, a.Log)
 	server := &http.Server{Handler: a.commands.handler(), ReadHeaderTimeout: time.Minute, TLSConfig: certificate.serving()}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ServeTLS(listener, "", "") }()

@@ -15,6 +15,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestTokens are about who may give commands.
@@ -58,6 +60,64 @@ func TestNoToken(t *testing.T) {
 	}
 	if err := made.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no token") {
 		t.Errorf("got error %v, want one that names the token", err)
+	}
+}
+
+// disk is a machine that notes what is written.
+type disk struct {
+	Machine
+	image string
+	drive map[string][]byte
+}
+
+func (d *disk) Write(_ context.Context, image []byte, drive map[string][]byte) error {
+	d.image, d.drive = string(image), drive
+	return nil
+}
+
+// TestInstallStep has the config drive in the node, as Ironic stores what BMO gives it.
+func TestInstallStep(t *testing.T) {
+	for name, test := range map[string]struct {
+		instance string
+		want     map[string]string
+	}{
+		"with a config drive": {
+			`{"configdrive": {"meta_data": {"name": "one"}, "network_data": {"links": []}, "user_data": "#cloud-config"}}`,
+			map[string]string{
+				"openstack/latest/meta_data.json":    `{"name": "one"}`,
+				"openstack/latest/network_data.json": `{"links": []}`,
+				"openstack/latest/user_data":         "#cloud-config",
+			},
+		},
+		"with a part of one": {
+			`{"configdrive": {"meta_data": {"name": "one"}}}`,
+			map[string]string{"openstack/latest/meta_data.json": `{"name": "one"}`},
+		},
+		"without": {`{}`, map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			written := &disk{}
+			installs := steps{machine: written, node: "http://images/node", download: func(_ context.Context, url string) ([]byte, error) {
+				return []byte("from " + url), nil
+			}}
+			step := `{"interface": "deploy", "step": "install_node", "args": {}}`
+			result, err := installs.deploy(t.Context(), json.RawMessage(
+				`{"step": `+step+`, "node": {"instance_info": `+test.instance+`}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, _ := result.(map[string]any)
+			if echo, _ := answer["deploy_step"].(json.RawMessage); string(echo) != step {
+				t.Errorf("the step is not echoed: %v", result)
+			}
+			drive := map[string]string{}
+			for name, content := range written.drive {
+				drive[name] = string(content)
+			}
+			if diff := cmp.Diff(test.want, drive); diff != "" || written.image != "from http://images/node" {
+				t.Errorf("the image is %q, the config drive (-want +got):\n%s", written.image, diff)
+			}
+		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ type steps struct {
 	machine  Machine
 	download downloader
 	book     *logbook
+	// node is the URL of the image that InstallStep writes.
+	node string
 }
 
 func (s steps) extensions() map[string]extension {
@@ -39,27 +42,33 @@ func (s steps) extensions() map[string]extension {
 	}
 }
 
+// InstallStep is the deploy step of this agent for a custom deploy: it knows its image, and takes the config drive as
+// Ironic has it.
+const InstallStep = "install_node"
+
 // nothing is for what a machine without partitions and boot loaders has done already.
 func nothing(context.Context, json.RawMessage) (any, error) { return map[string]string{}, nil }
 
 // listed is a step as Ironic learns of it.
 func listed(name string, priority int) map[string]any {
 	return map[string]any{
-		manager: []map[string]any{{
-			"step": name, "priority": priority, "interface": "deploy", "reboot_requested": false, "abortable": true,
-		}},
+		"step": name, "priority": priority, "interface": "deploy", "reboot_requested": false, "abortable": true,
 	}
 }
 
+// ofManager are steps by the part that offers them.
+func ofManager(steps ...map[string]any) map[string]any { return map[string]any{manager: steps} }
+
 func (s steps) cleanSteps(context.Context, json.RawMessage) (any, error) {
 	return map[string]any{
-		"clean_steps": listed("erase_devices_metadata", 99), "hardware_manager_version": managerVersions,
+		"clean_steps": ofManager(listed("erase_devices_metadata", 99)), "hardware_manager_version": managerVersions,
 	}, nil
 }
 
 func (s steps) deploySteps(context.Context, json.RawMessage) (any, error) {
 	return map[string]any{
-		"deploy_steps": listed("write_image", 0), "hardware_manager_version": managerVersions,
+		"deploy_steps":             ofManager(listed("write_image", 0), listed(InstallStep, 0)),
+		"hardware_manager_version": managerVersions,
 	}, nil
 }
 
@@ -104,11 +113,14 @@ func (s steps) clean(ctx context.Context, params json.RawMessage) (any, error) {
 func (s steps) deploy(ctx context.Context, params json.RawMessage) (any, error) {
 	var read stepParams
 	name, err := read.read(params)
-	if err == nil && name != "write_image" {
-		err = fmt.Errorf("there is no deploy step %q", name)
-	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case name == "write_image":
 		err = s.writeImage(ctx, read.Step)
+	case name == InstallStep:
+		err = s.install(ctx, params)
+	default:
+		err = fmt.Errorf("there is no deploy step %q", name)
 	}
 	return map[string]any{"deploy_result": nil, "deploy_step": read.Step}, err
 }
@@ -131,6 +143,39 @@ func (s steps) writeImage(ctx context.Context, step json.RawMessage) error {
 	if wanted.Args.Drive != "" {
 		if drive, err = iso.ReadPacked(strings.NewReader(wanted.Args.Drive)); err != nil {
 			return fmt.Errorf("reading the config drive: %w", err)
+		}
+	}
+	return s.machine.Write(ctx, image, drive)
+}
+
+// install writes the image of this agent, with the config drive of the node.
+func (s steps) install(ctx context.Context, params json.RawMessage) error {
+	var wanted struct {
+		Node struct {
+			Instance struct {
+				Drive *struct {
+					MetaData    json.RawMessage `json:"meta_data"`
+					NetworkData json.RawMessage `json:"network_data"`
+					UserData    string          `json:"user_data"`
+				} `json:"configdrive"`
+			} `json:"instance_info"`
+		} `json:"node"`
+	}
+	if err := json.Unmarshal(params, &wanted); err != nil {
+		return fmt.Errorf("reading the node to install: %w", err)
+	}
+	image, err := s.download(ctx, s.node)
+	if err != nil {
+		return failure("ImageDownloadError", "Error downloading image", fmt.Sprintf("%s: %v", s.node, err))
+	}
+	drive := map[string][]byte{}
+	if given := wanted.Node.Instance.Drive; given != nil {
+		for name, content := range map[string][]byte{
+			"meta_data.json": given.MetaData, "network_data.json": given.NetworkData, "user_data": []byte(given.UserData),
+		} {
+			if len(content) > 0 {
+				drive[path.Join("openstack/latest", name)] = content
+			}
 		}
 	}
 	return s.machine.Write(ctx, image, drive)

@@ -14,8 +14,12 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
+// NodeImage is the name of the image that makes a node of a machine.
+const NodeImage = "node"
+
 const (
 	imageSuffix    = ".img"
+	mediumSuffix   = ".iso"
 	checksumSuffix = ".sha256sum"
 )
 
@@ -39,6 +43,11 @@ type imageFile struct {
 // ImageURL is the address of an image.
 func ImageURL(name string) string { return "http://" + ImagesAddress + "/images/" + name + imageSuffix }
 
+// MediumURL is the address of a medium.
+func MediumURL(name string) string {
+	return "http://" + ImagesAddress + "/images/" + name + mediumSuffix
+}
+
 // ChecksumURL is the address of the file that has the SHA-256 checksum of an image, as sha256sum(1) writes it.
 func ChecksumURL(name string) string { return ImageURL(name) + checksumSuffix }
 
@@ -51,10 +60,17 @@ func (s *Server) AddImage(name, rootKey string) error {
 	if err != nil {
 		return fmt.Errorf("writing the image %s: %w", name, err)
 	}
+	s.serve(name, append(content, '\n'))
+	return nil
+}
+
+// AddMedium serves a medium that machines boot from, an ISO 9660 image. A medium of that name is replaced.
+func (s *Server) AddMedium(name string, content []byte) { s.serve(name+mediumSuffix, content) }
+
+func (s *Server) serve(name string, content []byte) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.images[name] = &imageFile{content: append(content, '\n'), made: time.Now(), waiting: &atomic.Int32{}}
-	return nil
+	s.images[name] = &imageFile{content: content, made: time.Now(), waiting: &atomic.Int32{}}
 }
 
 // SetImageMissing makes the server answer 404 for an image and its checksum, or serve them again.
@@ -119,7 +135,7 @@ func (s *Server) imageHandler() http.Handler {
 		file, wantsChecksum := strings.CutSuffix(request.PathValue("file"), checksumSuffix)
 		name, isImage := strings.CutSuffix(file, imageSuffix)
 		found, exists := s.image(name)
-		if !isImage || !exists {
+		if isMedium := strings.HasSuffix(name, mediumSuffix); isImage == isMedium || !exists {
 			http.NotFound(writer, request)
 			return
 		}

@@ -11,7 +11,7 @@ type Power interface {
 	Powered() bool
 	// PowerOn boots what is on the disk.
 	PowerOn(ctx context.Context) error
-	// PowerOnFrom boots a ramdisk instead. The files of the medium that it comes from are its parameters.
+	// PowerOnFrom boots from a medium instead, which has these files.
 	PowerOnFrom(ctx context.Context, medium map[string][]byte) error
 	PowerOff(ctx context.Context) error
 	// Shutdown asks the operating system to turn the machine off.

@@ -43,7 +43,8 @@ type Server struct {
 	// mutex guards what is below.
 	mutex       sync.Mutex
 	controllers map[string]*controller
-	images      map[string]*imageFile
+	// images are those by their names, and media by their names with mediumSuffix.
+	images map[string]*imageFile
 	// sessions are those that were not closed, by their names.
 	sessions map[string]session
 }

@@ -434,6 +434,23 @@ func TestImagesHaveTheirChecksum(t *testing.T) {
 	}
 }
 
+func TestMediaAreServedUnderTheirOwnNames(t *testing.T) {
+	fixture := start(t)
+	fixture.server.AddMedium("debian", []byte("a medium"))
+	for url, want := range map[string]string{
+		bmc.MediumURL("debian"):                          "a medium",
+		bmc.ImageURL("debian"):                           `{"rootfs":"root-key"}`,
+		bmc.MediumURL("unknown"):                         "",
+		bmc.ImageURL("debian.iso"):                       "",
+		"http://" + bmc.ImagesAddress + "/images/debian": "",
+	} {
+		status, got := fixture.send(t, fixture.request(t, "GET", url, ""))
+		if (status == http.StatusOK) != (want != "") || want != "" && got != want {
+			t.Errorf("%s: got %d %q, want %q", url, status, got, want)
+		}
+	}
+}
+
 func TestImagesThatAreHeldHaveToBeWaitedFor(t *testing.T) {
 	fixture := start(t)
 	release, err := fixture.server.HoldImage("debian")

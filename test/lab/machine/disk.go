@@ -73,6 +73,11 @@ func (d disk) write(key, store string, linkStore func(from, to string) error) er
 // upper is the layer that holds the machine's changes.
 func (d disk) upper() string { return filepath.Join(d.dir, "upper") }
 
+// plan boots from the disk, with a root file system below the changes of the machine.
+func (d disk) plan(lower string) Plan {
+	return Plan{Lower: lower, Upper: d.upper(), Work: filepath.Join(d.dir, "work"), Binds: d.binds()}
+}
+
 // binds says where the machine sees the plain folders.
 func (d disk) binds() map[string]string {
 	places := map[string]string{}

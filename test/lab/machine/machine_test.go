@@ -405,7 +405,7 @@ func booted(t *testing.T, made *machine.Machine) {
 func answers(t *testing.T, made *machine.Machine) {
 	t.Helper()
 	await(t, made.Name()+" to answer", func() error {
-		_, err := made.Run(t.Context(), "true")
+		_, err := made.Run(t.Context(), "systemctl", "show", "--property=Version")
 		return err
 	})
 }

@@ -80,13 +80,11 @@ func (m *Machine) bootDisk(ctx context.Context) error {
 	if err := m.presentMedia(); err != nil {
 		return err
 	}
-	return m.boot(ctx, Plan{
-		Lower: lower, Upper: m.disk().upper(), Work: m.path("disk/work"), Binds: m.disk().binds(),
-	})
+	return m.boot(ctx, m.disk().plan(lower), m.bootDisk)
 }
 
-// boot starts the system that a plan describes.
-func (m *Machine) boot(ctx context.Context, plan Plan) error {
+// boot starts the system that a plan describes. Again boots what follows when that system reboots.
+func (m *Machine) boot(ctx context.Context, plan Plan, again func(context.Context) error) error {
 	for _, group := range []string{SystemGroup, LabGroup} {
 		if err := m.group.Child(group).Create(); err != nil {
 			return err
@@ -108,13 +106,13 @@ func (m *Machine) boot(ctx context.Context, plan Plan) error {
 	m.running = started
 	m.state.Unlock()
 	// The machine goes on when the caller's context ends.
-	go m.follow(context.WithoutCancel(ctx), started)
+	go m.follow(context.WithoutCancel(ctx), started, again)
 	return nil
 }
 
 // follow does what the board does when a system has ended on its own: stay off, or boot again. A system that broke
 // down leaves the machine on, as on metal.
-func (m *Machine) follow(ctx context.Context, ended *boot) {
+func (m *Machine) follow(ctx context.Context, ended *boot, again func(context.Context) error) {
 	<-ended.done
 	err := m.change(ctx, "following its operating system", func() error {
 		if m.last() != ended {
@@ -127,7 +125,7 @@ func (m *Machine) follow(ctx context.Context, ended *boot) {
 			if err := m.off(ctx); err != nil {
 				return err
 			}
-			return m.on(ctx, m.bootDisk)
+			return m.on(ctx, again)
 		}
 		return nil
 	})

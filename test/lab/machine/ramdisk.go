@@ -10,8 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
+
+// LiveFile is on a medium that brings a system of its own. It has the key of the root file system.
+const LiveFile = "live/rootfs"
 
 // Where the system of a ramdisk finds what it needs.
 const (
@@ -48,18 +52,40 @@ func BuildRamdisk(ctx context.Context, checkout, folder string) error {
 	return nil
 }
 
-// PowerOnFrom turns the machine on and boots the ramdisk, which sees the files of a medium. What is on the disk stays
-// there until the ramdisk changes it. A machine that is on is left as it is.
+// PowerOnFrom turns the machine on and boots from a medium: the system that it brings, or else the ramdisk, which sees
+// the files of the medium. What is on the disk stays there until the ramdisk changes it. A machine that is on is left as
+// it is.
 func (m *Machine) PowerOnFrom(ctx context.Context, medium map[string][]byte) error {
-	if m.spec.Ramdisk == "" {
-		return fmt.Errorf("machine %s: booting from a medium: it has no ramdisk", m.spec.Name)
-	}
 	return m.change(ctx, "booting from a medium", func() error {
-		return m.on(ctx, func(ctx context.Context) error { return m.bootRamdisk(ctx, medium) })
+		return m.on(ctx, func(ctx context.Context) error {
+			if key, live := medium[LiveFile]; live {
+				return m.bootLive(ctx, strings.TrimSpace(string(key)))
+			}
+			return m.bootRamdisk(ctx, medium)
+		})
 	})
 }
 
+// bootLive starts a system that a medium brings. It writes to memory: none of it is left when it boots again.
+func (m *Machine) bootLive(ctx context.Context, key string) error {
+	lower, err := m.lower(key)
+	if err != nil {
+		return err
+	}
+	memory := disk{dir: m.path("live")}
+	if err := memory.wipe(); err != nil {
+		return err
+	}
+	if err := memory.write(key, "", nil); err != nil {
+		return err
+	}
+	return m.boot(ctx, memory.plan(lower), func(ctx context.Context) error { return m.bootLive(ctx, key) })
+}
+
 func (m *Machine) bootRamdisk(ctx context.Context, medium map[string][]byte) error {
+	if m.spec.Ramdisk == "" {
+		return errors.New("it has no ramdisk")
+	}
 	folder := m.path("ramdisk")
 	if err := os.RemoveAll(folder); err != nil {
 		return fmt.Errorf("forgetting the ramdisk of an earlier boot: %w", err)
@@ -86,7 +112,7 @@ func (m *Machine) bootRamdisk(ctx context.Context, medium map[string][]byte) err
 	m.state.Lock()
 	m.board = board
 	m.state.Unlock()
-	return m.boot(ctx, plan)
+	return m.boot(ctx, plan, m.bootDisk)
 }
 
 // board is how a ramdisk reaches the disk of its machine.

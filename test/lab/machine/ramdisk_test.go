@@ -78,6 +78,43 @@ func TestMachineBootsARamdiskFromAMedium(t *testing.T) {
 	must(t, one.Remove(t.Context()))
 }
 
+// TestMachineBootsTheSystemOfAMedium boots a live system beside a disk that has a system of its own.
+func TestMachineBootsTheSystemOfAMedium(t *testing.T) {
+	lab := start(t, "m-live")
+	one := lab.add(t, "one", 20)
+	install(t, one, 20)
+	must(t, one.PowerOnFrom(t.Context(), map[string][]byte{machine.LiveFile: []byte(rootKey + "\n")}))
+	answers(t, one)
+	const left = "ls -d /var/lib/cloud/seed/* /root/data /var/lib/kubelet/data /var/lib/containerd/image 2>/dev/null || true"
+	if got := run(t, one, "sh", "-c", left); got != "" {
+		t.Errorf("the live system sees the disk: %s", got)
+	}
+
+	t.Log("a live system that reboots comes back from the medium, without what it wrote")
+	run(t, one, "sh", "-c", "touch /root/data /var/lib/kubelet/data /run/before; sync")
+	restart(t, one, "reboot")
+	await(t, "the live system to come back", func() error {
+		_, err := one.Run(t.Context(), "test", "!", "-e", "/run/before")
+		return err
+	})
+	answers(t, one)
+	if got := run(t, one, "sh", "-c", left); got != "" {
+		t.Errorf("after a reboot: %s", got)
+	}
+
+	t.Log("the disk is as it was")
+	must(t, one.PowerOff(t.Context()))
+	must(t, one.PowerOn(t.Context()))
+	booted(t, one)
+	if got := run(t, one, "cat", "/etc/from-user-data"); got != "hello one" {
+		t.Errorf("the file from user_data: got %q", got)
+	}
+	must(t, one.PowerOff(t.Context()))
+	if err := one.PowerOnFrom(t.Context(), map[string][]byte{machine.LiveFile: []byte("unknown")}); err == nil || one.Powered() {
+		t.Errorf("a medium with an unknown system: powered %t, %v", one.Powered(), err)
+	}
+}
+
 // inspector takes inventories on the network of a lab.
 func inspector(t *testing.T, on *network.Switch) <-chan []byte {
 	t.Helper()

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/agent"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
 )
 
@@ -58,7 +59,7 @@ func run(ctx context.Context, log *slog.Logger) error {
 	log.Info("the ramdisk runs", "machine", string(name), "address", card.address.String())
 	made, err := agent.New(agent.Options{
 		Parameters: parameters, Machine: newHardware(strings.TrimSpace(string(name)), card.number),
-		MAC: card.mac, Address: card.address, Log: log,
+		Node: bmc.ImageURL(bmc.NodeImage), MAC: card.mac, Address: card.address, Log: log,
 	})
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 )
 
 // Make packs files as Ironic does, with the options that decide about names.
-func Make(t *testing.T, maker string, files map[string]string, options ...string) []byte {
+func Make(t testing.TB, maker string, files map[string]string, options ...string) []byte {
 	t.Helper()
 	program, err := exec.LookPath(maker)
 	if err != nil {
