@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
@@ -96,6 +97,31 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 		Expect(bed.lab.Machine(single).Installed()).To(BeEmpty(), "the disk")
 	}, NodeTimeout(storyLimit))
 
+	It("gets other BIOS settings although BMO is killed while it prepares the host", func(ctx context.Context) {
+		asked := time.Now()
+		// BMO sets them again and again until it has read them, which it does once a minute.
+		w.setFirmware(ctx, single, bmov1alpha1.DesiredSettingsMap{
+			"ProcVirtualization": intstr.FromString("Disabled"), "BootDelaySeconds": intstr.FromInt32(5),
+		})
+		w.untilSingle(ctx, inState(bmov1alpha1.StatePreparing))
+		killBMO(ctx)
+		Eventually(func() []bmc.Operation { return changesOf(asked, single) }, patiently()...).
+			Should(ContainElement(HaveField("Resource", "pending bios")))
+		killBMO(ctx)
+		w.untilSingle(ctx, inState(bmov1alpha1.StateAvailable), isWell(), isOn())
+		Expect(bed.lab.BMC().BIOS(single)).To(Equal(map[string]any{
+			"ProcVirtualization": "Disabled", "BootDelaySeconds": 5.0,
+		}))
+		Eventually(func(g Gomega) {
+			var settings bmov1alpha1.HostFirmwareSettings
+			g.Expect(w.Get(ctx, named(single), &settings)).To(Succeed())
+			g.Expect(settings.Status.Settings).To(Equal(bmov1alpha1.SettingsMap{
+				"ProcVirtualization": "Disabled", "BootDelaySeconds": "5",
+			}))
+			g.Expect(isTrue(settings.Status.Conditions, string(bmov1alpha1.FirmwareSettingsChangeDetected))).To(BeFalse())
+		}, patiently()...).Should(Succeed())
+	}, NodeTimeout(storyLimit))
+
 	It("is taken over as it is when it is externally provisioned, and only its power changes", func(ctx context.Context) {
 		w.changeSingle(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.ExternallyProvisioned = true })
 		w.untilSingle(ctx, inState(bmov1alpha1.StateExternallyProvisioned), isWell(), isOn())
@@ -144,6 +170,21 @@ func (w *world) changeSingle(ctx context.Context, change func(*bmov1alpha1.BareM
 		before := host.DeepCopy()
 		change(host)
 		g.Expect(w.Patch(ctx, host, client.MergeFrom(before))).To(Succeed())
+	}, patiently()...).Should(Succeed())
+}
+
+// setFirmware asks for other BIOS settings of a host, which BMO has to have read before.
+func (w *world) setFirmware(ctx context.Context, name string, wanted bmov1alpha1.DesiredSettingsMap) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		settings := &bmov1alpha1.HostFirmwareSettings{}
+		g.Expect(w.Get(ctx, named(name), settings)).To(Succeed())
+		for attribute := range wanted {
+			g.Expect(settings.Status.Settings).To(HaveKey(attribute))
+		}
+		before := settings.DeepCopy()
+		settings.Spec.Settings = wanted
+		g.Expect(w.Patch(ctx, settings, client.MergeFrom(before))).To(Succeed())
 	}, patiently()...).Should(Succeed())
 }
 

@@ -48,6 +48,7 @@ func (s *Server) controllerHandler() http.Handler {
 		mux.HandleFunc(pattern, s.recorded(do))
 	}
 	mux.HandleFunc("GET "+redfishRoot+"/{$}", serviceRoot)
+	serveRegistry(mux)
 	mux.HandleFunc("GET "+sessionService, readSessionService)
 	mux.HandleFunc("POST "+sessions, s.openSession)
 	mux.HandleFunc("DELETE "+sessions+"/{id}", s.closeSession)

@@ -51,12 +51,15 @@ func (s *Server) redfish() map[string]route {
 	return map[string]route{
 		"GET " + system:   {"system", readSystem},
 		"PATCH " + system: {"boot", changing(setBoot)},
-		"POST " + system + "/Actions/ComputerSystem.Reset": {"reset", s.reset},
-		"GET " + system + "/EthernetInterfaces":            {"cards", readCards},
-		"GET " + system + "/EthernetInterfaces/eth0":       {"card", readCard},
-		"GET " + manager:                      {"manager", readManager},
-		"GET " + manager + "/VirtualMedia":    {"slots", readSlots},
-		"GET " + manager + "/VirtualMedia/Cd": {"slot", readSlot},
+		"POST " + system + "/Actions/ComputerSystem.Reset":                      {"reset", s.reset},
+		"GET " + system + "/EthernetInterfaces":                                 {"cards", readCards},
+		"GET " + system + "/EthernetInterfaces/eth0":                            {"card", readCard},
+		"GET " + system + "/Bios":                                               {"bios", readBIOS},
+		"GET " + system + "/Bios/Settings":                                      {"pending bios", readPendingBIOS},
+		"PATCH " + system + "/Bios/Settings":                                    {"pending bios", changing(setBIOS)},
+		"GET " + manager:                                                        {"manager", readManager},
+		"GET " + manager + "/VirtualMedia":                                      {"slots", readSlots},
+		"GET " + manager + "/VirtualMedia/Cd":                                   {"slot", readSlot},
 		"POST " + manager + "/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia": {"insert", changing(insertCD)},
 		"POST " + manager + "/VirtualMedia/Cd/Actions/VirtualMedia.EjectMedia":  {"eject", changing(ejectCD)},
 	}
@@ -67,7 +70,7 @@ func serviceRoot(writer http.ResponseWriter, _ *http.Request) {
 	respond(writer, http.StatusOK, object{
 		"@odata.id": redfishRoot + "/", "Id": "RootService", "Name": "Board controllers of the lab",
 		"RedfishVersion": "1.6.0", "Systems": link(systems), "Managers": link(managers),
-		"SessionService": link(sessionService), "Links": object{"Sessions": link(sessions)},
+		"Registries": link(registries), "SessionService": link(sessionService), "Links": object{"Sessions": link(sessions)},
 	})
 }
 
@@ -87,7 +90,7 @@ func readSystem(_ context.Context, controller *controller, _ *exchange) (any, er
 			"BootSourceOverrideTarget@Redfish.AllowableValues": bootTargets,
 		},
 		"Links":              object{"ManagedBy": []object{link(managers + "/" + controller.name)}},
-		"EthernetInterfaces": link(path + "/EthernetInterfaces"),
+		"EthernetInterfaces": link(path + "/EthernetInterfaces"), "Bios": link(path + "/Bios"),
 		"Actions": object{"#ComputerSystem.Reset": object{
 			"target":                            path + "/Actions/ComputerSystem.Reset",
 			"ResetType@Redfish.AllowableValues": resetTypes,
@@ -226,7 +229,11 @@ func (s *Server) powerOn(ctx context.Context, controller *controller) error {
 	controller.mutex.Lock()
 	boot, medium := controller.boot, controller.medium
 	controller.mutex.Unlock()
-	if controller.machine.Powered() || boot.Target != fromCD || boot.Enabled == bootNormal || medium == "" {
+	if controller.machine.Powered() {
+		return nil
+	}
+	controller.startBIOS()
+	if boot.Target != fromCD || boot.Enabled == bootNormal || medium == "" {
 		return controller.machine.PowerOn(ctx)
 	}
 	files, err := s.downloadMedium(ctx, medium)

@@ -63,6 +63,8 @@ type controller struct {
 	boot  bootSource
 	// asking ends the last graceful command, nil before the first.
 	asking context.CancelFunc
+	// bios are the settings that the machine started with, and pendingBIOS those for its next start.
+	bios, pendingBIOS map[string]any
 	// medium is the URL of what is in the virtual CD drive, empty when nothing is.
 	medium string
 }
@@ -142,7 +144,7 @@ func (s *Server) Add(name, username, password string, machine Machine) error {
 	}
 	s.controllers[name] = &controller{
 		name: name, credentials: credentials{username, password}, machine: machine, operation: make(chan struct{}, 1),
-		boot: bootSource{Target: fromNone, Enabled: bootNormal},
+		boot: bootSource{Target: fromNone, Enabled: bootNormal}, bios: newBIOS(), pendingBIOS: map[string]any{},
 	}
 	return nil
 }

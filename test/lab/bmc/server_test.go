@@ -305,6 +305,50 @@ func followed(t *testing.T, value any, path ...string) string {
 	return fmt.Sprint(at(t, value, append(path, "@odata.id")...))
 }
 
+// TestBIOS follows the links to the settings of a BIOS, which take effect when the machine starts.
+func TestBIOS(t *testing.T) {
+	fixture := start(t)
+	settings := followed(t, fixture.read(t, system), "Bios")
+	bios := fixture.read(t, settings)
+	pending := followed(t, bios, "@Redfish.Settings", "SettingsObject")
+	for body, want := range map[string]int{
+		`{"Attributes": {"ProcVirtualization": "Sometimes"}}`:                       http.StatusBadRequest,
+		`{"Attributes": {"ProcVirtualization": 1}}`:                                 http.StatusBadRequest,
+		`{"Attributes": {"BootDelaySeconds": 61}}`:                                  http.StatusBadRequest,
+		`{"Attributes": {"BootDelaySeconds": "Enabled"}}`:                           http.StatusBadRequest,
+		`{"Attributes": {"Unknown": 1}}`:                                            http.StatusBadRequest,
+		`{"Attributes": {"ProcVirtualization": "Disabled", "BootDelaySeconds": 5}}`: http.StatusNoContent,
+	} {
+		fixture.want(t, want, "PATCH", pending, body)
+	}
+	before := map[string]any{"BootDelaySeconds": 0, "ProcVirtualization": "Enabled"}
+	if diff := cmp.Diff(before, fixture.server.BIOS("one")); diff != "" {
+		t.Errorf("before the machine starts (-want +got):\n%s", diff)
+	}
+	fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "On"}`)
+	after := map[string]any{"BootDelaySeconds": 5.0, "ProcVirtualization": "Disabled"}
+	if diff := cmp.Diff(after, at(t, fixture.read(t, settings), "Attributes")); diff != "" {
+		t.Errorf("after it has (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]any{}, at(t, fixture.read(t, pending), "Attributes")); diff != "" {
+		t.Errorf("still pending (-want +got):\n%s", diff)
+	}
+
+	registry := fixture.read(t, followed(t, fixture.read(t, followed(t, fixture.read(t, "/redfish/v1/"), "Registries")), "Members", "0"))
+	if registry["Id"] != bios["AttributeRegistry"] {
+		t.Errorf("the registry is %v", registry["Id"])
+	}
+	entries := fixture.read(t, fmt.Sprint(at(t, registry, "Location", "0", "Uri")))
+	known := map[string]any{}
+	for index := range len(before) {
+		entry := at(t, entries, "RegistryEntries", "Attributes", strconv.Itoa(index))
+		known[fmt.Sprint(at(t, entry, "AttributeName"))] = at(t, entry, "DefaultValue")
+	}
+	if diff := cmp.Diff(map[string]any{"BootDelaySeconds": 0.0, "ProcVirtualization": "Enabled"}, known); diff != "" {
+		t.Errorf("the registry (-want +got):\n%s", diff)
+	}
+}
+
 func TestFailuresHaveTheirStatus(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare            func(*fixture)

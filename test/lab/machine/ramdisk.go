@@ -53,8 +53,8 @@ func BuildRamdisk(ctx context.Context, checkout, folder string) error {
 }
 
 // PowerOnFrom turns the machine on and boots from a medium: the system that it brings, or else the ramdisk, which sees
-// the files of the medium. What is on the disk stays there until the ramdisk changes it. A machine that is on is left as
-// it is.
+// the files of the medium. What is on the disk stays there until the ramdisk changes it. A machine that is on is left
+// as it is.
 func (m *Machine) PowerOnFrom(ctx context.Context, medium map[string][]byte) error {
 	return m.change(ctx, "booting from a medium", func() error {
 		return m.on(ctx, func(ctx context.Context) error {

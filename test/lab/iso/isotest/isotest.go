@@ -9,30 +9,30 @@ import (
 )
 
 // Make packs files as Ironic does, with the options that decide about names.
-func Make(t testing.TB, maker string, files map[string]string, options ...string) []byte {
-	t.Helper()
+func Make(tb testing.TB, maker string, files map[string]string, options ...string) []byte {
+	tb.Helper()
 	program, err := exec.LookPath(maker)
 	if err != nil {
-		t.Skipf("%s is not installed: install genisoimage or xorriso", maker)
+		tb.Skipf("%s is not installed: install genisoimage or xorriso", maker)
 	}
-	folder := t.TempDir()
+	folder := tb.TempDir()
 	for name, content := range files {
 		file := filepath.Join(folder, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
-	target := filepath.Join(t.TempDir(), "image.iso")
+	target := filepath.Join(tb.TempDir(), "image.iso")
 	args := append([]string{"-quiet", "-V", "config-2", "-o", target}, options...)
-	if output, err := exec.CommandContext(t.Context(), program, append(args, folder)...).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", maker, err, output)
+	if output, err := exec.CommandContext(tb.Context(), program, append(args, folder)...).CombinedOutput(); err != nil {
+		tb.Fatalf("%s: %v\n%s", maker, err, output)
 	}
 	image, err := os.ReadFile(target)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return image
 }
