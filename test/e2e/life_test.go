@@ -122,6 +122,7 @@ var _ = Describe("A cluster", Ordered, func() {
 	describeFaults(w)
 	describeRemediation(w)
 	describeProtection(w)
+	describeUpgrade(w)
 
 	It("is deleted, and its hosts are as they were found", func(ctx context.Context) {
 		// The framework's way of waiting wants a clusterctl configuration, or refuses every Cluster.

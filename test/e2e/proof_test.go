@@ -34,8 +34,13 @@ type picture struct {
 
 // pictures takes a picture of each host, but for some.
 func (e *endpoint) pictures(ctx context.Context, g Gomega, except ...string) map[string]picture {
+	return picturesOf(hostsIn(ctx, g, e.home), except...)
+}
+
+// picturesOf takes a picture of each host, but for some.
+func picturesOf(hosts []bmov1alpha1.BareMetalHost, except ...string) map[string]picture {
 	taken := map[string]picture{}
-	for _, host := range hostsIn(ctx, g, e.home) {
+	for _, host := range hosts {
 		if slices.Contains(except, host.Name) {
 			continue
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/issuer"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
 )
 
 const (
@@ -43,6 +44,8 @@ const (
 
 	issuerImage   = "lab.invalid/issuer:lab"
 	operatorImage = "lab.invalid/baremetal-operator:lab"
+
+	earlierOperatorImage = "lab.invalid/baremetal-operator:earlier"
 
 	// addressManagerProgram is the command of the released Deployment of the IP address manager.
 	addressManagerProgram = "/manager"
@@ -145,21 +148,41 @@ func (l *Lab) packReleased(ctx context.Context, folder string) ([]string, error)
 		{binaries.BaremetalOperator(), operatorImage, operatorProgram},
 		{binaries.AddressManager(), addressManager, addressManagerProgram},
 	} {
-		programs, err := binaries.Ensure(ctx, l.checkout, released.set, &lines{progress: l.options.Progress})
-		if err != nil {
-			return nil, err
-		}
-		name := released.set.Programs[0].Name
-		archive := filepath.Join(folder, name+".tar")
-		if err := image.Pack(image.Image{
-			Names: []string{released.image}, Entrypoint: []string{released.path}, User: unprivileged,
-			Files: []image.File{{Path: released.path, From: filepath.Join(programs, name)}},
-		}, archive); err != nil {
+		archive := filepath.Join(folder, released.set.Programs[0].Name+".tar")
+		if err := l.packProgram(ctx, released.set, released.image, released.path, archive); err != nil {
 			return nil, err
 		}
 		archives = append(archives, archive)
 	}
 	return archives, nil
+}
+
+// packProgram packs the only program of a set.
+func (l *Lab) packProgram(ctx context.Context, set binaries.Set, name, path, archive string) error {
+	programs, err := binaries.Ensure(ctx, l.checkout, set, &lines{progress: l.options.Progress})
+	if err != nil {
+		return err
+	}
+	return image.Pack(image.Image{
+		Names: []string{name}, Entrypoint: []string{path}, User: unprivileged,
+		Files: []image.File{{Path: path, From: filepath.Join(programs, set.Programs[0].Name)}},
+	}, archive)
+}
+
+// importImage puts the images of an archive into the store of a machine that runs.
+func importImage(ctx context.Context, into *machine.Machine, archive string) error {
+	content, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }()
+	command, err := into.Command(ctx, "ctr", "--namespace=k8s.io", "images", "import", "-")
+	if err != nil {
+		return err
+	}
+	command.Stdin = content
+	_, err = output(command)
+	return err
 }
 
 // packEndpoint packs the images of Ironic's pods.

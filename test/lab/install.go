@@ -68,7 +68,11 @@ func (l *Lab) installIssuer(ctx context.Context, cluster *Cluster) error {
 
 // installOperator installs BMO, and does not wait for it.
 func (l *Lab) installOperator(ctx context.Context, cluster *Cluster, endpoint ironicapi.Endpoint) error {
-	objects, err := l.operatorObjects(ctx, endpoint)
+	module, err := l.source().BaremetalOperator(ctx)
+	if err != nil {
+		return err
+	}
+	objects, err := operatorObjects(module, operatorImage, endpoint)
 	if err != nil {
 		return err
 	}

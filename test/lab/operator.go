@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +22,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
 // The Baremetal Operator (BMO) runs as it is released. What an administrator chooses is how it reaches Ironic.
@@ -37,12 +39,73 @@ const (
 	operatorConfig    = "ironic"
 )
 
-// operatorObjects are the released manifests of BMO, for an Ironic, without the definitions.
-func (l *Lab) operatorObjects(ctx context.Context, endpoint ironicapi.Endpoint) ([]client.Object, error) {
+// EarlierOperator makes a cluster run the BMO of the minor version before, with the definitions of the later one. It
+// returns when that is available.
+func (l *Lab) EarlierOperator(ctx context.Context, cluster *Cluster) error {
+	archive := filepath.Join(l.folder, "images", "earlier-operator.tar")
+	if err := l.packProgram(ctx, binaries.EarlierBaremetalOperator(), earlierOperatorImage, operatorProgram, archive); err != nil {
+		return err
+	}
+	if err := importImage(ctx, l.Machine(cluster.Name), archive); err != nil {
+		return err
+	}
+	module, err := l.source().EarlierBaremetalOperator(ctx)
+	if err != nil {
+		return err
+	}
+	return l.replaceOperator(ctx, cluster, module, earlierOperatorImage)
+}
+
+// UpgradeOperator makes a cluster run the BMO of the lab again. It returns when that is available.
+func (l *Lab) UpgradeOperator(ctx context.Context, cluster *Cluster) error {
 	module, err := l.source().BaremetalOperator(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	return l.replaceOperator(ctx, cluster, module, operatorImage)
+}
+
+// replaceOperator replaces all objects of BMO.
+func (l *Lab) replaceOperator(ctx context.Context, cluster *Cluster, module, image string) error {
+	objects, err := operatorObjects(module, image, l.Ironic())
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if object.GetObjectKind().GroupVersionKind().Kind == "ValidatingWebhookConfiguration" {
+			// Both are the same, and the one that is there has the authority of its certificate.
+			continue
+		}
+		if err := replace(ctx, cluster.Client, object); err != nil {
+			return err
+		}
+	}
+	return l.WaitForDeployments(ctx, cluster, client.InNamespace(OperatorNamespace))
+}
+
+// replace makes an object what it is to be, whether or not it is there.
+func replace(ctx context.Context, writer client.Client, object client.Object) error {
+	err := writer.Create(ctx, object)
+	if apierrors.IsAlreadyExists(err) {
+		found := &metav1.PartialObjectMetadata{}
+		kind, kindErr := writer.GroupVersionKindFor(object)
+		if kindErr != nil {
+			return kindErr
+		}
+		found.SetGroupVersionKind(kind)
+		if err = writer.Get(ctx, client.ObjectKeyFromObject(object), found); err == nil {
+			object.SetResourceVersion(found.ResourceVersion)
+			err = writer.Update(ctx, object)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("replacing %T %s: %w", object, object.GetName(), err)
+	}
+	return nil
+}
+
+// operatorObjects are the released manifests of BMO in a module, for an Ironic, without the definitions.
+func operatorObjects(module, image string, endpoint ironicapi.Endpoint) ([]client.Object, error) {
 	content, err := os.ReadFile(filepath.Join(module, filepath.FromSlash(operatorManifests)))
 	if err != nil {
 		return nil, err
@@ -57,7 +120,7 @@ func (l *Lab) operatorObjects(ctx context.Context, endpoint ironicapi.Endpoint) 
 		case err != nil:
 			return nil, fmt.Errorf("reading the manifests of BMO: %w", err)
 		}
-		made, err := adapt(object, endpoint)
+		made, err := adapt(object, image, endpoint)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s of BMO: %w", object.GetKind(), err)
 		}
@@ -82,18 +145,18 @@ func OperatorSecret(endpoint ironicapi.Endpoint) *corev1.Secret {
 }
 
 // adapt makes of a released object what an administrator makes of it. It is nil for what is installed otherwise.
-func adapt(object *unstructured.Unstructured, endpoint ironicapi.Endpoint) (client.Object, error) {
+func adapt(object *unstructured.Unstructured, image string, endpoint ironicapi.Endpoint) (client.Object, error) {
 	switch object.GetKind() {
 	case "CustomResourceDefinition":
 		return nil, nil
 	case "ConfigMap":
-		images := "http://" + net.JoinHostPort(IronicAddress, strconv.Itoa(int(infrav1.DefaultImagePort))) + "/images/"
+		files := "http://" + net.JoinHostPort(IronicAddress, strconv.Itoa(int(infrav1.DefaultImagePort))) + "/images/"
 		return &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: operatorConfig},
 			Data: map[string]string{
 				"IRONIC_ENDPOINT":    endpoint.URL,
-				"DEPLOY_KERNEL_URL":  images + "ironic-python-agent.kernel",
-				"DEPLOY_RAMDISK_URL": images + "ironic-python-agent.initramfs",
+				"DEPLOY_KERNEL_URL":  files + "ironic-python-agent.kernel",
+				"DEPLOY_RAMDISK_URL": files + "ironic-python-agent.initramfs",
 			},
 		}, nil
 	case "Deployment":
@@ -101,19 +164,19 @@ func adapt(object *unstructured.Unstructured, endpoint ironicapi.Endpoint) (clie
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment); err != nil {
 			return nil, err
 		}
-		connect(&deployment.Spec.Template.Spec)
+		connect(&deployment.Spec.Template.Spec, image)
 		return deployment, nil
 	default:
 		return object, nil
 	}
 }
 
-// connect gives BMO the image of the lab and the credentials of Ironic, and lets it run where a control plane is all
+// connect gives BMO its image and the credentials of Ironic, and lets it run where a control plane is all
 // that a cluster has.
-func connect(pod *corev1.PodSpec) {
+func connect(pod *corev1.PodSpec, image string) {
 	const volume = "ironic-client"
 	container := &pod.Containers[0]
-	container.Image, container.ImagePullPolicy = operatorImage, corev1.PullIfNotPresent
+	container.Image, container.ImagePullPolicy = image, corev1.PullIfNotPresent
 	container.VolumeMounts = append(container.VolumeMounts,
 		corev1.VolumeMount{Name: volume, MountPath: "/opt/metal3", ReadOnly: true})
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{

@@ -74,6 +74,13 @@ func BaremetalOperator() Set {
 	}
 }
 
+// EarlierBaremetalOperator is the last release of the minor version before that of BaremetalOperator.
+func EarlierBaremetalOperator() Set {
+	set := BaremetalOperator()
+	set.Name = "bmoearlier"
+	return set
+}
+
 // AddressManager is the released IP address manager of Metal3.
 func AddressManager() Set {
 	return Set{
@@ -118,7 +125,8 @@ func Linters() Set {
 func Sets() map[string]Set {
 	sets := map[string]Set{}
 	for _, set := range []Set{
-		ControlPlane(), Nodes(), CoreDNS(), ClusterAPI(), BaremetalOperator(), AddressManager(),
+		ControlPlane(), Nodes(), CoreDNS(), ClusterAPI(), BaremetalOperator(),
+		EarlierBaremetalOperator(), AddressManager(),
 		InClusterAddressManager(), Tools(), Linters(),
 	} {
 		sets[set.Name] = set

@@ -140,6 +140,13 @@ func (s Source) BaremetalOperator(ctx context.Context) (string, error) {
 	return download(ctx, hostOperatorModule, api.Version)
 }
 
+// EarlierBaremetalOperator finds the folder of the module of the BMO to upgrade from.
+func (s Source) EarlierBaremetalOperator(ctx context.Context) (string, error) {
+	folder := filepath.Join(s.Root, "hack", binaries.EarlierBaremetalOperator().Name)
+	found, err := requiredBy(ctx, folder, hostOperatorModule)
+	return found.Dir, err
+}
+
 func (s Source) moduleFolders(ctx context.Context, module string, folders ...string) ([]string, error) {
 	root, err := s.required(ctx, module)
 	if err != nil {
