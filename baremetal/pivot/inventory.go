@@ -1,8 +1,12 @@
 package pivot
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -23,7 +27,20 @@ type Inventory map[string][]string
 // Add adds an object.
 func (i Inventory) Add(kind, name string) { i[kind] = append(i[kind], name) }
 
-// String returns the value of the annotation, with sorted names.
+const (
+	// largestPlain is the length in bytes of the longest inventory that is not compressed. All annotations of an object
+	// have at most 256 KiB.
+	largestPlain = 32 << 10
+
+	// largestUnpacked is the length in bytes to which an inventory is uncompressed at most. It is enough for 50,000
+	// Machines.
+	largestUnpacked = 16 << 20
+
+	// compressed begins an inventory that is JSON compressed with gzip, in base64.
+	compressed = "gzip:"
+)
+
+// String returns the value of the annotation, with sorted names. A long one is compressed.
 func (i Inventory) String() string {
 	sorted := make(map[string][]string, len(i))
 	for kind, names := range i {
@@ -31,7 +48,28 @@ func (i Inventory) String() string {
 	}
 	// Marshalling a map of strings returns no error.
 	content, _ := json.Marshal(sorted)
-	return string(content)
+	if len(content) <= largestPlain {
+		return string(content)
+	}
+	var packed bytes.Buffer
+	// Writing into a buffer returns no error.
+	writer, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	_, _ = writer.Write(content)
+	_ = writer.Close()
+	return compressed + base64.StdEncoding.EncodeToString(packed.Bytes())
+}
+
+// unpack returns the JSON of an inventory.
+func unpack(text string) ([]byte, error) {
+	packed, isPacked := strings.CutPrefix(text, compressed)
+	if !isPacked {
+		return []byte(text), nil
+	}
+	reader, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(packed)))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(reader, largestUnpacked))
 }
 
 // InventoryOf returns the inventory of a Metal3Cluster. Nil if it has none.
@@ -41,7 +79,11 @@ func InventoryOf(infra metav1.Object) (Inventory, error) {
 		return nil, nil
 	}
 	inventory := Inventory{}
-	if err := json.Unmarshal([]byte(text), &inventory); err != nil {
+	content, err := unpack(text)
+	if err == nil {
+		err = json.Unmarshal(content, &inventory)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("parsing annotation %s: %w", infrav1.MoveInventoryAnnotation, err)
 	}
 	return inventory, nil

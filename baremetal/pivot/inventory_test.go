@@ -1,6 +1,8 @@
 package pivot_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -69,6 +71,30 @@ func TestInventory(t *testing.T) {
 	if _, err := pivot.InventoryOf(bringing("1", "[")); err == nil ||
 		!strings.Contains(err.Error(), infrav1.MoveInventoryAnnotation) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestLongInventory keeps the inventory of 5,000 machines below the 256 KiB of all annotations of an object.
+func TestLongInventory(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	inventory := pivot.Inventory{}
+	for range 5000 {
+		name := fmt.Sprintf("production-frankfurt-workers-%05x-%05x", random.IntN(16), random.IntN(1<<20))
+		inventory.Add("Machine", name)
+		inventory.Add("Metal3Machine", name)
+	}
+	text := inventory.String()
+	if len(text) > 128<<10 {
+		t.Errorf("the annotation has %d bytes", len(text))
+	}
+	got, err := pivot.InventoryOf(bringing("1", text))
+	if err != nil || got.String() != text {
+		t.Errorf("got %d Machines, %v", len(got["Machine"]), err)
+	}
+	for _, spoiled := range []string{text[:len(text)/2], "gzip:", "gzip:e30=", "gzip:*"} {
+		if _, err := pivot.InventoryOf(bringing("1", spoiled)); err == nil {
+			t.Errorf("an inventory of %d bytes that is spoiled was read", len(spoiled))
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ func (r *Reconciler) beginMove(_ context.Context, s *scope) (outcome.Outcome, er
 
 // warnOfHandover emits an event when the gate opens, because the same stage hands the endpoint over.
 func (r *Reconciler) warnOfHandover(s *scope) {
-	if s.infra.Spec.Ironic == nil || !s.waitsAtGate() {
+	if s.infra.Spec.Ironic == nil {
 		return
 	}
 	r.Recorder.Eventf(s.infra, nil, corev1.EventTypeWarning, eventHandedOver, "Move", "Cluster %s is paused. The "+

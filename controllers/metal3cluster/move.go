@@ -298,12 +298,19 @@ func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
 
 // openGate removes block-move once the move would lose nothing, and the status does not report an Ironic endpoint that
 // answers. The object may become a leftover, whose status would be valid again when the cluster moves back.
+//
+// Without block-move during a move, nothing is judged: in the source clusterctl copies and deletes the objects, and in
+// the target they arrive one by one. A Cluster that never ran has no block-move either, and is judged.
 func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) {
 		return outcome.Done(), nil
 	}
 	if err := r.readObstacles(ctx, s); err != nil {
 		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
+	}
+	gated := s.waitsAtGate()
+	if !gated && pivot.EpochOf(s.infra).IsMove() {
+		return outcome.Done(), r.announceHandover(ctx, s, true)
 	}
 	if waits := s.departure(); waits != "" {
 		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.trialsAgain), nil
@@ -319,17 +326,30 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 		return outcome.Waiting(infrav1.WaitingForHostsReason,
 			"The move waits until IronicEndpointReady is no longer true").WithAfter(claimDelay), nil
 	}
-	if s.waitsAtGate() {
-		if err := r.recordDeparture(ctx, s); err != nil {
-			return outcome.Done(), fmt.Errorf("the move waits: %w", err)
-		}
+	if !gated {
+		return outcome.Done(), r.announceHandover(ctx, s, true)
 	}
-	if err := r.announceHandover(ctx, s, true); err != nil {
+	if err := r.leave(ctx, s); err != nil {
 		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
 	r.warnOfHandover(s)
-	delete(s.infra.Annotations, infrav1.BlockMoveAnnotation)
 	return outcome.Done(), nil
+}
+
+// leave records the departure and removes block-move. After an error, block-move is still there.
+func (r *Reconciler) leave(ctx context.Context, s *scope) error {
+	if err := r.recordDeparture(ctx, s); err != nil {
+		return err
+	}
+	if err := r.announceHandover(ctx, s, true); err != nil {
+		return err
+	}
+	delete(s.infra.Annotations, infrav1.BlockMoveAnnotation)
+	if err := s.pass.Save(ctx); err != nil {
+		metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.BlockMoveAnnotation, "")
+		return fmt.Errorf("removing block-move: %w", err)
+	}
+	return nil
 }
 
 // recordDeparture tells the target what arrives, and remembers here what leaves. It runs as the gate opens, and not

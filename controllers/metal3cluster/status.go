@@ -90,7 +90,7 @@ func setStatus(s *scope, results flow.Results) {
 //	paused is          and                    the condition is
 //	the Cluster        a write conflicted     False, NotReadyForMove: the gate is not judged yet
 //	the Cluster        the gate failed        False, NotReadyForMove: the gate is tried again
-//	the Cluster        all hosts are parked   True, HostsPaused
+//	the Cluster        all hosts are parked   True, HostsPaused, also while clusterctl copies and deletes
 //	the Cluster        hosts are not parked   False, WaitingForHosts
 //	the Metal3Cluster                         False, NotReadyForMove: no obstacle is observed
 //	none               a write conflicted     as it was: the obstacles are not read yet

@@ -1,0 +1,140 @@
+package metal3cluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+// moving returns a reconciler of a paused Cluster, with what else is stored.
+func moving(
+	t *testing.T, infra *infrav1.Metal3Cluster, funcs interceptor.Funcs, others ...client.Object,
+) (*Reconciler, client.Client) {
+	t.Helper()
+	r, stored := reconciler(infra, funcs, kept{})
+	r.Handover, r.Departures = &told{handed: map[string]bool{}}, departure.New(r.Client)
+	cluster := build.Cluster("cluster")
+	if err := stored.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Spec.Paused = ptr.To(true)
+	if err := stored.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range others {
+		if err := stored.Create(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r, stored
+}
+
+// TestTheGateIsJudgedWhileItIsClosed reports on paused Clusters with a Machine that a move would lose.
+func TestTheGateIsJudgedWhileItIsClosed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		epoch  string
+		gated  bool
+		says   string
+		lost   bool
+	}{
+		"Closed": {"clusterctl waits", "3", true, infrav1.WaitingForHostsReason, true},
+		"Open":   {"clusterctl copies and deletes, or the Cluster has arrived", "3", false, infrav1.MovableReason, false},
+		"Never":  {"a Cluster that never ran has no gate", "", false, infrav1.WaitingForHostsReason, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			infra := build.Metal3Cluster("cluster", build.Annotations(map[string]string{}))
+			if tc.epoch != "" {
+				infra.Annotations[infrav1.MoveEpochAnnotation] = tc.epoch
+			}
+			if tc.gated {
+				infra.Annotations[infrav1.BlockMoveAnnotation] = ""
+			}
+			machine := build.Machine("machine", "cluster")
+			r, stored := moving(t, infra, interceptor.Funcs{}, machine)
+			key := client.ObjectKeyFromObject(infra)
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+			if err := stored.Get(t.Context(), key, infra); err != nil {
+				t.Fatal(err)
+			}
+			got := conditions.Get(infra, infrav1.ReadyForMoveCondition)
+			if got.Reason != tc.says || strings.Contains(got.Message, "Machine machine has no node") != tc.lost {
+				t.Errorf("%s: got %+v, want %s", tc.reason, got, tc.says)
+			}
+		})
+	}
+}
+
+// TestTheGateOpensWithItsWrite fails the write that removes block-move.
+func TestTheGateOpensWithItsWrite(t *testing.T) {
+	infra := build.Metal3Cluster("cluster", build.Annotations(map[string]string{
+		infrav1.MoveEpochAnnotation: "3", infrav1.BlockMoveAnnotation: "",
+	}))
+	withEndpoint(infra)
+	down := errors.New("the API server is down")
+	broken := down
+	r, stored := moving(t, infra, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+			options ...client.PatchOption,
+		) error {
+			if _, is := object.(*infrav1.Metal3Cluster); is && broken != nil {
+				return broken
+			}
+			return c.Patch(ctx, object, patch, options...)
+		},
+	})
+	recorder := events.NewFakeRecorder(20)
+	r.Recorder = recorder
+	key := client.ObjectKeyFromObject(infra)
+	for _, tc := range []struct {
+		broken      error
+		status      metav1.ConditionStatus
+		says        string
+		gated, told bool
+	}{
+		{down, metav1.ConditionFalse, down.Error(), true, false},
+		{nil, metav1.ConditionTrue, "", false, true},
+	} {
+		broken = tc.broken
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); !errors.Is(err, tc.broken) {
+			t.Fatalf("got %v, want %v", err, tc.broken)
+		}
+		if err := stored.Get(t.Context(), key, infra); err != nil {
+			t.Fatal(err)
+		}
+		if _, gated := infra.Annotations[infrav1.BlockMoveAnnotation]; gated != tc.gated {
+			t.Errorf("gated: %t, want %t", gated, tc.gated)
+		}
+		got := conditions.Get(infra, infrav1.ReadyForMoveCondition)
+		if got.Status != tc.status || !strings.Contains(got.Message, tc.says) {
+			t.Errorf("got %+v, want %s with %q", got, tc.status, tc.says)
+		}
+		progress := conditions.Get(infra, infrav1.MoveInProgressCondition)
+		if (progress.Reason == infrav1.MovableReason) == tc.gated {
+			t.Errorf("got %+v with gated %t", progress, tc.gated)
+		}
+		told := false
+		for len(recorder.Events) > 0 {
+			told = strings.Contains(<-recorder.Events, eventHandedOver) || told
+		}
+		if told != tc.told {
+			t.Errorf("event %s: %t, want %t", eventHandedOver, told, tc.told)
+		}
+	}
+}
+
