@@ -127,9 +127,11 @@ func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 // A host is resumed only when the block-move annotation is restored: otherwise a second clusterctl would not wait for
 // the host.
 //
-// A host without a consumer moves with its namespace. clusterctl move pauses all Clusters of a namespace, so a running
-// Cluster proves that no move is in progress. The same applies to a host whose Cluster does not exist, but the host is
-// resumed only when its Cluster exists, or its consumer is removed.
+// A host without a consumer moves with its namespace. clusterctl move pauses all Clusters of a namespace. A running
+// Cluster proves that no move is in progress, unless the host has the epoch of a paused one: then the running one was
+// created during the move, or was in the target before. If it was part of the move, the move was given up. The same
+// applies to a host whose Cluster does not exist, but the host is resumed only when its Cluster exists, or its consumer
+// is removed.
 func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	deciding := dependsOn(host, around)
 	orphaned := len(deciding) == 0
@@ -150,7 +152,7 @@ func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 		return PhaseWaitingForEndpoint
 	case slices.ContainsFunc(deciding, superseded):
 		return PhaseFenced
-	case len(running) == 0:
+	case len(running) == 0, movesBeside(host, deciding):
 		return PhaseParked
 	case slices.ContainsFunc(running, ungated), slices.ContainsFunc(running, unverified),
 		slices.ContainsFunc(serving, unverified), AwaitsIronic(host, around) != "":
@@ -158,6 +160,21 @@ func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	default:
 		return PhaseRunning
 	}
+}
+
+// movesBeside returns true for a host that moves with a paused Cluster, while no other Cluster of the move runs.
+func movesBeside(host *bmov1alpha1.BareMetalHost, deciding []Neighbour) bool {
+	if !slices.ContainsFunc(deciding, func(other Neighbour) bool { return other.Paused }) {
+		return false
+	}
+	epoch, found := EpochOf(host), false
+	for _, other := range deciding {
+		if !other.Paused && other.Epoch == epoch.Unpaused() {
+			return false
+		}
+		found = found || moves(other, epoch)
+	}
+	return found
 }
 
 // those are the neighbours that fit. Without one it allocates nothing: it runs several times for each host.

@@ -7,6 +7,7 @@ type Code string
 const (
 	CodeBeingDeleted        Code = "BeingDeleted"
 	CodeClusterMissing      Code = "ClusterMissing"
+	CodeClusterLate         Code = "ClusterLate"
 	CodeClusterRuns         Code = "ClusterRuns"
 	CodeConsumerMissing     Code = "ConsumerMissing"
 	CodeControlPlaneScaling Code = "ControlPlaneScaling"
@@ -86,8 +87,9 @@ type Meaning struct {
 func Codes() []Meaning {
 	return []Meaning{
 		{CodeBeingDeleted, "The object is being deleted. Its deletion does not move."},
+		{CodeClusterLate, "The Cluster was created after clusterctl had discovered the objects. It would stay behind."},
 		{CodeClusterMissing, "A host serves a Cluster that does not exist."},
-		{CodeClusterRuns, "The Cluster is not paused in the source, so both sides would manage it."},
+		{CodeClusterRuns, "The Cluster is not paused in the source, so both sides would manage it or its hosts."},
 		{CodeConsumerMissing, "A host is claimed by a Metal3Machine that does not exist."},
 		{CodeNotInitialized, "The control plane of the Cluster is not initialized."},
 		{CodeControlPlaneScaling, "The control plane has more or fewer replicas than required."},

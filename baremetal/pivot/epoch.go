@@ -105,6 +105,8 @@ func parkedFor(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 //	host                                     abandoned
 //	is not paused                            no: BMO acts on it already
 //	has no epoch                             no
+//	has the epoch of the last arrival of a   no: it arrives, or has arrived. Epochs of Clusters of different origins say
+//	Cluster, or of a Cluster that arrives    nothing about each other
 //	has a lower epoch than the last arrival  yes: block-move is removed when all hosts have the epoch of the move
 //	anything else                            no
 func Abandoned(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
@@ -112,12 +114,19 @@ func Abandoned(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; !paused || stamp == 0 {
 		return false
 	}
+	isOlder := false
 	for _, other := range decidingFor(host, around) {
-		if stamp < other.Arrival {
-			return true
+		if stamp == other.Arrival || moves(other, stamp) {
+			return false
 		}
+		isOlder = isOlder || stamp < other.Arrival
 	}
-	return false
+	return isOlder
+}
+
+// moves returns true for a paused Cluster that moves with an epoch.
+func moves(other Neighbour, epoch Epoch) bool {
+	return other.Paused && other.Epoch.IsMove() && other.Epoch == epoch
 }
 
 // abandonedObstacle returns why an abandoned host stays paused, with the remedy.

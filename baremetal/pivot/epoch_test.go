@@ -55,6 +55,31 @@ func TestDepart(t *testing.T) {
 }
 
 // TestAbandoned goes through every combination of the facts, and holds the steps against what must never happen.
+// TestNotAbandonedBesideAnotherCluster decides about free hosts in a namespace in which another Cluster has arrived with
+// epoch 3. Epochs of Clusters from different origins say nothing about each other.
+func TestNotAbandonedBesideAnotherCluster(t *testing.T) {
+	before := pivot.Neighbour{Name: "before", Verified: true, Epoch: 4, Arrival: 3}
+	for name, tc := range map[string]struct {
+		reason string
+		with   pivot.Neighbour
+		want   bool
+	}{
+		"Arrives": {"its Cluster is paused", pivot.Neighbour{Name: "c", Paused: true, Epoch: 1}, false},
+		"Arrived": {"its Cluster runs", pivot.Neighbour{Name: "c", Verified: true, Epoch: 2, Arrival: 1}, false},
+		"Left":    {"no Cluster has its epoch", pivot.Neighbour{Name: "c", Verified: true, Epoch: 6, Arrival: 5}, true},
+		"Later":   {"its Cluster moves again without it", pivot.Neighbour{Name: "c", Paused: true, Epoch: 5, Arrival: 3}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := free()
+			host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+			host.Annotations[infrav1.MoveEpochAnnotation] = "1"
+			if got := pivot.Abandoned(host, []pivot.Neighbour{before, tc.with}); got != tc.want {
+				t.Errorf("%s: got %t", tc.reason, got)
+			}
+		})
+	}
+}
+
 func TestAbandoned(t *testing.T) {
 	table := [][]string{
 		// paused by, origin of the status, epoch of the host, epoch of the arrival, abandoned

@@ -184,6 +184,17 @@ func TestGoalOf(t *testing.T) {
 	away := func(clusterID string, verified bool) pivot.Neighbour {
 		return pivot.Neighbour{Elsewhere: true, Endpoint: true, ClusterID: clusterID, Verified: verified}
 	}
+	stamped := func(epoch pivot.Epoch) *bmov1alpha1.BareMetalHost {
+		host := free()
+		host.Annotations[infrav1.MoveEpochAnnotation] = epoch.String()
+		return host
+	}
+	movesWith := func(epoch pivot.Epoch) pivot.Neighbour {
+		return pivot.Neighbour{Name: "c", Paused: true, Epoch: epoch}
+	}
+	at := func(epoch pivot.Epoch) pivot.Neighbour {
+		return pivot.Neighbour{Name: "other", Verified: true, Epoch: epoch}
+	}
 	held := free()
 	held.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
 	for name, tc := range map[string]struct {
@@ -223,6 +234,10 @@ func TestGoalOf(t *testing.T) {
 		"OwnUngated":     {"a second move would not wait for the host", claimed(), []pivot.Neighbour{ungated}, pivot.PhaseWaitingForEndpoint},
 		"UngatedPaused":  {"clusterctl waits no more, and the move goes on", claimed(), []pivot.Neighbour{ungatedPaused}, pivot.PhaseParked},
 		"FreeUngated":    {"it would move with the namespace", free(), []pivot.Neighbour{runs, ungated}, pivot.PhaseWaitingForEndpoint},
+		"FreeLeaves":     {"a Cluster was created during the move", stamped(3), []pivot.Neighbour{movesWith(3), other(false, true)}, pivot.PhaseParked},
+		"FreeArrives":    {"another Cluster has moved here before", stamped(1), []pivot.Neighbour{movesWith(1), at(4)}, pivot.PhaseParked},
+		"FreeGivenUp":    {"the user unpauses one after the other", stamped(3), []pivot.Neighbour{movesWith(3), at(4)}, pivot.PhaseRunning},
+		"FreeOfAnother":  {"it is not of this move", stamped(1), []pivot.Neighbour{movesWith(3), other(false, true)}, pivot.PhaseRunning},
 		"Stranger":       {"a foreign consumer counts as nobody, whatever the label says", stranger, []pivot.Neighbour{paused, other(false, true)}, pivot.PhaseRunning},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -33,7 +34,9 @@ import (
 //	label missing on a CRD                           lost   clusterctl omits the whole kind
 //	owner that does not move                         lost   clusterctl omits the objects that it owns
 //	Secret without owner and label                   lost   clusterctl omits it
-//	host created after the Clusters were paused      lost   clusterctl has not discovered it, and would not move it
+//	host or Cluster created after the Clusters were  lost   clusterctl has not discovered it, and would not move it
+//	paused
+//	Cluster not paused, while others are             waits  it uses the free hosts, which move with the others
 //	host claimed by a Metal3Machine that is missing  waits  no controller would release it
 //	host of a Cluster that does not exist            waits  no controller would resume it
 //	host whose pause is refused, or was not tried    waits  its status cannot be recorded
@@ -52,6 +55,8 @@ func mayLeave(facts MoveFacts) (lost, waits []Obstacle) {
 			lost = append(lost, deletionOf("Cluster", cluster))
 		}
 	}
+	late, running := facts.unpaused()
+	lost, waits = append(lost, late...), append(waits, running...)
 	for _, other := range local(facts.Around) {
 		if other.Superseded {
 			lost = append(lost, AboutNamed("Cluster", facts.Namespace, other.Name).Blocks(CodeSuperseded, "move it from there",
@@ -92,6 +97,24 @@ func (f *MoveFacts) AddOwner(kind string, owner metav1.Object) {
 	if owner.GetDeletionTimestamp() != nil {
 		f.Deleting = append(f.Deleting, deletionOf(kind, owner))
 	}
+}
+
+// unpaused returns the Clusters that run while others wait for block-move. It returns those apart that clusterctl has not
+// discovered.
+func (f *MoveFacts) unpaused() (late, running []Obstacle) {
+	for _, cluster := range f.Clusters {
+		switch {
+		case f.PausedSince.IsZero(), ptr.Deref(cluster.Spec.Paused, false):
+		case cluster.CreationTimestamp.After(f.PausedSince):
+			late = append(late, About("Cluster", cluster).Blocks(CodeClusterLate, "move again, or delete it", "Cluster %s "+
+				"was created after clusterctl had discovered the objects, and would stay behind", cluster.Name))
+		default:
+			running = append(running, About("Cluster", cluster).Blocks(CodeClusterRuns, "wait until clusterctl pauses it; if "+
+				"you paused another Cluster yourself, unpause that", "Cluster %s is not paused, so both sides would manage the "+
+				"free hosts", cluster.Name))
+		}
+	}
+	return late, running
 }
 
 // late returns the hosts that were created after the Clusters were paused.

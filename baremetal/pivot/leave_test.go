@@ -8,7 +8,9 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -50,6 +52,17 @@ func created(name string, at int64) *bmov1alpha1.BareMetalHost {
 }
 
 // TestMayLeave is about what is lost when clusterctl goes on, and about what ReadyForMove says of it beforehand.
+// unpausedCluster returns a Cluster that was created some seconds after 1970.
+func unpausedCluster(name string, created int64) *clusterv1.Cluster {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(created, 0)}}
+	cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	conditions.Set(cluster, metav1.Condition{
+		Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized",
+	})
+	return cluster
+}
+
 func TestMayLeave(t *testing.T) {
 	deleted := &metav1.Time{Time: time.Unix(1, 0)}
 	machine := func(deletion *metav1.Time, node string) *clusterv1.Machine {
@@ -131,6 +144,24 @@ func TestMayLeave(t *testing.T) {
 			},
 			lost: []string{"BareMetalHost late was created after clusterctl had discovered the objects, and would stay " +
 				"behind: move again, or delete it"},
+		},
+		"ClusterLate": {
+			reason: "it uses the free hosts, which clusterctl moves with the others",
+			facts: pivot.MoveFacts{
+				PausedSince: time.Unix(100, 0), Clusters: []*clusterv1.Cluster{unpausedCluster("late", 101)},
+			},
+			lost: []string{"Cluster late was created after clusterctl had discovered the objects, and would stay behind: " +
+				"move again, or delete it"},
+		},
+		"ClusterRuns": {
+			reason: "clusterctl pauses one after the other",
+			facts:  pivot.MoveFacts{PausedSince: time.Unix(100, 0), Clusters: []*clusterv1.Cluster{unpausedCluster("next", 99)}},
+			waits: []string{"Cluster next is not paused, so both sides would manage the free hosts: wait until clusterctl " +
+				"pauses it; if you paused another Cluster yourself, unpause that"},
+		},
+		"ClusterMayRun": {
+			reason: "clusterctl does not wait",
+			facts:  pivot.MoveFacts{Clusters: []*clusterv1.Cluster{unpausedCluster("next", 99)}},
 		},
 		"HostCreated": {
 			reason: "clusterctl does not wait",
