@@ -17,6 +17,9 @@ type Neighbour struct {
 	// Name of the Cluster. Empty for another namespace.
 	Name string
 
+	// Infra is the name of its Metal3Cluster. Empty if there is none, and for another namespace.
+	Infra string
+
 	// Elsewhere says that the Cluster is in another namespace.
 	Elsewhere bool
 
@@ -55,7 +58,7 @@ func NeighbourOf(cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster) Neigh
 		return neighbour
 	}
 	neighbour.Verified, neighbour.Endpoint, neighbour.Ungated = Verified(infra), infra.Spec.Ironic != nil, ungated(infra)
-	neighbour.Epoch, neighbour.Arrival = EpochOf(infra), ArrivalOfCluster(infra)
+	neighbour.Infra, neighbour.Epoch, neighbour.Arrival = infra.Name, EpochOf(infra), ArrivalOfCluster(infra)
 	neighbour.Superseded = IsSuperseded(infra)
 	if neighbour.Endpoint {
 		neighbour.Holder, neighbour.ClusterID = Holder(infra), infra.Spec.Ironic.ClusterID

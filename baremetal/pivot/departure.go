@@ -175,6 +175,33 @@ func MayHaveStayed(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 		(origin == string(host.UID) || origin == "" && host.Annotations[bmov1alpha1.StatusAnnotation] == "")
 }
 
+// MayHaveLeft returns true for a paused host that this cluster would resume, and that a move may have taken away: it has
+// the epoch of a move from here, and no status from another cluster. Only the departure decides.
+func MayHaveLeft(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
+	return host.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider &&
+		host.Annotations[infrav1.StatusOriginAnnotation] == string(host.UID) && EpochOf(host).IsMove() &&
+		GoalOf(host, around) == PhaseRunning
+}
+
+// HasLeft returns true for a host that a move took away, so that another management cluster manages it.
+//
+//	departure                                      host has left
+//	does not name the host                         no
+//	names it, and its Metal3Cluster runs here      no: the move was given up
+//	with a higher epoch
+//	names it otherwise                             yes: another Cluster of the namespace runs
+func (d *Departure) HasLeft(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
+	i := d.find(host)
+	if i < 0 {
+		return false
+	}
+	isBack := func(other Neighbour) bool {
+		left, known := d.Infras[other.Infra]
+		return known && (d.Hosts[i].Infra == "" || d.Hosts[i].Infra == other.Infra) && left < other.Epoch
+	}
+	return !slices.ContainsFunc(local(around), isBack)
+}
+
 // HasStayed returns true for a host that MayHaveStayed and that no move took. The host was created after the manager
 // had removed block-move, so clusterctl did not discover it, and no other management cluster has it.
 //

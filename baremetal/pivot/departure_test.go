@@ -159,6 +159,62 @@ func TestHasStayed(t *testing.T) {
 	}
 }
 
+// TestHasLeft tells hosts that another management cluster manages from those whose move was given up.
+func TestHasLeft(t *testing.T) {
+	moved := func(infra string) pivot.Departure {
+		return pivot.Departure{
+			Infras: map[string]pivot.Epoch{"one": 5, "two": 3}, Hosts: []pivot.DepartedHost{{Name: "host", Infra: infra}},
+		}
+	}
+	at := func(infra string, epoch pivot.Epoch) pivot.Neighbour {
+		return pivot.Neighbour{Name: infra, Infra: infra, Verified: true, Epoch: epoch}
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		left   pivot.Departure
+		around []pivot.Neighbour
+		want   bool
+	}{
+		"Created":   {"another Cluster was created after the move", moved("one"), []pivot.Neighbour{at("new", 0)}, true},
+		"Arrived":   {"another Cluster has arrived, with any epoch", moved("one"), []pivot.Neighbour{at("new", 6)}, true},
+		"Alone":     {"no Cluster is left", moved("one"), nil, true},
+		"GivenUp":   {"its Cluster runs", moved("one"), []pivot.Neighbour{at("new", 0), at("one", 6)}, false},
+		"Paused":    {"its Cluster moves with the same epoch", moved("one"), []pivot.Neighbour{at("one", 5)}, true},
+		"Beside":    {"it left with another one", moved("one"), []pivot.Neighbour{at("two", 4)}, true},
+		"Unstated":  {"an earlier release does not say with which one", moved(""), []pivot.Neighbour{at("two", 4)}, false},
+		"Elsewhere": {"another namespace says nothing", moved("one"), []pivot.Neighbour{{Elsewhere: true, Epoch: 6}}, true},
+		"Never":     {"the record does not name it", pivot.Departure{}, []pivot.Neighbour{at("new", 0)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := free()
+			host.Name, host.UID = "host", "uid"
+			host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+			host.Annotations[infrav1.StatusOriginAnnotation] = "uid"
+			host.Annotations[infrav1.MoveEpochAnnotation] = "5"
+			if got := tc.left.HasLeft(host, tc.around); got != tc.want {
+				t.Errorf("%s: got %t", tc.reason, got)
+			}
+			around := []pivot.Neighbour{at("new", 0)}
+			if !pivot.MayHaveLeft(host, around) {
+				t.Error("the departure is not asked")
+			}
+			for step, left := range map[pivot.Step]bool{pivot.KeepAway: true, pivot.Resume: false} {
+				if got := pivot.PlanHost(host, around, pivot.HostFacts{Left: left}); got != step {
+					t.Errorf("left %t: got %s, want %s", left, got, step)
+				}
+			}
+			kept := pivot.Apply(pivot.KeepAway, host, around)
+			if !pivot.Explained(kept, pivot.KeepAway) {
+				t.Errorf("the pause has the reason %q", kept.Annotations[infrav1.PauseReasonAnnotation])
+			}
+			host.Annotations[infrav1.StatusOriginAnnotation] = "another"
+			if pivot.MayHaveLeft(host, around) {
+				t.Error("the departure is asked for a host that has arrived")
+			}
+		})
+	}
+}
+
 // TestStay resumes a host that no move took, and no other one.
 func TestStay(t *testing.T) {
 	away := pivot.Neighbour{Elsewhere: true, Endpoint: true, ClusterID: "c2"}

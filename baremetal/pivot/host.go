@@ -62,6 +62,9 @@ const (
 	// AwaitIronic keeps the pause of a host that arrived before the Metal3Cluster with the Ironic endpoint that serves it.
 	AwaitIronic Step = "AwaitIronic"
 
+	// KeepAway keeps the pause of a host that a move took away, and that another management cluster manages.
+	KeepAway Step = "KeepAway"
+
 	// Hold keeps any pause of a host that BMO would provision again, until the workload cluster says whether its Node
 	// has joined.
 	Hold Step = "Hold"
@@ -86,6 +89,9 @@ type HostFacts struct {
 
 	// Stayed says that the Clusters of the namespace have moved away without the host: see HasStayed.
 	Stayed bool
+
+	// Left says that a move took the host away: see HasLeft.
+	Left bool
 }
 
 // PlanHost returns the next step of a host, by the phase that its Clusters require (GoalOf). The first row that matches
@@ -120,6 +126,7 @@ type HostFacts struct {
 //	WaitingForEndpoint  waits for the endpoint of another namespace,   AwaitIronic
 //	                    and does not say so
 //	WaitingForEndpoint  anything else                                  Leave
+//	Running             paused by the provider, a move took it away    KeepAway
 //	Running             paused by the provider, status lost, its Node  MarkProvisioned
 //	                    has joined
 //	Running             paused by the provider, status lost            Await
@@ -161,7 +168,7 @@ func planStaying(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts Host
 	case goal == PhaseWaitingForEndpoint:
 		return planWaiting(host, around, facts.Stayed)
 	case ours:
-		return planResuming(host, facts.Joined)
+		return planResuming(host, facts)
 	case another:
 		return Nudge
 	default:
@@ -229,11 +236,13 @@ func planWaiting(host *bmov1alpha1.BareMetalHost, around []Neighbour, stayed boo
 	return Leave
 }
 
-func planResuming(host *bmov1alpha1.BareMetalHost, joined bool) Step {
+func planResuming(host *bmov1alpha1.BareMetalHost, facts HostFacts) Step {
 	switch {
+	case facts.Left:
+		return KeepAway
 	case !LostStatus(host):
 		return Resume
-	case joined:
+	case facts.Joined:
 		return MarkProvisioned
 	default:
 		return Await
@@ -369,7 +378,7 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 			stamp(changed, around)
 		}
 		explain(changed, step)
-	case Keep, Await, AwaitIronic:
+	case Keep, KeepAway, Await, AwaitIronic:
 		explain(changed, step)
 	case Explain:
 		explain(changed, pausedBecauseOf(host, around))

@@ -78,6 +78,8 @@ func PauseReason(step Step) string {
 			"of the host has joined"
 	case Keep:
 		return "Left by an earlier move, or arrived on a leftover: see condition ReadyForMove of the Metal3Cluster"
+	case KeepAway:
+		return "Moved away: another management cluster manages the host"
 	case AwaitIronic:
 		return "The Ironic endpoint of another namespace serves the host: resumed when its Metal3Cluster has arrived " +
 			"and is ready"

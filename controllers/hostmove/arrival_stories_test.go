@@ -219,6 +219,14 @@ func describeArrivals(s *suite) {
 		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g, "late")).To(ContainElement("NotMoved")) }).Should(Succeed())
 		w.stays(ctx, "left")
 		Expect(w.get(ctx, Default, "left").Annotations).To(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours))
+
+		By("creating another Cluster in the namespace")
+		w.create(ctx, build.Cluster("new", build.InNamespace(w.namespace)))
+		w.create(ctx, build.Metal3Cluster("new", build.InNamespace(w.namespace), gated()))
+		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g, "left")).To(ContainElement("MovedAway")) }).Should(Succeed())
+		w.stays(ctx, "left")
+		Expect(w.get(ctx, Default, "left").Annotations).To(And(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours),
+			HaveKeyWithValue(infrav1.PauseReasonAnnotation, pivot.PauseReason(pivot.KeepAway))))
 	})
 
 	It("restores nothing while a host is not paused", func(ctx context.Context) {

@@ -71,7 +71,7 @@ type Reconciler struct {
 	Statuses Statuses
 	Nodes    Nodes
 
-	// Departures are read for hosts that are paused and have no Cluster.
+	// Departures are read for paused hosts that have no Cluster, or would be resumed where they were paused.
 	Departures Departures
 
 	// mutex guards the maps. After a restart of the manager they are empty, and hosts wait a little longer.
@@ -171,12 +171,12 @@ func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost,
 	since time.Duration,
 ) (pivot.HostFacts, error) {
 	facts := pivot.HostFacts{Settled: since >= settleTime}
-	if pivot.MayHaveStayed(host, around) {
+	if pivot.MayHaveStayed(host, around) || pivot.MayHaveLeft(host, around) {
 		left, err := r.Departures.Of(ctx, host.Namespace)
 		if err != nil {
 			return facts, err
 		}
-		facts.Stayed = left.HasStayed(host)
+		facts.Stayed, facts.Left = left.HasStayed(host), left.HasLeft(host, around)
 	}
 	if !pivot.DependsOnNode(host) {
 		return facts, nil
@@ -187,7 +187,7 @@ func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost,
 		return facts, err
 	}
 	facts.Joined, err = r.Nodes.Joined(ctx, tenant.Cluster, workload.OfHost(host), tenant.Since)
-	if errors.Is(err, workload.ErrUnreachable) {
+	if errors.Is(err, workload.ErrUnreachable) || errors.Is(err, workload.ErrNoAnswer) {
 		facts.Unknown, err = true, nil
 	}
 	return facts, err
@@ -202,7 +202,7 @@ func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.
 		err = r.Statuses.RecordStatus(ctx, client.ObjectKeyFromObject(host), pivot.StampFor(host, around))
 	case step == pivot.Restore:
 		err = r.Statuses.RestoreStatus(ctx, client.ObjectKeyFromObject(host))
-	case step == pivot.Keep && pivot.Explained(host, step):
+	case (step == pivot.Keep || step == pivot.KeepAway) && pivot.Explained(host, step):
 	case step == pivot.MarkProvisioned && !pivot.BringsStatus(host):
 		err = r.Statuses.MarkProvisioned(ctx, host)
 	default:
@@ -245,6 +245,10 @@ func announcement(step pivot.Step) (eventType, reason, note string) {
 		return corev1.EventTypeWarning, "ArrivalHeld", "The host is a leftover of an earlier move and is not in the last " +
 			"one, or it arrived on a leftover that is being deleted or has a newer status. It stays paused, because BMO could " +
 			"wipe it. ReadyForMove of its Metal3Cluster has the remedy"
+	case pivot.KeepAway:
+		return corev1.EventTypeWarning, "MovedAway", "The host moved to another management cluster, which manages it. It " +
+			"stays paused, although another Cluster of the namespace runs. If the other management cluster has given the host " +
+			"up, forget the move with clusterctl metal3 pivot forget"
 	case pivot.AwaitIronic:
 		return corev1.EventTypeWarning, "WaitingForIronic", "The host arrived before the Metal3Cluster whose Ironic " +
 			"endpoint serves it. It stays paused until that has arrived, and its IronicEndpointReady is true"

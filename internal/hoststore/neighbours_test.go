@@ -56,12 +56,12 @@ func TestNeighbours(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []pivot.Neighbour{
-		{Name: "bare", Ungated: true, Endpoint: true}, {Name: "external", Verified: true}, {Name: "gated", Verified: true},
+		{Name: "bare", Ungated: true, Endpoint: true}, {Name: "external", Infra: "external", Verified: true}, {Name: "gated", Infra: "gated", Verified: true},
 		{Name: "gone", Ungated: true},
-		{Name: "plain", Paused: true, Verified: true, Ungated: true},
-		{Name: "seen", Verified: true, Ungated: true, Endpoint: true, ClusterID: "c1", Holder: &holder},
-		{Name: "unseen", Ungated: true, Endpoint: true, ClusterID: "c1"},
-		{Name: "without", Verified: true, Ungated: true},
+		{Name: "plain", Infra: "plain", Paused: true, Verified: true, Ungated: true},
+		{Name: "seen", Infra: "seen", Verified: true, Ungated: true, Endpoint: true, ClusterID: "c1", Holder: &holder},
+		{Name: "unseen", Infra: "unseen", Ungated: true, Endpoint: true, ClusterID: "c1"},
+		{Name: "without", Infra: "without", Verified: true, Ungated: true},
 		{Elsewhere: true, Verified: true, Endpoint: true, ClusterID: "c2", Holder: &holder},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
