@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -266,14 +267,7 @@ func BringsStatus(host *bmov1alpha1.BareMetalHost) bool {
 // unfinished returns true for a host with an image, whose status, own or arrived, is older than the end of the
 // provisioning. BMO would write the image.
 func unfinished(host *bmov1alpha1.BareMetalHost) bool {
-	state := host.Status.Provisioning.State
-	if BringsStatus(host) {
-		var kept bmov1alpha1.BareMetalHostStatus
-		if json.Unmarshal([]byte(host.Annotations[bmov1alpha1.StatusAnnotation]), &kept) == nil {
-			state = kept.Provisioning.State
-		}
-	}
-	switch state {
+	switch ownOrArrived(host).Provisioning.State {
 	case bmov1alpha1.StateProvisioning:
 		return true
 	case bmov1alpha1.StateUnmanaged, bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile,
@@ -282,6 +276,27 @@ func unfinished(host *bmov1alpha1.BareMetalHost) bool {
 	default:
 		return false
 	}
+}
+
+// ownOrArrived returns the status of a host, or the one that BMO will restore.
+func ownOrArrived(host *bmov1alpha1.BareMetalHost) bmov1alpha1.BareMetalHostStatus {
+	if BringsStatus(host) {
+		var kept bmov1alpha1.BareMetalHostStatus
+		if json.Unmarshal([]byte(host.Annotations[bmov1alpha1.StatusAnnotation]), &kept) == nil {
+			return kept
+		}
+	}
+	return host.Status
+}
+
+// ImageSince returns the time of the last change of the image on a host: when BMO began to write it, or to remove the one
+// before. A Node that is older had another image. Zero if the status does not have the time.
+func ImageSince(host *bmov1alpha1.BareMetalHost) time.Time {
+	history := ownOrArrived(host).OperationHistory
+	if history.Provision.Start.Before(&history.Deprovision.Start) {
+		return history.Deprovision.Start.Time
+	}
+	return history.Provision.Start.Time
 }
 
 func hasImage(host *bmov1alpha1.BareMetalHost) bool {

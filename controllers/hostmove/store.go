@@ -44,7 +44,8 @@ type Tenant struct {
 	// Cluster is the cluster in which a Node may have joined that is not linked yet. Empty if there can be none.
 	Cluster client.ObjectKey
 
-	// Since is the creation of the machine. An older Node belongs to another machine.
+	// Since is the creation of the machine, or the last change of the image of the host. An older Node belongs to another
+	// machine, or to another image.
 	Since time.Time
 }
 
@@ -52,10 +53,14 @@ type Tenant struct {
 //
 //	the machine                                 joined  a node may have joined
 //	none, or without a Machine, or deleted      no      no
-//	its Machine has a node                      yes
-//	has published the provider ID of this host  yes, unless the status of the host is lost
+//	its Machine has a node, or it has           yes, if the image of the host was never changed, or there is no control
+//	published the provider ID of this host,     plane to ask
+//	whose status is not lost
 //	in a cluster with a control plane           no      yes
 //	in any other cluster                        no      no
+//
+// BMO can replace the image of a host with a machine. Machine and provider ID stay, and the old Node says nothing about
+// the new image.
 func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) (Tenant, error) {
 	name, held := host.Consumer(current)
 	if !held {
@@ -71,7 +76,8 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 	}
 	// After a move or a restore, a machine has no status, but its provider ID.
 	published := holder.Spec.ProviderID == host.ProviderID(holder.Namespace, current.Name, holder.Name)
-	if machine.Status.NodeRef.IsDefined() || published && !pivot.LostStatus(current) {
+	linked, image := machine.Status.NodeRef.IsDefined() || published && !pivot.LostStatus(current), pivot.ImageSince(current)
+	if linked && image.IsZero() {
 		return Tenant{Joined: true}, nil
 	}
 	cluster := &clusterv1.Cluster{}
@@ -80,9 +86,13 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 		return Tenant{}, client.IgnoreNotFound(err)
 	}
 	if !ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false) {
-		return Tenant{}, nil
+		return Tenant{Joined: linked}, nil
 	}
-	return Tenant{Cluster: key, Since: holder.CreationTimestamp.Time}, nil
+	since := holder.CreationTimestamp.Time
+	if image.After(since) {
+		since = image
+	}
+	return Tenant{Cluster: key, Since: since}, nil
 }
 
 // MarkProvisioned writes the status of a provisioned host. It returns hoststore.ErrConflict if the host changed since

@@ -2,6 +2,7 @@ package hostmove_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"reflect"
 	"testing"
@@ -121,6 +122,18 @@ func TestTenant(t *testing.T) {
 	young := build.Cluster("cluster")
 	grown := young.DeepCopy()
 	grown.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	// The Machine keeps its node when the user changes the image of the host.
+	again, arrived := metav1.NewTime(made.Add(time.Hour)), held.DeepCopy()
+	rewritten, emptied := held.DeepCopy(), held.DeepCopy()
+	rewritten.Status.OperationHistory.Provision.Start = again
+	emptied.Status.OperationHistory.Provision.Start, emptied.Status.OperationHistory.Deprovision.Start = made, again
+	content, err := json.Marshal(rewritten.Status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived.Status = bmov1alpha1.BareMetalHostStatus{}
+	arrived.Annotations = map[string]string{bmov1alpha1.StatusAnnotation: string(content)}
+	asksAgain := hostmove.Tenant{Cluster: client.ObjectKey{Namespace: held.Namespace, Name: "cluster"}, Since: again.Time}
 	node := hostmove.Tenant{Joined: true}
 	asks := hostmove.Tenant{Cluster: client.ObjectKeyFromObject(grown), Since: made.Time}
 	for name, tc := range map[string]struct {
@@ -139,6 +152,10 @@ func TestTenant(t *testing.T) {
 		"PublishedAnother":  {host: held, objects: []client.Object{elsewhere, machine, grown}, want: asks},
 		"PublishedBereft":   {host: bereft, objects: []client.Object{published, machine, grown}, want: asks},
 		"JoinedBereft":      {host: bereft, objects: []client.Object{published, joined, grown}, want: node},
+		"Rewritten":         {host: rewritten, objects: []client.Object{published, joined, grown}, want: asksAgain},
+		"Emptied":           {host: emptied, objects: []client.Object{published, joined, grown}, want: asksAgain},
+		"ArrivedRewritten":  {host: arrived, objects: []client.Object{holder, joined, grown}, want: asksAgain},
+		"RewrittenNoPlane":  {host: rewritten, objects: []client.Object{published, joined, young}, want: node},
 		"BeingWiped":        {host: held, objects: []client.Object{leaving, joined, grown}},
 		"BeingWipedUnknown": {host: held, objects: []client.Object{leaving, machine, grown}},
 	} {

@@ -113,7 +113,7 @@ func NewNodeProber(planes ControlPlanes, recorder events.EventRecorder, now cloc
 			}
 			return nodesIntervals * interval
 		},
-		limit:   nodesLimit,
+		limit: nodesLimit,
 	}, now, interval)}
 }
 

@@ -137,4 +137,3 @@ func TestTheGateOpensWithItsWrite(t *testing.T) {
 		}
 	}
 }
-

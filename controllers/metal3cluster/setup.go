@@ -129,6 +129,7 @@ func hostMatters(before, after *bmov1alpha1.BareMetalHost) bool {
 	return before.Generation != after.Generation || pivot.Delays(before) != pivot.Delays(after) ||
 		pivot.Parked(before) != pivot.Parked(after) || pivot.EpochOf(before) != pivot.EpochOf(after) ||
 		before.Annotations[infrav1.BlockMoveAnnotation] != after.Annotations[infrav1.BlockMoveAnnotation] ||
+		before.Annotations[infrav1.IronicClusterIDAnnotation] != after.Annotations[infrav1.IronicClusterIDAnnotation] ||
 		before.Annotations[bmov1alpha1.PausedAnnotation] != after.Annotations[bmov1alpha1.PausedAnnotation] ||
 		pivot.ClusterOf(before) != pivot.ClusterOf(after) || host.Withheld(before) != host.Withheld(after) ||
 		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
