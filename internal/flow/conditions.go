@@ -23,7 +23,7 @@ func (c Condition[S]) set(object Object, scope S, result Result, known, stopped 
 		done := c.Done(scope)
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, done.Reason, done.Message
 	case known && result.Err != nil:
-		condition.Status = failedStatus(object, c.Type, result.Err)
+		condition.Status = failedStatus(object, c.Type, result.Err, !c.Aside)
 		condition.Reason, condition.Message = result.Reason, result.Message
 	case known:
 		condition.Reason, condition.Message = result.Reason, result.Message
@@ -39,11 +39,11 @@ func (c Condition[S]) set(object Object, scope S, result Result, known, stopped 
 }
 
 // failedStatus returns the status of a condition after an error of its stage. The status is false if a retry cannot
-// succeed. Any other error, such as a timeout, keeps a true condition true. A condition that is missing on a ready
-// object counts as true: CAPM3 reported the object as ready without it.
-func failedStatus(object Object, conditionType string, err error) metav1.ConditionStatus {
+// succeed. Any other error, such as a timeout, keeps a true condition true. A missing condition that is in Ready counts
+// as true on a ready object: CAPM3 reported the object as ready without it.
+func failedStatus(object Object, conditionType string, err error, inReady bool) metav1.ConditionStatus {
 	wasTrue := conditions.IsTrue(object, conditionType) ||
-		!conditions.Has(object, conditionType) && conditions.IsTrue(object, clusterv1.ReadyCondition)
+		inReady && !conditions.Has(object, conditionType) && conditions.IsTrue(object, clusterv1.ReadyCondition)
 	if wasTrue && !isRefusal(err) {
 		return metav1.ConditionTrue
 	}

@@ -135,7 +135,7 @@ func (p *Pass) setFailed(reason string, err error) {
 	}
 	conditions.Set(p.object, metav1.Condition{
 		Type:   clusterv1.ReadyCondition,
-		Status: failedStatus(p.object, clusterv1.ReadyCondition, err),
+		Status: failedStatus(p.object, clusterv1.ReadyCondition, err, true),
 		Reason: reason, Message: describe(err),
 	})
 }

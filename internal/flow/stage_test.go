@@ -143,6 +143,13 @@ func TestRun(t *testing.T) {
 			ran:    []string{"Aside0", "First1", "Second3"}, first: "True Reached There",
 			aside: "False NoHost Waiting for a host", second: "True Reached There", ready: "True Ready",
 		},
+		"AsideFailedAtFirst": {
+			reason: "Ready does not include a condition aside, so a ready object says nothing about it",
+			before: []metav1.Condition{is("Ready", "Ready", "")},
+			steps:  []step{{condition: "Aside", err: away}, {condition: "First"}, {condition: "Second"}},
+			ran:    []string{"Aside0", "First1", "Second2"}, first: "True Reached There",
+			aside: "False Failed The API server is away", second: "True Reached There", ready: "True Ready", err: away,
+		},
 		"Unfinished": {
 			reason: "a condition is not true before the last of its stages", before: []metav1.Condition{isNot("Second", "Old", "")},
 			steps: []step{{condition: "Second"}, {condition: "First", err: away}, {condition: "Second"}},
