@@ -6,9 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -134,6 +137,33 @@ func TestTheGateOpensWithItsWrite(t *testing.T) {
 		}
 		if told != tc.told {
 			t.Errorf("event %s: %t, want %t", eventHandedOver, told, tc.told)
+		}
+	}
+}
+
+// TestTheGateSeesItsHosts changes what the gate judges of a host.
+func TestTheGateSeesItsHosts(t *testing.T) {
+	for name, change := range map[string]func(*bmov1alpha1.BareMetalHost){
+		"Epoch":   func(host *bmov1alpha1.BareMetalHost) { host.Annotations[infrav1.MoveEpochAnnotation] = "3" },
+		"Ironic":  func(host *bmov1alpha1.BareMetalHost) { host.Annotations[infrav1.IronicClusterIDAnnotation] = "c1" },
+		"Pause":   func(host *bmov1alpha1.BareMetalHost) { host.Annotations[bmov1alpha1.PausedAnnotation] = "" },
+		"OwnGate": func(host *bmov1alpha1.BareMetalHost) { host.Annotations[infrav1.BlockMoveAnnotation] = "x" },
+		"Busy":    func(host *bmov1alpha1.BareMetalHost) { host.Status.Provisioning.State = bmov1alpha1.StateInspecting },
+		"Consumer": func(host *bmov1alpha1.BareMetalHost) {
+			host.Labels = map[string]string{clusterv1.ClusterNameLabel: "c"}
+		},
+	} {
+		before := build.Host("host", build.Available(), build.Annotations(map[string]string{"x": "y"}))
+		before.Spec.ConsumerRef = &corev1.ObjectReference{
+			APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Machine", Name: "m",
+		}
+		after := before.DeepCopy()
+		change(after)
+		if !hostMatters(before, after) {
+			t.Errorf("%s: the gate does not see the change", name)
+		}
+		if hostMatters(before, before.DeepCopy()) {
+			t.Errorf("%s: nothing changed", name)
 		}
 	}
 }
