@@ -13,8 +13,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Departure is the record in the source of the objects of a namespace that moved away. The manager adds the departure of
-// a Metal3Cluster when it removes block-move, and removes it when it IsOver. clusterctl does not move the record.
+// Departure is the record in the source of the objects of a namespace that moved away. The manager adds the departure
+// of a Metal3Cluster when it removes block-move, and removes it when it IsOver. clusterctl does not move the record.
 //
 // Controllers that apply manifests, such as Argo CD and Flux, create the objects again that clusterctl deletes. BMO
 // treats such a host as new and inspects it, which reboots a machine of the target.

@@ -43,7 +43,8 @@ const (
 // returns when that is available.
 func (l *Lab) EarlierOperator(ctx context.Context, cluster *Cluster) error {
 	archive := filepath.Join(l.folder, "images", "earlier-operator.tar")
-	if err := l.packProgram(ctx, binaries.EarlierBaremetalOperator(), earlierOperatorImage, operatorProgram, archive); err != nil {
+	earlier := binaries.EarlierBaremetalOperator()
+	if err := l.packProgram(ctx, earlier, earlierOperatorImage, operatorProgram, archive); err != nil {
 		return err
 	}
 	if err := importImage(ctx, l.Machine(cluster.Name), archive); err != nil {

@@ -29,8 +29,8 @@ const (
 	managerStart = 2 * time.Minute
 )
 
-// subject is a manager to measure: its program, its ClusterRole (empty stands for the one of this provider), whether the
-// API server calls its webhooks, and whether its requests, its memory and its hosts are checked.
+// subject is a manager to measure: its program, its ClusterRole (empty stands for the one of this provider), whether
+// the API server calls its webhooks, and whether its requests, its memory and its hosts are checked.
 type subject struct {
 	path, role             string
 	hasWebhooks, isChecked bool
