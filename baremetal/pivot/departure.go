@@ -175,8 +175,8 @@ func MayHaveStayed(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 		(origin == string(host.UID) || origin == "" && host.Annotations[bmov1alpha1.StatusAnnotation] == "")
 }
 
-// MayHaveLeft returns true for a paused host that this cluster would resume, and that a move may have taken away: it has
-// the epoch of a move from here, and no status from another cluster. Only the departure decides.
+// MayHaveLeft returns true for a paused host that this cluster would resume, and that a move may have taken away: it
+// has the epoch of a move from here, and no status from another cluster. Only the departure decides.
 func MayHaveLeft(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	return host.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider &&
 		host.Annotations[infrav1.StatusOriginAnnotation] == string(host.UID) && EpochOf(host).IsMove() &&

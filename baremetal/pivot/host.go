@@ -289,8 +289,8 @@ func ownOrArrived(host *bmov1alpha1.BareMetalHost) bmov1alpha1.BareMetalHostStat
 	return host.Status
 }
 
-// ImageSince returns the time of the last change of the image on a host: when BMO began to write it, or to remove the one
-// before. A Node that is older had another image. Zero if the status does not have the time.
+// ImageSince returns the time of the last change of the image on a host: when BMO began to write it, or to remove the
+// one before. A Node that is older had another image. Zero if the status does not have the time.
 func ImageSince(host *bmov1alpha1.BareMetalHost) time.Time {
 	history := ownOrArrived(host).OperationHistory
 	if history.Provision.Start.Before(&history.Deprovision.Start) {

@@ -99,8 +99,8 @@ func (f *MoveFacts) AddOwner(kind string, owner metav1.Object) {
 	}
 }
 
-// unpaused returns the Clusters that run while others wait for block-move. It returns those apart that clusterctl has not
-// discovered.
+// unpaused returns the Clusters that run while others wait for block-move. It returns those apart that clusterctl has
+// not discovered.
 func (f *MoveFacts) unpaused() (late, running []Obstacle) {
 	for _, cluster := range f.Clusters {
 		switch {

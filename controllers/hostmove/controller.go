@@ -220,55 +220,74 @@ func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.
 }
 
 func (r *Reconciler) announce(host *bmov1alpha1.BareMetalHost, step pivot.Step) {
-	if eventType, reason, note := announcement(step); reason != "" {
-		r.Recorder.Eventf(host, nil, eventType, reason, "Move", "%s", note)
+	if event, known := announcements[step]; known {
+		r.Recorder.Eventf(host, nil, event.eventType, event.reason, "Move", "%s", event.note)
 	}
 }
 
-// announcement returns the event of a step. A nudge has none, because the Metal3Cluster has one for all of its hosts.
-func announcement(step pivot.Step) (eventType, reason, note string) {
-	switch step {
-	case pivot.MarkProvisioned:
-		return corev1.EventTypeWarning, "ProvisioningInterrupted",
-			"The host lost its provisioned status, but its Node has joined. The host is kept as it is"
-	case pivot.Await:
-		return corev1.EventTypeWarning, "StatusLost", "The host has an image and lost its status. It stays paused until " +
-			"its Node has joined. If you remove the pause, BMO writes the image again, which wipes its disks"
-	case pivot.Hold:
-		return corev1.EventTypeWarning, "ProvisioningHeld", "The Ironic that was provisioning the host is gone, and the " +
-			"workload cluster does not answer. The host stays paused until the workload cluster says whether its Node has " +
-			"joined. Delete its Machine to provision another host"
-	case pivot.Restore:
-		return corev1.EventTypeNormal, "StatusRestored",
-			"Restored the status that arrived from another cluster in place of the status of an earlier time"
-	case pivot.Keep:
-		return corev1.EventTypeWarning, "ArrivalHeld", "The host is a leftover of an earlier move and is not in the last " +
-			"one, or it arrived on a leftover that is being deleted or has a newer status. It stays paused, because BMO could " +
-			"wipe it. ReadyForMove of its Metal3Cluster has the remedy"
-	case pivot.KeepAway:
-		return corev1.EventTypeWarning, "MovedAway", "The host moved to another management cluster, which manages it. It " +
-			"stays paused, although another Cluster of the namespace runs. If the other management cluster has given the host " +
-			"up, forget the move with clusterctl metal3 pivot forget"
-	case pivot.AwaitIronic:
-		return corev1.EventTypeWarning, "WaitingForIronic", "The host arrived before the Metal3Cluster whose Ironic " +
-			"endpoint serves it. It stays paused until that has arrived, and its IronicEndpointReady is true"
-	case pivot.Pause:
-		return corev1.EventTypeNormal, "PausedForMove", "Paused because the Cluster of the host is paused"
-	case pivot.FenceOff:
-		return corev1.EventTypeWarning, "Fenced", "Paused because another management cluster manages the host. " +
-			"IronicEndpointReady of its Metal3Cluster has the remedy"
-	case pivot.Record:
-		return corev1.EventTypeNormal, "ReadyForMove", "Recorded the status for BMO in the target cluster"
-	case pivot.Resume:
-		return corev1.EventTypeNormal, "ResumedAfterMove",
-			"Removed the pause: the Cluster of the host runs, and its Ironic endpoint is ready"
-	case pivot.Stay:
-		return corev1.EventTypeWarning, "NotMoved", "Removed the pause: the host was created after clusterctl had " +
-			"discovered the objects of the namespace, so it did not move. Create it in the other management cluster, and " +
-			"delete it here"
-	default:
-		return "", "", ""
-	}
+// announcement is the event of a step.
+type announcement struct{ eventType, reason, note string }
+
+// announcements has the steps with an event. A nudge has none, because the Metal3Cluster has one for all of its hosts.
+var announcements = map[pivot.Step]announcement{
+	pivot.MarkProvisioned: {
+		corev1.EventTypeWarning, "ProvisioningInterrupted",
+		"The host lost its provisioned status, but its Node has joined. The host is kept as it is",
+	},
+	pivot.Await: {
+		corev1.EventTypeWarning, "StatusLost",
+		"The host has an image and lost its status. It stays paused until its Node has joined. If you remove " +
+			"the pause, BMO writes the image again, which wipes its disks",
+	},
+	pivot.Hold: {
+		corev1.EventTypeWarning, "ProvisioningHeld",
+		"The Ironic that was provisioning the host is gone, and the workload cluster does not answer. The " +
+			"host stays paused until the workload cluster says whether its Node has joined. Delete its Machine to " +
+			"provision another host",
+	},
+	pivot.Restore: {
+		corev1.EventTypeNormal, "StatusRestored",
+		"Restored the status that arrived from another cluster in place of the status of an earlier time",
+	},
+	pivot.Keep: {
+		corev1.EventTypeWarning, "ArrivalHeld",
+		"The host is a leftover of an earlier move and is not in the last one, or it arrived on a leftover " +
+			"that is being deleted or has a newer status. It stays paused, because BMO could wipe it. " +
+			"ReadyForMove of its Metal3Cluster has the remedy",
+	},
+	pivot.KeepAway: {
+		corev1.EventTypeWarning, "MovedAway",
+		"The host moved to another management cluster, which manages it. It stays paused, although another " +
+			"Cluster of the namespace runs. If the other management cluster has given the host up, forget the " +
+			"move with clusterctl metal3 pivot forget",
+	},
+	pivot.AwaitIronic: {
+		corev1.EventTypeWarning, "WaitingForIronic",
+		"The host arrived before the Metal3Cluster whose Ironic endpoint serves it. It stays paused until " +
+			"that has arrived, and its IronicEndpointReady is true",
+	},
+	pivot.Pause: {
+		corev1.EventTypeNormal, "PausedForMove",
+		"Paused because the Cluster of the host is paused",
+	},
+	pivot.FenceOff: {
+		corev1.EventTypeWarning, "Fenced",
+		"Paused because another management cluster manages the host. IronicEndpointReady of its Metal3Cluster " +
+			"has the remedy",
+	},
+	pivot.Record: {
+		corev1.EventTypeNormal, "ReadyForMove",
+		"Recorded the status for BMO in the target cluster",
+	},
+	pivot.Resume: {
+		corev1.EventTypeNormal, "ResumedAfterMove",
+		"Removed the pause: the Cluster of the host runs, and its Ironic endpoint is ready",
+	},
+	pivot.Stay: {
+		corev1.EventTypeWarning, "NotMoved",
+		"Removed the pause: the host was created after clusterctl had discovered the objects of the " +
+			"namespace, so it did not move. Create it in the other management cluster, and delete it here",
+	},
 }
 
 // pausedFor returns the time for which this process has seen a host paused.

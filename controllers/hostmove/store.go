@@ -76,23 +76,27 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 	}
 	// After a move or a restore, a machine has no status, but its provider ID.
 	published := holder.Spec.ProviderID == host.ProviderID(holder.Namespace, current.Name, holder.Name)
-	linked, image := machine.Status.NodeRef.IsDefined() || published && !pivot.LostStatus(current), pivot.ImageSince(current)
-	if linked && image.IsZero() {
+	since := holder.CreationTimestamp.Time
+	linked := machine.Status.NodeRef.IsDefined() || published && !pivot.LostStatus(current)
+	if image := pivot.ImageSince(current); linked && image.IsZero() {
 		return Tenant{Joined: true}, nil
+	} else if image.After(since) {
+		since = image
 	}
+	return s.inCluster(ctx, machine, Tenant{Joined: linked, Since: since})
+}
+
+// inCluster returns the tenant of a Machine, with its Cluster in place of Joined if that has a control plane to ask.
+func (s *Store) inCluster(ctx context.Context, machine *clusterv1.Machine, tenant Tenant) (Tenant, error) {
 	cluster := &clusterv1.Cluster{}
 	key := client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}
 	if err := s.client.Get(ctx, key, cluster); err != nil {
 		return Tenant{}, client.IgnoreNotFound(err)
 	}
 	if !ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false) {
-		return Tenant{Joined: linked}, nil
+		return Tenant{Joined: tenant.Joined}, nil
 	}
-	since := holder.CreationTimestamp.Time
-	if image.After(since) {
-		since = image
-	}
-	return Tenant{Cluster: key, Since: since}, nil
+	return Tenant{Cluster: key, Since: tenant.Since}, nil
 }
 
 // MarkProvisioned writes the status of a provisioned host. It returns hoststore.ErrConflict if the host changed since

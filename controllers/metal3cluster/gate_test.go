@@ -131,14 +131,19 @@ func TestTheGateOpensWithItsWrite(t *testing.T) {
 		if (progress.Reason == infrav1.MovableReason) == tc.gated {
 			t.Errorf("got %+v with gated %t", progress, tc.gated)
 		}
-		told := false
-		for len(recorder.Events) > 0 {
-			told = strings.Contains(<-recorder.Events, eventHandedOver) || told
-		}
-		if told != tc.told {
+		if told := has(recorder, eventHandedOver); told != tc.told {
 			t.Errorf("event %s: %t, want %t", eventHandedOver, told, tc.told)
 		}
 	}
+}
+
+// has returns true if an event was recorded, and forgets all events.
+func has(recorder *events.FakeRecorder, reason string) bool {
+	found := false
+	for len(recorder.Events) > 0 {
+		found = strings.Contains(<-recorder.Events, reason) || found
+	}
+	return found
 }
 
 // TestTheGateSeesItsHosts changes what the gate judges of a host.

@@ -308,10 +308,24 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 	if err := r.readObstacles(ctx, s); err != nil {
 		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
-	gated := s.waitsAtGate()
-	if !gated && pivot.EpochOf(s.infra).IsMove() {
+	if !s.waitsAtGate() && pivot.EpochOf(s.infra).IsMove() {
 		return outcome.Done(), r.announceHandover(ctx, s, true)
 	}
+	if waits, err := r.mayOpen(ctx, s); err != nil || !waits.IsDone() {
+		return waits, err
+	}
+	if !s.waitsAtGate() {
+		return outcome.Done(), r.announceHandover(ctx, s, true)
+	}
+	if err := r.leave(ctx, s); err != nil {
+		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
+	}
+	r.warnOfHandover(s)
+	return outcome.Done(), nil
+}
+
+// mayOpen waits until the move would lose nothing.
+func (r *Reconciler) mayOpen(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if waits := s.departure(); waits != "" {
 		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.trialsAgain), nil
 	}
@@ -326,13 +340,6 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 		return outcome.Waiting(infrav1.WaitingForHostsReason,
 			"The move waits until IronicEndpointReady is no longer true").WithAfter(claimDelay), nil
 	}
-	if !gated {
-		return outcome.Done(), r.announceHandover(ctx, s, true)
-	}
-	if err := r.leave(ctx, s); err != nil {
-		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
-	}
-	r.warnOfHandover(s)
 	return outcome.Done(), nil
 }
 
