@@ -44,6 +44,9 @@ type side struct {
 	// isCut says that the line is cut.
 	isCut bool
 
+	// capm3 is the path of a manager of CAPM3, which runs in place of the manager under test. Empty for most.
+	capm3 string
+
 	// manager is nil while it does not run. Starts makes names for its logs.
 	manager *process.Child
 	starts  int
@@ -52,16 +55,18 @@ type side struct {
 	bmo *bmo
 }
 
-func newSide(ctx context.Context, name string) *side {
+func newSide(ctx context.Context, name, capm3 string) *side {
 	GinkgoHelper()
-	s := &side{name: name, server: startServer(ctx)}
+	s := &side{name: name, server: startServer(ctx), capm3: capm3}
 	s.client = s.server.Client
 	s.line = stage.NewLine(s.server.Config)
 	s.kubeconfig = s.credentials(s.server.Config, name)
 	var err error
 	s.health, err = s.server.Group().Address()
 	Expect(err).NotTo(HaveOccurred())
-	s.install(ctx)
+	if capm3 == "" {
+		s.install(ctx)
+	}
 	return s
 }
 
@@ -116,26 +121,36 @@ func (s *side) wait(ctx context.Context) {
 // begin starts the manager and does not wait.
 func (s *side) begin() {
 	GinkgoHelper()
+	program := s.program()
+	s.starts++
+	program.Name = fmt.Sprintf("manager-%d", s.starts)
+	program.Args = append(program.Args,
+		"--health-addr="+s.health,
+		"--diagnostics-address=0",
+		fmt.Sprintf("--webhook-port=%d", s.server.Webhook.Port),
+		"--webhook-cert-dir="+s.server.Webhook.CertDir)
+	var err error
+	s.manager, err = s.server.Group().Start(program)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// program is the manager with what only it understands.
+func (s *side) program() process.Program {
+	GinkgoHelper()
+	if s.capm3 != "" {
+		return process.Program{Path: s.capm3, Env: []string{"KUBECONFIG=" + s.kubeconfig}}
+	}
 	account, err := s.server.User("system:serviceaccount:"+installNamespace+":manager",
 		"system:serviceaccounts", "system:serviceaccounts:"+installNamespace)
 	Expect(err).NotTo(HaveOccurred())
-	program, err := os.Executable()
+	path, err := os.Executable()
 	Expect(err).NotTo(HaveOccurred())
-	s.starts++
-	s.manager, err = s.server.Group().Start(process.Program{
-		Name: fmt.Sprintf("manager-%d", s.starts), Path: program,
-		Args: []string{
-			"--health-addr=" + s.health,
-			"--diagnostics-address=0",
-			"--ironic-endpoint-interval=" + endpointInterval().String(),
-			fmt.Sprintf("--webhook-port=%d", s.server.Webhook.Port),
-			"--webhook-cert-dir=" + s.server.Webhook.CertDir,
-		},
+	return process.Program{
+		Path: path, Args: []string{"--ironic-endpoint-interval=" + endpointInterval().String()},
 		Env: []string{
 			"KUBECONFIG=" + s.credentials(account, "manager"), roleVariable + "=" + roleManager, "GORACE=halt_on_error=1",
 		},
-	})
-	Expect(err).NotTo(HaveOccurred())
+	}
 }
 
 // watch watches the objects of a kind in a namespace, also while the line is cut. What is there counts as added.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -254,6 +255,7 @@ func (w *world) pretend(ctx context.Context) {
 		}
 		stage.ChangeStatus(ctx, w.here.client, client.ObjectKeyFromObject(cluster), cluster, func(c *clusterv1.Cluster) {
 			c.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+			v1beta1conditions.MarkTrue(c, clusterv1.InfrastructureReadyV1Beta1Condition)
 			conditions.Set(c, metav1.Condition{
 				Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized",
 			})
