@@ -85,7 +85,7 @@ func createHost(ctx context.Context, c client.Client, number int, state bmov1alp
 		build.Finalizers(bmov1alpha1.BareMetalHostFinalizer),
 		build.Labels(map[string]string{"example.com/rack": fmt.Sprint(number % 10)}),
 		build.Annotations(map[string]string{"example.com/asset": fmt.Sprint(number)}))
-	host.Status.HardwareDetails = hardware(number)
+	host.Status.HardwareDetails = build.Inspection(host.Name, number)
 	if err := build.CreateWithStatus(ctx, c, host); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"math"
 	"testing"
 	"time"
@@ -61,17 +60,6 @@ func TestExponent(t *testing.T) {
 				t.Errorf("exponent() = %f, want %f", got, tc.want)
 			}
 		})
-	}
-}
-
-func TestHardwareIsRealistic(t *testing.T) {
-	const least, most = 8 << 10, 10 << 10
-	content, err := json.Marshal(hardware(999))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(content) < least || len(content) > most {
-		t.Errorf("hardware details have %d bytes, want %d to %d", len(content), least, most)
 	}
 }
 

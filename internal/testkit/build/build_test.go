@@ -1,6 +1,7 @@
 package build_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -153,4 +154,15 @@ func stored(t *testing.T, c client.Client, host *bmov1alpha1.BareMetalHost) *bmo
 		t.Fatal(err)
 	}
 	return &found
+}
+
+func TestInspectionIsRealistic(t *testing.T) {
+	const least, most = 8 << 10, 10 << 10
+	content, err := json.Marshal(build.Inspection("host-0999", 999))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(content) < least || len(content) > most {
+		t.Errorf("hardware details have %d bytes, want %d to %d", len(content), least, most)
+	}
 }

@@ -1,4 +1,4 @@
-package main
+package build
 
 import (
 	"fmt"
@@ -13,9 +13,8 @@ const (
 	cpuFlags = 180
 )
 
-// hardware is what an inspection finds on the server with this number: about 8 KiB, as on real ones.
-func hardware(number int) *bmov1alpha1.HardwareDetails {
-	name := hostName(number)
+// Inspection is what an inspection finds on the host with this name and number: about 8 KiB, as on real ones.
+func Inspection(name string, number int) *bmov1alpha1.HardwareDetails {
 	details := &bmov1alpha1.HardwareDetails{
 		SystemVendor: bmov1alpha1.HardwareSystemVendor{
 			Manufacturer: "Example Systems", ProductName: "Rack Server 640 (SKU=8067)", SerialNumber: "SER-" + name,
