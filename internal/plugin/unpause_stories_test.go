@@ -18,6 +18,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -189,7 +190,7 @@ func describeUnpausing(c *clusters) {
 		Expect(c.run(ctx, namespace, "unpause")).To(end(1, "a copy is in the other cluster", "pivot resume", "pivot abort"))
 		departed := pivot.Departure{Infras: map[string]pivot.Epoch{clusterName: 1}}
 		departed.Enter([]*bmov1alpha1.BareMetalHost{build.Host("host"), build.Host("spare")})
-		source.create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: pivot.DepartureName}, Data: departed.Data()})
+		Expect(departure.New(source.client).Remember(ctx, namespace, departed)).To(Succeed())
 		Expect(alone(ctx, source, "unpause")).To(end(1, "BareMetalHost spare is not here", "BMO would wipe their hosts"))
 		Expect(source.isPaused(ctx)).To(BeTrue())
 
