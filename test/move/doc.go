@@ -14,8 +14,7 @@
 // It refuses to need nodes. Cluster API runs nowhere: what it would write, the nodes of Machines above all, is written
 // by the stories, and no node is armed to take the Ironic endpoint. The package test/e2e has nodes.
 //
-// The environment variable CAPM3_MANAGER names a manager of CAPM3. With it, one cluster moves from CAPM3 to this
-// provider, back, and here again.
+// The environment variable CAPM3_MANAGER names a manager of CAPM3. With it, one cluster moves to CAPM3.
 //
 // `make bench-pivot` measures with the same means.
 package move

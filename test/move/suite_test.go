@@ -97,7 +97,7 @@ type clusters struct {
 	source, target *side
 	clusterctl     components.Clusterctl
 
-	// capm3 is the path of the manager of CAPM3 that runs in the source. Empty for the manager under test.
+	// capm3 is the path of the manager of CAPM3 that runs in the target. Empty for the manager under test.
 	capm3 string
 
 	// ironic is the one that BMO talks to in both, over the address that does not move. Worlds counts who shares it.
@@ -148,8 +148,8 @@ var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 func (c *clusters) open(ctx context.Context) {
 	GinkgoHelper()
 	together(
-		func() { c.source = newSide(ctx, "source", c.capm3) },
-		func() { c.target = newSide(ctx, "target", "") },
+		func() { c.source = newSide(ctx, "source", "") },
+		func() { c.target = newSide(ctx, "target", c.capm3) },
 	)
 	c.prepare(ctx)
 	c.source.begin()
