@@ -2,6 +2,7 @@ package metal3remediation_test
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -115,6 +117,26 @@ func describeReboots(s *suite) {
 		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
 	})
 
+	It("reboots without a fence after a request hung and the connection closed", func(ctx context.Context) {
+		w := s.world(ctx)
+		dying := &dyingConnection{}
+		w.connection = func(clusters clustercache.ClusterCache) clustercache.ClusterCache {
+			dying.ClusterCache = clusters
+			return dying
+		}
+		w.machine(ctx, build.Labels(map[string]string{clusterv1.MachineControlPlaneLabel: ""}))
+		w.simulate()
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, "API server of Cluster cluster to answer, to fence"))
+		Expect(dying.hung.Load()).To(BeTrue())
+		w.passes(ctx, 2*time.Minute)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
+		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationWaiting))
+		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+	})
+
 	It("restarts a host with disablePowerOff, without a fence", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
@@ -170,6 +192,39 @@ func describeReboots(s *suite) {
 		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
 		Expect(w.request(ctx, Default).Status.RetryCount).To(BeEquivalentTo(1))
 	})
+}
+
+// dyingConnection hangs at the first read of a Node, and then closes.
+type dyingConnection struct {
+	clustercache.ClusterCache
+	hung atomic.Bool
+}
+
+func (d *dyingConnection) GetUncachedClient(ctx context.Context, cluster client.ObjectKey) (client.Client, error) {
+	if d.hung.Load() {
+		return nil, clustercache.ErrClusterNotConnected
+	}
+	connected, err := d.ClusterCache.GetUncachedClient(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	return hangingClient{connected, d}, nil
+}
+
+// GetHealthCheckingState returns the state of a cluster whose health probes have failed since the request hung.
+func (d *dyingConnection) GetHealthCheckingState(context.Context, client.ObjectKey) clustercache.HealthCheckingState {
+	return clustercache.HealthCheckingState{LastProbeTime: time.Unix(2, 0), LastProbeSuccessTime: time.Unix(1, 0)}
+}
+
+type hangingClient struct {
+	client.Client
+	connection *dyingConnection
+}
+
+func (h hangingClient) Get(ctx context.Context, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	<-ctx.Done()
+	h.connection.hung.Store(true)
+	return ctx.Err()
 }
 
 func outOfService() corev1.Taint {

@@ -64,6 +64,9 @@ type world struct {
 	clusters func(metal3remediation.Clusters) metal3remediation.Clusters
 	planes   metal3remediation.ControlPlanes
 
+	// connection wraps the connection to the workload cluster. Nil does not wrap it.
+	connection func(clustercache.ClusterCache) clustercache.ClusterCache
+
 	// reader wraps the live reads from the management cluster. Nil does not wrap them.
 	reader func(client.Reader) client.Reader
 
@@ -165,6 +168,9 @@ func (w *world) start() *stage.Running {
 func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercache.ClusterCache) error {
 	if err := hoststore.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
+	}
+	if w.connection != nil {
+		clusters = w.connection(clusters)
 	}
 	nodes := workload.New(clusters)
 	reconciler := &metal3remediation.Reconciler{
