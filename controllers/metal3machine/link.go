@@ -116,9 +116,13 @@ func unreachable(s *scope) host.LinkPlan {
 }
 
 // publish sets the provider ID and status.initialization.provisioned. A move keeps only the provider ID, which then
-// shows that the machine was provisioned.
+// shows that the machine was provisioned. Cluster API overwrites the failure domain of the Machine with that of a
+// provisioned Metal3Machine, which then must be the one that the Machine asked for.
 func (s *scope) publish() {
 	s.machine.Spec.ProviderID = s.providerID()
+	if !ptr.Deref(s.machine.Status.Initialization.Provisioned, false) {
+		s.machine.Spec.FailureDomain = s.failureDomain()
+	}
 	s.machine.Status.Initialization.Provisioned = ptr.To(true)
 }
 

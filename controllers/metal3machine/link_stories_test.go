@@ -234,6 +234,19 @@ func describeLinks(s *suite) {
 		Expect(machine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
 	})
 
+	It("has the failure domain of its Machine before Cluster API copies it", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.simulate(hostsim.Delays{})
+		w.host(ctx, "host", build.InDomain("room-1"))
+		w.start()
+		w.secret(ctx, "machine")
+		w.metal3Machine(ctx, w.owner(ctx, "machine", build.InDomain("room-1")), build.InDomain("room-2"))
+		Eventually(func(g Gomega) {
+			g.Expect(w.getMachine(ctx, g, "machine").Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+		}).Should(Succeed())
+		Expect(w.getMachine(ctx, Default, "machine").Spec.FailureDomain).To(Equal("room-1"))
+	})
+
 	It("rebuilds its status after a move", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host", build.Provisioned(), build.InDomain("room-1"),
