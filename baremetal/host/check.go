@@ -50,8 +50,8 @@ type Candidate struct {
 	// Assumed is true while another machine of this process claims the host.
 	Assumed bool
 
-	// Refused is the error of the API server for the last claim of the host. Empty means none, or that it is time for
-	// another attempt.
+	// Refused is the error of the API server for the last claim of the machine on the host. Empty means none, or that it
+	// is time for another attempt.
 	Refused string
 }
 

@@ -21,7 +21,7 @@ type Choice struct {
 	// Reused is true if the host was reserved for the owner of the machine.
 	Reused bool
 
-	// Refused is true if a host fails only because the API server refused its last claim.
+	// Refused is true if a host fails only because the API server refused the last claim of the machine.
 	Refused bool
 
 	// RetryAfter is the time until a refused host passes again. Zero means unknown. Choose does not set it.

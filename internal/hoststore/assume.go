@@ -18,18 +18,19 @@ import (
 //	the API server confirms the claim                   Holdings returns the confirmed copy
 //	the cache shows the claim or a newer version        the assumption ends
 //	the API server returns a conflict                   the assumption ends; the version that was read is outdated
-//	the API server refuses the claim                    the assumption ends; the host is refused for a while
-//	the cache shows another version                     no version of the host is outdated or refused
+//	the API server refuses the claim                    the assumption ends; the host refuses this machine for a while
+//	the cache shows another version                     no version of the host is outdated; it refuses no machine
 //
 // The lock of the store guards all methods.
 type assumeCache struct {
 	clock    clock.PassiveClock
 	claims   map[Key]assumption
 	outdated map[Key]string
-	refusals map[Key]refusal
+	// refusals holds the refused claims by host and machine: the cause may be the spec of the machine.
+	refusals map[Key]map[Key]refusal
 }
 
-// The time in which no machine claims a refused host. It doubles with each refusal of the same version.
+// The time in which a refused machine does not claim the host again. It doubles with each refusal of the same version.
 const (
 	firstRefusal = time.Second
 	lastRefusal  = 5 * time.Minute
@@ -58,7 +59,8 @@ type assumption struct {
 
 func newAssumeCache() assumeCache {
 	return assumeCache{
-		clock: clock.RealClock{}, claims: map[Key]assumption{}, outdated: map[Key]string{}, refusals: map[Key]refusal{},
+		clock: clock.RealClock{}, claims: map[Key]assumption{}, outdated: map[Key]string{},
+		refusals: map[Key]map[Key]refusal{},
 	}
 }
 
@@ -68,23 +70,31 @@ func (a *assumeCache) candidate(current *bmov1alpha1.BareMetalHost, machine Key)
 	claim, assumed := a.claims[key]
 	outdated := current.ResourceVersion != "" && a.outdated[key] == current.ResourceVersion
 	candidate := host.Candidate{Host: current, Assumed: assumed && claim.machine != machine || outdated}
-	if last, refused := a.refusals[key]; refused && a.clock.Now().Before(last.until) {
+	if last, refused := a.refusals[key][machine]; refused && a.clock.Now().Before(last.until) {
 		candidate.Refused = last.cause
 	}
 	return candidate
 }
 
-// retryAfter returns the time until a machine may claim a refused host of a namespace again. Zero means that none is
-// refused.
-func (a *assumeCache) retryAfter(namespace string) time.Duration {
+// retryAfter returns the time until a machine may claim a host again that refused it. Zero means that none does.
+func (a *assumeCache) retryAfter(machine Key) time.Duration {
 	var soonest time.Duration
-	for key, last := range a.refusals {
-		after := last.until.Sub(a.clock.Now())
-		if key.Namespace == namespace && after > 0 && (soonest == 0 || after < soonest) {
+	for _, refused := range a.refusals {
+		after := refused[machine].until.Sub(a.clock.Now())
+		if after > 0 && (soonest == 0 || after < soonest) {
 			soonest = after
 		}
 	}
 	return soonest
+}
+
+// pardon drops the refusals of a machine.
+func (a *assumeCache) pardon(machine Key) {
+	for key, refused := range a.refusals {
+		if delete(refused, machine); len(refused) == 0 {
+			delete(a.refusals, key)
+		}
+	}
 }
 
 // assume assumes a host for a machine. It keeps a claim of the machine that was already written.
@@ -131,7 +141,8 @@ func (a *assumeCache) outdate(current, desired *bmov1alpha1.BareMetalHost) (wasC
 	return host.ConsumedBy(desired, namespace, name)
 }
 
-// refuse pauses the claims of a host after the API server refused one. It returns true if the write was a claim.
+// refuse pauses the claims of a machine on a host after the API server refused one. It returns true if the write was a
+// claim.
 func (a *assumeCache) refuse(current, desired *bmov1alpha1.BareMetalHost, cause error) (wasClaim bool) {
 	key := client.ObjectKeyFromObject(current)
 	claim, assumed := a.claims[key]
@@ -140,10 +151,13 @@ func (a *assumeCache) refuse(current, desired *bmov1alpha1.BareMetalHost, cause 
 		return false
 	}
 	pause := firstRefusal
-	if last, again := a.refusals[key]; again && last.version == current.ResourceVersion {
+	if last, again := a.refusals[key][claim.machine]; again && last.version == current.ResourceVersion {
 		pause = min(2*last.pause, lastRefusal)
 	}
-	a.refusals[key] = refusal{
+	if a.refusals[key] == nil {
+		a.refusals[key] = map[Key]refusal{}
+	}
+	a.refusals[key][claim.machine] = refusal{
 		version: current.ResourceVersion, cause: cause.Error(), pause: pause, until: a.clock.Now().Add(pause),
 	}
 	return true
@@ -161,9 +175,14 @@ func (a *assumeCache) observe(current *bmov1alpha1.BareMetalHost) (ended bool) {
 		delete(a.outdated, key)
 		ended = true
 	}
-	if last, refused := a.refusals[key]; refused && last.version != current.ResourceVersion {
+	for machine, last := range a.refusals[key] {
+		if last.version != current.ResourceVersion {
+			delete(a.refusals[key], machine)
+			ended = true
+		}
+	}
+	if len(a.refusals[key]) == 0 {
 		delete(a.refusals, key)
-		ended = true
 	}
 	return ended
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -71,16 +70,15 @@ func (s *Store) pending(ctx context.Context, machine Key, known []*bmov1alpha1.B
 	pending := &bmov1alpha1.BareMetalHost{}
 	err := s.live.Get(ctx, key, pending)
 	switch {
-	case apierrors.IsNotFound(err):
-		s.Forget(machine)
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading BareMetalHost %s, which %s may have claimed: %w", key.Name, machine, err)
-	case !host.ConsumedBy(pending, machine.Namespace, machine.Name):
-		s.Forget(machine)
-		return nil, nil
-	default:
+	case err == nil && host.ConsumedBy(pending, machine.Namespace, machine.Name):
 		return pending, nil
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("reading BareMetalHost %s, which %s may have claimed: %w", key.Name, machine, err)
+	default:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.abandonAll(machine)
+		return nil, nil
 	}
 }
 

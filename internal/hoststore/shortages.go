@@ -10,10 +10,12 @@ import (
 // hosts lasts for a millisecond per host, so that counting takes at most a thousandth of a processor per request.
 const countedAtOnce = 100
 
-// namespacedRequest is a request in one namespace.
+// namespacedRequest is a request in one namespace. Refused is the name of a machine that some hosts refuse, because it
+// does not share what it finds with other machines.
 type namespacedRequest struct {
 	namespace string
 	request   request
+	refused   string
 }
 
 // shortage is what the store knows about a request that found no host. All machines with this request share it.

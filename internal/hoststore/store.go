@@ -92,7 +92,7 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 		if choice.Refused {
 			searched.retry = now.Add(choice.RetryAfter)
 		}
-		s.shortages.store(keyOf(wanted), *searched, len(hosts), now)
+		s.shortages.store(s.keyOf(wanted), *searched, len(hosts), now)
 	}
 	return choice, nil
 }
@@ -147,7 +147,7 @@ func (s *Store) chooseFree(wanted host.Wanted) (choice host.Choice, searched *sh
 	if offered := s.pool.offered(list.offeredTo[wanted.Machine], wanted, candidate); offered != nil {
 		return s.choose(wanted, []*bmov1alpha1.BareMetalHost{offered}), nil, true
 	}
-	key, gained, now := keyOf(wanted), s.pool.gained(wanted.Namespace), s.assumed.clock.Now()
+	key, gained, now := s.keyOf(wanted), s.pool.gained(wanted.Namespace), s.assumed.clock.Now()
 	if !s.shortages.isSearched(key, gained, now) {
 		choice = s.choose(wanted, s.pool.candidates(wanted, candidate))
 		if choice.Host != nil || choice.Awaited > 0 {
@@ -158,8 +158,13 @@ func (s *Store) chooseFree(wanted host.Wanted) (choice host.Choice, searched *sh
 	return choice, &shortage{gained: gained, changes: s.shortages.changes}, counted
 }
 
-func keyOf(wanted host.Wanted) namespacedRequest {
-	return namespacedRequest{wanted.Namespace, requestOf(wanted)}
+// keyOf returns the key of the shortage of a machine. The caller holds the lock.
+func (s *Store) keyOf(wanted host.Wanted) namespacedRequest {
+	key := namespacedRequest{namespace: wanted.Namespace, request: requestOf(wanted)}
+	if s.assumed.retryAfter(Key{Namespace: wanted.Namespace, Name: wanted.Machine}) > 0 {
+		key.refused = wanted.Machine
+	}
+	return key
 }
 
 // choose chooses one of the hosts and assumes it. The caller holds the lock.
@@ -182,7 +187,7 @@ func (s *Store) choose(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) h
 		list.setChosen(wanted.Machine)
 	}
 	if choice.Refused {
-		choice.RetryAfter = s.assumed.retryAfter(wanted.Namespace)
+		choice.RetryAfter = s.assumed.retryAfter(machine)
 	}
 	return choice
 }
@@ -243,14 +248,12 @@ func (s *Store) conflicted(current, desired *bmov1alpha1.BareMetalHost) {
 	}
 }
 
-// refused ends a claim that the API server refused. It offers the host to no other machine: the API server would refuse
-// that claim too.
+// refused ends a claim that the API server refused. Other machines may claim the host.
 func (s *Store) refused(current, desired *bmov1alpha1.BareMetalHost, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.assumed.refuse(current, desired, cause) {
-		delete(s.assumed.claims, client.ObjectKeyFromObject(current))
-		s.gain(current.Namespace)
+		s.abandon(client.ObjectKeyFromObject(current))
 	}
 }
 
@@ -260,11 +263,17 @@ func (s *Store) confirm(stored *bmov1alpha1.BareMetalHost) {
 	s.assumed.confirm(stored)
 }
 
-// Forget ends the assumptions of a machine that requires no host. The caller must call Settle afterwards, which offers
-// the hosts to other machines.
+// Forget drops what the store knows about a machine that requires no host. The caller must call Settle afterwards,
+// which offers the assumed hosts to other machines.
 func (s *Store) Forget(machine Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.abandonAll(machine)
+	s.assumed.pardon(machine)
+}
+
+// abandonAll ends the assumptions of a machine. The caller holds the lock.
+func (s *Store) abandonAll(machine Key) {
 	for key, claim, found := s.assumed.of(machine); found; key, claim, found = s.assumed.of(claim.machine) {
 		s.abandon(key)
 	}

@@ -358,19 +358,86 @@ func TestARefusedHostIsSkipped(t *testing.T) {
 	if _, err := p.claim(p.choose(t, wants("machine-0")), "machine-0"); !hoststore.IsRefusal(err) {
 		t.Errorf("got %v, want a refusal", err)
 	}
-	p.wait(t, wants("machine-0"), wants("machine-1"))
+	p.wait(t, wants("machine-0"))
 	p.change(touch)
 	p.enqueues(t, "machine-0")
 	if chosen := p.choose(t, wants("machine-0")); chosen == nil {
-		t.Error("no machine claims the corrected host")
+		t.Error("the machine does not claim the corrected host")
 	}
 	p.store.Forget(key("machine-0"))
 	p.settle("machine-0", false)
-	p.enqueues(t, "machine-1")
-	p.settle("machine-1", false)
 	if got := p.store.Memory(); got != (hoststore.Memory{}) {
 		t.Errorf("the memory holds %+v", got)
 	}
+}
+
+// TestARefusedHostIsFreeForOtherMachines refuses the claims of machine-0, as if its spec contradicted itself.
+func TestARefusedHostIsFreeForOtherMachines(t *testing.T) {
+	p := newProcess(newServer(available("host-0")), 1)
+	p.store.SetClock(clocktesting.NewFakePassiveClock(time.Now()))
+	p.fail = func(h *bmov1alpha1.BareMetalHost) error {
+		if h.Spec.ConsumerRef.Name == "machine-0" {
+			return apierrors.NewForbidden(hostResource(), "host-0", errors.New("the spec contradicts itself"))
+		}
+		return nil
+	}
+	chosen := p.choose(t, wants("machine-0"))
+	p.wait(t, wants("machine-1"))
+	if _, err := p.claim(chosen, "machine-0"); !hoststore.IsRefusal(err) {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	if chosen := p.choose(t, wants("machine-0")); chosen != nil {
+		t.Error("the refused machine tries again at once")
+	}
+	p.settle("machine-0", true)
+	p.enqueues(t, "machine-1")
+	chosen = p.choose(t, wants("machine-1"))
+	if chosen == nil {
+		t.Fatal("the refusal of machine-0 blocks machine-1")
+	}
+	if _, err := p.claim(chosen, "machine-1"); err != nil {
+		t.Error(err)
+	}
+	p.settle("machine-1", false)
+	p.store.Forget(key("machine-0"))
+	p.settle("machine-0", false)
+	p.sync()
+	if got := p.store.Memory(); got != (hoststore.Memory{}) {
+		t.Errorf("the memory holds %+v", got)
+	}
+}
+
+// TestForgetDropsRefusals forgets a machine whose claim was refused.
+func TestForgetDropsRefusals(t *testing.T) {
+	p := newProcess(newServer(available("host-0")), 1)
+	p.fail = func(*bmov1alpha1.BareMetalHost) error {
+		return apierrors.NewForbidden(hostResource(), "host-0", errors.New("no"))
+	}
+	if _, err := p.claim(p.choose(t, wants("machine-0")), "machine-0"); !hoststore.IsRefusal(err) {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	p.store.Forget(key("machine-0"))
+	p.settle("machine-0", false)
+	if got := p.store.Memory(); got != (hoststore.Memory{}) {
+		t.Errorf("the memory holds %+v", got)
+	}
+}
+
+// TestHoldingsKeepRefusals reads the hosts of a machine that recorded the host that refused it.
+func TestHoldingsKeepRefusals(t *testing.T) {
+	p := newProcess(newServer(available("host-0")), 1)
+	p.store.SetClock(clocktesting.NewFakePassiveClock(time.Now()))
+	p.fail = func(*bmov1alpha1.BareMetalHost) error {
+		return apierrors.NewForbidden(hostResource(), "host-0", errors.New("no"))
+	}
+	if _, err := p.claim(p.choose(t, wants("machine-0")), "machine-0"); !hoststore.IsRefusal(err) {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	p.settle("machine-0", true)
+	if held, _ := p.holding(t, "machine-0", "host-0"); held != "" {
+		t.Errorf("the machine holds %s", held)
+	}
+	p.wait(t, wants("machine-0"))
 }
 
 // isRefused lets machine-0 claim host-0, and expects a refusal and a pause.

@@ -229,7 +229,7 @@ func (w *waitlist) concerned(candidate host.Candidate) iter.Seq[[]*waiter] {
 	switch owner := reservation(candidate.Host); {
 	case owner != "":
 		return maps.Values(w.owned[owner])
-	case host.Claimable(candidate.Host) && !candidate.Assumed && candidate.Refused == "":
+	case host.Claimable(candidate.Host) && !candidate.Assumed:
 		return maps.Values(w.open)
 	default:
 		return func(func([]*waiter) bool) {}
