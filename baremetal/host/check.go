@@ -149,11 +149,14 @@ func NamedByUser(machine metav1.Object) string {
 	return ""
 }
 
-// Recorded returns the name of the host in the host annotation of a machine, empty if there is none. It ignores the
-// namespace of the annotation: a machine claims hosts only in its own namespace.
+// Recorded returns the name of the host in the host annotation of a machine, empty if there is none. The namespace of
+// the annotation is optional and ignored: a machine claims hosts only in its own namespace.
 func Recorded(machine metav1.Object) string {
-	_, name, _ := strings.Cut(machine.GetAnnotations()[infrav1.HostAnnotation], "/")
-	return name
+	recorded := machine.GetAnnotations()[infrav1.HostAnnotation]
+	if _, name, qualified := strings.Cut(recorded, "/"); qualified {
+		return name
+	}
+	return recorded
 }
 
 func isMachineRef(ref *corev1.ObjectReference) bool {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/utils/ptr"
@@ -117,8 +116,7 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 		return nil
 	}
 	recorded := &bmov1alpha1.BareMetalHost{}
-	_, name, _ := strings.Cut(s.machine.Annotations[infrav1.HostAnnotation], "/")
-	found, err := r.get(ctx, s, name, recorded)
+	found, err := r.get(ctx, s, host.Recorded(s.machine), recorded)
 	if err != nil || !found {
 		return err
 	}

@@ -459,7 +459,7 @@ func TestReportLostHost(t *testing.T) {
 
 func TestRecordedHost(t *testing.T) {
 	for value, want := range map[string]string{
-		"": "", "metal3/host": "host", "elsewhere/host": "host", "host": "", "a/b/c": "b/c",
+		"": "", "metal3/host": "host", "elsewhere/host": "host", "host": "host", "a/b/c": "b/c",
 	} {
 		machine := &infrav1.Metal3Machine{}
 		machine.Annotations = map[string]string{infrav1.HostAnnotation: value}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/spf13/pflag"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
@@ -212,7 +212,7 @@ func goneSince(here *scope, departed pivot.Departure) []string {
 		if !is {
 			continue
 		}
-		_, name, _ := strings.Cut(machine.Annotations[infrav1.HostAnnotation], "/")
+		name := host.Recorded(machine)
 		same := func(host *bmov1alpha1.BareMetalHost) bool { return host.Name == name }
 		if name != "" && !slices.ContainsFunc(here.hosts, same) && !slices.Contains(gone, "BareMetalHost "+name) {
 			gone = append(gone, "BareMetalHost "+name)
