@@ -2,6 +2,7 @@ package metal3remediation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,19 +13,22 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
 // escalate marks the Machine for replacement by its owner after the last try failed. It first marks the host as
-// unhealthy, so that no machine claims it, and powers it on, because the owner may keep the Machine.
+// unhealthy, so that no machine claims it, and powers it on, because the owner may keep the Machine. If the API server
+// refuses this write, escalate marks the Machine and returns the refusal.
 func (r *Reconciler) escalate(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.record.Phase != infrav1.RemediationDeletingMachine {
 		return outcome.Done(), nil
 	}
-	if err := r.write(ctx, s, remediation.Unhealthy(remediation.PowerOn(s.host))); err != nil {
-		return outcome.Done(), err
+	refused := r.write(ctx, s, remediation.Unhealthy(remediation.PowerOn(s.host)))
+	if refused != nil && !hoststore.IsRefusal(refused) {
+		return outcome.Done(), refused
 	}
 	cause := fmt.Sprintf("The Machine is still unhealthy after reboots of BareMetalHost %s", s.host.Name)
-	if err := r.markMachine(ctx, s, cause); err != nil {
+	if err := errors.Join(refused, r.markMachine(ctx, s, cause)); err != nil {
 		return outcome.Done(), err
 	}
 	return outcome.Waiting(infrav1.RetriesExhaustedReason, fmt.Sprintf(

@@ -9,8 +9,10 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3remediation"
@@ -112,6 +114,24 @@ func describeFaults(s *suite) {
 			stage.IsFalseBecause(infrav1.RebootFailedReason, "etting condition OwnerRemediated of Machine machine"))
 		w.writes.Judge(nil)
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RetriesExhaustedReason, ""))
+	})
+
+	It("marks the Machine after the last try although a policy rejects its write of the host", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if write.Kind != "BareMetalHost" {
+				return stage.Verdict{}
+			}
+			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{}, write.Name, errors.New("a policy says no"))}
+		})
+		w.start()
+		w.remediate(ctx, at(`{"phase":"Deleting machine"}`))
+		Eventually(func(g Gomega) {
+			g.Expect(w.owner(ctx, g).Status.Conditions).To(
+				stage.HaveCondition(clusterv1.MachineOwnerRemediatedCondition, HaveField("Status", metav1.ConditionFalse)))
+		}).Should(Succeed())
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RebootFailedReason, "a policy says no"))
 	})
 }
 
