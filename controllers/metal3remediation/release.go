@@ -30,20 +30,28 @@ func (r *Reconciler) releaseHost(ctx context.Context, s *scope) (outcome.Outcome
 	return outcome.Done(), nil
 }
 
-// releaseNode removes the fence. It waits for a missing Node until the timeout of the try.
+// releaseNode removes the fence. It waits for a missing Node until the timeout of the try. Without a connection, it
+// waits until the manager has tried to connect, and at least for connectTime.
 func (r *Reconciler) releaseNode(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.record.Fence == remediation.NoFence || !s.isKept() || !s.owner.Status.NodeRef.IsDefined() {
 		return outcome.Done(), nil
 	}
 	node, err := r.watchNode(ctx, s)
-	if err != nil && !errors.Is(err, workload.ErrUnreachable) {
+	now := r.Clock.Now()
+	left, unreachable := s.left(now), workload.WaitForAPIServer(s.cluster.Name)
+	switch {
+	case errors.Is(err, workload.ErrNotTried):
+		return unreachable.WithAfter(pollInterval), nil
+	case errors.Is(err, workload.ErrUnreachable):
+		if left = max(left, s.request.DeletionTimestamp.Add(connectTime).Sub(now)); left > 0 {
+			return unreachable.WithAfter(left), nil
+		}
+		return outcome.Done(), nil
+	case err != nil:
 		return outcome.Done(), err
-	}
-	if node != nil {
+	case node != nil:
 		return outcome.Done(), r.unfence(ctx, s, node)
-	}
-	left := s.left(r.Clock.Now())
-	if left == 0 {
+	case left == 0:
 		return outcome.Done(), nil
 	}
 	return outcome.Waiting(infrav1.WaitingForNodeReason, fmt.Sprintf(

@@ -4,12 +4,15 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -79,6 +82,42 @@ func describeDeletions(s *suite) {
 		clean(ctx, w)
 	})
 
+	tainted := func(ctx context.Context, connection *lateConnection) *world {
+		GinkgoHelper()
+		w := s.world(ctx)
+		w.connection = func(clusters clustercache.ClusterCache) clustercache.ClusterCache {
+			connection.ClusterCache = clusters
+			return connection
+		}
+		w.machine(ctx)
+		stage.Change(ctx, w.client, client.ObjectKey{Name: w.node}, &corev1.Node{}, func(node *corev1.Node) {
+			node.Spec.Taints = append(node.Spec.Taints, outOfService())
+		})
+		short := func(request *infrav1.Metal3Remediation) { request.Spec.Strategy.TimeoutSeconds = ptr.To(int32(1)) }
+		w.remediate(ctx, short, at(`{"phase":"Deleting machine","fence":"Taint","lastRemediated":"2020-01-01T00:00:00Z"}`))
+		w.remove(ctx, w.request(ctx, Default))
+		w.passes(ctx, 10*time.Second)
+		w.start()
+		w.eventually(ctx, infrav1.DeletingCondition, HaveField("Reason", infrav1.WorkloadClusterUnreachableReason))
+		return w
+	}
+
+	It("removes the fence after a new manager has connected", func(ctx context.Context) {
+		connection := &lateConnection{}
+		w := tainted(ctx, connection)
+		w.passes(ctx, time.Hour)
+		Consistently(func(g Gomega) { w.request(ctx, g) }).Should(Succeed())
+		connection.open.Store(true)
+		clean(ctx, w)
+		Expect(w.getNode(ctx, Default).Spec.Taints).NotTo(ContainElement(outOfService()))
+	})
+
+	It("does not wait longer than a minute for a cluster without a connection", func(ctx context.Context) {
+		w := tainted(ctx, &lateConnection{tried: time.Now()})
+		w.passes(ctx, time.Minute)
+		clean(ctx, w)
+	})
+
 	It("does not wait for the Node of a deleted Machine", func(ctx context.Context) {
 		w := s.deletedNode(ctx)
 		w.remove(ctx, w.owner(ctx, Default))
@@ -86,6 +125,26 @@ func describeDeletions(s *suite) {
 		w.remove(ctx, w.request(ctx, Default))
 		w.gone(ctx)
 	})
+}
+
+// lateConnection is the connection of a manager that has not connected yet.
+type lateConnection struct {
+	clustercache.ClusterCache
+	open atomic.Bool
+
+	// tried is when the manager last tried to connect.
+	tried time.Time
+}
+
+func (l *lateConnection) Watch(ctx context.Context, cluster client.ObjectKey, watcher clustercache.Watcher) error {
+	if !l.open.Load() {
+		return clustercache.ErrClusterNotConnected
+	}
+	return l.ClusterCache.Watch(ctx, cluster, watcher)
+}
+
+func (l *lateConnection) GetHealthCheckingState(context.Context, client.ObjectKey) clustercache.HealthCheckingState {
+	return clustercache.HealthCheckingState{LastProbeTime: l.tried}
 }
 
 // phases returns for each phase a function that returns a world with a Metal3Remediation in it.

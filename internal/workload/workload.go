@@ -134,10 +134,8 @@ func (n *Nodes) SetLabels(
 
 // Watch starts a watch of the nodes of a cluster. Further calls for a cluster have no effect.
 func (n *Nodes) Watch(ctx context.Context, cluster types.NamespacedName, watcher clustercache.Watcher) error {
-	if err := n.clusters.Watch(ctx, cluster, watcher); err != nil {
-		return unreachable(err)
-	}
-	return nil
+	health := n.clusters.GetHealthCheckingState(ctx, cluster)
+	return orNotTried(unreachable(n.clusters.Watch(ctx, cluster, watcher)), health)
 }
 
 // WaitForAPIServer returns the outcome of a stage after ErrUnreachable.
