@@ -15,12 +15,21 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// claimData creates the Metal3DataClaim for spec.dataTemplate, unless a claim with this name exists.
+// claimData creates the Metal3DataClaim for spec.dataTemplate, unless a claim with this name exists. It releases a
+// claim that is deleted before the host got its data, and a later reconcile creates another one.
 func (r *Reconciler) claimData(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if s.machine.Spec.DataTemplate == nil || s.claim != nil || s.obstacle != nil {
+	if s.machine.Spec.DataTemplate == nil || s.obstacle != nil {
 		return outcome.Done(), nil
 	}
-	return outcome.Done(), r.createDataClaim(ctx, s)
+	if s.claim == nil {
+		return outcome.Done(), r.createDataClaim(ctx, s)
+	}
+	if _, _, ready := dataSecrets(s); ready || isImaged(s.host) || s.claim.DeletionTimestamp.IsZero() {
+		return outcome.Done(), nil
+	}
+	err := r.dropClaimFinalizer(ctx, s)
+	s.obstacle, s.claim, s.data = s.claim, nil, nil
+	return outcome.Done(), err
 }
 
 // waitForData waits for the rendered Secrets.
@@ -42,7 +51,7 @@ func (r *Reconciler) waitForData(_ context.Context, s *scope) (outcome.Outcome, 
 // endOfObstacle returns what lets the machine create its own claim.
 func endOfObstacle(claim *infrav1.Metal3DataClaim) string {
 	if !claim.DeletionTimestamp.IsZero() {
-		return fmt.Sprintf("Waiting for the deletion of Metal3DataClaim %s, which belongs to another object", claim.Name)
+		return fmt.Sprintf("Waiting for the deletion of Metal3DataClaim %s", claim.Name)
 	}
 	return fmt.Sprintf("Metal3DataClaim %s belongs to another object. Delete it", claim.Name)
 }
@@ -124,13 +133,8 @@ func (r *Reconciler) releaseData(ctx context.Context, s *scope) (outcome.Outcome
 	if s.claim == nil || !metav1.IsControlledBy(s.claim, s.machine) {
 		return outcome.Done(), nil
 	}
-	if controllerutil.ContainsFinalizer(s.claim, infrav1.MachineFinalizer) {
-		before := s.claim.DeepCopy()
-		controllerutil.RemoveFinalizer(s.claim, infrav1.MachineFinalizer)
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Patch(ctx, s.claim, patch); client.IgnoreNotFound(err) != nil {
-			return outcome.Done(), fmt.Errorf("removing the finalizer of Metal3DataClaim %s: %w", s.key(), err)
-		}
+	if err := r.dropClaimFinalizer(ctx, s); err != nil {
+		return outcome.Done(), err
 	}
 	if !s.claim.DeletionTimestamp.IsZero() {
 		// The controller of Metal3DataClaims releases the data.
@@ -140,4 +144,18 @@ func (r *Reconciler) releaseData(ctx context.Context, s *scope) (outcome.Outcome
 		return outcome.Done(), fmt.Errorf("deleting Metal3DataClaim %s: %w", s.key(), err)
 	}
 	return outcome.Done(), nil
+}
+
+// dropClaimFinalizer removes the finalizer of this controller from the Metal3DataClaim.
+func (r *Reconciler) dropClaimFinalizer(ctx context.Context, s *scope) error {
+	if !controllerutil.ContainsFinalizer(s.claim, infrav1.MachineFinalizer) {
+		return nil
+	}
+	before := s.claim.DeepCopy()
+	controllerutil.RemoveFinalizer(s.claim, infrav1.MachineFinalizer)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, s.claim, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the finalizer of Metal3DataClaim %s: %w", s.key(), err)
+	}
+	return nil
 }

@@ -95,6 +95,52 @@ func describeData(s *suite) {
 			"Waiting for Metal3DataTemplate template to be rendered"))
 	})
 
+	It("creates another Metal3DataClaim in place of one that is deleted before it is rendered", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		w.start()
+		w.machine(ctx, "machine", withDataTemplate())
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
+		deleted := &infrav1.Metal3DataClaim{}
+		Expect(w.client.Get(ctx, w.key("machine"), deleted)).To(Succeed())
+		Expect(w.client.Delete(ctx, deleted)).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(w.client.Get(ctx, w.key("machine"), deleted)).To(Succeed())
+			g.Expect(deleted.Finalizers).To(ConsistOf(infrav1.DataClaimFinalizer), "only the controller of claims is left")
+		}).Should(Succeed())
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason,
+			"Waiting for the deletion of Metal3DataClaim machine"))
+
+		change(ctx, w, "machine", deleted, func(claim *infrav1.Metal3DataClaim) { claim.Finalizers = nil })
+		Eventually(func(g Gomega) {
+			claim := &infrav1.Metal3DataClaim{}
+			g.Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+			g.Expect(claim.UID).NotTo(Equal(deleted.UID))
+		}).Should(Succeed())
+		w.render(ctx, "machine", true)
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsTrue())
+	})
+
+	It("keeps the Metal3DataClaim of a host with an image", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		w.start()
+		w.machine(ctx, "machine", withDataTemplate())
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
+		w.render(ctx, "machine", true)
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsTrue())
+		claim := &infrav1.Metal3DataClaim{}
+		Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+		Expect(w.client.Delete(ctx, claim)).To(Succeed())
+		changeStatus(ctx, w, "machine-data", &infrav1.Metal3Data{}, func(data *infrav1.Metal3Data) {
+			data.Status.Ready = ptr.To(false)
+		})
+		Consistently(func(g Gomega) {
+			g.Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+			g.Expect(claim.Finalizers).To(ContainElement(infrav1.MachineFinalizer))
+		}).Should(Succeed())
+	})
+
 	It("reports the error of its data", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
