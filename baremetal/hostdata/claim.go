@@ -84,6 +84,9 @@ type FoundClaim struct {
 
 	// Address is the allocated address. Nil if there is none yet.
 	Address *Address
+
+	// OtherPool is the pool of an address that is of another pool than the claim. Address is then nil.
+	OtherPool string
 }
 
 // Step is the next action for a claim of an address.
@@ -103,6 +106,9 @@ const (
 	// AwaitOther waits until a claim of another object is deleted.
 	AwaitOther
 
+	// AwaitPool waits for an address of the pool of the claim.
+	AwaitPool
+
 	// DiscardClaim deletes the claim and waits until it is deleted.
 	DiscardClaim
 
@@ -117,6 +123,7 @@ const (
 //	belongs to a predecessor           discard: no other controller releases its address
 //	belongs to another object or none  wait until it is deleted
 //	has an address                     use it, even if it is being deleted: its finalizer keeps the address
+//	has an address of another pool     wait: the provider of its pool may allocate another one
 //	failed finally a while ago         discard: the next claim may succeed
 //	failed                             report the failure
 //	is being deleted without address   discard: it gets no address
@@ -131,6 +138,8 @@ func Next(found *FoundClaim) Step {
 		return AwaitOther
 	case found.Address != nil:
 		return UseAddress
+	case found.OtherPool != "" && !found.Deleting:
+		return AwaitPool
 	case found.Failure != "" && found.Final && found.Age >= RetryAfter, found.Deleting:
 		return DiscardClaim
 	case found.Failure != "":

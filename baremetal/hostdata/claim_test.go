@@ -53,6 +53,8 @@ func TestNext(t *testing.T) {
 		"of a predecessor":                         {&hostdata.FoundClaim{Holder: hostdata.HeldByPredecessor, Address: address}, hostdata.DiscardClaim},
 		"of a predecessor, being deleted":          {&hostdata.FoundClaim{Holder: hostdata.HeldByPredecessor, Deleting: true}, hostdata.DiscardClaim},
 		"of another, with an address":              {&hostdata.FoundClaim{Holder: hostdata.HeldByOther, Address: address}, hostdata.AwaitOther},
+		"with an address of another pool":          {&hostdata.FoundClaim{OtherPool: "IPPool p"}, hostdata.AwaitPool},
+		"the same, being deleted":                  {&hostdata.FoundClaim{OtherPool: "IPPool p", Deleting: true}, hostdata.DiscardClaim},
 		"of another, being deleted":                {&hostdata.FoundClaim{Holder: hostdata.HeldByOther, Deleting: true}, hostdata.AwaitOther},
 		"new":                                      {&hostdata.FoundClaim{}, hostdata.AwaitAddress},
 		"new, for long":                            {&hostdata.FoundClaim{Age: old, Final: true}, hostdata.AwaitAddress},

@@ -64,19 +64,16 @@ func describeAddresses(s *suite) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.pool(ctx, "pool", "10.0.0.20")
-		w.pool(ctx, "other", "10.0.0.30", func(pool *metal3ipamv1.IPPool) {
-			pool.Spec.Pools[0].Start = ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.25")
-		})
 		w.template(ctx, "template", "metaData: {ipAddressesFromPool: [{key: a, name: pool}, {key: b, name: other, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}], prefixesFromPool: [{key: p, name: other, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}")
 		w.machine(ctx, "machine", "template")
+		claim := w.addressClaim(ctx, "template-0-other")
+		w.allocate(ctx, claim, "10.0.0.25", claim.Spec.PoolRef)
 		w.ready(ctx, "template-0")
 		var rendered map[string]string
 		Expect(unmarshal(w.secret(ctx, "machine-metadata", "metaData"), &rendered)).To(Succeed())
 		Expect(rendered["a"]).To(Equal("10.0.0.10"))
 		Expect(rendered["b"]).To(Equal("10.0.0.25"))
 		Expect(rendered["p"]).To(Equal("24"))
-		claim := &ipamv1.IPAddressClaim{}
-		Expect(w.client.Get(ctx, w.key("template-0-other"), claim)).To(Succeed())
 		Expect(claim.Spec.PoolRef).To(Equal(ipamv1.IPPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool", Name: "other"}))
 		Expect(claim.Finalizers).To(ContainElement(infrav1.DataFinalizer))
 		Expect(claim.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, clusterName))
@@ -87,8 +84,7 @@ func describeAddresses(s *suite) {
 		w.manager.Start()
 		w.template(ctx, "template", "metaData: {ipAddressesFromPool: [{key: a, name: p, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}")
 		w.machine(ctx, "machine", "template")
-		claim := &ipamv1.IPAddressClaim{}
-		Eventually(func() error { return w.client.Get(ctx, w.key("template-0-p"), claim) }).Should(Succeed())
+		claim := w.addressClaim(ctx, "template-0-p")
 		Expect(claim.Spec.ClusterName).To(Equal(clusterName))
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.WaitingForAddressReason,
 			"spec.metaData.ipAddressesFromPool[a]: Waiting for InClusterIPPool p to allocate an address for IPAddressClaim template-0-p. "+
@@ -103,18 +99,24 @@ func describeAddresses(s *suite) {
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressFailedReason,
 			"spec.metaData.ipAddressesFromPool[a]: InClusterIPPool p allocated no address for IPAddressClaim template-0-p: no address is left. "+
 				"Correct or enlarge the pool, or delete machines that use it."))
-		w.create(ctx, &ipamv1.IPAddress{
-			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "a1"},
-			Spec: ipamv1.IPAddressSpec{
-				Address: "10.9.0.1", Prefix: ptr.To[int32](16), ClaimRef: ipamv1.IPAddressClaimReference{Name: "template-0-p"},
-				PoolRef: claim.Spec.PoolRef,
-			},
-		})
-		stage.ChangeStatus(ctx, w.client, w.key("template-0-p"), claim, func(claim *ipamv1.IPAddressClaim) {
-			claim.Status.Conditions[0].Status, claim.Status.AddressRef.Name = metav1.ConditionTrue, "a1"
-		})
+		w.allocate(ctx, claim, "10.9.0.1", claim.Spec.PoolRef)
 		w.ready(ctx, "template-0")
 		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(ContainSubstring("10.9.0.1"))
+	})
+
+	It("renders no address of another pool with the same name", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", "metaData: {ipAddressesFromPool: [{key: a, name: p, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}")
+		w.machine(ctx, "machine", "template")
+		claim := w.addressClaim(ctx, "template-0-p")
+		w.allocate(ctx, claim, "10.9.0.1", ipamv1.IPPoolReference{APIGroup: "ipam.metal3.io", Kind: "IPPool", Name: "p"})
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressConflictReason,
+			"spec.metaData.ipAddressesFromPool[a]: IPAddressClaim template-0-p got an address of IPPool.ipam.metal3.io p "+
+				"instead of InClusterIPPool p. Use pools with different names in a new Metal3DataTemplate."))
+		w.allocate(ctx, claim, "10.9.0.2", claim.Spec.PoolRef)
+		w.ready(ctx, "template-0")
+		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(ContainSubstring("10.9.0.2"))
 	})
 
 	It("reports an exhausted pool, and claims again after it was enlarged", func(ctx context.Context) {
@@ -222,5 +224,33 @@ func describeAddresses(s *suite) {
 			"spec.metaData.ipAddressesFromPool[ip] requires IPClaim template-0-pool, which has another owner."))
 		Expect(w.client.Delete(ctx, other)).To(Succeed())
 		w.ready(ctx, "template-0")
+	})
+}
+
+// addressClaim waits for an IPAddressClaim.
+func (w *world) addressClaim(ctx context.Context, name string) *ipamv1.IPAddressClaim {
+	GinkgoHelper()
+	claim := &ipamv1.IPAddressClaim{}
+	Eventually(func() error { return w.client.Get(ctx, w.key(name), claim) }).Should(Succeed())
+	return claim
+}
+
+// allocate allocates an address of a pool to a claim, as a provider of the IPAM contract does.
+func (w *world) allocate(
+	ctx context.Context, claim *ipamv1.IPAddressClaim, address string, pool ipamv1.IPPoolReference,
+) {
+	GinkgoHelper()
+	w.create(ctx, &ipamv1.IPAddress{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "address-" + address},
+		Spec: ipamv1.IPAddressSpec{
+			Address: address, Prefix: ptr.To[int32](24), PoolRef: pool,
+			ClaimRef: ipamv1.IPAddressClaimReference{Name: claim.Name},
+		},
+	})
+	stage.ChangeStatus(ctx, w.client, w.key(claim.Name), &ipamv1.IPAddressClaim{}, func(claim *ipamv1.IPAddressClaim) {
+		claim.Status.AddressRef.Name = "address-" + address
+		claim.Status.Conditions = []metav1.Condition{{
+			Type: "Ready", Status: metav1.ConditionTrue, Reason: "Allocated", LastTransitionTime: metav1.Now(),
+		}}
 	})
 }

@@ -92,6 +92,10 @@ func (r *Reconciler) claimAddress(ctx context.Context, s *scope, wanted hostdata
 		return outcome.Waiting(infrav1.AddressConflictReason, fmt.Sprintf(
 			"%s requires %s %s, which has another owner. Delete it if no machine uses its address.",
 			wanted.Field, through.kind(), found.Name)).WithAfter(conflictDelay), nil
+	case hostdata.AwaitPool:
+		return outcome.Waiting(infrav1.AddressConflictReason, fmt.Sprintf(
+			"%s: %s %s got an address of %s instead of %s. Use pools with different names in a new Metal3DataTemplate.",
+			wanted.Field, through.kind(), found.Name, found.OtherPool, wanted.Pool)), nil
 	case hostdata.ReportFailure:
 		return failed(wanted, through, found), nil
 	default:

@@ -51,6 +51,11 @@ func (clusterAPI) result(ctx context.Context, live client.Reader, object client.
 	if err := live.Get(ctx, key, address); err != nil {
 		return found, client.IgnoreNotFound(err)
 	}
+	if pool := address.Spec.PoolRef; pool != claim.Spec.PoolRef {
+		// The Metal3 IP address manager answers claims of all pools with the name of an IPPool.
+		found.OtherPool = fmt.Sprintf("%s.%s %s", pool.Kind, pool.APIGroup, pool.Name)
+		return found, nil
+	}
 	found.Address = &hostdata.Address{
 		Address: address.Spec.Address, Prefix: address.Spec.Prefix, Gateway: address.Spec.Gateway,
 	}

@@ -28,7 +28,7 @@ func describeContract(s *suite) {
 		Expect(managers.StartInClusterAddressManager(ctx, s.server)).To(Succeed())
 		w := s.world(ctx)
 		w.manager.Start()
-		pool := w.inClusterPool(ctx, "10.20.0.10")
+		pool := w.inClusterPool(ctx, "in-cluster", "10.20.0.10")
 		w.template(ctx, "template", inCluster)
 		w.machine(ctx, "first", "template")
 		w.ready(ctx, "template-0")
@@ -58,13 +58,13 @@ func describeContract(s *suite) {
 	})
 }
 
-// inClusterPool creates an InClusterIPPool with one address.
-func (w *world) inClusterPool(ctx context.Context, address string) *unstructured.Unstructured {
+// inClusterPool creates an InClusterIPPool with an address or a range of addresses.
+func (w *world) inClusterPool(ctx context.Context, name, addresses string) *unstructured.Unstructured {
 	GinkgoHelper()
 	pool := &unstructured.Unstructured{}
 	Expect(yaml.Unmarshal([]byte("{apiVersion: ipam.cluster.x-k8s.io/v1alpha2, kind: InClusterIPPool, "+
-		"metadata: {name: in-cluster, namespace: "+w.namespace+"}, "+
-		"spec: {addresses: ["+address+"], prefix: 24, gateway: 10.20.0.1}}"), &pool.Object)).To(Succeed())
+		"metadata: {name: "+name+", namespace: "+w.namespace+"}, "+
+		"spec: {addresses: ["+addresses+"], prefix: 24, gateway: 10.20.0.1}}"), &pool.Object)).To(Succeed())
 	Expect(w.client.Create(ctx, pool)).To(Succeed())
 	return pool
 }

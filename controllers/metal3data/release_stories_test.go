@@ -17,8 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// both is a template with addresses of both APIs. The address manager of Metal3 serves both: for claims of the IPAM
-// contract, it uses only the name of the pool.
+// both is a template with addresses of both APIs. The story of the IPAM contract starts the in-cluster provider.
 const both = "metaData: {ipAddressesFromPool: [{key: a, name: pool}, {key: b, name: other, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}"
 
 func unmarshal(content string, into any) error { return yaml.Unmarshal([]byte(content), into) }
@@ -27,7 +26,7 @@ func unmarshal(content string, into any) error { return yaml.Unmarshal([]byte(co
 func (w *world) pools(ctx context.Context) {
 	GinkgoHelper()
 	w.pool(ctx, "pool", "10.0.0.20")
-	w.pool(ctx, "other", "10.0.0.20")
+	w.inClusterPool(ctx, "other", "10.20.0.10-10.20.0.20")
 }
 
 // nothingLeft waits until the machine, its data and its addresses do not exist.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -312,21 +313,33 @@ func (i *world) pause(ctx context.Context, paused bool) {
 	})
 }
 
-// render lets the address manager give the addresses that the data of the machine names.
+// render gives the data of the machine the addresses that it names.
 func (i *world) render(ctx context.Context) {
 	GinkgoHelper()
 	i.eventually(ctx, &infrav1.Metal3Data{}, "data-template-0", infrav1.AddressesReadyCondition,
 		stage.IsFalseBecause(infrav1.PoolMissingReason, "refers to IPPool pool, which does not exist"))
 	Expect(managers.StartAddressManager(ctx, i.server, i.namespace)).To(Succeed())
-	// It serves claims of the contract by the name of the pool alone.
-	for _, name := range []string{"pool", "other"} {
-		i.create(ctx, &metal3ipamv1.IPPool{
-			ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name},
-			Spec: metal3ipamv1.IPPoolSpec{NamePrefix: name, Prefix: 24, Pools: []metal3ipamv1.Pool{
-				{Start: ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.1"), End: ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.9")},
-			}},
-		})
-	}
+	i.create(ctx, &metal3ipamv1.IPPool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "pool"},
+		Spec: metal3ipamv1.IPPoolSpec{NamePrefix: "pool", Prefix: 24, Pools: []metal3ipamv1.Pool{
+			{Start: ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.1"), End: ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.9")},
+		}},
+	})
+	// The story is the provider of the other pool.
+	claim := &ipamv1.IPAddressClaim{}
+	Eventually(func() error {
+		return i.server.Client.Get(ctx, i.key("data-template-0-other"), claim)
+	}).Should(Succeed())
+	i.create(ctx, &ipamv1.IPAddress{
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "other-10-0-1-1"},
+		Spec: ipamv1.IPAddressSpec{
+			Address: "10.0.1.1", Prefix: ptr.To[int32](24), PoolRef: claim.Spec.PoolRef,
+			ClaimRef: ipamv1.IPAddressClaimReference{Name: claim.Name},
+		},
+	})
+	stage.ChangeStatus(ctx, i.server.Client, i.key(claim.Name), claim, func(claim *ipamv1.IPAddressClaim) {
+		claim.Status.AddressRef.Name = "other-10-0-1-1"
+	})
 }
 
 // dataTemplate is a template with addresses of both APIs.
