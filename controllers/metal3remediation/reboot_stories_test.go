@@ -128,9 +128,9 @@ func describeReboots(s *suite) {
 		w.simulate()
 		w.start()
 		w.remediate(ctx)
+		Eventually(dying.hung.Load).Should(BeTrue())
 		w.eventually(ctx, infrav1.HostRebootedCondition,
 			stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, "API server of Cluster cluster to answer, to fence"))
-		Expect(dying.hung.Load()).To(BeTrue())
 		w.passes(ctx, 2*time.Minute)
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
 		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationWaiting))
