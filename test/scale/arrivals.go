@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,11 +11,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// idleTime is how long the waiting machines are left alone. Each of them counts its hosts again in that time.
-const idleTime = time.Minute
-
 // wait creates the machines while no host is available, and measures what the manager takes until all of them wait, and
-// while they wait.
+// while they wait. Each of them counts its hosts again in the idle time.
 func (s *session) wait(ctx context.Context) error {
 	waiting := newTracker("machines that wait", s.result.size, isWaiting)
 	if err := s.observer.track(ctx, &infrav1.Metal3Machine{}, waiting); err != nil {
@@ -40,16 +36,9 @@ func (s *session) wait(ctx context.Context) error {
 		return err
 	}
 	s.result.waited = rested.since(before)
-	select {
-	case <-time.After(idleTime):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	after, err := s.manager.usage()
-	if err != nil {
+	if s.result.minute, err = s.leaveAlone(ctx); err != nil {
 		return err
 	}
-	s.result.minute = after.since(rested)
 	requests, err := s.rest(ctx)
 	s.rested = len(requests)
 	return err

@@ -8,8 +8,9 @@
 // one that reports its host.
 //
 // What depends on the speed of the computer is printed beside its goal and never makes the command fail. What does not
-// is checked: no host is claimed twice, no host is listed, no request is wasted, nothing is left on a released host,
-// and the memory of the manager stays within its goal.
+// is checked: no host is claimed twice, no host is listed, no request is wasted, a manager with nothing to do writes
+// nothing and reads next to nothing, nothing is left on a released host, and the memory of the manager stays within its
+// goal.
 //
 // The same writes made by plain clients, without a manager, show how much of the time is the API server's.
 //

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -31,7 +32,7 @@ func printSize(out io.Writer, r result) {
 	row("creating as many Machines without any manager", seconds(r.plainCreation))
 	row("processor time of the manager until it rests after its start", seconds(r.started.manager))
 	row("memory of the manager at its peak, start", mebibytes(r.started.memory))
-	if r.minute.manager > 0 {
+	if r.waited.manager > 0 {
 		row("processor time of the manager until all machines wait", seconds(r.waited.manager))
 		row("processor time of the manager in a minute in which they wait", seconds(r.minute.manager))
 		row("making the hosts available, one by one", seconds(r.creation))
@@ -48,6 +49,10 @@ func printSize(out io.Writer, r result) {
 	row("processor time of this program until then", seconds(r.used.own))
 	row("memory of the manager at its peak, association", mebibytes(r.used.memory))
 	row("memory of the manager at its peak, all phases", mebibytes(r.memory))
+	if r.idle != nil {
+		row("processor time of the manager in a minute with nothing to do", seconds(r.minute.manager))
+		row("requests of the manager in that minute", strconv.Itoa(len(ofManager(r.idle))))
+	}
 	if r.release != nil {
 		row("last host available again, since the first deletion", seconds(r.available))
 		row("all hosts free and machines gone, since the last host was available", seconds(r.released))

@@ -50,9 +50,11 @@ type result struct {
 	// association, provisioning and release are the requests in these phases.
 	association, provisioning, release []env.Request
 
-	// waited is what was used from the first creation of a machine until all waited, minute what was used in the minute
-	// after that. Both are zero unless hosts arrive one by one.
+	// waited is what was used from the first creation of a machine until all waited. Zero unless hosts arrive one by one.
+	// Minute is what was used in the idle time after that, or in that with all hosts provisioned, and idle the requests in
+	// the latter.
 	waited, minute usage
+	idle           []env.Request
 
 	// available is the time from the first deletion until the last host was available again, released the time from
 	// then on until all hosts were free and all machines gone.
@@ -105,7 +107,7 @@ func measure(ctx context.Context, settings settings, size int) (_ result, err er
 	case settings.association:
 		phases = []func(context.Context) error{s.begin, s.associate, s.remember}
 	default:
-		phases = []func(context.Context) error{s.begin, s.associate, s.provision, s.release}
+		phases = []func(context.Context) error{s.begin, s.associate, s.provision, s.idle, s.release}
 	}
 	for _, phase := range phases {
 		if err := s.inTime(ctx, phase); err != nil {
@@ -270,7 +272,7 @@ func (s *session) simulate(ctx context.Context, do func() error) error {
 
 // release deletes all machines and waits until their hosts are free.
 func (s *session) release(ctx context.Context) error {
-	seen := s.rested + len(s.result.association) + len(s.result.provisioning)
+	seen := s.rested + len(s.result.association) + len(s.result.provisioning) + len(s.result.idle)
 	available := newTracker("hosts that are available again", s.result.hosts, isAvailable)
 	free := newTracker("hosts without a machine", s.result.hosts, isFree)
 	gone := newTracker("machines that are left", 0, func(client.Object) bool { return true })

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,6 +116,27 @@ func TestWriteProblems(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			expect(t, tc.reason, writeProblems(tc.requests, 1, writesPerMachine, tc.contested), tc.want)
 		})
+	}
+}
+
+func TestIdleProblems(t *testing.T) {
+	of := func(user, verb string, count int) []env.Request {
+		return slices.Repeat([]env.Request{{User: user, Verb: verb, Resource: "metal3machines"}}, count)
+	}
+	for name, tc := range map[string]struct {
+		requests []env.Request
+		problems int
+	}{
+		"Nothing": {nil, 0},
+		"Reads":   {of(managerUser, "watch", idleReads), 0},
+		"Others":  {of("somebody", "patch", 100), 0},
+		"Write":   {of(managerUser, "patch", 1), 1},
+		"TooMany": {of(managerUser, "list", idleReads+1), 1},
+		"Both":    {of(managerUser, "update", idleReads+1), 2},
+	} {
+		if got := idleProblems(tc.requests); len(got) != tc.problems {
+			t.Errorf("%s: got %q", name, got)
+		}
 	}
 }
 

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+)
+
+const (
+	// idleTime is how long the manager is left alone.
+	idleTime = time.Minute
+
+	// idleReads is how many requests the manager may send in that time, however many machines there are.
+	idleReads = 30
+)
+
+// idle leaves the manager alone while all hosts are provisioned and nothing changes.
+func (s *session) idle(ctx context.Context) error {
+	requests, err := s.rest(ctx)
+	if err != nil {
+		return err
+	}
+	seen := len(requests)
+	if s.result.minute, err = s.leaveAlone(ctx); err != nil {
+		return err
+	}
+	if requests, err = s.rest(ctx); err != nil {
+		return err
+	}
+	s.result.idle = requests[seen:]
+	s.result.problems = append(s.result.problems, idleProblems(s.result.idle)...)
+	return nil
+}
+
+// leaveAlone returns what was used in the idle time.
+func (s *session) leaveAlone(ctx context.Context) (usage, error) {
+	before, err := s.manager.usage()
+	if err != nil {
+		return usage{}, err
+	}
+	select {
+	case <-time.After(idleTime):
+	case <-ctx.Done():
+		return usage{}, ctx.Err()
+	}
+	after, err := s.manager.usage()
+	return after.since(before), err
+}
+
+// idleProblems says which requests of a manager with nothing to do are too many.
+func idleProblems(requests []env.Request) []string {
+	asked := ofManager(requests)
+	kinds := env.CountRequests(asked, env.Request.String)
+	var problems []string
+	if writes := count(asked, isWrite); writes > 0 {
+		problems = append(problems, fmt.Sprintf("%d writes with nothing to do: %v", writes, slices.Sorted(maps.Keys(kinds))))
+	}
+	if len(asked) > idleReads {
+		problems = append(problems, fmt.Sprintf("%d requests with nothing to do, at most %d are allowed: %v", len(asked),
+			idleReads, slices.Sorted(maps.Keys(kinds))))
+	}
+	return problems
+}
