@@ -78,8 +78,8 @@ func eventReasons(t *testing.T) sets.Set[string] {
 // fileTexts are the texts that names of a file can stand for.
 type fileTexts map[string][]string
 
-// textsOf collects texts that constants have, that variables are set to, and that functions return beside the type of
-// an event.
+// textsOf collects texts that constants have, that variables are set to, and that functions return, or tables have,
+// beside the type of an event.
 func textsOf(file *ast.File) fileTexts {
 	found := fileTexts{}
 	ast.Inspect(file, func(node ast.Node) bool {
@@ -98,6 +98,10 @@ func textsOf(file *ast.File) fileTexts {
 			if len(each.Results) == 3 {
 				found.add("reason", each.Results[1])
 			}
+		case *ast.CompositeLit:
+			if len(each.Elts) == 3 {
+				found.add("reason", each.Elts[1])
+			}
 		}
 		return true
 	})
@@ -115,6 +119,8 @@ func (f fileTexts) add(name string, value ast.Expr) {
 		}
 	case *ast.Ident:
 		f[name] = append(f[name], f[value.Name]...)
+	case *ast.SelectorExpr:
+		f[name] = append(f[name], f[value.Sel.Name]...)
 	}
 }
 

@@ -206,7 +206,7 @@ func describeUpgrade(m *management) {
 
 	It("is replaced by CAPM3 again, with the command of the document", func(ctx context.Context) {
 		m.endManagers(ctx)
-		m.run(ctx, documented(m.server.Root(), "Back again", filepath.Base(m.capm3))...)
+		m.run(ctx, documented(m.server.Root(), "Return to CAPM3", filepath.Base(m.capm3))...)
 		Expect(m.installedVersion(ctx)).To(Equal(filepath.Base(m.capm3)))
 		Expect(m.managerImage(ctx)).To(HavePrefix("quay.io/metal3-io/"))
 		for _, kind := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {

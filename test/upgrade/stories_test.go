@@ -195,7 +195,7 @@ func describeReturn(w *world) {
 	})
 
 	It("lists what CAPM3 does not know, as the document says", func(ctx context.Context) {
-		for _, command := range w.commands("Back again") {
+		for _, command := range w.commands("Return to CAPM3") {
 			Expect(w.bash(ctx, GinkgoT().TempDir(), command)).To(MatchRegexp(`(?m)^(%s|%s) +<none>$`, clusterName, waiting), command)
 		}
 	})
@@ -205,7 +205,7 @@ func describeReturn(w *world) {
 		Expect(w.server.Client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
 		Expect(infra.Annotations).To(HaveKey(infrav1.BlockMoveAnnotation))
 		w.manager.Stop()
-		installation.Follow(ctx, w.server, "migration-from-capm3.md", "After the way back")
+		installation.Follow(ctx, w.server, "migration-from-capm3.md", "After the return")
 		Expect(w.server.Client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
 		Expect(infra.Annotations).NotTo(HaveKey(infrav1.BlockMoveAnnotation))
 		w.remember(ctx)
@@ -232,7 +232,7 @@ func describeReturn(w *world) {
 			before := w.hosts[hostOf(name)]
 			Expect(w.host(ctx, Default, hostOf(name)).Spec).To(Equal(before.Spec), name)
 		}
-		ready := w.bash(ctx, GinkgoT().TempDir(), w.commands("After the way back")[0])
+		ready := w.bash(ctx, GinkgoT().TempDir(), w.commands("After the return")[0])
 		Expect(ready).To(MatchRegexp(`(?m)^%s +True$`, machineName(running-2)))
 		w.released(ctx, machineName(running-2))
 		host := w.host(ctx, Default, hostOf(machineName(running-2)))
