@@ -215,11 +215,7 @@ func (s *session) untilAssociated(ctx context.Context, do func() error) error {
 		return err
 	}
 	s.result.creation, s.result.associated, s.result.afterLast = created.Sub(start), done.Sub(start), done.Sub(created)
-	requests, err := s.rest(ctx)
-	if err != nil {
-		return err
-	}
-	after, err := s.manager.usage()
+	requests, after, err := s.settle(ctx, own)
 	if err != nil {
 		return err
 	}
@@ -228,6 +224,21 @@ func (s *session) untilAssociated(ctx context.Context, do func() error) error {
 	s.result.used = after.since(before)
 	s.result.association = requests[s.rested:]
 	return work.Wait()
+}
+
+// settle waits until the manager rests after the association, and returns all requests and what was used. CAPM3 never
+// rests while a machine waits for its Node, so for a manager that is not checked both are those until the association.
+func (s *session) settle(ctx context.Context, associated usage) ([]env.Request, usage, error) {
+	if !s.settings.subject.isChecked {
+		requests, err := s.server.Requests()
+		return requests, associated, err
+	}
+	requests, err := s.rest(ctx)
+	if err != nil {
+		return nil, usage{}, err
+	}
+	used, err := s.manager.usage()
+	return requests, used, err
 }
 
 // provision lets the simulated BMO provision all claimed hosts. It works on until the end of the session.
