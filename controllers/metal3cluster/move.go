@@ -2,7 +2,6 @@ package metal3cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,12 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
@@ -286,139 +283,4 @@ func (r *Reconciler) list(ctx context.Context, s *scope, list client.ObjectList)
 		return fmt.Errorf("listing %s objects: %w", strings.TrimSuffix(gvk.Kind, "List"), err)
 	}
 	return nil
-}
-
-// keepGate sets the annotation block-move. clusterctl respects it only if it exists before the Cluster is paused. Hosts
-// stay paused without it, so it depends on nothing else.
-func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
-	endMove(s.infra)
-	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.BlockMoveAnnotation, "")
-	return outcome.Done(), nil
-}
-
-// openGate removes block-move once the move would lose nothing, and the status does not report an Ironic endpoint that
-// answers. The object may become a leftover, whose status would be valid again when the cluster moves back.
-//
-// Without block-move during a move, nothing is judged: in the source clusterctl copies and deletes the objects, and in
-// the target they arrive one by one. A Cluster that never ran has no block-move either, and is judged.
-func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) {
-		return outcome.Done(), nil
-	}
-	if err := r.readObstacles(ctx, s); err != nil {
-		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
-	}
-	if !s.waitsAtGate() && pivot.EpochOf(s.infra).IsMove() {
-		return outcome.Done(), r.announceHandover(ctx, s, true)
-	}
-	if waits, err := r.mayOpen(ctx, s); err != nil || !waits.IsDone() {
-		return waits, err
-	}
-	if !s.waitsAtGate() {
-		return outcome.Done(), r.announceHandover(ctx, s, true)
-	}
-	if err := r.leave(ctx, s); err != nil {
-		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
-	}
-	r.warnOfHandover(s)
-	return outcome.Done(), nil
-}
-
-// mayOpen waits until the move would lose nothing.
-func (r *Reconciler) mayOpen(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if waits := s.departure(); waits != "" {
-		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.trialsAgain), nil
-	}
-	// Secrets come last: a read costs a request, and a read from before the end of the other obstacles is too old.
-	if err := r.listSecrets(ctx, s); err != nil {
-		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
-	}
-	if waits := s.departure(); waits != "" {
-		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(doubtEvery), nil
-	}
-	if s.infra.Spec.Ironic != nil && pivot.Verified(s.infra) {
-		return outcome.Waiting(infrav1.WaitingForHostsReason,
-			"The move waits until IronicEndpointReady is no longer true").WithAfter(claimDelay), nil
-	}
-	return outcome.Done(), nil
-}
-
-// leave records the departure and removes block-move. After an error, block-move is still there.
-func (r *Reconciler) leave(ctx context.Context, s *scope) error {
-	if err := r.recordDeparture(ctx, s); err != nil {
-		return err
-	}
-	if err := r.announceHandover(ctx, s, true); err != nil {
-		return err
-	}
-	delete(s.infra.Annotations, infrav1.BlockMoveAnnotation)
-	if err := s.pass.Save(ctx); err != nil {
-		metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.BlockMoveAnnotation, "")
-		return fmt.Errorf("removing block-move: %w", err)
-	}
-	return nil
-}
-
-// recordDeparture tells the target what arrives, and remembers here what leaves. It runs as the gate opens, and not
-// again: some hosts may be gone later, and in the target nothing leaves.
-func (r *Reconciler) recordDeparture(ctx context.Context, s *scope) error {
-	if err := r.listInventory(ctx, s); err != nil {
-		return err
-	}
-	leaves := pivot.Departure{Infras: map[string]pivot.Epoch{s.infra.Name: pivot.EpochOf(s.infra)}}
-	leaves.Enter(s.move.Hosts)
-	return r.Departures.Remember(ctx, s.infra.Namespace, leaves)
-}
-
-// departure returns the obstacles of the move. Empty if it would lose nothing.
-func (s *scope) departure() string {
-	lost, waits := pivot.MayLeave(s.move)
-	switch {
-	case len(lost)+len(waits) == 0:
-		return ""
-	case len(lost) == 0:
-		return "The move waits: " + pivot.Enumerate(waits)
-	default:
-		return fmt.Sprintf("The move waits: %s. Stop clusterctl and unpause the Clusters, and move again after that",
-			pivot.Enumerate(append(lost, waits...)))
-	}
-}
-
-// settleMove reads the obstacles of the next move. It does what remains to be done after a move, once the Cluster runs
-// in this cluster and no other management cluster has claimed it. Otherwise the Ironic here must not take the VIP back.
-// An error of one task does not stop the others, nor a stage of another condition.
-func (r *Reconciler) settleMove(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	err := errors.Join(r.readObstacles(ctx, s), r.readSecrets(ctx, s))
-	switch {
-	case s.standing == pivot.Superseded:
-		return outcome.Done(), errors.Join(err, r.announceHandover(ctx, s, true))
-	case s.infra.Spec.Ironic != nil && !s.isClaimProbed:
-		return outcome.Done(), err
-	}
-	// The Ironic of the management cluster may hold the VIP again.
-	return outcome.Done(), errors.Join(err, r.announceHandover(ctx, s, false), r.forgetDeparture(ctx, s))
-}
-
-// forgetDeparture removes the record of what moved away, after it has stored the epoch that ends the move. It costs a
-// request once for each epoch and process.
-func (r *Reconciler) forgetDeparture(ctx context.Context, s *scope) error {
-	key, epoch := client.ObjectKeyFromObject(s.infra), pivot.EpochOf(s.infra)
-	if done, known := r.forgotten.Load(key); epoch == 0 || known && done == epoch {
-		return nil
-	}
-	if err := s.pass.Save(ctx); err != nil {
-		return err
-	}
-	if err := r.Departures.Forget(ctx, s.infra); err != nil {
-		return err
-	}
-	r.forgotten.Store(key, epoch)
-	return nil
-}
-
-func (r *Reconciler) announceHandover(ctx context.Context, s *scope, handedOver bool) error {
-	if s.infra.Spec.Ironic == nil || s.infra.Spec.Ironic.ClusterID == "" {
-		return nil
-	}
-	return r.Handover.Tell(ctx, s.infra.Spec.Ironic.ClusterID, handedOver)
 }
