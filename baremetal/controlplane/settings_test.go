@@ -194,7 +194,7 @@ func TestOverridesReachEveryContainer(t *testing.T) {
 		got := map[string]corev1.ResourceRequirements{}
 		for _, spec := range specs {
 			for _, container := range append(spec.InitContainers, spec.Containers...) {
-				if container.Name == "install" || container.Name == "prepare" {
+				if container.Name == "prepare" {
 					continue
 				}
 				// The provider requests memory that was not overridden.

@@ -261,6 +261,8 @@ func TestOnePodSpec(t *testing.T) {
 	for _, pod := range pods {
 		apart = append(apart, append(pod.Spec.InitContainers, pod.Spec.Containers...)...)
 	}
+	// The pod of DHCP needs only the program of the guard.
+	apart = slices.DeleteFunc(apart, func(c corev1.Container) bool { return c.Name == "prepare" && len(c.VolumeMounts) == 1 })
 	slices.SortFunc(apart, byName)
 	apart = slices.CompactFunc(apart, func(a, b corev1.Container) bool { return cmp.Equal(a, b) })
 	together = append(together, deployment.Spec.Template.Spec.InitContainers...)
@@ -296,6 +298,7 @@ func TestOnePodSpec(t *testing.T) {
 func complete(t *testing.T, spec corev1.PodSpec) {
 	t.Helper()
 	mounted(t, spec)
+	survivesReboot(t, spec)
 	names := map[string]bool{}
 	for _, container := range append(slices.Clone(spec.InitContainers), spec.Containers...) {
 		if names[container.Name] {
@@ -309,6 +312,25 @@ func complete(t *testing.T, spec corev1.PodSpec) {
 	}
 	if !spec.HostNetwork || spec.DNSPolicy != corev1.DNSDefault || *spec.AutomountServiceAccountToken {
 		t.Errorf("the pod needs something of the cluster: %+v", spec)
+	}
+}
+
+// survivesReboot checks that the first init container fills the folders that a reboot empties. The kubelet may skip the
+// other init containers after a reboot.
+func survivesReboot(t *testing.T, spec corev1.PodSpec) {
+	t.Helper()
+	emptied := map[string]bool{}
+	for _, volume := range spec.Volumes {
+		if volume.EmptyDir != nil {
+			emptied[volume.Name] = true
+		}
+	}
+	for i, container := range spec.InitContainers {
+		for _, mount := range container.VolumeMounts {
+			if i > 0 && emptied[mount.Name] && !mount.ReadOnly {
+				t.Errorf("init container %s, which the kubelet may skip after a reboot, writes to %s", container.Name, mount.Name)
+			}
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ type part struct {
 	// tools says that containers of other images run the program of the guard.
 	tools bool
 
-	// prepare are arguments of the guard that create files for Ironic. Without arguments there is no such container.
+	// prepare are arguments of the guard that create files for Ironic.
 	prepare []string
 
 	init, containers []corev1.Container
@@ -78,9 +78,6 @@ func (c Config) podSpec(p part, sources map[string]corev1.VolumeSource) corev1.P
 		spec.SecurityContext.FSGroup = new(int64(groupOfIronic))
 	}
 	if p.tools {
-		spec.InitContainers = append(spec.InitContainers, c.installContainer())
-	}
-	if len(p.prepare) > 0 {
 		spec.InitContainers = append(spec.InitContainers, c.prepareContainer(p.prepare))
 	}
 	spec.InitContainers = append(spec.InitContainers, p.init...)
@@ -95,29 +92,30 @@ func (c Config) podSpec(p part, sources map[string]corev1.VolumeSource) corev1.P
 	return spec
 }
 
-// installContainer copies the program of the guard for other containers.
-func (c Config) installContainer() corev1.Container {
-	container := c.container("install", c.Images.Guard, "5m", "16Mi")
-	container.Command = []string{GuardProgram, "install", toolsDirectory}
-	container.SecurityContext = asRoot()
-	container.VolumeMounts = []corev1.VolumeMount{{Name: toolsVolume, MountPath: toolsDirectory}}
-	return container
-}
-
-// prepareContainer runs as root: only root can read the files of the node, and Ironic does not run as root. It changes
-// the owner of its copies, and must overwrite them later. Only this container mounts the parent folders, to remove the
-// permissions of other users: cloud-init and the kubelet create folders that all users may enter.
+// prepareContainer makes all that the other containers find in folders of the pod, which a reboot empties. It must be
+// the first init container: only that one surely runs again after a reboot. A busy kubelet may still know the others as
+// completed from the time before, and skip them.
+//
+// It copies the program of the guard for containers of other images. For Ironic it copies files as root: only root can
+// read the files of the node, and Ironic does not run as root. It changes the owner of its copies, and must overwrite
+// them later. Only this container mounts the parent folders, to remove the permissions of other users: cloud-init and
+// the kubelet create folders that all users may enter.
 func (c Config) prepareContainer(arguments []string) corev1.Container {
 	container := c.container("prepare", c.Images.Guard, "5m", "16Mi")
-	owner := fmt.Sprintf("--owner=%d:%d", userOfIronic, groupOfIronic)
-	container.Command = append([]string{
-		GuardProgram, "prepare", owner, "--closed=" + NodeDirectory, "--closed=" + DataDirectory,
-	}, arguments...)
-	container.SecurityContext = asRoot("CHOWN", "DAC_OVERRIDE", "FOWNER")
-	container.VolumeMounts = []corev1.VolumeMount{
-		{Name: dataVolume, MountPath: DataDirectory}, {Name: nodeVolume, MountPath: NodeDirectory},
-		{Name: privateVolume, MountPath: private}, sharedMount(),
+	container.Command = []string{GuardProgram, "prepare", "--install=" + toolsDirectory}
+	container.SecurityContext = asRoot()
+	container.VolumeMounts = []corev1.VolumeMount{{Name: toolsVolume, MountPath: toolsDirectory}}
+	if len(arguments) == 0 {
+		return container
 	}
+	owner := fmt.Sprintf("--owner=%d:%d", userOfIronic, groupOfIronic)
+	container.Command = append(container.Command, owner, "--closed="+NodeDirectory, "--closed="+DataDirectory)
+	container.Command = append(container.Command, arguments...)
+	container.SecurityContext = asRoot("CHOWN", "DAC_OVERRIDE", "FOWNER")
+	container.VolumeMounts = append(container.VolumeMounts,
+		corev1.VolumeMount{Name: dataVolume, MountPath: DataDirectory},
+		corev1.VolumeMount{Name: nodeVolume, MountPath: NodeDirectory},
+		corev1.VolumeMount{Name: privateVolume, MountPath: private}, sharedMount())
 	return container
 }
 

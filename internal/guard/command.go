@@ -30,9 +30,9 @@ const usage = `Usage: guard [run] [flags]                         hold the Ironi
                                                      address leaves, and kill it and fail when the term is over;
                                                      with --while-vip it starts with the address
        guard probe livez|readyz [flags]              ask a running guard
-       guard install DIRECTORY                       copy this program, for containers that do not have it
-       guard prepare --owner=USER:GROUP [--closed=PATH] [--directory=PATH]... [--copy=FROM:TO]...
-                                                     make directories, and copies of files, that belong to a user, and
+       guard prepare [--install=DIRECTORY] [--owner=USER:GROUP] [--closed=PATH]... [--directory=PATH]...
+                     [--copy=FROM:TO]...             copy this program for containers that do not have it, make
+                                                     directories, and copies of files, that belong to a user, and
                                                      close the ones that they come from
        guard follow --copy=FROM:TO... --certificate=FROM --key=FROM --authority=FROM --passwords=FROM:TO -- PROGRAM...
                                                      run a web server, and give it new certificates and passwords when
@@ -61,7 +61,7 @@ func Main(ctx context.Context, arguments []string, environment Environment) int 
 		name, rest = arguments[0], arguments[1:]
 	}
 	commands := map[string]func(context.Context, []string, Environment) (int, error){
-		"run": runCommand, "gate": gateCommand, "probe": probeCommand, "install": installCommand,
+		"run": runCommand, "gate": gateCommand, "probe": probeCommand,
 		"prepare": prepareCommand, "follow": followCommand, "download": downloadCommand,
 	}
 	command, found := commands[name]
@@ -226,20 +226,4 @@ func ask(ctx context.Context, address string) error {
 	}
 	reason, _ := io.ReadAll(io.LimitReader(response.Body, 1024))
 	return fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(reason)))
-}
-
-// installCommand copies this program into a directory that another container mounts.
-func installCommand(_ context.Context, arguments []string, _ Environment) (int, error) {
-	if len(arguments) != 1 {
-		return exitUsage, errors.New("give the one directory to copy this program into")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return exitFailure, err
-	}
-	content, err := os.ReadFile(self)
-	if err != nil {
-		return exitFailure, err
-	}
-	return 0, track.ReplaceMode(filepath.Join(arguments[0], "guard"), content, 0o755)
 }

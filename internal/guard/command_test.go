@@ -39,8 +39,8 @@ func TestMainRefuses(t *testing.T) {
 		"no probe":              {arguments: []string{"probe"}, code: 2, says: "livez"},
 		"unknown probe":         {arguments: []string{"probe", "readiness"}, code: 2, says: `"readiness" is no probe`},
 		"nobody answers":        {arguments: []string{"probe", "livez", "--listen=127.0.0.1:1"}, code: 1, says: "refused"},
-		"install nowhere":       {arguments: []string{"install"}, code: 2, says: "directory"},
-		"prepare for nobody":    {arguments: []string{"prepare"}, code: 2, says: "997:994"},
+		"install nowhere":       {arguments: []string{"prepare", "--install=/dev/null"}, code: 1, says: "/dev/null"},
+		"prepare for nobody":    {arguments: []string{"prepare", "--directory=/a"}, code: 2, says: "997:994"},
 		"prepare for root only": {arguments: []string{"prepare", "--owner=ironic"}, code: 2, says: "997:994"},
 		"prepare half a copy":   {arguments: []string{"prepare", "--owner=1:1", "--copy=/a"}, code: 2, says: "/from:/to"},
 		"prepare in the air":    {arguments: []string{"prepare", "--owner=1:1", "--directory=a"}, code: 1, says: "absolute"},
@@ -184,7 +184,7 @@ func TestInstall(t *testing.T) {
 	binary, err := buildOnce()
 	must(t, err)
 	folder := t.TempDir()
-	must(t, exec.CommandContext(context.Background(), binary, "install", folder).Run())
+	must(t, exec.CommandContext(context.Background(), binary, "prepare", "--install="+folder).Run())
 	output, err := exec.CommandContext(context.Background(), filepath.Join(folder, "guard"), "dance").CombinedOutput()
 	if !strings.Contains(string(output), "is no command") {
 		t.Errorf("the copy does not run: %v: %s", err, output)

@@ -29,10 +29,12 @@ func parseOwner(text string) (owner, error) {
 	return owner{int(userNumber), int(groupNumber)}, nil
 }
 
-// prepareCommand makes directories, and copies of files that only root can read, for a user that is not root.
+// prepareCommand copies this program for other containers, and makes directories, and copies of files that only root can
+// read, for a user that is not root.
 func prepareCommand(_ context.Context, arguments []string, environment Environment) (int, error) {
 	flags := newFlags("prepare", environment)
-	whose := flags.String("owner", "", "numbers of the user and the group that what is made belongs to, like 997:994")
+	tools := flags.String("install", "", "absolute path of a directory to copy this program into")
+	whose := flags.String("owner", "", "numbers of the user and the group that directories and copies belong to, like 997:994")
 	var closed, directories, copies []string
 	several(flags, "closed", "absolute path of a directory that only its owner may enter from now on", &closed)
 	several(flags, "directory", "absolute path of a directory to make", &directories)
@@ -40,9 +42,17 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
 	}
-	to, err := parseOwner(*whose)
-	if err != nil {
-		return exitUsage, err
+	var to owner
+	if *whose != "" || len(directories)+len(copies) > 0 {
+		var err error
+		if to, err = parseOwner(*whose); err != nil {
+			return exitUsage, err
+		}
+	}
+	if *tools != "" {
+		if err := install(*tools); err != nil {
+			return exitFailure, err
+		}
 	}
 	for _, directory := range closed {
 		if err := closeDirectory(directory); err != nil {
@@ -64,6 +74,19 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 		}
 	}
 	return 0, nil
+}
+
+// install copies this program.
+func install(directory string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	content, err := os.ReadFile(self)
+	if err != nil {
+		return err
+	}
+	return track.ReplaceMode(filepath.Join(directory, "guard"), content, 0o755)
 }
 
 // closeDirectory lets only the owner into a directory: cloud-init makes directories at the first boot that all users

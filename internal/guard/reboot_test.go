@@ -71,7 +71,7 @@ func newBootingNode(t *testing.T) (*node, *http.Server) {
 	n, absent := l.addNode("n"), l.addNode("absent")
 	n.configure(vip.Management, n, absent)
 	n.startAPIServer()
-	for _, folder := range []string{"data", "etc/auth", "etc/tls"} {
+	for _, folder := range []string{"data", "etc/auth", "etc/tls", "tools"} {
 		must(t, os.MkdirAll(n.path(folder), 0o755))
 	}
 	for _, file := range []string{pods.HtpasswdFile, pods.CertificateFile, pods.KeyFile, pods.AuthorityFile} {
@@ -109,9 +109,6 @@ func (n *node) initialize() <-chan error {
 	ended := make(chan error, 1)
 	go func() {
 		for _, container := range ironic.Spec.InitContainers {
-			if container.Name == "install" {
-				continue
-			}
 			if err := n.runContainer(container); err != nil {
 				ended <- err
 				return
@@ -126,7 +123,7 @@ func (n *node) initialize() <-chan error {
 func (n *node) runContainer(container corev1.Container) error {
 	paths := strings.NewReplacer(
 		"/tools/guard", n.lab.binary, pods.GuardProgram, n.lab.binary, "/usr/local/bin", n.path(),
-		pods.NodeDirectory, n.path("etc"), pods.DataDirectory, n.path("data"), "/private", n.path("private"),
+		pods.NodeDirectory, n.path("etc"), pods.DataDirectory, n.path("data"), "=/tools", "="+n.path("tools"), "/private", n.path("private"),
 		"/shared", n.path("shared"),
 	)
 	arguments := make([]string, len(container.Command))

@@ -92,7 +92,6 @@ func checkWithDNSMasq(t *testing.T, options []string) {
 // All containers are as restricted as pod security knows it, but for those that are named here, with what they may do.
 func TestIronicPodSecurity(t *testing.T) {
 	exceptions := map[string][]corev1.Capability{
-		"install": nil,
 		"prepare": {"CHOWN", "DAC_OVERRIDE", "FOWNER"},
 		"guard":   {"NET_ADMIN", "NET_BROADCAST", "NET_RAW"},
 		"dnsmasq": {"NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW"},
