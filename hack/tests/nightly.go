@@ -27,8 +27,10 @@ func planNightly(ctx context.Context, chosen options) (*tier, error) {
 	if chosen.story != "" {
 		stories = append(stories, "-ginkgo.focus="+chosen.story)
 	}
+	moves := moving()
+	moves.race = true
 	result.steps = append(result.steps,
-		onAPIServer(), endToEnd("all stories on real nodes", onNodes, stories...))
+		onAPIServer(), moves, endToEnd("all stories on real nodes", onNodes, stories...))
 	// Benches print their goals with their measurements, and fail only if they could measure nothing.
 	for _, target := range []string{"fuzz", "bench", "bench-data", "bench-vip", "bench-pivot"} {
 		result.steps = append(result.steps, step{

@@ -59,7 +59,7 @@ var (
 
 	// withManagers are stories with whole managers and real programs. The suites of controllers run the same code with
 	// the race detector on every change, and these run with it in the nightly tier.
-	withManagers = []string{"./internal/plugin", "./test/move", "./test/rbac", "./test/upgrade"}
+	withManagers = []string{"./internal/plugin", "./test/rbac", "./test/upgrade"}
 
 	// withRealIronic has terms that end if Ironic takes more than ten seconds to start again, so the packages at the
 	// same time yield to it. It waits most of its time.
@@ -74,7 +74,7 @@ var (
 	}
 
 	// withRealPrograms is the tier e2e.
-	withRealPrograms = []string{"./test/integration", "./test/e2e"}
+	withRealPrograms = []string{"./test/integration", "./test/move", "./test/e2e"}
 
 	// onNodes are the stories with the label spine, and the specs of Cluster API.
 	onNodes = []string{"./test/e2e", "./test/e2e/clusterapi"}
@@ -146,20 +146,31 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	return result, nil
 }
 
-// planE2E runs the stories with the label spine, or those that the user chose.
+// planE2E runs the stories with the label spine beside the release and the moves on API servers: nodes wait most of
+// their time. It runs nothing else if the user chose stories.
 func planE2E(chosen options) *tier {
-	stories := endToEnd("the story on real nodes", onNodes[:1], "-ginkgo.label-filter=spine")
 	if chosen.story != "" {
-		stories = endToEnd("stories on real nodes", onNodes, "-ginkgo.focus="+chosen.story)
+		return &tier{name: "e2e", steps: []step{endToEnd("stories on real nodes", onNodes, "-ginkgo.focus="+chosen.story)}}
 	}
-	beside := onAPIServer()
-	beside.beside, beside.yields = true, true
-	return &tier{name: "e2e", steps: []step{stories, beside}}
+	release, moves := onAPIServer(), moving()
+	for _, beside := range []*step{&release, &moves} {
+		beside.beside, beside.yields = true, true
+	}
+	return &tier{name: "e2e", steps: []step{
+		endToEnd("the story on real nodes", onNodes[:1], "-ginkgo.label-filter=spine"), release, moves,
+	}}
 }
 
 // onAPIServer returns a step with the release on an API server, and the real programs of Cluster API.
 func onAPIServer() step {
 	return step{name: "the release on an API server", packages: []string{"./test/integration"}, timeout: stepLimit}
+}
+
+// moving returns a step with moves between API servers by clusterctl, with BMO on both sides.
+func moving() step {
+	return step{
+		name: "moves by clusterctl with BMO", packages: []string{"./test/move"}, timeout: stepLimit, environment: roomy(),
+	}
 }
 
 // endToEnd returns a step with stories on real nodes, one package after the other. Ginkgo ends a suite at its time

@@ -158,7 +158,7 @@ func TestEveryPackageIsInOneStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	for tier, elsewhere := range map[string][]string{
-		"test": {"./test/integration", "./test/e2e", "./test/e2e/clusterapi"}, "nightly": nil,
+		"test": {"./test/integration", "./test/move", "./test/e2e", "./test/e2e/clusterapi"}, "nightly": nil,
 	} {
 		planned, err := plan(t.Context(), tier, options{})
 		if err != nil {
