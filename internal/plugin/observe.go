@@ -22,6 +22,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -40,6 +41,7 @@ func scheme() *runtime.Scheme {
 	} {
 		utilruntime.Must(add(kinds))
 	}
+	utilruntime.Must(apiutil.AddToProtobufScheme(apiextensionsv1.AddToScheme))
 	return kinds
 }
 
