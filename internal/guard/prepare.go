@@ -29,25 +29,18 @@ func parseOwner(text string) (owner, error) {
 	return owner{int(userNumber), int(groupNumber)}, nil
 }
 
-// prepareCommand copies this program for other containers, and makes directories, and copies of files that only root can
-// read, for a user that is not root.
+// prepareCommand copies this program for other containers. For a user that is not root it makes directories, and copies
+// of files that only root can read.
 func prepareCommand(_ context.Context, arguments []string, environment Environment) (int, error) {
 	flags := newFlags("prepare", environment)
 	tools := flags.String("install", "", "absolute path of a directory to copy this program into")
-	whose := flags.String("owner", "", "numbers of the user and the group that directories and copies belong to, like 997:994")
+	whose := flags.String("owner", "", "numbers of the user and the group that what is made belongs to, like 997:994")
 	var closed, directories, copies []string
 	several(flags, "closed", "absolute path of a directory that only its owner may enter from now on", &closed)
 	several(flags, "directory", "absolute path of a directory to make", &directories)
 	several(flags, "copy", "FROM:TO, absolute paths of a file and of its copy", &copies)
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
-	}
-	var to owner
-	if *whose != "" || len(directories)+len(copies) > 0 {
-		var err error
-		if to, err = parseOwner(*whose); err != nil {
-			return exitUsage, err
-		}
 	}
 	if *tools != "" {
 		if err := install(*tools); err != nil {
@@ -59,8 +52,20 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 			return exitFailure, err
 		}
 	}
+	if len(directories)+len(copies) == 0 && *whose == "" {
+		return 0, nil
+	}
+	to, err := parseOwner(*whose)
+	if err != nil {
+		return exitUsage, err
+	}
+	return to.prepare(directories, copies)
+}
+
+// prepare makes directories, and copies of files, and returns the exit code.
+func (o owner) prepare(directories, copies []string) (int, error) {
 	for _, directory := range directories {
-		if err := to.directory(directory, 0o755); err != nil {
+		if err := o.directory(directory, 0o755); err != nil {
 			return exitFailure, err
 		}
 	}
@@ -69,7 +74,7 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 		if !found {
 			return exitUsage, fmt.Errorf("--copy is %q; give two paths like /from:/to", pair)
 		}
-		if err := to.copy(from, target); err != nil {
+		if err := o.copy(from, target); err != nil {
 			return exitFailure, err
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -265,7 +264,7 @@ func (e *endpoint) remove(ctx context.Context) {
 			"all other stories: %v", endpointCluster, err))
 	}
 	e.removeCompany(ctx)
-	e.removeCluster(ctx, endpointCluster)
+	removeCluster(ctx, e, endpointCluster)
 	Eventually(func(g Gomega) {
 		g.Expect(e.allocated(ctx, g)).To(BeEmpty(), "addresses were not released")
 		for _, host := range e.hosts(ctx, g) {
@@ -273,17 +272,6 @@ func (e *endpoint) remove(ctx context.Context) {
 			g.Expect(host.Status.Provisioning.State).To(Equal(bmov1alpha1.StateAvailable), host.Name)
 			g.Expect(host.Annotations).To(BeEmpty(), host.Name)
 		}
-	}, patiently()...).Should(Succeed())
-}
-
-// removeCluster deletes a cluster and waits until it is gone. There need not be one.
-func (e *endpoint) removeCluster(ctx context.Context, name string) {
-	GinkgoHelper()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: name}}
-	Expect(client.IgnoreNotFound(e.Delete(ctx, cluster))).To(Succeed())
-	Eventually(func(g Gomega) {
-		err := e.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)
-		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "Cluster %s is still there", name)
 	}, patiently()...).Should(Succeed())
 }
 

@@ -33,6 +33,8 @@ var _ = Describe("A cluster", Ordered, func() {
 		for _, found := range w.hosts(ctx, Default) {
 			w.found[found.Name] = found.Spec
 		}
+		// After a failure, other stories need the hosts.
+		DeferCleanup(removeCluster, w.Client, clusterName, NodeTimeout(storyLimit))
 		w.create(ctx)
 		w.untilRunning(ctx, w.workers.Name, 1)
 	}, NodeTimeout(storyLimit))
@@ -44,7 +46,8 @@ var _ = Describe("A cluster", Ordered, func() {
 		Expect(workload.Client.List(ctx, &nodes)).To(Succeed())
 		Expect(nodes.Items).To(HaveLen(2))
 		var machines infrav1.Metal3MachineList
-		Expect(w.List(ctx, &machines, client.InNamespace(lab.Namespace))).To(Succeed())
+		Expect(w.List(ctx, &machines, client.InNamespace(lab.Namespace),
+			client.MatchingLabels{clusterv1.ClusterNameLabel: clusterName})).To(Succeed())
 		for _, machine := range machines.Items {
 			want := host.ProviderID(machine.Namespace, hostOf(&machine), machine.Name)
 			Expect(machine.Spec.ProviderID).To(Equal(want))

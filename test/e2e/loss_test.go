@@ -156,7 +156,7 @@ func (e *endpoint) addCompany(ctx context.Context) {
 // removeCompany deletes the other cluster, if there is one.
 func (e *endpoint) removeCompany(ctx context.Context) {
 	GinkgoHelper()
-	e.removeCluster(ctx, companyName)
+	removeCluster(ctx, e, companyName)
 	e.company = 0
 }
 

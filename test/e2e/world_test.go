@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -178,4 +179,15 @@ func (w *world) changeSecret(ctx context.Context, name string, change func(*core
 	before := found.DeepCopy()
 	change(found)
 	Expect(w.Patch(ctx, found, client.MergeFrom(before))).To(Succeed())
+}
+
+// removeCluster deletes a cluster and waits until it is gone. There need not be one.
+func removeCluster(ctx context.Context, c client.Client, name string) {
+	GinkgoHelper()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: name}}
+	Expect(client.IgnoreNotFound(c.Delete(ctx, cluster))).To(Succeed())
+	Eventually(func(g Gomega) {
+		err := c.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)
+		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "Cluster %s is still there", name)
+	}, patiently()...).Should(Succeed())
 }

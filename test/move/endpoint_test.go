@@ -330,6 +330,7 @@ func (w *world) adopted(ctx context.Context, before trace, holder string) {
 		was.Status.Provisioning.ID = node.UUID
 		was.Annotations = maps.Clone(was.Annotations)
 		was.Annotations[infrav1.IronicHolderAnnotation] = holder
+		was.Annotations[infrav1.LastRegistrationAnnotation] = id
 		wanted.pictures[name] = was
 	}
 	w.same(ctx, wanted)
