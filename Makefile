@@ -98,7 +98,7 @@ test: programs ## Run the unit tests and the suites on an API server
 STORY ?=
 
 .PHONY: test-e2e
-test-e2e: programs release-manifests ## Run the release with the real programs of Cluster API, as root also on real nodes
+test-e2e: programs release-manifests ## Run the release and moves with the real programs of Cluster API, as root also on real nodes
 	@go run ./hack/tests --story "$(STORY)" e2e
 
 # SEED repeats the chaos of an earlier night.

@@ -61,8 +61,9 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 		SetDefaultEventuallyTimeout(patience)
 		SetDefaultEventuallyPollingInterval(pollEvery)
 		groups := []components.Group{components.Provider, components.ClusterAPI, components.HostOperator}
-		c.source = stage.Start(ctx, env.Options{Definitions: groups})
-		c.target = stage.Start(ctx, env.Options{Definitions: []components.Group{}})
+		// Commands list all definitions, which are large, again and again.
+		c.source = stage.Start(ctx, env.Options{Definitions: groups, WatchCache: true})
+		c.target = stage.Start(ctx, env.Options{Definitions: []components.Group{}, WatchCache: true})
 		install(ctx, c.source)
 	})
 
