@@ -1,0 +1,272 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// scope is all that decides about a move, of one of the two clusters.
+type scope struct {
+	*sight
+
+	// identity differs between any two clusters.
+	identity types.UID
+
+	machines                    []*clusterv1.Machine
+	remediations, pausedClasses []string
+
+	// openPools are the names of IPPools that the target would not protect.
+	openPools []string
+
+	// naming are Metal3Machines and their templates, BMCEventSubscriptions and HostClaims, which name Secrets.
+	naming []metav1.Object
+
+	definitions []definition
+
+	// fieldObstacles say which fields of the hosts that arrive the definition here lacks.
+	fieldObstacles []pivot.Obstacle
+
+	// dependants say which other namespaces depend on the Ironics of the namespace.
+	dependants []string
+
+	// providers are what clusterctl has installed.
+	providers []clusterctlv1.Provider
+
+	// operators are the Deployments of the Baremetal Operator (BMO) that manage the hosts of the namespace.
+	operators []operator
+
+	// everywhere are the Metal3Clusters of all namespaces: BMO has one Ironic for all of them.
+	everywhere []*infrav1.Metal3Cluster
+
+	// managerObstacles say what is wrong with the manager of this provider. Empty if it runs.
+	managerObstacles []pivot.Obstacle
+
+	// objects are all that could move, by kind. Secrets are apart: they move one by one.
+	objects map[schema.GroupKind]belongings
+	secrets belongings
+}
+
+// definition is what counts of a CustomResourceDefinition.
+type definition struct {
+	Name, Storage string
+	Kind          schema.GroupKind
+	Labels        map[string]string
+
+	// schema is that of the stored version. Nil if it has none.
+	schema *apiextensionsv1.JSONSchemaProps
+}
+
+// moves says whether clusterctl looks at the kind.
+func (d definition) moves() bool {
+	_, labelled := d.Labels[infrav1.DiscoverLabel]
+	return labelled || len(pivot.MoveLabels(d.Name)) > 0
+}
+
+// belongings are the objects of one kind, by name.
+type belongings map[string]*metav1.PartialObjectMetadata
+
+// survey reads all that decides about a move of a namespace. Of a target it accepts that kinds are not installed.
+func (c *cluster) survey(ctx context.Context, namespace string) (*scope, error) {
+	seen, err := c.lookLeniently(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	s := &scope{sight: seen}
+	if s.managerObstacles, err = c.manager(ctx); err != nil {
+		return nil, err
+	}
+	for _, read := range []func(context.Context, *scope) error{
+		c.readIdentity, c.readDefinitions, c.readMachines, c.readNaming, c.readNames, c.readProviders, c.readObjects,
+		c.readOperators, c.readDependants,
+	} {
+		if err := read(ctx, s); err != nil {
+			return nil, c.blind(err)
+		}
+	}
+	return s, nil
+}
+
+func (c *cluster) readIdentity(ctx context.Context, s *scope) error {
+	system := &corev1.Namespace{}
+	if err := c.client.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		return fmt.Errorf("reading namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	s.identity = system.UID
+	return nil
+}
+
+func (c *cluster) readDefinitions(ctx context.Context, s *scope) error {
+	var list apiextensionsv1.CustomResourceDefinitionList
+	if err := c.client.List(ctx, &list); err != nil {
+		return fmt.Errorf("listing CustomResourceDefinitions: %w", err)
+	}
+	for i := range list.Items {
+		item := &list.Items[i]
+		found := definition{
+			Name: item.Name, Labels: item.Labels,
+			Kind: schema.GroupKind{Group: item.Spec.Group, Kind: item.Spec.Names.Kind},
+		}
+		for _, version := range item.Spec.Versions {
+			if !version.Storage {
+				continue
+			}
+			found.Storage = version.Name
+			if version.Schema != nil {
+				found.schema = version.Schema.OpenAPIV3Schema
+			}
+		}
+		s.definitions = append(s.definitions, found)
+	}
+	return nil
+}
+
+func (c *cluster) readMachines(ctx context.Context, s *scope) error {
+	var machines clusterv1.MachineList
+	if err := c.client.List(ctx, &machines, client.InNamespace(s.namespace)); c.missing(err) != nil {
+		return fmt.Errorf("listing Machines: %w", err)
+	}
+	for i := range machines.Items {
+		s.machines = append(s.machines, &machines.Items[i])
+	}
+	var bodies infrav1.Metal3MachineList
+	if err := c.client.List(ctx, &bodies, client.InNamespace(s.namespace)); c.missing(err) != nil {
+		return fmt.Errorf("listing Metal3Machines: %w", err)
+	}
+	for i := range bodies.Items {
+		s.naming = append(s.naming, &bodies.Items[i])
+	}
+	var templates infrav1.Metal3MachineTemplateList
+	if err := c.client.List(ctx, &templates, client.InNamespace(s.namespace)); c.missing(err) != nil {
+		return fmt.Errorf("listing Metal3MachineTemplates: %w", err)
+	}
+	for i := range templates.Items {
+		s.naming = append(s.naming, &templates.Items[i])
+	}
+	return nil
+}
+
+// readNaming reads what names Secrets and is nothing of ours. Not every BMO has these kinds.
+func (c *cluster) readNaming(ctx context.Context, s *scope) error {
+	var subscriptions bmov1alpha1.BMCEventSubscriptionList
+	if err := c.client.List(ctx, &subscriptions, client.InNamespace(s.namespace)); err != nil && !lacksKind(err) {
+		return fmt.Errorf("listing BMCEventSubscriptions: %w", err)
+	}
+	for i := range subscriptions.Items {
+		s.naming = append(s.naming, &subscriptions.Items[i])
+	}
+	var claims bmov1alpha1.HostClaimList
+	if err := c.client.List(ctx, &claims, client.InNamespace(s.namespace)); err != nil && !lacksKind(err) {
+		return fmt.Errorf("listing HostClaims: %w", err)
+	}
+	for i := range claims.Items {
+		s.naming = append(s.naming, &claims.Items[i])
+	}
+	return nil
+}
+
+// readNames reads what counts by its name.
+func (c *cluster) readNames(ctx context.Context, s *scope) error {
+	remediations, err := c.list(ctx, infrav1.GroupVersion.WithKind("Metal3Remediation"), s.namespace)
+	if err != nil {
+		return err
+	}
+	pools := pivot.Pools()
+	if err := c.client.List(ctx, pools, client.InNamespace(s.namespace)); err != nil && !lacksKind(err) {
+		return fmt.Errorf("listing IPPools: %w", err)
+	}
+	var facts pivot.MoveFacts
+	facts.AddPools(pools)
+	for i := range remediations {
+		facts.AddRemediation(&remediations[i])
+	}
+	s.remediations, s.openPools = facts.Remediations, facts.OpenPools
+	classes, err := c.list(ctx, clusterv1.GroupVersion.WithKind("ClusterClass"), s.namespace)
+	if err != nil {
+		return err
+	}
+	for _, class := range classes {
+		if _, paused := class.Annotations[clusterv1.PausedAnnotation]; paused {
+			s.pausedClasses = append(s.pausedClasses, class.Name)
+		}
+	}
+	return nil
+}
+
+// readProviders reads what clusterctl has installed. It may have installed nothing, in either cluster.
+func (c *cluster) readProviders(ctx context.Context, s *scope) error {
+	var list clusterctlv1.ProviderList
+	err := c.client.List(ctx, &list)
+	if err != nil && !lacksKind(err) {
+		return fmt.Errorf("listing the Providers of clusterctl: %w", err)
+	}
+	s.providers = list.Items
+	return nil
+}
+
+// readObjects reads names, labels and owners of all that could move. The content of a Secret is not asked for.
+func (c *cluster) readObjects(ctx context.Context, s *scope) error {
+	s.objects = map[schema.GroupKind]belongings{}
+	for _, kind := range s.definitions {
+		if !kind.moves() {
+			continue
+		}
+		found, err := c.list(ctx, kind.Kind.WithVersion(kind.Storage), s.namespace)
+		if err != nil {
+			return err
+		}
+		s.objects[kind.Kind] = byName(found)
+	}
+	secrets, err := c.list(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), s.namespace)
+	if err != nil {
+		return err
+	}
+	s.secrets = byName(secrets)
+	return nil
+}
+
+func (c *cluster) list(
+	ctx context.Context, kind schema.GroupVersionKind, namespace string,
+) ([]metav1.PartialObjectMetadata, error) {
+	list := metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := c.client.List(ctx, &list, client.InNamespace(namespace)); c.missing(err) != nil {
+		return nil, fmt.Errorf("listing %s in namespace %s: %w", kind.GroupKind(), namespace, err)
+	}
+	return list.Items, nil
+}
+
+// missing ignores, for a target, that a kind is not installed: that is reported as such.
+func (c *cluster) missing(err error) error {
+	if c.side == targetSide && lacksKind(err) {
+		return nil
+	}
+	return err
+}
+
+func byName(objects []metav1.PartialObjectMetadata) belongings {
+	named := make(belongings, len(objects))
+	for i := range objects {
+		named[objects[i].Name] = &objects[i]
+	}
+	return named
+}
+
+// ours says whether a definition is of BMO, of its address manager, or of this provider.
+func (d definition) ours() bool {
+	return d.Kind.Group == "metal3.io" || strings.HasSuffix(d.Kind.Group, ".metal3.io") ||
+		d.Kind.Group == infrav1.GroupVersion.Group && strings.HasPrefix(d.Kind.Kind, "Metal3")
+}
