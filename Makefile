@@ -151,6 +151,8 @@ SIZES ?= 100,300,1000
 bench: programs ## Measure how it scales to SIZES machines (100,300,1000)
 	@go run ./test/scale -sizes "$(SIZES)" -patience 20m
 	@echo; echo "==> the same while others claim hosts too"; go run ./test/scale -sizes 200 -competitors 8
+	@echo; echo "==> pivot status of 1,000 hosts in 20 namespaces"
+	@go test -run '^$$' -bench '^BenchmarkStatusOfManyNamespaces$$' ./internal/plugin
 
 .PHONY: bench-data
 bench-data: programs ## Measure how 1,000 machines get the data of one template

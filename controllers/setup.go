@@ -100,13 +100,12 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	moving := hostmove.NewStore(hosts, mgr.GetClient(), mgr.GetAPIReader())
 	moves := &hostmove.Reconciler{
-		Client:      mgr.GetClient(),
-		Recorder:    recorder(mgr, "hostmove"),
-		Clock:       clock.RealClock{},
-		Hosts:       moving,
-		Statuses:    moving,
-		Credentials: moving,
-		Nodes:       workload.New(options.Clusters),
+		Client:   mgr.GetClient(),
+		Recorder: recorder(mgr, "hostmove"),
+		Clock:    clock.RealClock{},
+		Hosts:    moving,
+		Statuses: moving,
+		Nodes:    workload.New(options.Clusters),
 
 		Departures: departure.New(mgr.GetClient()),
 	}

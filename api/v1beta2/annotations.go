@@ -75,13 +75,13 @@ const (
 	DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
 	// IronicHolderAnnotation on a host names the VIP holder at the last change of the holder, as <kind>/<name>@<term>,
-	// without the term if Ironic does not report it. A change of the annotation makes BMO reconcile the host at once. On
-	// the Secret of a BMC it names the holder with which BMO was made to register the host again.
+	// without the term if Ironic does not report it. A change of the annotation makes BMO reconcile the host at once.
 	IronicHolderAnnotation = "infrastructure.cluster.x-k8s.io/ironic-holder"
 
-	// LastRegistrationAnnotation on a host is status.provisioning.ID, the ID of the node in Ironic, at the last change of
-	// IronicHolderAnnotation. BMO changes the ID when it has registered the host with another Ironic.
-	LastRegistrationAnnotation = "infrastructure.cluster.x-k8s.io/last-registration"
+	// LostRegistrationAnnotation on a host and on the Secret of its BMC is the ID of the node in Ironic that BMO has
+	// created and not saved. The change of the Secret makes BMO register the host again, and save the ID. The manager
+	// removes the annotation from the host then.
+	LostRegistrationAnnotation = "infrastructure.cluster.x-k8s.io/lost-registration"
 
 	// StatusOriginAnnotation on a paused host is the UID of the object whose status is in the annotation
 	// baremetalhost.metal3.io/status. If it is not the UID of the host, the status arrived from another cluster.

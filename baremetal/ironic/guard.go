@@ -13,10 +13,10 @@ import "strings"
 //	                                              stop the program while the VIP is away, kill it and fail at the end of
 //	                                              the term, and start it again, with the variables, when it ends in its
 //	                                              term; with --while-vip, start it when the node gets the VIP
-//	install  DIRECTORY                            copy the program, for containers of other images
-//	prepare  --owner=USER:GROUP [--closed=PATH]... [--directory=PATH]... [--copy=FROM:TO]...
-//	                                              create directories and copies of files for a user, and remove the
-//	                                              permissions of others from closed paths, unless they are read-only
+//	prepare  --install=DIRECTORY [--owner=USER:GROUP] [--closed=PATH]... [--directory=PATH]... [--copy=FROM:TO]...
+//	                                              copy the program, for containers of other images, create directories
+//	                                              and copies of files for a user, and remove the permissions of others
+//	                                              from closed paths, unless they are read-only
 //	follow   --copy=FROM:TO... --certificate=FROM --key=FROM --authority=FROM --passwords=FROM:TO -- PROGRAM
 //	                                              run a web server; when files change, and belong together, copy them,
 //	                                              reload the web server, and write its passwords, with users that were

@@ -71,15 +71,7 @@ const (
 	// Nudge enqueues the host in BMO, because another Ironic answers.
 	Nudge Step = "Nudge"
 
-	// RegisterAgain changes the Secret of the BMC: BMO has not saved its registration of the host since the last Nudge,
-	// and cannot do so by itself (see docs/adr/0027-lost-registrations.md).
-	RegisterAgain Step = "RegisterAgain"
-
-	// Registered removes the record of the last registration after RegisterAgain, when BMO has saved another one: BMO may
-	// otherwise wait for a quarter of an hour.
-	Registered Step = "Registered"
-
-	// Forget removes the annotations of the last Nudge: the host depends on no cluster with an Ironic endpoint.
+	// Forget removes the annotation of the last Nudge: the host depends on no cluster with an Ironic endpoint.
 	Forget Step = "Forget"
 )
 
@@ -99,12 +91,6 @@ type HostFacts struct {
 
 	// Left says that a move took the host away: see HasLeft.
 	Left bool
-
-	// Overdue says that BMO had time to register the host since the last Nudge.
-	Overdue bool
-
-	// Repeated says that BMO was made to register the host again since the last Nudge.
-	Repeated bool
 }
 
 // PlanHost returns the next step of a host, by the phase that its Clusters require (GoalOf). The first row that matches
@@ -146,10 +132,6 @@ type HostFacts struct {
 //	Running             paused by the provider, anything else          Resume
 //	Running             last registered by another Ironic than the     Nudge
 //	                    holder
-//	Running             not paused, overdue, and BMO has saved no      RegisterAgain
-//	                    registration since the Nudge
-//	Running             not paused, repeated, and BMO has saved a      Registered
-//	                    registration since
 //	Running             anything else                                  Leave
 //
 // A paused host with an outdated reason gets Explain instead of Leave, unless a move deletes the host.
@@ -188,21 +170,6 @@ func planStaying(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts Host
 		return planResuming(host, facts)
 	case another:
 		return Nudge
-	case !paused:
-		return planRegistration(host, facts)
-	default:
-		return Leave
-	}
-}
-
-// planRegistration returns the step of a host whose Ironic has changed, and that BMO may have failed to register.
-func planRegistration(host *bmov1alpha1.BareMetalHost, facts HostFacts) Step {
-	_, nudged := host.Annotations[infrav1.LastRegistrationAnnotation]
-	switch awaits := AwaitsRegistration(host); {
-	case awaits && facts.Overdue:
-		return RegisterAgain
-	case nudged && !awaits && facts.Repeated:
-		return Registered
 	default:
 		return Leave
 	}
@@ -327,19 +294,16 @@ func needsNudge(host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) b
 	return nudged && known != HolderName(*holder) || !nudged && holder.Kind == infrav1.HolderControlPlane
 }
 
-// AwaitsRegistration returns true if BMO has saved no registration of the host since the last Nudge.
-func AwaitsRegistration(host *bmov1alpha1.BareMetalHost) bool {
-	last, nudged := host.Annotations[infrav1.LastRegistrationAnnotation]
-	return nudged && last == host.Status.Provisioning.ID
-}
-
 // Apply applies a step to a copy of the host. It omits steps that require the whole status: Record, Restore, and
-// MarkProvisioned of a host without a status annotation from another cluster. RegisterAgain does not change the host.
+// MarkProvisioned of a host without a status annotation from another cluster.
 func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov1alpha1.BareMetalHost {
 	changed := host.DeepCopy()
 	switch step {
 	case Pause, FenceOff, Hold:
-		pause(changed, around)
+		if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; !paused {
+			metav1.SetMetaDataAnnotation(&changed.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
+			stamp(changed, around)
+		}
 		explain(changed, step)
 	case Keep, KeepAway, Await, AwaitIronic:
 		explain(changed, step)
@@ -348,41 +312,22 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 	case Stamp:
 		stamp(changed, around)
 	case Resume, Stay:
-		drop(changed, bmov1alpha1.PausedAnnotation, infrav1.StatusOriginAnnotation, infrav1.MoveEpochAnnotation,
-			infrav1.IronicClusterIDAnnotation, infrav1.PauseReasonAnnotation, infrav1.MoveWhileBusyAnnotation)
+		delete(changed.Annotations, bmov1alpha1.PausedAnnotation)
+		delete(changed.Annotations, infrav1.StatusOriginAnnotation)
+		delete(changed.Annotations, infrav1.MoveEpochAnnotation)
+		delete(changed.Annotations, infrav1.IronicClusterIDAnnotation)
+		delete(changed.Annotations, infrav1.PauseReasonAnnotation)
+		delete(changed.Annotations, infrav1.MoveWhileBusyAnnotation)
 	case Nudge:
-		tell(changed, *HolderFor(host, around))
-	case Registered:
-		drop(changed, infrav1.LastRegistrationAnnotation)
+		holder := HolderFor(host, around)
+		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.IronicHolderAnnotation, HolderName(*holder))
 	case Forget:
-		drop(changed, infrav1.IronicHolderAnnotation, infrav1.LastRegistrationAnnotation)
+		delete(changed.Annotations, infrav1.IronicHolderAnnotation)
 	case MarkProvisioned:
 		if BringsStatus(host) {
 			changed.Annotations[bmov1alpha1.StatusAnnotation] = markedProvisioned(host)
 		}
-	case Leave, Settle, Record, Restore, RegisterAgain:
+	case Leave, Settle, Record, Restore:
 	}
 	return changed
-}
-
-// pause pauses a host, unless it is paused.
-func pause(host *bmov1alpha1.BareMetalHost, around []Neighbour) {
-	if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; !paused {
-		metav1.SetMetaDataAnnotation(&host.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
-		stamp(host, around)
-	}
-}
-
-func drop(host *bmov1alpha1.BareMetalHost, annotations ...string) {
-	for _, name := range annotations {
-		delete(host.Annotations, name)
-	}
-}
-
-// tell writes the holder onto a host, and the ID that the host has with the holder before.
-func tell(host *bmov1alpha1.BareMetalHost, holder infrav1.IronicHolder) {
-	metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.IronicHolderAnnotation, HolderName(holder))
-	if id := host.Status.Provisioning.ID; id != "" {
-		metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.LastRegistrationAnnotation, id)
-	}
 }

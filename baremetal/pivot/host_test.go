@@ -420,45 +420,6 @@ func TestNudge(t *testing.T) {
 	}
 }
 
-// maintained returns a host that a user has paused.
-func maintained(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
-	annotated(bmov1alpha1.PausedAnnotation, "maintenance")(host)
-	return host
-}
-
-// TestPlanRegistration tests hosts that BMO had to register with another Ironic.
-func TestPlanRegistration(t *testing.T) {
-	overdue, repeated := pivot.HostFacts{Overdue: true}, pivot.HostFacts{Repeated: true}
-	for name, tc := range map[string]struct {
-		reason, last string
-		host         *bmov1alpha1.BareMetalHost
-		around       []pivot.Neighbour
-		facts        pivot.HostFacts
-		want         pivot.Step
-	}{
-		"Overdue":       {"BMO cannot save it by itself", "uuid", claimed(), []pivot.Neighbour{runs}, overdue, pivot.RegisterAgain},
-		"Free":          {"a free host depends on it too", "uuid", free(), []pivot.Neighbour{runs}, overdue, pivot.RegisterAgain},
-		"InTime":        {"BMO works on few hosts at a time", "uuid", claimed(), []pivot.Neighbour{runs}, pivot.HostFacts{}, pivot.Leave},
-		"Saved":         {"it has another ID", "before", claimed(), []pivot.Neighbour{runs}, overdue, pivot.Leave},
-		"NeverNudged":   {"the Ironic has not changed", "", claimed(), []pivot.Neighbour{runs}, overdue, pivot.Leave},
-		"Unverified":    {"no Ironic answers", "uuid", claimed(), []pivot.Neighbour{unverified}, overdue, pivot.Leave},
-		"Paused":        {"BMO may not look at it", "uuid", maintained(claimed()), []pivot.Neighbour{runs}, overdue, pivot.Leave},
-		"SavedAtLast":   {"BMO waits long after failures", "before", claimed(), []pivot.Neighbour{runs}, repeated, pivot.Registered},
-		"NotSavedYet":   {"BMO has begun", "uuid", claimed(), []pivot.Neighbour{runs}, repeated, pivot.Leave},
-		"RepeatedOnce":  {"it is over", "", claimed(), []pivot.Neighbour{runs}, repeated, pivot.Leave},
-		"MovesAfterAll": {"a move is first", "uuid", claimed(), []pivot.Neighbour{paused}, overdue, pivot.Pause},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if tc.last != "" {
-				tc.host.Annotations[infrav1.LastRegistrationAnnotation] = tc.last
-			}
-			if got := pivot.PlanHost(tc.host, tc.around, tc.facts); got != tc.want {
-				t.Errorf("%s: got %s, want %s", tc.reason, got, tc.want)
-			}
-		})
-	}
-}
-
 // TestForget tests hosts with the annotation of a Nudge whose cluster has no Ironic endpoint any more.
 func TestForget(t *testing.T) {
 	other := pivot.Neighbour{Name: "other", Verified: true, Endpoint: true}

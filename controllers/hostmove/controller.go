@@ -52,12 +52,6 @@ type Statuses interface {
 	MarkProvisioned(ctx context.Context, host *bmov1alpha1.BareMetalHost) error
 }
 
-// Credentials changes the Secrets of BMCs.
-type Credentials interface {
-	// Mark changes the Secret of the BMC of a host, once for each VIP holder.
-	Mark(ctx context.Context, host *bmov1alpha1.BareMetalHost) error
-}
-
 // Nodes finds nodes of workload clusters.
 type Nodes interface {
 	Joined(ctx context.Context, cluster types.NamespacedName, query workload.Query, since time.Time) (bool, error)
@@ -70,13 +64,12 @@ type Departures interface {
 
 // Reconciler parks hosts before a move, resumes them after it, and nudges them when another Ironic takes over.
 type Reconciler struct {
-	Client      client.Client
-	Recorder    events.EventRecorder
-	Clock       clock.PassiveClock
-	Hosts       Hosts
-	Statuses    Statuses
-	Credentials Credentials
-	Nodes       Nodes
+	Client   client.Client
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+	Hosts    Hosts
+	Statuses Statuses
+	Nodes    Nodes
 
 	// Departures are read for paused hosts that have no Cluster, or would be resumed where they were paused.
 	Departures Departures
@@ -87,8 +80,6 @@ type Reconciler struct {
 	paused map[types.NamespacedName]time.Time
 	// holders are the turns of the VIP holders that were seen in a namespace, by namespace and name of the holder.
 	holders map[string]map[string]turn
-	// registrations are the hosts that BMO has to register since their last Nudge.
-	registrations map[types.NamespacedName]registration
 }
 
 // turn is the order in which the hosts of a namespace are nudged for a VIP holder. A host that is created later takes
@@ -106,7 +97,6 @@ type turn struct {
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters;metal3machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=metal3-moved-away,verbs=get
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=patch
 
 // Reconcile does the next step for one host.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -126,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	step := pivot.PlanHost(host, around, facts)
 	if step == pivot.Leave {
-		return ctrl.Result{RequeueAfter: r.untilOverdue(host)}, nil
+		return ctrl.Result{}, nil
 	}
 	if wait, err := r.wait(ctx, step, host, since, around); err != nil || wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, err
@@ -142,7 +132,7 @@ func (r *Reconciler) finish(host *bmov1alpha1.BareMetalHost, step pivot.Step, er
 	case errors.Is(err, hoststore.ErrConflict), err == nil && (step == pivot.MarkProvisioned || step == pivot.Restore):
 		// No event announces a written status.
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
-	case isRefusal(err) && step != pivot.RegisterAgain:
+	case isRefusal(err):
 		// A change of the host is an event. A change of the webhook is none.
 		r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, "WriteRefused", "Move",
 			"The API server refuses to change the host, so the host cannot be moved: %v", err)
@@ -181,7 +171,6 @@ func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost,
 	since time.Duration,
 ) (pivot.HostFacts, error) {
 	facts := pivot.HostFacts{Settled: since >= settleTime}
-	r.addRegistration(host, &facts)
 	if pivot.MayHaveStayed(host, around) || pivot.MayHaveLeft(host, around) {
 		left, err := r.Departures.Of(ctx, host.Namespace)
 		if err != nil {
@@ -216,8 +205,6 @@ func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.
 	case (step == pivot.Keep || step == pivot.KeepAway) && pivot.Explained(host, step):
 	case step == pivot.MarkProvisioned && !pivot.BringsStatus(host):
 		err = r.Statuses.MarkProvisioned(ctx, host)
-	case step == pivot.RegisterAgain:
-		err = r.registerAgain(ctx, host)
 	default:
 		var written *bmov1alpha1.BareMetalHost
 		if written, err = r.Hosts.Write(ctx, host, pivot.Apply(step, host, around)); err == nil {
@@ -296,11 +283,6 @@ var announcements = map[pivot.Step]announcement{
 		corev1.EventTypeNormal, "ResumedAfterMove",
 		"Removed the pause: the Cluster of the host runs, and its Ironic endpoint is ready",
 	},
-	pivot.RegisterAgain: {
-		corev1.EventTypeWarning, "RegistrationRepeated",
-		"BMO has saved no registration of the host with the Ironic that answers now. Changed an annotation of the Secret " +
-			"of its BMC, so that BMO registers the host again",
-	},
 	pivot.Stay: {
 		corev1.EventTypeWarning, "NotMoved",
 		"Removed the pause: the host was created after clusterctl had discovered the objects of the " +
@@ -330,7 +312,6 @@ func (r *Reconciler) forget(host types.NamespacedName) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	delete(r.paused, host)
-	delete(r.registrations, host)
 }
 
 // untilTurn returns the time until a host is nudged. Zero means now.

@@ -4,8 +4,7 @@
 // status into the annotation from which the BMO of the target cluster restores it. Hosts without a consumer move too,
 // so they are treated in the same way. When the Clusters run again, in the source or in the target, and their own
 // Ironic answers, it removes the pause. When another Ironic takes over, it sets an annotation on every host, so that
-// BMO reconciles the host at once, and makes BMO register the host again if that had no effect. It removes the
-// annotation with the last cluster that has an Ironic endpoint.
+// BMO reconciles the host at once. It removes the annotation with the last cluster that has an Ironic endpoint.
 //
 // A host whose Node has joined while BMO still provisions it is not provisioned again by an Ironic that does not know
 // it.

@@ -65,7 +65,6 @@ func hostMatters() predicate.Funcs {
 		// What the API server refuses, a change of the spec mends.
 		return before.Generation != after.Generation || pivot.Delays(before) != pivot.Delays(after) ||
 			pivot.LostStatus(before) != pivot.LostStatus(after) ||
-			before.Status.Provisioning.ID != after.Status.Provisioning.ID ||
 			paused && !equality.Semantic.DeepEqual(before.Status.LastUpdated, after.Status.LastUpdated)
 	}}
 }

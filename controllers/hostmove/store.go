@@ -8,9 +8,7 @@ import (
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -178,24 +176,6 @@ func (s *Store) RecordStatus(ctx context.Context, key client.ObjectKey, epoch pi
 		return fmt.Errorf("recording the status of host %s: %w", key.Name, hoststore.ErrConflict)
 	case err != nil:
 		return fmt.Errorf("recording the status of host %s: %w", key.Name, err)
-	}
-	return nil
-}
-
-// Mark writes the VIP holder of the last Nudge onto the Secret of the BMC of a host. BMO then finds another version of
-// the Secret, registers the host, and saves the registration.
-func (s *Store) Mark(ctx context.Context, current *bmov1alpha1.BareMetalHost) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{
-		infrav1.IronicHolderAnnotation: current.Annotations[infrav1.IronicHolderAnnotation],
-	}}})
-	if err != nil {
-		return err
-	}
-	secret := &metav1.PartialObjectMetadata{}
-	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	secret.Namespace, secret.Name = current.Namespace, current.Spec.BMC.CredentialsName
-	if err := s.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("annotating Secret %s of the BMC: %w", client.ObjectKeyFromObject(secret), err)
 	}
 	return nil
 }

@@ -106,13 +106,12 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.Clus
 	hosts := hostmove.NewStore(
 		hoststore.New(mgr.GetClient(), mgr.GetAPIReader()), mgr.GetClient(), mgr.GetAPIReader())
 	return (&hostmove.Reconciler{
-		Client:      mgr.GetClient(),
-		Recorder:    mgr.GetEventRecorder("hostmove"),
-		Clock:       clock.RealClock{},
-		Hosts:       hosts,
-		Statuses:    hosts,
-		Credentials: hosts,
-		Nodes:       w.nodes,
+		Client:   mgr.GetClient(),
+		Recorder: mgr.GetEventRecorder("hostmove"),
+		Clock:    clock.RealClock{},
+		Hosts:    hosts,
+		Statuses: hosts,
+		Nodes:    w.nodes,
 
 		Departures: departure.New(mgr.GetClient()),
 	}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})

@@ -80,6 +80,10 @@ type Reconciler struct {
 	// forgotten holds the epoch of each Metal3Cluster for which the record of what moved away was looked at.
 	forgotten sync.Map
 
+	// lostRegistrations holds the nodes in Ironic of each Metal3Cluster whose IDs BMO has not saved, by the names of their
+	// hosts.
+	lostRegistrations sync.Map
+
 	// gatherTimes holds for how long changes of other objects are gathered for each Metal3Cluster.
 	gatherTimes sync.Map
 }
@@ -113,6 +117,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.secretReads.Delete(req.NamespacedName)
 		r.secretProblems.Delete(req.NamespacedName)
 		r.gatherTimes.Delete(req.NamespacedName)
+		r.lostRegistrations.Delete(req.NamespacedName)
 		r.forgotten.Delete(req.NamespacedName)
 	case flow.Ignored:
 		r.Endpoints.Rest(req.NamespacedName)
@@ -136,8 +141,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return result, err
 	}
 	r.announceHolder(s)
-	result.RequeueAfter = r.again(s, s.withReads(result.RequeueAfter))
-	return result, nil
+	registered, err := r.mendRegistrations(ctx, s)
+	result.RequeueAfter = flow.Soonest(r.again(s, s.withReads(result.RequeueAfter)), registered)
+	return result, err
 }
 
 // route returns the stages of a reconcile.

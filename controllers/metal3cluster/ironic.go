@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -99,12 +100,14 @@ func nameHosts(_ context.Context, s *scope) error {
 	}
 	for _, item := range s.move.Hosts {
 		if item.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name && host.Withheld(item) == "" {
-			// BMO names its nodes so.
-			s.hosts = append(s.hosts, item.Namespace+"~"+item.Name)
+			s.hosts = append(s.hosts, nameInIronic(item))
 		}
 	}
 	return nil
 }
+
+// nameInIronic returns the name that BMO gives to the node of a host.
+func nameInIronic(item *bmov1alpha1.BareMetalHost) string { return item.Namespace + "~" + item.Name }
 
 // keepSecret creates and renews the Secret that control-plane machines wait for.
 func (r *Reconciler) keepSecret(ctx context.Context, s *scope) (outcome.Outcome, error) {
@@ -149,6 +152,9 @@ func (r *Reconciler) judgeIronic(_ context.Context, s *scope) (outcome.Outcome, 
 		Nodes: seen.Nodes,
 	})
 	s.verdict = &verdict
+	if verdict.Outcome.IsDone() {
+		s.nodeIDs = seen.IDs
+	}
 	return verdict.Outcome, nil
 }
 

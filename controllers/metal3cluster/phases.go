@@ -81,6 +81,9 @@ type scope struct {
 	// Ironic, if BMO keeps them there. Not read without spec.ironic.
 	controlPlane, hosts []string
 
+	// nodeIDs are the IDs of all nodes in Ironic by name. Nil unless the Ironic of the cluster answers.
+	nodeIDs map[string]string
+
 	// nodesMissing is true if the control plane may have more nodes: a Machine lost the name of its node in a move, and
 	// the nodes were not probed yet.
 	nodesMissing bool

@@ -80,7 +80,7 @@ var (
 	onNodes = []string{"./test/e2e", "./test/e2e/clusterapi"}
 )
 
-// stepLimit is the time limit of a test binary of the tier test.
+// stepLimit is the time limit of a test binary without nodes.
 const stepLimit = 20 * time.Minute
 
 // roomy lets Go programs use more memory, and collect garbage less often.

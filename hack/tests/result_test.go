@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -159,6 +160,9 @@ func TestEveryPackageIsInOneStep(t *testing.T) {
 	}
 	for tier, elsewhere := range map[string][]string{
 		"test": {"./test/integration", "./test/move", "./test/e2e", "./test/e2e/clusterapi"}, "nightly": nil,
+		"e2e": slices.DeleteFunc(slices.Clone(packages), func(path string) bool {
+			return slices.Contains([]string{"./test/integration", "./test/move", "./test/e2e"}, path)
+		}),
 	} {
 		planned, err := plan(t.Context(), tier, options{})
 		if err != nil {

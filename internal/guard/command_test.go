@@ -39,9 +39,11 @@ func TestMainRefuses(t *testing.T) {
 		"no probe":              {arguments: []string{"probe"}, code: 2, says: "livez"},
 		"unknown probe":         {arguments: []string{"probe", "readiness"}, code: 2, says: `"readiness" is no probe`},
 		"nobody answers":        {arguments: []string{"probe", "livez", "--listen=127.0.0.1:1"}, code: 1, says: "refused"},
+		"prepare nothing":       {arguments: []string{"prepare"}, code: 2, says: "--install"},
+		"install in the air":    {arguments: []string{"prepare", "--install=a"}, code: 1, says: "absolute"},
 		"install nowhere":       {arguments: []string{"prepare", "--install=/dev/null"}, code: 1, says: "/dev/null"},
 		"prepare for nobody":    {arguments: []string{"prepare", "--directory=/a"}, code: 2, says: "997:994"},
-		"prepare for root only": {arguments: []string{"prepare", "--owner=ironic"}, code: 2, says: "997:994"},
+		"prepare for root only": {arguments: []string{"prepare", "--owner=ironic", "--directory=/a"}, code: 2, says: "997:994"},
 		"prepare half a copy":   {arguments: []string{"prepare", "--owner=1:1", "--copy=/a"}, code: 2, says: "/from:/to"},
 		"prepare in the air":    {arguments: []string{"prepare", "--owner=1:1", "--directory=a"}, code: 1, says: "absolute"},
 	} {

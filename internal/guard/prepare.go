@@ -42,6 +42,9 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
 	}
+	if *tools == "" && len(closed)+len(directories)+len(copies) == 0 {
+		return exitUsage, errors.New("give --install, --closed, --directory or --copy")
+	}
 	if *tools != "" {
 		if err := install(*tools); err != nil {
 			return exitFailure, err
@@ -52,7 +55,7 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 			return exitFailure, err
 		}
 	}
-	if len(directories)+len(copies) == 0 && *whose == "" {
+	if len(directories)+len(copies) == 0 {
 		return 0, nil
 	}
 	to, err := parseOwner(*whose)
@@ -83,6 +86,9 @@ func (o owner) prepare(directories, copies []string) (int, error) {
 
 // install copies this program.
 func install(directory string) error {
+	if !filepath.IsAbs(directory) {
+		return fmt.Errorf("--install is %q; give an absolute path", directory)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err

@@ -123,8 +123,8 @@ func (n *node) initialize() <-chan error {
 func (n *node) runContainer(container corev1.Container) error {
 	paths := strings.NewReplacer(
 		"/tools/guard", n.lab.binary, pods.GuardProgram, n.lab.binary, "/usr/local/bin", n.path(),
-		pods.NodeDirectory, n.path("etc"), pods.DataDirectory, n.path("data"), "=/tools", "="+n.path("tools"), "/private", n.path("private"),
-		"/shared", n.path("shared"),
+		pods.NodeDirectory, n.path("etc"), pods.DataDirectory, n.path("data"), "/private", n.path("private"),
+		"=/tools", "="+n.path("tools"), "/shared", n.path("shared"),
 	)
 	arguments := make([]string, len(container.Command))
 	for i, argument := range container.Command {

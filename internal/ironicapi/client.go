@@ -104,7 +104,7 @@ func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
 			Detail: fmt.Sprintf("the server supports versions up to %s, required is %s", newest, MinimumVersion),
 		}
 	}
-	known, err := c.nodes(ctx)
+	known, ids, err := c.nodes(ctx)
 	if err != nil {
 		return failed(err)
 	}
@@ -112,7 +112,7 @@ func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
 	if err != nil {
 		return failed(err)
 	}
-	return Observation{Answer: Answers, Version: newest, Conductors: live, Terms: terms, Nodes: known}
+	return Observation{Answer: Answers, Version: newest, Conductors: live, Terms: terms, Nodes: known, IDs: ids}
 }
 
 // conductors returns the sorted names of the conductors with drivers.
@@ -162,26 +162,26 @@ func (c *Client) terms(ctx context.Context) (map[string]string, error) {
 	return terms, nil
 }
 
-// nodes returns the states of all nodes by name. Nodes without a name are not registered by BMO.
-func (c *Client) nodes(ctx context.Context) (map[string]string, error) {
+// nodes returns the states and the UUIDs of all nodes by name. Nodes without a name are not registered by BMO.
+func (c *Client) nodes(ctx context.Context) (states, ids map[string]string, err error) {
 	versioned := *c.service
 	versioned.Microversion = MinimumVersion
-	states := map[string]string{}
+	states, ids = map[string]string{}, map[string]string{}
 	options := nodes.ListOpts{Fields: []string{"uuid", "name", "provision_state"}}
-	err := nodes.List(&versioned, options).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
+	err = nodes.List(&versioned, options).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
 		listed, err := nodes.ExtractNodes(page)
 		if err != nil {
 			return false, fmt.Errorf("reading the nodes: %w", err)
 		}
 		for i := range listed {
 			if listed[i].Name != "" {
-				states[listed[i].Name] = listed[i].ProvisionState
+				states[listed[i].Name], ids[listed[i].Name] = listed[i].ProvisionState, listed[i].UUID
 			}
 		}
 		return true, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
+		return nil, nil, fmt.Errorf("listing nodes: %w", err)
 	}
-	return states, nil
+	return states, ids, nil
 }

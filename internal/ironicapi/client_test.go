@@ -135,7 +135,8 @@ func observe(t *testing.T, endpoint ironicapi.Endpoint) ironicapi.Observation {
 func TestObserve(t *testing.T) {
 	good := ironicapi.Observation{
 		Answer: ironicapi.Answers, Version: "1.96", Conductors: []string{"c1-a", "c1-b"},
-		Nodes: map[string]string{"metal3~host-0": "active"}, Terms: map[string]string{"c1-a": "2026-01-02T03:04:05Z"},
+		Nodes: map[string]string{"metal3~host-0": "active"}, IDs: map[string]string{"metal3~host-0": "1"},
+		Terms: map[string]string{"c1-a": "2026-01-02T03:04:05Z"},
 	}
 	hidden := good
 	hidden.Terms = nil
@@ -153,7 +154,7 @@ func TestObserve(t *testing.T) {
 			ironic: func(f *fake) {
 				f.drivers, f.nodes, f.conductors = say(`{"drivers":[]}`), say(`{"nodes":[]}`), say(`{"conductors":[]}`)
 			},
-			want: ironicapi.Observation{Answer: ironicapi.Answers, Version: "1.96", Nodes: map[string]string{}},
+			want: ironicapi.Observation{Answer: ironicapi.Answers, Version: "1.96", Nodes: map[string]string{}, IDs: map[string]string{}},
 		},
 		"OldestSupported": {
 			reason: "BMO accepts this version, and no older one",
@@ -161,7 +162,8 @@ func TestObserve(t *testing.T) {
 				f.versions = say(`{"version":{"id":"v1","status":"CURRENT","min_version":"1.1","version":"1.89"}}`)
 			},
 			want: ironicapi.Observation{
-				Answer: ironicapi.Answers, Version: "1.89", Conductors: good.Conductors, Nodes: good.Nodes, Terms: good.Terms,
+				Answer: ironicapi.Answers, Version: "1.89", Conductors: good.Conductors, Nodes: good.Nodes, IDs: good.IDs,
+				Terms: good.Terms,
 			},
 		},
 		"ConductorsHidden": {

@@ -55,8 +55,8 @@ type Observation struct {
 	// Ironic does not report them.
 	Terms map[string]string
 
-	// Nodes are the provision states of the nodes in Ironic, by their names.
-	Nodes map[string]string
+	// Nodes are the provision states of the nodes in Ironic, by their names, and IDs their UUIDs.
+	Nodes, IDs map[string]string
 }
 
 // failed converts an error to an observation.

@@ -41,7 +41,7 @@ func (s story) atNight() story {
 // those that kill managers or cut lines take turns, in clusters of their own.
 func describeStories(whole, broken *clusters) {
 	quietly := chosen(slices.Concat(undisturbed(whole), addressed(whole), unfinished(whole),
-		[]story{belongingsMove(whole), killedWhileWaiting(whole), simulated(whole), lostRegistration(whole)}))
+		[]story{belongingsMove(whole), killedWhileWaiting(whole), simulated(whole)}))
 	// An Ironic endpoint serves the hosts of other namespaces, and they wait for it where they arrive. So the stories with
 	// an endpoint are the last.
 	later := chosen(slices.Concat([]story{chaos(whole)}, directories(whole), survival(whole),

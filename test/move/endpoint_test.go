@@ -296,6 +296,7 @@ func endpoints(c *clusters) []story {
 				)))
 			}).Should(Succeed())
 			w.adopted(ctx, handover, "ControlPlane/cp-0")
+			w.losesRegistration(ctx, "worker-0")
 
 			By("switching the management cluster on again")
 			after := w.trace(ctx)
@@ -307,6 +308,34 @@ func endpoints(c *clusters) []story {
 			w.nothingDone(after)
 		}},
 	}
+}
+
+// losesRegistration has BMO lose the ID of a node that it has saved. BMO does not save it by itself: if it does so one
+// day, the manager need not help.
+func (w *world) losesRegistration(ctx context.Context, name string) {
+	GinkgoHelper()
+	By("losing the registration of a host")
+	node, known := w.ironic.Node(w.namespace + "~" + name)
+	Expect(known).To(BeTrue())
+	before := w.trace(ctx)
+	const lost = "00000000-0000-0000-0000-000000000000"
+	stage.ChangeStatus(ctx, w.here.client, w.key(name), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+		host.Status.Provisioning.ID = lost
+	})
+	for touch := range 3 {
+		was := w.ironic.Looks(node.Name)
+		w.touch(ctx, name, touch)
+		Eventually(func() int { return w.ironic.Looks(node.Name) }).Should(BeNumerically(">", was))
+	}
+	w.untouch(ctx, name)
+	w.eventually(ctx, name, HaveField("Status.Provisioning.ID", lost))
+
+	By("waiting until the manager has BMO save it")
+	Eventually(func(g Gomega) {
+		g.Expect(w.hosts(ctx, g, w.here)[name]).To(And(isFine(), HaveField("Status.Provisioning.ID", node.UUID),
+			HaveField("Annotations", Not(HaveKey(infrav1.LostRegistrationAnnotation)))))
+	}).WithTimeout(3 * patience).Should(Succeed())
+	w.unharmed(ctx, before)
 }
 
 // adopted waits until all hosts are known to an Ironic that knew none, and are otherwise as they were.
@@ -330,7 +359,6 @@ func (w *world) adopted(ctx context.Context, before trace, holder string) {
 		was.Status.Provisioning.ID = node.UUID
 		was.Annotations = maps.Clone(was.Annotations)
 		was.Annotations[infrav1.IronicHolderAnnotation] = holder
-		was.Annotations[infrav1.LastRegistrationAnnotation] = id
 		wanted.pictures[name] = was
 	}
 	w.same(ctx, wanted)
