@@ -29,7 +29,7 @@ import (
 // The stories with the label spine are one life of a cluster, from its creation to its deletion. They are what every
 // change has to pass. All others add one case each.
 var _ = Describe("An Ironic endpoint", Ordered, func() {
-	e := &endpoint{disarm: func() {}, at: unarmed}
+	e := &endpoint{disarm: func() {}, at: unarmed, declared: unarmed}
 
 	BeforeAll(func(ctx context.Context) {
 		e.created = time.Now()
@@ -208,8 +208,8 @@ type endpoint struct {
 	workers int
 	// company is how many machines of another cluster there are in the namespace.
 	company int
-	// at is where the stories are.
-	at place
+	// at is where the stories are. Declared is where the last declared one ends.
+	at, declared place
 	// untouched is since when no machine was to be changed.
 	untouched time.Time
 

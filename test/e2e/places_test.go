@@ -47,7 +47,7 @@ func (e *endpoint) ways() []way {
 		{unarmed, armed, e.armAll},
 		{unarmed, movable, e.install},
 		{armed, handed, e.handOver},
-		{armed, movable, func(ctx context.Context) { e.disarmNodes(ctx); e.install(ctx) }},
+		{armed, unarmed, e.disarmNodes},
 		{handed, armed, e.takeBack},
 		{movable, arrived, e.moveIn},
 		{arrived, movable, home},
@@ -65,8 +65,12 @@ func (e *endpoint) ways() []way {
 	}
 }
 
-// story declares a story that begins in one place and ends in another.
+// story declares a story that begins in one place and ends in another. A way must lead to it from the story before.
 func (e *endpoint) story(text string, from, to place, tell func(context.Context), decorators ...any) {
+	if _, leads := route(e.ways(), e.declared, from); !leads {
+		panic("no way leads from " + string(e.declared) + " to the story that " + text)
+	}
+	e.declared = to
 	It(text, append(decorators, Offset(1), NodeTimeout(rolloutLimit), func(ctx SpecContext) {
 		e.reach(ctx, from)
 		tell(ctx)
@@ -77,7 +81,9 @@ func (e *endpoint) story(text string, from, to place, tell func(context.Context)
 // reach takes the shortest way to a place.
 func (e *endpoint) reach(ctx context.Context, goal place) {
 	GinkgoHelper()
-	for _, step := range route(e.ways(), e.at, goal) {
+	steps, leads := route(e.ways(), e.at, goal)
+	Expect(leads).To(BeTrue(), "no way leads from %s to %s", e.at, goal)
+	for _, step := range steps {
 		By("going from " + string(step.from) + " to " + string(step.to))
 		e.untouched = time.Now()
 		step.lead(ctx)
@@ -85,14 +91,13 @@ func (e *endpoint) reach(ctx context.Context, goal place) {
 	}
 }
 
-// route returns the shortest list of ways from one place to another. It fails where there is none.
-func route(ways []way, from, goal place) []way {
-	GinkgoHelper()
+// route returns the shortest list of ways from one place to another, and whether there is one.
+func route(ways []way, from, goal place) ([]way, bool) {
 	routes := map[place][]way{from: nil}
 	for reached := []place{from}; len(reached) > 0; reached = reached[1:] {
 		here := reached[0]
 		if here == goal {
-			return routes[here]
+			return routes[here], true
 		}
 		for _, next := range ways {
 			if _, known := routes[next.to]; next.from == here && !known {
@@ -101,8 +106,7 @@ func route(ways []way, from, goal place) []way {
 			}
 		}
 	}
-	Fail("no way leads from " + string(from) + " to " + string(goal))
-	return nil
+	return nil, false
 }
 
 // armAll arms all nodes, and each node that joins later.
