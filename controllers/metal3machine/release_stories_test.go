@@ -291,9 +291,18 @@ func describeReleases(s *suite) {
 			}
 		}))
 		before := w.getHost(ctx, Default, "host")
+		w.machine(ctx, "machine", build.OnHost(before), build.Finalizers(infrav1.MachineFinalizer),
+			stage.With(func(machine *infrav1.Metal3Machine) {
+				machine.Status.Deprecated = &infrav1.DeprecatedStatus{V1Beta1: &infrav1.Metal3V1Beta1Status{
+					Conditions: clusterv1.Conditions{{ //nolint:staticcheck // This is what CAPM3 wrote.
+						Type: "Ready", Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),
+					}},
+				}}
+			}))
+		Expect(w.getMachine(ctx, Default, "machine").Status.Deprecated).NotTo(BeNil())
 		w.start()
-		w.machine(ctx, "machine", build.OnHost(before), build.Finalizers(infrav1.MachineFinalizer))
 		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
+		Expect(w.getMachine(ctx, Default, "machine").Status.Deprecated).To(BeNil())
 		Expect(w.getHost(ctx, Default, "host").Spec).To(Equal(before.Spec), "a running host was written")
 		w.remove(ctx, "machine")
 		w.gone(ctx, "machine")
