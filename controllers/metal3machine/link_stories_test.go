@@ -106,6 +106,39 @@ func describeLinks(s *suite) {
 		Expect(w.nodeID(ctx, shifted)).To(BeEmpty())
 	})
 
+	// ignores expects no provider ID on a Node with the host name of the host, which then belongs to another machine.
+	ignores := func(ctx context.Context, w *world) {
+		GinkgoHelper()
+		stranger := w.node(ctx, "stranger", "", map[string]string{corev1.LabelHostname: "host"})
+		Consistently(func(g Gomega) { g.Expect(w.nodeID(ctx, stranger)).To(BeEmpty()) }).Should(Succeed())
+		waitsForNode(ctx, w, infrav1.WaitingForNodeReason)
+		host := w.getHost(ctx, Default, "host")
+		node := w.node(ctx, "node", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
+		linked(ctx, w)
+		Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
+		Expect(w.nodeID(ctx, stranger)).To(BeEmpty())
+	}
+
+	It("ignores a Node with a host name that another host has too", func(ctx context.Context) {
+		w := s.connectedWorld(ctx)
+		w.host(ctx, "host")
+		w.host(ctx, "twin", build.Consumed(w.named("neighbour")), stage.With(func(twin *bmov1alpha1.BareMetalHost) {
+			twin.Status.HardwareDetails.Hostname = "host"
+		}))
+		w.provision(ctx)
+		ignores(ctx, w)
+	})
+
+	It("ignores a Node with the host name of its host that is older than its system", func(ctx context.Context) {
+		w := s.connectedWorld(ctx)
+		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")), ofCluster(clusterName),
+			stage.With(func(host *bmov1alpha1.BareMetalHost) {
+				host.Status.OperationHistory.Provision.Start = metav1.NewTime(time.Now().Add(time.Hour))
+			}))
+		w.provision(ctx)
+		ignores(ctx, w)
+	})
+
 	It("sets its provider ID on the Node with the host name of its host and a UID from before a move",
 		func(ctx context.Context) {
 			w := provisioned(ctx)
