@@ -191,25 +191,54 @@ func describeReleases(s *suite) {
 		w.eventually(ctx, "machine", infrav1.DeletingCondition, stage.IsTrueBecause(infrav1.HostDeprovisioningReason))
 	})
 
-	It("claims its host again after the consumerRef was removed", func(ctx context.Context) {
-		w := s.world(ctx)
+	// strip removes the consumerRef of a host.
+	strip := func(ctx context.Context, w *world) {
+		GinkgoHelper()
+		change(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) { withoutConsumer(host) })
+	}
+	// sweptWorld returns a world with a host that is powered on, and a sweep of its hosts.
+	sweptWorld := func(ctx context.Context) (w *world, before *bmov1alpha1.BareMetalHost) {
+		GinkgoHelper()
+		w = s.world(ctx)
+		w.sweeps = true
 		w.simulate(hostsim.Delays{})
-		w.host(ctx, "host")
+		w.host(ctx, "host", stage.With(func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = true }))
 		w.settled(ctx, "host")
-		before := w.getHost(ctx, Default, "host")
+		return w, w.getHost(ctx, Default, "host")
+	}
+	// restored expects the release of the host.
+	restored := func(ctx context.Context, w *world, before *bmov1alpha1.BareMetalHost) {
+		GinkgoHelper()
+		w.gone(ctx, "machine")
+		w.settled(ctx, "host")
+		Expect(cmp.Diff(steady(before), steady(w.getHost(ctx, Default, "host")))).To(BeEmpty())
+	}
+
+	It("claims its host again after the consumerRef was removed", func(ctx context.Context) {
+		w, before := sweptWorld(ctx)
 		w.start()
 		w.machine(ctx, "machine")
 		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
 		w.host(ctx, "free")
-		change(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) { host.Spec.ConsumerRef = nil })
+		strip(ctx, w)
 		Eventually(func(g Gomega) {
 			g.Expect(w.held(ctx, g, "machine")).To(ConsistOf("host"))
 		}).Should(Succeed())
 		w.remove(ctx, "machine")
-		w.gone(ctx, "machine")
-		w.settled(ctx, "host")
-		Expect(cmp.Diff(steady(before), steady(w.getHost(ctx, Default, "host")))).To(BeEmpty())
+		restored(ctx, w, before)
 		Expect(w.getHost(ctx, Default, "free").Spec.ConsumerRef).To(BeNil())
+	})
+
+	It("releases its host if it is deleted after the consumerRef was removed", func(ctx context.Context) {
+		w, before := sweptWorld(ctx)
+		running := w.start()
+		w.machine(ctx, "machine")
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
+		running.Stop()
+		strip(ctx, w)
+		w.remove(ctx, "machine")
+		w.start()
+		restored(ctx, w, before)
 	})
 
 	It("resets the conditions of a lost host", func(ctx context.Context) {

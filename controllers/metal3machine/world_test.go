@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostsweep"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -59,6 +60,9 @@ type world struct {
 
 	// look runs whenever the story reads a machine.
 	look func()
+
+	// sweeps is true if the managers sweep hosts.
+	sweeps bool
 
 	watchFilter string
 	fastTrack   bool
@@ -121,6 +125,14 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		reconciler.Nodes = w.nodes(reconciler.Nodes)
 	}
 	shared := true
+	if w.sweeps {
+		sweep := &hostsweep.Reconciler{
+			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("hostsweep"), Hosts: hosts,
+		}
+		if err := sweep.SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared}); err != nil {
+			return err
+		}
+	}
 	return reconciler.SetupWithManager(ctx, mgr, metal3machine.Sources{Offered: offered, Clusters: clusters},
 		controller.Options{MaxConcurrentReconciles: w.workers, SkipNameValidation: &shared})
 }
