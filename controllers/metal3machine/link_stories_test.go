@@ -185,6 +185,7 @@ func describeLinks(s *suite) {
 			"Node "+node.Name+" has provider ID example://1 instead of "+w.providerID("host", "machine")))
 		Expect(w.getMachine(ctx, Default, "machine").Spec.ProviderID).To(BeEmpty())
 		Expect(w.client.Delete(ctx, node)).To(Succeed())
+		waitsForNode(ctx, w, infrav1.WaitingForNodeReason)
 		w.node(ctx, "better", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
 		linked(ctx, w)
 	})
