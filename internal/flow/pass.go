@@ -92,13 +92,14 @@ func (p *Pass) Save(ctx context.Context) error {
 // joined with those of the writes. A write conflict is not an error: End requeues the object.
 func (p *Pass) End(ctx context.Context, reached outcome.Outcome, err error, report func()) (ctrl.Result, error) {
 	writeErr := p.write(ctx, report)
+	failure := withoutConflicts(writeErr, apierrors.IsConflict)
 	switch {
-	case apierrors.IsConflict(writeErr):
+	case writeErr != nil && failure == nil:
 		return result(reached.WithAfter(Soonest(reached.After, ConflictDelay)), err)
 	case p.isGone(writeErr):
 		return result(reached, err)
 	default:
-		return result(reached, err, writeErr)
+		return result(reached, err, failure)
 	}
 }
 

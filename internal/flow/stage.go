@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -115,7 +116,8 @@ func (p Plan[S]) act(ctx context.Context, scope S) (Results, time.Duration, erro
 			continue
 		}
 		ran, err := stage.Run(ctx, scope)
-		if p.isConflict(err) {
+		conflicted := err != nil
+		if err = withoutConflicts(err, p.isConflict); err == nil && conflicted {
 			return results, Soonest(after, ConflictDelay), errors.Join(failures...)
 		}
 		if err != nil {
@@ -132,7 +134,21 @@ func (p Plan[S]) act(ctx context.Context, scope S) (Results, time.Duration, erro
 }
 
 func (p Plan[S]) isConflict(err error) bool {
-	return err != nil && (apierrors.IsConflict(err) || p.Conflict != nil && p.Conflict(err))
+	return apierrors.IsConflict(err) || p.Conflict != nil && p.Conflict(err)
+}
+
+// withoutConflicts returns an error without the write conflicts that are joined in it. It returns nil if there is no
+// other error: a conflict of one object must not hide the error of another one.
+func withoutConflicts(err error, isConflict func(error) bool) error {
+	parts := []error{err}
+	if joined, isJoined := err.(interface{ Unwrap() []error }); isJoined { //nolint:errorlint // A wrapped one stays whole.
+		parts = joined.Unwrap()
+	}
+	others := slices.DeleteFunc(slices.Clone(parts), isConflict)
+	if len(others) == len(parts) {
+		return err
+	}
+	return errors.Join(others...)
 }
 
 // Soonest returns the shorter of two durations. Zero means never.

@@ -126,6 +126,21 @@ func TestRun(t *testing.T) {
 			steps:  []step{{condition: "First"}, {condition: "Second", err: conflict}}, ran: []string{"First0", "Second1"},
 			first: "True Reached There", ready: "True Ready", after: flow.ConflictDelay,
 		},
+		"ConflictAndRefusal": {
+			reason: "a conflict does not hide another error of the stage", before: allTrue,
+			steps: []step{{condition: "First", err: errors.Join(conflict, refused)}}, ran: []string{"First0"},
+			first: refusal, aside: "True Old", second: "True Old", ready: refusal, err: refused,
+		},
+		"ConflictAndOutage": {
+			reason: "a conflict is no refusal", before: allTrue,
+			steps: []step{{condition: "First", err: errors.Join(conflict, away)}}, ran: []string{"First0"},
+			first: "True Failed The API server is away", aside: "True Old", second: "True Old", ready: "True Ready", err: away,
+		},
+		"Conflicts": {
+			reason: "several conflicts change no condition", before: allTrue,
+			steps: []step{{condition: "First", err: errors.Join(conflict, conflict)}}, ran: []string{"First0"},
+			first: "True Old", aside: "True Old", second: "True Old", ready: "True Ready", after: flow.ConflictDelay,
+		},
 		"FailedAtFirst": {
 			reason: "a temporary error keeps a ready object ready", before: []metav1.Condition{is("Ready", "Ready", "")},
 			steps: []step{{condition: "First"}, {condition: "Second", err: away}}, ran: []string{"First0", "Second1"},
