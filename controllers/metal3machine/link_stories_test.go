@@ -357,6 +357,23 @@ func describeLinks(s *suite) {
 		trouble("", "")
 		says(infrav1.HostProvisionedReason, "BareMetalHost host is provisioned")
 	})
+
+	It("warns that its host is being deleted, and stays ready", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.connect(ctx, w.server.Config)
+		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")),
+			build.Finalizers(bmov1alpha1.BareMetalHostFinalizer))
+		w.start()
+		w.machine(ctx, "machine", build.OnHost(w.getHost(ctx, Default, "host")))
+		w.node(ctx, "node", w.providerID("host", "machine"), nil)
+		linked(ctx, w)
+		Expect(w.client.Delete(ctx, w.getHost(ctx, Default, "host"))).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(w.troubles(ctx, g, "machine")).To(ConsistOf(corev1.EventTypeWarning +
+				": BareMetalHost host is provisioned; it is being deleted: delete the Machine to replace it"))
+		}).Should(Succeed())
+		linked(ctx, w)
+	})
 }
 
 // troubles returns the events about errors of the host of a Metal3Machine: their types, texts, and counts above one.
