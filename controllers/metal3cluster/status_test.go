@@ -9,6 +9,9 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
@@ -97,5 +100,25 @@ func TestSetReadyForMove(t *testing.T) {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+// TestOldConditionsAreRemoved reconciles a Metal3Cluster with the conditions in the format of v1beta1 that CAPM3 wrote.
+func TestOldConditionsAreRemoved(t *testing.T) {
+	infra := build.Metal3Cluster("cluster")
+	infra.Status.Deprecated = &infrav1.DeprecatedStatus{V1Beta1: &infrav1.Metal3V1Beta1Status{
+		Conditions: clusterv1.Conditions{{Type: "Ready", Status: "True"}}, //nolint:staticcheck // This is what CAPM3 wrote.
+	}}
+	r, stored := reconciler(infra, interceptor.Funcs{}, kept{})
+	key := client.ObjectKeyFromObject(infra)
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+		t.Fatal(err)
+	}
+	after := &infrav1.Metal3Cluster{}
+	if err := stored.Get(t.Context(), key, after); err != nil {
+		t.Fatal(err)
+	}
+	if after.Status.Deprecated != nil || !conditions.IsTrue(after, infrav1.ReadyCondition) {
+		t.Errorf("got %+v, want no conditions of v1beta1, and Ready", after.Status)
 	}
 }
