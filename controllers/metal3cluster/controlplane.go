@@ -3,13 +3,11 @@ package metal3cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -164,41 +162,6 @@ func probeNodes(
 	return result
 }
 
-// claimNodes claims a control plane, and judges the standing of this management cluster. The first row that fits
-// counts.
-//
-//	error          standing with this epoch before  standing, and what it means
-//	none           any                              the recorded one
-//	a refusal      any                              not known: paused hosts stay paused, and the VIP is not taken back
-//	any other      known                            the same: a claim does not end
-//	not tried      not known                        not known yet: as without a probe
-//	no connection  not known                        not known, and stops nothing: hosts may require the repair
-//	any other      not known                        not known: as for a refusal
-//
-// Where the standing is not known, the claim in the status counts: see readStanding.
-func claimNodes(
-	ctx context.Context, planes ControlPlanes, target nodesTarget, last *nodesResult,
-) (nodesResult, error) {
-	result := nodesResult{epoch: target.epoch}
-	var err error
-	result.claim, result.standing, err = planes.Claim(ctx, target.cluster, target.epoch)
-	if err == nil {
-		return result, nil
-	}
-	result.claim, result.standing, result.problem = pivot.Claim{}, "", describe("it could not be claimed: ", err)
-	switch {
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsInvalid(err):
-		result.isUnproven = true
-		result.problem += fmt.Sprintf(". Correct the permissions of the kubeconfig of Cluster %s", target.cluster.Name)
-	case last != nil && last.epoch == target.epoch && last.standing != "":
-		result.claim, result.standing = last.claim, last.standing
-	default:
-		result.isPending = errors.Is(err, workload.ErrNotTried)
-		result.isUnproven = !errors.Is(err, workload.ErrUnreachable)
-	}
-	return result, err
-}
-
 // describe returns the problem of a control plane that could not be read or claimed.
 func describe(failed string, err error) string {
 	if errors.Is(err, workload.ErrUnreachable) {
@@ -239,20 +202,6 @@ func (r *Reconciler) readNodes(_ context.Context, s *scope) error {
 		}
 	}
 	return nil
-}
-
-// readStanding reads who manages the cluster. Where the last probe of this process does not tell, the claim of another
-// management cluster in the status counts, unless the Metal3Cluster has a newer epoch: it was moved back or has taken
-// over.
-func (s *scope) readStanding(result nodesResult, isProbed bool) {
-	if isProbed {
-		s.standing, s.claim, s.isClaimProbed = result.standing, result.claim, !result.isUnproven
-		s.isUnproven = result.isUnproven
-	}
-	recorded := pivot.ClaimElsewhere(s.infra)
-	if s.standing == "" && pivot.StandingOf(pivot.Claim{Epoch: s.nodes.epoch}, recorded) == pivot.Superseded {
-		s.standing, s.claim = pivot.Superseded, *recorded
-	}
 }
 
 // probeNodes keeps the nodes of the control plane probed. It passes the holder that this reconcile found: the holder in

@@ -2,7 +2,6 @@ package metal3cluster
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,32 +96,4 @@ func (r *Reconciler) listInventory(ctx context.Context, s *scope) error {
 	}
 	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveInventoryAnnotation, inventory.String())
 	return nil
-}
-
-// fence stops a management cluster when another one has claimed the cluster.
-func fence(_ context.Context, s *scope) (outcome.Outcome, error) {
-	switch s.standing {
-	case pivot.Superseded:
-		return outcome.Waiting(infrav1.ManagedElsewhereReason,
-			pivot.SupersededMessage(s.infra, s.claim)), nil
-	case pivot.Behind:
-		metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveEpochAnnotation, s.claim.Epoch.String())
-	case pivot.Claims, pivot.Current:
-	}
-	return outcome.Done(), nil
-}
-
-// awaitClaim waits until the workload cluster was claimed. A workload cluster that does not answer stops nothing: its
-// hosts may require the repair.
-func awaitClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
-	switch {
-	case s.infra.Spec.Ironic == nil, s.isClaimProbed:
-		return outcome.Done(), nil
-	case s.isUnproven:
-		return outcome.Waiting(infrav1.EndpointFailedReason, fmt.Sprintf("Paused BareMetalHosts stay paused, because "+
-			"another management cluster may manage the workload cluster: %s", s.move.NodesUnknown)), nil
-	default:
-		return outcome.Waiting(infrav1.NotYetObservedReason,
-			"Waiting for the first probe of the management cluster that the workload cluster records"), nil
-	}
 }

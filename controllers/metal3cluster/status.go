@@ -2,7 +2,6 @@ package metal3cluster
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -206,37 +205,4 @@ func setIronic(s *scope) {
 		// An empty one is refused.
 		s.infra.Status.Ironic = nil
 	}
-}
-
-// claimElsewhere returns the claim of another management cluster for the status. Nil if this one manages the cluster.
-func (s *scope) claimElsewhere() *infrav1.IronicClaim {
-	if s.standing != pivot.Superseded {
-		return nil
-	}
-	return &infrav1.IronicClaim{Epoch: int64(s.claim.Epoch), ManagementCluster: s.claim.Manager}
-}
-
-// endpointFound returns the message of the condition for a cluster with a control-plane endpoint.
-func endpointFound(s *scope) flow.Reached {
-	if len(s.sharers) == 0 {
-		return flow.Reached{Reason: infrav1.InfrastructureReadyReason, Message: disagreement(s)}
-	}
-	return flow.Reached{Reason: infrav1.EndpointSharedReason, Message: fmt.Sprintf(
-		"Control-plane endpoint %s is also that of Metal3Cluster %s. Correct spec.controlPlaneEndpoint of one of them, "+
-			"or of its Cluster.",
-		s.endpoint.String(), strings.Join(s.sharers, ", "))}
-}
-
-// disagreement returns a message if Cluster and Metal3Cluster name different endpoints: Cluster API keeps that of the
-// Cluster.
-func disagreement(s *scope) string {
-	if s.cluster == nil {
-		return ""
-	}
-	used := s.cluster.Spec.ControlPlaneEndpoint
-	if !used.IsValid() || used == s.endpoint {
-		return ""
-	}
-	return fmt.Sprintf("Cluster %s uses control-plane endpoint %s, not %s of the Metal3Cluster",
-		s.cluster.Name, used.String(), s.endpoint.String())
 }

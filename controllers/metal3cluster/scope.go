@@ -2,21 +2,16 @@ package metal3cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
@@ -129,77 +124,6 @@ func (r *Reconciler) readMachines(ctx context.Context, s *scope) error {
 	}
 	s.machines = len(machines.Items)
 	return nil
-}
-
-func waitForCluster(_ context.Context, s *scope) (outcome.Outcome, error) {
-	if s.cluster != nil {
-		return outcome.Done(), nil
-	}
-	return outcome.Waiting(infrav1.WaitingForClusterReason,
-		"Waiting for Cluster API to set the ownerReference of a Cluster"), nil
-}
-
-func keepFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
-	controllerutil.AddFinalizer(s.infra, infrav1.ClusterFinalizer)
-	return outcome.Done(), nil
-}
-
-func dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
-	controllerutil.RemoveFinalizer(s.infra, infrav1.ClusterFinalizer)
-	return outcome.Done(), nil
-}
-
-// findEndpoint finds the control-plane endpoint of the Metal3Cluster, or else that of the Cluster.
-func findEndpoint(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	switch {
-	case s.infra.Spec.ControlPlaneEndpoint.IsValid():
-		s.endpoint = s.infra.Spec.ControlPlaneEndpoint
-	case s.cluster.Spec.ControlPlaneEndpoint.IsValid():
-		s.endpoint = s.cluster.Spec.ControlPlaneEndpoint
-	default:
-		return outcome.Blocked(infrav1.EndpointMissingReason, fmt.Sprintf(
-			"Set spec.controlPlaneEndpoint.host and port of Metal3Cluster %s or of Cluster %s",
-			s.infra.Name, s.cluster.Name)), nil
-	}
-	// The finalizer is stored before the object is provisioned, so that its deletion waits for the Machines.
-	if err := s.pass.Save(ctx); err != nil {
-		return outcome.Done(), err
-	}
-	s.infra.Status.Initialization.Provisioned = ptr.To(true)
-	return outcome.Done(), nil
-}
-
-func waitForMachines(_ context.Context, s *scope) (outcome.Outcome, error) {
-	if s.machines == 0 {
-		return outcome.Done(), nil
-	}
-	return outcome.Waiting(infrav1.WaitingForMachinesReason,
-		fmt.Sprintf("Waiting for the Machines of Cluster %s to be deleted", s.cluster.Name)), nil
-}
-
-// releaseReservations releases the hosts that node reuse reserves for the Cluster, once no Machine is left that could
-// claim them. An error of one host does not stop the others.
-func (r *Reconciler) releaseReservations(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	cluster := ownerCluster(s.infra)
-	if cluster == "" {
-		return outcome.Done(), nil
-	}
-	hosts, err := r.Hosts.Reserved(ctx, s.infra.Namespace)
-	if err != nil {
-		return outcome.Done(), err
-	}
-	var failures []error
-	for _, current := range hosts {
-		free, reserved := host.WithoutReservation(current, s.infra.Namespace, cluster)
-		if !reserved {
-			continue
-		}
-		if _, err := r.Hosts.Write(ctx, current, free); client.IgnoreNotFound(err) != nil {
-			failures = append(failures, fmt.Errorf("releasing BareMetalHost %s, reserved for Cluster %s: %w",
-				current.Name, cluster, err))
-		}
-	}
-	return outcome.Done(), errors.Join(failures...)
 }
 
 // ownerCluster returns the name of the Cluster that owns the Metal3Cluster, even if the Cluster is gone. Empty without
