@@ -18,10 +18,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// upgraded is the image that a host got in the other cluster.
+// upgraded is the image that a host got in the source cluster.
 const upgraded = "http://images.example/upgraded.img"
 
-// arrivedAfter makes a host that has arrived on a leftover: the annotation has the status that another cluster has
+// arrivedAfter returns a host that has arrived on a leftover: the annotation has the status that another cluster
 // recorded some time after the status of the leftover, or before it.
 func arrivedAfter(after time.Duration) build.HostOption {
 	return stage.With(func(host *bmov1alpha1.BareMetalHost) {
@@ -37,9 +37,9 @@ func arrivedAfter(after time.Duration) build.HostOption {
 	})
 }
 
-// describeArrivals are the stories of hosts that arrive on objects that an earlier move has left.
+// describeArrivals are the stories of hosts that arrive on leftovers of an earlier move.
 func describeArrivals(s *suite) {
-	It("restores the status that arrived before it resumes a host", func(ctx context.Context) {
+	It("restores the status of an arrived host before it resumes the host", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.host(ctx, "leftover", build.Provisioned(), w.claimed(), build.Paused(ours), arrivedAfter(time.Hour))
@@ -68,7 +68,7 @@ func describeArrivals(s *suite) {
 		}).Should(Succeed())
 	})
 
-	It("keeps a host paused that would be wiped, and says so", func(ctx context.Context) {
+	It("keeps a host paused that BMO would wipe, and reports it", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		const keep = "example.com/keep"
@@ -100,7 +100,7 @@ func describeArrivals(s *suite) {
 		})
 	})
 
-	It("fences hosts that another management cluster manages, whatever BMO does with them", func(ctx context.Context) {
+	It("fences hosts that another management cluster manages, in all their states", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx, withIronic())
 		w.host(ctx, "busy", build.State(bmov1alpha1.StateDeprovisioning), w.claimed())
@@ -136,7 +136,7 @@ func describeArrivals(s *suite) {
 		Expect(w.get(ctx, Default, "busy").Annotations).NotTo(HaveKey(infrav1.PauseReasonAnnotation))
 	})
 
-	It("gives hosts the epoch of the move, and takes it back", func(ctx context.Context) {
+	It("sets the epoch of the move on hosts, and removes it when the Cluster runs", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx, build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "5"}))
 		w.host(ctx, "early", build.Available(), build.Paused("maintenance"))
@@ -165,7 +165,7 @@ func describeArrivals(s *suite) {
 		Expect(w.get(ctx, Default, "late").Annotations).NotTo(HaveKey(infrav1.MoveEpochAnnotation))
 	})
 
-	It("keeps a host paused that only an earlier move has left, until the user decides", func(ctx context.Context) {
+	It("keeps a leftover host of an earlier move paused until the user decides", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.epoch(ctx, "4", "3")
@@ -190,7 +190,7 @@ func describeArrivals(s *suite) {
 		w.running(ctx, "left")
 	})
 
-	It("resumes a host that no move took, and no other one", func(ctx context.Context) {
+	It("resumes a host that was not moved, and keeps the moved ones paused", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx, build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "1"}))
 		w.host(ctx, "left", build.Available())

@@ -57,12 +57,12 @@ type Nodes interface {
 	Joined(ctx context.Context, cluster types.NamespacedName, query workload.Query, since time.Time) (bool, error)
 }
 
-// Departures tell what moved away from a namespace.
+// Departures read the record of the hosts that moved away from a namespace.
 type Departures interface {
 	Of(ctx context.Context, namespace string) (pivot.Departure, error)
 }
 
-// Reconciler parks hosts before a move, resumes them after it, and nudges them when another Ironic takes over.
+// Reconciler parks hosts before a move, resumes them after it, and requeues them in BMO when another Ironic takes over.
 type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
@@ -82,8 +82,8 @@ type Reconciler struct {
 	holders map[string]map[string]turn
 }
 
-// turn is the order in which the hosts of a namespace are nudged for a VIP holder. A host that is created later takes
-// the place that its name has.
+// turn is the order in which the hosts of a namespace get their Nudge for a VIP holder. A host that is created later
+// has the place of its name.
 type turn struct {
 	// since is when the holder was seen first.
 	since time.Time
@@ -228,7 +228,7 @@ func (r *Reconciler) announce(host *bmov1alpha1.BareMetalHost, step pivot.Step) 
 // announcement is the event of a step.
 type announcement struct{ eventType, reason, note string }
 
-// announcements has the steps with an event. A nudge has none, because the Metal3Cluster has one for all of its hosts.
+// announcements has the steps with an event. A Nudge has none, because the Metal3Cluster has one for all of its hosts.
 var announcements = map[pivot.Step]announcement{
 	pivot.MarkProvisioned: {
 		corev1.EventTypeWarning, "ProvisioningInterrupted",
@@ -314,7 +314,7 @@ func (r *Reconciler) forget(host types.NamespacedName) {
 	delete(r.paused, host)
 }
 
-// untilTurn returns the time until a host is nudged. Zero means now.
+// untilTurn returns the time until the Nudge of a host. Zero means now.
 func (r *Reconciler) untilTurn(ctx context.Context, host *bmov1alpha1.BareMetalHost, holder string,
 	around []pivot.Neighbour,
 ) (time.Duration, error) {
@@ -373,7 +373,7 @@ func (r *Reconciler) heldSince(namespace, holder string, around []pivot.Neighbou
 	return known, is
 }
 
-// sortedKeys returns the keys of hosts by name, the order in which they are nudged.
+// sortedKeys returns the keys of hosts by name, the order of their Nudges.
 func sortedKeys(hosts []*bmov1alpha1.BareMetalHost) []ctrl.Request {
 	requests := make([]ctrl.Request, 0, len(hosts))
 	for _, host := range hosts {

@@ -37,7 +37,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return nil
 }
 
-// isGone lets through deletions only.
+// isGone passes only deletions.
 func isGone() predicate.Funcs {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -45,7 +45,7 @@ func isGone() predicate.Funcs {
 	}
 }
 
-// hostMatters lets through what the next step of a host depends on.
+// hostMatters passes changes that the next step of a host depends on.
 func hostMatters() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, isHost := e.ObjectOld.(*bmov1alpha1.BareMetalHost)
@@ -62,14 +62,14 @@ func hostMatters() predicate.Funcs {
 			}
 		}
 		_, paused := after.Annotations[bmov1alpha1.PausedAnnotation]
-		// What the API server refuses, a change of the spec mends.
+		// A change of the spec may end a refusal of the API server.
 		return before.Generation != after.Generation || pivot.Delays(before) != pivot.Delays(after) ||
 			pivot.LostStatus(before) != pivot.LostStatus(after) ||
 			paused && !equality.Semantic.DeepEqual(before.Status.LastUpdated, after.Status.LastUpdated)
 	}}
 }
 
-// clusterMatters lets through what changes who may act on hosts.
+// clusterMatters passes changes that decide which management cluster may act on hosts.
 func clusterMatters() predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, isCluster := e.ObjectOld.(*infrav1.Metal3Cluster)

@@ -21,7 +21,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// ours is the value of the provider's pause.
+// ours is the value of the annotation for a pause by the provider.
 const ours = infrav1.HostPausedByProvider
 
 // withIronic returns a Metal3Cluster with an Ironic endpoint.
@@ -33,7 +33,7 @@ func withIronic() build.Metal3ClusterOption {
 	})
 }
 
-// describeParking has the stories before hosts are copied.
+// describeParking are the stories before clusterctl copies the hosts.
 func describeParking(s *suite) {
 	It("parks claimed and free hosts while their Cluster is paused", func(ctx context.Context) {
 		w := s.world(ctx)
@@ -51,7 +51,7 @@ func describeParking(s *suite) {
 		Expect(w.writes.Done()).To(HaveLen(4), "two writes for each host")
 	})
 
-	It("waits until a host is quiet, and lets one go on that was paused too early", func(ctx context.Context) {
+	It("waits until a host is not busy, and unpauses a busy host", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.host(ctx, "busy", build.State(bmov1alpha1.StateInspecting))
@@ -68,7 +68,7 @@ func describeParking(s *suite) {
 		}
 	})
 
-	It("lets a host finish a reboot that the pause came into", func(ctx context.Context) {
+	It("parks a host after its reboot", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.host(ctx, "off", build.Provisioned(), w.claimed(), build.Paused(ours), off())
@@ -86,7 +86,7 @@ func describeParking(s *suite) {
 		w.parked(ctx, "asked", ours)
 	})
 
-	It("records what BMO still writes after the pause", func(ctx context.Context) {
+	It("records a status that BMO writes after the pause", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.host(ctx, "host", build.Provisioned(), w.claimed())
@@ -100,7 +100,7 @@ func describeParking(s *suite) {
 		w.parked(ctx, "host", ours)
 	})
 
-	It("records a host that somebody else has paused, and leaves that pause", func(ctx context.Context) {
+	It("records the status of a host that a user has paused, and keeps that pause", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.host(ctx, "host", build.Provisioned(), w.claimed(), build.Paused("maintenance"))
@@ -112,7 +112,7 @@ func describeParking(s *suite) {
 		Expect(w.get(ctx, Default, "host").Annotations).To(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, "maintenance"))
 	})
 
-	It("moves hosts with errors and detached ones as they are", func(ctx context.Context) {
+	It("parks detached hosts and hosts with errors", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.host(ctx, "failed", build.State(bmov1alpha1.StateRegistering), build.Error("wrong password"))
@@ -130,7 +130,7 @@ func describeParking(s *suite) {
 		w.stays(ctx, "new")
 	})
 
-	It("leaves free hosts alone while another Cluster of the namespace runs", func(ctx context.Context) {
+	It("does not park free hosts while another Cluster of the namespace runs", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.create(ctx, build.Cluster("other", build.InNamespace(w.namespace)))
@@ -145,14 +145,14 @@ func describeParking(s *suite) {
 	})
 }
 
-// off powers a host off whose spec.online is true.
+// off returns a host that is off although its spec.online is true.
 func off() build.HostOption {
 	return stage.With(func(host *bmov1alpha1.BareMetalHost) { host.Status.PoweredOn = false })
 }
 
-// describeResuming has the stories after a move, in the same cluster or in another one.
+// describeResuming are the stories after a move, in the source and in the target.
 func describeResuming(s *suite) {
-	It("keeps hosts paused until clusterctl would wait for them again", func(ctx context.Context) {
+	It("keeps hosts paused until the Metal3Cluster has block-move again", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx, build.Annotations(map[string]string{"example.com/x": ""}), stage.With(
 			func(infra *infrav1.Metal3Cluster) { delete(infra.Annotations, infrav1.BlockMoveAnnotation) }))
@@ -168,7 +168,7 @@ func describeResuming(s *suite) {
 		w.running(ctx, "free")
 	})
 
-	It("takes the pause back when a move is given up", func(ctx context.Context) {
+	It("removes the pause when a move is aborted", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.host(ctx, "claimed", build.Provisioned(), w.claimed())
@@ -182,7 +182,7 @@ func describeResuming(s *suite) {
 		w.running(ctx, "free")
 	})
 
-	It("keeps what a move has brought until the own Ironic answers", func(ctx context.Context) {
+	It("keeps moved hosts paused until their own Ironic answers", func(ctx context.Context) {
 		w := s.world(ctx)
 		brought := build.Annotations(map[string]string{
 			bmov1alpha1.PausedAnnotation: ours, bmov1alpha1.StatusAnnotation: `{"provisioning":{"state":"provisioned"}}`,
@@ -204,7 +204,7 @@ func describeResuming(s *suite) {
 		Expect(w.get(ctx, Default, "free").Annotations).To(HaveKey(bmov1alpha1.StatusAnnotation))
 	})
 
-	It("leaves a host alone that clusterctl deletes", func(ctx context.Context) {
+	It("does not write a host that clusterctl deletes", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.host(ctx, "host", build.Provisioned(), w.claimed(), build.Annotations(map[string]string{
@@ -218,7 +218,7 @@ func describeResuming(s *suite) {
 		Expect(w.writes.Done()).To(BeEmpty())
 	})
 
-	It("nudges every host when another Ironic takes over, a hundred at a time", func(ctx context.Context) {
+	It("requeues every host in BMO when another Ironic takes over, a hundred at a time", func(ctx context.Context) {
 		w := s.world(ctx)
 		const hosts = 105
 		w.cluster(ctx, withIronic())
@@ -248,7 +248,7 @@ func describeResuming(s *suite) {
 		Expect(w.writes.Done()).To(HaveLen(2*hosts), "one write for each host and change")
 	})
 
-	It("protects the hosts of other namespaces that the same Ironic serves", func(ctx context.Context) {
+	It("resumes, requeues and keeps the hosts of other namespaces that the same Ironic serves", func(ctx context.Context) {
 		w, other := s.world(ctx), s.world(ctx)
 		w.cluster(ctx, withIronic())
 		other.cluster(ctx)
@@ -278,13 +278,13 @@ func describeResuming(s *suite) {
 		}
 		Eventually(func(g Gomega) {
 			g.Expect(other.get(ctx, g, "joined").Status.Provisioning.State).To(Equal(bmov1alpha1.StateProvisioned))
-		}).Should(Succeed(), "the new Ironic would deploy it again")
+		}).Should(Succeed(), "the new Ironic would provision it again")
 	})
 
-	It("takes back what it told a host when the cluster with the endpoint is gone", func(ctx context.Context) {
+	It("removes the VIP holder from a host when the cluster with the endpoint is deleted", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx, withIronic())
-		w.host(ctx, "host", build.Available(), build.Annotations(map[string]string{"of": "somebody"}))
+		w.host(ctx, "host", build.Available(), build.Annotations(map[string]string{"example.com/of": "user"}))
 		w.manager.Start()
 		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"})
 		Eventually(func(g Gomega) {
@@ -300,7 +300,7 @@ func describeResuming(s *suite) {
 		Expect(w.client.Delete(ctx, build.Cluster("cluster", build.InNamespace(w.namespace)))).To(Succeed())
 		Expect(w.client.Delete(ctx, build.Metal3Cluster("cluster", build.InNamespace(w.namespace)))).To(Succeed())
 		Eventually(func(g Gomega) {
-			g.Expect(w.get(ctx, g, "host").Annotations).To(Equal(map[string]string{"of": "somebody"}))
+			g.Expect(w.get(ctx, g, "host").Annotations).To(Equal(map[string]string{"example.com/of": "user"}))
 		}).Should(Succeed())
 	})
 }
@@ -315,7 +315,7 @@ func (w *world) joined(ctx context.Context) {
 	w.create(ctx, build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace), build.OwnedBy(owner)))
 }
 
-// describeInterruption has the story of an Ironic that is lost during an operation.
+// describeInterruption are the stories of an Ironic that is lost during an operation.
 func describeInterruption(s *suite) {
 	It("keeps a host whose node has joined although it is still being provisioned", func(ctx context.Context) {
 		w := s.world(ctx)
@@ -371,7 +371,7 @@ func describeInterruption(s *suite) {
 		}).Should(Succeed())
 	}
 
-	It("keeps a host whose node has joined before its machine knows", func(ctx context.Context) {
+	It("keeps a host whose node has joined before its Machine has status.nodeRef", func(ctx context.Context) {
 		w := deploying(ctx)
 		w.nodes.answer(true, nil)
 		loseIronic(ctx, w)
@@ -381,7 +381,7 @@ func describeInterruption(s *suite) {
 		}))
 	})
 
-	It("lets a host be provisioned anew whose node has not joined", func(ctx context.Context) {
+	It("does not keep a host whose node has not joined", func(ctx context.Context) {
 		w := deploying(ctx)
 		loseIronic(ctx, w)
 		Eventually(func(g Gomega) {
@@ -391,7 +391,7 @@ func describeInterruption(s *suite) {
 		}).Should(Succeed())
 	})
 
-	It("holds a host until its cluster tells whether its node has joined", func(ctx context.Context) {
+	It("holds a host until its cluster answers whether its node has joined", func(ctx context.Context) {
 		w := deploying(ctx)
 		w.nodes.answer(false, workload.ErrUnreachable)
 		loseIronic(ctx, w)
@@ -405,7 +405,7 @@ func describeInterruption(s *suite) {
 		kept(ctx, w)
 	})
 
-	It("keeps a host whose node has joined although a move has brought it while it was being provisioned",
+	It("keeps a host whose node has joined although it was moved while it was being provisioned",
 		func(ctx context.Context) {
 			w := s.world(ctx)
 			w.cluster(ctx, withIronic())
@@ -428,7 +428,7 @@ func describeInterruption(s *suite) {
 			}).Should(Succeed())
 		})
 
-	It("keeps a host paused that came without its status, until its node has joined", func(ctx context.Context) {
+	It("keeps a host paused that arrived without its status, until its node has joined", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		owner := build.Machine("machine", "cluster", build.InNamespace(w.namespace))
@@ -455,9 +455,9 @@ func describeInterruption(s *suite) {
 	})
 }
 
-// describeFaults has the stories of an API server that fails.
+// describeFaults are the stories of failed writes.
 func describeFaults(s *suite) {
-	It("does not insist on a host that the API server lets nobody change, and says why", func(ctx context.Context) {
+	It("does not retry the write of a host that the API server refuses, and reports it", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.host(ctx, "old", build.Available())
@@ -482,7 +482,7 @@ func describeFaults(s *suite) {
 		w.parked(ctx, "old", ours)
 	})
 
-	It("parks and resumes although writes are refused, lost and overtaken", func(ctx context.Context) {
+	It("parks and resumes despite failed, lost and conflicting writes", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
 		w.host(ctx, "host", build.Provisioned(), w.claimed())

@@ -37,7 +37,7 @@ import (
 
 func TestHostMove(t *testing.T) { specs.Run(t, "Host move") }
 
-// suite is what all stories share.
+// suite is shared by all stories.
 type suite struct{ server *env.Server }
 
 var _ = Describe("A move of hosts", Ordered, ContinueOnFailure, func() {
@@ -57,7 +57,7 @@ var _ = Describe("A move of hosts", Ordered, ContinueOnFailure, func() {
 	describeFaults(s)
 })
 
-// world is a namespace in which one story plays.
+// world is the namespace of one story.
 type world struct {
 	client    client.Client
 	namespace string
@@ -66,7 +66,7 @@ type world struct {
 	nodes     *nodes
 }
 
-// nodes play a workload cluster that answers or not.
+// nodes simulate a workload cluster.
 type nodes struct {
 	mutex  sync.Mutex
 	joined bool
@@ -165,7 +165,7 @@ func (w *world) cluster(ctx context.Context, options ...build.Metal3ClusterOptio
 		append([]build.Metal3ClusterOption{build.InNamespace(w.namespace), gated()}, options...)...))
 }
 
-// epoch does what the controller of the Metal3Cluster does when a move begins or ends.
+// epoch simulates the controller of the Metal3Cluster when a move begins or ends.
 func (w *world) epoch(ctx context.Context, epoch, arrival string) {
 	GinkgoHelper()
 	stage.Change(ctx, w.client, w.key("cluster"), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
@@ -175,12 +175,12 @@ func (w *world) epoch(ctx context.Context, epoch, arrival string) {
 	})
 }
 
-// gated makes a Metal3Cluster that clusterctl waits for, as its controller does.
+// gated returns a Metal3Cluster with block-move.
 func gated() build.Metal3ClusterOption {
 	return build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""})
 }
 
-// claimed makes a host that a machine of the cluster holds.
+// claimed returns a host with a machine of the cluster as consumer.
 func (w *world) claimed() build.HostOption {
 	machine := build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace))
 	return stage.With(func(host *bmov1alpha1.BareMetalHost) {
@@ -189,7 +189,7 @@ func (w *world) claimed() build.HostOption {
 	})
 }
 
-// report makes BMO report something.
+// report simulates BMO, which changes the status of a host.
 func (w *world) report(ctx context.Context, name string, edit func(status *bmov1alpha1.BareMetalHostStatus)) {
 	GinkgoHelper()
 	stage.ChangeStatus(ctx, w.client, w.key(name), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
@@ -197,7 +197,7 @@ func (w *world) report(ctx context.Context, name string, edit func(status *bmov1
 	})
 }
 
-// observe makes the controller of the Metal3Cluster report the Ironic endpoint.
+// observe simulates the controller of the Metal3Cluster, which reports the VIP holder.
 func (w *world) observe(ctx context.Context, ready metav1.ConditionStatus, holder infrav1.IronicHolder) {
 	GinkgoHelper()
 	stage.ChangeStatus(ctx, w.client, w.key("cluster"), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
@@ -208,7 +208,7 @@ func (w *world) observe(ctx context.Context, ready metav1.ConditionStatus, holde
 	})
 }
 
-// judge makes the controller of the Metal3Cluster judge the Ironic endpoint.
+// judge simulates the controller of the Metal3Cluster, which reports the Ironic endpoint.
 func (w *world) judge(ctx context.Context, ready metav1.ConditionStatus, reason string) {
 	GinkgoHelper()
 	stage.ChangeStatus(ctx, w.client, w.key("cluster"), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
@@ -222,7 +222,7 @@ func (w *world) judge(ctx context.Context, ready metav1.ConditionStatus, reason 
 func (w *world) parked(ctx context.Context, name string, by string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		// As the API server has it: a typed host has more fields than were set.
+		// A typed host has more fields than the API server stores.
 		host := &unstructured.Unstructured{}
 		host.SetGroupVersionKind(bmov1alpha1.GroupVersion.WithKind("BareMetalHost"))
 		g.Expect(w.client.Get(ctx, w.key(name), host)).To(Succeed())
@@ -244,7 +244,7 @@ func (w *world) running(ctx context.Context, name string) {
 	}).Should(Succeed())
 }
 
-// stays demands that the annotations of a host do not change for a while.
+// stays expects that the annotations of a host do not change for a while.
 func (w *world) stays(ctx context.Context, name string) {
 	GinkgoHelper()
 	annotations := w.get(ctx, Default, name).Annotations

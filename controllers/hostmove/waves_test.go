@@ -52,8 +52,7 @@ func (c *crowd) Write(_ context.Context, _, desired *bmov1alpha1.BareMetalHost) 
 	return desired, nil
 }
 
-// TestTurnsOfTwoEndpoints nudges hosts of two clusters in turn: the one does not make the other wait from the
-// beginning.
+// TestTurnsOfTwoEndpoints reconciles hosts of two clusters in turn. Neither cluster restarts the waves of the other one.
 func TestTurnsOfTwoEndpoints(t *testing.T) {
 	all := &crowd{}
 	for i := range 150 {

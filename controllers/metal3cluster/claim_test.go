@@ -20,7 +20,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// TestAFailedClaimHolds unpauses a Cluster on both sides while the claim of this side fails.
+// TestAFailedClaimHolds unpauses a Cluster in source and target while the claim of this management cluster fails.
 func TestAFailedClaimHolds(t *testing.T) {
 	record := schema.GroupResource{Resource: "configmaps"}
 	forbidden := apierrors.NewForbidden(record, "metal3-management-cluster", errors.New("RBAC"))
@@ -37,16 +37,16 @@ func TestAFailedClaimHolds(t *testing.T) {
 		text   string
 		back   bool
 	}{
-		"Claimed":           {"this side manages the cluster", nil, nil, answers, "", true},
+		"Claimed":           {"this management cluster manages the cluster", nil, nil, answers, "", true},
 		"Unreachable":       {"hosts may require the repair of the cluster", nil, workload.ErrUnreachable, answers, "", true},
-		"Forbidden":         {"the other side may have claimed the cluster", nil, forbidden, waits, "RBAC. Correct the permissions of the kubeconfig of Cluster cluster", false},
-		"Conflict":          {"the other side has claimed the cluster", nil, conflict, waits, "it changed", false},
-		"Broken":            {"nobody knows", nil, errAway, waits, errAway.Error(), false},
-		"BrokenEarlier":     {"the other side may have claimed a newer epoch", &earlier, errAway, waits, errAway.Error(), false},
-		"BrokenCurrent":     {"this side has claimed the epoch already", &current, errAway, answers, "", true},
+		"Forbidden":         {"the other one may have claimed the cluster", nil, forbidden, waits, "RBAC. Correct the permissions of the kubeconfig of Cluster cluster", false},
+		"Conflict":          {"the other one has claimed the cluster", nil, conflict, waits, "it changed", false},
+		"Broken":            {"the standing is not known", nil, errAway, waits, errAway.Error(), false},
+		"BrokenEarlier":     {"the other one may have claimed a newer epoch", &earlier, errAway, waits, errAway.Error(), false},
+		"BrokenCurrent":     {"this one has claimed the epoch already", &current, errAway, answers, "", true},
 		"ForbiddenCurrent":  {"no later probe would see another claim", &current, forbidden, waits, "RBAC", false},
-		"BrokenSuperseded":  {"the other side manages the cluster", &superseded, errAway, elsewhere, "", false},
-		"UnreachableBehind": {"an earlier probe saw the claim of the other side", &superseded, workload.ErrUnreachable, elsewhere, "", false},
+		"BrokenSuperseded":  {"the other one manages the cluster", &superseded, errAway, elsewhere, "", false},
+		"UnreachableBehind": {"an earlier probe read the claim of the other one", &superseded, workload.ErrUnreachable, elsewhere, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			infra := unpaused()
@@ -80,7 +80,7 @@ func TestAFailedClaimHolds(t *testing.T) {
 	}
 }
 
-// answered gives the reconciler the result of an earlier probe of the endpoint: the own Ironic answers.
+// answered sets the result of an earlier probe of the endpoint: the own Ironic answers.
 func answered(r *Reconciler, infra *infrav1.Metal3Cluster) {
 	target := endpointTarget{Endpoint: ironicapi.Endpoint{URL: "https://[2001:db8::2]:6385/v1/"}}
 	seen := endpointResult{Observation: ironicapi.Observation{Answer: ironicapi.Answers, Conductors: []string{"c1-m"}}}

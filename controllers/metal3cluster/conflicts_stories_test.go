@@ -65,7 +65,7 @@ func (w *world) warnings(ctx context.Context, g Gomega, reason string) int {
 	return count
 }
 
-// colliding are two identities that give one router ID, which is returned too.
+// colliding returns two clusterIDs with the same default virtual router ID, and that ID.
 func colliding() (first, second string, routerID int32) {
 	GinkgoHelper()
 	known := map[int]string{}
@@ -78,7 +78,7 @@ func colliding() (first, second string, routerID int32) {
 		}
 		known[id] = clusterID
 	}
-	Fail("more identities than router IDs, and no two give the same")
+	Fail("more clusterIDs than router IDs, and no two have the same")
 	return "", "", 0
 }
 
@@ -86,7 +86,7 @@ func colliding() (first, second string, routerID int32) {
 func describeConflicts(s *suite) {
 	unique := stage.IsTrueBecause(infrav1.EndpointUniqueReason)
 
-	It("tells both clusters that use one virtual router ID, until one of them has another", func(ctx context.Context) {
+	It("reports a conflict in both clusters that use one virtual router ID, until one of them has another", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx), onNetwork("c1", "127.0.0.2", 50))
@@ -103,10 +103,10 @@ func describeConflicts(s *suite) {
 		})
 		w.uniqueness(ctx, clusterName, unique)
 		w.uniqueness(ctx, "other", unique)
-		Expect(w.warnings(ctx, Default, infrav1.VirtualRouterIDTakenReason)).To(Equal(2), "each collision is told once")
+		Expect(w.warnings(ctx, Default, infrav1.VirtualRouterIDTakenReason)).To(Equal(2), "one event for each conflict")
 	})
 
-	It("gives clusters of one network different router IDs, which they keep", func(ctx context.Context) {
+	It("chooses different virtual router IDs for clusters of one network, and keeps them", func(ctx context.Context) {
 		first, second, routerID := colliding()
 		w := s.world(ctx)
 		w.infrastructure(ctx, w.cluster(ctx), onNetwork(first, "127.0.0.2", 0))
@@ -127,7 +127,7 @@ func describeConflicts(s *suite) {
 		Expect([]int32{w.routerID(ctx, clusterName), w.routerID(ctx, "other")}).To(Equal(ids), "nodes run with them")
 	})
 
-	It("tells of a VIP that a host has", func(ctx context.Context) {
+	It("reports a conflict if a host has the VIP", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx), onNetwork("c1", "127.0.0.2", 50))

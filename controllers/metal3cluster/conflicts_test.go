@@ -23,7 +23,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// onNetwork gives a Metal3Cluster an endpoint on the network of the tests. Router ID 0 is none.
+// onNetwork sets an endpoint on the network of the tests. Router ID 0 means none.
 func onNetwork(clusterID, address string, routerID int32) func(*infrav1.Metal3Cluster) {
 	return func(infra *infrav1.Metal3Cluster) {
 		infra.Spec.Ironic = &infrav1.Ironic{
@@ -34,14 +34,14 @@ func onNetwork(clusterID, address string, routerID int32) func(*infrav1.Metal3Cl
 	}
 }
 
-// neighbour makes a Metal3Cluster of another namespace on the network.
+// neighbour returns a Metal3Cluster of another namespace on the network.
 func neighbour(clusterID, address string, routerID int32) *infrav1.Metal3Cluster {
 	infra := build.Metal3Cluster("neighbour", build.InNamespace("elsewhere"))
 	onNetwork(clusterID, address, routerID)(infra)
 	return infra
 }
 
-// reconcileOnce reconciles a Metal3Cluster among others, and returns what is stored then and which events there were.
+// reconcileOnce reconciles a Metal3Cluster among others. It returns the stored object and the events.
 func reconcileOnce(
 	t *testing.T, infra *infrav1.Metal3Cluster, funcs interceptor.Funcs, others ...client.Object,
 ) (*infrav1.Metal3Cluster, []string, error) {
@@ -79,10 +79,10 @@ func TestTheRouterIDIsChosenOnce(t *testing.T) {
 		want   int32
 		told   bool
 	}{
-		"Alone":     {"as nodes of earlier versions have it", 0, nil, alone, false},
-		"Contested": {"a new cluster steps aside", 0, []func() client.Object{other}, alone + 1, true},
-		"TooLate":   {"its nodes run with it already", 0, []func() client.Object{other, node}, alone, false},
-		"Given":     {"a person wanted it so", alone, []func() client.Object{other}, alone, false},
+		"Alone":     {"the default of the clusterID", 0, nil, alone, false},
+		"Contested": {"a new cluster chooses another ID", 0, []func() client.Object{other}, alone + 1, true},
+		"TooLate":   {"nodes use the ID already", 0, []func() client.Object{other, node}, alone, false},
+		"Given":     {"the user set the ID", alone, []func() client.Object{other}, alone, false},
 		"Another":   {"no other Metal3Cluster exists", 9, nil, 9, false},
 	}
 	for name, tc := range cases {
@@ -104,7 +104,7 @@ func TestTheRouterIDIsChosenOnce(t *testing.T) {
 	}
 }
 
-// TestTheRouterIDIsStoredFirst demands that no Secret is made, and so no node, before the ID is stored.
+// TestTheRouterIDIsStoredFirst expects no Secret, and so no node, before the ID is stored.
 func TestTheRouterIDIsStoredFirst(t *testing.T) {
 	infra := build.Metal3Cluster("cluster")
 	onNetwork("c1", "2001:db8::2", 0)(infra)
@@ -125,7 +125,7 @@ func TestTheRouterIDIsStoredFirst(t *testing.T) {
 	}
 }
 
-// ensuring stands in for the Secrets of the endpoint.
+// ensuring implements Secrets.
 type ensuring func(ctx context.Context) error
 
 func (e ensuring) Ensure(
@@ -154,13 +154,13 @@ func TestConflictsAreReported(t *testing.T) {
 		want   string
 		says   string
 	}{
-		"Nobody":       {"so it is nearly always", nil, build.Metal3Cluster("neighbour"), unique, ""},
-		"Router":       {"a network does not end at a namespace", nil, neighbour("c2", "2001:db8::3", 50), routed, "elsewhere/neighbour"},
-		"Address":      {"both are said", nil, neighbour("c2", "2001:db8::2", 50), taken, "virtual router ID 50"},
-		"Shared":       {"one endpoint on purpose", nil, neighbour("c1", "2001:db8::2", 50), unique, ""},
+		"NoConflict":   {"there is no conflict", nil, build.Metal3Cluster("neighbour"), unique, ""},
+		"Router":       {"namespaces share networks", nil, neighbour("c2", "2001:db8::3", 50), routed, "elsewhere/neighbour"},
+		"Address":      {"both conflicts are reported", nil, neighbour("c2", "2001:db8::2", 50), taken, "virtual router ID 50"},
+		"Shared":       {"clusters may share an endpoint", nil, neighbour("c1", "2001:db8::2", 50), unique, ""},
 		"Machine":      {"the address of a node", nil, machine("cluster"), taken, "Metal3Machine m has"},
 		"OtherMachine": {"of a cluster that may be on another network", nil, machine("other"), unique, ""},
-		"Host":         {"a DHCP server gives the address away", nil, host(ofCluster, claimed), taken, "Host h had"},
+		"Host":         {"a DHCP server may assign the VIP", nil, host(ofCluster, claimed), taken, "Host h had"},
 		"FreeHost":     {"it will get other addresses", nil, host(), unique, ""},
 		"OwnAPIServer": {"it would move with Ironic", func(infra *infrav1.Metal3Cluster) {
 			infra.Spec.ControlPlaneEndpoint.Host = "2001:db8::2"
@@ -186,7 +186,7 @@ func TestConflictsAreReported(t *testing.T) {
 	}
 }
 
-// isReported demands a reason and a text in the condition, and that nothing but a move depends on it.
+// isReported expects a reason and a text in the condition, and an obstacle to a move. The cluster stays ready.
 func isReported(t *testing.T, infra *infrav1.Metal3Cluster, reason, says string) {
 	t.Helper()
 	got := conditions.Get(infra, infrav1.IronicEndpointUniqueCondition)

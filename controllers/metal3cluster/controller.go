@@ -63,7 +63,7 @@ type Reconciler struct {
 	// Handover records when a cluster with an Ironic endpoint is moved away, and when it arrives.
 	Handover Handover
 
-	// Departures remember what moved away.
+	// Departures record the hosts that moved away.
 	Departures departure.Memory
 
 	memory flow.Memory
@@ -77,7 +77,7 @@ type Reconciler struct {
 	// trials remember which hosts can be paused.
 	trials pauseTrials
 
-	// forgotten holds the epoch of each Metal3Cluster for which the record of what moved away was looked at.
+	// forgotten holds the epoch of each Metal3Cluster for which the record of the departure was read.
 	forgotten sync.Map
 
 	// lostRegistrations holds the nodes in Ironic of each Metal3Cluster whose IDs BMO has not saved, by the names of their

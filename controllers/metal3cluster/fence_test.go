@@ -37,9 +37,9 @@ func TestARestartKeepsTheFence(t *testing.T) {
 	}{
 		"NotProbed":    {"the claim in the status counts", "4", true, nil, "", elsewhere, handed, false},
 		"NotTried":     {"the claim in the status counts", "4", false, workload.ErrNotTried, "", elsewhere, handed, false},
-		"Unreachable":  {"time proves nothing", "4", false, workload.ErrUnreachable, "", elsewhere, handed, false},
-		"Refused":      {"a refusal proves nothing", "4", false, forbidden, "", elsewhere, handed, false},
-		"Still":        {"the other side has the claim", "4", false, nil, pivot.Superseded, elsewhere, handed, false},
+		"Unreachable":  {"the claim in the status does not expire", "4", false, workload.ErrUnreachable, "", elsewhere, handed, false},
+		"Refused":      {"a 403 shows no other claim", "4", false, forbidden, "", elsewhere, handed, false},
+		"Still":        {"the other management cluster has the claim", "4", false, nil, pivot.Superseded, elsewhere, handed, false},
 		"Given back":   {"the record is deleted", "4", false, nil, pivot.Current, answers, back, true},
 		"Taken over":   {"a newer epoch wins", "6", false, workload.ErrUnreachable, "", answers, back, false},
 		"Moved back":   {"a newer epoch wins", "5", false, workload.ErrUnreachable, "", answers, back, false},

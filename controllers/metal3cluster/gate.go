@@ -85,8 +85,8 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// recordDeparture tells the target what arrives, and remembers here what leaves. It runs as the gate opens, and not
-// again: some hosts may be gone later, and in the target nothing leaves.
+// recordDeparture records the inventory for the target, and the departing hosts for this cluster. It runs only when the
+// gate opens: later, some hosts may not exist any more, and in the target no host departs.
 func (r *Reconciler) recordDeparture(ctx context.Context, s *scope) error {
 	if err := r.listInventory(ctx, s); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (r *Reconciler) settleMove(ctx context.Context, s *scope) (outcome.Outcome,
 	return outcome.Done(), errors.Join(err, r.announceHandover(ctx, s, false), r.forgetDeparture(ctx, s))
 }
 
-// forgetDeparture removes the record of what moved away, after it has stored the epoch that ends the move. It costs a
+// forgetDeparture removes the record of the departure, after it has stored the epoch that ends the move. It costs a
 // request once for each epoch and process.
 func (r *Reconciler) forgetDeparture(ctx context.Context, s *scope) error {
 	key, epoch := client.ObjectKeyFromObject(s.infra), pivot.EpochOf(s.infra)

@@ -22,7 +22,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// moving returns a reconciler of a paused Cluster, with what else is stored.
+// moving returns a reconciler of a paused Cluster, with other stored objects.
 func moving(
 	t *testing.T, infra *infrav1.Metal3Cluster, funcs interceptor.Funcs, others ...client.Object,
 ) (*Reconciler, client.Client) {
@@ -137,7 +137,7 @@ func TestTheGateOpensWithItsWrite(t *testing.T) {
 	}
 }
 
-// has returns true if an event was recorded, and forgets all events.
+// has returns true if an event was recorded. It removes all events.
 func has(recorder *events.FakeRecorder, reason string) bool {
 	found := false
 	for len(recorder.Events) > 0 {
@@ -146,7 +146,7 @@ func has(recorder *events.FakeRecorder, reason string) bool {
 	return found
 }
 
-// TestTheGateSeesItsHosts changes what the gate judges of a host.
+// TestTheGateSeesItsHosts changes the fields of a host that the gate depends on.
 func TestTheGateSeesItsHosts(t *testing.T) {
 	for name, change := range map[string]func(*bmov1alpha1.BareMetalHost){
 		"Epoch":   func(host *bmov1alpha1.BareMetalHost) { host.Annotations[infrav1.MoveEpochAnnotation] = "3" },

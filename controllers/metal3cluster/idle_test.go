@@ -94,12 +94,12 @@ func (c connection) GetHealthCheckingState(context.Context, client.ObjectKey) cl
 	return clustercache.HealthCheckingState{}
 }
 
-// idleCluster is a cluster in which nothing happens.
+// idleCluster is a cluster without changes.
 type idleCluster struct {
-	// hasNodes makes a control plane of three nodes, and bare one that lacks the pods of the endpoint.
+	// hasNodes adds a control plane of three nodes. With bare, one of them lacks the pods of the endpoint.
 	hasNodes, bare bool
 
-	// missing lacks a Secret that a host names.
+	// missing lacks a Secret that a host references.
 	missing bool
 }
 
@@ -176,9 +176,9 @@ func (c idleCluster) reconciler(t *testing.T, requests *int) (*Reconciler, clien
 	return r, client.ObjectKeyFromObject(infra)
 }
 
-// TestAnIdleMetal3ClusterCostsFewRequests counts what reaches the API servers of the management cluster and of the
-// workload cluster in an hour in which nothing happens. The test runs in the time of synctest, and reconciles when a
-// result is news or when the reconcile has asked for it.
+// TestAnIdleMetal3ClusterCostsFewRequests counts the requests to the API servers of the management cluster and of
+// the workload cluster in an hour without changes. The test runs in the time of synctest. It reconciles when a result of a
+// probe changes, and after RequeueAfter.
 func TestAnIdleMetal3ClusterCostsFewRequests(t *testing.T) {
 	for name, tc := range map[string]idleCluster{
 		"NoNodes":       {},

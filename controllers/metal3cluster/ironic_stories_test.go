@@ -53,7 +53,7 @@ func newIronic() *fakeIronic {
 	GinkgoHelper()
 	i := &fakeIronic{}
 	server := httptest.NewUnstartedServer(i)
-	// The client names no server, because an address is no name; then GetCertificate would not be asked.
+	// The client sends no server name for an IP address. GetCertificate would not be called.
 	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: i.identity}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -170,7 +170,7 @@ func (w *world) news(ctx context.Context, g Gomega) []string {
 
 // describeIronic are the stories of the Ironic endpoint.
 func describeIronic(s *suite) {
-	It("tells who holds the Ironic endpoint through a pivot and back", func(ctx context.Context) {
+	It("reports the VIP holder through a pivot and back", func(ctx context.Context) {
 		w := s.world(ctx)
 		ironic := newIronic()
 		w.manager.Start()
@@ -192,7 +192,7 @@ func describeIronic(s *suite) {
 
 		ironic.change(func(i *fakeIronic) {
 			i.conductors = []string{"c1-cp-0"}
-			i.nodes = []string{w.namespace + "~a", w.namespace + "~stranger"}
+			i.nodes = []string{w.namespace + "~a", w.namespace + "~other"}
 		})
 		w.holder(ctx, infrav1.HolderControlPlane, "cp-0")
 		Eventually(func(g Gomega) {
@@ -203,7 +203,7 @@ func describeIronic(s *suite) {
 		w.holder(ctx, infrav1.HolderForeign, "other-node")
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.EndpointForeignReason, "other-node"))
 		w.eventually(ctx, infrav1.ReadyCondition, stage.IsTrue())
-		Expect(w.get(ctx, Default).Status.Ironic.KnownHosts).To(BeNil(), "what a foreign Ironic knows is none of our business")
+		Expect(w.get(ctx, Default).Status.Ironic.KnownHosts).To(BeNil(), "the nodes of a foreign Ironic are not counted")
 
 		ironic.change(func(i *fakeIronic) { i.conductors = []string{"c1-cp-0"} })
 		w.holder(ctx, infrav1.HolderControlPlane, "cp-0")
@@ -223,13 +223,13 @@ func describeIronic(s *suite) {
 		Eventually(func(g Gomega) {
 			status := w.get(ctx, g).Status.Ironic
 			g.Expect(status.Holder.Term).To(Equal("2026-01-02T04:00:00Z"))
-			g.Expect(status.KnownHosts).To(HaveValue(BeZero()), "the nodes are asked for in another request than the term")
+			g.Expect(status.KnownHosts).To(HaveValue(BeZero()), "the nodes and the term have separate requests")
 			g.Expect(w.news(ctx, g)).To(ContainElement("The Ironic of ControlPlane cp-0 restarted with an empty database"))
 		}).Should(Succeed())
 		w.untouched(ctx)
 	})
 
-	It("takes no node of a cluster that shares the endpoint for the management cluster", func(ctx context.Context) {
+	It("reports a node of a cluster that shares the endpoint as a control-plane node", func(ctx context.Context) {
 		w := s.world(ctx)
 		ironic := newIronic()
 		w.manager.Start()
@@ -244,7 +244,7 @@ func describeIronic(s *suite) {
 		w.holder(ctx, infrav1.HolderManagement, "management")
 	})
 
-	It("tells a stranger and other credentials from no Ironic", func(ctx context.Context) {
+	It("reports wrong credentials, another certificate authority, and a closed port", func(ctx context.Context) {
 		w := s.world(ctx)
 		ironic := newIronic()
 		w.manager.Start()
@@ -256,14 +256,14 @@ func describeIronic(s *suite) {
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.EndpointUnauthorizedReason, "credentials"))
 		ironic.change(func(i *fakeIronic) { i.material = &material })
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.EndpointStartingReason, "no conductor"))
-		Expect(w.get(ctx, Default).Status.Ironic).To(BeNil(), "nothing is known of the holder")
+		Expect(w.get(ctx, Default).Status.Ironic).To(BeNil(), "the holder is not known")
 
 		other := s.world(ctx)
 		otherIronic := newIronic()
 		other.manager.Start()
 		other.infrastructure(ctx, other.cluster(ctx), withIronic(otherIronic))
-		stranger := other.material(ctx)
-		ironic.change(func(i *fakeIronic) { i.material = &stranger })
+		otherMaterial := other.material(ctx)
+		ironic.change(func(i *fakeIronic) { i.material = &otherMaterial })
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.EndpointUntrustedReason, "authority"))
 
 		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
@@ -274,7 +274,7 @@ func describeIronic(s *suite) {
 		w.ready(ctx)
 	})
 
-	It("keeps nobody waiting for an Ironic that does not answer", func(ctx context.Context) {
+	It("reconciles while Ironic does not answer", func(ctx context.Context) {
 		w := s.world(ctx)
 		ironic := newIronic()
 		w.manager.Start()
@@ -289,7 +289,7 @@ func describeIronic(s *suite) {
 		}).WithTimeout(stage.Patience / 20).Should(Succeed())
 	})
 
-	It("chooses a clusterID where admission did not, and keeps it", func(ctx context.Context) {
+	It("sets a missing clusterID, and keeps it", func(ctx context.Context) {
 		w := s.world(ctx)
 		running := w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx), withIronic(newIronic(), func(i *infrav1.Ironic) { i.ClusterID = "" }))
@@ -300,10 +300,10 @@ func describeIronic(s *suite) {
 		w.manager.Start()
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, HaveField("Reason", Not(Equal(infrav1.NotYetObservedReason))))
 		Expect(w.get(ctx, Default).Spec.Ironic.ClusterID).To(Equal(chosen))
-		Expect(w.material(ctx)).To(Equal(material), "a restart makes no other credentials")
+		Expect(w.material(ctx)).To(Equal(material), "a restart generates no other credentials")
 	})
 
-	It("waits for a Secret of the user and asks to have it corrected", func(ctx context.Context) {
+	It("waits for a Secret of the user, and reports its missing key", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx), withIronic(newIronic(), func(i *infrav1.Ironic) {
@@ -324,7 +324,7 @@ func describeIronic(s *suite) {
 		Expect(mine.OwnerReferences).To(ConsistOf(HaveField("UID", w.get(ctx, Default).UID)))
 	})
 
-	It("forgets the endpoint when it is described no more", func(ctx context.Context) {
+	It("removes status and conditions of the endpoint when spec.ironic is removed", func(ctx context.Context) {
 		w := s.world(ctx)
 		ironic := newIronic()
 		w.manager.Start()

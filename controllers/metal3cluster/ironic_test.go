@@ -36,7 +36,7 @@ import (
 
 var errAway = errors.New("the API server is away")
 
-// kept answers as the keeper of Secrets.
+// kept implements Secrets with a fixed result.
 type kept struct {
 	material secrets.Material
 	outcome  outcome.Outcome
@@ -47,7 +47,7 @@ func (k kept) Ensure(context.Context, *infrav1.Metal3Cluster, string) (secrets.M
 	return k.material, k.outcome, k.err
 }
 
-// nobody is a world without workload clusters and without an Ironic of the management cluster.
+// nobody implements ControlPlanes without connections, and Handover without a management Ironic.
 type nobody struct{}
 
 func (nobody) Arm(context.Context, types.NamespacedName, string, bool) error { return nil }
@@ -60,7 +60,7 @@ func (nobody) Read(context.Context, types.NamespacedName, string) (workload.Cont
 }
 
 func unreachable(context.Context, ironicapi.Endpoint, *ironicapi.Observation) ironicapi.Observation {
-	return ironicapi.Observation{Answer: ironicapi.Unreachable, Detail: "nobody"}
+	return ironicapi.Observation{Answer: ironicapi.Unreachable, Detail: "no answer"}
 }
 
 func withEndpoint(infra *infrav1.Metal3Cluster) {
@@ -69,7 +69,7 @@ func withEndpoint(infra *infrav1.Metal3Cluster) {
 	}
 }
 
-// reconciler is one for a Metal3Cluster with an Ironic endpoint.
+// reconciler returns a reconciler of a Metal3Cluster, and a client that funcs do not intercept.
 func reconciler(infra *infrav1.Metal3Cluster, funcs interceptor.Funcs, keeper Secrets) (*Reconciler, client.Client) {
 	cluster := build.Cluster("cluster")
 	cluster.UID = "cluster"
@@ -95,7 +95,7 @@ func TestSecretsAreReadAgain(t *testing.T) {
 		says   string
 	}{
 		"Normal":   {"no event announces a Secret of the user", withEndpoint, ready, userSecretsEvery, infrav1.NotYetObservedReason},
-		"NoIronic": {"only Secrets are looked at", func(*infrav1.Metal3Cluster) {}, ready, 5 * time.Minute, ""},
+		"NoIronic": {"only Secrets are read", func(*infrav1.Metal3Cluster) {}, ready, 5 * time.Minute, ""},
 		"Waiting": {
 			"nor a Secret without a label", withEndpoint,
 			kept{outcome: outcome.Waiting(infrav1.WaitingForIronicSecretReason, "")}, doubtEvery,
@@ -177,7 +177,7 @@ func TestAPauseEndsTheWaitForASecret(t *testing.T) {
 	}
 }
 
-// TestFailedRequests fails one request each, and demands that what was read before is not lost.
+// TestFailedRequests fails one request each. The status keeps what earlier reconciles observed.
 func TestFailedRequests(t *testing.T) {
 	listFails := func(fails func(client.ObjectList) bool) interceptor.Funcs {
 		return interceptor.Funcs{
@@ -241,7 +241,7 @@ func TestFailedRequests(t *testing.T) {
 	}
 }
 
-// onlyNotReadyForMove demands that a failed read is told in ReadyForMove, and stops nothing else.
+// onlyNotReadyForMove expects the failed read in ReadyForMove. The cluster stays ready.
 func onlyNotReadyForMove(t *testing.T, infra *infrav1.Metal3Cluster, says string) {
 	t.Helper()
 	got := conditions.Get(infra, infrav1.ReadyForMoveCondition)
@@ -293,17 +293,17 @@ func TestAnnounceHolder(t *testing.T) {
 		before, after *infrav1.IronicHolder
 		want          string
 	}{
-		"Same":        {"nothing happened", management, holder(infrav1.HolderManagement, "m"), ""},
-		"Restart":     {"it knows no host any more", term("1"), term("2"), "Normal IronicHolderChanged The Ironic of ControlPlane cp-0 restarted with an empty database"},
+		"Same":        {"nothing changed", management, holder(infrav1.HolderManagement, "m"), ""},
+		"Restart":     {"the database has no hosts", term("1"), term("2"), "Normal IronicHolderChanged The Ironic of ControlPlane cp-0 restarted with an empty database"},
 		"TermKnown":   {"Ironic reports its term for the first time", node, term("1"), ""},
 		"TermUnknown": {"Ironic does not report its term this time", term("1"), node, ""},
-		"Pivot":       {"the news", management, node, "Normal IronicHolderChanged The holder of the Ironic endpoint changed to ControlPlane cp-0 from Management m"},
+		"Pivot":       {"the handover", management, node, "Normal IronicHolderChanged The holder of the Ironic endpoint changed to ControlPlane cp-0 from Management m"},
 		"OtherNode":   {"a takeover", node, holder(infrav1.HolderControlPlane, "cp-1"), "Normal"},
 		"First":       {"the first holder", nil, management, "from an unknown holder"},
-		"NobodyFirst": {"a cluster that has no Ironic yet", nil, nobody, ""},
-		"Lost":        {"nobody is left", node, nobody, "Warning IronicHolderChanged The holder of the Ironic endpoint changed to no Ironic from"},
-		"Foreign":     {"somebody else", node, foreign, "Warning"},
-		"Unknown":     {"what is not known is no change", node, nil, ""},
+		"NoneFirst":   {"a cluster that has no Ironic yet", nil, nobody, ""},
+		"Lost":        {"no Ironic answers", node, nobody, "Warning IronicHolderChanged The holder of the Ironic endpoint changed to no Ironic from"},
+		"Foreign":     {"a conflicting Ironic", node, foreign, "Warning"},
+		"Unknown":     {"an unknown holder is no change", node, nil, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -334,15 +334,15 @@ func TestSetIronic(t *testing.T) {
 		change  func(*infrav1.Metal3Cluster)
 		want    *infrav1.IronicStatus
 	}{
-		"NotLooked": {"what was seen stays", old, nil, withEndpoint, old},
-		"Seen":      {"the first look", nil, &pivot.Verdict{Holder: held}, withEndpoint, &infrav1.IronicStatus{Holder: held}},
+		"NotProbed": {"the last observation stays", old, nil, withEndpoint, old},
+		"Seen":      {"the first probe", nil, &pivot.Verdict{Holder: held}, withEndpoint, &infrav1.IronicStatus{Holder: held}},
 		"Unknown":   {"an empty status is refused", old, &pivot.Verdict{}, withEndpoint, nil},
 		"Nodes": {
 			"what others report stays", &infrav1.IronicStatus{Holder: held, Nodes: nodes}, &pivot.Verdict{}, withEndpoint,
 			&infrav1.IronicStatus{Nodes: nodes},
 		},
-		"Gone": {"described no more", old, nil, func(*infrav1.Metal3Cluster) {}, nil},
-		"Deleting": {"what was seen stays", old, nil, func(infra *infrav1.Metal3Cluster) {
+		"Gone": {"spec.ironic is removed", old, nil, func(*infrav1.Metal3Cluster) {}, nil},
+		"Deleting": {"the last observation stays", old, nil, func(infra *infrav1.Metal3Cluster) {
 			withEndpoint(infra)
 			infra.DeletionTimestamp = ptr.To(metav1.Unix(1_700_000_000, 0))
 		}, old},

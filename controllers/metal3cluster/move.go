@@ -26,7 +26,7 @@ const (
 	secretsEvery = 5 * time.Minute
 
 	// doubtEvery is the least time between two reads while a referenced Secret is missing or would not move, or an IPPool
-	// is in the way. The time doubles up to doubtLimit while this lasts.
+	// is an obstacle. The time doubles up to doubtLimit while this lasts.
 	doubtEvery = 5 * time.Second
 	doubtLimit = 3 * time.Minute
 
@@ -48,8 +48,8 @@ const (
 type secretRead struct {
 	at time.Time
 
-	// doubted is the time of the first of the reads in a row after which something was missing or in the way. Zero if
-	// nothing is.
+	// doubted is the time of the first of the reads in a row with a missing Secret or an obstacle. Zero if there
+	// is none.
 	doubted time.Time
 
 	seen      map[string]*metav1.PartialObjectMetadata
@@ -220,7 +220,7 @@ func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// doubts returns true if a referenced Secret is missing or would not move, or an IPPool is in the way. It looks at all
+// doubts returns true if a referenced Secret is missing or would not move, or an IPPool is an obstacle. It checks all
 // hosts and machines.
 func (s *scope) doubts() bool { return !pivot.SecretsMove(s.move) || len(s.move.OpenPools) > 0 }
 

@@ -136,7 +136,7 @@ func (c *crew) armed() []bool {
 	return armed
 }
 
-// gate waits until the Metal3Cluster has block-move, or no longer has it.
+// gate waits until the Metal3Cluster has block-move, or does not have it.
 func (w *world) gate(ctx context.Context, closed bool) {
 	GinkgoHelper()
 	has := HaveKey(infrav1.BlockMoveAnnotation)
@@ -201,7 +201,7 @@ func (w *world) movable(ctx context.Context) {
 
 // describeMoves are the stories of clusterctl move.
 func describeMoves(s *suite) {
-	It("makes clusterctl wait until every host is parked, and waits again afterwards", func(ctx context.Context) {
+	It("keeps block-move until every host is parked, and sets it again when the Cluster runs", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx))
@@ -225,7 +225,7 @@ func describeMoves(s *suite) {
 		w.gate(ctx, true)
 	})
 
-	It("names what is in the way of a move", func(ctx context.Context) {
+	It("reports the obstacles of a move", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx, begun()))
@@ -252,7 +252,7 @@ func describeMoves(s *suite) {
 		w.movable(ctx)
 	})
 
-	It("waits for the Cluster of an IPPool with addresses", func(ctx context.Context) {
+	It("reports an IPPool with addresses and without a Cluster", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx, begun()))
@@ -268,7 +268,7 @@ func describeMoves(s *suite) {
 		w.movable(ctx)
 	})
 
-	It("keeps the gate closed for what clusterctl would leave behind", func(ctx context.Context) {
+	It("keeps the gate closed while clusterctl would leave objects behind", func(ctx context.Context) {
 		w := s.world(ctx)
 		secret := &corev1.Secret{ObjectMeta: named(w.namespace, "host-bmc")}
 		w.create(ctx, secret)
@@ -295,7 +295,7 @@ func describeMoves(s *suite) {
 		w.gate(ctx, false)
 	})
 
-	It("counts the moves, and tells the target what arrives", func(ctx context.Context) {
+	It("counts the moves, and records the inventory for the target", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host", build.Available())
 		w.manager.Start()
@@ -359,7 +359,7 @@ func describeMoves(s *suite) {
 		w.eventually(ctx, infrav1.MoveInProgressCondition, stage.IsFalseBecause(infrav1.NoMoveReason, ""))
 	})
 
-	It("names a host that only an earlier move has left", func(ctx context.Context) {
+	It("reports a leftover host of an earlier move", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		arrived := build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "4", infrav1.ArrivalEpochAnnotation: "3"})
@@ -374,7 +374,7 @@ func describeMoves(s *suite) {
 		w.movable(ctx)
 	})
 
-	It("names a host that the API server lets nobody change", func(ctx context.Context) {
+	It("reports a host whose changes the API server refuses", func(ctx context.Context) {
 		w := s.world(ctx)
 		kind := schema.GroupResource{Group: "metal3.io", Resource: "baremetalhosts"}
 		refuse := func(name string) {
@@ -510,7 +510,7 @@ func describeMoves(s *suite) {
 		w.gate(ctx, false)
 	})
 
-	It("names what clusterctl itself refuses", func(ctx context.Context) {
+	It("reports objects with which clusterctl move returns an error", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx))
@@ -555,7 +555,7 @@ func describeMoves(s *suite) {
 		w.movable(ctx)
 	})
 
-	It("names what a move would leave behind", func(ctx context.Context) {
+	It("reports Secrets and Clusters that a move would leave behind", func(ctx context.Context) {
 		w := s.world(ctx)
 		keeper := &corev1.ConfigMap{ObjectMeta: named(w.namespace, "keeper")}
 		w.create(ctx, keeper)
@@ -577,7 +577,7 @@ func describeMoves(s *suite) {
 		w.obstacle(ctx, "Cluster cluster is owned by ConfigMap keeper")
 	})
 
-	It("does not change its mind between the two Clusters that clusterctl pauses one after the other", func(ctx context.Context) {
+	It("keeps ReadyForMove true when clusterctl pauses another Cluster of the namespace", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.create(ctx, build.Cluster("other", build.InNamespace(w.namespace), begun()))
@@ -598,7 +598,7 @@ func describeMoves(s *suite) {
 		}).WithTimeout(2 * stage.Quiet).Should(Succeed())
 	})
 
-	It("lets a move go on although its own infrastructure was never ready", func(ctx context.Context) {
+	It("opens the gate although its infrastructure was never ready", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx, begun()), build.Endpoint("", 0))
@@ -608,7 +608,7 @@ func describeMoves(s *suite) {
 		w.gate(ctx, false)
 	})
 
-	It("leaves a Metal3Cluster alone that clusterctl deletes", func(ctx context.Context) {
+	It("does not write a Metal3Cluster that clusterctl deletes", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx))
@@ -646,12 +646,12 @@ func describeMoves(s *suite) {
 		ironic.change(func(i *fakeIronic) { i.conductors = []string{"c1-cp-0"} })
 		w.holder(ctx, infrav1.HolderControlPlane, "cp-0")
 		w.crew.change(func(c *crew) { c.seen.Own = false })
-		Consistently(w.crew.armed).Should(Equal([]bool{true, true}), "nobody else could serve yet")
+		Consistently(w.crew.armed).Should(Equal([]bool{true, true}), "no other Ironic answers yet")
 		ironic.change(func(i *fakeIronic) { i.conductors = []string{"c1-management"} })
 		Eventually(w.crew.armed).Should(Equal([]bool{false, false}))
 	})
 
-	It("takes no address from a node that nobody knows yet after a move", func(ctx context.Context) {
+	It("reports no VIP holder while its Machine has no status.nodeRef after a move", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.crew = newCrew("cp-0")
 		w.crew.change(func(c *crew) { c.seen.Nodes[0].Armed, c.away = pivot.ArmedByProvider, true })
@@ -664,14 +664,14 @@ func describeMoves(s *suite) {
 		material := w.material(ctx)
 		ironic.change(func(i *fakeIronic) { i.material, i.conductors = &material, []string{"c1-cp-0"} })
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
-		Expect(w.get(ctx, Default).Status.Ironic.Holder).To(BeNil(), "neither a Machine nor a node tells whose it is")
+		Expect(w.get(ctx, Default).Status.Ironic.Holder).To(BeNil(), "neither a Machine nor a probe names the node")
 
 		w.crew.change(func(c *crew) { c.away = false })
 		w.holder(ctx, infrav1.HolderControlPlane, "cp-0")
 		Consistently(w.crew.armed).Should(Equal([]bool{true}))
 	})
 
-	It("tells the Ironic of the management cluster that the cluster leaves, and that it is back", func(ctx context.Context) {
+	It("records the handover for the management Ironic, and its end", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.crew = newCrew("cp-0")
 		w.manager.Start()
@@ -696,7 +696,7 @@ func describeMoves(s *suite) {
 		Eventually(func() bool { return w.crew.told("c1") }).Should(BeFalse())
 	})
 
-	It("stops when another management cluster has claimed the cluster, and goes on when it claims it again", func(ctx context.Context) {
+	It("stops when another management cluster has claimed the cluster, and continues after a takeover", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.crew = newCrew("cp-0")
 		w.crew.change(func(c *crew) { c.seen.Own = true })
@@ -722,8 +722,8 @@ func describeMoves(s *suite) {
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.ManagedElsewhereReason,
 			"`clusterctl metal3 pivot takeover --namespace "+w.namespace+"`"))
 		Consistently(func(g Gomega) {
-			g.Expect(w.crew.told("c1")).To(BeTrue(), "the Ironic here must not take the address back")
-			g.Expect(w.crew.armed()).To(Equal([]bool{false}), "the other side arms nodes")
+			g.Expect(w.crew.told("c1")).To(BeTrue(), "the Ironic here must not take the VIP back")
+			g.Expect(w.crew.armed()).To(Equal([]bool{false}), "the other management cluster arms nodes")
 			g.Expect(w.get(ctx, g).Status.Conditions).To(
 				stage.HaveCondition(infrav1.IronicEndpointReadyCondition,
 					stage.IsFalseBecause(infrav1.ManagedElsewhereReason, "")))
@@ -747,7 +747,7 @@ func describeMoves(s *suite) {
 		}).Should(Succeed())
 	})
 
-	It("says when nodes of the control plane could not take the endpoint", func(ctx context.Context) {
+	It("reports control-plane nodes without the pods of the endpoint", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.crew = newCrew("cp-0", "cp-1")
 		w.crew.change(func(c *crew) { c.seen.Nodes[1].Carries = false })

@@ -166,7 +166,7 @@ func (n *namespaceTrials) doubt() {
 	}
 }
 
-// keep forgets the hosts that are gone.
+// keep removes the hosts that do not exist any more.
 func (n *namespaceTrials) keep(hosts []*bmov1alpha1.BareMetalHost) {
 	if len(n.known) <= len(hosts) {
 		return
@@ -234,7 +234,8 @@ func (p *pauseTrials) add(host *bmov1alpha1.BareMetalHost, trial pauseTrial) {
 	p.of(host.Namespace).add(host, trial)
 }
 
-// refusal returns the error of the API server for a host. Empty if it accepts the pause, or was not asked.
+// refusal returns the error of the API server for a host. Empty if it accepts the pause, or the
+// pause was not tried.
 func (p *pauseTrials) refusal(host *bmov1alpha1.BareMetalHost) string {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

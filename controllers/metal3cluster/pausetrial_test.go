@@ -97,7 +97,7 @@ func TestStricterRulesAreNoticed(t *testing.T) {
 		edit   func(*scope)
 		within time.Duration
 	}{
-		"Idle":       {"a host is tried again now and then", func(*scope) {}, 40 * time.Minute},
+		"Idle":       {"a host is tried again every five minutes", func(*scope) {}, 40 * time.Minute},
 		"Gate":       {"clusterctl waits for a host that cannot be paused", atGate, 10 * time.Second},
 		"Definition": {"BMO was upgraded", func(s *scope) { s.hostDefinition++ }, time.Second},
 	} {
@@ -132,7 +132,7 @@ func TestTrialsCostFewRequests(t *testing.T) {
 		strict []string
 		most   int
 	}{
-		"Accepted": {"each host once, and one of them now and then", 1000, nil, 1000 + 12},
+		"Accepted": {"each host once, and one of them every five minutes", 1000, nil, 1000 + 12},
 		"Refused":  {"a host that stays refused", 1, []string{"host-0"}, 16},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -166,7 +166,7 @@ func TestOnlyNewsEnqueueAMetal3Cluster(t *testing.T) {
 	})
 }
 
-func TestATargetThatHangsHoldsUpNoOther(t *testing.T) {
+func TestAHangingTargetDelaysNoOther(t *testing.T) {
 	probes(t, func(a *asked) {
 		a.change(func() { a.stuck["hangs"] = true })
 		a.see("a", "hangs", false)
@@ -185,21 +185,21 @@ func TestATargetThatHangsHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-func TestEverythingIsAskedNowAndThen(t *testing.T) {
+func TestAllNodesAreListedEveryTenSeconds(t *testing.T) {
 	probes(t, func(a *asked) {
 		a.see("a", "first", false)
 		pass(9)
 		if a.number(a.full, "first") != 1 {
-			t.Errorf("asked %d times for everything in 9 seconds, want once", a.number(a.full, "first"))
+			t.Errorf("%d lists in 9 seconds, want 1", a.number(a.full, "first"))
 		}
 		pass(1)
 		if a.number(a.full, "first") != 2 {
-			t.Errorf("asked %d times for everything in 10 seconds, want twice", a.number(a.full, "first"))
+			t.Errorf("%d lists in 10 seconds, want 2", a.number(a.full, "first"))
 		}
 		a.see("a", "first", true)
 		pass(4)
 		if a.number(a.full, "first") != 7 {
-			t.Errorf("asked %d times for everything while something is missing, want 7 times", a.number(a.full, "first"))
+			t.Errorf("%d lists while hosts are missing, want 7", a.number(a.full, "first"))
 		}
 	})
 }

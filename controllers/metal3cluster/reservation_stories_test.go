@@ -18,10 +18,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeReservations are the stories of hosts that node reuse keeps for machines that will never come.
+// describeReservations are the stories of hosts that node reuse reserves for a deleted cluster.
 func describeReservations(s *suite) {
-	for its, clusterGone := range map[string]bool{"is there": false, "is gone as well": true} {
-		It("frees the hosts that are reserved for it when it goes and its Cluster "+its, func(ctx context.Context) {
+	for its, clusterGone := range map[string]bool{"exists": false, "does not exist": true} {
+		It("releases its reserved hosts when it is deleted and its Cluster "+its, func(ctx context.Context) {
 			w := s.world(ctx)
 			w.manager.Start()
 			cluster := w.cluster(ctx)
@@ -62,7 +62,7 @@ func describeReservations(s *suite) {
 		Expect(w.stored(ctx, Default, "host")).To(beAs(found))
 	})
 
-	It("leaves alone reserved hosts that are being moved", func(ctx context.Context) {
+	It("does not write reserved hosts that are being moved", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx))
@@ -88,7 +88,7 @@ func describeReservations(s *suite) {
 		}
 	})
 
-	It("frees every reserved host whatever happens on the way", func(ctx context.Context) {
+	It("releases every reserved host despite failed and conflicting writes", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx))
@@ -127,11 +127,11 @@ func describeReservations(s *suite) {
 			Expect(w.stored(ctx, Default, name)).To(beAs(found[name]))
 		}
 		found["busy"].Labels["rack"] = "b"
-		Expect(w.stored(ctx, Default, "busy")).To(beAs(found["busy"]), "the faster writer keeps its change")
+		Expect(w.stored(ctx, Default, "busy")).To(beAs(found["busy"]), "the change of the other writer stays")
 	})
 }
 
-// reserved makes a host that a machine of a Cluster has held and that node reuse keeps, and returns how it was found.
+// reserved creates a host that node reuse reserves for a Cluster. It returns the host as it was before its machine.
 func (w *world) reserved(ctx context.Context, name, cluster, cleaning string) *bmov1alpha1.BareMetalHost {
 	GinkgoHelper()
 	w.host(ctx, name, build.Available(), build.Labels(map[string]string{"rack": "a"}),
@@ -155,7 +155,7 @@ func (w *world) stored(ctx context.Context, g Gomega, name string) *bmov1alpha1.
 	return found
 }
 
-// beAs matches a host that is set up as another.
+// beAs matches a host with the spec, labels and annotations of another.
 func beAs(want *bmov1alpha1.BareMetalHost) types.GomegaMatcher {
 	return And(
 		HaveField("Spec", want.Spec),

@@ -21,7 +21,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// told records whether the Ironic of the management cluster was told that clusters are handed over.
+// told implements Handover. It records the handovers by clusterID.
 type told struct {
 	handed map[string]bool
 	err    error
@@ -35,24 +35,24 @@ func (t *told) Tell(_ context.Context, clusterID string, handedOver bool) error 
 	return nil
 }
 
-// probedBefore gives the reconciler the result of an earlier probe of the control plane.
+// probedBefore sets the result of an earlier probe of the control plane.
 func probedBefore(r *Reconciler, infra *infrav1.Metal3Cluster, result nodesResult) {
 	key := client.ObjectKeyFromObject(infra)
 	target := nodesTarget{cluster: key, clusterID: infra.Spec.Ironic.ClusterID}
 	r.Nodes.targets[key] = &probed[nodesTarget, nodesResult]{target: target, result: &result}
 }
 
-// unpaused makes a Metal3Cluster of a Cluster that runs again in the source of a move.
+// unpaused returns a Metal3Cluster of a Cluster that runs again in the source of a move.
 func unpaused() *infrav1.Metal3Cluster {
 	infra := build.Metal3Cluster("cluster", build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "3"}))
 	withEndpoint(infra)
 	return infra
 }
 
-// TestSideTasksFailByThemselves gives a move up while one of its side tasks fails.
+// TestSideTasksFailByThemselves aborts a move while one of its side tasks fails.
 func TestSideTasksFailByThemselves(t *testing.T) {
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, pivot.DepartureName, errors.New("a policy"))
-	away := errors.New("Ironic is not told")
+	away := errors.New("no connection")
 	for name, tc := range map[string]struct {
 		deletion, telling error
 		fails             error
@@ -108,8 +108,8 @@ func TestSideTasksFailByThemselves(t *testing.T) {
 	}
 }
 
-// TestWhatMovedAwayIsForgottenOnce counts requests for what moved away, also after a restart of the manager.
-func TestWhatMovedAwayIsForgottenOnce(t *testing.T) {
+// TestTheDepartureIsRemovedOnce counts the requests for the record of a departure, also after a restart of the manager.
+func TestTheDepartureIsRemovedOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason    string
 		own       pivot.Epoch

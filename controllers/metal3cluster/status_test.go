@@ -36,7 +36,7 @@ func TestSetReadyForMove(t *testing.T) {
 		busy    bool
 		want    verdict
 	}{
-		"Runs": {reason: "nothing is in the way", gate: ptr.To(outcome.Done()), want: movable},
+		"Runs": {reason: "no obstacle", gate: ptr.To(outcome.Done()), want: movable},
 		"Busy": {reason: "an obstacle", gate: ptr.To(outcome.Done()), busy: true, want: verdict{
 			metav1.ConditionFalse, infrav1.NotReadyForMoveReason,
 			"Not ready for clusterctl move: host busy is provisioning: wait until it is done",
@@ -46,7 +46,7 @@ func TestSetReadyForMove(t *testing.T) {
 			want: verdict{metav1.ConditionFalse, infrav1.NotReadyForMoveReason, "Not ready for clusterctl move: Listing Secrets"},
 		},
 		"NotJudged": {reason: "a write conflicted before the obstacles were read", busy: true, want: movable},
-		"Paused": {reason: "nobody looks at what is in the way any more", paused: true, busy: true, want: verdict{
+		"Paused": {reason: "obstacles are not observed", paused: true, busy: true, want: verdict{
 			metav1.ConditionFalse, infrav1.NotReadyForMoveReason,
 			"Not ready for clusterctl move: Metal3Cluster cluster is paused: remove its annotation cluster.x-k8s.io/paused",
 		}},
@@ -56,7 +56,7 @@ func TestSetReadyForMove(t *testing.T) {
 			want: verdict{metav1.ConditionFalse, infrav1.WaitingForHostsReason, "The move waits"},
 		},
 		"Parked": {
-			reason: "a move may go on", cluster: []build.ClusterOption{build.ClusterPaused()}, gate: ptr.To(outcome.Done()),
+			reason: "the move may continue", cluster: []build.ClusterOption{build.ClusterPaused()}, gate: ptr.To(outcome.Done()),
 			want: verdict{metav1.ConditionTrue, infrav1.MovableReason, ""},
 		},
 		"BothPaused": {
@@ -68,7 +68,7 @@ func TestSetReadyForMove(t *testing.T) {
 			want: verdict{metav1.ConditionFalse, infrav1.NotReadyForMoveReason, "Listing Secrets"},
 		},
 		"Conflict": {
-			reason: "True of before must not stay", cluster: []build.ClusterOption{build.ClusterPaused()}, paused: true,
+			reason: "the condition must not stay True", cluster: []build.ClusterOption{build.ClusterPaused()}, paused: true,
 			want: verdict{
 				metav1.ConditionFalse, infrav1.NotReadyForMoveReason, "The move waits: the manager has not judged the gate yet",
 			},

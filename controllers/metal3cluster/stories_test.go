@@ -13,9 +13,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeLife are the stories from the creation to the end.
+// describeLife are the stories from the creation to the deletion.
 func describeLife(s *suite) {
-	It("waits for its owner and is then ready with its own endpoint", func(ctx context.Context) {
+	It("waits for its Cluster, and is ready with its own control-plane endpoint", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.create(ctx, build.Metal3Cluster(clusterName, build.InNamespace(w.namespace), build.Domains("a", "b")))
@@ -31,14 +31,14 @@ func describeLife(s *suite) {
 		Expect(infra.Spec.ControlPlaneEndpoint).To(Equal(endpoint(build.EndpointHost)))
 	})
 
-	It("is ready with the endpoint of its Cluster", func(ctx context.Context) {
+	It("is ready with the control-plane endpoint of its Cluster", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx, build.Endpoint("192.0.2.20", 6443)), build.Endpoint("", 0))
 		Expect(w.ready(ctx).Spec.ControlPlaneEndpoint).To(BeZero(), "the spec belongs to the user")
 	})
 
-	It("asks for an endpoint if nobody gave one", func(ctx context.Context) {
+	It("reports a missing control-plane endpoint", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx), build.Endpoint("", 0))
@@ -51,7 +51,7 @@ func describeLife(s *suite) {
 		w.ready(ctx)
 	})
 
-	It("says when its Cluster uses another endpoint", func(ctx context.Context) {
+	It("reports that its Cluster uses another control-plane endpoint", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx, build.Endpoint("192.0.2.20", 6443)))
@@ -59,7 +59,7 @@ func describeLife(s *suite) {
 			"Cluster cluster uses control-plane endpoint 192.0.2.20:6443, not 192.0.2.10:6443 of the Metal3Cluster")))
 	})
 
-	It("reports another Metal3Cluster with its endpoint, until one of them has another endpoint", func(ctx context.Context) {
+	It("reports another Metal3Cluster with its control-plane endpoint, until one of them has another one", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx))
@@ -76,7 +76,7 @@ func describeLife(s *suite) {
 		w.unique(ctx)
 	})
 
-	It("reports another Metal3Cluster if their Clusters carry one endpoint", func(ctx context.Context) {
+	It("reports another Metal3Cluster if their Clusters have the same control-plane endpoint", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx, build.Endpoint("192.0.2.10", 6443)), build.Endpoint("", 0))
@@ -94,7 +94,7 @@ func describeLife(s *suite) {
 		w.unique(ctx)
 	})
 
-	It("follows a change of its failure domains", func(ctx context.Context) {
+	It("copies changed failure domains to the status", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx), build.Domains("a"))
@@ -107,7 +107,7 @@ func describeLife(s *suite) {
 		}).Should(Succeed())
 	})
 
-	It("stays until the last Machine of its Cluster is gone", func(ctx context.Context) {
+	It("is deleted after the last Machine of its Cluster", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx))
@@ -126,7 +126,7 @@ func describeLife(s *suite) {
 		w.gone(ctx)
 	})
 
-	It("goes at once when its Cluster is gone", func(ctx context.Context) {
+	It("is deleted at once when its Cluster does not exist", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		cluster := w.cluster(ctx)
@@ -139,7 +139,7 @@ func describeLife(s *suite) {
 	})
 }
 
-// unique waits until neither of two Metal3Clusters reports the other one, and nothing wakes them any more.
+// unique waits until neither of two Metal3Clusters reports the other one, and neither is written any more.
 func (w *world) unique(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range []string{clusterName, "other"} {
@@ -166,9 +166,9 @@ func (w *world) infrastructureReady(ctx context.Context, name string, want types
 	}).Should(Succeed())
 }
 
-// describeOthers are the stories in which somebody else is in charge.
+// describeOthers are the stories about other managers, pauses and moves.
 func describeOthers(s *suite) {
-	It("leaves a Metal3Cluster alone that is managed elsewhere", func(ctx context.Context) {
+	It("does not write an externally managed Metal3Cluster", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx), build.Annotations(map[string]string{clusterv1.ManagedByAnnotation: "others"}))
@@ -176,7 +176,7 @@ func describeOthers(s *suite) {
 		Expect(w.get(ctx, Default).Finalizers).To(BeEmpty())
 	})
 
-	It("leaves a Metal3Cluster alone that its watch filter does not let through", func(ctx context.Context) {
+	It("does not write a Metal3Cluster without the label of its watch filter", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.watchFilter = "mine"
 		w.manager.Start()
@@ -189,7 +189,7 @@ func describeOthers(s *suite) {
 		w.ready(ctx)
 	})
 
-	It("does nothing during a pause but to report it", func(ctx context.Context) {
+	It("only reports the pause while it is paused", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		cluster := w.cluster(ctx, build.ClusterPaused())
@@ -213,7 +213,7 @@ func describeOthers(s *suite) {
 		w.gone(ctx)
 	})
 
-	It("does nothing at all while a move deletes it", func(ctx context.Context) {
+	It("writes nothing while a move deletes it", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx))

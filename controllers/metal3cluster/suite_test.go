@@ -34,7 +34,7 @@ import (
 )
 
 const (
-	// interval is how often the Ironic endpoint is looked at.
+	// interval is the time between two probes of the Ironic endpoint.
 	interval = 200 * time.Millisecond
 
 	// clusterName is the name of the Cluster and of the Metal3Cluster of every world.
@@ -43,7 +43,7 @@ const (
 
 func TestMetal3Cluster(t *testing.T) { specs.Run(t, "Metal3Cluster") }
 
-// suite is what all stories share.
+// suite is shared by all stories.
 type suite struct{ server *env.Server }
 
 var _ = Describe("A Metal3Cluster", Ordered, ContinueOnFailure, func() {
@@ -65,7 +65,7 @@ var _ = Describe("A Metal3Cluster", Ordered, ContinueOnFailure, func() {
 	describeMoves(s)
 })
 
-// labelDefinitions gives the definitions of BMO and of the address manager the labels that clusterctl move needs.
+// labelDefinitions sets the labels for clusterctl move on the CRDs of BMO and of the IP address manager.
 func (s *suite) labelDefinitions(ctx context.Context) {
 	GinkgoHelper()
 	var definitions apiextensionsv1.CustomResourceDefinitionList
@@ -79,14 +79,14 @@ func (s *suite) labelDefinitions(ctx context.Context) {
 	}
 }
 
-// world is a namespace in which one story plays.
+// world is the namespace of one story.
 type world struct {
 	client      client.Client
 	namespace   string
 	watchFilter string
 	manager     stage.Manager
 
-	// crew stands for the nodes of the control plane and the Ironic of the management cluster.
+	// crew simulates the nodes of the control plane and the management Ironic.
 	crew *crew
 }
 
@@ -183,7 +183,7 @@ func (w *world) gone(ctx context.Context) {
 	}).Should(Succeed())
 }
 
-// untouched expects that nobody writes the Metal3Cluster for a while.
+// untouched expects no write of the Metal3Cluster for a while.
 func (w *world) untouched(ctx context.Context) {
 	GinkgoHelper()
 	version := w.get(ctx, Default).ResourceVersion

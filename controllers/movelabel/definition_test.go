@@ -26,24 +26,24 @@ func TestMissing(t *testing.T) {
 		want       []string
 	}{
 		"Hosts": {
-			"a host moves by itself, with all that it owns", "baremetalhosts.metal3.io", nil,
+			"a host moves with the objects that it owns", "baremetalhosts.metal3.io", nil,
 			[]string{discover, move, hierarchy},
 		},
 		"Owned": {
-			"what a host owns only has to be found", "hostfirmwaresettings.metal3.io", nil, []string{discover},
+			"the owner moves the object, once clusterctl discovers it", "hostfirmwaresettings.metal3.io", nil, []string{discover},
 		},
 		"OwnedNowAndThen": {
-			"one without owner would stay behind", "hardwaredata.metal3.io", nil, []string{discover, move},
+			"an object without owner would stay behind", "hardwaredata.metal3.io", nil, []string{discover, move},
 		},
 		"Alone": {
 			"nothing owns a subscription", "bmceventsubscriptions.metal3.io", nil, []string{discover, move},
 		},
 		"Some": {
-			"what is there is not written again", "baremetalhosts.metal3.io",
+			"existing labels are not written again", "baremetalhosts.metal3.io",
 			map[string]string{"app": "operator", move: ""}, []string{discover, hierarchy},
 		},
 		"AnyValue": {
-			"clusterctl looks at the key alone, and the value is somebody else's", "hardwaredata.metal3.io",
+			"clusterctl compares only the key", "hardwaredata.metal3.io",
 			map[string]string{discover: "no", move: "false"}, nil,
 		},
 		"Complete": {
@@ -53,13 +53,13 @@ func TestMissing(t *testing.T) {
 			"BMO owns it late, or never", "hostupdatepolicies.metal3.io", map[string]string{discover: ""}, []string{move},
 		},
 		"OtherOfTheGroup": {
-			"a kind that nobody has thought about", "baremetalswitches.metal3.io", nil, nil,
+			"an unknown kind of BMO", "baremetalswitches.metal3.io", nil, nil,
 		},
 		"SamePlural": {
 			"the group counts", "baremetalhosts.example.com", nil, nil,
 		},
 		"Ours": {
-			"these are labelled as they are installed", "metal3machines.infrastructure.cluster.x-k8s.io", nil, nil,
+			"the manifests of the provider have the labels", "metal3machines.infrastructure.cluster.x-k8s.io", nil, nil,
 		},
 	}
 	for name, tc := range cases {
@@ -87,10 +87,10 @@ func TestEveryDefinitionIsKnown(t *testing.T) {
 	}
 	for _, definition := range definitions {
 		if len(pivot.MoveLabels(definition.Name)) == 0 {
-			t.Errorf("nobody has decided whether %s moves", definition.Name)
+			t.Errorf("there is no decision whether %s moves", definition.Name)
 		}
 		if !strings.Contains(string(role), "- "+definition.Name+"\n") {
-			t.Errorf("the manager has no right to label %s", definition.Name)
+			t.Errorf("the manager has no permission to label %s", definition.Name)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// apiServer is an API server with no Nodes and no Namespaces. It notes the connections over which it is asked for each.
+// apiServer is an API server with no Nodes and no Namespaces. It records the connections of the requests for each.
 type apiServer struct {
 	mutex sync.Mutex
 	from  map[string]map[string]bool
@@ -51,7 +51,7 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = corev1.NamespaceList{}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// A client that has gone does not matter.
+	// A closed client connection does not matter.
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
@@ -63,7 +63,7 @@ func kinds(groupVersion string, names ...string) metav1.APIResourceList {
 	return list
 }
 
-// TestWatchesHaveTheirOwnConnection reads Nodes through the cache of the manager, and Namespaces past it.
+// TestWatchesHaveTheirOwnConnection reads Nodes from the cache of the manager, and Namespaces live.
 func TestWatchesHaveTheirOwnConnection(t *testing.T) {
 	asked := &apiServer{from: map[string]map[string]bool{}}
 	server := httptest.NewUnstartedServer(asked)

@@ -64,7 +64,7 @@ func (c *clusters) GetHealthCheckingState(_ context.Context, cluster client.Obje
 	return clustercache.HealthCheckingState{LastProbeTime: c.tried, LastProbeSuccessTime: c.probed[cluster.Name]}
 }
 
-// TestNotTriedIsNotUnreachable tells a manager that has just started from one that failed to connect.
+// TestNotTriedIsNotUnreachable distinguishes a manager that has just started from one that failed to connect.
 func TestNotTriedIsNotUnreachable(t *testing.T) {
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "own"}}
 	own := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(system).Build()
@@ -92,7 +92,7 @@ func named(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: build.DefaultNamespace, Name: name}
 }
 
-// TestAHangingServerBlocksOneRequest lets one worker write Nodes of clusters whose API servers accept connections and
+// TestAHangingServerBlocksOneRequest has one worker that writes Nodes of clusters whose API servers accept connections and
 // never answer, and of a healthy one.
 func TestAHangingServerBlocksOneRequest(t *testing.T) {
 	const hanging = 3
@@ -142,7 +142,7 @@ func hang(t *testing.T, accepted *atomic.Int32) net.Listener {
 	return listener
 }
 
-// remote returns a client of an API server that must not be asked for its kinds.
+// remote returns a client that does not read the kinds of the API server.
 func remote(t *testing.T, listener net.Listener) client.Client {
 	t.Helper()
 	mapper := meta.NewDefaultRESTMapper(nil)
@@ -156,8 +156,7 @@ func remote(t *testing.T, listener net.Listener) client.Client {
 	return c
 }
 
-// TestAHangingClusterIsTriedAgainAfterAProbe tells the life of a cluster that hangs and recovers, in the time of
-// synctest.
+// TestAHangingClusterIsTriedAgainAfterAProbe has a cluster that hangs and recovers, in the time of synctest.
 func TestAHangingClusterIsTriedAgainAfterAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs, requests := true, 0
@@ -208,7 +207,7 @@ func TestAHangingClusterIsTriedAgainAfterAProbe(t *testing.T) {
 		}
 		hangs = false
 		if err := read(1); err != nil {
-			t.Errorf("the end of a manager says nothing about the cluster: %v", err)
+			t.Errorf("after the stop of a manager: %v", err)
 		}
 	})
 }

@@ -50,8 +50,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestClaimsAtTheSameTime writes from the other management cluster between the read and the write. The side that comes
-// second learns at once that it did.
+// TestClaimsAtTheSameTime writes from the other management cluster between the read and the write. The second
+// management cluster gets a conflict and reads the claim of the first one.
 func TestClaimsAtTheSameTime(t *testing.T) {
 	for name, before := range map[string][]client.Object{"Create": nil, "Update": {record("source", "0")}} {
 		for rival, want := range map[string]pivot.Standing{"2": pivot.Superseded, "1": pivot.Current} {
@@ -88,7 +88,7 @@ func TestClaimsAllTheTime(t *testing.T) {
 	}
 }
 
-// racing does something before each write.
+// racing calls a function before each write.
 func racing(between func(ctx context.Context, c client.WithWatch)) interceptor.Funcs {
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
