@@ -9,10 +9,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -136,16 +139,46 @@ func (c idleCluster) planes(t *testing.T, requests *int) ControlPlanes {
 		connection{cached: there, live: live}, interceptor.NewClient(here, countRequests(requests, all)))
 }
 
-// reconciler returns a reconciler of a Metal3Cluster whose endpoint has a Secret of the user.
-func (c idleCluster) reconciler(t *testing.T, requests *int) (*Reconciler, client.ObjectKey) {
+// withPlanes is a client of a management cluster with a control plane provider.
+type withPlanes struct{ client.Client }
+
+func (withPlanes) RESTMapper() meta.RESTMapper {
+	return testrestmapper.TestOnlyStaticRESTMapper(build.Scheme())
+}
+
+// reconciler returns a reconciler of a Metal3Cluster whose endpoint has a Secret of the user, and whose Cluster has a
+// control plane. It counts the live reads of control planes in planes as well.
+func (c idleCluster) reconciler(t *testing.T, requests, planes *int) (*Reconciler, client.ObjectKey) {
 	t.Helper()
 	infra := build.Metal3Cluster("cluster")
 	withEndpoint(infra)
 	infra.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "credentials"}
 	r, stored := reconciler(infra, countRequests(requests, isUncached), nil)
+	r.Client = withPlanes{r.Client}
+	watched, is := stored.(client.WithWatch)
+	if !is {
+		t.Fatalf("%T has no watches", stored)
+	}
+	r.Live = interceptor.NewClient(watched, countRequests(requests, func(object any) bool {
+		if read, is := object.(*metav1.PartialObjectMetadata); is && read.Kind == "KubeadmControlPlane" {
+			*planes++
+		}
+		return true
+	}))
+	cluster := build.Cluster("cluster")
+	if err := stored.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{
+		APIGroup: controlPlaneGroup, Kind: "KubeadmControlPlane", Name: "plane",
+	}
+	if err := stored.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
 	given := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: infra.Namespace, Name: "credentials"}}
 	given.Data = map[string][]byte{"username": []byte("admin"), "password": []byte("given")}
-	objects := []client.Object{given}
+	plane := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: infra.Namespace, Name: "plane"}}
+	objects := []client.Object{given, plane}
 	for _, name := range []string{"host-0", "host-1", "host-2"} {
 		host := build.Host(name, build.Provisioned())
 		objects = append(objects, host)
@@ -188,22 +221,25 @@ func TestAnIdleMetal3ClusterCostsFewRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				requests := 0
-				r, key := tc.reconciler(t, &requests)
+				requests, planes := 0, 0
+				r, key := tc.reconciler(t, &requests, &planes)
 				ctx, cancel := context.WithCancel(t.Context())
 				for _, start := range []func(context.Context) error{r.Endpoints.Start, r.Nodes.Start} {
 					go func() { _ = start(ctx) }()
 				}
 				// The Secret is generated and the first results arrive.
 				reconcileFor(t, r, key, time.Minute)
-				requests = 0
+				requests, planes = 0, 0
 				reconciles := reconcileFor(t, r, key, time.Hour)
 				result, known := r.Nodes.Last(key, nodesTarget{cluster: key, clusterID: "c1"})
 				if tc.hasNodes && (!known || len(result.seen.Nodes) != 3 || result.seen.Nodes[2].Carries == tc.bare) {
 					t.Errorf("the nodes were not probed: %+v", result)
 				}
 				cancel()
-				t.Logf("%d requests and %d reconciles in an hour", requests, reconciles)
+				t.Logf("%d requests, %d of them for the control plane, and %d reconciles in an hour", requests, planes, reconciles)
+				if planes == 0 {
+					t.Error("the control plane was not read")
+				}
 				if requests > 2*60 {
 					t.Errorf("%d requests in an hour, want at most 2 a minute", requests)
 				}
