@@ -30,7 +30,8 @@ import (
 
 const (
 	// gatherAtLeast is the time for which changes of other objects are gathered into one reconcile of a Metal3Cluster,
-	// and gatherAtGate the one while clusterctl waits: it reads block-move after 5 and 12.5 seconds, so half a second matters.
+	// and gatherAtGate the one while clusterctl waits: it reads block-move after 5 and 12.5 seconds, so half a second
+	// matters.
 	gatherAtLeast = time.Second
 	gatherAtGate  = 200 * time.Millisecond
 
