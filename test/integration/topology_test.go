@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -131,6 +133,29 @@ func describeTopology(m *management) {
 			g.Expect(after.workers.Name).To(Equal(before.workers.Name))
 			g.Expect(after.infra.Generation).To(Equal(before.infra.Generation))
 		}).Should(Succeed())
+	})
+
+	It("gives the control plane and the workers their data templates", func(ctx context.Context) {
+		names := map[string]string{"controlPlaneDataTemplate": "data-control-plane", "workerDataTemplate": "data-workers"}
+		for variable, name := range names {
+			Expect(m.server.Client.Create(ctx, &infrav1.Metal3DataTemplate{
+				ObjectMeta: metav1.ObjectMeta{Namespace: build.DefaultNamespace, Name: name},
+				Spec:       infrav1.Metal3DataTemplateSpec{ClusterName: clusterName},
+			})).To(Succeed())
+			Expect(m.setVariable(ctx, variable, strconv.Quote(name))).To(Succeed())
+		}
+		var after topology
+		Eventually(func(g Gomega) {
+			after = m.topology(ctx, g)
+			for variable, template := range map[string]*infrav1.Metal3MachineTemplate{
+				"controlPlaneDataTemplate": after.controlPlane, "workerDataTemplate": after.workers,
+			} {
+				g.Expect(template.Spec.Template.Spec.DataTemplate).To(
+					HaveValue(Equal(infrav1.Metal3ObjectRef{Name: names[variable]})), variable)
+			}
+		}).Should(Succeed())
+		Expect(after.controlPlane.Name).NotTo(Equal(before.controlPlane.Name))
+		Expect(after.workers.Name).NotTo(Equal(before.workers.Name))
 	})
 
 	It("goes with its Cluster, and leaves the ClusterClass", func(ctx context.Context) {
